@@ -1,0 +1,57 @@
+//! What an entry is to the log: a line with a checksum, tied to the place it was written to.
+//!
+//! ```text
+//! bytes  0..4   CRC-32C of the rest
+//! bytes  4..8   incarnation of the host that wrote it
+//! bytes  8..16  its number among that host's entries
+//! bytes 16..64  payload
+//! ```
+
+use tombolo_memory::LINE_BYTES;
+
+/// Bytes of an entry that its owner may use.
+pub const PAYLOAD_BYTES: usize = LINE_BYTES as usize - 16;
+
+/// An event that the log can carry.
+pub trait Entry: Copy {
+    /// The bytes to carry.
+    fn encode(&self) -> [u8; PAYLOAD_BYTES];
+
+    /// The event in `payload`, or `None` if no event looks like that.
+    fn decode(payload: &[u8; PAYLOAD_BYTES]) -> Option<Self>
+    where
+        Self: Sized;
+}
+
+pub(crate) type LineBytes = [u8; LINE_BYTES as usize];
+
+/// An entry's line, with its place in the segment it is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) incarnation: u32,
+    pub(crate) number: u64,
+}
+
+pub(crate) fn to_line<E: Entry>(header: Header, entry: &E) -> LineBytes {
+    let mut line = [0; LINE_BYTES as usize];
+    line[4..8].copy_from_slice(&header.incarnation.to_le_bytes());
+    line[8..16].copy_from_slice(&header.number.to_le_bytes());
+    line[16..].copy_from_slice(&entry.encode());
+    let checksum = crc32c::crc32c(&line[4..]);
+    line[..4].copy_from_slice(&checksum.to_le_bytes());
+    line
+}
+
+pub(crate) fn from_line<E: Entry>(line: &LineBytes) -> Option<(Header, E)> {
+    let (checksum, rest) = line.split_first_chunk()?;
+    if u32::from_le_bytes(*checksum) != crc32c::crc32c(rest) {
+        return None;
+    }
+    let (incarnation, rest) = rest.split_first_chunk()?;
+    let (number, payload) = rest.split_first_chunk()?;
+    let header = Header {
+        incarnation: u32::from_le_bytes(*incarnation),
+        number: u64::from_le_bytes(*number),
+    };
+    Some((header, E::decode(payload.first_chunk()?)?))
+}

@@ -1,0 +1,21 @@
+//! What can go wrong with the log.
+
+/// Why a change could not be committed, or the log not be applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// The log stayed full: some host does not apply it. Nothing was changed.
+    #[error("the log is full and host {slowest} has not applied it for {waited_ms} ms; see whether that host is alive")]
+    Stalled {
+        /// The host that lags furthest behind.
+        slowest: u8,
+        /// How long the wait was, in milliseconds.
+        waited_ms: u64,
+    },
+    /// An entry is not what a host could have written.
+    #[error("the log entry at position {position} is damaged; leave the pod and create it anew")]
+    Damaged {
+        /// Its position.
+        position: u64,
+    },
+}

@@ -1,0 +1,30 @@
+//! Floor 2: the shared log. It orders the changes to state of which every host keeps a replica.
+//!
+//! An entry is one line in LNR. A host writes it into its own segment, cleans it, and then *orders*
+//! it by one compare-and-swap of an 8-byte word in a ring in SCR; the tail follows, moved by
+//! whoever finds it behind ([`Ring`]). A [`Replica`] applies the entries in order and tells the
+//! committer what became of its own. (MEGALON, section 3.3, reserves a place first and writes the
+//! entry after; an entry that is whole before it is ordered leaves no holes when a host stalls or
+//! dies.)
+//!
+//! Invariants:
+//! * Below the tail every ring word is filled, and the entry it names is in memory.
+//! * A place of the ring, and of a segment, is reused only when every member has applied what it
+//!   held.
+//! * What a word holds is judged by the position it carries, never by whether it is zero.
+//! * Applying is deterministic: equal positions mean equal replicas.
+//!
+//! Left out: what entries mean, and fencing hosts that stopped applying.
+
+mod entry;
+mod error;
+mod replica;
+mod ring;
+mod segment;
+mod sites;
+
+pub use entry::{Entry, PAYLOAD_BYTES};
+pub use error::LogError;
+pub use replica::{Replica, State};
+pub use ring::Ring;
+pub use sites::ALL as SITES;

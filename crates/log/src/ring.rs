@@ -1,0 +1,140 @@
+//! The ring in SCR that orders entries.
+//!
+//! ```text
+//! ring word   position, low 32 bits | host (8 bits) | place in its segment (24 bits)
+//! ```
+//!
+//! Position `p` stands at `p` modulo the ring's length. The word there belongs to `p` only if it
+//! carries `p`; otherwise it is from the lap before. Entries at positions below the tail are
+//! ordered; the one at the tail may be, until somebody moves the tail past it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tombolo_memory::{Memory, ScrAddr};
+use tombolo_pod::{Areas, Pod};
+
+use crate::sites;
+
+/// What a ring word names: an entry's line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) host: u8,
+    pub(crate) index: u32,
+}
+
+/// Why an entry was not ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// The ring as one host sees it.
+pub struct Ring<M> {
+    memory: M,
+    areas: Areas,
+    entries: u64,
+    /// Every member has applied everything below this; it may lag behind the truth.
+    head: AtomicU64,
+}
+
+fn word(position: u64, place: Place) -> u64 {
+    (position & 0xffff_ffff) << 32 | u64::from(place.host) << 24 | u64::from(place.index)
+}
+
+fn carries(word: u64, position: u64) -> bool {
+    word >> 32 == position & 0xffff_ffff
+}
+
+impl<M: Memory> Ring<M> {
+    pub(crate) fn new(pod: &Pod<M>) -> Self {
+        Self {
+            memory: pod.memory().clone(),
+            areas: pod.areas(),
+            entries: pod.geometry().ring_entries,
+            head: AtomicU64::new(0),
+        }
+    }
+
+    /// The position after the last ordered entry.
+    #[inline]
+    pub fn tail(&self) -> u64 {
+        self.memory.load(self.areas.tail)
+    }
+
+    /// The entry at `position`, if the ring still holds it.
+    pub(crate) fn place(&self, position: u64) -> Option<Place> {
+        let word = self.memory.load(self.slot(position));
+        carries(word, position)
+            .then_some(Place { host: (word >> 24) as u8, index: word as u32 & 0xff_ffff })
+    }
+
+    /// Gives the entry at `place` the next free position.
+    pub(crate) fn order(&self, place: Place) -> Result<u64, Full> {
+        let mut position = self.tail();
+        loop {
+            if !self.memory.check(sites::RING_ROOM, self.has_room(position)) {
+                return Err(Full);
+            }
+            let slot = self.slot(position);
+            let found = self.memory.load(slot);
+            if carries(found, position) && self.memory.keeps(sites::RING_LAP) {
+                self.help(position);
+                position += 1;
+            } else if self.is_from_lap_before(found, position) {
+                if self.memory.compare_exchange(slot, found, word(position, place)).is_ok() {
+                    self.help(position);
+                    return Ok(position);
+                }
+            } else {
+                // The ring has gone round since the tail was loaded.
+                position = self.tail();
+            }
+        }
+    }
+
+    /// Moves the tail past `position`, whose place is filled, unless somebody else has.
+    fn help(&self, position: u64) {
+        let _ = self.memory.compare_exchange(self.areas.tail, position, position + 1);
+    }
+
+    fn is_from_lap_before(&self, found: u64, position: u64) -> bool {
+        found == 0 || carries(found, position - self.entries) || !self.memory.keeps(sites::RING_LAP)
+    }
+
+    fn has_room(&self, position: u64) -> bool {
+        self.is_applied_by_all(position.saturating_sub(self.entries))
+    }
+
+    /// Whether every member has applied the entry at `position`.
+    pub(crate) fn is_applied_by_all(&self, position: u64) -> bool {
+        position < self.head.load(Ordering::Relaxed) || position < self.refresh_head()
+    }
+
+    fn refresh_head(&self) -> u64 {
+        let head = self.slowest().1;
+        self.head.fetch_max(head, Ordering::Relaxed);
+        head
+    }
+
+    /// The member that has applied least, and up to where.
+    pub fn slowest(&self) -> (u8, u64) {
+        let tail = self.tail();
+        let members = tombolo_pod::Membership::load(&self.memory, &self.areas);
+        members
+            .hosts()
+            .map(|host| (host, self.memory.load(self.applied(host))))
+            .min_by_key(|&(_, applied)| applied)
+            .unwrap_or((0, tail))
+    }
+
+    /// Announces that `host` has applied everything below `position`.
+    pub(crate) fn announce_applied(&self, host: u8, position: u64) {
+        self.memory.store(self.applied(host), position);
+    }
+
+    fn applied(&self, host: u8) -> ScrAddr<u64> {
+        self.areas.applied.line(u64::from(host))
+    }
+
+    fn slot(&self, position: u64) -> ScrAddr<u64> {
+        self.areas.ring.element(position % self.entries)
+    }
+}

@@ -1,0 +1,130 @@
+//! A host's own stretch of entry lines in LNR, used round and round.
+//!
+//! Entry number `n` of a host lies at place `n` modulo the segment's length. The place is free
+//! again when every member has applied entry `n` *and* its committer has learnt its outcome.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use tombolo_memory::{Lines, LnrAddr, Memory};
+use tombolo_pod::{Pod, Seat};
+
+use crate::entry::{self, Entry, Header, LineBytes};
+use crate::ring::{Place, Ring};
+use crate::sites;
+
+/// What became of an entry, as its committer will learn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Not known yet.
+    Pending = 1,
+    /// Applied, without effect.
+    Refused = 2,
+    /// Applied, with effect.
+    Done = 3,
+    /// Never ordered.
+    Cancelled = 4,
+}
+
+/// The cell of a place whose last outcome was learnt.
+const FREE: u8 = 0;
+
+pub(crate) struct Segment<M> {
+    memory: M,
+    start: LnrAddr,
+    host: u8,
+    incarnation: u32,
+    /// Where each place's last entry was ordered.
+    positions: Box<[AtomicU64]>,
+    outcomes: Box<[AtomicU8]>,
+}
+
+impl<M: Memory> Segment<M> {
+    /// The segment of the host in `seat`. Its places may still hold entries of the seat's earlier
+    /// holder, all of them ordered before `tail`.
+    pub(crate) fn new(pod: &Pod<M>, seat: &Seat, tail: u64) -> Self {
+        let entries = pod.geometry().segment_entries;
+        Self {
+            memory: pod.memory().clone(),
+            start: segment_start(pod, seat.host()),
+            host: seat.host(),
+            incarnation: seat.incarnation(),
+            positions: (0..entries).map(|_| AtomicU64::new(tail.saturating_sub(1))).collect(),
+            outcomes: (0..entries).map(|_| AtomicU8::new(FREE)).collect(),
+        }
+    }
+
+    pub(crate) fn entries(&self) -> u64 {
+        self.positions.len() as u64
+    }
+
+    pub(crate) fn place(&self, number: u64) -> Place {
+        Place { host: self.host, index: self.slot(number) as u32 }
+    }
+
+    pub(crate) fn has_room(&self, number: u64, ring: &Ring<M>) -> bool {
+        let slot = self.slot(number);
+        let applied = ring.is_applied_by_all(self.positions[slot].load(Ordering::Acquire));
+        self.memory.check(sites::SEGMENT_ROOM, applied)
+            && self.outcomes[slot].load(Ordering::Acquire) == FREE
+    }
+
+    /// Stores entry `number` into this host's caches; it is not in memory yet.
+    pub(crate) fn write<E: Entry>(&self, number: u64, entry: &E) {
+        self.outcomes[self.slot(number)].store(Outcome::Pending as u8, Ordering::Release);
+        let header = Header { incarnation: self.incarnation, number };
+        self.memory.write(self.line(number), &entry::to_line(header, entry));
+    }
+
+    /// Brings the entries `from..to` into memory, then runs `announce`.
+    pub(crate) fn publish<R>(&self, from: u64, to: u64, announce: impl FnOnce() -> R) -> R {
+        let before_wrap = (self.entries() - from % self.entries()).min(to - from);
+        let head = Lines::new(self.line(from).line(), before_wrap);
+        let rest = Lines::new(self.start.line(), to - from - before_wrap);
+        self.memory.publish(sites::APPEND_CLEAN, [head, rest], |_| announce())
+    }
+
+    /// Whether the entry with this header is one of this stay's.
+    pub(crate) fn owns(&self, place: Place, header: Header) -> bool {
+        place.host == self.host && header.incarnation == self.incarnation
+    }
+
+    /// Notes where entry `number` was ordered and what became of it. The position comes first: the
+    /// place may be reused as soon as the outcome is learnt and the position is applied by all.
+    pub(crate) fn settle(&self, number: u64, position: u64, outcome: Outcome) {
+        let slot = self.slot(number);
+        self.positions[slot].store(position, Ordering::Release);
+        self.outcomes[slot].store(outcome as u8, Ordering::Release);
+    }
+
+    /// Notes that entry `number` will never be ordered.
+    pub(crate) fn cancel(&self, number: u64) {
+        self.outcomes[self.slot(number)].store(Outcome::Cancelled as u8, Ordering::Release);
+    }
+
+    /// The outcome of entry `number`, once it is known; its place is then free for reuse.
+    pub(crate) fn take_outcome(&self, number: u64) -> Option<Outcome> {
+        let cell = &self.outcomes[self.slot(number)];
+        let outcome = match cell.load(Ordering::Acquire) {
+            2 => Outcome::Refused,
+            3 => Outcome::Done,
+            4 => Outcome::Cancelled,
+            _ => return None,
+        };
+        cell.store(FREE, Ordering::Release);
+        Some(outcome)
+    }
+
+    fn slot(&self, number: u64) -> usize {
+        (number % self.entries()) as usize
+    }
+
+    fn line(&self, number: u64) -> LnrAddr {
+        self.start.plus(self.slot(number) as u64 * size_of::<LineBytes>() as u64)
+    }
+}
+
+/// Where the segment of `host` starts.
+pub(crate) fn segment_start<M: Memory>(pod: &Pod<M>, host: u8) -> LnrAddr {
+    let bytes = pod.geometry().segment_entries * size_of::<LineBytes>() as u64;
+    pod.areas().segments.plus(u64::from(host) * bytes)
+}

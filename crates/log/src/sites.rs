@@ -1,0 +1,16 @@
+//! The steps of this crate that the simulator can take out.
+
+tombolo_memory::sites! {
+    /// An entry is in memory before it is ordered.
+    APPEND_CLEAN = "log.append.clean";
+    /// An entry is read afresh: the line may be cached from an earlier lap.
+    REPLAY_INVALIDATE = "log.replay.invalidate";
+    /// A place of the ring is reused only when all have applied what it held.
+    RING_ROOM = "log.ring.room";
+    /// A place of a segment is reused only when all have applied what it held.
+    SEGMENT_ROOM = "log.segment.room";
+    /// The tail is loaded, and the log applied up to it, before a replica is used.
+    TAIL_SYNC = "log.tail.sync";
+    /// A filled place ahead of the tail is passed over, not overwritten.
+    RING_LAP = "log.ring.lap";
+}

@@ -1,0 +1,180 @@
+//! The log in the simulator: replicas agree, nothing is lost, and each remedy is needed.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use tombolo_log::{Entry, PAYLOAD_BYTES, Replica, SITES, State};
+use tombolo_memory::{Memory, Site};
+use tombolo_pod::{Geometry, Options, Pod};
+use tombolo_simulator::{Config, SimMemory, Simulation, explore, find_failure};
+
+/// Adds `tag` to the history, if the history has `expected` entries of this kind so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Append {
+    tag: u64,
+    expected: Option<u64>,
+}
+
+impl Entry for Append {
+    fn encode(&self) -> [u8; PAYLOAD_BYTES] {
+        let mut payload = [0; PAYLOAD_BYTES];
+        payload[..8].copy_from_slice(&self.tag.to_le_bytes());
+        payload[8..16].copy_from_slice(&self.expected.unwrap_or(u64::MAX).to_le_bytes());
+        // The last byte too, so that a torn line shows.
+        payload[PAYLOAD_BYTES - 1] = self.tag as u8;
+        payload
+    }
+
+    fn decode(payload: &[u8; PAYLOAD_BYTES]) -> Option<Self> {
+        let word = |at: usize| Some(u64::from_le_bytes(*payload[at..].first_chunk()?));
+        let tag = word(0)?;
+        let expected = Some(word(8)?).filter(|&n| n != u64::MAX);
+        (payload[PAYLOAD_BYTES - 1] == tag as u8).then_some(Self { tag, expected })
+    }
+}
+
+#[derive(Default)]
+struct History(RefCell<Vec<(u64, u64)>>);
+
+impl State for History {
+    type Entry = Append;
+    type Writer = ();
+
+    fn apply(&self, (): &mut (), position: u64, entry: &Append) -> bool {
+        let mut history = self.0.borrow_mut();
+        if entry.expected.is_some_and(|n| n != history.len() as u64) {
+            return false;
+        }
+        history.push((position, entry.tag));
+        true
+    }
+}
+
+type Host = Rc<Replica<SimMemory, History>>;
+
+const HOSTS: usize = 3;
+
+/// A ring of 8 entries; segments shorter or longer than it.
+fn format_pod(simulation: &Simulation, seed: u64) {
+    let memory = simulation.memory(0);
+    let options = Options {
+        ring_entries: Some(8),
+        segment_entries: Some(if seed.is_multiple_of(2) { 4 } else { 16 }),
+        chunk_bytes: Some(1024),
+        ..Options::default()
+    };
+    let geometry = Geometry::plan(memory.scr_bytes(), memory.lnr_bytes(), options).unwrap();
+    Pod::format(memory, geometry).unwrap();
+}
+
+fn join(memory: SimMemory) -> Host {
+    let pod = Pod::open(memory).unwrap();
+    let (seat, _) = pod.join().unwrap();
+    seat.ready(pod.memory());
+    let position = Replica::<_, History>::announce(&pod, &seat);
+    Rc::new(Replica::new(pod, &seat, position, History::default(), ()))
+}
+
+/// Two threads on each of two hosts commit, a third host only follows; all replicas end up with the same history, which holds
+/// every entry that was said to be done, and no other.
+fn concurrent_commits(config: Config, seed: u64) {
+    let mut simulation = Simulation::new(config, seed);
+    format_pod(&simulation, seed);
+    let hosts: Vec<Host> = (0..HOSTS).map(|host| join(simulation.memory(host))).collect();
+    let done = Rc::new(RefCell::new(Vec::new()));
+    let running = Rc::new(RefCell::new(4));
+    for thread in 0..4 {
+        let (host, done) = (Rc::clone(&hosts[thread % 2]), Rc::clone(&done));
+        let running = Rc::clone(&running);
+        simulation.spawn(thread % 2, move |memory| {
+            for n in 0..6 {
+                let tag = (thread * 100 + n) as u64;
+                let conditional = memory.random().is_multiple_of(2);
+                host.sync().unwrap();
+                let length = host.state().0.borrow().len() as u64;
+                let expected = conditional.then_some(length);
+                if host.commit(&Append { tag, expected }).unwrap() {
+                    let known = host.state().0.borrow().iter().any(|&(_, t)| t == tag);
+                    assert!(known, "a committed entry is in the committer's replica");
+                    done.borrow_mut().push(tag);
+                }
+            }
+            *running.borrow_mut() -= 1;
+        });
+    }
+    for (number, host) in hosts.iter().enumerate() {
+        let (host, running) = (Rc::clone(host), Rc::clone(&running));
+        simulation.spawn(number, move |memory| {
+            while *running.borrow() > 0 {
+                host.sync().unwrap();
+                (0..memory.random() % 64).for_each(|_| memory.pause());
+            }
+            host.sync().unwrap();
+        });
+    }
+    simulation.run().unwrap();
+
+    let first = hosts[0].state().0.borrow().clone();
+    assert!(first.is_sorted_by(|a, b| a.0 < b.0), "positions are in order");
+    for host in &hosts {
+        assert_eq!(*host.state().0.borrow(), first, "replicas agree");
+    }
+    let mut applied: Vec<u64> = first.iter().map(|&(_, tag)| tag).collect();
+    let mut acknowledged = done.borrow().clone();
+    applied.sort_unstable();
+    acknowledged.sort_unstable();
+    assert_eq!(applied, acknowledged, "all that was acknowledged, once, and nothing else");
+}
+
+/// What one host committed before another looked, the other sees.
+fn reads_see_what_was_committed_before(config: Config, seed: u64) {
+    let mut simulation = Simulation::new(config, seed);
+    format_pod(&simulation, seed);
+    let hosts: Vec<Host> = (0..2).map(|host| join(simulation.memory(host))).collect();
+    let committed = Rc::new(RefCell::new(0));
+    let (writer, noted) = (Rc::clone(&hosts[0]), Rc::clone(&committed));
+    simulation.spawn(0, move |_| {
+        for tag in 0..20 {
+            writer.commit(&Append { tag, expected: None }).unwrap();
+            *noted.borrow_mut() = tag + 1;
+        }
+    });
+    let (reader, noted) = (Rc::clone(&hosts[1]), committed);
+    simulation.spawn(1, move |memory| {
+        while *noted.borrow() < 20 {
+            let before = *noted.borrow();
+            reader.sync().unwrap();
+            assert!(reader.state().0.borrow().len() as u64 >= before, "a stale replica was used");
+            memory.pause();
+        }
+    });
+    simulation.run().unwrap();
+}
+
+fn config() -> Config {
+    Config { hosts: HOSTS, max_steps: 200_000, ..Config::default() }
+}
+
+#[test]
+fn replicas_agree_and_nothing_is_lost() {
+    explore(0..300, |seed| concurrent_commits(config(), seed));
+}
+
+#[test]
+fn a_replica_is_at_least_as_new_as_its_sync() {
+    explore(0..300, |seed| reads_see_what_was_committed_before(config(), seed));
+}
+
+#[test]
+fn every_step_is_needed() {
+    let fails = |site: Site| {
+        let config = || config().without(site);
+        find_failure(0..400, |seed| {
+            concurrent_commits(config(), seed);
+            reads_see_what_was_committed_before(config(), seed);
+        })
+    };
+    for &site in SITES {
+        assert!(fails(site).is_some(), "nothing fails without {site:?}");
+    }
+}

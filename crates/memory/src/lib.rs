@@ -1,0 +1,29 @@
+//! Floor 1 of Tombolo: what one host can do to a pod's memory.
+//!
+//! [`Memory`] is the trait that everything above is written against; it has two back ends. The
+//! mapped one, here, compiles to plain loads, stores, cache-line cleans and atomics. The simulator
+//! (its own crate) gives every host an incoherent cache.
+//!
+//! Invariants:
+//! * Raw pointers into shared memory, atomics on it, inline assembly and `core::arch` occur in this
+//!   crate alone. Above it there are typed offsets ([`ScrAddr`], [`LnrAddr`], [`Lines`]).
+//! * No reference to shared memory ever exists: bytes are copied in and out of private buffers.
+//! * [`Memory::publish`] and [`Memory::consume`] are the only ways to couple the two regions.
+//!
+//! Left out: what the bytes mean. This crate knows no pods, logs or objects.
+
+mod address;
+mod memory;
+mod site;
+mod word;
+
+pub use address::{LINE_BYTES, Lines, LnrAddr, ScrAddr};
+pub use lock_api;
+pub use memory::Memory;
+pub use site::Site;
+#[doc(hidden)]
+pub use word::AtomicWord;
+pub use word::{FetchOp, Word};
+
+/// A mutex for state shared by the threads of one host, as `M` implements it.
+pub type HostMutex<M, T> = lock_api::Mutex<<M as Memory>::RawMutex, T>;

@@ -1,0 +1,120 @@
+//! The trait everything above this floor is written against.
+
+use std::time::Duration;
+
+use crate::address::{Lines, LnrAddr, ScrAddr};
+use crate::site::Site;
+use crate::word::{FetchOp, Word};
+
+/// What one host can do to the pod's memory.
+///
+/// **SCR** (small coherent region) is words: loads acquire, stores release, read-modify-writes do
+/// both, and every host sees every change. **LNR** (large non-coherent region) is bytes behind this
+/// host's caches, which may hold stale lines, keep dirty ones, and fetch or evict any line at any
+/// time. The operations of one thread take effect in program order.
+///
+/// A clone is the same host, for another of its threads.
+///
+/// The two regions are coupled in two ways only: [`publish`](Self::publish) makes bytes visible
+/// before the word that announces them, [`consume`](Self::consume) reads the word before the bytes.
+///
+/// # Panics
+/// Every operation panics on an address outside its region: offsets found in shared memory must be
+/// checked before they get here.
+pub trait Memory: Clone + 'static {
+    /// The mutex for state shared by the threads of one host.
+    type RawMutex: lock_api::RawMutex + 'static;
+
+    /// Size of SCR in bytes.
+    fn scr_bytes(&self) -> u64;
+
+    /// Size of LNR in bytes.
+    fn lnr_bytes(&self) -> u64;
+
+    /// Reads a word.
+    fn load<W: Word>(&self, at: ScrAddr<W>) -> W;
+
+    /// Writes a word.
+    fn store<W: Word>(&self, at: ScrAddr<W>, value: W);
+
+    /// Replaces `current` by `new`; the error is what stood there instead.
+    fn compare_exchange<W: Word>(&self, at: ScrAddr<W>, current: W, new: W) -> Result<W, W>;
+
+    /// Changes a word in one step and returns what stood there before.
+    fn fetch<W: Word>(&self, at: ScrAddr<W>, op: FetchOp, operand: W) -> W;
+
+    /// Copies bytes into a private buffer through this host's caches. The bytes may be stale, and
+    /// torn if somebody writes them meanwhile: validate before use. Completed before any later
+    /// operation of this thread.
+    fn read(&self, from: LnrAddr, into: &mut [u8]);
+
+    /// Copies bytes from a private buffer into this host's caches; other hosts see them once they
+    /// are cleaned, or at any earlier time.
+    fn write(&self, to: LnrAddr, bytes: &[u8]);
+
+    /// Writes dirty lines back; they are in memory, and fenced, when this returns. Protocols use
+    /// [`publish`](Self::publish).
+    fn clean(&self, site: Site, lines: Lines);
+
+    /// Drops lines from this host's caches; later reads see memory as of now or newer. A dirty line
+    /// is written back. Protocols use [`consume`](Self::consume).
+    fn invalidate(&self, site: Site, lines: Lines);
+
+    /// Called in every round of a loop that waits for another thread or host.
+    fn pause(&self);
+
+    /// Stands before a step on state shared by the threads of this host, such as a
+    /// compare-and-swap in an index entry, so that the simulator can switch threads there.
+    fn step(&self) {}
+
+    /// This host's wall clock in milliseconds since the Unix epoch. Hosts may disagree.
+    fn wall_clock_ms(&self) -> u64;
+
+    /// A clock that never goes back, for timeouts on this host.
+    fn uptime(&self) -> Duration;
+
+    /// A random number.
+    fn random(&self) -> u64;
+
+    /// Whether the step at `site` is to be done: always, except where the simulator takes it out.
+    #[inline]
+    fn keeps(&self, site: Site) -> bool {
+        let _ = site;
+        true
+    }
+
+    /// A check that `site` names: whether `condition` holds, or the check is taken out.
+    #[inline]
+    fn check(&self, site: Site, condition: bool) -> bool {
+        condition || !self.keeps(site)
+    }
+
+    /// Makes the bytes in `lines` visible to all hosts, then runs `announce`, which changes SCR.
+    #[inline]
+    fn publish<R>(
+        &self,
+        site: Site,
+        lines: impl IntoIterator<Item = Lines>,
+        announce: impl FnOnce(&Self) -> R,
+    ) -> R
+    where
+        Self: Sized,
+    {
+        lines.into_iter().for_each(|lines| self.clean(site, lines));
+        announce(self)
+    }
+
+    /// Runs `observe`, which reads SCR and says which lines its finding makes doubtful; reads after
+    /// this see those lines at least as new as what was observed.
+    #[inline]
+    fn consume<R>(&self, site: Site, observe: impl FnOnce(&Self) -> (R, Option<Lines>)) -> R
+    where
+        Self: Sized,
+    {
+        let (found, doubtful) = observe(self);
+        if let Some(lines) = doubtful {
+            self.invalidate(site, lines);
+        }
+        found
+    }
+}

@@ -1,0 +1,109 @@
+//! The word types of SCR.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// What [`Memory::fetch`](crate::Memory::fetch) does with the word and the operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchOp {
+    /// Wrapping addition.
+    Add,
+    /// Bitwise and.
+    And,
+    /// Bitwise or.
+    Or,
+    /// The greater of the two.
+    Max,
+    /// The operand alone.
+    Swap,
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// An unsigned integer that SCR holds and that hosts may change atomically.
+///
+/// A word narrower than the machine's is changed alone: a store to one 8-bit record leaves its
+/// neighbours untouched.
+pub trait Word: sealed::Sealed + Copy + Eq + Debug + Send + Sync + 'static {
+    /// The value, widened.
+    fn to_bits(self) -> u64;
+    /// The low bits of `bits`.
+    fn from_bits(bits: u64) -> Self;
+    /// `op` applied to `current` and `operand`.
+    fn apply(op: FetchOp, current: Self, operand: Self) -> Self;
+    /// The atomic this word is in mapped memory.
+    #[doc(hidden)]
+    type Atomic: AtomicWord<Self>;
+}
+
+/// The operations of a mapped word; loads acquire, stores release, read-modify-writes do both.
+#[doc(hidden)]
+pub trait AtomicWord<W> {
+    fn load(&self) -> W;
+    fn store(&self, value: W);
+    fn compare_exchange(&self, current: W, new: W) -> Result<W, W>;
+    fn fetch(&self, op: FetchOp, operand: W) -> W;
+}
+
+macro_rules! word {
+    ($int:ty, $atomic:ty) => {
+        impl sealed::Sealed for $int {}
+
+        impl Word for $int {
+            type Atomic = $atomic;
+
+            fn to_bits(self) -> u64 {
+                u64::from(self)
+            }
+
+            fn from_bits(bits: u64) -> Self {
+                bits as $int
+            }
+
+            fn apply(op: FetchOp, current: Self, operand: Self) -> Self {
+                match op {
+                    FetchOp::Add => current.wrapping_add(operand),
+                    FetchOp::And => current & operand,
+                    FetchOp::Or => current | operand,
+                    FetchOp::Max => current.max(operand),
+                    FetchOp::Swap => operand,
+                }
+            }
+        }
+
+        impl AtomicWord<$int> for $atomic {
+            #[inline]
+            fn load(&self) -> $int {
+                <$atomic>::load(self, Ordering::Acquire)
+            }
+
+            #[inline]
+            fn store(&self, value: $int) {
+                <$atomic>::store(self, value, Ordering::Release);
+            }
+
+            #[inline]
+            fn compare_exchange(&self, current: $int, new: $int) -> Result<$int, $int> {
+                <$atomic>::compare_exchange(self, current, new, Ordering::AcqRel, Ordering::Acquire)
+            }
+
+            #[inline]
+            fn fetch(&self, op: FetchOp, operand: $int) -> $int {
+                match op {
+                    FetchOp::Add => self.fetch_add(operand, Ordering::AcqRel),
+                    FetchOp::And => self.fetch_and(operand, Ordering::AcqRel),
+                    FetchOp::Or => self.fetch_or(operand, Ordering::AcqRel),
+                    FetchOp::Max => self.fetch_max(operand, Ordering::AcqRel),
+                    FetchOp::Swap => self.swap(operand, Ordering::AcqRel),
+                }
+            }
+        }
+    };
+}
+
+word!(u8, AtomicU8);
+word!(u16, AtomicU16);
+word!(u32, AtomicU32);
+word!(u64, AtomicU64);

@@ -1,0 +1,156 @@
+//! What a host knows about one chunk.
+
+use crate::classes::{SPAN, SPAN_BODY, UNDIVIDED};
+
+/// A chunk as this replica sees it: slots with objects from the log, promises from this host.
+pub(crate) struct Chunk {
+    pub(crate) class: u8,
+    /// Whether this host may promise its slots.
+    pub(crate) held: bool,
+    slots: u64,
+    occupied: u64,
+    promised: u64,
+    /// A bit per slot: it holds an object.
+    live: Vec<u64>,
+    /// A bit per slot: it is promised to an object that is not in the log yet.
+    pending: Vec<u64>,
+    /// No slot before this one is free.
+    first_free: u64,
+    /// Whether slots were promised since the last look.
+    busy: bool,
+}
+
+impl Default for Chunk {
+    fn default() -> Self {
+        Self {
+            class: UNDIVIDED,
+            held: false,
+            slots: 0,
+            occupied: 0,
+            promised: 0,
+            live: Vec::new(),
+            pending: Vec::new(),
+            first_free: 0,
+            busy: false,
+        }
+    }
+}
+
+impl Chunk {
+    /// A chunk that is part of an object's span.
+    pub(crate) fn span_part(class: u8) -> Self {
+        debug_assert!(class == SPAN || class == SPAN_BODY);
+        Self { class, slots: 1, occupied: 1, live: vec![1], ..Self::default() }
+    }
+
+    /// Divides an empty chunk into `slots` slots of `class`.
+    pub(crate) fn divide(&mut self, class: u8, slots: u64) {
+        debug_assert!(self.is_empty(), "a chunk with objects is not divided anew");
+        let words = slots.div_ceil(64) as usize;
+        let held = self.held;
+        *self = Self {
+            class,
+            held,
+            slots,
+            live: vec![0; words],
+            pending: vec![0; words],
+            ..Self::default()
+        };
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.occupied == 0 && self.promised == 0
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.promised == 0
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.occupied + self.promised < self.slots
+    }
+
+    pub(crate) fn is_occupied(&self, index: u64) -> bool {
+        let (word, bit) = place(index);
+        self.live.get(word).is_some_and(|bits| bits & bit != 0)
+    }
+
+    pub(crate) fn occupy(&mut self, index: u64) {
+        let (word, bit) = place(index);
+        if self.live[word] & bit == 0 {
+            self.live[word] |= bit;
+            self.occupied += 1;
+        }
+    }
+
+    pub(crate) fn vacate(&mut self, index: u64) {
+        let (word, bit) = place(index);
+        if self.live[word] & bit != 0 {
+            self.live[word] &= !bit;
+            self.occupied -= 1;
+            self.first_free = self.first_free.min(index);
+        }
+    }
+
+    /// A free slot, promised from now on unless `keep` is off.
+    pub(crate) fn promise(&mut self, keep: bool) -> Option<u64> {
+        self.busy = true;
+        let from = self.first_free as usize / 64;
+        let words = self.live.iter().zip(&self.pending).enumerate().skip(from);
+        let (word, free) = words
+            .map(|(word, (live, pending))| (word, !(live | pending)))
+            .find(|&(_, free)| free != 0)?;
+        let index = word as u64 * 64 + u64::from(free.trailing_zeros());
+        if index >= self.slots {
+            return None;
+        }
+        self.first_free = index;
+        if keep {
+            self.pending[word] |= place(index).1;
+            self.promised += 1;
+        }
+        Some(index)
+    }
+
+    pub(crate) fn settle(&mut self, index: u64) {
+        let (word, bit) = place(index);
+        if self.pending[word] & bit != 0 {
+            self.pending[word] &= !bit;
+            self.promised -= 1;
+            self.first_free = self.first_free.min(index);
+        }
+    }
+
+    /// Whether no slot was promised since the last call.
+    pub(crate) fn take_idle(&mut self) -> bool {
+        !std::mem::take(&mut self.busy) && self.promised == 0
+    }
+}
+
+fn place(index: u64) -> (usize, u64) {
+    ((index / 64) as usize, 1 << (index % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promises_each_free_slot_once() {
+        let mut chunk = Chunk::default();
+        chunk.divide(1, 70);
+        let promised: Vec<u64> = std::iter::from_fn(|| chunk.promise(true)).collect();
+        assert_eq!(promised, (0..70).collect::<Vec<_>>());
+        assert!(!chunk.has_room());
+        for index in 0..70 {
+            chunk.occupy(index);
+            chunk.settle(index);
+        }
+        assert!(chunk.is_settled() && !chunk.has_room());
+        chunk.vacate(65);
+        chunk.vacate(3);
+        assert_eq!(chunk.promise(true), Some(3));
+        assert_eq!(chunk.promise(true), Some(65));
+        assert_eq!(chunk.promise(true), None);
+    }
+}

@@ -1,0 +1,84 @@
+//! Slot sizes.
+//!
+//! A chunk is divided into slots of one class. Classes grow by a quarter of a power of two, so at
+//! most a fifth of a slot is lost to rounding; near the size of a chunk they are whole fractions of
+//! it. Larger objects take whole chunks: a *span*.
+
+use tombolo_memory::LINE_BYTES;
+
+/// The class of a span's first chunk.
+pub(crate) const SPAN: u8 = 0xff;
+/// The class of a span's other chunks.
+pub(crate) const SPAN_BODY: u8 = 0xfe;
+/// The class of a chunk that is not divided.
+pub(crate) const UNDIVIDED: u8 = 0;
+
+/// The slot sizes of a pod, by class number; classes start at 1.
+pub(crate) struct Classes {
+    lines: Vec<u64>,
+    chunk_lines: u64,
+}
+
+impl Classes {
+    pub(crate) fn new(chunk_bytes: u64) -> Self {
+        let chunk_lines = chunk_bytes / LINE_BYTES;
+        let quarters = (0..).flat_map(|power: u32| (4..8).map(move |q: u64| (q << power) / 4));
+        let steps = quarters.take_while(|lines| lines * 8 <= chunk_lines);
+        let fractions = (1..8).map(|parts| chunk_lines / parts).filter(|&lines| lines > 0);
+        let mut lines: Vec<u64> = steps.chain(fractions).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        assert!(lines.len() < SPAN_BODY as usize, "too many classes");
+        Self { lines, chunk_lines }
+    }
+
+    /// The least class whose slots hold `bytes`; `None` if only a span does.
+    pub(crate) fn class_for(&self, bytes: u64) -> Option<u8> {
+        let lines = bytes.div_ceil(LINE_BYTES);
+        let index = self.lines.partition_point(|&size| size < lines);
+        (index < self.lines.len()).then(|| index as u8 + 1)
+    }
+
+    /// Lines of a slot of `class`, or `None` if there is no such class.
+    pub(crate) fn slot_lines(&self, class: u8) -> Option<u64> {
+        self.lines.get(usize::from(class).checked_sub(1)?).copied()
+    }
+
+    /// Slots in a chunk of `class`.
+    pub(crate) fn slots(&self, class: u8) -> Option<u64> {
+        self.slot_lines(class).map(|lines| self.chunk_lines / lines)
+    }
+
+    pub(crate) fn chunk_lines(&self) -> u64 {
+        self.chunk_lines
+    }
+
+    /// One more than the highest class.
+    pub(crate) fn count(&self) -> usize {
+        self.lines.len() + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_up_to_a_chunk_has_a_tight_class() {
+        for chunk in [1 << 10, 64 << 10, 1 << 20, 2 << 20] {
+            let classes = Classes::new(chunk);
+            for bytes in (1..=chunk).step_by(61).chain([chunk]) {
+                let class = classes.class_for(bytes).unwrap();
+                let lines = classes.slot_lines(class).unwrap();
+                assert!(lines * LINE_BYTES >= bytes);
+                assert!(classes.slots(class).unwrap() >= 1);
+                let smaller = classes.slot_lines(class - 1).unwrap_or(0);
+                assert!(smaller * LINE_BYTES < bytes, "a smaller class would do for {bytes}");
+                if lines * 8 <= classes.chunk_lines() {
+                    assert!(lines * LINE_BYTES <= bytes * 5 / 4 + LINE_BYTES);
+                }
+            }
+            assert_eq!(classes.class_for(chunk + 1), None);
+        }
+    }
+}

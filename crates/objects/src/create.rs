@@ -1,0 +1,79 @@
+//! New objects, and new places for old ones.
+
+use tombolo_memory::{Lines, Memory};
+
+use crate::event::{Event, Slot};
+use crate::header::{HEADER_BYTES, Header, PREFIX_BYTES};
+use crate::lock::object_bytes;
+use crate::read::{Looked, Part};
+use crate::replicated::fingerprint;
+use crate::space::Space;
+use crate::stats::Counter;
+use crate::{Error, Objects, Version, sites};
+
+/// An object's bytes in a slot that is promised to it, not announced yet.
+pub(crate) struct Placed {
+    pub(crate) slot: Slot,
+    pub(crate) lines: Lines,
+    pub(crate) header: Header,
+}
+
+impl<M: Memory> Objects<M> {
+    /// Creates an object.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]; [`Error::LnrFull`], [`Error::TooLarge`] or [`Error::IndexFull`] if there is
+    /// no room; [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    pub fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
+        let hash = self.hash(key)?;
+        if self.len() >= self.state().index.capacity() {
+            return Err(Error::IndexFull { objects: self.len() });
+        }
+        let mut placed = None;
+        let created = self.persist(|| {
+            let tail = self.sync()?;
+            let found = self.state().index.find(self.memory(), hash);
+            for found in &found {
+                match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
+                    Looked::Good(_) => return Err(Error::Exists),
+                    Looked::OtherKey => {}
+                    Looked::Changed => return Ok(None),
+                }
+            }
+            let expected = fingerprint(found.iter().map(|found| found.entry));
+            if placed.is_none() {
+                placed = Some(self.place(key, value)?);
+            }
+            let Some(placed) = &placed else { return Ok(None) };
+            let event = Event::Create { hash, slot: placed.slot, expected };
+            Ok(self.announce(placed, event)?.then_some(placed.header.version))
+        });
+        if let Some(placed) = placed {
+            self.state().space.settle(placed.slot, created.is_ok());
+        }
+        if created.is_ok() {
+            self.count(Counter::Creates);
+        }
+        created
+    }
+
+    /// Writes an object into a free slot, through this host's caches.
+    pub(crate) fn place(&self, key: &[u8], value: &[u8]) -> Result<Placed, Error> {
+        let bytes = object_bytes(key, value)?;
+        let slot = self.state().space.reserve(bytes, || self.sync().map(|_| ()))?;
+        let header = Header::new(self.next_version(), key, value.len() as u32);
+        let mut prefix = [0; PREFIX_BYTES];
+        prefix[..HEADER_BYTES].copy_from_slice(&header.encode());
+        prefix[HEADER_BYTES..][..key.len()].copy_from_slice(key);
+        let start = Space::<M>::start(slot);
+        self.memory().write(start, &prefix[..HEADER_BYTES + key.len()]);
+        self.memory().write(start.plus(header.value_offset()), value);
+        Ok(Placed { slot, lines: Lines::covering(start, bytes), header })
+    }
+
+    /// Brings a placed object into memory and commits the event that names its slot.
+    pub(crate) fn announce(&self, placed: &Placed, event: Event) -> Result<bool, Error> {
+        self.counters.add(Counter::CleanedLines, placed.lines.count());
+        self.memory().publish(sites::CREATE_CLEAN, [placed.lines], |_| self.commit(event))
+    }
+}

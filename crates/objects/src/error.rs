@@ -1,0 +1,79 @@
+//! What can go wrong with an object.
+
+use tombolo_log::LogError;
+use tombolo_pod::PodError;
+
+/// Why an operation on an object was not done. Nothing was changed, unless it says otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no object with this key.
+    #[error("there is no object with this key")]
+    NotFound,
+    /// There is an object with this key already.
+    #[error("there is an object with this key already")]
+    Exists,
+    /// The object is not at the expected version any more.
+    #[error("the object has changed since that version; read it again")]
+    Changed,
+    /// The object changed while it was being read through a guard.
+    #[error("the object changed while it was being read; read it again")]
+    Torn,
+    /// The key is empty or too long.
+    #[error("a key of {bytes} bytes is not within 1 to {MAX}; shorten it or hash it", MAX = crate::MAX_KEY_BYTES)]
+    KeyLength {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The value is too long for this pod.
+    #[error("an object of {bytes} bytes does not fit into this pod, whose largest is {most} bytes; split it, or create a larger pod")]
+    TooLarge {
+        /// Bytes asked for, key and header included.
+        bytes: u64,
+        /// The most there can be.
+        most: u64,
+    },
+    /// A range reaches beyond the object's end.
+    #[error("bytes {offset}..{end} are not within the object's {length} bytes")]
+    OutOfRange {
+        /// Where the range starts.
+        offset: u64,
+        /// Where it ends.
+        end: u64,
+        /// The object's length.
+        length: u64,
+    },
+    /// No room for the bytes.
+    #[error("the pod's memory is full: no room for {bytes} more bytes; delete objects, or create a larger pod")]
+    LnrFull {
+        /// Bytes asked for, key and header included.
+        bytes: u64,
+    },
+    /// No room in the index.
+    #[error("the index holds {objects} objects, which is its limit; delete objects, or raise the limit")]
+    IndexFull {
+        /// How many there are.
+        objects: u64,
+    },
+    /// Another writer holds the object, or readers and writers kept colliding.
+    #[error("the object stayed in use by others for {waited_ms} ms; try again, and see whether a host hangs")]
+    Busy {
+        /// How long the wait was, in milliseconds.
+        waited_ms: u64,
+    },
+    /// What shared memory holds is not what a host could have written.
+    #[error("the pod is damaged: {0}; save what you can and create it anew")]
+    Damaged(String),
+    /// No host that is in the pod hands over its replica.
+    #[error("no host of the pod answered a joining one ({hosts} seated); if those processes are gone, create the pod anew")]
+    NobodyAnswers {
+        /// How many seats are taken, this host's included.
+        hosts: u32,
+    },
+    /// The log could not order a change.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The pod could not be joined.
+    #[error(transparent)]
+    Pod(#[from] PodError),
+}

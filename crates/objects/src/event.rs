@@ -1,0 +1,125 @@
+//! The events that change the index on every host.
+
+use tombolo_log::{Entry, PAYLOAD_BYTES};
+
+/// The low 32 bits of a key's hash: enough to find its bucket and to tell most keys apart. Keys
+/// themselves lie with the objects.
+pub(crate) type KeyHash = u32;
+
+/// The number of the first line of an object's slot in LNR. Line 0 is no slot.
+pub(crate) type SlotLine = u64;
+
+/// Which event was the last about an object: the low bits of its position in the log.
+///
+/// Positions are unique, so a generation is never used twice, for any object, within 2^32 events.
+pub(crate) type Generation = u32;
+
+pub(crate) fn generation_at(position: u64) -> Generation {
+    (position as u32).max(1)
+}
+
+/// Where an object's bytes are to lie, and in how large a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub(crate) line: SlotLine,
+    /// Size class, or [`SPAN`](crate::classes::SPAN).
+    pub(crate) class: u8,
+    /// Whole chunks that a span takes, else 0.
+    pub(crate) chunks: u32,
+}
+
+/// A change of the object at `slot`, decided on when its generation was `expected`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) hash: KeyHash,
+    pub(crate) slot: SlotLine,
+    pub(crate) expected: Generation,
+}
+
+/// An event. Each has an effect only if what it was decided on still holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A new object; `expected` sums up the objects with this hash, which are other keys'.
+    Create { hash: KeyHash, slot: Slot, expected: u32 },
+    /// The object is gone, with its record if it has one.
+    Delete(Target),
+    /// The object's bytes are now in another slot.
+    Move { target: Target, to: Slot },
+    /// The object has a record: it is read-write-shared.
+    Allocate { target: Target, record: u32 },
+    /// The object has no record any more: it is read-shared.
+    Deallocate { target: Target, record: u32 },
+    /// The object's counter starts again at zero.
+    Wrap(Target),
+}
+
+/// ```text
+/// byte 0      kind                 bytes 16..24  slot of the object
+/// byte 1      class of new slot    bytes 24..32  new slot
+/// bytes 4..8  hash                 bytes 32..36  record
+/// bytes 8..12 expected             bytes 36..40  chunks of the new slot
+/// ```
+impl Entry for Event {
+    fn encode(&self) -> [u8; PAYLOAD_BYTES] {
+        const NO_SLOT: Slot = Slot { line: 0, class: 0, chunks: 0 };
+        let (kind, target, to, record) = match *self {
+            Self::Create { hash, slot, expected } => {
+                (1, Target { hash, slot: 0, expected }, slot, 0)
+            }
+            Self::Delete(target) => (2, target, NO_SLOT, 0),
+            Self::Move { target, to } => (3, target, to, 0),
+            Self::Allocate { target, record } => (4, target, NO_SLOT, record),
+            Self::Deallocate { target, record } => (5, target, NO_SLOT, record),
+            Self::Wrap(target) => (6, target, NO_SLOT, 0),
+        };
+        let mut payload = [0; PAYLOAD_BYTES];
+        payload[0] = kind;
+        payload[1] = to.class;
+        payload[4..8].copy_from_slice(&target.hash.to_le_bytes());
+        payload[8..12].copy_from_slice(&target.expected.to_le_bytes());
+        payload[16..24].copy_from_slice(&target.slot.to_le_bytes());
+        payload[24..32].copy_from_slice(&to.line.to_le_bytes());
+        payload[32..36].copy_from_slice(&record.to_le_bytes());
+        payload[36..40].copy_from_slice(&to.chunks.to_le_bytes());
+        payload
+    }
+
+    fn decode(payload: &[u8; PAYLOAD_BYTES]) -> Option<Self> {
+        let word = |at: usize| Some(u32::from_le_bytes(*payload[at..].first_chunk()?));
+        let long = |at: usize| Some(u64::from_le_bytes(*payload[at..].first_chunk()?));
+        let target = Target { hash: word(4)?, slot: long(16)?, expected: word(8)? };
+        let to = Slot { line: long(24)?, class: payload[1], chunks: word(36)? };
+        let record = word(32)?;
+        Some(match payload[0] {
+            1 => Self::Create { hash: target.hash, slot: to, expected: target.expected },
+            2 => Self::Delete(target),
+            3 => Self::Move { target, to },
+            4 => Self::Allocate { target, record },
+            5 => Self::Deallocate { target, record },
+            6 => Self::Wrap(target),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_survives_its_encoding() {
+        let target = Target { hash: 1, slot: 2 << 34, expected: 3 };
+        let slot = Slot { line: 4 << 34, class: 5, chunks: 6 };
+        for event in [
+            Event::Create { hash: 7, slot, expected: 8 },
+            Event::Delete(target),
+            Event::Move { target, to: slot },
+            Event::Allocate { target, record: 9 },
+            Event::Deallocate { target, record: 10 },
+            Event::Wrap(target),
+        ] {
+            assert_eq!(Event::decode(&event.encode()), Some(event));
+        }
+        assert_eq!(Event::decode(&[0; PAYLOAD_BYTES]), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! The paper's `read_start`/`read_end` and `write_start`/`write_end` (section 4) as guards.
+
+use tombolo_memory::Memory;
+
+use crate::header::Header;
+use crate::index::Found;
+use crate::lock::Locked;
+use crate::read::{Looked, Part, Started};
+use crate::stats::Counter;
+use crate::{Error, Objects, Version};
+
+/// A read in progress. What it reads counts only if [`read_end`](Self::read_end) says so.
+///
+/// Nothing is locked: a writer may change the object meanwhile, and the bytes may be torn until the
+/// end proves otherwise.
+#[must_use = "what was read counts only if `read_end` says so"]
+pub struct ReadGuard<'a, M: Memory> {
+    objects: &'a Objects<M>,
+    found: Found<'a>,
+    started: Started,
+    header: Header,
+}
+
+/// A write in progress: this thread holds the object's lock. Dropping the guard ends it, too.
+pub struct WriteGuard<'a, M: Memory> {
+    locked: Locked<'a, M>,
+}
+
+impl<M: Memory> Objects<M> {
+    /// Begins to read an object.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], and those of [`read`](Self::read).
+    pub fn read_start(&self, key: &[u8]) -> Result<ReadGuard<'_, M>, Error> {
+        self.count(Counter::Reads);
+        let hash = self.hash(key)?;
+        let guard = self.persist(|| {
+            let tail = self.sync()?;
+            for found in self.state().index.find(self.memory(), hash) {
+                let keep = |started: &Started, _: &Header| *started;
+                match self.look(&found, tail, key, Part::Nothing, keep)? {
+                    Looked::Good((header, started)) => {
+                        return Ok(Some(Some(ReadGuard { objects: self, found, started, header })));
+                    }
+                    Looked::OtherKey => {}
+                    Looked::Changed => return Ok(None),
+                }
+            }
+            Ok(Some(None))
+        })?;
+        guard.ok_or(Error::NotFound)
+    }
+
+    /// Begins to write an existing object: takes its lock, and gives it a record if it has none.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    pub fn write_start(&self, key: &[u8]) -> Result<WriteGuard<'_, M>, Error> {
+        let locked = self.lock(key)?.ok_or(Error::NotFound)?;
+        self.count(Counter::Writes);
+        Ok(WriteGuard { locked })
+    }
+}
+
+impl<M: Memory> ReadGuard<'_, M> {
+    /// The value's length in bytes.
+    pub fn len(&self) -> u64 {
+        u64::from(self.header.value_bytes)
+    }
+
+    /// Whether the value has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The version that is being read.
+    pub fn version(&self) -> Version {
+        self.header.version
+    }
+
+    /// Copies `into.len()` bytes of the value from `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        let (bytes, length) = (into.len() as u64, self.len());
+        let end = offset.saturating_add(bytes);
+        if end > length {
+            return Err(Error::OutOfRange { offset, end, length });
+        }
+        let from = self.started.lines.start().plus(self.header.value_offset() + offset);
+        self.objects.freshen(&self.started, from, bytes);
+        self.objects.memory().read(from, into);
+        Ok(())
+    }
+
+    /// Ends the read. `Ok` means that everything read is of [`version`](Self::version).
+    ///
+    /// # Errors
+    /// [`Error::Torn`] if the object changed meanwhile: begin again. [`Error::Log`].
+    pub fn read_end(self) -> Result<(), Error> {
+        if !self.objects.still_holds(&self.started)? {
+            self.objects.count(Counter::Retries);
+            return Err(Error::Torn);
+        }
+        self.objects.vouch(&self.found, &self.started);
+        Ok(())
+    }
+}
+
+impl<M: Memory> WriteGuard<'_, M> {
+    /// The value's length in bytes.
+    pub fn len(&self) -> u64 {
+        u64::from(self.locked.header().value_bytes)
+    }
+
+    /// Whether the value has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The version of the value as it is now.
+    pub fn version(&self) -> Version {
+        self.locked.header().version
+    }
+
+    /// Copies `into.len()` bytes of the value from `offset` on; others cannot change it meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        self.locked.read(offset, into)
+    }
+
+    /// Changes some bytes of the value, from `offset` on, within its length. Nobody reads the object
+    /// before the guard ends.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.locked.write(offset, bytes)
+    }
+
+    /// Ends the write: all hosts see it now. The version of the value.
+    pub fn write_end(self) -> Version {
+        self.version()
+    }
+}

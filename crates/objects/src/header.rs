@@ -1,0 +1,66 @@
+//! What precedes an object's bytes in its slot.
+//!
+//! ```text
+//! bytes  0..8   version: names the write that produced the value
+//! bytes  8..12  length of the value
+//! bytes 12..14  length of the key
+//! bytes 14..16  mark of a slot that holds an object
+//! bytes 16..    key, then value
+//! ```
+
+use crate::{MAX_KEY_BYTES, Version};
+
+pub(crate) const HEADER_BYTES: usize = 16;
+
+/// Bytes that hold any header and key.
+pub(crate) const PREFIX_BYTES: usize = HEADER_BYTES + MAX_KEY_BYTES;
+
+const MARK: u16 = 0x0b1e;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) version: Version,
+    pub(crate) key_bytes: u16,
+    pub(crate) value_bytes: u32,
+}
+
+impl Header {
+    pub(crate) fn new(version: Version, key: &[u8], value_bytes: u32) -> Self {
+        Self { version, key_bytes: key.len() as u16, value_bytes }
+    }
+
+    pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..8].copy_from_slice(&self.version.0.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.value_bytes.to_le_bytes());
+        bytes[12..14].copy_from_slice(&self.key_bytes.to_le_bytes());
+        bytes[14..].copy_from_slice(&MARK.to_le_bytes());
+        bytes
+    }
+
+    /// The header at the start of `bytes`, if it describes an object that fits into `capacity`
+    /// bytes. It may be torn; then it is anything that fits, or nothing.
+    pub(crate) fn decode(bytes: &[u8], capacity: u64) -> Option<Self> {
+        let (version, rest) = bytes.split_first_chunk()?;
+        let (value_bytes, rest) = rest.split_first_chunk()?;
+        let (key_bytes, rest) = rest.split_first_chunk()?;
+        let header = Self {
+            version: Version(u64::from_le_bytes(*version)),
+            value_bytes: u32::from_le_bytes(*value_bytes),
+            key_bytes: u16::from_le_bytes(*key_bytes),
+        };
+        let sound = u16::from_le_bytes(*rest.first_chunk()?) == MARK
+            && (1..=MAX_KEY_BYTES).contains(&usize::from(header.key_bytes))
+            && header.total_bytes() <= capacity;
+        sound.then_some(header)
+    }
+
+    /// Where the value starts in the slot.
+    pub(crate) fn value_offset(&self) -> u64 {
+        HEADER_BYTES as u64 + u64::from(self.key_bytes)
+    }
+
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.value_offset() + u64::from(self.value_bytes)
+    }
+}

@@ -1,0 +1,153 @@
+//! Buckets and where they are stored.
+//!
+//! A bucket is two cache lines: a header and five cells of 24 bytes. Its header holds the version
+//! of the *chain* it heads and the number of the next overflow bucket.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::event::{Generation, KeyHash, SlotLine};
+
+pub(crate) const CELLS: usize = 5;
+
+/// "No record" in the 28 bits that hold one plus one.
+const RECORD_SHIFT: u32 = 36;
+const SLOT_MASK: u64 = (1 << RECORD_SHIFT) - 1;
+
+/// What the index knows about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) hash: KeyHash,
+    pub(crate) generation: Generation,
+    pub(crate) slot: SlotLine,
+    /// `None`: read-shared.
+    pub(crate) record: Option<u32>,
+}
+
+/// An entry in memory.
+///
+/// ```text
+/// identity   generation (32 bits) | hash (32)
+/// place      record + 1 (28 bits) | line of the slot (36); 0 if the cell is empty
+/// seen       see `seen.rs`
+/// ```
+#[derive(Default)]
+pub(crate) struct Cell {
+    identity: AtomicU64,
+    place: AtomicU64,
+    pub(crate) seen: AtomicU64,
+}
+
+impl Cell {
+    pub(crate) fn entry(&self) -> Option<Entry> {
+        let place = self.place.load(Ordering::Relaxed);
+        if place == 0 {
+            return None;
+        }
+        let identity = self.identity.load(Ordering::Relaxed);
+        Some(Entry {
+            hash: identity as u32,
+            generation: (identity >> 32) as u32,
+            slot: place & SLOT_MASK,
+            record: ((place >> RECORD_SHIFT) as u32).checked_sub(1),
+        })
+    }
+
+    pub(crate) fn has_hash(&self, hash: KeyHash) -> bool {
+        self.identity.load(Ordering::Relaxed) as u32 == hash
+    }
+
+    pub(crate) fn set(&self, entry: Entry, seen: u64) {
+        let record = entry.record.map_or(0, |record| u64::from(record) + 1);
+        let identity = u64::from(entry.generation) << 32 | u64::from(entry.hash);
+        self.identity.store(identity, Ordering::Relaxed);
+        self.place.store(record << RECORD_SHIFT | entry.slot, Ordering::Relaxed);
+        self.seen.store(seen, Ordering::Relaxed);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.place.store(0, Ordering::Relaxed);
+    }
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Bucket {
+    /// Next overflow bucket plus one (32 bits) | version (32), odd while the chain changes.
+    header: AtomicU64,
+    pub(crate) cells: [Cell; CELLS],
+}
+
+impl Bucket {
+    /// The chain's version, if it is not changing.
+    pub(crate) fn stable_version(&self) -> Option<u32> {
+        let version = self.header.load(Ordering::Acquire) as u32;
+        version.is_multiple_of(2).then_some(version)
+    }
+
+    /// Whether nothing has changed since `version`; pairs with `begin_change` and `end_change`.
+    pub(crate) fn is_still(&self, version: u32) -> bool {
+        fence(Ordering::Acquire);
+        self.header.load(Ordering::Relaxed) as u32 == version
+    }
+
+    pub(crate) fn next(&self) -> Option<u64> {
+        (self.header.load(Ordering::Relaxed) >> 32).checked_sub(1)
+    }
+
+    pub(crate) fn set_next(&self, next: Option<u64>) {
+        let version = self.header.load(Ordering::Relaxed) & 0xffff_ffff;
+        self.header.store(next.map_or(0, |next| next + 1) << 32 | version, Ordering::Relaxed);
+    }
+
+    pub(crate) fn begin_change(&self) {
+        self.bump_version(Ordering::Relaxed);
+        // The odd version is visible before any change is; pairs with the fence in `is_still`.
+        fence(Ordering::Release);
+    }
+
+    pub(crate) fn end_change(&self) {
+        self.bump_version(Ordering::Release);
+    }
+
+    fn bump_version(&self, ordering: Ordering) {
+        let header = self.header.load(Ordering::Relaxed);
+        let version = u64::from((header as u32).wrapping_add(1));
+        self.header.store(header >> 32 << 32 | version, ordering);
+    }
+}
+
+/// Buckets by number, in segments that are allocated when first needed and never move.
+pub(crate) struct Arena {
+    segments: Box<[OnceLock<Box<[Bucket]>>]>,
+    segment_buckets: u64,
+}
+
+impl Arena {
+    pub(crate) fn new(segment_buckets: u64, segments: u64) -> Self {
+        Self { segments: (0..segments).map(|_| OnceLock::new()).collect(), segment_buckets }
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.segments.len() as u64 * self.segment_buckets
+    }
+
+    /// Bucket `number`, unless it was never [`grown`](Self::grow) to.
+    pub(crate) fn get(&self, number: u64) -> Option<&Bucket> {
+        let segment = self.segments.get((number / self.segment_buckets) as usize)?.get()?;
+        Some(&segment[(number % self.segment_buckets) as usize])
+    }
+
+    /// Bucket `number`, allocated if need be; `None` beyond the capacity.
+    pub(crate) fn grow(&self, number: u64) -> Option<&Bucket> {
+        let segment = self.segments.get((number / self.segment_buckets) as usize)?;
+        let new = || (0..self.segment_buckets).map(|_| Bucket::default()).collect();
+        Some(&segment.get_or_init(new)[(number % self.segment_buckets) as usize])
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        let segment_bytes = self.segment_buckets * size_of::<Bucket>() as u64;
+        self.segments.iter().filter(|segment| segment.get().is_some()).count() as u64
+            * segment_bytes
+    }
+}

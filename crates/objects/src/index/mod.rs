@@ -1,0 +1,283 @@
+//! A host's replica of the index: a hash table by linear hashing, read without locks.
+//!
+//! One thread at a time changes it, holding the [`Writer`]; any number read. Readers take a
+//! snapshot of a bucket's chain under its version (a seqlock over plain atomics) and check that the
+//! table did not split that bucket meanwhile. The table grows by one bucket at a time, so nobody
+//! ever waits for a rehash.
+//!
+//! Left out: shrinking.
+
+mod bucket;
+mod scan;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+use tombolo_memory::Memory;
+
+pub(crate) use bucket::{Cell, Entry};
+use bucket::{Arena, Bucket, CELLS};
+
+use crate::event::{KeyHash, SlotLine};
+
+/// Entries per bucket, on average, above which the table grows; in tenths.
+const LOAD_TENTHS: u64 = 36;
+
+/// Sizes of the table; tests use tiny ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexLimits {
+    /// Buckets that are allocated at once, a power of two.
+    pub segment_buckets: u64,
+    /// How often, at most.
+    pub segments: u64,
+}
+
+impl Default for IndexLimits {
+    /// Segments of 2 MiB, up to 10^9 buckets: some 4 * 10^9 objects.
+    fn default() -> Self {
+        Self { segment_buckets: 1 << 14, segments: 1 << 16 }
+    }
+}
+
+/// An entry as it was found, and where.
+pub(crate) struct Found<'a> {
+    pub(crate) entry: Entry,
+    pub(crate) seen: u64,
+    pub(crate) cell: &'a Cell,
+}
+
+pub(crate) struct Index {
+    main: Arena,
+    overflow: Arena,
+    /// How many buckets of `main` are in use.
+    buckets: AtomicU64,
+    entries: AtomicU64,
+}
+
+/// What changing the index takes: at most one thread has it.
+#[derive(Default)]
+pub(crate) struct Writer {
+    /// Overflow buckets that are not in a chain.
+    spare: Vec<u64>,
+    overflow_used: u64,
+}
+
+impl Index {
+    pub(crate) fn new(limits: IndexLimits) -> Self {
+        let main = Arena::new(limits.segment_buckets, limits.segments);
+        main.grow(0).expect("an index has at least one segment");
+        Self {
+            overflow: Arena::new(limits.segment_buckets, limits.segments),
+            main,
+            buckets: AtomicU64::new(limits.segment_buckets),
+            entries: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    /// How many entries it takes before chains grow without bound.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.main.capacity() * LOAD_TENTHS / 10
+    }
+
+    /// Bytes of local memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.main.bytes() + self.overflow.bytes()
+    }
+
+    /// All entries with `hash`, as they stood at one instant.
+    #[inline]
+    pub(crate) fn find<M: Memory>(&self, memory: &M, hash: KeyHash) -> SmallVec<[Found<'_>; 1]> {
+        memory.step();
+        let mut found = SmallVec::new();
+        while !self.try_chain(hash, |cell| {
+            if cell.has_hash(hash)
+                && let Some(entry) = cell.entry()
+            {
+                found.push(Found { entry, seen: cell.seen.load(Ordering::Relaxed), cell });
+            }
+        }) {
+            found.clear();
+            memory.pause();
+        }
+        found
+    }
+
+    /// The entry of the object in `slot`, as it stands.
+    #[inline]
+    pub(crate) fn find_slot<M: Memory>(
+        &self,
+        memory: &M,
+        hash: KeyHash,
+        slot: SlotLine,
+    ) -> Option<Found<'_>> {
+        self.find(memory, hash).into_iter().find(|found| found.entry.slot == slot)
+    }
+
+    /// Shows every cell that may hold `hash` to `look`; whether they were all of one instant.
+    #[inline]
+    fn try_chain<'a>(&'a self, hash: KeyHash, mut look: impl FnMut(&'a Cell)) -> bool {
+        // Pairs with the release store in `split`: a new bucket is filled before it counts.
+        let number = bucket_number(hash, self.buckets.load(Ordering::Acquire));
+        let Some(head) = self.main.get(number) else { return false };
+        let Some(version) = head.stable_version() else { return false };
+        head.cells.iter().for_each(&mut look);
+        let mut next = head.next();
+        // A chain that changes meanwhile may look endless.
+        for _ in 0..self.overflow.capacity() {
+            let Some(bucket) = next.and_then(|number| self.overflow.get(number)) else { break };
+            bucket.cells.iter().for_each(&mut look);
+            if !head.is_still(version) {
+                return false;
+            }
+            next = bucket.next();
+        }
+        head.is_still(version)
+            && bucket_number(hash, self.buckets.load(Ordering::Relaxed)) == number
+    }
+
+    pub(crate) fn insert(&self, writer: &mut Writer, entry: Entry) {
+        let number = bucket_number(entry.hash, self.buckets.load(Ordering::Relaxed));
+        let head = self.head(number);
+        head.begin_change();
+        self.add_to_chain(writer, head, entry, 0);
+        head.end_change();
+        let entries = self.entries.fetch_add(1, Ordering::Relaxed) + 1;
+        if entries * 10 > self.buckets.load(Ordering::Relaxed) * LOAD_TENTHS {
+            self.split(writer);
+        }
+    }
+
+    /// Replaces the entry of the object in `slot` by what `change` makes of it; `None` leaves it.
+    pub(crate) fn update(
+        &self,
+        hash: KeyHash,
+        slot: SlotLine,
+        change: impl FnOnce(Entry) -> Option<Entry>,
+    ) -> Option<Entry> {
+        let head = self.head(bucket_number(hash, self.buckets.load(Ordering::Relaxed)));
+        let (cell, entry) = self.locate(head, hash, slot)?;
+        let changed = change(entry)?;
+        head.begin_change();
+        cell.set(changed, cell.seen.load(Ordering::Relaxed));
+        head.end_change();
+        Some(entry)
+    }
+
+    /// Removes the entry of the object in `slot` if `wanted` agrees.
+    pub(crate) fn remove(
+        &self,
+        hash: KeyHash,
+        slot: SlotLine,
+        wanted: impl FnOnce(Entry) -> bool,
+    ) -> Option<Entry> {
+        let head = self.head(bucket_number(hash, self.buckets.load(Ordering::Relaxed)));
+        let (cell, entry) = self.locate(head, hash, slot)?;
+        if !wanted(entry) {
+            return None;
+        }
+        head.begin_change();
+        cell.clear();
+        head.end_change();
+        self.entries.fetch_sub(1, Ordering::Relaxed);
+        Some(entry)
+    }
+
+    /// All entries with `hash`, for the holder of the writer.
+    pub(crate) fn with_hash(&self, hash: KeyHash) -> impl Iterator<Item = Entry> {
+        let head = self.head(bucket_number(hash, self.buckets.load(Ordering::Relaxed)));
+        self.chain(head)
+            .flat_map(|bucket| &bucket.cells)
+            .filter(move |cell| cell.has_hash(hash))
+            .filter_map(Cell::entry)
+    }
+
+    /// All entries, for the holder of the writer.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
+        (0..self.buckets.load(Ordering::Relaxed))
+            .flat_map(|number| self.chain(self.head(number)))
+            .flat_map(|bucket| &bucket.cells)
+            .filter_map(Cell::entry)
+    }
+
+    fn locate<'a>(
+        &'a self,
+        head: &'a Bucket,
+        hash: KeyHash,
+        slot: SlotLine,
+    ) -> Option<(&'a Cell, Entry)> {
+        let cells = self.chain(head).flat_map(|bucket| &bucket.cells);
+        cells
+            .filter(|cell| cell.has_hash(hash))
+            .find_map(|cell| Some((cell, cell.entry().filter(|entry| entry.slot == slot)?)))
+    }
+
+    /// The buckets of a chain, for the holder of the writer.
+    fn chain<'a>(&'a self, head: &'a Bucket) -> impl Iterator<Item = &'a Bucket> {
+        std::iter::successors(Some(head), |bucket| {
+            bucket.next().and_then(|number| self.overflow.get(number))
+        })
+    }
+
+    fn add_to_chain(&self, writer: &mut Writer, head: &Bucket, entry: Entry, seen: u64) {
+        let empty = |bucket: &&Bucket| bucket.cells.iter().any(|cell| cell.entry().is_none());
+        let bucket = self.chain(head).find(empty).unwrap_or_else(|| {
+            let number = writer.spare.pop().unwrap_or_else(|| {
+                writer.overflow_used += 1;
+                writer.overflow_used - 1
+            });
+            let bucket = self.overflow.grow(number).expect("the index is over its capacity");
+            bucket.set_next(None);
+            let last = self.chain(head).last().unwrap_or(head);
+            last.set_next(Some(number));
+            bucket
+        });
+        let cell = bucket.cells.iter().find(|cell| cell.entry().is_none());
+        cell.expect("the bucket has an empty cell").set(entry, seen);
+    }
+
+    /// Grows the table by one bucket, which takes its share of another one's entries.
+    fn split(&self, writer: &mut Writer) {
+        let buckets = self.buckets.load(Ordering::Relaxed);
+        let Some(new) = self.main.grow(buckets) else { return };
+        let old = self.head(buckets - (1 << buckets.ilog2()));
+        old.begin_change();
+        let mut all: SmallVec<[(Entry, u64); 2 * CELLS]> = SmallVec::new();
+        for cell in self.chain(old).flat_map(|bucket| &bucket.cells) {
+            all.extend(cell.entry().map(|entry| (entry, cell.seen.load(Ordering::Relaxed))));
+            cell.clear();
+        }
+        self.release_overflow(writer, old);
+        new.set_next(None);
+        for (entry, seen) in all {
+            let goes = bucket_number(entry.hash, buckets + 1) == buckets;
+            self.add_to_chain(writer, if goes { new } else { old }, entry, seen);
+        }
+        self.buckets.store(buckets + 1, Ordering::Release);
+        old.end_change();
+    }
+
+    fn release_overflow(&self, writer: &mut Writer, head: &Bucket) {
+        let mut next = head.next();
+        head.set_next(None);
+        while let Some(number) = next {
+            writer.spare.push(number);
+            next = self.overflow.get(number).and_then(Bucket::next);
+        }
+    }
+
+    fn head(&self, number: u64) -> &Bucket {
+        self.main.get(number).expect("buckets in use are allocated")
+    }
+}
+
+/// The bucket for `hash` in a table of `buckets`, a number that grows by one at a time.
+fn bucket_number(hash: KeyHash, buckets: u64) -> u64 {
+    let hash = u64::from(hash);
+    let level = buckets.ilog2();
+    let wide = hash & ((2 << level) - 1);
+    if wide < buckets { wide } else { hash & ((1 << level) - 1) }
+}

@@ -1,0 +1,141 @@
+//! Walking through the index with a cursor, while it changes and grows.
+//!
+//! The walk goes by the hash's bits in reverse. A bucket holds the hashes with some low bits in
+//! common, which is an interval of reversed hashes; a split halves the interval. So a cursor that
+//! stands between two buckets stays between two buckets, and an object that is there all the time is
+//! met.
+
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+use tombolo_memory::Memory;
+
+use super::{Index, bucket_number};
+use crate::event::KeyHash;
+
+/// One past the last cursor.
+const END: u64 = 1 << 32;
+
+impl Index {
+    /// The hashes in the bucket at `cursor`, and the next cursor; a walk starts and ends with 0.
+    pub(crate) fn scan<M: Memory>(
+        &self,
+        memory: &M,
+        cursor: u64,
+    ) -> (SmallVec<[KeyHash; 8]>, u64) {
+        let cursor = cursor.min(END - 1);
+        let hash = (cursor as u32).reverse_bits();
+        let mut hashes: SmallVec<[KeyHash; 8]> = SmallVec::new();
+        loop {
+            let buckets = self.buckets.load(Ordering::Acquire);
+            let next = interval_end(hash, buckets);
+            hashes.clear();
+            let all = |cell: &super::Cell| {
+                hashes.extend(cell.entry().map(|entry| entry.hash));
+            };
+            if self.try_chain(hash, all) && interval_end(hash, self.bucket_count()) == next {
+                hashes.retain(|hash| u64::from(hash.reverse_bits()) >= cursor);
+                hashes.sort_unstable();
+                hashes.dedup();
+                return (hashes, if next == END { 0 } else { next });
+            }
+            memory.pause();
+        }
+    }
+
+    fn bucket_count(&self) -> u64 {
+        self.buckets.load(Ordering::Relaxed)
+    }
+}
+
+/// Where the reversed hashes of the bucket for `hash` end.
+fn interval_end(hash: KeyHash, buckets: u64) -> u64 {
+    let number = bucket_number(hash, buckets);
+    let level = buckets.ilog2();
+    let is_split = number >= 1 << level || number + (1 << level) < buckets;
+    let bits = if is_split { level + 1 } else { level };
+    let length = END >> bits;
+    let start = u64::from((number as u32).reverse_bits());
+    start + length
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+    use tombolo_simulator::{Config, Simulation};
+
+    use super::super::{Entry, IndexLimits, Writer};
+    use super::*;
+
+    fn entry(hash: u32, slot: u64) -> Entry {
+        Entry { hash, generation: 7, slot, record: slot.is_multiple_of(3).then_some(slot as u32) }
+    }
+
+    fn index() -> Index {
+        Index::new(IndexLimits { segment_buckets: 4, segments: 1024 })
+    }
+
+    #[test]
+    fn a_walk_meets_what_stays_while_the_table_grows() {
+        let memory = Simulation::new(Config::default(), 1).memory(0);
+        let (index, mut writer) = (index(), Writer::default());
+        let hash = |n: u64| (n as u32).wrapping_mul(0x9e37_79b9);
+        (1..=50).for_each(|n| index.insert(&mut writer, entry(hash(n), n)));
+        let mut met = BTreeSet::new();
+        let mut cursor = 0;
+        let mut added = 100;
+        loop {
+            let (hashes, next) = index.scan(&memory, cursor);
+            met.extend(hashes);
+            for _ in 0..20 {
+                added += 1;
+                index.insert(&mut writer, entry(hash(added), added));
+            }
+            if next == 0 {
+                break;
+            }
+            assert!(next > cursor);
+            cursor = next;
+        }
+        assert!((1..=50).all(|n| met.contains(&hash(n))));
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_list_of_entries(changes in prop::collection::vec((0..3u8, 0..64u32, 1..40u64), 1..400)) {
+            let memory = Simulation::new(Config::default(), 1).memory(0);
+            let (index, mut writer) = (index(), Writer::default());
+            let mut model: Vec<Entry> = Vec::new();
+            for (kind, hash, slot) in changes {
+                // A hash with few distinct values: chains and equal hashes abound.
+                let hash = hash.wrapping_mul(0x0400_0001);
+                let known = model.iter().position(|e| e.hash == hash && e.slot == slot);
+                match (kind, known) {
+                    (0, None) => {
+                        model.push(entry(hash, slot));
+                        index.insert(&mut writer, entry(hash, slot));
+                    }
+                    (1, Some(at)) => {
+                        let old = model.swap_remove(at);
+                        prop_assert_eq!(index.remove(hash, slot, |_| true), Some(old));
+                    }
+                    (2, Some(at)) => {
+                        let old = model[at];
+                        model[at].generation += 1;
+                        prop_assert_eq!(index.update(hash, slot, |e| Some(Entry { generation: e.generation + 1, ..e })), Some(old));
+                    }
+                    _ => {}
+                }
+                let mut found: Vec<Entry> = index.find(&memory, hash).iter().map(|f| f.entry).collect();
+                let mut expected: Vec<Entry> = model.iter().copied().filter(|e| e.hash == hash).collect();
+                found.sort_by_key(|e| e.slot);
+                expected.sort_by_key(|e| e.slot);
+                prop_assert_eq!(found, expected);
+            }
+            prop_assert_eq!(index.len(), model.len() as u64);
+            prop_assert_eq!(index.entries().count(), model.len());
+        }
+    }
+}

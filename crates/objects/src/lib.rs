@@ -1,0 +1,63 @@
+//! Floor 3: millions of objects shared by the hosts of a pod (MEGALON).
+//!
+//! Objects' bytes, keys included, lie in LNR. Every host has a replica of the index, which says for
+//! each object in which slot it lies and which coherence record in SCR it has, if any; the shared
+//! log keeps the replicas equal (section 3.3 of the paper). An object that is only read needs no
+//! record; the first write allocates one, and records that are little used are taken back
+//! (section 3.4.1).
+//!
+//! **Dual-path coherence** (section 3.4.3), in two rules:
+//! * A read that finds nothing changed, neither the entry's generation nor the record's counter,
+//!   from before the copy to after it, has copied one version. Every event about an object starts a
+//!   new generation; every write moves the counter by two, and makes it odd meanwhile.
+//! * A host's own caches may be trusted for an object only as of a generation and counter at which it
+//!   has read all of it. Otherwise the lines are dropped, *after* the counter was loaded. (The paper
+//!   flushes at every event, on every host; here an event costs a host that never reads the object
+//!   nothing.)
+//!
+//! Further invariants:
+//! * Who changes or frees an object's slot or record holds the record's lock, if there is a record;
+//!   if there is none, an event that is conditional on the generation decides.
+//! * Whoever takes a lock applies the log and looks at the entry again before it touches anything.
+//! * Every way out of a write cleans what was written, and only then releases the lock.
+//! * Equal hashes are settled by comparing keys. No length found in LNR is used before it is checked
+//!   against the slot, and no value is handed out before its read is validated.
+//!
+//! Left out: what keys and values mean, local copies and partitions, recovery of dead hosts.
+
+mod chunk;
+mod classes;
+mod create;
+mod error;
+mod event;
+mod guards;
+mod header;
+mod index;
+mod join;
+mod lock;
+mod maintain;
+mod objects;
+mod read;
+mod records;
+mod replicated;
+mod seen;
+mod sites;
+mod space;
+mod stats;
+mod write;
+
+pub use error::Error;
+pub use guards::{ReadGuard, WriteGuard};
+pub use index::IndexLimits;
+pub use maintain::Maintenance;
+pub use objects::{Objects, Options, Usage};
+pub use sites::ALL as SITES;
+pub use stats::Stats;
+pub use write::Change;
+
+/// The longest key.
+pub const MAX_KEY_BYTES: usize = 1024;
+
+/// Names the write that produced a value; no two writes in a pod share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Version(pub u64);

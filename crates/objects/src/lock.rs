@@ -1,0 +1,323 @@
+//! Holding an object's lock: the way to change it in place.
+
+use smallvec::SmallVec;
+use tombolo_memory::{Lines, LnrAddr, Memory};
+
+use crate::event::{Event, Slot, Target};
+use crate::header::{HEADER_BYTES, Header, PREFIX_BYTES};
+use crate::index::{Cell, Entry, Found};
+use crate::read::{Looked, Part};
+use crate::records::Held;
+use crate::seen;
+use crate::stats::Counter;
+use crate::{Error, Objects, sites};
+
+/// An object whose record's lock this thread holds. Until it is dropped nobody else changes the
+/// object, its slot or its record; dropping it cleans what was written and releases the lock.
+pub(crate) struct Locked<'a, M: Memory> {
+    objects: &'a Objects<M>,
+    held: Held,
+    entry: Entry,
+    cell: &'a Cell,
+    seen: u64,
+    slot: Slot,
+    lines: Lines,
+    header: Header,
+    /// This host has no stale line of the object.
+    fresh: bool,
+    dirty: SmallVec<[Lines; 2]>,
+    /// The record is not this object's any more: nothing to release.
+    gone: bool,
+}
+
+enum TryLock<'a, M: Memory> {
+    Locked(Locked<'a, M>),
+    OtherKey,
+    /// Somebody else has it, or it changed: look again.
+    Busy,
+}
+
+impl<M: Memory> Objects<M> {
+    /// Locks the object with `key`, allocating a record if it has none; `None` if there is no such
+    /// object (MEGALON, section 3.4.5, "Write").
+    pub(crate) fn lock(&self, key: &[u8]) -> Result<Option<Locked<'_, M>>, Error> {
+        let hash = self.hash(key)?;
+        self.persist(|| {
+            let tail = self.sync()?;
+            for found in self.state().index.find(self.memory(), hash) {
+                match self.try_lock(&found, tail, key)? {
+                    TryLock::Locked(locked) => return Ok(Some(Some(locked))),
+                    TryLock::OtherKey => {}
+                    TryLock::Busy => return Ok(None),
+                }
+            }
+            Ok(Some(None))
+        })
+    }
+
+    fn try_lock(&self, found: &Found<'_>, tail: u64, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
+        let held = match found.entry.record {
+            Some(record) => {
+                let records = &self.state().records;
+                let counter = records.load(record).readable();
+                counter.and_then(|counter| records.lock(record, counter))
+            }
+            // A record is worth allocating only for the right object.
+            None => match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
+                Looked::Good(_) => self.allocate(found.entry)?,
+                Looked::OtherKey => return Ok(TryLock::OtherKey),
+                Looked::Changed => None,
+            },
+        };
+        let Some(held) = held else { return Ok(TryLock::Busy) };
+        let outcome = self.enter(held, found.entry, key);
+        if !matches!(outcome, Ok(TryLock::Locked(_))) {
+            self.state().records.unlock(held, false);
+        }
+        outcome
+    }
+
+    /// Looks at the object again, now that its lock is held.
+    fn enter(&self, held: Held, entry: Entry, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
+        let memory = self.memory();
+        let again = memory.keeps(sites::WRITE_ENTRY_AGAIN);
+        if again {
+            self.sync()?;
+        }
+        let find = || self.state().index.find_slot(memory, entry.hash, entry.slot);
+        let ours = |found: &Found<'_>| found.entry.record == Some(held.record);
+        let Some(mut found) = find().filter(|found| !again || ours(found)) else {
+            return Ok(TryLock::Busy);
+        };
+        if self.state().records.wraps(held) && memory.keeps(sites::WRITE_WRAP) {
+            // Ordered before the counter can be seen to start again: no note of an earlier read of
+            // the same counter counts any more.
+            self.commit(Event::Wrap(target(found.entry)))?;
+            let Some(renewed) = find() else { return Ok(TryLock::Busy) };
+            found = renewed;
+        }
+        let Some((slot, lines)) = self.state().space.slot_at(entry.slot) else {
+            return Ok(TryLock::Busy);
+        };
+        let known = seen::is_fresh(memory, found.seen, found.entry.generation, held.counter);
+        let small = lines.count() <= self.small_lines;
+        if !known && small {
+            self.drop_stale(lines);
+        }
+        let prefix = Lines::covering(lines.start(), (HEADER_BYTES + key.len()) as u64);
+        if !known && !small {
+            self.drop_stale(prefix);
+        }
+        let mut buffer = [0; PREFIX_BYTES];
+        let length = (HEADER_BYTES + key.len()).min(lines.bytes() as usize);
+        memory.read(lines.start(), &mut buffer[..length]);
+        let Some(header) = Header::decode(&buffer[..length], lines.bytes()) else {
+            let start = lines.start();
+            return Err(Error::Damaged(format!("the slot at {start:?} holds no object")));
+        };
+        let same = usize::from(header.key_bytes) == key.len()
+            && buffer[HEADER_BYTES..length] == *key;
+        if !memory.check(sites::KEY_COMPARE, same) {
+            return Ok(TryLock::OtherKey);
+        }
+        Ok(TryLock::Locked(Locked {
+            objects: self,
+            held,
+            entry: found.entry,
+            cell: found.cell,
+            seen: found.seen,
+            slot,
+            lines,
+            header,
+            fresh: known || small,
+            dirty: SmallVec::new(),
+            gone: false,
+        }))
+    }
+
+    /// Drops lines before they are read or partly written under a lock: a partial store into a stale
+    /// line would bring the rest of it back.
+    fn drop_stale(&self, lines: Lines) {
+        self.counters.add(Counter::InvalidatedLines, lines.count());
+        self.memory().consume(sites::WRITE_INVALIDATE, |_| ((), Some(lines)));
+    }
+
+    /// Gives a read-shared object a record; `None` if the object changed meanwhile. The record is
+    /// locked by this thread.
+    fn allocate(&self, entry: Entry) -> Result<Option<Held>, Error> {
+        let held = self.claim_record()?;
+        let event = Event::Allocate { target: target(entry), record: held.record };
+        match self.commit(event) {
+            Ok(true) => {
+                self.count(Counter::Churn);
+                Ok(Some(held))
+            }
+            lost => {
+                self.state().records.free(held);
+                lost.map(|_| None)
+            }
+        }
+    }
+
+    /// A free record, if need be one that was taken from another object.
+    fn claim_record(&self) -> Result<Held, Error> {
+        self.persist(|| {
+            let held = self.state().records.claim();
+            if held.is_none() {
+                self.reclaim_some()?;
+            }
+            Ok(held)
+        })
+    }
+}
+
+pub(crate) fn target(entry: Entry) -> Target {
+    Target { hash: entry.hash, slot: entry.slot, expected: entry.generation }
+}
+
+impl<M: Memory> Locked<'_, M> {
+    pub(crate) fn header(&self) -> Header {
+        self.header
+    }
+
+    /// Reads part of the value.
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        let from = self.value_at(offset, into.len())?;
+        self.freshen(from, into.len());
+        self.objects.memory().read(from, into);
+        Ok(())
+    }
+
+    /// Changes part of the value.
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let to = self.value_at(offset, bytes.len())?;
+        self.freshen(to, bytes.len());
+        self.store(to, bytes);
+        self.renew_header(self.header.value_bytes);
+        Ok(())
+    }
+
+    /// Replaces the value, in place or, if it does not fit or leaves most of its slot empty, in
+    /// another slot. On an error nothing is changed.
+    pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.objects.count(Counter::Writes);
+        let bytes = object_bytes(key, value)?;
+        let capacity = self.lines.bytes();
+        if bytes > capacity {
+            return self.move_to_other_slot(key, value);
+        }
+        let wasteful = bytes * 4 < capacity && capacity > 1024;
+        if wasteful && self.move_to_other_slot(key, value).is_ok() {
+            return Ok(());
+        }
+        // Header and key lines are fresh already; every other byte of the object is overwritten.
+        let value_at = self.lines.start().plus(self.header.value_offset());
+        self.store(value_at, value);
+        self.renew_header(value.len() as u32);
+        self.fresh = true;
+        Ok(())
+    }
+
+    /// Deletes the object, and frees its record.
+    pub(crate) fn delete(mut self) -> Result<(), Error> {
+        let deleted = self.objects.commit(Event::Delete(target(self.entry)))?;
+        if !deleted {
+            return Err(changed_under_lock());
+        }
+        self.objects.count(Counter::Deletes);
+        self.objects.state().space.free_span(self.slot);
+        self.objects.state().records.free(self.held);
+        self.gone = true;
+        Ok(())
+    }
+
+    fn value_at(&self, offset: u64, bytes: usize) -> Result<LnrAddr, Error> {
+        let end = offset.saturating_add(bytes as u64);
+        let length = u64::from(self.header.value_bytes);
+        if end > length {
+            return Err(Error::OutOfRange { offset, end, length });
+        }
+        Ok(self.lines.start().plus(self.header.value_offset() + offset))
+    }
+
+    fn freshen(&self, from: LnrAddr, bytes: usize) {
+        if !self.fresh {
+            // What this guard has written itself must not be dropped, but it is dirty: dropping a
+            // dirty line writes it back first.
+            self.objects.drop_stale(Lines::covering(from, bytes as u64));
+        }
+    }
+
+    fn store(&mut self, to: LnrAddr, bytes: &[u8]) {
+        self.objects.memory().write(to, bytes);
+        let lines = Lines::covering(to, bytes.len() as u64);
+        if self.dirty.last() != Some(&lines) && lines.count() > 0 {
+            self.dirty.push(lines);
+        }
+    }
+
+    fn renew_header(&mut self, value_bytes: u32) {
+        let version = self.objects.next_version();
+        self.header = Header { version, value_bytes, ..self.header };
+        self.objects.memory().write(self.lines.start(), &self.header.encode());
+        let line = Lines::covering(self.lines.start(), HEADER_BYTES as u64);
+        if !self.dirty.contains(&line) {
+            self.dirty.push(line);
+        }
+    }
+
+    fn move_to_other_slot(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        let objects = self.objects;
+        let to = objects.place(key, value)?;
+        let event = Event::Move { target: target(self.entry), to: to.slot };
+        let moved = objects.announce(&to, event);
+        objects.state().space.settle(to.slot, matches!(moved, Ok(true)));
+        if !moved? {
+            return Err(changed_under_lock());
+        }
+        objects.count(Counter::Moves);
+        objects.state().space.free_span(self.slot);
+        let found = objects.state().index.find_slot(objects.memory(), self.entry.hash, to.slot.line);
+        let found = found.ok_or_else(changed_under_lock)?;
+        // The old slot may be another object's by now: nothing of it is to be written any more.
+        self.dirty.clear();
+        self.entry = found.entry;
+        self.cell = found.cell;
+        self.seen = found.seen;
+        self.slot = to.slot;
+        self.lines = to.lines;
+        self.header = to.header;
+        self.fresh = true;
+        Ok(())
+    }
+}
+
+impl<M: Memory> Drop for Locked<'_, M> {
+    fn drop(&mut self) {
+        if self.gone {
+            return;
+        }
+        let objects = self.objects;
+        let written = !self.dirty.is_empty();
+        let cleaned = self.dirty.iter().map(|lines| lines.count()).sum();
+        objects.counters.add(Counter::CleanedLines, cleaned);
+        let dirty = std::mem::take(&mut self.dirty);
+        let counter = objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| {
+            objects.state().records.unlock(self.held, written)
+        });
+        if self.fresh {
+            seen::set(objects.memory(), self.cell, self.seen, self.entry.generation, counter);
+        }
+    }
+}
+
+/// Bytes that an object takes in its slot.
+pub(crate) fn object_bytes(key: &[u8], value: &[u8]) -> Result<u64, Error> {
+    let bytes = (HEADER_BYTES + key.len()) as u64 + value.len() as u64;
+    let most = u64::from(u32::MAX);
+    if bytes > most { Err(Error::TooLarge { bytes, most }) } else { Ok(bytes) }
+}
+
+fn changed_under_lock() -> Error {
+    Error::Damaged("an object changed while its lock was held".to_owned())
+}

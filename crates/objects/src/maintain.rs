@@ -1,0 +1,125 @@
+//! What a host does in the background, a little at a time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tombolo_memory::Memory;
+use tombolo_pod::Giver;
+
+use crate::event::{Event, KeyHash};
+use crate::lock::target;
+use crate::records::Held;
+use crate::stats::Counter;
+use crate::{Error, Objects, sites};
+
+/// How the background work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Maintenance {
+    /// Records are taken back while more than this share of them is in use, in percent.
+    pub watermark_percent: u64,
+    /// Records taken back in one tick, at most.
+    pub reclaim_batch: u64,
+}
+
+impl Default for Maintenance {
+    fn default() -> Self {
+        Self { watermark_percent: 90, reclaim_batch: 32 }
+    }
+}
+
+/// Ticks between two looks for chunks that are held but not used.
+const TICKS_TO_IDLE: u64 = 128;
+
+pub(crate) struct Upkeep {
+    options: Maintenance,
+    ticks: AtomicU64,
+}
+
+impl Upkeep {
+    pub(crate) fn new(options: Maintenance) -> Self {
+        Self { options, ticks: AtomicU64::new(0) }
+    }
+}
+
+impl<M: Memory> Objects<M> {
+    /// Does what has to be done in the background: applies the log, so that its head can move on;
+    /// hands the replica to joining hosts; takes little-used records back; hands on chunks that this
+    /// host holds and does not use. To be called about every millisecond, by one thread of each host.
+    ///
+    /// # Errors
+    /// [`Error::Log`], [`Error::Damaged`].
+    pub fn tick(&self) -> Result<(), Error> {
+        self.sync()?;
+        self.help_joining()?;
+        self.reclaim_above_watermark()?;
+        if self.upkeep.ticks.fetch_add(1, Ordering::Relaxed) % TICKS_TO_IDLE == TICKS_TO_IDLE - 1 {
+            self.state().space.release_idle();
+        }
+        Ok(())
+    }
+
+    /// Answers hosts that want a replica.
+    pub(crate) fn help_joining(&self) -> Result<(), Error> {
+        let members = self.pod().membership();
+        for host in members.hosts().filter(|&host| !members.is_ready(host)) {
+            let geometry = self.pod().geometry();
+            if let Some(giver) = Giver::answer(self.memory(), geometry, &self.seat, host) {
+                giver.give(self.snapshot()?);
+            }
+        }
+        Ok(())
+    }
+
+    fn reclaim_above_watermark(&self) -> Result<(), Error> {
+        let records = &self.state().records;
+        let most = records.count() * self.upkeep.options.watermark_percent / 100;
+        for _ in 0..self.upkeep.options.reclaim_batch {
+            if records.used() <= most || !self.reclaim_some()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a record back from an object that is little written; whether there was one.
+    pub(crate) fn reclaim_some(&self) -> Result<bool, Error> {
+        for (record, hash) in self.state().records.victims() {
+            if self.reclaim(record, hash)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes `record` back from the object that has it, whose hash was `hash`: the object is
+    /// read-shared from then on.
+    fn reclaim(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
+        let records = &self.state().records;
+        let Some(counter) = records.load(record).readable() else { return Ok(false) };
+        let held = if self.memory().keeps(sites::RECLAIM_LOCK) {
+            records.lock(record, counter)
+        } else {
+            Some(Held { record, counter })
+        };
+        let Some(held) = held else { return Ok(false) };
+        let reclaimed = self.deallocate(record, hash);
+        if matches!(reclaimed, Ok(true)) {
+            self.count(Counter::Reclaims);
+            records.free(held);
+        } else {
+            records.unlock(held, false);
+        }
+        reclaimed
+    }
+
+    fn deallocate(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
+        if !self.memory().keeps(sites::RECLAIM_EVENT) {
+            return Ok(true);
+        }
+        self.sync()?;
+        let found = self.state().index.find(self.memory(), hash);
+        let owner = found.iter().find(|found| found.entry.record == Some(record));
+        owner.map_or(Ok(false), |found| {
+            self.commit(Event::Deallocate { target: target(found.entry), record })
+        })
+    }
+}

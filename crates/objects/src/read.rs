@@ -1,0 +1,315 @@
+//! Reading: optimistic, without locks and without storing anything that others see (MEGALON,
+//! section 3.4.5).
+
+use tombolo_memory::{Lines, LnrAddr, Memory};
+
+use crate::event::KeyHash;
+use crate::header::{HEADER_BYTES, Header, PREFIX_BYTES};
+use crate::index::{Entry, Found};
+use crate::seen::{self, READ_SHARED};
+use crate::stats::Counter;
+use crate::{Error, Objects, Version, sites};
+
+/// What a read began with; it is good if all of it still holds at its end.
+#[derive(Clone, Copy)]
+pub(crate) struct Started {
+    pub(crate) entry: Entry,
+    pub(crate) lines: Lines,
+    /// The record's counter, or [`READ_SHARED`].
+    pub(crate) counter: u32,
+    /// The log's tail before the entry was looked up.
+    tail: u64,
+    /// What was noted of an earlier read.
+    seen: u64,
+    /// The whole object is fresh in this host's caches as of `counter`.
+    fresh: bool,
+}
+
+/// What came of looking at one object.
+pub(crate) enum Looked<T> {
+    /// It has the key; this is what was read, and the read is good.
+    Good(T),
+    /// It has another key, which is as good a finding.
+    OtherKey,
+    /// It changed meanwhile.
+    Changed,
+}
+
+/// Which bytes of the value a read wants.
+#[derive(Clone, Copy)]
+pub(crate) enum Part {
+    Nothing,
+    Whole,
+    /// From an offset, as many bytes.
+    Range(u64, u64),
+}
+
+impl Part {
+    fn of(self, length: u64) -> Result<(u64, u64), Error> {
+        match self {
+            Self::Nothing => Ok((0, 0)),
+            Self::Whole => Ok((0, length)),
+            Self::Range(offset, bytes) => {
+                let end = offset.saturating_add(bytes);
+                if end > length {
+                    return Err(Error::OutOfRange { offset, end, length });
+                }
+                Ok((offset, bytes))
+            }
+        }
+    }
+}
+
+impl<M: Memory> Objects<M> {
+    /// Reads the value of `key` into `value`, replacing what is there; its version, or `None` if
+    /// there is no such object.
+    ///
+    /// # Errors
+    /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`], [`Error::Damaged`].
+    pub fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error> {
+        let read = self.read_part(key, Part::Whole, value)?;
+        Ok(read.map(|header| header.version))
+    }
+
+    /// Reads `into.len()` bytes of the value of `key` from `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::OutOfRange`], and those of [`read`](Self::read).
+    pub fn read_range(&self, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Version, Error> {
+        let mut bytes = Vec::new();
+        let part = Part::Range(offset, into.len() as u64);
+        let header = self.read_part(key, part, &mut bytes)?.ok_or(Error::NotFound)?;
+        into.copy_from_slice(&bytes);
+        Ok(header.version)
+    }
+
+    /// The length of the value of `key` in bytes, and its version; `None` if there is no such
+    /// object.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read).
+    pub fn stat(&self, key: &[u8]) -> Result<Option<(u64, Version)>, Error> {
+        let read = self.read_part(key, Part::Nothing, &mut Vec::new())?;
+        Ok(read.map(|header| (u64::from(header.value_bytes), header.version)))
+    }
+
+    fn read_part(
+        &self,
+        key: &[u8],
+        part: Part,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<Header>, Error> {
+        self.count(Counter::Reads);
+        let hash = self.hash(key)?;
+        self.persist(|| {
+            let tail = self.sync()?;
+            for found in self.state().index.find(self.memory(), hash) {
+                let copy = |started: &Started, header: &Header| {
+                    self.copy_value(started, header, part, value)
+                };
+                match self.look(&found, tail, key, part, copy)? {
+                    Looked::Good((header, range)) => return range.map(|()| Some(Some(header))),
+                    Looked::OtherKey => {}
+                    Looked::Changed => return Ok(None),
+                }
+            }
+            Ok(Some(None))
+        })
+    }
+
+    /// Copies part of a value. A range that the value does not have is an error only if the read
+    /// turns out good: hence the inner result.
+    fn copy_value(
+        &self,
+        started: &Started,
+        header: &Header,
+        part: Part,
+        value: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let (offset, bytes) = part.of(u64::from(header.value_bytes))?;
+        let from = started.lines.start().plus(header.value_offset() + offset);
+        self.freshen(started, from, bytes);
+        value.resize(bytes as usize, 0);
+        self.memory().read(from, value);
+        Ok(())
+    }
+
+    /// Looks at one object that may have `key`, and validates what was found.
+    pub(crate) fn look<T>(
+        &self,
+        found: &Found<'_>,
+        tail: u64,
+        key: &[u8],
+        part: Part,
+        copy: impl FnOnce(&Started, &Header) -> T,
+    ) -> Result<Looked<(Header, T)>, Error> {
+        let Some(started) = self.start(found, tail, part) else {
+            self.count(Counter::Retries);
+            return Ok(Looked::Changed);
+        };
+        let header = self.read_prefix(&started, key);
+        let copied = match header {
+            Prefix::Match(header) => Some((header, copy(&started, &header))),
+            Prefix::OtherKey | Prefix::Nonsense => None,
+        };
+        if !self.still_holds(&started)? {
+            self.count(Counter::Retries);
+            return Ok(Looked::Changed);
+        }
+        self.vouch(found, &started);
+        match (header, copied) {
+            (Prefix::Match(_), Some(copied)) => Ok(Looked::Good(copied)),
+            (Prefix::Nonsense, _) => Err(damaged_object(&started)),
+            _ => Ok(Looked::OtherKey),
+        }
+    }
+
+    /// Begins a read: loads the counter, *then* drops lines that may be stale. `None` if somebody
+    /// writes, or the record is not this object's any more.
+    pub(crate) fn start(&self, found: &Found<'_>, tail: u64, part: Part) -> Option<Started> {
+        let entry = found.entry;
+        let (_, lines) = self.state().space.slot_at(entry.slot)?;
+        // Small objects are made fresh whole even for a part, so that the next read finds them so.
+        let whole = matches!(part, Part::Whole) || lines.count() <= self.small_lines;
+        let memory = self.memory();
+        let after = memory.keeps(sites::READ_INVALIDATE_AFTER_COUNTER);
+        if !after {
+            memory.invalidate(sites::READ_INVALIDATE, lines);
+        }
+        memory.consume(sites::READ_INVALIDATE, |memory| {
+            let Some(counter) = self.readable_counter(entry) else { return (None, None) };
+            let known = seen::is_fresh(memory, found.seen, entry.generation, counter);
+            let doubtful = (!known && whole && after).then_some(lines);
+            let fresh = known || whole;
+            let seen = found.seen;
+            if doubtful.is_some() {
+                self.counters.add(Counter::InvalidatedLines, lines.count());
+            }
+            (Some(Started { entry, lines, counter, tail, seen, fresh }), doubtful)
+        })
+    }
+
+    fn readable_counter(&self, entry: Entry) -> Option<u32> {
+        let Some(record) = entry.record else { return Some(READ_SHARED) };
+        let word = self.state().records.load(record);
+        if self.memory().keeps(sites::READ_UNLOCKED) {
+            word.readable()
+        } else {
+            Some(word.counter())
+        }
+    }
+
+    /// Drops the lines of a part of a large object, unless the whole is fresh.
+    pub(crate) fn freshen(&self, started: &Started, from: LnrAddr, bytes: u64) {
+        if !started.fresh {
+            let lines = Lines::covering(from, bytes);
+            self.counters.add(Counter::InvalidatedLines, lines.count());
+            self.memory().consume(sites::READ_INVALIDATE, |_| ((), Some(lines)));
+        }
+    }
+
+    /// Reads header and key, as far as they go with `key`.
+    fn read_prefix(&self, started: &Started, key: &[u8]) -> Prefix {
+        let mut buffer = [0; PREFIX_BYTES];
+        let capacity = started.lines.bytes();
+        let length = (HEADER_BYTES + key.len()).min(capacity as usize);
+        let prefix = &mut buffer[..length];
+        self.freshen(started, started.lines.start(), length as u64);
+        self.memory().read(started.lines.start(), prefix);
+        let Some(header) = Header::decode(prefix, capacity) else { return Prefix::Nonsense };
+        let same = usize::from(header.key_bytes) == key.len() && &prefix[HEADER_BYTES..] == key;
+        if self.memory().check(sites::KEY_COMPARE, same) {
+            Prefix::Match(header)
+        } else {
+            Prefix::OtherKey
+        }
+    }
+
+    /// Whether everything since [`start`](Self::start) was one version: the object's entry is the
+    /// same as of the log's tail now, and so is the counter.
+    pub(crate) fn still_holds(&self, started: &Started) -> Result<bool, Error> {
+        let memory = self.memory();
+        if memory.keeps(sites::READ_TAIL_AGAIN) {
+            let tail = self.sync()?;
+            let entry = started.entry;
+            let same = tail == started.tail || {
+                let found = self.state().index.find_slot(memory, entry.hash, entry.slot);
+                found.is_some_and(|found| found.entry == entry)
+            };
+            if !memory.check(sites::READ_ENTRY_AGAIN, same) {
+                return Ok(false);
+            }
+        }
+        let Some(record) = started.entry.record else { return Ok(true) };
+        let counter = self.state().records.load(record).readable();
+        Ok(memory.check(sites::READ_COUNTER_AGAIN, counter == Some(started.counter)))
+    }
+
+    /// After a good read: this host has no stale line of the object as of its counter.
+    pub(crate) fn vouch(&self, found: &Found<'_>, started: &Started) {
+        let memory = self.memory();
+        if memory.check(sites::READ_PART_VOUCHES_NOT, started.fresh) {
+            let generation = started.entry.generation;
+            seen::set(memory, found.cell, started.seen, generation, started.counter);
+        }
+    }
+
+    /// Shows the key of every object with `hash` to `visit`.
+    fn visit_keys(&self, hash: KeyHash, visit: &mut impl FnMut(&[u8])) -> Result<(), Error> {
+        let mut keys = Vec::new();
+        self.persist(|| {
+            keys.clear();
+            let tail = self.sync()?;
+            for found in self.state().index.find(self.memory(), hash) {
+                let Some(started) = self.start(&found, tail, Part::Nothing) else {
+                    return Ok(None);
+                };
+                let key = self.read_key(&started);
+                if !self.still_holds(&started)? {
+                    return Ok(None);
+                }
+                keys.push(key.ok_or_else(|| damaged_object(&started))?);
+            }
+            Ok(Some(()))
+        })?;
+        keys.iter().for_each(|key| visit(key));
+        Ok(())
+    }
+
+    fn read_key(&self, started: &Started) -> Option<Vec<u8>> {
+        let mut buffer = [0; PREFIX_BYTES];
+        let prefix = &mut buffer[..PREFIX_BYTES.min(started.lines.bytes() as usize)];
+        self.freshen(started, started.lines.start(), prefix.len() as u64);
+        self.memory().read(started.lines.start(), prefix);
+        let header = Header::decode(prefix, started.lines.bytes())?;
+        Some(prefix[HEADER_BYTES..][..usize::from(header.key_bytes)].to_vec())
+    }
+
+    /// Shows some keys to `visit` and returns the next cursor. A walk starts with cursor 0 and is
+    /// over when 0 comes back. It meets every object that is there all the time, others perhaps;
+    /// an object may be met twice.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read).
+    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(&[u8])) -> Result<u64, Error> {
+        self.sync()?;
+        let (hashes, next) = self.state().index.scan(self.memory(), cursor);
+        for hash in hashes {
+            self.visit_keys(hash, &mut visit)?;
+        }
+        Ok(next)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Prefix {
+    Match(Header),
+    OtherKey,
+    /// No header that a writer could have written: torn, or the pod is damaged.
+    Nonsense,
+}
+
+fn damaged_object(started: &Started) -> Error {
+    let slot = started.lines.start();
+    Error::Damaged(format!("the slot at {slot:?} holds no object, though the index says so"))
+}

@@ -1,0 +1,65 @@
+//! The steps of this crate that the simulator can take out. `docs/verification.md` says which trap
+//! each one is the remedy for.
+
+tombolo_memory::sites! {
+    /// Lines that the host may have cached earlier are dropped before an object is read.
+    READ_INVALIDATE = "objects.read.invalidate";
+    /// Lines are dropped after the counter was loaded, not before.
+    READ_INVALIDATE_AFTER_COUNTER = "objects.read.invalidate-after-counter";
+    /// A note of an earlier read counts only for the same generation of the entry.
+    READ_SEEN_GENERATION = "objects.read.seen-generation";
+    /// A note of an earlier read counts only for the same counter.
+    READ_SEEN_COUNTER = "objects.read.seen-counter";
+    /// A counter that is odd, or a record that is free, stops a read before it starts.
+    READ_UNLOCKED = "objects.read.unlocked";
+    /// The log is applied up to its tail after the copy.
+    READ_TAIL_AGAIN = "objects.read.tail-again";
+    /// The entry is the same after the copy.
+    READ_ENTRY_AGAIN = "objects.read.entry-again";
+    /// The counter is the same after the copy.
+    READ_COUNTER_AGAIN = "objects.read.counter-again";
+    /// A read of part of an object does not vouch for the rest.
+    READ_PART_VOUCHES_NOT = "objects.read.part-vouches-not";
+    /// Equal hashes are settled by comparing keys.
+    KEY_COMPARE = "objects.key.compare";
+    /// A writer takes the record's lock.
+    WRITE_LOCK = "objects.write.lock";
+    /// A writer applies the log and looks at the entry again once it has the lock.
+    WRITE_ENTRY_AGAIN = "objects.write.entry-again";
+    /// Stale lines are dropped before a writer reads or changes part of them.
+    WRITE_INVALIDATE = "objects.write.invalidate";
+    /// What was written is in memory before the lock is released.
+    WRITE_CLEAN = "objects.write.clean";
+    /// Releasing the lock moves the counter on.
+    WRITE_COUNTER = "objects.write.counter";
+    /// A counter that would start again at zero is announced in the log first.
+    WRITE_WRAP = "objects.write.wrap";
+    /// A new object's bytes are in memory before it is announced.
+    CREATE_CLEAN = "objects.create.clean";
+    /// A create counts only if the objects with its hash are those it was decided on.
+    CREATE_CONDITION = "objects.create.condition";
+    /// A change counts only for the generation it was decided on.
+    EVENT_GENERATION = "objects.event.generation";
+    /// Every event about an object starts a new generation.
+    EVENT_NEW_GENERATION = "objects.event.new-generation";
+    /// A record is taken back only by who holds its lock.
+    RECLAIM_LOCK = "objects.reclaim.lock";
+    /// A record is free only once the log says that its object has it no more.
+    RECLAIM_EVENT = "objects.reclaim.event";
+    /// A record's counter goes on from where it stood when it changes hands.
+    RECORD_COUNTER_KEPT = "objects.record.counter-kept";
+    /// An object is deleted only by who holds its lock, if it has a record.
+    DELETE_LOCK = "objects.delete.lock";
+    /// A chunk that changes hands is looked at only when its last holder's changes are known.
+    CHUNK_SYNC = "objects.chunk.sync";
+    /// A slot that is promised to one object is not given to another.
+    SLOT_RESERVED = "objects.slot.reserved";
+    /// A chunk is handed on only when none of its slots is promised.
+    CHUNK_SETTLED = "objects.chunk.settled";
+    /// Slots without an object carry no header when a pod is closed.
+    CLOSE_VOID = "objects.close.void";
+    /// Those voided headers are in memory before the pod is closed.
+    CLOSE_CLEAN = "objects.close.clean";
+    /// Headers are read afresh when a pod is opened.
+    OPEN_INVALIDATE = "objects.open.invalidate";
+}

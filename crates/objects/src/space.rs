@@ -1,0 +1,491 @@
+//! Where objects lie in LNR: chunks, and the slots they are divided into.
+//!
+//! The chunk table in SCR says who may promise a chunk's slots to new objects. Which slots hold
+//! objects, every replica knows from the log; so freed slots need no messages and no shared bitmap,
+//! and a chunk can change hands: the next holder applies the log and knows what is free.
+//!
+//! ```text
+//! chunk word   state (8 bits) | host (8) | class (8) | chunks of a span (32)
+//! FREE    undivided                            HELD    one host promises its slots
+//! SHARED  divided, anybody may take it         SPAN    first chunk of a large object; BODY: the rest
+//! ```
+//!
+//! Invariant: a slot is promised at most once. Only the holder of its chunk promises it, not before
+//! it has applied the log since it took the chunk, and the chunk is handed on only when each promise
+//! is settled: the object is in the log, or given up.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
+use tombolo_pod::Pod;
+
+use crate::chunk::Chunk;
+use crate::classes::{Classes, SPAN, SPAN_BODY, UNDIVIDED};
+use crate::event::{Slot, SlotLine};
+use crate::{Error, sites};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChunkState {
+    Free,
+    Held,
+    Shared,
+    Span,
+    Body,
+}
+
+/// A chunk's word in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkWord {
+    pub(crate) state: ChunkState,
+    pub(crate) host: u8,
+    pub(crate) class: u8,
+    pub(crate) chunks: u32,
+}
+
+impl ChunkWord {
+    const FREE: Self = Self { state: ChunkState::Free, host: 0, class: UNDIVIDED, chunks: 0 };
+
+    fn shared(class: u8) -> Self {
+        Self { state: ChunkState::Shared, class, ..Self::FREE }
+    }
+
+    fn held(host: u8, class: u8) -> Self {
+        Self { state: ChunkState::Held, host, class, chunks: 0 }
+    }
+
+    fn encode(self) -> u64 {
+        (self.state as u64) << 56
+            | u64::from(self.host) << 48
+            | u64::from(self.class) << 40
+            | u64::from(self.chunks)
+    }
+
+    fn decode(word: u64) -> Option<Self> {
+        let state = match word >> 56 {
+            0 => ChunkState::Free,
+            1 => ChunkState::Held,
+            2 => ChunkState::Shared,
+            3 => ChunkState::Span,
+            4 => ChunkState::Body,
+            _ => return None,
+        };
+        let (host, class) = ((word >> 48) as u8, (word >> 40) as u8);
+        Some(Self { state, host, class, chunks: word as u32 })
+    }
+}
+
+/// What this host knows about the chunks.
+struct View {
+    chunks: Vec<Chunk>,
+    /// The held chunk from which slots of each class are promised.
+    active: Vec<Option<u32>>,
+    used_lines: u64,
+}
+
+pub(crate) struct Space<M: Memory> {
+    memory: M,
+    host: u8,
+    table: ScrAddr<u64>,
+    first_line: u64,
+    count: u64,
+    classes: Classes,
+    view: HostMutex<M, View>,
+    /// Per chunk: class (8 bits) | chunks of the span that starts here (32), for readers who do not
+    /// wait for `view`. Whoever reads one that is changing finds out when it validates its read.
+    extents: Box<[AtomicU64]>,
+    /// Held while chunks are being acquired: threads of a host do it one at a time.
+    acquiring: HostMutex<M, ()>,
+}
+
+impl<M: Memory> Space<M> {
+    pub(crate) fn new(pod: &Pod<M>, host: u8) -> Self {
+        let geometry = pod.geometry();
+        let classes = Classes::new(geometry.chunk_bytes);
+        let view = View {
+            chunks: (0..geometry.chunks).map(|_| Chunk::default()).collect(),
+            active: vec![None; classes.count()],
+            used_lines: 0,
+        };
+        Self {
+            memory: pod.memory().clone(),
+            host,
+            table: pod.areas().chunk_table,
+            first_line: pod.areas().chunks.line(),
+            count: geometry.chunks,
+            classes,
+            view: HostMutex::<M, _>::new(view),
+            extents: (0..geometry.chunks).map(|_| AtomicU64::new(0)).collect(),
+            acquiring: HostMutex::<M, _>::new(()),
+        }
+    }
+
+    /// Bytes of LNR that objects take up, and bytes there are for them.
+    pub(crate) fn usage(&self) -> (u64, u64) {
+        let used = self.view.lock().used_lines * LINE_BYTES;
+        (used, self.count * self.classes.chunk_lines() * LINE_BYTES)
+    }
+
+    /// The most bytes that one object may take.
+    pub(crate) fn largest(&self) -> u64 {
+        (self.count * self.classes.chunk_lines() * LINE_BYTES).min(u64::from(u32::MAX))
+    }
+
+    /// The lines of the slot at `line`, if its place and size make sense in this pod.
+    pub(crate) fn lines(&self, slot: Slot) -> Option<Lines> {
+        let chunk_lines = self.classes.chunk_lines();
+        let offset = slot.line.checked_sub(self.first_line)?;
+        let (chunk, within) = (offset / chunk_lines, offset % chunk_lines);
+        if slot.class == SPAN {
+            let sound = within == 0
+                && slot.chunks > 0
+                && chunk + u64::from(slot.chunks) <= self.count;
+            return sound.then(|| Lines::new(slot.line, u64::from(slot.chunks) * chunk_lines));
+        }
+        let lines = self.classes.slot_lines(slot.class)?;
+        let sound = chunk < self.count
+            && within.is_multiple_of(lines)
+            && within + lines <= chunk_lines
+            && slot.chunks == 0;
+        sound.then(|| Lines::new(slot.line, lines))
+    }
+
+    /// The slot at `line` as this replica knows it, and its lines.
+    #[inline]
+    pub(crate) fn slot_at(&self, line: SlotLine) -> Option<(Slot, Lines)> {
+        let offset = line.checked_sub(self.first_line)?;
+        let extent = self.extents.get((offset / self.classes.chunk_lines()) as usize)?;
+        let extent = extent.load(Ordering::Relaxed);
+        let slot = Slot { line, class: extent as u8, chunks: (extent >> 8) as u32 };
+        Some((slot, self.lines(slot)?))
+    }
+
+    /// Promises a slot for `bytes` bytes. `sync` applies the log.
+    pub(crate) fn reserve(
+        &self,
+        bytes: u64,
+        sync: impl Fn() -> Result<(), Error>,
+    ) -> Result<Slot, Error> {
+        let Some(class) = self.classes.class_for(bytes) else {
+            return self.reserve_span(bytes, sync);
+        };
+        if let Some(slot) = self.promise(class) {
+            return Ok(slot);
+        }
+        let _acquiring = self.acquiring.lock();
+        loop {
+            if let Some(slot) = self.promise(class) {
+                return Ok(slot);
+            }
+            if !self.acquire(class, &sync)? {
+                self.release_unpromised();
+                if !self.acquire(class, &sync)? {
+                    return Err(Error::LnrFull { bytes });
+                }
+            }
+        }
+    }
+
+    /// Settles a promise: the object is in the log, or nobody wants the slot any more.
+    pub(crate) fn settle(&self, slot: Slot, used: bool) {
+        if slot.class == SPAN {
+            if !used {
+                self.free_span(slot);
+            }
+            return;
+        }
+        let (number, index) = self.locate(slot);
+        let mut view = self.view.lock();
+        view.chunks[number as usize].settle(index);
+        self.hand_on_if_idle(&mut view, number);
+    }
+
+    /// The log says that `slot` holds an object.
+    pub(crate) fn occupied(&self, slot: Slot) {
+        let mut view = self.view.lock();
+        let Some(lines) = self.lines(slot) else { return };
+        view.used_lines += lines.count();
+        let (number, index) = self.locate(slot);
+        let extent = u64::from(slot.chunks) << 8 | u64::from(slot.class);
+        self.extents[number as usize].store(extent, Ordering::Relaxed);
+        if slot.class == SPAN {
+            for body in number + 1..number + slot.chunks {
+                view.chunks[body as usize] = Chunk::span_part(SPAN_BODY);
+            }
+            view.chunks[number as usize] = Chunk::span_part(SPAN);
+            return;
+        }
+        let slots = self.classes.slots(slot.class).unwrap_or(0);
+        let chunk = &mut view.chunks[number as usize];
+        if chunk.class != slot.class {
+            chunk.divide(slot.class, slots);
+        }
+        chunk.occupy(index);
+    }
+
+    /// The log says that the slot at `line` holds no object any more.
+    pub(crate) fn vacated(&self, line: SlotLine) {
+        let Some((slot, lines)) = self.slot_at(line) else { return };
+        let (number, index) = self.locate(slot);
+        let mut view = self.view.lock();
+        view.used_lines = view.used_lines.saturating_sub(lines.count());
+        if slot.class == SPAN {
+            view.chunks[number as usize..(number + slot.chunks) as usize]
+                .fill_with(Chunk::default);
+        } else {
+            view.chunks[number as usize].vacate(index);
+        }
+    }
+
+    /// Returns a span's chunks; by whoever deleted or moved its object, once the log says so.
+    pub(crate) fn free_span(&self, slot: Slot) {
+        if slot.class == SPAN {
+            let (number, _) = self.locate(slot);
+            for chunk in (number..number + slot.chunks).rev() {
+                self.set_word(chunk, ChunkWord::FREE);
+            }
+        }
+    }
+
+    /// Hands on the chunks this host holds and has not used since the last call.
+    pub(crate) fn release_idle(&self) {
+        self.release_active(Chunk::take_idle);
+    }
+
+    /// Hands on the chunks this host holds for objects to come.
+    fn release_unpromised(&self) {
+        self.release_active(|chunk| chunk.is_settled());
+    }
+
+    fn release_active(&self, idle: impl Fn(&mut Chunk) -> bool) {
+        let mut view = self.view.lock();
+        for class in 0..view.active.len() {
+            if let Some(number) = view.active[class]
+                && idle(&mut view.chunks[number as usize])
+            {
+                view.active[class] = None;
+                self.hand_on_if_idle(&mut view, number);
+            }
+        }
+    }
+
+    /// A slot of the active chunk of `class`.
+    fn promise(&self, class: u8) -> Option<Slot> {
+        let mut view = self.view.lock();
+        let number = view.active[usize::from(class)]?;
+        let keep = self.memory.keeps(sites::SLOT_RESERVED);
+        let Some(index) = view.chunks[number as usize].promise(keep) else {
+            view.active[usize::from(class)] = None;
+            self.hand_on_if_idle(&mut view, number);
+            return None;
+        };
+        let start = self.first_line + u64::from(number) * self.classes.chunk_lines();
+        let lines = self.classes.slot_lines(class)?;
+        Some(Slot { line: start + index * lines, class, chunks: 0 })
+    }
+
+    /// Hands a held chunk on, unless slots are promised from it or will be.
+    fn hand_on_if_idle(&self, view: &mut View, number: u32) {
+        let chunk = &mut view.chunks[number as usize];
+        let settled = self.memory.check(sites::CHUNK_SETTLED, chunk.is_settled());
+        if chunk.held && settled && view.active[usize::from(chunk.class)] != Some(number) {
+            chunk.held = false;
+            let word = if chunk.is_empty() {
+                ChunkWord::FREE
+            } else {
+                ChunkWord::shared(chunk.class)
+            };
+            self.set_word(number, word);
+        }
+    }
+
+    /// Takes a chunk for slots of `class`: a partly used one, a free one, an empty one of another
+    /// class. Whether there was one.
+    fn acquire(&self, class: u8, sync: &impl Fn() -> Result<(), Error>) -> Result<bool, Error> {
+        // What others deleted meanwhile counts, too.
+        sync()?;
+        let preferences: [&dyn Fn(&Chunk, ChunkWord) -> bool; 3] = [
+            &|chunk, word| word == ChunkWord::shared(class) && chunk.has_room(),
+            &|_, word| word.state == ChunkState::Free,
+            &|chunk, word| word.state == ChunkState::Shared && chunk.is_empty(),
+        ];
+        for wanted in preferences {
+            for number in 0..self.count as u32 {
+                if self.try_acquire(number, class, wanted, sync)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn try_acquire(
+        &self,
+        number: u32,
+        class: u8,
+        wanted: &dyn Fn(&Chunk, ChunkWord) -> bool,
+        sync: &impl Fn() -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let word = self.word(number)?;
+        if !wanted(&self.view.lock().chunks[number as usize], word) || !self.claim(number, word) {
+            return Ok(false);
+        }
+        // Everything the last holder did with this chunk is in the log before it was handed on.
+        if self.memory.keeps(sites::CHUNK_SYNC) {
+            sync()?;
+        }
+        let mut view = self.view.lock();
+        let chunk = &mut view.chunks[number as usize];
+        let usable = if chunk.class == class { chunk.has_room() } else { chunk.is_empty() };
+        if !usable {
+            drop(view);
+            self.set_word(number, word);
+            return Ok(false);
+        }
+        if chunk.class != class {
+            chunk.divide(class, self.classes.slots(class).unwrap_or(0));
+        }
+        chunk.held = true;
+        self.set_word(number, ChunkWord::held(self.host, class));
+        view.active[usize::from(class)] = Some(number);
+        Ok(true)
+    }
+
+    /// Promises whole chunks side by side.
+    fn reserve_span(
+        &self,
+        bytes: u64,
+        sync: impl Fn() -> Result<(), Error>,
+    ) -> Result<Slot, Error> {
+        if bytes > self.largest() {
+            return Err(Error::TooLarge { bytes, most: self.largest() });
+        }
+        let chunks = bytes.div_ceil(self.classes.chunk_lines() * LINE_BYTES) as u32;
+        let _acquiring = self.acquiring.lock();
+        sync()?;
+        let mut first = 0;
+        while u64::from(first + chunks) <= self.count {
+            match self.try_span(first, chunks, &sync)? {
+                None => {
+                    let line = self.first_line + u64::from(first) * self.classes.chunk_lines();
+                    return Ok(Slot { line, class: SPAN, chunks });
+                }
+                Some(obstacle) => first = obstacle + 1,
+            }
+        }
+        Err(Error::LnrFull { bytes })
+    }
+
+    /// Takes `chunks` chunks from `first` on, or none; then the one that stood in the way.
+    fn try_span(
+        &self,
+        first: u32,
+        chunks: u32,
+        sync: &impl Fn() -> Result<(), Error>,
+    ) -> Result<Option<u32>, Error> {
+        let mut taken: Vec<(u32, ChunkWord)> = Vec::new();
+        let put_back = |taken: &[(u32, ChunkWord)]| {
+            taken.iter().for_each(|&(number, word)| self.set_word(number, word));
+        };
+        for number in first..first + chunks {
+            let word = self.word(number)?;
+            let empty = match word.state {
+                ChunkState::Free => true,
+                ChunkState::Shared => self.view.lock().chunks[number as usize].is_empty(),
+                _ => false,
+            };
+            if !empty || !self.claim(number, word) {
+                put_back(&taken);
+                return Ok(Some(number));
+            }
+            taken.push((number, word));
+        }
+        if let Err(error) = sync() {
+            put_back(&taken);
+            return Err(error);
+        }
+        let view = self.view.lock();
+        let used = |number: &u32| !view.chunks[*number as usize].is_empty();
+        let obstacle = (first..first + chunks).find(used);
+        drop(view);
+        if obstacle.is_some() {
+            put_back(&taken);
+            return Ok(obstacle);
+        }
+        for number in (first..first + chunks).rev() {
+            let head = number == first;
+            let state = if head { ChunkState::Span } else { ChunkState::Body };
+            let chunks = if head { chunks } else { 0 };
+            self.set_word(number, ChunkWord { state, host: self.host, class: SPAN, chunks });
+        }
+        Ok(None)
+    }
+
+    fn claim(&self, number: u32, from: ChunkWord) -> bool {
+        let held = ChunkWord::held(self.host, from.class);
+        self.memory.compare_exchange(self.at(number), from.encode(), held.encode()).is_ok()
+    }
+
+    /// Chunk and index in it.
+    fn locate(&self, slot: Slot) -> (u32, u64) {
+        let offset = slot.line - self.first_line;
+        let chunk_lines = self.classes.chunk_lines();
+        let lines = self.classes.slot_lines(slot.class).unwrap_or(chunk_lines);
+        ((offset / chunk_lines) as u32, offset % chunk_lines / lines)
+    }
+
+    pub(crate) fn word(&self, number: u32) -> Result<ChunkWord, Error> {
+        let word = self.memory.load(self.at(number));
+        ChunkWord::decode(word)
+            .ok_or_else(|| Error::Damaged(format!("chunk {number} has the word {word:#x}")))
+    }
+
+    fn set_word(&self, number: u32, word: ChunkWord) {
+        self.memory.store(self.at(number), word.encode());
+    }
+
+    fn at(&self, number: u32) -> ScrAddr<u64> {
+        self.table.element(u64::from(number))
+    }
+
+    /// Every slot that a chunk's word says there is, used or not.
+    pub(crate) fn slots_of(&self, number: u32) -> Result<Vec<Slot>, Error> {
+        let word = self.word(number)?;
+        let start = self.first_line + u64::from(number) * self.classes.chunk_lines();
+        Ok(match word.state {
+            ChunkState::Free | ChunkState::Body => Vec::new(),
+            ChunkState::Span => vec![Slot { line: start, class: SPAN, chunks: word.chunks }],
+            ChunkState::Shared | ChunkState::Held => {
+                let class = word.class;
+                let lines = self.classes.slot_lines(class).unwrap_or(1);
+                let slots = self.classes.slots(class).unwrap_or(0);
+                (0..slots).map(|n| Slot { line: start + n * lines, class, chunks: 0 }).collect()
+            }
+        })
+    }
+
+    pub(crate) fn chunk_numbers(&self) -> std::ops::Range<u32> {
+        0..self.count as u32
+    }
+
+    /// Whether this replica knows of an object in `slot`.
+    pub(crate) fn holds_object(&self, slot: Slot) -> bool {
+        let (number, index) = self.locate(slot);
+        let view = self.view.lock();
+        let chunk = &view.chunks[number as usize];
+        chunk.class == slot.class && chunk.is_occupied(index)
+    }
+
+    /// Hands on everything this host holds. Nothing may be promised any more.
+    pub(crate) fn release_all(&self) {
+        let mut view = self.view.lock();
+        view.active.fill(None);
+        for number in self.chunk_numbers() {
+            self.hand_on_if_idle(&mut view, number);
+        }
+    }
+
+    /// The byte at which a slot starts.
+    pub(crate) fn start(slot: Slot) -> LnrAddr {
+        LnrAddr::of_line(slot.line)
+    }
+}

@@ -1,0 +1,111 @@
+//! Counters of what a host has done.
+//!
+//! Threads count in shards of their own, so that counting does not make them share a line.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+const SHARDS: usize = 16;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $field:ident / $variant:ident,)*) => {
+        /// What a host has done since it joined.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Stats {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        #[derive(Clone, Copy)]
+        pub(crate) enum Counter {
+            $($variant,)*
+        }
+
+        const COUNTERS: usize = [$(Counter::$variant),*].len();
+
+        impl Counters {
+            pub(crate) fn snapshot(&self) -> Stats {
+                Stats { $($field: self.sum(Counter::$variant),)* }
+            }
+        }
+
+        impl Stats {
+            /// Every counter with its name.
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($field), self.$field),)*]
+            }
+
+            /// The sum of two hosts' counters.
+            #[must_use]
+            pub fn plus(self, other: Self) -> Self {
+                Self { $($field: self.$field + other.$field,)* }
+            }
+
+            /// What was counted since `earlier`.
+            #[must_use]
+            pub fn since(self, earlier: Self) -> Self {
+                Self { $($field: self.$field.saturating_sub(earlier.$field),)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Objects read.
+    reads / Reads,
+    /// Writes to existing objects.
+    writes / Writes,
+    /// Objects created.
+    creates / Creates,
+    /// Objects deleted.
+    deletes / Deletes,
+    /// Objects moved to another slot.
+    moves / Moves,
+    /// Reads begun again because the object changed meanwhile.
+    retries / Retries,
+    /// Operations that had to allocate a coherence record.
+    churn / Churn,
+    /// Coherence records taken back.
+    reclaims / Reclaims,
+    /// Lines written back so that others see them.
+    cleaned_lines / CleanedLines,
+    /// Lines dropped because they might be stale.
+    invalidated_lines / InvalidatedLines,
+}
+
+pub(crate) struct Counters {
+    shards: Box<[CachePadded<[AtomicU64; COUNTERS]>]>,
+}
+
+thread_local! {
+    static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+fn shard() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    SHARD.with(|shard| {
+        if shard.get() == usize::MAX {
+            shard.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
+        }
+        shard.get()
+    })
+}
+
+impl Counters {
+    pub(crate) fn new() -> Self {
+        Self { shards: (0..SHARDS).map(|_| CachePadded::default()).collect() }
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, counter: Counter, count: u64) {
+        // A load and a store, not a read-modify-write: counts may be lost when more threads than
+        // shards collide, and nothing depends on them.
+        let cell = &self.shards[shard()][counter as usize];
+        cell.store(cell.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+    }
+
+    fn sum(&self, counter: Counter) -> u64 {
+        self.shards.iter().map(|shard| shard[counter as usize].load(Ordering::Relaxed)).sum()
+    }
+}

@@ -1,0 +1,163 @@
+//! Changing and deleting objects.
+
+use tombolo_memory::Memory;
+
+use crate::event::Event;
+use crate::lock::target;
+use crate::read::{Looked, Part};
+use crate::stats::Counter;
+use crate::{Error, Objects, Version, sites};
+
+/// What [`Objects::update`] makes of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Leave it as it is, or absent.
+    Keep,
+    /// Give it this value, creating it if it is absent.
+    Put(Vec<u8>),
+    /// Delete it.
+    Delete,
+}
+
+impl<M: Memory> Objects<M> {
+    /// Replaces the value of an existing object; it may have another length.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::LnrFull`] or [`Error::TooLarge`] if there is no room for a longer
+    /// value; [`Error::Busy`], [`Error::Log`]. The old value stays.
+    pub fn write(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
+        let mut locked = self.lock(key)?.ok_or(Error::NotFound)?;
+        locked.set(key, value)?;
+        Ok(locked.header().version)
+    }
+
+    /// Changes some bytes of an existing object, from `offset` on, within its length.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::OutOfRange`], [`Error::Busy`], [`Error::Log`].
+    pub fn write_range(&self, key: &[u8], offset: u64, bytes: &[u8]) -> Result<Version, Error> {
+        let mut locked = self.lock(key)?.ok_or(Error::NotFound)?;
+        self.count(Counter::Writes);
+        locked.write(offset, bytes)?;
+        Ok(locked.header().version)
+    }
+
+    /// Creates the object, or replaces its value.
+    ///
+    /// # Errors
+    /// As of [`write`](Self::write) and [`create`](Self::create), but for the absence or presence of
+    /// the object.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
+        self.persist(|| match self.write(key, value) {
+            Err(Error::NotFound) => match self.create(key, value) {
+                Err(Error::Exists) => Ok(None),
+                created => created.map(Some),
+            },
+            written => written.map(Some),
+        })
+    }
+
+    /// Replaces the value if the object is at version `expected`.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if it is not, [`Error::NotFound`], and those of [`write`](Self::write).
+    pub fn compare_and_swap(
+        &self,
+        key: &[u8],
+        expected: Version,
+        value: &[u8],
+    ) -> Result<Version, Error> {
+        let mut locked = self.lock(key)?.ok_or(Error::NotFound)?;
+        if locked.header().version != expected {
+            return Err(Error::Changed);
+        }
+        locked.set(key, value)?;
+        Ok(locked.header().version)
+    }
+
+    /// Reads an object, lets `change` decide, and does it, all in one step. `change` gets the value,
+    /// or `None` if there is no such object; it may be called several times, the last call counts.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put).
+    pub fn update(
+        &self,
+        key: &[u8],
+        mut change: impl FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<(), Error> {
+        self.persist(|| {
+            let Some(mut locked) = self.lock(key)? else {
+                let Change::Put(value) = change(None) else { return Ok(Some(())) };
+                return match self.create(key, &value) {
+                    Err(Error::Exists) => Ok(None),
+                    created => created.map(|_| Some(())),
+                };
+            };
+            let mut value = vec![0; locked.header().value_bytes as usize];
+            locked.read(0, &mut value)?;
+            match change(Some(&value)) {
+                Change::Keep => Ok(()),
+                Change::Put(value) => locked.set(key, &value),
+                Change::Delete => locked.delete(),
+            }
+            .map(Some)
+        })
+    }
+
+    /// Deletes an object; whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        self.delete_if(key, None)
+    }
+
+    /// Deletes an object if it is at version `expected`; whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if it is at another, and those of [`delete`](Self::delete).
+    pub fn delete_version(&self, key: &[u8], expected: Version) -> Result<bool, Error> {
+        self.delete_if(key, Some(expected))
+    }
+
+    fn delete_if(&self, key: &[u8], expected: Option<Version>) -> Result<bool, Error> {
+        let hash = self.hash(key)?;
+        self.persist(|| {
+            let tail = self.sync()?;
+            for found in self.state().index.find(self.memory(), hash) {
+                let header = match self.look(&found, tail, key, Part::Nothing, |_, _| ())? {
+                    Looked::Good((header, ())) => header,
+                    Looked::OtherKey => continue,
+                    Looked::Changed => return Ok(None),
+                };
+                if expected.is_some_and(|expected| expected != header.version) {
+                    return Err(Error::Changed);
+                }
+                let locked = self.memory().keeps(sites::DELETE_LOCK);
+                if found.entry.record.is_some() && locked {
+                    return self.delete_locked(key, expected);
+                }
+                // Read-shared: nobody can write it without an event that makes this one void.
+                let slot = self.state().space.slot_at(found.entry.slot);
+                if !self.commit(Event::Delete(target(found.entry)))? {
+                    return Ok(None);
+                }
+                if let Some((slot, _)) = slot {
+                    self.state().space.free_span(slot);
+                }
+                self.count(Counter::Deletes);
+                return Ok(Some(true));
+            }
+            Ok(Some(false))
+        })
+    }
+
+    fn delete_locked(&self, key: &[u8], expected: Option<Version>) -> Result<Option<bool>, Error> {
+        let Some(locked) = self.lock(key)? else { return Ok(None) };
+        if expected.is_some_and(|expected| expected != locked.header().version) {
+            return Err(Error::Changed);
+        }
+        locked.delete()?;
+        Ok(Some(true))
+    }
+}

@@ -1,0 +1,32 @@
+//! Floor 2: what a pod is, and which hosts are in it.
+//!
+//! [`Geometry`] plans where everything lies in SCR and LNR; [`Pod::format`] writes the format,
+//! [`Pod::open`] verifies it. [`Pod::join`] takes one of [`MAX_HOSTS`] seats; [`Seat::leave`] gives
+//! it back. `docs/format.md` draws the bytes.
+//!
+//! Invariants:
+//! * A pod is known by UUID *and* incarnation: the incarnation grows with every host that joins, so
+//!   no two stays of any host share one.
+//! * The membership word alone says who is in. It changes by compare-and-swap; exactly one host
+//!   opens a closed pod, and exactly one, the last to leave, closes it.
+//! * Nothing read from shared memory is used before it is checked.
+//!
+//! Left out: detecting and fencing dead hosts, and what the areas hold. This crate knows no entries
+//! and no objects.
+
+mod clock;
+mod error;
+mod geometry;
+mod membership;
+mod sites;
+mod superblock;
+mod transfer;
+
+pub use clock::PodClock;
+pub use error::PodError;
+pub use geometry::{Areas, Geometry, MAX_HOSTS, Options};
+pub use membership::{Leave, Membership, Phase, Seat};
+pub use sites::ALL as SITES;
+pub use superblock::{FORMAT_VERSION, Identity, Pod};
+pub use transfer::{Giver, Taker};
+pub use uuid::Uuid;

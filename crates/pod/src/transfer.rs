@@ -1,0 +1,179 @@
+//! Handing a large message from one host to a joining one, through the joiner's window in LNR.
+//!
+//! The joiner asks in its own request word; whichever host sees it first answers. Pieces go one at
+//! a time: the window is written by the giver only while it holds the request, and read by the
+//! taker only after it was handed over.
+//!
+//! ```text
+//! request word   state (8 bits) | giver (8) | last piece (1) | length of the piece (32)
+//! IDLE -> WANTED (taker) -> GIVING (giver, by compare-and-swap) -> GIVEN (giver) -> TAKEN (taker)
+//!                                                         -> GIVEN ... last GIVEN -> IDLE (taker)
+//! ```
+//!
+//! A giver or taker that gives up leaves the word as it is; the taker then asks anew. A giver that
+//! was given up on may still write into the window: a checksum over the whole message tells.
+
+use std::time::Duration;
+
+use tombolo_memory::{Lines, LnrAddr, Memory, ScrAddr};
+
+use crate::geometry::Geometry;
+use crate::membership::{Seat, request_word};
+use crate::sites;
+
+/// How long one side waits for the other.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const WANTED: u64 = 1;
+const GIVING: u64 = 2;
+const GIVEN: u64 = 3;
+const TAKEN: u64 = 4;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Request {
+    state: u64,
+    giver: u8,
+    last: bool,
+    length: u32,
+}
+
+impl Request {
+    fn from_word(word: u64) -> Self {
+        Self {
+            state: word >> 56,
+            giver: (word >> 48) as u8,
+            last: word & (1 << 40) != 0,
+            length: word as u32,
+        }
+    }
+
+    fn word(self) -> u64 {
+        self.state << 56
+            | u64::from(self.giver) << 48
+            | u64::from(self.last) << 40
+            | u64::from(self.length)
+    }
+}
+
+fn window(geometry: &Geometry, taker: u8) -> LnrAddr {
+    geometry.areas().windows.plus(u64::from(taker) * geometry.window_bytes)
+}
+
+/// The joining host's side.
+pub struct Taker<'a, M> {
+    memory: &'a M,
+    word: ScrAddr<u64>,
+    window: LnrAddr,
+    window_bytes: u64,
+}
+
+impl<'a, M: Memory> Taker<'a, M> {
+    /// The side of the host in `seat`.
+    pub fn new(memory: &'a M, geometry: &Geometry, seat: &Seat) -> Self {
+        Self {
+            memory,
+            word: request_word(&geometry.areas(), seat.host()),
+            window: window(geometry, seat.host()),
+            window_bytes: geometry.window_bytes,
+        }
+    }
+
+    /// Asks for the message and receives it whole; `None` if nobody answers in time, or it arrived
+    /// damaged.
+    pub fn take(&self) -> Option<Vec<u8>> {
+        let mut message = self.take_pieces()?;
+        let checksum = message.split_off(message.len().checked_sub(4)?);
+        (crc32c::crc32c(&message).to_le_bytes() == *checksum).then_some(message)
+    }
+
+    fn take_pieces(&self) -> Option<Vec<u8>> {
+        let mut message = Vec::new();
+        self.memory.store(self.word, Request { state: WANTED, giver: 0, last: false, length: 0 }.word());
+        loop {
+            let given = wait_for(self.memory, self.word, |request| request.state == GIVEN)?;
+            if u64::from(given.length) > self.window_bytes {
+                return None;
+            }
+            let lines = Lines::covering(self.window, u64::from(given.length));
+            self.memory.consume(sites::TRANSFER_INVALIDATE, |_| ((), Some(lines)));
+            let start = message.len();
+            message.resize(start + given.length as usize, 0);
+            self.memory.read(self.window, &mut message[start..]);
+            if given.last {
+                self.memory.store(self.word, 0);
+                return Some(message);
+            }
+            self.memory.store(self.word, Request { state: TAKEN, ..given }.word());
+        }
+    }
+}
+
+/// The answering host's side.
+pub struct Giver<'a, M> {
+    memory: &'a M,
+    word: ScrAddr<u64>,
+    window: LnrAddr,
+    window_bytes: u64,
+    host: u8,
+}
+
+impl<'a, M: Memory> Giver<'a, M> {
+    /// Takes on the request of `taker`, if it has one that nobody has taken on.
+    pub fn answer(memory: &'a M, geometry: &Geometry, seat: &Seat, taker: u8) -> Option<Self> {
+        let word = request_word(&geometry.areas(), taker);
+        let found = memory.load(word);
+        let request = Request::from_word(found);
+        if request.state != WANTED {
+            return None;
+        }
+        let giving = Request { state: GIVING, giver: seat.host(), ..request };
+        memory.compare_exchange(word, found, giving.word()).ok()?;
+        Some(Self {
+            memory,
+            word,
+            window: window(geometry, taker),
+            window_bytes: geometry.window_bytes,
+            host: seat.host(),
+        })
+    }
+
+    /// Hands the message over; whether the taker took all of it.
+    pub fn give(&self, mut message: Vec<u8>) -> bool {
+        message.extend(crc32c::crc32c(&message).to_le_bytes());
+        let pieces = message.chunks(self.window_bytes as usize);
+        let count = pieces.len();
+        pieces.enumerate().all(|(index, piece)| {
+            let state = if index == 0 { GIVING } else { TAKEN };
+            self.hand_over(piece, state, index + 1 == count)
+        })
+    }
+
+    fn hand_over(&self, piece: &[u8], when: u64, last: bool) -> bool {
+        let ours = |request: Request| request.state == when && request.giver == self.host;
+        let Some(request) = wait_for(self.memory, self.word, ours) else { return false };
+        self.memory.write(self.window, piece);
+        let lines = Lines::covering(self.window, piece.len() as u64);
+        let given = Request { state: GIVEN, giver: self.host, last, length: piece.len() as u32 };
+        self.memory.publish(sites::TRANSFER_CLEAN, [lines], |memory| {
+            memory.compare_exchange(self.word, request.word(), given.word()).is_ok()
+        })
+    }
+}
+
+fn wait_for<M: Memory>(
+    memory: &M,
+    word: ScrAddr<u64>,
+    wanted: impl Fn(Request) -> bool,
+) -> Option<Request> {
+    let started = memory.uptime();
+    loop {
+        let request = Request::from_word(memory.load(word));
+        if wanted(request) {
+            return Some(request);
+        }
+        if memory.uptime().saturating_sub(started) > PATIENCE {
+            return None;
+        }
+        memory.pause();
+    }
+}

@@ -1,0 +1,43 @@
+//! A mutex for threads that are coroutines: waiting lets others run.
+
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+
+use crate::scheduler;
+
+/// The simulator's host-local mutex.
+pub struct SimRawMutex {
+    locked: Cell<bool>,
+}
+
+// SAFETY: `locked` is set by whoever acquires and cleared by its release. Threads are coroutines of
+// one OS thread (`Cell` makes this type `!Sync`) and switch only in `scheduler::switch`, so testing
+// and setting cannot be interleaved.
+unsafe impl lock_api::RawMutex for SimRawMutex {
+    #[expect(clippy::declare_interior_mutable_const, reason = "required by lock_api")]
+    const INIT: Self = Self { locked: Cell::new(false) };
+
+    type Guard = lock_api::GuardNoSend;
+
+    /// A thread that panics takes what it cannot wait for: nobody else runs any more.
+    fn lock(&self) -> Self::Guard {
+        scheduler::switch();
+        while self.locked.replace(true) && !std::thread::panicking() {
+            scheduler::switch();
+        }
+        lock_api::GuardNoSend::new()
+    }
+
+    fn try_lock(&self) -> Option<Self::Guard> {
+        (!self.locked.replace(true)).then(lock_api::GuardNoSend::new)
+    }
+
+    unsafe fn unlock(&self, _guard: Self::Guard) {
+        self.locked.set(false);
+    }
+
+    fn is_locked(&self) -> bool {
+        self.locked.get()
+    }
+}

@@ -1,0 +1,65 @@
+//! Decides whether what clients saw is what one copy of the data, accessed by one client at a time,
+//! could have shown them.
+//!
+//! * [`history`]: operations with their invocation and response times, and a [`Recorder`] for them
+//!   that threads and single-threaded coroutines use alike.
+//! * [`linearizability`]: [`check`] searches each key for an order of its operations that keeps real
+//!   time (what responded before another was invoked comes first) and that a sequential [`Model`]
+//!   accepts. If there is none, the [`Violation`] shows how far an order gets, and a timeline.
+//! * [`models`]: the sequential behaviour of one key of a key-value store.
+//!
+//! # Invariants
+//!
+//! * `Linearizable` and `Violation` are proofs. Whatever could not be searched to the end is
+//!   `Undecided`, which is never a pass.
+//! * All doubt widens what is allowed, so that it can hide a violation but never invent one: equal
+//!   times count as concurrent, and an operation of unknown outcome may have taken effect at any
+//!   time from its invocation on, or never.
+//! * The verdict and its explanation depend on the history alone.
+//!
+//! # Complexity
+//!
+//! The problem is NP-complete in the number of operations of one key that are in progress together.
+//! The search is Wing and Gong's with Lowe's memoisation, and per key. With `c` operations in
+//! progress, a history that is linearizable for simple reasons takes O(c) per operation. The worst
+//! case visits every subset of the concurrent writes with every state they can leave; a budget per
+//! key bounds it. Memory is O(c) per configuration and is given back after each key.
+//!
+//! Three things keep usual histories far from the worst case, and none loses a linearization:
+//!
+//! * Operations that cannot change the state are placed as soon as they are legal, without a choice.
+//! * Operations of unknown outcome are tried last, and only where they make a difference to the next.
+//! * Of two ways to reach the same state with the same known results, only the one is followed that
+//!   has used up fewer operations of unknown outcome.
+//!
+//! # Left out
+//!
+//! Operations on several keys at once (scans, transactions), weaker conditions such as sequential or
+//! causal consistency, and progress: a history in which nothing ever returns is linearizable. Times
+//! must come from one clock; histories of hosts whose clocks disagree cannot be merged.
+//!
+//! ```
+//! use tombolo_verify::history::{Outcome, Recorder};
+//! use tombolo_verify::linearizability::check;
+//! use tombolo_verify::models::{KeyValue, Operation, Result};
+//!
+//! let recorder = Recorder::new();
+//! let (writer, reader) = (recorder.client(0), recorder.client(1));
+//!
+//! let put = writer.invoke("apple", Operation::Put(1));
+//! writer.returned(put, Result::Done);
+//! let get = reader.invoke("apple", Operation::Get);
+//! reader.returned(get, Result::Value(None));
+//!
+//! let verdict = check(&KeyValue::default(), &recorder.history(), 1_000);
+//! assert!(verdict.violation().is_some(), "{verdict}");
+//! ```
+//!
+//! [`Recorder`]: history::Recorder
+//! [`check`]: linearizability::check
+//! [`Model`]: linearizability::Model
+//! [`Violation`]: linearizability::Violation
+
+pub mod history;
+pub mod linearizability;
+pub mod models;

@@ -1,0 +1,161 @@
+//! Why a history is not linearizable.
+
+use std::fmt::{self, Debug};
+
+use super::Model;
+use super::search::Search;
+use super::timeline::{Bar, End, Timeline};
+use crate::history::{Outcome, Record};
+
+/// How many operations of each kind an explanation shows.
+const SHOWN: usize = 12;
+
+/// The proof that a key's operations have no legal order, at the point where the search got furthest.
+///
+/// `Display` explains it with a timeline: a row for each client, `|--n--|` an operation that returned,
+/// `x` at the end of one that failed, `?` of one of unknown outcome, `>` of one that never returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation<K, O, R> {
+    /// The key.
+    pub key: K,
+    /// The longest order that is legal: its operations, those of unknown outcome that it needs
+    /// included.
+    pub placed: Vec<Record<K, O, R>>,
+    /// The state that `placed` leaves, as its `Debug` prints it.
+    pub state: String,
+    /// The completed operations of which one would have to be next, but none can be. Ordered by
+    /// response: nothing that was invoked after the first responded could help.
+    pub unplaced: Vec<Record<K, O, R>>,
+    /// The operations of unknown outcome, and those that failed, which were invoked by then and are
+    /// not among `placed`.
+    pub bystanders: Vec<Record<K, O, R>>,
+}
+
+/// The explanation for `records`, of which at most `depth` completed operations can be placed.
+pub(super) fn explain<K: Clone, M: Model>(
+    model: &M,
+    records: &[&Record<K, M::Operation, M::Result>],
+    depth: usize,
+) -> Violation<K, M::Operation, M::Result> {
+    let mut search = Search::new(model, records);
+    search.replay(depth);
+    let unplaced: Vec<_> = search.blocked().into_iter().cloned().collect();
+    let deadline = unplaced.first().and_then(Record::responded_at);
+    let failed = records.iter().copied().filter(|record| {
+        matches!(record.outcome, Outcome::Failed { .. }) && Some(record.invoked_at) <= deadline
+    });
+    let mut bystanders: Vec<_> = search.unused().chain(failed).cloned().collect();
+    bystanders.sort_by_key(|record| record.invoked_at);
+    Violation {
+        key: records[0].key.clone(),
+        placed: search.path().cloned().collect(),
+        state: format!("{:?}", search.state()),
+        unplaced,
+        bystanders,
+    }
+}
+
+/// A record, its label in the timeline, and whether to draw it in bold.
+struct Line<'a, K, O, R> {
+    record: &'a Record<K, O, R>,
+    label: String,
+    bold: bool,
+}
+
+impl<K, O, R> Violation<K, O, R> {
+    fn placed_lines(&self) -> Vec<Line<'_, K, O, R>> {
+        lines(&self.placed, "", false)
+    }
+
+    fn unplaced_lines(&self) -> Vec<Line<'_, K, O, R>> {
+        let mut shown = lines(&self.unplaced, "!", true);
+        shown.truncate(SHOWN);
+        shown
+    }
+
+    fn bystander_lines(&self) -> Vec<Line<'_, K, O, R>> {
+        lines(&self.bystanders, "~", false)
+    }
+
+    fn timeline(&self) -> Timeline {
+        let bars = [self.placed_lines(), self.unplaced_lines(), self.bystander_lines()]
+            .into_iter()
+            .flatten()
+            .map(|line| Bar {
+                client: line.record.client,
+                label: line.label,
+                bold: line.bold,
+                start: line.record.invoked_at,
+                end: end(line.record),
+            })
+            .collect();
+        Timeline { bars }
+    }
+}
+
+/// The last of `records`, numbered from 1 after `prefix`.
+fn lines<'a, K, O, R>(
+    records: &'a [Record<K, O, R>],
+    prefix: &str,
+    bold: bool,
+) -> Vec<Line<'a, K, O, R>> {
+    records
+        .iter()
+        .enumerate()
+        .map(|(index, record)| Line { record, label: format!("{prefix}{}", index + 1), bold })
+        .skip(records.len().saturating_sub(SHOWN))
+        .collect()
+}
+
+fn end<K, O, R>(record: &Record<K, O, R>) -> End {
+    match record.outcome {
+        Outcome::Returned { at, .. } => End::Marked(at, '|'),
+        Outcome::Failed { at } => End::Marked(at, 'x'),
+        Outcome::Unknown { at } => End::Marked(at, '?'),
+        Outcome::Pending => End::Never,
+    }
+}
+
+impl<K: Debug, O: Debug, R: Debug> fmt::Display for Violation<K, O, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "key {:?} is not linearizable", self.key)?;
+        writeln!(f, "\n{}", self.timeline())?;
+        self.list(f, "in this order", self.placed.len(), &self.placed_lines())?;
+        writeln!(f, "which leaves {}", self.state)?;
+        self.list(f, "none can be next", self.unplaced.len(), &self.unplaced_lines())?;
+        self.list(f, "not counted", self.bystanders.len(), &self.bystander_lines())
+    }
+}
+
+impl<K, O: Debug, R: Debug> Violation<K, O, R> {
+    fn list(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        title: &str,
+        total: usize,
+        lines: &[Line<'_, K, O, R>],
+    ) -> fmt::Result {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        if lines.len() < total {
+            writeln!(f, "{title} ({} of {total} shown):", lines.len())?;
+        } else {
+            writeln!(f, "{title}:")?;
+        }
+        for Line { record, label, .. } in lines {
+            write!(f, "{label:>6}  client {}  {:?} ", record.client, record.operation)?;
+            match &record.outcome {
+                Outcome::Returned { result, .. } => write!(f, "-> {result:?}")?,
+                Outcome::Failed { .. } => write!(f, "failed")?,
+                Outcome::Unknown { .. } => write!(f, "with unknown outcome")?,
+                Outcome::Pending => write!(f, "never returned")?,
+            }
+            match record.responded_at() {
+                Some(at) => writeln!(f, "  [{}, {at}]", record.invoked_at)?,
+                None => writeln!(f, "  [{}, ..]", record.invoked_at)?,
+            }
+        }
+        Ok(())
+    }
+}
