@@ -5,7 +5,9 @@
 #[non_exhaustive]
 pub enum LogError {
     /// The log stayed full: some host does not apply it. Nothing was changed.
-    #[error("the log is full and host {slowest} has not applied it for {waited_ms} ms; see whether that host is alive")]
+    #[error(
+        "the log is full and host {slowest} has not applied it for {waited_ms} ms; see whether that host is alive"
+    )]
     Stalled {
         /// The host that lags furthest behind.
         slowest: u8,

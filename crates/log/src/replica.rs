@@ -228,8 +228,7 @@ impl<M: Memory, S: State> Replica<M, S> {
         let entries = self.segment.entries();
         for position in positions {
             let place = self.ring.place(position);
-            let sound =
-                |place: &Place| place.host < MAX_HOSTS && u64::from(place.index) < entries;
+            let sound = |place: &Place| place.host < MAX_HOSTS && u64::from(place.index) < entries;
             places.push(place.filter(sound).ok_or(LogError::Damaged { position })?);
         }
         Ok(())
@@ -244,15 +243,17 @@ impl<M: Memory, S: State> Replica<M, S> {
     ) -> Result<(), LogError> {
         let memory = self.pod.memory();
         let line_bytes = size_of::<LineBytes>() as u64;
-        let start = segment_start(&self.pod, run[0].host)
-            .plus(u64::from(run[0].index) * line_bytes);
+        let start =
+            segment_start(&self.pod, run[0].host).plus(u64::from(run[0].index) * line_bytes);
         let lines = Lines::new(start.line(), run.len() as u64);
         memory.consume(sites::REPLAY_INVALIDATE, |_| ((), Some(lines)));
         for (place, line) in run.iter().zip(0..) {
             let mut bytes: LineBytes = [0; size_of::<LineBytes>()];
             memory.read(start.plus(line * line_bytes), &mut bytes);
             let (header, entry) = entry::from_line::<S::Entry>(&bytes)
-                .filter(|(header, _)| header.number % self.segment.entries() == u64::from(place.index))
+                .filter(|(header, _)| {
+                    header.number % self.segment.entries() == u64::from(place.index)
+                })
                 .ok_or(LogError::Damaged { position })?;
             let effect = self.state.apply(writer, position, &entry);
             if self.segment.owns(*place, header) {

@@ -22,7 +22,10 @@ impl<W: Word> ScrAddr<W> {
     /// # Panics
     /// If `offset` is not a multiple of the word's size: such a word could straddle two lines.
     pub const fn new(offset: u64) -> Self {
-        assert!(offset.is_multiple_of(size_of::<W>() as u64), "SCR word is not aligned to its size");
+        assert!(
+            offset.is_multiple_of(size_of::<W>() as u64),
+            "SCR word is not aligned to its size"
+        );
         Self { offset, word: PhantomData }
     }
 

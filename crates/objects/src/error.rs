@@ -26,7 +26,9 @@ pub enum Error {
         bytes: usize,
     },
     /// The value is too long for this pod.
-    #[error("an object of {bytes} bytes does not fit into this pod, whose largest is {most} bytes; split it, or create a larger pod")]
+    #[error(
+        "an object of {bytes} bytes does not fit into this pod, whose largest is {most} bytes; split it, or create a larger pod"
+    )]
     TooLarge {
         /// Bytes asked for, key and header included.
         bytes: u64,
@@ -44,19 +46,25 @@ pub enum Error {
         length: u64,
     },
     /// No room for the bytes.
-    #[error("the pod's memory is full: no room for {bytes} more bytes; delete objects, or create a larger pod")]
+    #[error(
+        "the pod's memory is full: no room for {bytes} more bytes; delete objects, or create a larger pod"
+    )]
     LnrFull {
         /// Bytes asked for, key and header included.
         bytes: u64,
     },
     /// No room in the index.
-    #[error("the index holds {objects} objects, which is its limit; delete objects, or raise the limit")]
+    #[error(
+        "the index holds {objects} objects, which is its limit; delete objects, or raise the limit"
+    )]
     IndexFull {
         /// How many there are.
         objects: u64,
     },
     /// Another writer holds the object, or readers and writers kept colliding.
-    #[error("the object stayed in use by others for {waited_ms} ms; try again, and see whether a host hangs")]
+    #[error(
+        "the object stayed in use by others for {waited_ms} ms; try again, and see whether a host hangs"
+    )]
     Busy {
         /// How long the wait was, in milliseconds.
         waited_ms: u64,
@@ -65,7 +73,9 @@ pub enum Error {
     #[error("the pod is damaged: {0}; save what you can and create it anew")]
     Damaged(String),
     /// No host that is in the pod hands over its replica.
-    #[error("no host of the pod answered a joining one ({hosts} seated); if those processes are gone, create the pod anew")]
+    #[error(
+        "no host of the pod answered a joining one ({hosts} seated); if those processes are gone, create the pod anew"
+    )]
     NobodyAnswers {
         /// How many seats are taken, this host's included.
         hosts: u32,

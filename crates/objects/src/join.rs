@@ -167,7 +167,9 @@ fn rebuild<M: Memory>(
         let word = state.space.word(number)?;
         if word.state == ChunkState::Held {
             let host = word.host;
-            return Err(Error::Damaged(format!("host {host} left without giving up chunk {number}")));
+            return Err(Error::Damaged(format!(
+                "host {host} left without giving up chunk {number}"
+            )));
         }
         for slot in state.space.slots_of(number)? {
             let Some(key) = read_key_at_rest(&state, pod, slot)? else { continue };

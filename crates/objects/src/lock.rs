@@ -115,8 +115,8 @@ impl<M: Memory> Objects<M> {
             let start = lines.start();
             return Err(Error::Damaged(format!("the slot at {start:?} holds no object")));
         };
-        let same = usize::from(header.key_bytes) == key.len()
-            && buffer[HEADER_BYTES..length] == *key;
+        let same =
+            usize::from(header.key_bytes) == key.len() && buffer[HEADER_BYTES..length] == *key;
         if !memory.check(sites::KEY_COMPARE, same) {
             return Ok(TryLock::OtherKey);
         }
@@ -277,7 +277,8 @@ impl<M: Memory> Locked<'_, M> {
         }
         objects.count(Counter::Moves);
         objects.state().space.free_span(self.slot);
-        let found = objects.state().index.find_slot(objects.memory(), self.entry.hash, to.slot.line);
+        let found =
+            objects.state().index.find_slot(objects.memory(), self.entry.hash, to.slot.line);
         let found = found.ok_or_else(changed_under_lock)?;
         // The old slot may be another object's by now: nothing of it is to be written any more.
         self.dirty.clear();

@@ -33,11 +33,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            index: IndexLimits::default(),
-            maintenance: Maintenance::default(),
-            small_lines: 64,
-        }
+        Self { index: IndexLimits::default(), maintenance: Maintenance::default(), small_lines: 64 }
     }
 }
 

@@ -190,13 +190,10 @@ impl<M: Memory> Objects<M> {
     }
 
     fn readable_counter(&self, entry: Entry) -> Option<u32> {
-        let Some(record) = entry.record else { return Some(READ_SHARED) };
-        let word = self.state().records.load(record);
-        if self.memory().keeps(sites::READ_UNLOCKED) {
-            word.readable()
-        } else {
-            Some(word.counter())
-        }
+        // A counter that is odd now would be found out after the copy, too; this saves the copy.
+        entry
+            .record
+            .map_or(Some(READ_SHARED), |record| self.state().records.load(record).readable())
     }
 
     /// Drops the lines of a part of a large object, unless the whole is fresh.

@@ -123,8 +123,7 @@ impl<M: Memory> Records<M> {
 
     /// Frees a record whose lock this thread holds and that no object has.
     pub(crate) fn free(&self, held: Held) {
-        let kept = self.memory.keeps(sites::RECORD_COUNTER_KEPT);
-        self.memory.store(self.at(held.record), if kept { held.counter } else { 0 });
+        self.memory.store(self.at(held.record), held.counter);
     }
 
     /// A free record, now in use by nobody and locked by this thread.
@@ -178,8 +177,8 @@ impl<M: Memory> Records<M> {
 
     /// The log says that `record` belongs to an object with this hash.
     pub(crate) fn assigned(&self, record: u32, hash: KeyHash) {
-        let before = self.owners[record as usize]
-            .swap(IN_USE | u64::from(hash) << 31, Ordering::Relaxed);
+        let before =
+            self.owners[record as usize].swap(IN_USE | u64::from(hash) << 31, Ordering::Relaxed);
         if before & IN_USE == 0 {
             self.used.fetch_add(1, Ordering::Relaxed);
         }

@@ -17,7 +17,12 @@ pub(crate) struct Replicated<M: Memory> {
 }
 
 impl<M: Memory> Replicated<M> {
-    pub(crate) fn new(memory: M, limits: IndexLimits, space: Space<M>, records: Records<M>) -> Self {
+    pub(crate) fn new(
+        memory: M,
+        limits: IndexLimits,
+        space: Space<M>,
+        records: Records<M>,
+    ) -> Self {
         Self { memory, index: Index::new(limits), space, records }
     }
 

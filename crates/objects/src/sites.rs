@@ -10,8 +10,6 @@ tombolo_memory::sites! {
     READ_SEEN_GENERATION = "objects.read.seen-generation";
     /// A note of an earlier read counts only for the same counter.
     READ_SEEN_COUNTER = "objects.read.seen-counter";
-    /// A counter that is odd, or a record that is free, stops a read before it starts.
-    READ_UNLOCKED = "objects.read.unlocked";
     /// The log is applied up to its tail after the copy.
     READ_TAIL_AGAIN = "objects.read.tail-again";
     /// The entry is the same after the copy.
@@ -46,8 +44,6 @@ tombolo_memory::sites! {
     RECLAIM_LOCK = "objects.reclaim.lock";
     /// A record is free only once the log says that its object has it no more.
     RECLAIM_EVENT = "objects.reclaim.event";
-    /// A record's counter goes on from where it stood when it changes hands.
-    RECORD_COUNTER_KEPT = "objects.record.counter-kept";
     /// An object is deleted only by who holds its lock, if it has a record.
     DELETE_LOCK = "objects.delete.lock";
     /// A chunk that changes hands is looked at only when its last holder's changes are known.

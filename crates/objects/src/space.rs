@@ -136,9 +136,8 @@ impl<M: Memory> Space<M> {
         let offset = slot.line.checked_sub(self.first_line)?;
         let (chunk, within) = (offset / chunk_lines, offset % chunk_lines);
         if slot.class == SPAN {
-            let sound = within == 0
-                && slot.chunks > 0
-                && chunk + u64::from(slot.chunks) <= self.count;
+            let sound =
+                within == 0 && slot.chunks > 0 && chunk + u64::from(slot.chunks) <= self.count;
             return sound.then(|| Lines::new(slot.line, u64::from(slot.chunks) * chunk_lines));
         }
         let lines = self.classes.slot_lines(slot.class)?;
@@ -229,8 +228,7 @@ impl<M: Memory> Space<M> {
         let mut view = self.view.lock();
         view.used_lines = view.used_lines.saturating_sub(lines.count());
         if slot.class == SPAN {
-            view.chunks[number as usize..(number + slot.chunks) as usize]
-                .fill_with(Chunk::default);
+            view.chunks[number as usize..(number + slot.chunks) as usize].fill_with(Chunk::default);
         } else {
             view.chunks[number as usize].vacate(index);
         }
@@ -289,11 +287,8 @@ impl<M: Memory> Space<M> {
         let settled = self.memory.check(sites::CHUNK_SETTLED, chunk.is_settled());
         if chunk.held && settled && view.active[usize::from(chunk.class)] != Some(number) {
             chunk.held = false;
-            let word = if chunk.is_empty() {
-                ChunkWord::FREE
-            } else {
-                ChunkWord::shared(chunk.class)
-            };
+            let word =
+                if chunk.is_empty() { ChunkWord::FREE } else { ChunkWord::shared(chunk.class) };
             self.set_word(number, word);
         }
     }

@@ -11,7 +11,9 @@ pub enum PodError {
     #[error("this memory holds no pod (no magic number at its start); create one first")]
     NotAPod,
     /// The pod was made by another version.
-    #[error("the pod has format version {found}, this program reads {expected}; use the program that made it, or create the pod anew")]
+    #[error(
+        "the pod has format version {found}, this program reads {expected}; use the program that made it, or create the pod anew"
+    )]
     Version {
         /// The version found.
         found: u64,
@@ -22,13 +24,17 @@ pub enum PodError {
     #[error("the pod's superblock is damaged or truncated: {0}; create the pod anew")]
     Damaged(String),
     /// SCR and LNR belong to different pods.
-    #[error("SCR and LNR belong to different pods; name the two memories that were created together")]
+    #[error(
+        "SCR and LNR belong to different pods; name the two memories that were created together"
+    )]
     Mismatched,
     /// All seats are taken.
     #[error("the pod has {MAX} hosts already, which is all it takes; let one leave first", MAX = crate::MAX_HOSTS)]
     Full,
     /// The pod is being opened or closed, and this takes too long.
-    #[error("host {host} (pid {pid}) has been {doing} the pod for {waited_ms} ms; if that process is gone, create the pod anew")]
+    #[error(
+        "host {host} (pid {pid}) has been {doing} the pod for {waited_ms} ms; if that process is gone, create the pod anew"
+    )]
     Busy {
         /// The host that is at it.
         host: u8,

@@ -194,7 +194,8 @@ impl Geometry {
     }
 
     fn chunk_area(&self) -> LnrAddr {
-        let before = 64 * LINE_BYTES + HOSTS * (self.segment_entries * LINE_BYTES + self.window_bytes);
+        let before =
+            64 * LINE_BYTES + HOSTS * (self.segment_entries * LINE_BYTES + self.window_bytes);
         LnrAddr::new(before.next_multiple_of(self.chunk_bytes.min(2 << 20)))
     }
 }
@@ -210,7 +211,9 @@ mod tests {
 
     #[test]
     fn plans_from_small_to_large() {
-        for (scr, lnr) in [(32 << 10, 4 << 20), (1 << 20, 64 << 20), (64 << 20, 1 << 30), (1 << 30, 4 << 40)] {
+        for (scr, lnr) in
+            [(32 << 10, 4 << 20), (1 << 20, 64 << 20), (64 << 20, 1 << 30), (1 << 30, 4 << 40)]
+        {
             let geometry = Geometry::plan(scr, lnr, Options::default()).unwrap();
             geometry.check().unwrap();
             let used = geometry.chunks * geometry.chunk_bytes;

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use tombolo_memory::{FetchOp, Memory, ScrAddr};
 
+use crate::PodError;
 use crate::geometry::{Areas, MAX_HOSTS};
 use crate::superblock::Pod;
-use crate::PodError;
 
 /// How long a join waits for a pod that is being opened or closed.
 const PATIENCE: Duration = Duration::from_secs(30);

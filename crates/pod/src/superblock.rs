@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::geometry::{Areas, Geometry, MAX_HOSTS};
 use crate::membership::Membership;
-use crate::{PodError, PodClock, sites};
+use crate::{PodClock, PodError, sites};
 
 /// The version of the format that this crate writes and reads.
 pub const FORMAT_VERSION: u64 = 1;

@@ -88,7 +88,8 @@ impl<'a, M: Memory> Taker<'a, M> {
 
     fn take_pieces(&self) -> Option<Vec<u8>> {
         let mut message = Vec::new();
-        self.memory.store(self.word, Request { state: WANTED, giver: 0, last: false, length: 0 }.word());
+        self.memory
+            .store(self.word, Request { state: WANTED, giver: 0, last: false, length: 0 }.word());
         loop {
             let given = wait_for(self.memory, self.word, |request| request.state == GIVEN)?;
             if u64::from(given.length) > self.window_bytes {

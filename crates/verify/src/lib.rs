@@ -22,8 +22,10 @@
 //! The problem is NP-complete in the number of operations of one key that are in progress together.
 //! The search is Wing and Gong's with Lowe's memoisation, and per key. With `c` operations in
 //! progress, a history that is linearizable for simple reasons takes O(c) per operation. The worst
-//! case visits every subset of the concurrent writes with every state they can leave; a budget per
-//! key bounds it. Memory is O(c) per configuration and is given back after each key.
+//! case visits every subset of the concurrent writes with every state they can leave, and the same
+//! of the operations of unknown outcome; a budget of configurations per key bounds it. With `d`
+//! operations of unknown outcome, a configuration takes O(c + d) time and O(c) memory plus d bits,
+//! which are given back after each key.
 //!
 //! Three things keep usual histories far from the worst case, and none loses a linearization:
 //!
@@ -46,7 +48,7 @@
 //! let recorder = Recorder::new();
 //! let (writer, reader) = (recorder.client(0), recorder.client(1));
 //!
-//! let put = writer.invoke("apple", Operation::Put(1));
+//! let put = writer.invoke("apple", Operation::Put(1_u64));
 //! writer.returned(put, Result::Done);
 //! let get = reader.invoke("apple", Operation::Get);
 //! reader.returned(get, Result::Value(None));

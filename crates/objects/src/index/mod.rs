@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 use tombolo_memory::Memory;
 
-pub(crate) use bucket::{Cell, Entry};
 use bucket::{Arena, Bucket, CELLS};
+pub(crate) use bucket::{Cell, Entry};
 
 use crate::event::{KeyHash, SlotLine};
 

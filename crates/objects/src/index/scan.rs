@@ -18,11 +18,7 @@ const END: u64 = 1 << 32;
 
 impl Index {
     /// The hashes in the bucket at `cursor`, and the next cursor; a walk starts and ends with 0.
-    pub(crate) fn scan<M: Memory>(
-        &self,
-        memory: &M,
-        cursor: u64,
-    ) -> (SmallVec<[KeyHash; 8]>, u64) {
+    pub(crate) fn scan<M: Memory>(&self, memory: &M, cursor: u64) -> (SmallVec<[KeyHash; 8]>, u64) {
         let cursor = cursor.min(END - 1);
         let hash = (cursor as u32).reverse_bits();
         let mut hashes: SmallVec<[KeyHash; 8]> = SmallVec::new();

@@ -167,9 +167,8 @@ impl<'a, K, M: Model> Search<'a, K, M> {
         let Some(after) = self.model.step(&self.state, &record.operation, record.result()) else {
             return false;
         };
-        if std::env::var("CH").is_ok() && matches!(candidate, Candidate::InDoubt(_)) && matches!(self.path.last(), Some(Placed { candidate: Candidate::InDoubt(_), ..})) { return false; }
         let is_needless = matches!(candidate, Candidate::InDoubt(_)) && after == self.state;
-        if is_needless {
+        if is_needless || self.makes_last_needless(record, &after) {
             return false;
         }
         let before = std::mem::replace(&mut self.state, after);

@@ -7,6 +7,9 @@ use tombolo_verify::models::{Operation, Result};
 
 use crate::sequential::{Log, Op, Ret, Store};
 
+/// When an operation takes effect, with a random number to settle ties.
+type Moment = (u64, u32);
+
 pub(crate) struct Shape {
     pub(crate) clients: u32,
     pub(crate) operations_per_client: u32,
@@ -42,19 +45,16 @@ pub(crate) fn linearizable(rng: &mut impl Rng, shape: &Shape) -> Log {
 }
 
 /// One client's operations, one after the other, and when each takes effect.
-fn client(
-    rng: &mut impl Rng,
-    shape: &Shape,
-    client: u32,
-) -> Vec<((u64, u32), Record<u32, Op, Ret>)> {
+fn client(rng: &mut impl Rng, shape: &Shape, client: u32) -> Vec<(Moment, Record<u32, Op, Ret>)> {
     let mut now = 0;
     let mut records = Vec::new();
     for _ in 0..shape.operations_per_client {
         let invoked_at = now + rng.random_range(0..=shape.ticks);
         let at = invoked_at + rng.random_range(0..=shape.ticks);
         let outcome = outcome(rng, shape, at);
-        let patience = if outcome.is_certain() { 0 } else { 4 * shape.ticks };
-        let moment = rng.random_range(invoked_at..=at + patience);
+        let is_in_doubt = matches!(outcome, Outcome::Unknown { .. } | Outcome::Pending);
+        let latest = if is_in_doubt { at + 4 * shape.ticks } else { at };
+        let moment = rng.random_range(invoked_at..=latest);
         let key = rng.random_range(0..shape.keys);
         let operation = operation(rng, shape.values);
         let record = Record { client, key, operation, invoked_at, outcome };
@@ -62,16 +62,6 @@ fn client(
         now = at + 1;
     }
     records
-}
-
-trait Certain {
-    fn is_certain(&self) -> bool;
-}
-
-impl Certain for Outcome<Ret> {
-    fn is_certain(&self) -> bool {
-        matches!(self, Outcome::Returned { .. } | Outcome::Failed { .. })
-    }
 }
 
 fn outcome(rng: &mut impl Rng, shape: &Shape, at: u64) -> Outcome<Ret> {

@@ -7,4 +7,3 @@ mod generator;
 mod published;
 mod scale;
 mod sequential;
-mod tmp_measure;

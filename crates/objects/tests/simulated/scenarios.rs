@@ -1,0 +1,233 @@
+//! What hosts do to each other's objects.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::hash::Hasher;
+use std::rc::Rc;
+
+use siphasher::sip::SipHasher13;
+use tombolo_memory::Memory;
+use tombolo_objects::{Error, Objects};
+use tombolo_pod::Pod;
+use tombolo_simulator::{Config, SimMemory, Simulation};
+use tombolo_verify::models::Operation;
+
+use crate::world::{SCARCE, World, geometry, join, perform, some_operation, tag, value};
+
+type Scenario = fn(Config, u64);
+
+pub(crate) const SCENARIOS: &[(&str, Scenario)] = &[
+    ("anything goes", anything_goes),
+    ("scarce space", scarce_space),
+    ("equal hashes", equal_hashes),
+    ("guards", guards),
+    ("late joiner", late_joiner),
+    ("leave and return", leave_and_return),
+    ("crowded chunks", crowded_chunks),
+    ("format and open", format_and_open),
+];
+
+/// Clients on all hosts in turn that do `operations` random operations each to some keys.
+pub(crate) fn add_mixed_clients(
+    world: &mut World,
+    keys: &[&str],
+    clients: usize,
+    operations: usize,
+) {
+    let keys: Vec<String> = keys.iter().map(|&key| key.to_owned()).collect();
+    let tags = Rc::new(Cell::new(0));
+    for client in 0..clients {
+        let (keys, tags) = (keys.clone(), Rc::clone(&tags));
+        world.client(client % world.hosts.len(), move |host, scribe| {
+            for _ in 0..operations {
+                let dice = host.memory().random();
+                let key = &keys[dice as usize % keys.len()];
+                perform(host, scribe, key, some_operation(dice >> 8, &tags));
+            }
+        });
+    }
+}
+
+/// Five clients on three hosts do anything to two objects, for which there are two records.
+fn anything_goes(config: Config, seed: u64) {
+    let mut world = World::new(config, seed, 3, 2);
+    add_mixed_clients(&mut world, &["a", "b"], 5, 8);
+    world.finish();
+}
+
+/// Seven chunks for objects of seven sizes: chunks change hands and classes all the time, and now
+/// and then there is no room, which changes nothing.
+fn scarce_space(config: Config, seed: u64) {
+    let config = Config { lnr_bytes: SCARCE, ..config };
+    let mut world = World::new(config, seed, 3, 2);
+    add_mixed_clients(&mut world, &["a", "b", "c", "d", "e"], 6, 10);
+    world.finish();
+}
+
+/// Two keys with the same hash are two objects.
+fn equal_hashes(config: Config, seed: u64) {
+    let mut world = World::new(config, seed, 2, 2);
+    let (one, other) = colliding_keys(&world.hosts[0]);
+    add_mixed_clients(&mut world, &[&one, &other], 4, 8);
+    world.finish();
+}
+
+fn colliding_keys(host: &Objects<SimMemory>) -> (String, String) {
+    let (k0, k1) = host.pod().identity().hash_key;
+    let mut known = HashMap::new();
+    for number in 0u64.. {
+        let key = format!("k{number}");
+        let mut hasher = SipHasher13::new_with_keys(k0, k1);
+        hasher.write(key.as_bytes());
+        if let Some(other) = known.insert(hasher.finish() as u32, key.clone()) {
+            return (other, key);
+        }
+    }
+    unreachable!("there are only so many hashes")
+}
+
+const WORDS: usize = 70;
+
+/// Writers add one to every word of an object through a guard, in several partial writes; readers,
+/// of the whole or of a part, see all words equal and never smaller than before.
+fn guards(config: Config, seed: u64) {
+    let mut world = World::new(config, seed, 3, 2);
+    world.hosts[0].create(b"words", &[0; 8 * WORDS]).unwrap();
+    for number in 0..3 {
+        world.client(number, |host, _| (0..4).for_each(|_| add_one(host)));
+        world.client(number, |host, _| {
+            (0..10).fold(0, |before, _| {
+                let now = read_some_words(host);
+                assert!(now >= before, "went back from {before} to {now}");
+                now
+            });
+        });
+    }
+    let last = Rc::clone(&world.hosts[2]);
+    world.finish();
+    assert_eq!(read_words(&last, 0, WORDS), 12, "an update was lost");
+}
+
+fn add_one(host: &Objects<SimMemory>) {
+    let mut guard = host.write_start(b"words").unwrap();
+    let mut bytes = vec![0; 8 * WORDS];
+    guard.read(0, &mut bytes).unwrap();
+    let next = the_one_word(&bytes) + 1;
+    let split = 1 + host.memory().random() as usize % (WORDS - 1);
+    guard.write(8 * split as u64, &next.to_le_bytes().repeat(WORDS - split)).unwrap();
+    guard.write(0, &next.to_le_bytes().repeat(split)).unwrap();
+    guard.write_end();
+}
+
+fn read_some_words(host: &Objects<SimMemory>) -> u64 {
+    let first = host.memory().random() as usize % WORDS;
+    let count = 1 + host.memory().random() as usize % (WORDS - first);
+    read_words(host, first, count)
+}
+
+fn read_words(host: &Objects<SimMemory>, first: usize, count: usize) -> u64 {
+    let mut bytes = vec![0; 8 * count];
+    if host.memory().random().is_multiple_of(2) {
+        host.read_range(b"words", 8 * first as u64, &mut bytes).unwrap();
+        return the_one_word(&bytes);
+    }
+    loop {
+        let guard = host.read_start(b"words").unwrap();
+        guard.read(8 * first as u64, &mut bytes).unwrap();
+        match guard.read_end() {
+            Ok(()) => return the_one_word(&bytes),
+            Err(Error::Torn) => host.memory().pause(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn the_one_word(bytes: &[u8]) -> u64 {
+    let words: Vec<u64> =
+        bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+    assert!(words.iter().all(|word| *word == words[0]), "torn: {words:?}");
+    words[0]
+}
+
+/// A host joins while others work, and sees what they did before.
+fn late_joiner(config: Config, seed: u64) {
+    let mut world = World::new(config, seed, 2, 2);
+    add_mixed_clients(&mut world, &["a", "b", "c"], 4, 6);
+    let latest = Rc::new(Cell::new(0));
+    let noted = Rc::clone(&latest);
+    world.client(0, move |host, _| {
+        for tag in 1..8 {
+            host.put(b"news", &value(tag)).unwrap();
+            noted.set(tag);
+        }
+    });
+    world.thread(2, move |memory| {
+        let before = latest.get();
+        let host = join(memory);
+        let mut bytes = Vec::new();
+        let found = host.read(b"news", &mut bytes).unwrap();
+        let read = found.map_or(0, |_| tag(&bytes));
+        assert!(read >= before, "joined after {before}, read {read}");
+        host.put(b"from the joiner", &value(99)).unwrap();
+        host.leave().unwrap();
+    });
+    let first = Rc::clone(&world.hosts[0]);
+    world.finish();
+    let mut bytes = Vec::new();
+    first.read(b"from the joiner", &mut bytes).unwrap().expect("what the joiner left is there");
+    assert_eq!(tag(&bytes), 99);
+}
+
+/// Hosts work, leave one after the other, and return in another order: everything is as it was.
+fn leave_and_return(config: Config, seed: u64) {
+    let mut world = World::new(config, seed, 3, 2);
+    let keys = ["a", "b", "c", "d"];
+    add_mixed_clients(&mut world, &keys, 5, 8);
+    let hosts = world.hosts.clone();
+    world.finish();
+    let before = contents(&hosts[0], &keys);
+    for host in &hosts {
+        host.leave().unwrap();
+    }
+    let host = join(hosts[seed as usize % 3].memory().clone());
+    assert_eq!(contents(&host, &keys), before, "objects survive that everybody leaves");
+    assert_eq!(host.len(), before.iter().flatten().count() as u64);
+    host.put(b"a", &value(1_000)).unwrap();
+    assert_eq!(contents(&host, &["a"]), [Some(1_000)]);
+}
+
+/// Objects that fill half a chunk each, created and deleted by three clients on each of two hosts:
+/// chunks are exhausted while some of their slots are promised, and others want them.
+fn crowded_chunks(config: Config, seed: u64) {
+    let config = Config { lnr_bytes: SCARCE, ..config };
+    let mut world = World::new(config, seed, 2, 2);
+    for client in 0..6 {
+        world.client(client % 2, move |host, scribe| {
+            let key = format!("key {client}");
+            for n in 0..5 {
+                // This tag's values take half a chunk.
+                let tag = 7 * (client as u64 * 100 + n) + 5;
+                perform(host, scribe, &key, Operation::Create(tag));
+                perform(host, scribe, &key, Operation::Get);
+                perform(host, scribe, &key, Operation::Delete);
+            }
+        });
+    }
+    world.finish();
+}
+
+/// One host formats a pod, another opens it at once.
+fn format_and_open(config: Config, seed: u64) {
+    let simulation = Simulation::new(config, seed);
+    let memory = simulation.memory(0);
+    Pod::format(memory.clone(), geometry(&memory, 2)).unwrap();
+    Pod::open(simulation.memory(1)).unwrap();
+}
+
+fn contents(host: &Objects<SimMemory>, keys: &[&str]) -> Vec<Option<u64>> {
+    let read = |key: &&str| {
+        let mut bytes = Vec::new();
+        host.read(key.as_bytes(), &mut bytes).unwrap().map(|_| tag(&bytes))
+    };
+    keys.iter().map(read).collect()
+}
