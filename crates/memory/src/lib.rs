@@ -1,8 +1,12 @@
 //! Floor 1 of Tombolo: what one host can do to a pod's memory.
 //!
 //! [`Memory`] is the trait that everything above is written against; it has two back ends. The
-//! mapped one, here, compiles to plain loads, stores, cache-line cleans and atomics. The simulator
-//! (its own crate) gives every host an incoherent cache.
+//! mapped one, here ([`Mapped`]), compiles to plain loads, stores, cache-line cleans and atomics. The
+//! simulator (its own crate) gives every host an incoherent cache. [`conformance`] holds both to
+//! their word.
+//!
+//! A [`MemorySpec`] names memory, a [`Backing`] is the open file or device, a [`Region`] its mapping,
+//! and two [`Window`]s of regions make a [`Mapped`].
 //!
 //! Invariants:
 //! * Raw pointers into shared memory, atomics on it, inline assembly and `core::arch` occur in this
@@ -13,14 +17,29 @@
 //! Left out: what the bytes mean. This crate knows no pods, logs or objects.
 
 mod address;
+mod backing;
+mod cache;
+pub mod conformance;
+mod copy;
+mod error;
+mod mapped;
 mod memory;
+mod numa;
+mod region;
 mod site;
+mod spec;
 mod word;
 
 pub use address::{LINE_BYTES, Lines, LnrAddr, ScrAddr};
+pub use backing::Backing;
+pub use cache::CacheControl;
+pub use error::MemoryError;
 pub use lock_api;
+pub use mapped::Mapped;
 pub use memory::Memory;
+pub use region::{Region, Window};
 pub use site::Site;
+pub use spec::{MemorySpec, Source, format_size, parse_size};
 #[doc(hidden)]
 pub use word::AtomicWord;
 pub use word::{FetchOp, Word};

@@ -1,0 +1,350 @@
+//! The file or device behind a piece of memory: its size, its pages, and who uses it.
+//!
+//! Users of a backing hold its advisory lock (`flock`): shared while they use it, exclusive while
+//! they create it. The kernel drops it with the process, however that dies. It tells processes of
+//! one machine apart; hosts of other machines don't see it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+
+use crate::region::Region;
+use crate::spec::Source;
+use crate::{MemoryError, MemorySpec};
+
+const HUGETLBFS_MAGIC: u64 = 0x958458f6;
+const SYSFS_MAGIC: u64 = 0x62656572;
+
+/// An open file or device, or a promise of anonymous memory.
+#[derive(Debug)]
+pub struct Backing {
+    spec: MemorySpec,
+    file: Option<File>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Has no bytes until it is mapped.
+    Anonymous,
+    /// A file that can be given any size that is a multiple of `page` bytes.
+    File { page: u64 },
+    /// A device of `bytes` bytes, to be mapped in multiples of `page`.
+    Device { bytes: u64, page: u64 },
+}
+
+impl Backing {
+    /// Opens what `spec` names; it has to exist.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub fn open(spec: &MemorySpec) -> Result<Self, MemoryError> {
+        Self::open_with(spec, OpenOptions::new().read(true).write(true))
+    }
+
+    /// Opens what `spec` names, creating the file if there is none, readable and writable by its
+    /// owner alone; the second value says whether it was.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub fn open_or_create(spec: &MemorySpec) -> Result<(Self, bool), MemoryError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        match Self::open_with(spec, &options) {
+            Err(MemoryError::Os { source, .. })
+                if source.kind() == io::ErrorKind::AlreadyExists =>
+            {
+                Ok((Self::open(spec)?, false))
+            }
+            created => Ok((created?, true)),
+        }
+    }
+
+    fn open_with(spec: &MemorySpec, options: &OpenOptions) -> Result<Self, MemoryError> {
+        let Source::Path(path) = &spec.source else {
+            return Ok(Self { spec: spec.clone(), file: None, kind: Kind::Anonymous });
+        };
+        let file = options.open(path).map_err(|source| match path.metadata() {
+            Ok(found) if found.is_dir() => {
+                MemoryError::NotMemory { path: path.display().to_string(), what: "a directory" }
+            }
+            _ => MemoryError::Os { doing: "open", path: path.display().to_string(), source },
+        })?;
+        let kind = Kind::of(&file, path, Path::new("/sys"))?;
+        let backing = Self { spec: spec.clone(), file: Some(file), kind };
+        backing.check_aligned("the offset", spec.offset)?;
+        Ok(backing)
+    }
+
+    /// The spec it was opened by.
+    pub fn spec(&self) -> &MemorySpec {
+        &self.spec
+    }
+
+    /// The path, for messages.
+    pub fn name(&self) -> String {
+        match &self.spec.source {
+            Source::Path(path) => path.display().to_string(),
+            Source::Anonymous => "anonymous memory".to_owned(),
+        }
+    }
+
+    /// The file, if it is one whose size can change.
+    pub fn file_path(&self) -> Option<&PathBuf> {
+        match (&self.spec.source, self.kind) {
+            (Source::Path(path), Kind::File { .. }) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// How many bytes there are behind the spec's offset, and not beyond its size.
+    ///
+    /// # Errors
+    /// [`MemoryError::Os`].
+    pub fn bytes(&self) -> Result<u64, MemoryError> {
+        let whole = match (&self.file, self.kind) {
+            (_, Kind::Device { bytes, .. }) => bytes,
+            (Some(file), _) => file.metadata().map_err(|e| self.os("look at", e))?.len(),
+            (None, _) => self.spec.bytes.unwrap_or(0),
+        };
+        let behind = whole.saturating_sub(self.spec.offset);
+        Ok(self.spec.bytes.map_or(behind, |bytes| bytes.min(behind)))
+    }
+
+    /// Size of the pages it is mapped in, in bytes.
+    pub fn page_bytes(&self) -> u64 {
+        match self.kind {
+            Kind::Anonymous => rustix::param::page_size() as u64,
+            Kind::File { page } | Kind::Device { page, .. } => page,
+        }
+    }
+
+    /// Takes the lock for oneself; `false` if somebody else has it.
+    ///
+    /// # Errors
+    /// [`MemoryError::Os`].
+    pub fn try_lock_exclusive(&self) -> Result<bool, MemoryError> {
+        self.lock(FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Takes the lock together with others, instead of whatever was held; `false` if somebody has
+    /// it for themselves.
+    ///
+    /// # Errors
+    /// [`MemoryError::Os`].
+    pub fn try_lock_shared(&self) -> Result<bool, MemoryError> {
+        self.lock(FlockOperation::NonBlockingLockShared)
+    }
+
+    fn lock(&self, operation: FlockOperation) -> Result<bool, MemoryError> {
+        let Some(file) = &self.file else { return Ok(true) };
+        match rustix::fs::flock(file, operation) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(errno) => Err(self.os("lock", errno.into())),
+        }
+    }
+
+    /// Makes `bytes` bytes of zeros of a file, or checks that a device has as many.
+    ///
+    /// Room is really taken, so that a full device shows here and not as a fault at some later store.
+    ///
+    /// # Errors
+    /// [`MemoryError::Os`], [`MemoryError::TooSmall`], [`MemoryError::Unaligned`].
+    pub fn reserve(&mut self, bytes: u64) -> Result<(), MemoryError> {
+        self.check_aligned("the size", bytes)?;
+        match (&self.file, self.kind) {
+            (Some(file), Kind::File { .. }) => {
+                if self.spec.offset == 0 {
+                    rustix::fs::ftruncate(file, 0).map_err(|e| self.os("empty", e.into()))?;
+                }
+                rustix::fs::fallocate(file, FallocateFlags::empty(), self.spec.offset, bytes)
+                    .map_err(|e| self.os("make room in", e.into()))
+            }
+            (_, Kind::Device { .. }) => self.check_holds(bytes, "ask for less"),
+            (None, _) => {
+                self.spec.bytes = Some(bytes);
+                Ok(())
+            }
+            (Some(_), Kind::Anonymous) => unreachable!("anonymous memory has no file"),
+        }
+    }
+
+    /// That there are `need` bytes.
+    ///
+    /// # Errors
+    /// [`MemoryError::TooSmall`] with `advice`.
+    pub fn check_holds(&self, need: u64, advice: &'static str) -> Result<(), MemoryError> {
+        let have = self.bytes()?;
+        if have < need {
+            return Err(MemoryError::TooSmall { path: self.name(), have, need, advice });
+        }
+        Ok(())
+    }
+
+    /// Maps the first `bytes` bytes. The mapping keeps the file, and with it the lock.
+    ///
+    /// # Errors
+    /// [`MemoryError::TooSmall`], [`MemoryError::Unaligned`], [`MemoryError::Os`].
+    pub fn map(self, bytes: u64) -> Result<Region, MemoryError> {
+        self.check_holds(bytes, "it was cut off, or is another one")?;
+        let mapped = bytes.next_multiple_of(self.page_bytes());
+        Region::map(self.file.as_ref(), &self.spec, mapped, bytes)
+            .map_err(|source| self.os("map", source))
+            .map(|region| region.keeping(self.file))
+    }
+
+    /// Copies the first bytes, without mapping: what a file holds before anybody trusts it. `None`
+    /// for devices, which cannot be read like this.
+    ///
+    /// # Errors
+    /// [`MemoryError::Os`].
+    pub fn first_bytes(&self, into: &mut [u8]) -> Result<Option<usize>, MemoryError> {
+        use std::os::unix::fs::FileExt;
+        let (Some(file), Kind::File { .. }) = (&self.file, self.kind) else { return Ok(None) };
+        let read = file.read_at(into, self.spec.offset).map_err(|e| self.os("read", e))?;
+        Ok(Some(read))
+    }
+
+    fn check_aligned(&self, what: &'static str, bytes: u64) -> Result<(), MemoryError> {
+        let page = self.page_bytes();
+        if bytes.is_multiple_of(page) {
+            return Ok(());
+        }
+        Err(MemoryError::Unaligned { path: self.name(), what, bytes, page })
+    }
+
+    fn os(&self, doing: &'static str, source: io::Error) -> MemoryError {
+        MemoryError::Os { doing, path: self.name(), source }
+    }
+}
+
+impl Kind {
+    /// What `file` is; `sysfs` is where the kernel describes devices.
+    fn of(file: &File, path: &Path, sysfs: &Path) -> Result<Self, MemoryError> {
+        let os =
+            |source| MemoryError::Os { doing: "look at", path: path.display().to_string(), source };
+        let metadata = file.metadata().map_err(os)?;
+        let page = rustix::param::page_size() as u64;
+        if metadata.file_type().is_char_device() {
+            return Self::of_dax(metadata.rdev(), sysfs).ok_or_else(|| MemoryError::NotMemory {
+                path: path.display().to_string(),
+                what: "a device that is not DAX",
+            });
+        }
+        if !metadata.is_file() {
+            let path = path.display().to_string();
+            return Err(MemoryError::NotMemory { path, what: "something else" });
+        }
+        let system = rustix::fs::fstatfs(file).map_err(|e| os(e.into()))?;
+        Ok(match system.f_type as u64 {
+            HUGETLBFS_MAGIC => Self::File { page: system.f_bsize as u64 },
+            // A PCI BAR: its size is the hardware's.
+            SYSFS_MAGIC => Self::Device { bytes: metadata.len(), page },
+            _ => Self::File { page },
+        })
+    }
+
+    /// A DAX device by its number, as the kernel describes it.
+    fn of_dax(device: u64, sysfs: &Path) -> Option<Self> {
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let folder = sysfs.join(format!("dev/char/{major}:{minor}"));
+        let number = |name: &str| -> Option<u64> {
+            std::fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok()
+        };
+        Some(Self::Device { bytes: number("size")?, page: number("align").unwrap_or(2 << 20) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn spec_in(folder: &tempfile::TempDir) -> MemorySpec {
+        MemorySpec::path(folder.path().join("memory"))
+    }
+
+    #[test]
+    fn a_new_file_is_private_and_has_its_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = spec_in(&folder);
+        let (mut backing, created) = Backing::open_or_create(&spec).unwrap();
+        assert!(created);
+        backing.reserve(1 << 20).unwrap();
+        assert_eq!(backing.bytes().unwrap(), 1 << 20);
+        let metadata = std::fs::metadata(folder.path().join("memory")).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+        assert!(metadata.blocks() * 512 >= 1 << 20, "the room is taken, not promised");
+        assert!(!Backing::open_or_create(&spec).unwrap().1);
+    }
+
+    #[test]
+    fn one_user_alone_or_several_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = spec_in(&folder);
+        let (first, _) = Backing::open_or_create(&spec).unwrap();
+        let second = Backing::open(&spec).unwrap();
+        assert!(first.try_lock_exclusive().unwrap());
+        assert!(!second.try_lock_shared().unwrap());
+        assert!(first.try_lock_shared().unwrap());
+        assert!(second.try_lock_shared().unwrap());
+        assert!(!second.try_lock_exclusive().unwrap());
+        drop(first);
+        assert!(second.try_lock_exclusive().unwrap());
+    }
+
+    #[test]
+    fn the_mapping_keeps_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = spec_in(&folder);
+        let (mut first, _) = Backing::open_or_create(&spec).unwrap();
+        first.reserve(4096).unwrap();
+        assert!(first.try_lock_shared().unwrap());
+        let region = first.map(4096).unwrap();
+        let second = Backing::open(&spec).unwrap();
+        assert!(!second.try_lock_exclusive().unwrap());
+        drop(region);
+        assert!(second.try_lock_exclusive().unwrap());
+    }
+
+    #[test]
+    fn a_dax_device_is_as_the_kernel_describes_it() {
+        let sysfs = tempfile::tempdir().unwrap();
+        let folder = sysfs.path().join("dev/char/252:7");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("size"), "17179869184\n").unwrap();
+        std::fs::write(folder.join("align"), "1073741824\n").unwrap();
+        let device = rustix::fs::makedev(252, 7);
+        let expected = Kind::Device { bytes: 16 << 30, page: 1 << 30 };
+        assert_eq!(Kind::of_dax(device, sysfs.path()), Some(expected));
+        assert_eq!(Kind::of_dax(rustix::fs::makedev(1, 3), sysfs.path()), None);
+    }
+
+    #[test]
+    fn refuses_what_is_not_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |path: &Path| Backing::open(&MemorySpec::path(path)).unwrap_err().to_string();
+        assert!(open(folder.path()).contains("a directory"));
+        assert!(open(Path::new("/dev/null")).contains("not DAX"));
+        assert!(open(&folder.path().join("absent")).contains("create it first"));
+    }
+
+    #[test]
+    fn offsets_and_sizes_keep_to_pages() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = spec_in(&folder);
+        let (mut backing, _) = Backing::open_or_create(&spec).unwrap();
+        assert!(matches!(backing.reserve(5000), Err(MemoryError::Unaligned { .. })));
+        backing.reserve(8192).unwrap();
+        let odd = MemorySpec { offset: 100, ..spec.clone() };
+        assert!(matches!(Backing::open(&odd), Err(MemoryError::Unaligned { .. })));
+        let second_page = MemorySpec { offset: 4096, ..spec };
+        assert_eq!(Backing::open(&second_page).unwrap().bytes().unwrap(), 4096);
+    }
+}

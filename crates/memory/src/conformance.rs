@@ -1,0 +1,94 @@
+//! What every back end must do, as checks that any of them can be put through.
+//!
+//! Each takes two hosts of one memory, of at least 4 KiB of SCR and LNR that nobody else uses, and
+//! panics if the back end does not keep its word. The promises about stale lines can only be broken
+//! by a back end whose caches are incoherent.
+
+use crate::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr, Site, Word};
+
+const SITE: Site = Site::new("conformance");
+
+/// Every check there is.
+pub fn check_all<M: Memory>(first: &M, second: &M) {
+    words::<M, u8>(first, second);
+    words::<M, u16>(first, second);
+    words::<M, u32>(first, second);
+    words::<M, u64>(first, second);
+    neighbours(first);
+    bytes(first);
+    published_bytes_arrive(first, second);
+    clocks(first);
+}
+
+/// Words change as asked, for both hosts.
+pub fn words<M: Memory, W: Word>(first: &M, second: &M) {
+    let at = ScrAddr::<W>::new(64);
+    let of = W::from_bits;
+    first.store(at, of(7));
+    assert_eq!(second.load(at), of(7));
+    assert_eq!(second.compare_exchange(at, of(7), of(9)), Ok(of(7)));
+    assert_eq!(first.compare_exchange(at, of(7), of(1)), Err(of(9)));
+    let steps = [
+        (FetchOp::Add, 3, 12),
+        (FetchOp::And, 10, 8),
+        (FetchOp::Or, 3, 11),
+        (FetchOp::Max, 5, 11),
+        (FetchOp::Max, 200, 200),
+        (FetchOp::Swap, 1, 1),
+    ];
+    let mut before = of(9);
+    for (op, operand, after) in steps {
+        assert_eq!(first.fetch(at, op, of(operand)), before, "{op:?}");
+        assert_eq!(second.load(at), of(after), "{op:?} {operand}");
+        before = of(after);
+    }
+}
+
+/// A narrow word changes alone.
+pub fn neighbours<M: Memory>(memory: &M) {
+    let word = ScrAddr::<u64>::new(128);
+    let byte = |n: u64| ScrAddr::<u8>::new(128 + n);
+    memory.store(word, u64::MAX);
+    memory.store(byte(3), 0);
+    memory.fetch(byte(4), FetchOp::Add, 1);
+    assert_eq!(memory.load(word), 0xFFFF_FF00_00FF_FFFF);
+}
+
+/// A host reads what it wrote, at any place and length.
+pub fn bytes<M: Memory>(memory: &M) {
+    for (start, length) in [(0, 1), (1, 7), (63, 2), (60, 200), (128, 64), (5, 1000)] {
+        let written: Vec<u8> = (0..length).map(|n| (n * 31 + start) as u8).collect();
+        memory.write(LnrAddr::new(start as u64), &written);
+        let mut read = vec![0; length];
+        memory.read(LnrAddr::new(start as u64), &mut read);
+        assert_eq!(read, written, "{length} bytes at {start}");
+    }
+}
+
+/// What one host published, the other sees when it consumes; also if it had older lines cached.
+pub fn published_bytes_arrive<M: Memory>(first: &M, second: &M) {
+    let flag = ScrAddr::<u64>::new(192);
+    let place = LnrAddr::new(1024 + 10);
+    for round in 1..50_u8 {
+        let written = [round; 3 * LINE_BYTES as usize];
+        let lines = Lines::covering(place, written.len() as u64);
+        let mut read = [0; 3 * LINE_BYTES as usize];
+        second.read(place, &mut read);
+        // Lines this host may have dirty or stale from the last round, when the roles were swapped.
+        first.invalidate(SITE, lines);
+        first.write(place, &written);
+        first.publish(SITE, [lines], |memory| memory.store(flag, u64::from(round)));
+        let seen = second.consume(SITE, |memory| (memory.load(flag), Some(lines)));
+        second.read(place, &mut read);
+        assert_eq!((seen, read), (u64::from(round), written));
+    }
+}
+
+/// Clocks do not go back, and random numbers differ.
+pub fn clocks<M: Memory>(memory: &M) {
+    let (before, wall) = (memory.uptime(), memory.wall_clock_ms());
+    memory.pause();
+    assert!(memory.uptime() >= before);
+    assert!(memory.wall_clock_ms() >= wall);
+    assert_ne!(memory.random(), memory.random());
+}

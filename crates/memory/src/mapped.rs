@@ -1,0 +1,133 @@
+//! The mapped back end: real memory, real instructions.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::cache::CacheControl;
+use crate::region::Window;
+use crate::word::AtomicWord;
+use crate::{FetchOp, Lines, LnrAddr, Memory, ScrAddr, Site, Word, copy};
+
+/// A waiting thread lets others run once in so many rounds.
+const SPINS: u32 = 32;
+
+/// A host's view of memory that is mapped into this process. Clones are threads of the same host.
+#[derive(Clone, Debug)]
+pub struct Mapped {
+    scr: Window,
+    lnr: Window,
+    caches: CacheControl,
+    started: Instant,
+}
+
+impl Mapped {
+    /// SCR and LNR in two windows, which may lie in one region or in two.
+    pub fn new(scr: Window, lnr: Window) -> Self {
+        Self::with_cache_control(scr, lnr, CacheControl::detect())
+    }
+
+    /// As [`new`](Self::new), with other instructions than the best there are.
+    ///
+    /// # Panics
+    /// If this processor does not have them.
+    pub fn with_cache_control(scr: Window, lnr: Window, caches: CacheControl) -> Self {
+        assert!(CacheControl::available().contains(&caches), "no {caches:?} on this processor");
+        Self { scr, lnr, caches, started: Instant::now() }
+    }
+
+    #[inline]
+    fn word<W: Word>(&self, at: ScrAddr<W>) -> &W::Atomic {
+        const { assert!(size_of::<W::Atomic>() == size_of::<W>()) };
+        let place = self.scr.at(at.offset(), size_of::<W>() as u64);
+        // SAFETY: within the window, which the region keeps mapped; aligned, because windows start at
+        // lines and `ScrAddr` is a multiple of the word's size; and SCR is only accessed by atomics.
+        unsafe { place.cast::<W::Atomic>().as_ref() }
+    }
+}
+
+impl Memory for Mapped {
+    type RawMutex = parking_lot::RawMutex;
+
+    fn scr_bytes(&self) -> u64 {
+        self.scr.bytes()
+    }
+
+    fn lnr_bytes(&self) -> u64 {
+        self.lnr.bytes()
+    }
+
+    #[inline]
+    fn load<W: Word>(&self, at: ScrAddr<W>) -> W {
+        self.word(at).load()
+    }
+
+    #[inline]
+    fn store<W: Word>(&self, at: ScrAddr<W>, value: W) {
+        self.word(at).store(value);
+    }
+
+    #[inline]
+    fn compare_exchange<W: Word>(&self, at: ScrAddr<W>, current: W, new: W) -> Result<W, W> {
+        self.word(at).compare_exchange(current, new)
+    }
+
+    #[inline]
+    fn fetch<W: Word>(&self, at: ScrAddr<W>, op: FetchOp, operand: W) -> W {
+        self.word(at).fetch(op, operand)
+    }
+
+    #[inline]
+    fn read(&self, from: LnrAddr, into: &mut [u8]) {
+        let place = self.lnr.at(from.offset(), into.len() as u64);
+        // SAFETY: within the window.
+        unsafe { copy::read(place.as_ptr(), into) };
+    }
+
+    #[inline]
+    fn write(&self, to: LnrAddr, bytes: &[u8]) {
+        let place = self.lnr.at(to.offset(), bytes.len() as u64);
+        // SAFETY: within the window.
+        unsafe { copy::write(place.as_ptr(), bytes) };
+    }
+
+    #[inline]
+    fn clean(&self, _: Site, lines: Lines) {
+        let start = self.lnr.lines_at(lines);
+        // SAFETY: within the window; the instructions were checked for.
+        unsafe { self.caches.clean(start, lines.count()) };
+    }
+
+    #[inline]
+    fn invalidate(&self, _: Site, lines: Lines) {
+        let start = self.lnr.lines_at(lines);
+        // SAFETY: within the window; the instructions were checked for.
+        unsafe { self.caches.invalidate(start, lines.count()) };
+    }
+
+    fn pause(&self) {
+        thread_local! {
+            static ROUNDS: Cell<u32> = const { Cell::new(0) };
+        }
+        let rounds = ROUNDS.replace(ROUNDS.get().wrapping_add(1));
+        // Whoever is waited for may need this very core.
+        if rounds % SPINS == SPINS - 1 {
+            std::thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn wall_clock_ms(&self) -> u64 {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since_epoch.map_or(0, |time| time.as_millis() as u64)
+    }
+
+    fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn random(&self) -> u64 {
+        rand::random()
+    }
+}
