@@ -7,7 +7,8 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
@@ -18,12 +19,13 @@ use crate::{MemoryError, MemorySpec};
 
 const HUGETLBFS_MAGIC: u64 = 0x958458f6;
 const SYSFS_MAGIC: u64 = 0x62656572;
+const FAMFS_MAGIC: u64 = 0x87b282ff;
 
 /// An open file or device, or a promise of anonymous memory.
 #[derive(Debug)]
 pub struct Backing {
     spec: MemorySpec,
-    file: Option<File>,
+    file: Option<Arc<File>>,
     kind: Kind,
 }
 
@@ -31,8 +33,9 @@ pub struct Backing {
 enum Kind {
     /// Has no bytes until it is mapped.
     Anonymous,
-    /// A file that can be given any size that is a multiple of `page` bytes.
-    File { page: u64 },
+    /// A file that can be given any size that is a multiple of `page` bytes; `local` if no other
+    /// machine can have it.
+    File { page: u64, local: bool },
     /// A device of `bytes` bytes, to be mapped in multiples of `page`.
     Device { bytes: u64, page: u64 },
 }
@@ -75,8 +78,12 @@ impl Backing {
             _ => MemoryError::Os { doing: "open", path: path.display().to_string(), source },
         })?;
         let kind = Kind::of(&file, path, Path::new("/sys"))?;
-        let backing = Self { spec: spec.clone(), file: Some(file), kind };
-        backing.check_aligned("the offset", spec.offset)?;
+        let backing = Self { spec: spec.clone(), file: Some(Arc::new(file)), kind };
+        let page = backing.page_bytes();
+        if !spec.offset.is_multiple_of(page) {
+            let (path, offset) = (backing.name(), spec.offset);
+            return Err(MemoryError::Unaligned { path, offset, page });
+        }
         Ok(backing)
     }
 
@@ -93,12 +100,17 @@ impl Backing {
         }
     }
 
-    /// The file, if it is one whose size can change.
-    pub fn file_path(&self) -> Option<&PathBuf> {
+    /// The file, if it is one and no device.
+    pub fn file_path(&self) -> Option<&Path> {
         match (&self.spec.source, self.kind) {
             (Source::Path(path), Kind::File { .. }) => Some(path),
             _ => None,
         }
+    }
+
+    /// Whether hosts of other machines cannot have it, so that the lock tells all users.
+    pub fn is_local(&self) -> bool {
+        !matches!(self.kind, Kind::File { local: false, .. } | Kind::Device { .. })
     }
 
     /// How many bytes there are behind the spec's offset, and not beyond its size.
@@ -115,11 +127,20 @@ impl Backing {
         Ok(self.spec.bytes.map_or(behind, |bytes| bytes.min(behind)))
     }
 
+    /// Whether the file has been removed since it was opened.
+    ///
+    /// # Errors
+    /// [`MemoryError::Os`].
+    pub fn is_removed(&self) -> Result<bool, MemoryError> {
+        let Some(file) = &self.file else { return Ok(false) };
+        Ok(file.metadata().map_err(|e| self.os("look at", e))?.nlink() == 0)
+    }
+
     /// Size of the pages it is mapped in, in bytes.
     pub fn page_bytes(&self) -> u64 {
         match self.kind {
             Kind::Anonymous => rustix::param::page_size() as u64,
-            Kind::File { page } | Kind::Device { page, .. } => page,
+            Kind::File { page, .. } | Kind::Device { page, .. } => page,
         }
     }
 
@@ -149,14 +170,15 @@ impl Backing {
         }
     }
 
-    /// Makes `bytes` bytes of zeros of a file, or checks that a device has as many.
+    /// Makes `bytes` bytes of zeros of a file, rounded up to whole pages, or checks that a device has
+    /// as many.
     ///
     /// Room is really taken, so that a full device shows here and not as a fault at some later store.
     ///
     /// # Errors
-    /// [`MemoryError::Os`], [`MemoryError::TooSmall`], [`MemoryError::Unaligned`].
+    /// [`MemoryError::Os`], [`MemoryError::TooSmall`].
     pub fn reserve(&mut self, bytes: u64) -> Result<(), MemoryError> {
-        self.check_aligned("the size", bytes)?;
+        let bytes = bytes.next_multiple_of(self.page_bytes());
         match (&self.file, self.kind) {
             (Some(file), Kind::File { .. }) => {
                 if self.spec.offset == 0 {
@@ -186,36 +208,28 @@ impl Backing {
         Ok(())
     }
 
-    /// Maps the first `bytes` bytes. The mapping keeps the file, and with it the lock.
+    /// Maps the first `bytes` bytes. The mapping keeps the file open, and with it the lock.
     ///
     /// # Errors
-    /// [`MemoryError::TooSmall`], [`MemoryError::Unaligned`], [`MemoryError::Os`].
-    pub fn map(self, bytes: u64) -> Result<Region, MemoryError> {
+    /// [`MemoryError::TooSmall`], [`MemoryError::Os`].
+    pub fn map(&self, bytes: u64) -> Result<Region, MemoryError> {
         self.check_holds(bytes, "it was cut off, or is another one")?;
         let mapped = bytes.next_multiple_of(self.page_bytes());
-        Region::map(self.file.as_ref(), &self.spec, mapped, bytes)
+        Region::map(self.file.clone(), &self.spec, mapped, bytes)
             .map_err(|source| self.os("map", source))
-            .map(|region| region.keeping(self.file))
     }
 
-    /// Copies the first bytes, without mapping: what a file holds before anybody trusts it. `None`
-    /// for devices, which cannot be read like this.
+    /// The size that the spec or the device gives it, or that the file has.
     ///
     /// # Errors
-    /// [`MemoryError::Os`].
-    pub fn first_bytes(&self, into: &mut [u8]) -> Result<Option<usize>, MemoryError> {
-        use std::os::unix::fs::FileExt;
-        let (Some(file), Kind::File { .. }) = (&self.file, self.kind) else { return Ok(None) };
-        let read = file.read_at(into, self.spec.offset).map_err(|e| self.os("read", e))?;
-        Ok(Some(read))
-    }
-
-    fn check_aligned(&self, what: &'static str, bytes: u64) -> Result<(), MemoryError> {
-        let page = self.page_bytes();
-        if bytes.is_multiple_of(page) {
-            return Ok(());
+    /// [`MemoryError::NoSize`] if there is none, [`MemoryError::Os`].
+    pub fn natural_bytes(&self) -> Result<u64, MemoryError> {
+        match (self.spec.bytes, self.kind) {
+            (Some(bytes), Kind::File { .. } | Kind::Anonymous) => Ok(bytes),
+            _ => Some(self.bytes()?)
+                .filter(|&bytes| bytes > 0)
+                .ok_or_else(|| MemoryError::NoSize { path: self.name() }),
         }
-        Err(MemoryError::Unaligned { path: self.name(), what, bytes, page })
     }
 
     fn os(&self, doing: &'static str, source: io::Error) -> MemoryError {
@@ -242,10 +256,10 @@ impl Kind {
         }
         let system = rustix::fs::fstatfs(file).map_err(|e| os(e.into()))?;
         Ok(match system.f_type as u64 {
-            HUGETLBFS_MAGIC => Self::File { page: system.f_bsize as u64 },
+            HUGETLBFS_MAGIC => Self::File { page: system.f_bsize as u64, local: true },
             // A PCI BAR: its size is the hardware's.
             SYSFS_MAGIC => Self::Device { bytes: metadata.len(), page },
-            _ => Self::File { page },
+            magic => Self::File { page, local: magic != FAMFS_MAGIC },
         })
     }
 
@@ -307,6 +321,7 @@ mod tests {
         first.reserve(4096).unwrap();
         assert!(first.try_lock_shared().unwrap());
         let region = first.map(4096).unwrap();
+        drop(first);
         let second = Backing::open(&spec).unwrap();
         assert!(!second.try_lock_exclusive().unwrap());
         drop(region);
@@ -336,12 +351,11 @@ mod tests {
     }
 
     #[test]
-    fn offsets_and_sizes_keep_to_pages() {
+    fn offsets_keep_to_pages() {
         let folder = tempfile::tempdir().unwrap();
         let spec = spec_in(&folder);
         let (mut backing, _) = Backing::open_or_create(&spec).unwrap();
-        assert!(matches!(backing.reserve(5000), Err(MemoryError::Unaligned { .. })));
-        backing.reserve(8192).unwrap();
+        backing.reserve(5000).unwrap();
         let odd = MemorySpec { offset: 100, ..spec.clone() };
         assert!(matches!(Backing::open(&odd), Err(MemoryError::Unaligned { .. })));
         let second_page = MemorySpec { offset: 4096, ..spec };

@@ -36,20 +36,18 @@ pub enum MemoryError {
         /// What to do.
         advice: &'static str,
     },
-    /// A size or offset does not suit the memory's pages.
-    #[error("{what} of {path} is {bytes}, which is not a multiple of its pages of {page} bytes")]
+    /// An offset does not suit the memory's pages.
+    #[error("the offset {offset} into {path} is not a multiple of its pages of {page} bytes")]
     Unaligned {
         /// The file or device.
         path: String,
-        /// Size or offset.
-        what: &'static str,
-        /// Its value, in bytes.
-        bytes: u64,
+        /// The offset, in bytes.
+        offset: u64,
         /// The size of a page, in bytes.
         page: u64,
     },
     /// No size was given, and the memory has none of its own.
-    #[error("{path} has no size of its own; add ,size=SIZE to its spec")]
+    #[error("{path} has no size of its own; give one, or add ,size=SIZE to its spec")]
     NoSize {
         /// The file or device.
         path: String,
@@ -63,12 +61,6 @@ pub enum MemoryError {
         path: String,
         /// What it is.
         what: &'static str,
-    },
-    /// Somebody else has it.
-    #[error("{path} is in use by another process; stop that first, or choose another path")]
-    InUse {
-        /// The file or device.
-        path: String,
     },
 }
 

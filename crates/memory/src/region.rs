@@ -17,7 +17,7 @@ pub struct Region {
     mapped: usize,
     bytes: u64,
     /// Holds the backing's lock.
-    _file: Option<File>,
+    _file: Option<Arc<File>>,
 }
 
 // SAFETY: the mapping belongs to no thread; all access to it is by `Window`, which makes no
@@ -29,7 +29,7 @@ unsafe impl Sync for Region {}
 impl Region {
     /// Maps `mapped` bytes, of which `bytes` may be used.
     pub(crate) fn map(
-        file: Option<&File>,
+        file: Option<Arc<File>>,
         spec: &MemorySpec,
         mapped: u64,
         bytes: u64,
@@ -39,7 +39,7 @@ impl Region {
         let hint = std::ptr::null_mut();
         // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
         let base = unsafe {
-            match file {
+            match &file {
                 Some(file) => {
                     rustix::mm::mmap(hint, length, access, MapFlags::SHARED, file, spec.offset)?
                 }
@@ -47,7 +47,7 @@ impl Region {
             }
         };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let region = Self { base, mapped: length, bytes, _file: None };
+        let region = Self { base, mapped: length, bytes, _file: file };
         if spec.huge {
             // SAFETY: advice on our own mapping, which changes no bytes.
             unsafe { rustix::mm::madvise(base.as_ptr().cast(), length, Advice::LinuxHugepage)? };
@@ -56,12 +56,6 @@ impl Region {
             numa::bind(base, length, node)?;
         }
         Ok(region)
-    }
-
-    /// The region, holding `file` open as long as it lives.
-    pub(crate) fn keeping(mut self, file: Option<File>) -> Self {
-        self._file = file;
-        self
     }
 
     /// How many bytes it has.

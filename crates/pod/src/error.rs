@@ -28,6 +28,57 @@ pub enum PodError {
         "SCR and LNR belong to different pods; name the two memories that were created together"
     )]
     Mismatched,
+    /// A pod spec is malformed.
+    #[error("pod spec {spec:?}: {reason}")]
+    Spec {
+        /// The spec.
+        spec: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is a pod where one is to be created.
+    #[error("{spec} holds a pod already ({uuid}); open that, or overwrite it with --force")]
+    Exists {
+        /// Where.
+        spec: String,
+        /// The pod's UUID.
+        uuid: uuid::Uuid,
+    },
+    /// There is something else where a pod is to be created.
+    #[error(
+        "{path} is not empty and holds no pod; choose another path, or overwrite what is there with --force"
+    )]
+    Occupied {
+        /// The file or device.
+        path: String,
+    },
+    /// Processes of this machine use the memory.
+    #[error("{spec} is in use: hosts of this machine have it open; stop them first")]
+    InUse {
+        /// Where.
+        spec: String,
+    },
+    /// Somebody is creating the pod, and this takes too long.
+    #[error("{spec} is being created by another process, for {waited_ms} ms now; try again later")]
+    BeingCreated {
+        /// Where.
+        spec: String,
+        /// How long the wait was, in milliseconds.
+        waited_ms: u64,
+    },
+    /// The pod's hosts are gone without having left.
+    #[error(
+        "the pod at {spec} was not closed: its last hosts ({hosts}) were killed or crashed, and what it holds may be incomplete; create it anew with --force"
+    )]
+    Unclean {
+        /// Where.
+        spec: String,
+        /// The hosts that had seats.
+        hosts: String,
+    },
+    /// The memory cannot be had.
+    #[error(transparent)]
+    Memory(#[from] tombolo_memory::MemoryError),
     /// All seats are taken.
     #[error("the pod has {MAX} hosts already, which is all it takes; let one leave first", MAX = crate::MAX_HOSTS)]
     Full,

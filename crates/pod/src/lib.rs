@@ -2,7 +2,8 @@
 //!
 //! [`Geometry`] plans where everything lies in SCR and LNR; [`Pod::format`] writes the format,
 //! [`Pod::open`] verifies it. [`Pod::join`] takes one of [`MAX_HOSTS`] seats; [`Seat::leave`] gives
-//! it back. `docs/format.md` draws the bytes.
+//! it back. `docs/format.md` draws the bytes. [`create`] and [`open`] do so in mapped memory that a
+//! [`PodSpec`] names.
 //!
 //! Invariants:
 //! * A pod is known by UUID *and* incarnation: the incarnation grows with every host that joins, so
@@ -17,6 +18,7 @@
 mod clock;
 mod error;
 mod geometry;
+mod mapped;
 mod membership;
 mod sites;
 mod superblock;
@@ -25,6 +27,7 @@ mod transfer;
 pub use clock::PodClock;
 pub use error::PodError;
 pub use geometry::{Areas, Geometry, MAX_HOSTS, Options};
+pub use mapped::{CreateOptions, PodSpec, create, open};
 pub use membership::{Leave, Membership, Phase, Seat};
 pub use sites::ALL as SITES;
 pub use superblock::{FORMAT_VERSION, Identity, Pod};

@@ -17,6 +17,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"TOMBOLO\0");
 const WORDS: usize = 16;
 const CHECKSUM: usize = WORDS - 1;
 
+/// Size of the superblock in bytes.
+pub(crate) const SUPERBLOCK_BYTES: u64 = 8 * WORDS as u64;
+
 const fn word(index: usize) -> ScrAddr<u64> {
     ScrAddr::new(8 * index as u64)
 }
@@ -85,11 +88,8 @@ impl<M: Memory> Pod<M> {
             )));
         }
         let words = read_words(&memory);
-        let identity = Identity {
-            uuid: Uuid::from_bytes(two_words(words[2], words[3])),
-            hash_key: (words[4], words[5]),
-        };
-        let twin = Lines::covering(LnrAddr::new(0), 8 * WORDS as u64);
+        let identity = Identity { uuid: uuid_of(&words), hash_key: (words[4], words[5]) };
+        let twin = Lines::covering(LnrAddr::new(0), SUPERBLOCK_BYTES);
         let mut bytes = [0; 8 * WORDS];
         memory.consume(sites::OPEN_INVALIDATE, |_| ((), Some(twin)));
         memory.read(LnrAddr::new(0), &mut bytes);
@@ -106,7 +106,7 @@ impl<M: Memory> Pod<M> {
     /// # Errors
     /// [`PodError::NotAPod`], [`PodError::Version`] or [`PodError::Damaged`].
     pub fn peek(memory: &M) -> Result<Geometry, PodError> {
-        if memory.scr_bytes() < 8 * WORDS as u64 {
+        if memory.scr_bytes() < SUPERBLOCK_BYTES {
             return Err(PodError::NotAPod);
         }
         let words = read_words(memory);
@@ -179,6 +179,21 @@ impl<M: Memory> Pod<M> {
             self.memory.store(areas.records.element(record), 0);
         }
     }
+}
+
+/// The UUID of the pod, of whatever version, whose superblock is at the start of SCR.
+pub(crate) fn uuid<M: Memory>(memory: &M) -> Option<Uuid> {
+    let is_pod = memory.scr_bytes() >= SUPERBLOCK_BYTES && memory.load(word(0)) == MAGIC;
+    is_pod.then(|| uuid_of(&read_words(memory)))
+}
+
+/// Whether there are only zeros where a superblock would be.
+pub(crate) fn is_blank<M: Memory>(memory: &M) -> bool {
+    memory.scr_bytes() >= SUPERBLOCK_BYTES && read_words(memory) == [0; WORDS]
+}
+
+fn uuid_of(words: &[u64; WORDS]) -> Uuid {
+    Uuid::from_bytes(two_words(words[2], words[3]))
 }
 
 fn read_words<M: Memory>(memory: &M) -> [u64; WORDS] {

@@ -1,0 +1,277 @@
+//! Pods in mapped memory: where they are, how they are made and found.
+//!
+//! Whoever has a pod open holds the lock of its files, shared; whoever creates one holds it alone.
+//! So nobody creates over a pod that hosts of this machine use, two who create at once don't mix
+//! their bytes, and who opens alone knows that hosts who still have seats are gone.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tombolo_memory::{Backing, Mapped, MemorySpec, Source, Window, format_size};
+
+use crate::membership::Phase;
+use crate::superblock::{self, SUPERBLOCK_BYTES};
+use crate::{Geometry, Options, Pod, PodError};
+
+/// How long to wait for a pod that somebody else is creating.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// SCR of a new pod that is not told otherwise.
+const DEFAULT_SCR_BYTES: u64 = 64 << 20;
+
+/// SCR ends, and LNR starts, at a multiple of this.
+const SPLIT_BYTES: u64 = 4096;
+
+/// Names a pod's memory: one memory spec, which holds SCR and behind it LNR, or two, `SCR+LNR`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodSpec {
+    /// The memory that SCR is in.
+    pub scr: MemorySpec,
+    /// The memory that LNR is in, if it is another.
+    pub lnr: Option<MemorySpec>,
+}
+
+impl PodSpec {
+    /// A pod in one file or device.
+    pub fn path(path: impl Into<PathBuf>) -> Self {
+        MemorySpec::path(path).into()
+    }
+
+    fn memories(&self) -> impl Iterator<Item = &MemorySpec> {
+        [&self.scr].into_iter().chain(&self.lnr)
+    }
+}
+
+impl From<MemorySpec> for PodSpec {
+    fn from(scr: MemorySpec) -> Self {
+        Self { scr, lnr: None }
+    }
+}
+
+impl FromStr for PodSpec {
+    type Err = PodError;
+
+    fn from_str(text: &str) -> Result<Self, PodError> {
+        let (scr, lnr) = match text.split_once('+') {
+            Some((scr, lnr)) => (scr.parse()?, Some(lnr.parse()?)),
+            None => (text.parse()?, None),
+        };
+        let spec = Self { scr, lnr };
+        if spec
+            .lnr
+            .as_ref()
+            .is_some_and(|lnr| lnr.source == spec.scr.source && lnr.source != Source::Anonymous)
+        {
+            let reason = "SCR and LNR are the same; name it once, to have both in it".to_owned();
+            return Err(PodError::Spec { spec: text.to_owned(), reason });
+        }
+        Ok(spec)
+    }
+}
+
+impl fmt::Display for PodSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.scr)?;
+        self.lnr.iter().try_for_each(|lnr| write!(f, "+{lnr}"))
+    }
+}
+
+/// What a new pod is to be like.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CreateOptions {
+    /// Bytes of SCR; if not given, all of a memory that is for SCR alone, else 64 MiB or a quarter.
+    pub scr_bytes: Option<u64>,
+    /// Bytes of LNR; if not given, all there are.
+    pub lnr_bytes: Option<u64>,
+    /// Choices of layout.
+    pub layout: Options,
+    /// Overwrite what is there.
+    pub force: bool,
+}
+
+/// Creates an empty pod.
+///
+/// # Errors
+/// [`PodError::Exists`] or [`PodError::Occupied`] unless forced; [`PodError::InUse`] even so;
+/// [`PodError::TooSmall`], [`PodError::Memory`]. What was there before is still there, and files
+/// that were not there are gone again.
+pub fn create(spec: &PodSpec, options: CreateOptions) -> Result<Pod<Mapped>, PodError> {
+    let mut backings = Vec::new();
+    // Dropped first: files are removed while they are still locked.
+    let mut made = MadeFiles::default();
+    for memory in spec.memories() {
+        let (backing, is_new) = Backing::open_or_create(memory)?;
+        if !backing.try_lock_exclusive()? || backing.is_removed()? {
+            return Err(PodError::InUse { spec: spec.to_string() });
+        }
+        if is_new {
+            made.0.extend(backing.file_path().map(PathBuf::from));
+        } else if !options.force {
+            refuse_to_overwrite(spec, &backing)?;
+        }
+        backings.push(backing);
+    }
+    let geometry = plan(&backings, options)?;
+    reserve(&mut backings, &geometry)?;
+    let pod = Pod::format(map(&backings, &geometry)?, geometry)?;
+    // Now that there is a pod, hosts may come.
+    for backing in &backings {
+        backing.try_lock_shared()?;
+    }
+    made.0.clear();
+    Ok(pod)
+}
+
+/// Opens a pod, for a host to join.
+///
+/// # Errors
+/// What is wrong with the pod or the memory: see [`PodError`].
+pub fn open(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
+    let backings = spec.memories().map(Backing::open).collect::<Result<Vec<_>, _>>()?;
+    let alone = lock_alone_or_shared(spec, &backings[0])?;
+    if alone && backings[0].is_local() {
+        refuse_unclean(spec, &attach(&backings)?)?;
+    }
+    // There is a moment without a lock in which somebody may create another pod; so only what is
+    // found from here on counts.
+    backings.iter().try_for_each(|backing| lock_shared(spec, backing))?;
+    attach(&backings)
+}
+
+/// Files that were made for a pod, and are removed if that comes to nothing.
+#[derive(Default)]
+struct MadeFiles(Vec<PathBuf>);
+
+impl Drop for MadeFiles {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // The error that is on its way to the caller matters more than one here.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn refuse_to_overwrite(spec: &PodSpec, backing: &Backing) -> Result<(), PodError> {
+    let bytes = backing.bytes()?.min(SUPERBLOCK_BYTES);
+    if bytes == 0 {
+        return Ok(());
+    }
+    let memory = map_start(backing, bytes)?;
+    let is_blank = superblock::is_blank(&memory);
+    match superblock::uuid(&memory) {
+        Some(uuid) => Err(PodError::Exists { spec: spec.to_string(), uuid }),
+        // A device is never empty, but it may be blank.
+        None if backing.file_path().is_none() && is_blank => Ok(()),
+        None => Err(PodError::Occupied { path: backing.name() }),
+    }
+}
+
+fn plan(backings: &[Backing], options: CreateOptions) -> Result<Geometry, PodError> {
+    let natural = |backing: &Backing| backing.natural_bytes();
+    let (scr, lnr) = match (backings, options.scr_bytes, options.lnr_bytes) {
+        ([_], Some(scr), Some(lnr)) => (scr, lnr),
+        ([_], None, Some(lnr)) => (DEFAULT_SCR_BYTES.min(lnr / 4), lnr),
+        ([both], scr, None) => {
+            let total = natural(both)?;
+            let scr = scr.unwrap_or(DEFAULT_SCR_BYTES.min(total / 4));
+            let room = |need| format!("SCR of {} leaves no room in {}", format_size(scr), need);
+            let lnr = total.checked_sub(scr.next_multiple_of(SPLIT_BYTES));
+            (scr, lnr.ok_or_else(|| PodError::TooSmall(room(format_size(total))))?)
+        }
+        ([of_scr, of_lnr], scr, lnr) => {
+            (scr.map_or_else(|| natural(of_scr), Ok)?, lnr.map_or_else(|| natural(of_lnr), Ok)?)
+        }
+        _ => unreachable!("a pod spec names one memory or two"),
+    };
+    Geometry::plan(scr.next_multiple_of(SPLIT_BYTES), lnr, options.layout)
+}
+
+fn reserve(backings: &mut [Backing], geometry: &Geometry) -> Result<(), PodError> {
+    let shares = shares(geometry, backings.len());
+    backings.iter_mut().zip(shares).try_for_each(|(backing, bytes)| Ok(backing.reserve(bytes)?))
+}
+
+/// How many bytes of each of its `memories` a pod takes.
+fn shares(geometry: &Geometry, memories: usize) -> Vec<u64> {
+    match memories {
+        1 => vec![geometry.scr_bytes + geometry.lnr_bytes],
+        _ => vec![geometry.scr_bytes, geometry.lnr_bytes],
+    }
+}
+
+fn map(backings: &[Backing], geometry: &Geometry) -> Result<Mapped, PodError> {
+    let regions = backings
+        .iter()
+        .zip(shares(geometry, backings.len()))
+        .map(|(backing, bytes)| Ok(Arc::new(backing.map(bytes)?)))
+        .collect::<Result<Vec<_>, PodError>>()?;
+    let scr = Window::new(regions[0].clone(), 0, geometry.scr_bytes);
+    let lnr = match &regions[..] {
+        [both] => Window::new(both.clone(), geometry.scr_bytes, geometry.lnr_bytes),
+        [_, lnr, ..] => Window::new(lnr.clone(), 0, geometry.lnr_bytes),
+        [] => unreachable!("a pod spec names one memory or two"),
+    };
+    Ok(Mapped::new(scr, lnr))
+}
+
+/// The pod in `backings`, mapped as its superblock says.
+fn attach(backings: &[Backing]) -> Result<Pod<Mapped>, PodError> {
+    let bytes = backings[0].bytes()?.min(SUPERBLOCK_BYTES);
+    if bytes == 0 {
+        return Err(PodError::NotAPod);
+    }
+    let geometry = Pod::peek(&map_start(&backings[0], bytes)?)?;
+    Pod::open(map(backings, &geometry)?)
+}
+
+/// The first bytes of a memory, as SCR.
+fn map_start(backing: &Backing, bytes: u64) -> Result<Mapped, PodError> {
+    let region = Arc::new(backing.map(bytes)?);
+    let nothing = Window::new(region.clone(), 0, 0);
+    Ok(Mapped::new(Window::new(region, 0, bytes), nothing))
+}
+
+fn refuse_unclean(spec: &PodSpec, pod: &Pod<Mapped>) -> Result<(), PodError> {
+    if pod.membership().phase() == Phase::Closed {
+        return Ok(());
+    }
+    let host = |host| format!("host {host}, pid {}", pod.process_of(host));
+    let hosts = pod.membership().hosts().map(host).collect::<Vec<_>>().join("; ");
+    Err(PodError::Unclean { spec: spec.to_string(), hosts })
+}
+
+/// Whether nobody else has it open.
+fn lock_alone_or_shared(spec: &PodSpec, backing: &Backing) -> Result<bool, PodError> {
+    with_patience(spec, || {
+        if backing.try_lock_exclusive()? {
+            return Ok(Some(true));
+        }
+        Ok(backing.try_lock_shared()?.then_some(false))
+    })
+}
+
+fn lock_shared(spec: &PodSpec, backing: &Backing) -> Result<(), PodError> {
+    with_patience(spec, || Ok(backing.try_lock_shared()?.then_some(())))
+}
+
+fn with_patience<T>(
+    spec: &PodSpec,
+    attempt: impl Fn() -> Result<Option<T>, PodError>,
+) -> Result<T, PodError> {
+    let started = Instant::now();
+    loop {
+        if let Some(done) = attempt()? {
+            return Ok(done);
+        }
+        let waited = started.elapsed();
+        if waited > PATIENCE {
+            let waited_ms = waited.as_millis() as u64;
+            return Err(PodError::BeingCreated { spec: spec.to_string(), waited_ms });
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}

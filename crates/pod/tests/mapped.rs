@@ -1,0 +1,192 @@
+//! Pods in mapped memory: created once, found again, never overwritten by accident, and refused with
+//! a reason.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use tombolo_memory::{Mapped, Memory, ScrAddr};
+use tombolo_pod::{CreateOptions, Leave, Phase, Pod, PodError, PodSpec, create, open};
+
+const SMALL: CreateOptions = CreateOptions {
+    scr_bytes: Some(64 << 10),
+    lnr_bytes: Some(8 << 20),
+    layout: tombolo_pod::Options {
+        ring_entries: None,
+        segment_entries: None,
+        chunk_bytes: None,
+        records: None,
+        counter_bits: None,
+    },
+    force: false,
+};
+
+struct Place {
+    _folder: TempDir,
+    file: PathBuf,
+    spec: PodSpec,
+}
+
+fn place() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pod");
+    Place { _folder: folder, spec: PodSpec::path(&file), file }
+}
+
+fn message(result: Result<Pod<Mapped>, PodError>) -> String {
+    result.err().expect("it is refused").to_string()
+}
+
+#[test]
+fn created_then_opened_by_others() {
+    let place = place();
+    let created = create(&place.spec, SMALL).unwrap();
+    let opened = open(&place.spec).unwrap();
+    assert_eq!(created.identity(), opened.identity());
+    assert_eq!(created.geometry(), opened.geometry());
+    assert_eq!(opened.membership().phase(), Phase::Closed);
+}
+
+#[test]
+fn scr_and_lnr_in_two_files() {
+    let place = place();
+    let path = place.file.display();
+    let spec: PodSpec = format!("{path}.scr,size=64KiB+{path}.lnr,size=8MiB").parse().unwrap();
+    let created = create(&spec, CreateOptions::default()).unwrap();
+    assert_eq!(created.geometry().scr_bytes, 64 << 10);
+    assert_eq!(open(&spec).unwrap().identity(), created.identity());
+
+    let other: PodSpec = format!("{path}.scr2,size=64KiB+{path}.lnr2,size=8MiB").parse().unwrap();
+    create(&other, CreateOptions::default()).unwrap();
+    let mixed: PodSpec = format!("{path}.scr+{path}.lnr2").parse().unwrap();
+    assert!(matches!(open(&mixed), Err(PodError::Mismatched)));
+    assert!(format!("{path}+{path}").parse::<PodSpec>().is_err());
+}
+
+#[test]
+fn a_pod_is_not_overwritten_unless_forced() {
+    let place = place();
+    let first = create(&place.spec, SMALL).unwrap().identity();
+    assert!(message(create(&place.spec, SMALL)).contains(&first.uuid.to_string()));
+    assert_eq!(open(&place.spec).unwrap().identity(), first);
+    let second = create(&place.spec, CreateOptions { force: true, ..SMALL }).unwrap();
+    assert_ne!(second.identity(), first);
+}
+
+#[test]
+fn a_live_pod_is_not_overwritten_at_all() {
+    let place = place();
+    let live = create(&place.spec, SMALL).unwrap();
+    let forced = create(&place.spec, CreateOptions { force: true, ..SMALL });
+    assert!(message(forced).contains("is in use"));
+    assert_eq!(open(&place.spec).unwrap().identity(), live.identity());
+}
+
+#[test]
+fn a_foreign_file_is_neither_opened_nor_overwritten() {
+    let place = place();
+    for content in ["", "short", &"a novel ".repeat(1000)] {
+        fs::write(&place.file, content).unwrap();
+        assert!(message(open(&place.spec)).contains("holds no pod"), "{content:.20}");
+        if !content.is_empty() {
+            assert!(message(create(&place.spec, SMALL)).contains("--force"));
+        }
+        assert_eq!(fs::read_to_string(&place.file).unwrap(), content);
+    }
+}
+
+#[test]
+fn a_truncated_pod_is_refused() {
+    let place = place();
+    create(&place.spec, SMALL).unwrap();
+    File::options().write(true).open(&place.file).unwrap().set_len(4 << 20).unwrap();
+    assert!(message(open(&place.spec)).contains("cut off"));
+}
+
+#[test]
+fn another_version_or_a_damaged_superblock_is_refused() {
+    let place = place();
+    let pod = create(&place.spec, SMALL).unwrap();
+    let version = ScrAddr::<u64>::new(8);
+    pod.memory().store(version, 99);
+    assert!(message(open(&place.spec)).contains("format version 99"));
+    pod.memory().store(version, tombolo_pod::FORMAT_VERSION);
+    pod.memory().store(ScrAddr::<u64>::new(13 * 8), 1 << 20);
+    assert!(message(open(&place.spec)).contains("checksum"));
+}
+
+#[test]
+fn what_cannot_be_made_leaves_nothing_behind() {
+    let place = place();
+    let tiny = CreateOptions { scr_bytes: Some(4096), ..SMALL };
+    assert!(message(create(&place.spec, tiny)).contains("does not fit"));
+    let sizeless = CreateOptions { lnr_bytes: None, ..SMALL };
+    assert!(message(create(&place.spec, sizeless)).contains("no size"));
+    let huge = CreateOptions { scr_bytes: Some(64 << 20), lnr_bytes: Some(1 << 41), ..SMALL };
+    assert!(message(create(&place.spec, huge)).contains("cannot make room in"));
+    assert!(!place.file.exists());
+}
+
+#[test]
+fn hosts_that_died_in_the_pod_are_named() {
+    let place = place();
+    let pod = create(&place.spec, SMALL).unwrap();
+    let (seat, first) = pod.join().unwrap();
+    assert!(first);
+    seat.ready(pod.memory());
+    // While that host is there, another may open the pod.
+    drop(open(&place.spec).unwrap());
+    drop(pod);
+    let error = message(open(&place.spec));
+    assert!(error.contains(&format!("pid {}", std::process::id())), "{error}");
+}
+
+#[test]
+fn two_who_create_at_once_make_one_pod() {
+    for _ in 0..20 {
+        let place = place();
+        let results = std::thread::scope(|scope| {
+            let threads = [0; 4].map(|_| scope.spawn(|| create(&place.spec, SMALL)));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        let made: Vec<_> = results.into_iter().filter_map(Result::ok).collect();
+        assert_eq!(made.len(), 1);
+        assert_eq!(open(&place.spec).unwrap().identity(), made[0].identity());
+    }
+}
+
+#[test]
+fn hosts_that_join_at_once_get_different_seats() {
+    let place = place();
+    let pod = create(&place.spec, SMALL).unwrap();
+    let mut seats = std::thread::scope(|scope| {
+        let join = || {
+            let pod = open(&place.spec).unwrap();
+            let (seat, first) = pod.join().unwrap();
+            seat.ready(pod.memory());
+            (seat.host(), seat.incarnation(), first)
+        };
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(join)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(seats.iter().filter(|(_, _, first)| *first).count(), 1);
+    assert_eq!(pod.membership().count(), 8);
+    seats.sort_unstable();
+    seats.dedup_by_key(|(host, _, _)| *host);
+    assert_eq!(seats.len(), 8);
+    seats.sort_unstable_by_key(|(_, incarnation, _)| *incarnation);
+    seats.dedup_by_key(|(_, incarnation, _)| *incarnation);
+    assert_eq!(seats.len(), 8);
+}
+
+#[test]
+fn the_last_to_leave_closes() {
+    let place = place();
+    let pod = create(&place.spec, SMALL).unwrap();
+    let (seat, _) = pod.join().unwrap();
+    seat.ready(pod.memory());
+    assert_eq!(seat.leave(pod.memory(), true), Leave::Close);
+    seat.closed(pod.memory());
+    drop(pod);
+    assert_eq!(open(&place.spec).unwrap().membership().count(), 0);
+}
