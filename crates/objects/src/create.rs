@@ -26,8 +26,9 @@ impl<M: Memory> Objects<M> {
     /// no room; [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
     pub fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         let hash = self.hash(key)?;
-        if self.len() >= self.state().index.capacity() {
-            return Err(Error::IndexFull { objects: self.len() });
+        let objects = self.state().index.len();
+        if objects >= self.state().index.capacity() {
+            return Err(Error::IndexFull { objects: self.state().index.len() });
         }
         let mut placed = None;
         let created = self.persist(|| {

@@ -106,17 +106,16 @@ impl<M: Memory> Objects<M> {
         self.counters.snapshot()
     }
 
-    /// How many objects there are, as far as this host has applied the log.
-    pub fn len(&self) -> u64 {
-        self.state().index.len()
+    /// How many objects there are.
+    ///
+    /// # Errors
+    /// [`Error::Log`], [`Error::Damaged`].
+    pub fn object_count(&self) -> Result<u64, Error> {
+        self.sync()?;
+        Ok(self.state().index.len())
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How much is in use.
+    /// How much is in use, as far as this host has applied the log.
     pub fn usage(&self) -> Usage {
         let state = self.state();
         let (lnr_used_bytes, lnr_bytes) = state.space.usage();

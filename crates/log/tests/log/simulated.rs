@@ -3,52 +3,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use tombolo_log::{Entry, PAYLOAD_BYTES, Replica, SITES, State};
+use tombolo_log::{Replica, SITES};
 use tombolo_memory::{Memory, Site};
 use tombolo_pod::{Geometry, Options, Pod};
 use tombolo_simulator::{Config, SimMemory, Simulation, explore, find_failure};
 
-/// Adds `tag` to the history, if the history has `expected` entries of this kind so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Append {
-    tag: u64,
-    expected: Option<u64>,
-}
-
-impl Entry for Append {
-    fn encode(&self) -> [u8; PAYLOAD_BYTES] {
-        let mut payload = [0; PAYLOAD_BYTES];
-        payload[..8].copy_from_slice(&self.tag.to_le_bytes());
-        payload[8..16].copy_from_slice(&self.expected.unwrap_or(u64::MAX).to_le_bytes());
-        // The last byte too, so that a torn line shows.
-        payload[PAYLOAD_BYTES - 1] = self.tag as u8;
-        payload
-    }
-
-    fn decode(payload: &[u8; PAYLOAD_BYTES]) -> Option<Self> {
-        let word = |at: usize| Some(u64::from_le_bytes(*payload[at..].first_chunk()?));
-        let tag = word(0)?;
-        let expected = Some(word(8)?).filter(|&n| n != u64::MAX);
-        (payload[PAYLOAD_BYTES - 1] == tag as u8).then_some(Self { tag, expected })
-    }
-}
-
-#[derive(Default)]
-struct History(RefCell<Vec<(u64, u64)>>);
-
-impl State for History {
-    type Entry = Append;
-    type Writer = ();
-
-    fn apply(&self, (): &mut (), position: u64, entry: &Append) -> bool {
-        let mut history = self.0.borrow_mut();
-        if entry.expected.is_some_and(|n| n != history.len() as u64) {
-            return false;
-        }
-        history.push((position, entry.tag));
-        true
-    }
-}
+use crate::history::{Append, History, check_agreement};
 
 type Host = Rc<Replica<SimMemory, History>>;
 
@@ -91,11 +51,13 @@ fn concurrent_commits(config: Config, seed: u64) {
                 let tag = (thread * 100 + n) as u64;
                 let conditional = memory.random().is_multiple_of(2);
                 host.sync().unwrap();
-                let length = host.state().0.borrow().len() as u64;
+                let length = host.state().entries().len() as u64;
                 let expected = conditional.then_some(length);
                 if host.commit(&Append { tag, expected }).unwrap() {
-                    let known = host.state().0.borrow().iter().any(|&(_, t)| t == tag);
-                    assert!(known, "a committed entry is in the committer's replica");
+                    assert!(
+                        host.state().knows(tag),
+                        "a committed entry is in the committer's replica"
+                    );
                     done.borrow_mut().push(tag);
                 }
             }
@@ -114,16 +76,8 @@ fn concurrent_commits(config: Config, seed: u64) {
     }
     simulation.run().unwrap();
 
-    let first = hosts[0].state().0.borrow().clone();
-    assert!(first.is_sorted_by(|a, b| a.0 < b.0), "positions are in order");
-    for host in &hosts {
-        assert_eq!(*host.state().0.borrow(), first, "replicas agree");
-    }
-    let mut applied: Vec<u64> = first.iter().map(|&(_, tag)| tag).collect();
-    let mut acknowledged = done.borrow().clone();
-    applied.sort_unstable();
-    acknowledged.sort_unstable();
-    assert_eq!(applied, acknowledged, "all that was acknowledged, once, and nothing else");
+    let replicas: Vec<_> = hosts.iter().map(|host| host.state().entries()).collect();
+    check_agreement(&replicas, done.borrow().clone());
 }
 
 /// What one host committed before another looked, the other sees.
@@ -144,7 +98,7 @@ fn reads_see_what_was_committed_before(config: Config, seed: u64) {
         while *noted.borrow() < 20 {
             let before = *noted.borrow();
             reader.sync().unwrap();
-            assert!(reader.state().0.borrow().len() as u64 >= before, "a stale replica was used");
+            assert!(reader.state().entries().len() as u64 >= before, "a stale replica was used");
             memory.pause();
         }
     });

@@ -1,0 +1,5 @@
+//! The shared log in both worlds.
+
+mod history;
+mod mapped;
+mod simulated;

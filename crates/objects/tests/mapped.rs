@@ -1,0 +1,293 @@
+//! Objects in mapped memory: several hosts, each with its own mapping of one file and with several
+//! threads. What this shows beyond the simulator is real sizes, real concurrency inside a host, and
+//! the numbers a machine puts to the promises.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rand::rngs::SmallRng;
+use rand::{Rng, RngExt, SeedableRng};
+use tombolo_memory::Mapped;
+use tombolo_objects::{Change, Error, Objects, Options};
+use tombolo_pod::{CreateOptions, PodSpec, create, open};
+use tombolo_verify::history::Recorder;
+use tombolo_verify::linearizability::{Verdict, check};
+use tombolo_verify::models::{KeyValue, Operation, Result as Answer};
+
+/// A host whose background work is done by a thread of its own.
+struct Host {
+    objects: Arc<Objects<Mapped>>,
+    running: Arc<AtomicBool>,
+    ticker: Option<thread::JoinHandle<()>>,
+}
+
+impl Host {
+    fn join(spec: &PodSpec) -> Self {
+        let objects = Arc::new(Objects::join(open(spec).unwrap(), Options::default()).unwrap());
+        let running = Arc::new(AtomicBool::new(true));
+        let (theirs, flag) = (objects.clone(), running.clone());
+        let ticker = thread::spawn(move || {
+            while flag.load(Ordering::Relaxed) {
+                theirs.tick().unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        Self { objects, running, ticker: Some(ticker) }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.running.store(false, Ordering::Relaxed);
+        self.ticker.take().unwrap().join().unwrap();
+        if !thread::panicking() {
+            self.objects.leave().unwrap();
+        }
+    }
+}
+
+struct Place {
+    spec: PodSpec,
+    _folder: tempfile::TempDir,
+}
+
+fn pod(lnr_mib: u64, records: Option<u64>) -> Place {
+    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let spec = PodSpec::path(folder.path().join("pod"));
+    let layout = tombolo_pod::Options { records, ..Default::default() };
+    let options = CreateOptions {
+        scr_bytes: Some(1 << 20),
+        lnr_bytes: Some(lnr_mib << 20),
+        layout,
+        force: false,
+    };
+    create(&spec, options).unwrap();
+    Place { spec, _folder: folder }
+}
+
+fn memory_folder() -> std::path::PathBuf {
+    let shared = std::path::PathBuf::from("/dev/shm");
+    if shared.is_dir() { shared } else { std::env::temp_dir() }
+}
+
+/// A value that shows by itself which write made it, and whether it is whole.
+fn value(tag: u64) -> Vec<u8> {
+    let words = [1, 2, 9, 70, 600, 5000][(tag % 6) as usize];
+    (0..words).flat_map(|word| tag.wrapping_mul(word + 1).to_le_bytes()).collect()
+}
+
+fn tag(bytes: &[u8]) -> u64 {
+    let tag = u64::from_le_bytes(*bytes.first_chunk().unwrap());
+    assert!(bytes == value(tag), "torn");
+    tag
+}
+
+#[test]
+fn concurrent_clients_see_one_copy() {
+    let place = pod(64, Some(4));
+    let hosts: Vec<Host> = (0..3).map(|_| Host::join(&place.spec)).collect();
+    let recorder: Recorder<u64, Operation<u64>, Answer<u64>> = Recorder::new();
+    let tags = AtomicU64::new(1);
+    thread::scope(|scope| {
+        for client in 0..6 {
+            let (host, scribe, tags) = (&hosts[client % 3], recorder.client(client as u32), &tags);
+            scope.spawn(move || {
+                let mut dice = SmallRng::seed_from_u64(client as u64);
+                for _ in 0..3000 {
+                    let number = dice.random_range(0..8);
+                    let fresh = tags.fetch_add(1, Ordering::Relaxed);
+                    let (operation, answer) =
+                        (dice.random_range(0..10), format!("key {number}").into_bytes());
+                    perform(&host.objects, &scribe, number, &answer, operation, fresh);
+                }
+            });
+        }
+    });
+    let verdict = check(&KeyValue::default(), &recorder.history(), 10_000_000);
+    assert!(matches!(verdict, Verdict::Linearizable { .. }), "{verdict}");
+}
+
+fn perform(
+    host: &Objects<Mapped>,
+    scribe: &tombolo_verify::history::Client<u64, Operation<u64>, Answer<u64>>,
+    number: u64,
+    key: &[u8],
+    choice: u32,
+    fresh: u64,
+) {
+    match choice {
+        0..5 => {
+            let began = scribe.invoke(number, Operation::Get);
+            let mut bytes = Vec::new();
+            let found = host.read(key, &mut bytes).unwrap();
+            scribe.returned(began, Answer::Value(found.map(|_| tag(&bytes))));
+        }
+        5..8 => {
+            let began = scribe.invoke(number, Operation::Put(fresh));
+            host.put(key, &value(fresh)).unwrap();
+            scribe.returned(began, Answer::Done);
+        }
+        8 => {
+            let began = scribe.invoke(number, Operation::Delete);
+            let was_there = host.delete(key).unwrap();
+            scribe.returned(began, Answer::Flag(was_there));
+        }
+        _ => {
+            let began = scribe.invoke(number, Operation::Update(fresh));
+            let mut before = None;
+            host.update(key, |bytes| {
+                before = bytes.map(tag);
+                Change::Put(value(fresh))
+            })
+            .unwrap();
+            scribe.returned(began, Answer::Value(before));
+        }
+    }
+}
+
+#[test]
+fn values_and_keys_of_all_sizes() {
+    let place = pod(128, None);
+    let hosts = [Host::join(&place.spec), Host::join(&place.spec)];
+    let mut dice = SmallRng::seed_from_u64(1);
+    let mut read = Vec::new();
+    for (round, bytes) in [1, 63, 64, 65, 1000, 4096, 70_000, 1 << 20, 16 << 20].iter().enumerate()
+    {
+        for key_bytes in [1, 40, 1024] {
+            let key = vec![b'a' + round as u8; key_bytes];
+            let mut value = vec![0; *bytes];
+            dice.fill_bytes(&mut value);
+            let (writer, reader) = (&hosts[round % 2].objects, &hosts[1 - round % 2].objects);
+            writer.create(&key, &value).unwrap();
+            assert!(reader.read(&key, &mut read).unwrap().is_some());
+            assert!(read == value, "{bytes} bytes");
+            let middle = bytes / 3;
+            let patch = &value.iter().rev().take(bytes / 2 + 1).copied().collect::<Vec<_>>();
+            if middle + patch.len() <= *bytes {
+                reader.write_range(&key, middle as u64, patch).unwrap();
+                value[middle..middle + patch.len()].copy_from_slice(patch);
+                writer.read(&key, &mut read).unwrap();
+                assert!(read == value, "part of {bytes} bytes");
+            }
+            writer.write(&key, b"now short").unwrap();
+            reader.read(&key, &mut read).unwrap();
+            assert_eq!(read, b"now short");
+            assert!(reader.delete(&key).unwrap());
+        }
+    }
+    assert_eq!(hosts[0].objects.object_count().unwrap(), 0);
+}
+
+#[test]
+fn a_full_pod_says_so_and_deletes_make_room() {
+    let place = pod(8, None);
+    let hosts = [Host::join(&place.spec), Host::join(&place.spec)];
+    let value = vec![7; 10_000];
+    let key = |number: u64| number.to_le_bytes();
+    let mut filled = Vec::new();
+    for round in 0..3 {
+        let mut made = 0;
+        let error = loop {
+            match hosts[made as usize % 2].objects.create(&key(made), &value) {
+                Ok(_) => made += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::LnrFull { .. }), "{error}");
+        assert!(matches!(hosts[0].objects.stat(&key(made)), Ok(None)), "nothing half done");
+        let mut read = Vec::new();
+        for number in 0..made {
+            hosts[round % 2].objects.read(&key(number), &mut read).unwrap().unwrap();
+            assert_eq!(read, value);
+        }
+        for number in 0..made {
+            assert!(hosts[(number as usize + round) % 2].objects.delete(&key(number)).unwrap());
+        }
+        filled.push(made);
+        // Freed slots return to their owners when those apply the log.
+        hosts.iter().for_each(|host| host.objects.tick().unwrap());
+    }
+    assert!(filled[0] > 500, "{filled:?}");
+    assert!(filled[2] * 10 >= filled[0] * 9, "room came back: {filled:?}");
+    let big = hosts[0].objects.create(b"big", &vec![0; 64 << 20]).unwrap_err();
+    assert!(matches!(big, Error::TooLarge { .. }), "{big}");
+}
+
+#[test]
+fn more_objects_than_records() {
+    const OBJECTS: u64 = 20_000;
+    let place = pod(64, Some(50));
+    let hosts: Vec<Host> = (0..2).map(|_| Host::join(&place.spec)).collect();
+    let key = |number: u64| format!("user{number}").into_bytes();
+    for number in 0..OBJECTS {
+        hosts[number as usize % 2].objects.create(&key(number), &0u64.to_le_bytes()).unwrap();
+    }
+    let written = thread::scope(|scope| {
+        let threads = [0usize, 1, 2, 3].map(|thread| {
+            let (host, key) = (&hosts[thread % 2].objects, &key);
+            scope.spawn(move || {
+                let mut dice = SmallRng::seed_from_u64(thread as u64);
+                for _ in 0..10_000 {
+                    let number = dice.random_range(0..OBJECTS);
+                    host.update(&key(number), |bytes| {
+                        let before = u64::from_le_bytes(*bytes.unwrap().first_chunk().unwrap());
+                        Change::Put((before + 1).to_le_bytes().to_vec())
+                    })
+                    .unwrap();
+                }
+                10_000
+            })
+        });
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+    });
+    let mut read = Vec::new();
+    let sum: u64 = (0..OBJECTS)
+        .map(|number| {
+            hosts[1].objects.read(&key(number), &mut read).unwrap().unwrap();
+            u64::from_le_bytes(*read.first_chunk().unwrap())
+        })
+        .sum();
+    assert_eq!(sum, written, "no update is lost");
+    assert!(hosts[0].objects.usage().records_used <= 50);
+    assert!(hosts[0].objects.stats().churn > 0);
+}
+
+#[test]
+fn a_walk_meets_every_object() {
+    let place = pod(16, None);
+    let host = Host::join(&place.spec);
+    for number in 0..5000u32 {
+        host.objects.create(&number.to_le_bytes(), b"x").unwrap();
+    }
+    let mut met = std::collections::HashSet::new();
+    let mut cursor = 0;
+    loop {
+        cursor = host.objects.scan(cursor, |key| _ = met.insert(key.to_vec())).unwrap();
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert_eq!(met.len(), 5000);
+}
+
+#[test]
+fn objects_outlive_all_hosts_that_left() {
+    let place = pod(16, None);
+    {
+        let host = Host::join(&place.spec);
+        (0..1000u32)
+            .for_each(|n| _ = host.objects.create(&n.to_le_bytes(), &value(n.into())).unwrap());
+        (0..1000u32)
+            .step_by(3)
+            .for_each(|n| assert!(host.objects.delete(&n.to_le_bytes()).unwrap()));
+    }
+    let host = Host::join(&place.spec);
+    let mut read = Vec::new();
+    for n in 0..1000u32 {
+        let found = host.objects.read(&n.to_le_bytes(), &mut read).unwrap();
+        assert_eq!(found.is_some(), n % 3 != 0);
+        assert!(found.is_none() || read == value(n.into()));
+    }
+}
