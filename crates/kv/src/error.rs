@@ -1,0 +1,15 @@
+//! What can go wrong with a key.
+
+/// Why an operation was not done. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The object was not put by a store.
+    #[error(
+        "the object with this key is no value of a key-value store; use the object interface for it, or another pod"
+    )]
+    NotAValue,
+    /// The objects refused.
+    #[error(transparent)]
+    Objects(#[from] tombolo_objects::Error),
+}

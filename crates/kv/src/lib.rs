@@ -1,0 +1,26 @@
+//! Floor 4: a key-value store with expiry, which every host of a pod serves whole.
+//!
+//! A [`Store`] is objects whose values carry a deadline. There is nothing else: no leader, no
+//! partition, no message. What one host has put, every other reads from the moment the put has
+//! returned.
+//!
+//! Invariants:
+//! * A value whose deadline has passed for one host has passed for all ([`PodClock`]); it is gone
+//!   from then on, whether somebody has removed it from memory yet or not.
+//! * What removes an expired value removes that value: one put in its place meanwhile stays.
+//! * Objects that are no values of this store are refused, and never removed.
+//!
+//! Left out: types of values other than bytes, operations on several keys at once, eviction.
+//!
+//! [`PodClock`]: tombolo_pod::PodClock
+
+mod error;
+mod expiry;
+mod sites;
+mod store;
+mod value;
+
+pub use error::Error;
+pub use sites::ALL as SITES;
+pub use store::{Change, Store};
+pub use value::Entry;

@@ -1,0 +1,208 @@
+//! One host's handle on the store.
+
+use tombolo_memory::Memory;
+use tombolo_objects::{Objects, Options, Version};
+use tombolo_pod::Pod;
+
+use crate::expiry::Expiry;
+use crate::value::{Entry, PREFIX_BYTES, decode_prefix};
+use crate::{Error, sites};
+
+/// What [`Store::update`] makes of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Leave it as it is, or absent.
+    Keep,
+    /// Give it this value and deadline.
+    Put(Entry),
+    /// Remove it.
+    Delete,
+}
+
+/// A key-value store, as one host serves it. Shared by the host's threads.
+///
+/// Keys have 1 to [`MAX_KEY_BYTES`](tombolo_objects::MAX_KEY_BYTES) bytes. Operations on one key are
+/// linearizable across all hosts, expiry included.
+pub struct Store<M: Memory> {
+    pub(crate) objects: Objects<M>,
+    pub(crate) expiry: Expiry,
+}
+
+impl<M: Memory> Store<M> {
+    /// Joins a pod.
+    ///
+    /// # Errors
+    /// As of [`Objects::join`].
+    pub fn join(pod: Pod<M>, options: Options) -> Result<Self, Error> {
+        Ok(Self { objects: Objects::join(pod, options)?, expiry: Expiry::new() })
+    }
+
+    /// Leaves the pod: see [`Objects::leave`].
+    ///
+    /// # Errors
+    /// As of [`Objects::leave`].
+    pub fn leave(&self) -> Result<(), Error> {
+        Ok(self.objects.leave()?)
+    }
+
+    /// Does what has to be done in the background: that of the objects, and removing expired values.
+    /// To be called about every millisecond, by one thread of each host.
+    ///
+    /// # Errors
+    /// As of [`Objects::tick`].
+    pub fn tick(&self) -> Result<(), Error> {
+        self.objects.tick()?;
+        self.remove_some_expired()
+    }
+
+    /// The objects that hold the values.
+    pub fn objects(&self) -> &Objects<M> {
+        &self.objects
+    }
+
+    /// The time by which deadlines pass, in milliseconds since the Unix epoch.
+    pub fn now_ms(&self) -> u64 {
+        self.objects.pod().clock().now_ms(self.objects.memory())
+    }
+
+    /// The value of `key`, if it has one.
+    ///
+    /// # Errors
+    /// [`Error::NotAValue`], and those of [`Objects::read`].
+    pub fn get(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
+        let mut bytes = Vec::new();
+        let Some(version) = self.objects.read(key, &mut bytes)? else { return Ok(None) };
+        let entry = Entry::decode(bytes)?;
+        if !self.has_passed(entry.deadline_ms) {
+            return Ok(Some(entry));
+        }
+        self.remove_expired(key, version)?;
+        Ok(None)
+    }
+
+    /// Gives `key` a value, whatever it had before.
+    ///
+    /// # Errors
+    /// Those of [`Objects::put`].
+    pub fn put(&self, key: &[u8], entry: &Entry) -> Result<(), Error> {
+        self.objects.put(key, &entry.encode())?;
+        Ok(())
+    }
+
+    /// Removes `key`; whether it had a value.
+    ///
+    /// # Errors
+    /// [`Error::NotAValue`], and those of [`Objects::delete`].
+    pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        loop {
+            let Some((deadline, version)) = self.deadline(key)? else { return Ok(false) };
+            let expired = self.has_passed(deadline);
+            match self.objects.delete_version(key, version) {
+                Ok(was_there) => return Ok(was_there && !expired),
+                Err(tombolo_objects::Error::Changed) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Reads the value of `key`, lets `change` decide, and does it, all in one step. `change` may be
+    /// called several times; the last call counts.
+    ///
+    /// # Errors
+    /// [`Error::NotAValue`], and those of [`Objects::update`].
+    pub fn update(
+        &self,
+        key: &[u8],
+        mut change: impl FnMut(Option<Entry>) -> Change,
+    ) -> Result<(), Error> {
+        let mut foreign = false;
+        self.objects.update(key, |bytes| {
+            let before = bytes.map(|bytes| Entry::decode(bytes.to_vec())).transpose();
+            foreign = before.is_err();
+            let Ok(before) = before else { return tombolo_objects::Change::Keep };
+            match change(before.filter(|entry| !self.has_passed(entry.deadline_ms))) {
+                Change::Keep => tombolo_objects::Change::Keep,
+                Change::Put(entry) => tombolo_objects::Change::Put(entry.encode()),
+                Change::Delete => tombolo_objects::Change::Delete,
+            }
+        })?;
+        if foreign { Err(Error::NotAValue) } else { Ok(()) }
+    }
+
+    /// Shows at least `count` keys to `visit`, unless there are no more, and returns the next cursor:
+    /// see [`Objects::scan`].
+    ///
+    /// # Errors
+    /// Those of [`Objects::scan`].
+    pub fn scan(
+        &self,
+        mut cursor: u64,
+        count: usize,
+        mut visit: impl FnMut(&[u8]),
+    ) -> Result<u64, Error> {
+        let mut shown = 0;
+        let mut keys = Vec::new();
+        loop {
+            cursor = self.objects.scan(cursor, |key| keys.push(key.to_vec()))?;
+            for key in keys.drain(..) {
+                let deadline = match self.deadline(&key) {
+                    Err(Error::NotAValue) => continue,
+                    found => found?,
+                };
+                if deadline.is_some_and(|(deadline, _)| !self.has_passed(deadline)) {
+                    visit(&key);
+                    shown += 1;
+                }
+            }
+            if cursor == 0 || shown >= count {
+                return Ok(cursor);
+            }
+        }
+    }
+
+    /// How many keys there are; expired ones count until they are removed.
+    ///
+    /// # Errors
+    /// Those of [`Objects::object_count`].
+    pub fn key_count(&self) -> Result<u64, Error> {
+        Ok(self.objects.object_count()?)
+    }
+
+    /// Removes every key that is there all the while; one that somebody puts meanwhile may stay.
+    ///
+    /// # Errors
+    /// Those of [`scan`](Self::scan) and [`Objects::delete`].
+    pub fn clear(&self) -> Result<(), Error> {
+        let mut cursor = 0;
+        let mut keys = Vec::new();
+        loop {
+            cursor = self.objects.scan(cursor, |key| keys.push(key.to_vec()))?;
+            for key in keys.drain(..) {
+                match self.delete(&key) {
+                    Ok(_) | Err(Error::NotAValue) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if cursor == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(crate) fn has_passed(&self, deadline_ms: Option<u64>) -> bool {
+        let memory = self.objects.memory();
+        let passed = |deadline| self.objects.pod().clock().has_passed(memory, deadline);
+        memory.keeps(sites::READ_DEADLINE) && deadline_ms.is_some_and(passed)
+    }
+
+    /// The deadline and version of the value of `key`, if there is one, expired or not.
+    pub(crate) fn deadline(&self, key: &[u8]) -> Result<Option<(Option<u64>, Version)>, Error> {
+        let mut prefix = [0; PREFIX_BYTES];
+        match self.objects.read_range(key, 0, &mut prefix) {
+            Ok(version) => Ok(Some((decode_prefix(&prefix)?, version))),
+            Err(tombolo_objects::Error::NotFound) => Ok(None),
+            Err(tombolo_objects::Error::OutOfRange { .. }) => Err(Error::NotAValue),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The store in both worlds.
+
+mod mapped;
+mod simulated;

@@ -1,0 +1,130 @@
+//! The store in mapped memory, over two mappings of one file.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tombolo_kv::{Change, Entry, Error, Store};
+use tombolo_memory::Mapped;
+use tombolo_objects::Options;
+use tombolo_pod::{CreateOptions, PodSpec, create, open};
+
+struct Hosts {
+    stores: [Store<Mapped>; 2],
+    _folder: tempfile::TempDir,
+}
+
+fn two_hosts() -> Hosts {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = PodSpec::path(folder.path().join("pod"));
+    let (scr_bytes, lnr_bytes) = (Some(1 << 20), Some(16 << 20));
+    create(&spec, CreateOptions { scr_bytes, lnr_bytes, ..Default::default() }).unwrap();
+    let first = Store::join(open(&spec).unwrap(), Options::default()).unwrap();
+    let second = thread::scope(|scope| {
+        let joining =
+            scope.spawn(|| Store::join(open(&spec).unwrap(), Options::default()).unwrap());
+        while !joining.is_finished() {
+            first.tick().unwrap();
+        }
+        joining.join().unwrap()
+    });
+    Hosts { stores: [first, second], _folder: folder }
+}
+
+/// Runs `body` while a thread does the background work of `store`.
+fn ticking(store: &Store<Mapped>, body: impl FnOnce()) {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                store.tick().unwrap();
+                thread::yield_now();
+            }
+        });
+        body();
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn what_one_puts_the_other_gets() {
+    let hosts = two_hosts();
+    let [first, second] = &hosts.stores;
+    for bytes in [0, 1, 100, 1 << 20] {
+        let entry = Entry::lasting(vec![7; bytes]);
+        first.put(b"key", &entry).unwrap();
+        assert_eq!(second.get(b"key").unwrap(), Some(entry));
+    }
+    assert_eq!(second.key_count().unwrap(), 1);
+    assert!(second.delete(b"key").unwrap());
+    assert!(!first.delete(b"key").unwrap());
+    assert_eq!(first.get(b"key").unwrap(), None);
+}
+
+#[test]
+fn a_passed_deadline_is_as_good_as_a_delete() {
+    let hosts = two_hosts();
+    let [first, second] = &hosts.stores;
+    let entry =
+        |wait_ms: u64| Entry { value: b"v".to_vec(), deadline_ms: Some(first.now_ms() + wait_ms) };
+    first.put(b"later", &entry(100_000)).unwrap();
+    assert!(second.get(b"later").unwrap().is_some());
+    for key in [b"a", b"b", b"c"] {
+        first.put(key, &entry(5)).unwrap();
+    }
+    thread::sleep(Duration::from_millis(10));
+    assert_eq!(second.get(b"a").unwrap(), None);
+    assert!(!second.delete(b"b").unwrap());
+    second
+        .update(b"c", |before| {
+            assert_eq!(before, None);
+            Change::Put(Entry::lasting("again"))
+        })
+        .unwrap();
+    assert_eq!(first.get(b"c").unwrap(), Some(Entry::lasting("again")));
+}
+
+#[test]
+fn expired_values_give_their_room_back_without_being_asked_for() {
+    let hosts = two_hosts();
+    let [first, second] = &hosts.stores;
+    ticking(second, || {
+        for number in 0..1000_u32 {
+            let entry = Entry { value: vec![1; 100], deadline_ms: Some(first.now_ms() + 5) };
+            first.put(&number.to_le_bytes(), &entry).unwrap();
+        }
+        first.put(b"lasting", &Entry::lasting("x")).unwrap();
+        first.objects().put(b"no value", b"an object that no store put").unwrap();
+        while first.key_count().unwrap() > 2 {
+            thread::yield_now();
+        }
+    });
+    assert_eq!(first.get(b"lasting").unwrap(), Some(Entry::lasting("x")));
+    assert!(matches!(first.get(b"no value"), Err(Error::NotAValue)));
+}
+
+#[test]
+fn a_walk_shows_what_has_not_expired_and_clear_leaves_nothing() {
+    let hosts = two_hosts();
+    let [first, second] = &hosts.stores;
+    ticking(second, || {
+        for number in 0..300_u32 {
+            let deadline_ms = (number % 3 == 0).then_some(1);
+            let entry = Entry { value: vec![0; 10], deadline_ms };
+            first.put(&number.to_le_bytes(), &entry).unwrap();
+        }
+        let mut keys = Vec::new();
+        let mut cursor = 0;
+        loop {
+            cursor = first.scan(cursor, 10, |key| keys.push(key.to_vec())).unwrap();
+            if cursor == 0 {
+                break;
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), 200);
+        first.clear().unwrap();
+    });
+    assert_eq!(second.key_count().unwrap(), 0);
+}
