@@ -1,0 +1,103 @@
+//! YCSB's core workload: its parameters, the operations it consists of, and the keys and values they
+//! are about. Nothing here knows a store, a clock or a thread; callers run the operations.
+//!
+//! * [`Properties`] reads YCSB's workload files and `-p name=value`, [`Workload`] is what they say.
+//! * [`Operations`] are the operations of one thread, about records that have numbers.
+//! * [`Workload::key`] names a record; [`fill_value`] makes its value, and [`is_value`] and
+//!   [`version_of`] tell whether, and as which version, a value came back.
+//!
+//! # Invariants
+//!
+//! * What is given is used, accepted because it makes no difference, or refused with the place where
+//!   it stands; nothing is guessed or silently dropped.
+//! * A seed and a thread fix all of that thread's choices, to the bit and on every machine. (Records
+//!   inserted while the workload runs are numbered in the order of asking, across threads.) Hosts
+//!   insert records of their own.
+//! * No operation reads or changes a record before its insert was acknowledged.
+//!
+//! # How records are chosen
+//!
+//! As in YCSB `uniform`, `zipfian` and `hotspot` choose among the records loaded at the start, and
+//! `latest` among all that are there, the newest being the most popular. Differences:
+//!
+//! * `zipfian`: YCSB draws a rank among 10^10 whatever the number of records, and takes its hash
+//!   modulo that number. Here ranks are drawn among the records themselves, by the same formula
+//!   ([`Zipfian`]), and scrambled by the same hash (FNV-1a) modulo their number. So the most popular
+//!   record gets the share Zipf's law gives it, 1 / zeta(n). Since ranks can fall on the same record,
+//!   about 37 % (1 / e) of the records are never chosen, while others have the popularity of several
+//!   ranks together; YCSB's ranks are so many that each record gets some.
+//! * `zipfian`: YCSB makes room for twice the inserts it expects and draws again while a record is
+//!   not there. Here inserted records are not chosen.
+//! * `latest`: YCSB never chooses record 0, and may recompute zeta with the count of another thread.
+//! * Scans: of Zipfian length if asked for, by the same formula with the same constant.
+//!
+//! # Left out
+//!
+//! Values of varying length, single fields (a value is all fields as one), the distributions
+//! `exponential` and `sequential`, and throttling (`target`).
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tombolo_workloads::{
+//!     Inserts, Op, Operations, Properties, Workload, fill_value, version_of,
+//! };
+//!
+//! let mut properties = Properties::new();
+//! properties.read("workloadd", Workload::stock_text('d')?)?;
+//! properties.set("recordcount=5000")?;
+//! properties.set("keylength=24")?;
+//! let workload = Workload::from_properties(&properties)?;
+//! assert_eq!(workload.value_bytes(), 1000);
+//!
+//! let inserts = Arc::new(Inserts::new(&workload));
+//! let operations = Operations::new(&workload, 42, 0, inserts.clone())?;
+//! let count = workload.operations_of_thread(0).unwrap();
+//! let mut name = Vec::new();
+//! for operation in operations.take(count as usize) {
+//!     match operation {
+//!         Op::Read { key } => {
+//!             assert!(key < inserts.known());
+//!             workload.key(key, &mut name);
+//!             assert_eq!(name.len(), 24);
+//!         }
+//!         Op::Insert { key } => {
+//!             let mut value = vec![0; workload.value_bytes() as usize];
+//!             fill_value(key, 1, &mut value);
+//!             assert_eq!(version_of(key, &value), Some(1));
+//!             inserts.acknowledge(key);
+//!         }
+//!         other => unreachable!("workload D has no {other:?}"),
+//!     }
+//! }
+//!
+//! let error = properties.set("recordcont=7").and_then(|()| Workload::from_properties(&properties));
+//! assert_eq!(
+//!     error.unwrap_err().to_string(),
+//!     r#"-p: unknown property "recordcont"; the nearest known one is "recordcount""#,
+//! );
+//! # Ok::<(), tombolo_workloads::WorkloadError>(())
+//! ```
+
+mod check;
+mod chooser;
+mod error;
+mod from_properties;
+mod inserts;
+mod keys;
+mod operations;
+mod properties;
+mod random;
+mod values;
+mod workload;
+mod zipfian;
+
+pub use error::WorkloadError;
+pub use inserts::Inserts;
+pub use operations::{Op, Operations};
+pub use properties::{Origin, Properties};
+pub use values::{fill_value, is_value, version_of};
+pub use workload::{
+    InsertOrder, MAX_KEY_BYTES, MAX_RECORDS, MAX_THETA, MAX_VALUE_BYTES, Proportions,
+    RequestDistribution, ScanLengths, Workload,
+};
+pub use zipfian::Zipfian;
