@@ -1,0 +1,92 @@
+//! Commands on keys, whatever their values.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+
+use super::{Context, Failure, Outcome, integer, is, patiently};
+use crate::glob;
+use crate::reply::Reply;
+
+/// How many keys `SCAN` looks at unless told otherwise, and at most.
+const SCAN_COUNT: usize = 10;
+const MAX_SCAN_COUNT: i64 = 10_000;
+
+pub(super) fn del(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    let mut removed = 0;
+    for key in &args[1..] {
+        removed += i64::from(context.store().delete(key)?);
+    }
+    Ok(Reply::Integer(removed))
+}
+
+pub(super) fn exists(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    let mut found = 0;
+    for key in &args[1..] {
+        found += i64::from(context.store().get(key)?.is_some());
+    }
+    Ok(Reply::Integer(found))
+}
+
+pub(super) fn kind(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    let found = context.store().get(&args[1])?.is_some();
+    Ok(Reply::Simple(if found { "string" } else { "none" }))
+}
+
+pub(super) fn dbsize(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
+    Ok(Reply::Integer(context.store().key_count()? as i64))
+}
+
+pub(super) fn flush(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    if args[1..].iter().any(|arg| !is(arg, "async") && !is(arg, "sync")) || args.len() > 2 {
+        return Err(Failure::syntax());
+    }
+    patiently(|| context.store().clear())?;
+    Ok(Reply::OK)
+}
+
+pub(super) fn keys(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    // Walked through more than once, a key is still one key.
+    let mut found = BTreeSet::new();
+    patiently(|| {
+        let mut cursor = 0;
+        loop {
+            let (next, keys) = context.store().scan(cursor, 1000)?;
+            found.extend(keys.into_iter().filter(|key| glob::matches(&args[1], key)));
+            cursor = next;
+            if cursor == 0 {
+                return Ok::<_, Failure>(());
+            }
+        }
+    })?;
+    Ok(Reply::Array(found.into_iter().map(Reply::Bulk).collect()))
+}
+
+pub(super) fn scan(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    let cursor = std::str::from_utf8(&args[1]).ok().and_then(|text| text.parse().ok());
+    let cursor = cursor.ok_or_else(|| Failure::new("ERR invalid cursor"))?;
+    let (options, rest) = args[2..].as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(Failure::syntax());
+    }
+    let (mut pattern, mut count, mut strings) = (None, SCAN_COUNT, true);
+    for [name, value] in options {
+        if is(name, "match") {
+            pattern = Some(value);
+        } else if is(name, "count") {
+            let wanted = integer(value)?;
+            if wanted < 1 {
+                return Err(Failure::syntax());
+            }
+            count = wanted.min(MAX_SCAN_COUNT) as usize;
+        } else if is(name, "type") {
+            strings = is(value, "string");
+        } else {
+            return Err(Failure::syntax());
+        }
+    }
+    let (next, keys) = context.store().scan(cursor, count)?;
+    let wanted = |key: &Vec<u8>| strings && pattern.is_none_or(|p| glob::matches(p, key));
+    let keys = keys.into_iter().filter(wanted).map(Reply::Bulk).collect();
+    Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(keys)]))
+}

@@ -1,0 +1,107 @@
+//! All commands, in alphabetical order.
+
+use super::{Command, admin, expiry, keyspace, numbers, session, strings};
+
+const READ: &[&str] = &["readonly", "fast"];
+const READ_ALL: &[&str] = &["readonly"];
+const WRITE: &[&str] = &["write", "denyoom", "fast"];
+const REMOVE: &[&str] = &["write", "fast"];
+const ADMIN: &[&str] = &["admin", "loading", "stale"];
+const ANY: &[&str] = &["loading", "stale", "fast"];
+const OPEN: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth"];
+
+const NONE: (i64, i64, i64) = (0, 0, 0);
+const ONE: (i64, i64, i64) = (1, 1, 1);
+const ALL: (i64, i64, i64) = (1, -1, 1);
+const PAIRS: (i64, i64, i64) = (1, -1, 2);
+
+macro_rules! commands {
+    ($($name:literal $group:literal $arity:literal $flags:ident $keys:ident $run:path,
+        $summary:literal;)*) => {
+        pub(super) const COMMANDS: &[Command] = &[$(Command {
+            name: $name,
+            arity: $arity,
+            flags: $flags,
+            keys: $keys,
+            summary: $summary,
+            group: $group,
+            run: $run,
+        }),*];
+    };
+}
+
+commands! {
+    "append" "string" 3 WRITE ONE strings::append, "Appends to the value of a key.";
+    "auth" "connection" -2 OPEN NONE session::auth, "Authenticates the connection.";
+    "client" "connection" -2 ANY NONE session::client, "Tells or sets properties of the connection.";
+    "command" "server" -1 ANY NONE admin::command, "Describes the commands.";
+    "config" "server" -2 ADMIN NONE admin::config, "Tells how the server is configured.";
+    "dbsize" "server" 1 READ NONE keyspace::dbsize, "Counts the keys.";
+    "decr" "string" 2 WRITE ONE numbers::decr, "Subtracts one from the number at a key.";
+    "decrby" "string" 3 WRITE ONE numbers::decrby, "Subtracts from the number at a key.";
+    "del" "generic" -2 REMOVE ALL keyspace::del, "Removes keys.";
+    "echo" "connection" 2 ANY NONE session::echo, "Returns what it is given.";
+    "exists" "generic" -2 READ ALL keyspace::exists, "Counts which of the keys there are.";
+    "expire" "generic" -3 REMOVE ONE expiry::expire, "Makes a key expire after some seconds.";
+    "expireat" "generic" -3 REMOVE ONE expiry::expireat, "Makes a key expire at a time in seconds.";
+    "expiretime" "generic" 2 READ ONE expiry::expiretime, "Tells when a key expires, in seconds.";
+    "flushall" "server" -1 REMOVE NONE keyspace::flush, "Removes all keys.";
+    "flushdb" "server" -1 REMOVE NONE keyspace::flush, "Removes all keys.";
+    "get" "string" 2 READ ONE strings::get, "Returns the value of a key.";
+    "getdel" "string" 2 REMOVE ONE strings::getdel, "Returns the value of a key and removes it.";
+    "getex" "string" -2 REMOVE ONE strings::getex, "Returns the value of a key and sets when it expires.";
+    "getrange" "string" 4 READ ONE strings::getrange, "Returns part of the value of a key.";
+    "getset" "string" 3 WRITE ONE strings::getset, "Sets the value of a key and returns the old one.";
+    "hello" "connection" -1 OPEN NONE session::hello, "Begins to speak a version of the protocol.";
+    "incr" "string" 2 WRITE ONE numbers::incr, "Adds one to the number at a key.";
+    "incrby" "string" 3 WRITE ONE numbers::incrby, "Adds to the number at a key.";
+    "incrbyfloat" "string" 3 WRITE ONE numbers::incrbyfloat, "Adds to the fraction at a key.";
+    "info" "server" -1 ANY NONE admin::info, "Tells about the server and the pod.";
+    "keys" "generic" 2 READ_ALL NONE keyspace::keys, "Returns all keys that match a pattern.";
+    "mget" "string" -2 READ ALL strings::mget, "Returns the values of keys.";
+    "mset" "string" -3 WRITE PAIRS strings::mset, "Sets the values of keys, one after the other.";
+    "persist" "generic" 2 REMOVE ONE expiry::persist, "Makes a key last.";
+    "pexpire" "generic" -3 REMOVE ONE expiry::pexpire, "Makes a key expire after some milliseconds.";
+    "pexpireat" "generic" -3 REMOVE ONE expiry::pexpireat, "Makes a key expire at a time in milliseconds.";
+    "pexpiretime" "generic" 2 READ ONE expiry::pexpiretime, "Tells when a key expires, in milliseconds.";
+    "ping" "connection" -1 ANY NONE session::ping, "Answers.";
+    "psetex" "string" 4 WRITE ONE strings::psetex, "Sets the value of a key for some milliseconds.";
+    "pttl" "generic" 2 READ ONE expiry::pttl, "Tells how many milliseconds a key has left.";
+    "quit" "connection" -1 OPEN NONE session::quit, "Ends the connection.";
+    "reset" "connection" 1 OPEN NONE session::reset, "Forgets what the connection was told.";
+    "scan" "generic" -2 READ_ALL NONE keyspace::scan, "Walks through the keys.";
+    "select" "connection" 2 ANY NONE session::select, "Chooses database 0, the only one.";
+    "set" "string" -3 WRITE ONE strings::set, "Sets the value of a key.";
+    "setex" "string" 4 WRITE ONE strings::setex, "Sets the value of a key for some seconds.";
+    "setnx" "string" 3 WRITE ONE strings::setnx, "Sets the value of a key that has none.";
+    "setrange" "string" 4 WRITE ONE strings::setrange, "Overwrites part of the value of a key.";
+    "strlen" "string" 2 READ ONE strings::strlen, "Returns the length of the value of a key.";
+    "substr" "string" 4 READ ONE strings::getrange, "Returns part of the value of a key.";
+    "time" "server" 1 ANY NONE admin::time, "Returns the time by which keys expire.";
+    "touch" "generic" -2 READ ALL keyspace::exists, "Counts which of the keys there are.";
+    "ttl" "generic" 2 READ ONE expiry::ttl, "Tells how many seconds a key has left.";
+    "type" "generic" 2 READ ONE keyspace::kind, "Tells the type of the value of a key.";
+    "unlink" "generic" -2 REMOVE ALL keyspace::del, "Removes keys.";
+}
+
+/// The command called `name`, in any case.
+pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
+    let name = name.to_ascii_lowercase();
+    let found = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(&name)).ok()?;
+    Some(&COMMANDS[found])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_order_and_found() {
+        assert!(COMMANDS.is_sorted_by(|a, b| a.name < b.name));
+        for command in COMMANDS {
+            let upper = command.name.to_uppercase();
+            assert_eq!(find(upper.as_bytes()).map(|found| found.name), Some(command.name));
+        }
+        assert!(find(b"lpush").is_none());
+    }
+}

@@ -1,0 +1,80 @@
+//! How a server is to be run, and why it could not.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// How a server is run.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen: `127.0.0.1:7000`, `localhost:7000`, `[::1]:0`. Port 0 is any free one.
+    pub listen: String,
+    /// The password that clients have to give.
+    pub password: Option<String>,
+    /// Threads that serve connections.
+    pub workers: usize,
+    /// Connections at a time.
+    pub max_clients: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:7000".to_owned(),
+            password: None,
+            workers: std::thread::available_parallelism().map_or(2, usize::from),
+            max_clients: 10_000,
+        }
+    }
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The address means nothing.
+    #[error(
+        "cannot listen on {address:?}: {source}; write an address and a port, such as 127.0.0.1:7000"
+    )]
+    Address {
+        /// The address.
+        address: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The address cannot be had.
+    #[error("cannot listen on {address}: {source}{}", if source.kind() == io::ErrorKind::AddrInUse { "; choose another port, or stop who has it" } else { "" })]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Anybody could connect.
+    #[error(
+        "listening on {address} without a password would let everybody in who reaches it; set a password, or listen on 127.0.0.1"
+    )]
+    Exposed {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The threads could not be started.
+    #[error("cannot start the server's threads: {0}")]
+    Threads(io::Error),
+}
+
+impl Config {
+    /// The address to listen on.
+    ///
+    /// # Errors
+    /// [`ServerError::Address`], [`ServerError::Exposed`].
+    pub fn address(&self) -> Result<SocketAddr, ServerError> {
+        let error = |source| ServerError::Address { address: self.listen.clone(), source };
+        let mut addresses = self.listen.to_socket_addrs().map_err(error)?;
+        let address =
+            addresses.next().ok_or_else(|| error(io::Error::other("it has no address")))?;
+        if self.password.is_none() && !address.ip().is_loopback() {
+            return Err(ServerError::Exposed { address });
+        }
+        Ok(address)
+    }
+}

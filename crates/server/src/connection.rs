@@ -1,0 +1,91 @@
+//! Serving one connection.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use crate::commands;
+use crate::decode::Decoder;
+use crate::reply::Reply;
+use crate::server::Shared;
+use crate::session::Session;
+use crate::stats::add;
+
+/// Room to read into, at least, in bytes.
+const READ_BYTES: usize = 16 << 10;
+/// Replies are sent once there are as many bytes of them, so that a client which does not read them
+/// is not read from either.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// Serves a client until it goes, does something that cannot be understood, or the server stops.
+pub(crate) async fn serve(
+    mut stream: TcpStream,
+    mut session: Session,
+    shared: Arc<Shared>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let mut decoder = Decoder::default();
+    let (mut input, mut output) = (BytesMut::new(), BytesMut::new());
+    loop {
+        match decoder.next(&mut input) {
+            Ok(Some(request)) => execute(&request, &mut session, &shared, &mut output),
+            Ok(None) => {
+                if send(&mut stream, &mut output, &shared).await.is_err() {
+                    return;
+                }
+                input.reserve(READ_BYTES);
+                let read = tokio::select! {
+                    read = stream.read_buf(&mut input) => read,
+                    _ = stopping.wait_for(|&stopping| stopping) => return,
+                };
+                match read {
+                    Ok(bytes) if bytes > 0 => add(&shared.counters.bytes_in, bytes),
+                    _ => return,
+                }
+            }
+            Err(error) => {
+                Reply::Error(format!("ERR {error}")).encode(session.protocol, &mut output);
+                session.closing = true;
+            }
+        }
+        if (session.closing || output.len() >= WRITE_BYTES)
+            && send(&mut stream, &mut output, &shared).await.is_err()
+        {
+            return;
+        }
+        if session.closing {
+            let _ = stream.shutdown().await;
+            return;
+        }
+    }
+}
+
+fn execute(request: &[Bytes], session: &mut Session, shared: &Shared, output: &mut BytesMut) {
+    let reply = commands::execute(request, session, shared);
+    add(&shared.counters.commands, 1);
+    if matches!(reply, Reply::Error(_)) {
+        add(&shared.counters.errors, 1);
+    }
+    reply.encode(session.protocol, output);
+}
+
+async fn send(
+    stream: &mut TcpStream,
+    output: &mut BytesMut,
+    shared: &Shared,
+) -> std::io::Result<()> {
+    if output.is_empty() {
+        return Ok(());
+    }
+    stream.write_all(output).await?;
+    add(&shared.counters.bytes_out, output.len());
+    output.clear();
+    // One large reply does not keep its memory for as long as the connection lasts.
+    if output.capacity() > 4 * WRITE_BYTES {
+        *output = BytesMut::new();
+    }
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! Requests from bytes: arrays of strings, or a line of words.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// The longest argument, in bytes.
+pub(crate) const MAX_ARGUMENT_BYTES: usize = 512 << 20;
+/// The most arguments of a request.
+const MAX_ARGUMENTS: usize = 1 << 20;
+/// The longest line: a length, or a request written as words.
+const MAX_LINE_BYTES: usize = 64 << 10;
+
+/// What a peer sent is no request. There is no way to find the next one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Protocol error: {0}")]
+pub(crate) struct ProtocolError(pub(crate) String);
+
+/// Takes requests out of a stream of bytes, wherever that was cut into pieces. What has been looked
+/// at is not looked at again.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    arguments: Vec<Bytes>,
+    /// Arguments that are still to come.
+    missing: usize,
+    /// The length of the next one, if that has been read.
+    length: Option<usize>,
+    /// Bytes at the start of the buffer that are known to hold no end of line.
+    searched: usize,
+}
+
+impl Decoder {
+    /// The next request, if `buffer` holds all of it; its bytes are taken out. A request has at least
+    /// one argument.
+    pub(crate) fn next(
+        &mut self,
+        buffer: &mut BytesMut,
+    ) -> Result<Option<Vec<Bytes>>, ProtocolError> {
+        loop {
+            if self.missing == 0 {
+                match self.begin(buffer)? {
+                    None => return Ok(None),
+                    Some(request) if !request.is_empty() => return Ok(Some(request)),
+                    Some(_) => continue,
+                }
+            }
+            let Some(argument) = self.argument(buffer)? else { return Ok(None) };
+            self.arguments.push(argument);
+            self.missing -= 1;
+            if self.missing == 0 {
+                return Ok(Some(std::mem::take(&mut self.arguments)));
+            }
+        }
+    }
+
+    /// Reads the first line of a request. A request in words is whole then; one that is empty, or an
+    /// array that only begins here, comes back empty.
+    fn begin(&mut self, buffer: &mut BytesMut) -> Result<Option<Vec<Bytes>>, ProtocolError> {
+        let Some(line) = self.line(buffer)? else { return Ok(None) };
+        let Some(count) = line.strip_prefix(b"*") else { return words(&line).map(Some) };
+        let count = number(count).filter(|&count| count <= MAX_ARGUMENTS as i64);
+        let count = count.ok_or_else(|| ProtocolError("invalid multibulk length".to_owned()))?;
+        self.missing = usize::try_from(count).unwrap_or(0);
+        Ok(Some(Vec::new()))
+    }
+
+    fn argument(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, ProtocolError> {
+        let length = match self.length {
+            Some(length) => length,
+            None => {
+                let Some(line) = self.line(buffer)? else { return Ok(None) };
+                let length = argument_length(&line)?;
+                self.length = Some(length);
+                length
+            }
+        };
+        if buffer.len() < length + 2 {
+            return Ok(None);
+        }
+        self.length = None;
+        let argument = buffer.split_to(length).freeze();
+        buffer.advance(2);
+        Ok(Some(argument))
+    }
+
+    /// A line without its end, if all of it is there.
+    fn line(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, ProtocolError> {
+        let Some(end) = buffer[self.searched..].iter().position(|&byte| byte == b'\n') else {
+            self.searched = buffer.len();
+            return if self.searched > MAX_LINE_BYTES {
+                Err(ProtocolError("too big inline request".to_owned()))
+            } else {
+                Ok(None)
+            };
+        };
+        let line = buffer.split_to(self.searched + end).freeze();
+        buffer.advance(1);
+        self.searched = 0;
+        Ok(Some(line.strip_suffix(b"\r").map_or_else(|| line.clone(), |rest| line.slice_ref(rest))))
+    }
+}
+
+fn argument_length(line: &[u8]) -> Result<usize, ProtocolError> {
+    let Some(length) = line.strip_prefix(b"$") else {
+        let found = line.first().map_or(' ', |&byte| char::from(byte));
+        return Err(ProtocolError(format!("expected '$', got '{found}'")));
+    };
+    number(length)
+        .and_then(|length| usize::try_from(length).ok())
+        .filter(|&length| length <= MAX_ARGUMENT_BYTES)
+        .ok_or_else(|| ProtocolError("invalid bulk length".to_owned()))
+}
+
+/// An integer written as Redis writes it: no plus sign, no spaces, no zeros in front.
+pub(crate) fn number(text: &[u8]) -> Option<i64> {
+    let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == text).then_some(number)
+}
+
+/// A request as a person types it: words, of which some are quoted.
+fn words(line: &[u8]) -> Result<Vec<Bytes>, ProtocolError> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_ascii_start();
+    while !rest.is_empty() {
+        let (word, after) = match rest[0] {
+            quote @ (b'"' | b'\'') => quoted(&rest[1..], quote)
+                .ok_or_else(|| ProtocolError("unbalanced quotes in request".to_owned()))?,
+            _ => {
+                let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+                (rest[..end].to_vec(), &rest[end..])
+            }
+        };
+        words.push(Bytes::from(word));
+        rest = after.trim_ascii_start();
+    }
+    Ok(words)
+}
+
+/// A quoted word, and what follows its end.
+fn quoted(text: &[u8], quote: u8) -> Option<(Vec<u8>, &[u8])> {
+    let mut word = Vec::new();
+    let mut bytes = text.iter().copied().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            _ if byte == quote => {
+                let after = &text[at + 1..];
+                let ends = after.first().is_none_or(u8::is_ascii_whitespace);
+                return ends.then_some((word, after));
+            }
+            b'\\' if quote == b'"' => word.push(match bytes.next()?.1 {
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                other => other,
+            }),
+            b'\\' if text.get(at + 1) == Some(&quote) => word.push(bytes.next()?.1),
+            _ => word.push(byte),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decode_all(pieces: &[&[u8]]) -> Result<Vec<Vec<Bytes>>, ProtocolError> {
+        let (mut decoder, mut buffer) = (Decoder::default(), BytesMut::new());
+        let mut requests = Vec::new();
+        for piece in pieces {
+            buffer.extend_from_slice(piece);
+            while let Some(request) = decoder.next(&mut buffer)? {
+                requests.push(request);
+            }
+        }
+        Ok(requests)
+    }
+
+    fn texts(requests: &[Vec<Bytes>]) -> Vec<Vec<&str>> {
+        let text = |bytes| std::str::from_utf8(bytes).unwrap();
+        requests.iter().map(|request| request.iter().map(|word| text(word)).collect()).collect()
+    }
+
+    #[test]
+    fn arrays_and_lines() {
+        let bytes = b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n\r\n*0\r\nPING\r\nset \"a b\" 'c' d\\n\n";
+        let requests = decode_all(&[bytes]).unwrap();
+        let expected = vec![vec!["ECHO", "hi"], vec!["PING"], vec!["set", "a b", "c", "d\\n"]];
+        assert_eq!(texts(&requests), expected);
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        let error = |bytes: &[u8]| decode_all(&[bytes]).unwrap_err().0;
+        assert_eq!(error(b"*1\r\n+PING\r\n"), "expected '$', got '+'");
+        assert_eq!(error(b"*x\r\n"), "invalid multibulk length");
+        assert_eq!(error(b"*99999999\r\n"), "invalid multibulk length");
+        assert_eq!(error(b"*1\r\n$-1\r\n"), "invalid bulk length");
+        assert_eq!(error(b"*1\r\n$9999999999\r\n"), "invalid bulk length");
+        assert_eq!(error(b"set \"a\r\n"), "unbalanced quotes in request");
+        assert_eq!(error(&[b'a'; MAX_LINE_BYTES + 1]), "too big inline request");
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_do_not_matter(
+            requests in prop::collection::vec(
+                prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..5), 1..5),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
+        ) {
+            let mut bytes = Vec::new();
+            for request in &requests {
+                bytes.extend(format!("*{}\r\n", request.len()).bytes());
+                for argument in request {
+                    bytes.extend(format!("${}\r\n", argument.len()).bytes());
+                    bytes.extend(argument);
+                    bytes.extend(b"\r\n");
+                }
+            }
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|cut| &bytes[cut[0]..cut[1]]).collect();
+            let decoded = decode_all(&pieces).unwrap();
+            prop_assert_eq!(decoded, requests);
+        }
+
+        #[test]
+        fn garbage_is_survived(bytes: Vec<u8>) {
+            let _ = decode_all(&[&bytes]);
+        }
+    }
+}

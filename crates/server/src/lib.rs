@@ -1,0 +1,32 @@
+//! A server that speaks Redis' protocol, RESP2 and RESP3, over any [`Store`].
+//!
+//! One task per connection reads what has arrived, executes all whole commands in it, and sends their
+//! replies together: pipelines cost one system call a batch. Commands run where they were read;
+//! those that may take long move other connections to other threads first.
+//!
+//! Invariants:
+//! * No length that a peer claims is allocated for: buffers grow as bytes arrive. Requests are arrays
+//!   of strings, so nothing a peer sends nests.
+//! * Before a client has given the password, if there is one, it can do nothing but give it.
+//! * A server without a password listens on loopback only.
+//! * Replies and errors are those that Redis 7 gives, byte by byte, for what is supported; everything
+//!   else gets a clean error.
+//!
+//! Left out: types other than strings, databases other than 0, transactions, scripts, subscriptions,
+//! persistence, TLS. `MSET` and `DEL` of several keys are not atomic as a whole.
+
+mod commands;
+mod config;
+mod connection;
+mod decode;
+mod glob;
+mod reply;
+mod server;
+mod session;
+mod stats;
+mod store;
+
+pub use config::{Config, ServerError};
+pub use server::Server;
+pub use stats::Stats;
+pub use store::{Change, Entry, InfoSection, Store, StoreError};

@@ -1,0 +1,102 @@
+//! Replies to bytes, in either version of the protocol.
+
+use bytes::{BufMut, BytesMut};
+
+/// The version of the protocol that a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Resp2,
+    Resp3,
+}
+
+impl Protocol {
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            Self::Resp2 => 2,
+            Self::Resp3 => 3,
+        }
+    }
+}
+
+/// What a command comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reply {
+    Simple(&'static str),
+    Error(String),
+    Integer(i64),
+    Bulk(Vec<u8>),
+    /// Text for people: a string of its own kind in RESP3.
+    Text(String),
+    Null,
+    Array(Vec<Reply>),
+    /// A flat array in RESP2.
+    Map(Vec<(Reply, Reply)>),
+    /// An array in RESP2.
+    Set(Vec<Reply>),
+}
+
+impl Reply {
+    pub(crate) const OK: Self = Self::Simple("OK");
+
+    pub(crate) fn bulk(bytes: impl AsRef<[u8]>) -> Self {
+        Self::Bulk(bytes.as_ref().to_vec())
+    }
+
+    pub(crate) fn flag(flag: bool) -> Self {
+        Self::Integer(i64::from(flag))
+    }
+
+    pub(crate) fn bulk_or_null(bytes: Option<Vec<u8>>) -> Self {
+        bytes.map_or(Self::Null, Self::Bulk)
+    }
+
+    /// Appends the reply to `out`.
+    pub(crate) fn encode(&self, protocol: Protocol, out: &mut BytesMut) {
+        let resp3 = protocol == Protocol::Resp3;
+        match self {
+            Self::Simple(text) => line(out, b'+', text),
+            // An error is one line, whatever it quotes.
+            Self::Error(text) => line(out, b'-', &text.replace(['\r', '\n'], " ")),
+            Self::Integer(number) => head(out, b':', *number),
+            Self::Bulk(bytes) => string(out, b'$', b"", bytes),
+            Self::Text(text) if resp3 => string(out, b'=', b"txt:", text.as_bytes()),
+            Self::Text(text) => string(out, b'$', b"", text.as_bytes()),
+            Self::Null if resp3 => out.put_slice(b"_\r\n"),
+            Self::Null => out.put_slice(b"$-1\r\n"),
+            Self::Array(items) => {
+                head(out, b'*', items.len() as i64);
+                items.iter().for_each(|item| item.encode(protocol, out));
+            }
+            Self::Set(items) => {
+                head(out, if resp3 { b'~' } else { b'*' }, items.len() as i64);
+                items.iter().for_each(|item| item.encode(protocol, out));
+            }
+            Self::Map(pairs) => {
+                let (kind, count) =
+                    if resp3 { (b'%', pairs.len()) } else { (b'*', 2 * pairs.len()) };
+                head(out, kind, count as i64);
+                for (name, value) in pairs {
+                    name.encode(protocol, out);
+                    value.encode(protocol, out);
+                }
+            }
+        }
+    }
+}
+
+fn line(out: &mut BytesMut, kind: u8, text: &str) {
+    out.put_u8(kind);
+    out.put_slice(text.as_bytes());
+    out.put_slice(b"\r\n");
+}
+
+fn head(out: &mut BytesMut, kind: u8, number: i64) {
+    line(out, kind, &number.to_string());
+}
+
+fn string(out: &mut BytesMut, kind: u8, prefix: &[u8], bytes: &[u8]) {
+    head(out, kind, (prefix.len() + bytes.len()) as i64);
+    out.put_slice(prefix);
+    out.put_slice(bytes);
+    out.put_slice(b"\r\n");
+}

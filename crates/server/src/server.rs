@@ -1,0 +1,151 @@
+//! Accepting connections.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+use crate::config::{Config, ServerError};
+use crate::connection;
+use crate::reply::{Protocol, Reply};
+use crate::session::Session;
+use crate::stats::{Counters, Stats, add};
+use crate::store::Store;
+
+/// How long stopping waits for commands that are being executed.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) config: Config,
+    pub(crate) address: SocketAddr,
+    pub(crate) counters: Counters,
+    pub(crate) started: Instant,
+    next_id: AtomicU64,
+}
+
+/// A server that runs until it is dropped or shut down.
+pub struct Server {
+    shared: Arc<Shared>,
+    stopping: watch::Sender<bool>,
+    runtime: Option<Runtime>,
+}
+
+impl Server {
+    /// Starts a server; it accepts connections when this returns.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub fn start(config: Config, store: Arc<dyn Store>) -> Result<Self, ServerError> {
+        let address = config.address()?;
+        let listen = || {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            let bound = listener.local_addr()?;
+            Ok((listener, bound))
+        };
+        let (listener, address) =
+            listen().map_err(|source| ServerError::Listen { address, source })?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(config.workers.max(1))
+            .thread_name("tombolo-server")
+            .enable_io()
+            .build()
+            .map_err(ServerError::Threads)?;
+        let shared = Arc::new(Shared {
+            store,
+            config,
+            address,
+            counters: Counters::default(),
+            started: Instant::now(),
+            next_id: AtomicU64::new(1),
+        });
+        let (stopping, stopped) = watch::channel(false);
+        {
+            let _inside = runtime.enter();
+            let listener = tokio::net::TcpListener::from_std(listener)
+                .map_err(|source| ServerError::Listen { address, source })?;
+            runtime.spawn(accept(listener, shared.clone(), stopped));
+        }
+        Ok(Self { shared, stopping, runtime: Some(runtime) })
+    }
+
+    /// The address it listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.address
+    }
+
+    /// What it has done.
+    pub fn stats(&self) -> Stats {
+        self.shared.counters.snapshot()
+    }
+
+    /// Stops: commands that are being executed are finished, and all connections end. The store is
+    /// not used any more afterwards.
+    pub fn shutdown(mut self) {
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        self.stopping.send_replace(true);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(STOP_PATIENCE);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+async fn accept(
+    listener: tokio::net::TcpListener,
+    shared: Arc<Shared>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|&stopping| stopping) => return,
+        };
+        // A connection that is gone before it was accepted, or no file descriptor to spare.
+        let Ok((stream, peer)) = accepted else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        let (shared, stopping) = (shared.clone(), stopping.clone());
+        tokio::spawn(async move { admit(stream, peer, shared, stopping).await });
+    }
+}
+
+async fn admit(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    shared: Arc<Shared>,
+    stopping: watch::Receiver<bool>,
+) {
+    add(&shared.counters.connections, 1);
+    let before = shared.counters.clients.fetch_add(1, Ordering::Relaxed);
+    if before >= shared.config.max_clients as u64 {
+        add(&shared.counters.rejected, 1);
+        let mut reply = BytesMut::new();
+        Reply::Error("ERR max number of clients reached".to_owned())
+            .encode(Protocol::Resp2, &mut reply);
+        let _ = stream.write_all(&reply).await;
+    } else {
+        let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
+        let session = Session::new(id, peer, shared.config.password.is_none());
+        connection::serve(stream, session, shared.clone(), stopping).await;
+    }
+    shared.counters.clients.fetch_sub(1, Ordering::Relaxed);
+}

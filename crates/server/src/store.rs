@@ -1,0 +1,103 @@
+//! What the server needs of a store.
+
+/// A value and when it expires.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The value.
+    pub value: Vec<u8>,
+    /// When it expires, in milliseconds since the Unix epoch by the store's clock.
+    pub deadline_ms: Option<u64>,
+}
+
+impl Entry {
+    /// A value that does not expire.
+    pub fn lasting(value: impl Into<Vec<u8>>) -> Self {
+        Self { value: value.into(), deadline_ms: None }
+    }
+}
+
+/// What [`Store::update`] makes of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Leave it as it is, or absent.
+    Keep,
+    /// Give it this value and deadline.
+    Put(Entry),
+    /// Remove it.
+    Delete,
+}
+
+/// Why a store did not do what it was asked. Nothing was changed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is no room.
+    #[error("{0}")]
+    Full(String),
+    /// It cannot be done, now or later.
+    #[error("{0}")]
+    Refused(String),
+    /// It cannot be done now.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// A section of the reply to `INFO`: its title, and names with values.
+pub type InfoSection = (String, Vec<(String, String)>);
+
+/// A key-value store with expiry. Calls block; they should take microseconds.
+pub trait Store: Send + Sync + 'static {
+    /// The clock by which values expire, in milliseconds since the Unix epoch.
+    fn now_ms(&self) -> u64;
+
+    /// The value of `key`, unless there is none or it has expired.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn get(&self, key: &[u8]) -> Result<Option<Entry>, StoreError>;
+
+    /// Gives `key` a value, whatever it had before.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn put(&self, key: &[u8], entry: &Entry) -> Result<(), StoreError>;
+
+    /// Removes `key`; whether it had a value.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn delete(&self, key: &[u8]) -> Result<bool, StoreError>;
+
+    /// Lets `change` decide, from the value `key` has, what becomes of it, as one step. `change` may
+    /// be called several times; the last call counts.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn update(
+        &self,
+        key: &[u8],
+        change: &mut dyn FnMut(Option<Entry>) -> Change,
+    ) -> Result<(), StoreError>;
+
+    /// Some `count` keys and the next cursor; a walk starts with 0 and ends when 0 comes back. It
+    /// meets every key that is there all the while, perhaps more than once.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn scan(&self, cursor: u64, count: usize) -> Result<(u64, Vec<Vec<u8>>), StoreError>;
+
+    /// How many keys there are.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn key_count(&self) -> Result<u64, StoreError>;
+
+    /// Removes all keys.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn clear(&self) -> Result<(), StoreError>;
+
+    /// What the store says of itself.
+    fn info(&self) -> Vec<InfoSection>;
+}

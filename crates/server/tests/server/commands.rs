@@ -1,0 +1,204 @@
+//! Commands and their replies, which are those of Redis.
+
+use crate::client::{Client, request, server};
+
+/// Commands in order, each with its raw reply, without the line ends: `|` stands for them.
+const SCRIPT: &[(&str, &str)] = &[
+    ("PING", "+PONG"),
+    ("ping hello", "$5|hello"),
+    ("ECHO hi", "$2|hi"),
+    ("GET nothing", "$-1"),
+    ("SET k v", "+OK"),
+    ("GET k", "$1|v"),
+    ("SET k w NX", "$-1"),
+    ("SET k w XX", "+OK"),
+    ("SET k x GET", "$1|w"),
+    ("SET fresh x NX GET", "$-1"),
+    ("SET k v NX XX", "-ERR syntax error"),
+    ("SET k v EX", "-ERR syntax error"),
+    ("SET k v EX 0", "-ERR invalid expire time in 'set' command"),
+    ("SET k v EX ten", "-ERR value is not an integer or out of range"),
+    ("SET k v EX 10 PX 10", "-ERR syntax error"),
+    ("SET k v EX 9223372036854775807", "-ERR invalid expire time in 'set' command"),
+    ("SET k v EX 100", "+OK"),
+    ("TTL k", ":100"),
+    ("SET k w KEEPTTL", "+OK"),
+    ("TTL k", ":100"),
+    ("PERSIST k", ":1"),
+    ("PERSIST k", ":0"),
+    ("TTL k", ":-1"),
+    ("TTL nothing", ":-2"),
+    ("EXPIRE k 50 GT", ":0"),
+    ("EXPIRE k 50 LT", ":1"),
+    ("EXPIRE k 60 NX", ":0"),
+    ("EXPIRE k 60 XX", ":1"),
+    ("EXPIRE k 70 NX GT", "-ERR NX and XX, GT or LT options at the same time are not compatible"),
+    ("EXPIRE k 70 SOON", "-ERR Unsupported option SOON"),
+    ("PEXPIREAT k 4102444800000", ":1"),
+    ("PEXPIRETIME k", ":4102444800000"),
+    ("EXPIRETIME k", ":4102444800"),
+    ("GETEX k PERSIST", "$1|w"),
+    ("PTTL k", ":-1"),
+    ("EXPIRE k -1", ":1"),
+    ("EXISTS k", ":0"),
+    ("EXPIRE k 10", ":0"),
+    ("SETEX k 0 v", "-ERR invalid expire time in 'setex' command"),
+    ("SETEX k 100 v", "+OK"),
+    ("PSETEX k 100000 v", "+OK"),
+    ("TTL k", ":100"),
+    ("SETNX k z", ":0"),
+    ("GETSET k z", "$1|v"),
+    ("TTL k", ":-1"),
+    ("GETDEL k", "$1|z"),
+    ("GETDEL k", "$-1"),
+    ("MSET a 1 b 2 c 3", "+OK"),
+    ("MSET a 1 b", "-ERR wrong number of arguments for 'mset' command"),
+    ("MGET a nothing c", "*3|$1|1|$-1|$1|3"),
+    ("EXISTS a a nothing b", ":3"),
+    ("TOUCH a b", ":2"),
+    ("TYPE a", "+string"),
+    ("TYPE nothing", "+none"),
+    ("INCR a", ":2"),
+    ("INCRBY a 40", ":42"),
+    ("DECRBY a 2", ":40"),
+    ("DECR a", ":39"),
+    ("INCR new", ":1"),
+    ("INCRBY a x", "-ERR value is not an integer or out of range"),
+    ("SET big 9223372036854775807", "+OK"),
+    ("INCR big", "-ERR increment or decrement would overflow"),
+    ("DECRBY a -9223372036854775808", "-ERR decrement would overflow"),
+    ("SET text abc", "+OK"),
+    ("INCR text", "-ERR value is not an integer or out of range"),
+    ("INCRBYFLOAT text 1", "-ERR value is not a valid float"),
+    ("INCRBYFLOAT f 10.5", "$4|10.5"),
+    ("INCRBYFLOAT f 0.1", "$4|10.6"),
+    ("INCRBYFLOAT f -5.6", "$1|5"),
+    ("APPEND text def", ":6"),
+    ("APPEND fresh2 xy", ":2"),
+    ("STRLEN text", ":6"),
+    ("STRLEN nothing", ":0"),
+    ("GETRANGE text 1 3", "$3|bcd"),
+    ("GETRANGE text -3 -1", "$3|def"),
+    ("GETRANGE text 0 100", "$6|abcdef"),
+    ("GETRANGE text 4 2", "$0|"),
+    ("GETRANGE text -1 -3", "$0|"),
+    ("GETRANGE text -100 1", "$2|ab"),
+    ("GETRANGE nothing 0 -1", "$0|"),
+    ("SUBSTR text 0 0", "$1|a"),
+    ("SETRANGE text 3 XY", ":6"),
+    ("GET text", "$6|abcXYf"),
+    ("SETRANGE text 8 !", ":9"),
+    ("SETRANGE text -1 x", "-ERR offset is out of range"),
+    ("SETRANGE text 600000000 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+    ("DEL a b nothing", ":2"),
+    ("UNLINK c", ":1"),
+    ("FLUSHALL", "+OK"),
+    ("DBSIZE", ":0"),
+    ("SET user:1 x", "+OK"),
+    ("KEYS user:*", "*1|$6|user:1"),
+    ("KEYS nobody:*", "*0"),
+    ("SCAN 0", "*2|$1|0|*1|$6|user:1"),
+    ("SCAN 0 MATCH x* COUNT 5", "*2|$1|0|*0"),
+    ("SCAN 0 TYPE hash", "*2|$1|0|*0"),
+    ("SCAN x", "-ERR invalid cursor"),
+    ("SCAN 0 COUNT 0", "-ERR syntax error"),
+    ("SCAN 0 MATCH", "-ERR syntax error"),
+    ("FLUSHDB ASYNC", "+OK"),
+    ("FLUSHALL NOW", "-ERR syntax error"),
+    ("SELECT 0", "+OK"),
+    ("SELECT 1", "-ERR DB index is out of range"),
+    ("SELECT x", "-ERR value is not an integer or out of range"),
+    ("GET", "-ERR wrong number of arguments for 'get' command"),
+    ("PING a b", "-ERR wrong number of arguments for 'ping' command"),
+    ("LPUSH list x", "-ERR unknown command 'LPUSH', with args beginning with: 'list' 'x' "),
+    ("CLIENT SETNAME me", "+OK"),
+    ("CLIENT GETNAME", "$2|me"),
+    ("CLIENT SETINFO LIB-NAME test", "+OK"),
+    ("CLIENT SETINFO LIB-COLOUR red", "-ERR Unrecognized option 'LIB-COLOUR'"),
+    ("CLIENT TRACKING ON", "-ERR unknown subcommand 'TRACKING'. Try CLIENT HELP."),
+    ("CONFIG GET save", "*2|$4|save|$0|"),
+    ("CONFIG GET nothing", "*0"),
+    ("COMMAND GETKEYS SET k v", "*1|$1|k"),
+    ("COMMAND GETKEYS MSET a 1 b 2", "*2|$1|a|$1|b"),
+    (
+        "AUTH secret",
+        "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+    ),
+    ("AUTH default secret", "+OK"),
+    ("HELLO 4", "-NOPROTO unsupported protocol version"),
+    ("HELLO x", "-ERR Protocol version is not an integer or out of range"),
+    ("HELLO 2 FAST", "-ERR Syntax error in HELLO option 'FAST'"),
+];
+
+#[test]
+fn replies_are_those_of_redis() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    for (command, expected) in SCRIPT {
+        let reply = client.ask(command);
+        let readable = reply.strip_suffix("\r\n").unwrap_or(&reply).replace("\r\n", "|");
+        assert_eq!(readable, *expected, "{command}");
+    }
+}
+
+#[test]
+fn the_third_version_has_types_of_its_own() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    let greeting = client.ask("HELLO 3 SETNAME me");
+    assert!(greeting.starts_with("%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n"), "{greeting}");
+    assert!(greeting.contains("$5\r\nproto\r\n:3\r\n"));
+    assert_eq!(client.ask("GET nothing"), "_\r\n");
+    assert_eq!(client.ask("MGET nothing"), "*1\r\n_\r\n");
+    assert_eq!(client.ask("CONFIG GET save"), "%1\r\n$4\r\nsave\r\n$0\r\n\r\n");
+    assert!(client.ask("INFO server").starts_with('='));
+    assert_eq!(client.ask("CLIENT GETNAME"), "$2\r\nme\r\n");
+    assert!(client.ask("HELLO 2").starts_with("*14\r\n"));
+    assert_eq!(client.ask("GET nothing"), "$-1\r\n");
+}
+
+#[test]
+fn keys_expire() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    client.ask("SET k v PX 30");
+    assert_eq!(client.ask("GET k"), "$1\r\nv\r\n");
+    std::thread::sleep(std::time::Duration::from_millis(40));
+    assert_eq!(client.ask("GET k"), "$-1\r\n");
+    assert_eq!(client.ask("TTL k"), ":-2\r\n");
+    assert_eq!(client.ask("SET k v NX"), "+OK\r\n");
+}
+
+#[test]
+fn bytes_of_any_kind_and_length() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    for length in [0, 1, 255, 70_000, 5 << 20] {
+        let value: Vec<u8> = (0..length).map(|n| (n * 7 % 256) as u8).collect();
+        client.send(&request(&[b"SET", b"\r\n\0key", &value]));
+        assert_eq!(client.reply(), "+OK\r\n");
+        client.send(&request(&[b"STRLEN", b"\r\n\0key"]));
+        assert_eq!(client.reply(), format!(":{length}\r\n"));
+        client.send(&request(&[b"GET", b"\r\n\0key"]));
+        let expected = [format!("${length}\r\n").as_bytes(), &value, b"\r\n"].concat();
+        assert_eq!(client.reply(), String::from_utf8_lossy(&expected));
+    }
+}
+
+#[test]
+fn the_server_describes_itself() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    client.ask("SET k v");
+    let info = client.ask("INFO");
+    for line in ["redis_version:7", "redis_mode:standalone", "# Map", "kind:tree", "db0:keys=1"] {
+        assert!(info.contains(line), "{line} in {info}");
+    }
+    let part = client.ask("INFO keyspace");
+    assert!(part.contains("# Keyspace") && !part.contains("# Server"), "{part}");
+    let count: usize = client.ask("COMMAND COUNT").trim_matches([':', '\r', '\n']).parse().unwrap();
+    assert!(client.ask("COMMAND").starts_with(&format!("*{count}\r\n")));
+    assert!(client.ask("COMMAND DOCS get").contains("summary"));
+    assert!(client.ask("COMMAND INFO get nothing").ends_with("$-1\r\n"));
+    assert!(client.ask("TIME").starts_with("*2\r\n"));
+}

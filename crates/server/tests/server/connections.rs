@@ -1,0 +1,126 @@
+//! Connections: pipelines, passwords, limits, ends.
+
+use std::sync::Arc;
+
+use tombolo_server::{Config, Server, ServerError};
+
+use crate::client::{Client, request, server};
+use crate::map::Map;
+
+#[test]
+fn a_pipeline_is_answered_in_order() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    let mut bytes = Vec::new();
+    for n in 0..1000 {
+        bytes.extend(request(&[b"SET", b"k", n.to_string().as_bytes()]));
+        bytes.extend(request(&[b"GET", b"k"]));
+    }
+    // In pieces that end anywhere.
+    bytes.chunks(777).for_each(|piece| client.send(piece));
+    for n in 0..1000 {
+        assert_eq!(client.reply(), "+OK\r\n");
+        let n = n.to_string();
+        assert_eq!(client.reply(), format!("${}\r\n{n}\r\n", n.len()));
+    }
+}
+
+#[test]
+fn words_on_a_line_are_a_request_too() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    client.send(b"SET greeting \"hello world\"\r\nGET greeting\r\n");
+    assert_eq!(client.reply(), "+OK\r\n");
+    assert_eq!(client.reply(), "$11\r\nhello world\r\n");
+}
+
+#[test]
+fn what_is_no_request_ends_the_connection() {
+    let server = server(|_| ());
+    for (bytes, expected) in [
+        (&b"*1\r\nPING\r\n"[..], "-ERR Protocol error: expected '$', got 'P'\r\n"),
+        (b"*-x\r\n", "-ERR Protocol error: invalid multibulk length\r\n"),
+    ] {
+        let mut client = Client::of(&server);
+        client.send(bytes);
+        assert_eq!(client.reply(), expected);
+        assert!(client.is_ended());
+    }
+    assert_eq!(Client::of(&server).ask("PING"), "+PONG\r\n");
+}
+
+#[test]
+fn nothing_goes_without_the_password() {
+    let server = server(|config| config.password = Some("secret".to_owned()));
+    let mut client = Client::of(&server);
+    for command in ["GET k", "PING", "COMMAND", "NONSENSE"] {
+        assert_eq!(client.ask(command), "-NOAUTH Authentication required.\r\n", "{command}");
+    }
+    assert!(client.ask("HELLO 3").starts_with("-NOAUTH HELLO must be called"));
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+    assert_eq!(client.ask("AUTH wrong"), wrong);
+    assert_eq!(client.ask("AUTH secret2"), wrong);
+    assert_eq!(client.ask("AUTH other secret"), wrong);
+    assert_eq!(client.ask("HELLO 3 AUTH default wrong"), wrong);
+    assert_eq!(client.ask("AUTH secret"), "+OK\r\n");
+    assert_eq!(client.ask("PING"), "+PONG\r\n");
+    assert_eq!(client.ask("RESET"), "+RESET\r\n");
+    assert_eq!(client.ask("PING"), "-NOAUTH Authentication required.\r\n");
+    assert!(client.ask("HELLO 3 AUTH default secret SETNAME me").starts_with('%'));
+}
+
+#[test]
+fn there_are_only_so_many_clients() {
+    let server = server(|config| config.max_clients = 2);
+    let (mut first, mut second) = (Client::of(&server), Client::of(&server));
+    first.ask("PING");
+    second.ask("PING");
+    assert_eq!(Client::of(&server).reply(), "-ERR max number of clients reached\r\n");
+    assert_eq!(first.ask("QUIT"), "+OK\r\n");
+    assert!(first.is_ended());
+    while server.stats().clients > 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(Client::of(&server).ask("PING"), "+PONG\r\n");
+}
+
+#[test]
+fn many_clients_at_once() {
+    let server = server(|_| ());
+    std::thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| {
+                let mut client = Client::of(&server);
+                (0..100).for_each(|_| _ = client.ask("INCR counter"));
+            });
+        }
+    });
+    assert_eq!(Client::of(&server).ask("GET counter"), "$4\r\n2000\r\n");
+    assert_eq!(server.stats().commands, 2001);
+}
+
+#[test]
+fn stopping_ends_connections_and_frees_the_port() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    client.ask("PING");
+    let listen = server.local_addr().to_string();
+    server.shutdown();
+    assert!(client.is_ended());
+    let config = Config { listen, ..Config::default() };
+    Server::start(config, Arc::new(Map::default())).unwrap();
+}
+
+#[test]
+fn what_cannot_be_listened_on_is_said() {
+    let first = server(|_| ());
+    let start = |listen: &str| {
+        let config = Config { listen: listen.to_owned(), ..Config::default() };
+        Server::start(config, Arc::new(Map::default())).err().unwrap()
+    };
+    let taken = start(&first.local_addr().to_string());
+    assert!(taken.to_string().contains("choose another port"), "{taken}");
+    assert!(matches!(start("nowhere"), ServerError::Address { .. }));
+    let exposed = start("0.0.0.0:0");
+    assert!(exposed.to_string().contains("set a password"), "{exposed}");
+}

@@ -1,0 +1,85 @@
+//! A store that is a map in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+use tombolo_server::{Change, Entry, InfoSection, Store, StoreError};
+
+/// The longest value it takes.
+const MAX_VALUE_BYTES: usize = 64 << 20;
+
+/// A map of keys to values.
+#[derive(Default)]
+pub(crate) struct Map(Mutex<BTreeMap<Vec<u8>, Entry>>);
+
+impl Map {
+    fn alive(&self, entry: &Entry) -> bool {
+        entry.deadline_ms.is_none_or(|deadline| deadline > self.now_ms())
+    }
+}
+
+impl Store for Map {
+    fn now_ms(&self) -> u64 {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since_epoch.map_or(0, |time| time.as_millis() as u64)
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Entry>, StoreError> {
+        let found = self.0.lock().unwrap().get(key).cloned();
+        Ok(found.filter(|entry| self.alive(entry)))
+    }
+
+    fn put(&self, key: &[u8], entry: &Entry) -> Result<(), StoreError> {
+        if key.is_empty() {
+            return Err(StoreError::Refused("a key has at least one byte".to_owned()));
+        }
+        if entry.value.len() > MAX_VALUE_BYTES {
+            return Err(StoreError::Full("the value is too long".to_owned()));
+        }
+        self.0.lock().unwrap().insert(key.to_vec(), entry.clone());
+        Ok(())
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<bool, StoreError> {
+        let removed = self.0.lock().unwrap().remove(key);
+        Ok(removed.is_some_and(|entry| self.alive(&entry)))
+    }
+
+    fn update(
+        &self,
+        key: &[u8],
+        change: &mut dyn FnMut(Option<Entry>) -> Change,
+    ) -> Result<(), StoreError> {
+        let mut map = self.0.lock().unwrap();
+        let before = map.get(key).filter(|entry| self.alive(entry)).cloned();
+        match change(before) {
+            Change::Keep => {}
+            Change::Put(entry) => _ = map.insert(key.to_vec(), entry),
+            Change::Delete => _ = map.remove(key),
+        }
+        Ok(())
+    }
+
+    fn scan(&self, cursor: u64, count: usize) -> Result<(u64, Vec<Vec<u8>>), StoreError> {
+        let map = self.0.lock().unwrap();
+        let page = map.iter().skip(cursor as usize).take(count);
+        let keys: Vec<_> =
+            page.filter(|(_, entry)| self.alive(entry)).map(|(key, _)| key.clone()).collect();
+        let next = cursor + count as u64;
+        Ok((if next < map.len() as u64 { next } else { 0 }, keys))
+    }
+
+    fn key_count(&self) -> Result<u64, StoreError> {
+        Ok(self.0.lock().unwrap().values().filter(|entry| self.alive(entry)).count() as u64)
+    }
+
+    fn clear(&self) -> Result<(), StoreError> {
+        self.0.lock().unwrap().clear();
+        Ok(())
+    }
+
+    fn info(&self) -> Vec<InfoSection> {
+        vec![("Map".to_owned(), vec![("kind".to_owned(), "tree".to_owned())])]
+    }
+}
