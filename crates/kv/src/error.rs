@@ -13,3 +13,9 @@ pub enum Error {
     #[error(transparent)]
     Objects(#[from] tombolo_objects::Error),
 }
+
+impl From<tombolo_pod::PodError> for Error {
+    fn from(error: tombolo_pod::PodError) -> Self {
+        Self::Objects(error.into())
+    }
+}

@@ -1,64 +1,72 @@
 //! Removing values whose deadline has passed, so that their memory is free again.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tombolo_memory::Memory;
 use tombolo_objects::Version;
 
 use crate::{Error, Store, sites};
 
-/// Ticks between two steps of the walk while it finds nothing.
-const IDLE_TICKS: u64 = 16;
-/// Steps of the walk in one tick while it finds something.
-const BUSY_STEPS: usize = 16;
+/// Keys looked at in one tick while few of them have expired, and while many have.
+const IDLE_KEYS: u64 = 4;
+const BUSY_KEYS: u64 = 256;
 
-/// A walk through all keys that goes on for ever: fast while it finds expired values, slowly while it
-/// doesn't. Every host does its own.
+/// Steps of the walk in one tick, whether they find keys or not.
+const MAX_STEPS: u64 = 256;
+
+/// A walk through all keys that goes on for ever: fast while at least a quarter of what it finds has
+/// expired, slowly while it hasn't. Every host does its own.
 pub(crate) struct Expiry {
     cursor: AtomicU64,
-    idle: AtomicU64,
+    busy: AtomicBool,
+}
+
+/// What was found, and what was removed.
+#[derive(Default)]
+struct Found {
+    keys: u64,
+    expired: u64,
 }
 
 impl Expiry {
     pub(crate) fn new() -> Self {
-        Self { cursor: AtomicU64::new(0), idle: AtomicU64::new(0) }
+        Self { cursor: AtomicU64::new(0), busy: AtomicBool::new(false) }
     }
 }
 
 impl<M: Memory> Store<M> {
     pub(crate) fn remove_some_expired(&self) -> Result<(), Error> {
-        let idle = self.expiry.idle.fetch_add(1, Ordering::Relaxed);
-        if idle > 0 && idle % IDLE_TICKS != 0 {
-            return Ok(());
-        }
-        for _ in 0..BUSY_STEPS {
-            if self.remove_expired_of_one_step()? == 0 {
+        let busy = self.expiry.busy.load(Ordering::Relaxed);
+        let wanted = if busy { BUSY_KEYS } else { IDLE_KEYS };
+        let mut found = Found::default();
+        for _ in 0..MAX_STEPS {
+            if found.keys >= wanted || self.remove_expired_of_one_step(&mut found)? == 0 {
                 break;
             }
-            self.expiry.idle.store(0, Ordering::Relaxed);
         }
+        self.expiry.busy.store(found.expired * 4 > found.keys, Ordering::Relaxed);
         Ok(())
     }
 
-    /// How many values one step of the walk removed.
-    fn remove_expired_of_one_step(&self) -> Result<usize, Error> {
+    /// Goes one step, and returns the cursor: 0 at the end of the walk.
+    fn remove_expired_of_one_step(&self, found: &mut Found) -> Result<u64, Error> {
         let mut keys = Vec::new();
         let cursor = self.expiry.cursor.load(Ordering::Relaxed);
         let next = self.objects.scan(cursor, |key| keys.push(key.to_vec()))?;
         self.expiry.cursor.store(next, Ordering::Relaxed);
-        let mut removed = 0;
         for key in keys {
             let (deadline, version) = match self.deadline(&key) {
                 Ok(Some(found)) => found,
                 Ok(None) | Err(Error::NotAValue) => continue,
                 Err(error) => return Err(error),
             };
+            found.keys += 1;
             if self.has_passed(deadline) {
                 self.remove_expired(&key, version)?;
-                removed += 1;
+                found.expired += 1;
             }
         }
-        Ok(removed)
+        Ok(next)
     }
 
     /// Removes the value that was found expired, unless it has been replaced or removed since.

@@ -11,6 +11,7 @@
 //! Which records are in use, and by which object, every replica knows from the log. The table here
 //! keeps it as a hint for finding free records and victims; only the compare-and-swap decides.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo_memory::{Memory, ScrAddr};
@@ -51,10 +52,41 @@ pub(crate) struct Records<M> {
     memory: M,
     base: ScrAddr<u32>,
     counter_mask: u32,
-    /// Per record: in use (1 bit) | hash of its object (32) | counter when last sampled (31).
-    owners: Box<[AtomicU64]>,
+    owners: Owners,
     used: AtomicU64,
     cursor: AtomicU64,
+}
+
+/// What this host knows of each record: in use (1 bit) | hash of its object (32) | counter when last
+/// sampled (31). There may be many more records than are ever used, so blocks of them come to be
+/// when first written.
+struct Owners {
+    count: u64,
+    blocks: Box<[OnceLock<Box<[AtomicU64]>>]>,
+}
+
+const BLOCK: usize = 4096;
+
+impl Owners {
+    fn new(count: u64) -> Self {
+        let blocks = (count as usize).div_ceil(BLOCK);
+        Self { count, blocks: (0..blocks).map(|_| OnceLock::new()).collect() }
+    }
+
+    fn load(&self, record: u32) -> u64 {
+        let block = self.blocks[record as usize / BLOCK].get();
+        block.map_or(0, |block| block[record as usize % BLOCK].load(Ordering::Relaxed))
+    }
+
+    fn cell(&self, record: u32) -> &AtomicU64 {
+        let new = || (0..BLOCK).map(|_| AtomicU64::new(0)).collect();
+        &self.blocks[record as usize / BLOCK].get_or_init(new)[record as usize % BLOCK]
+    }
+
+    fn bytes(&self) -> u64 {
+        let blocks = self.blocks.iter().filter(|block| block.get().is_some()).count();
+        (size_of_val(&*self.blocks) + blocks * BLOCK * size_of::<AtomicU64>()) as u64
+    }
 }
 
 const IN_USE: u64 = 1 << 63;
@@ -67,7 +99,7 @@ impl<M: Memory> Records<M> {
             memory: pod.memory().clone(),
             base: pod.areas().records,
             counter_mask: ((1u64 << pod.geometry().counter_bits) - 1) as u32,
-            owners: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            owners: Owners::new(count),
             used: AtomicU64::new(0),
             // Hosts start apart, so that they do not claim the same records.
             cursor: AtomicU64::new(count / u64::from(tombolo_pod::MAX_HOSTS) * u64::from(host)),
@@ -75,7 +107,7 @@ impl<M: Memory> Records<M> {
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.owners.len() as u64
+        self.owners.count
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -88,7 +120,7 @@ impl<M: Memory> Records<M> {
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.count() * size_of::<AtomicU64>() as u64
+        self.owners.bytes()
     }
 
     #[inline]
@@ -135,7 +167,7 @@ impl<M: Memory> Records<M> {
         let start = self.cursor.load(Ordering::Relaxed);
         let records = (start..start + count).map(|record| (record % count) as u32);
         for record in records {
-            if self.owners[record as usize].load(Ordering::Relaxed) & IN_USE != 0 {
+            if self.owners.load(record) & IN_USE != 0 {
                 continue;
             }
             let Word(found) = self.load(record);
@@ -157,7 +189,7 @@ impl<M: Memory> Records<M> {
         let mut sample: Vec<(u32, u32, KeyHash)> = (start..start + count)
             .map(|record| (record % count) as u32)
             .filter_map(|record| {
-                let owner = self.owners[record as usize].load(Ordering::Relaxed);
+                let owner = self.owners.load(record);
                 (owner & IN_USE != 0).then(|| self.sample(record, owner))
             })
             .take(SAMPLE)
@@ -170,7 +202,7 @@ impl<M: Memory> Records<M> {
         let counter = self.load(record).counter();
         let writes = counter.wrapping_sub((owner & NOTED) as u32) & self.counter_mask;
         let noted = owner & !NOTED | u64::from(counter);
-        let cell = &self.owners[record as usize];
+        let cell = self.owners.cell(record);
         let _ = cell.compare_exchange(owner, noted, Ordering::Relaxed, Ordering::Relaxed);
         (writes, record, (owner >> 31) as u32)
     }
@@ -178,7 +210,7 @@ impl<M: Memory> Records<M> {
     /// The log says that `record` belongs to an object with this hash.
     pub(crate) fn assigned(&self, record: u32, hash: KeyHash) {
         let before =
-            self.owners[record as usize].swap(IN_USE | u64::from(hash) << 31, Ordering::Relaxed);
+            self.owners.cell(record).swap(IN_USE | u64::from(hash) << 31, Ordering::Relaxed);
         if before & IN_USE == 0 {
             self.used.fetch_add(1, Ordering::Relaxed);
         }
@@ -186,7 +218,7 @@ impl<M: Memory> Records<M> {
 
     /// The log says that `record` belongs to no object.
     pub(crate) fn unassigned(&self, record: u32) {
-        if self.owners[record as usize].swap(0, Ordering::Relaxed) & IN_USE != 0 {
+        if self.owners.cell(record).swap(0, Ordering::Relaxed) & IN_USE != 0 {
             self.used.fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -1,0 +1,78 @@
+//! Share objects among hosts, or processes, through memory of which little or nothing is coherent.
+//!
+//! A *pod* is memory that several hosts map: a file in `/dev/shm`, a DAX device, a PCI BAR. One
+//! process [creates](create) it, any of up to 16 [join](Member::join) it, as [`Objects`] (keys and
+//! bytes, versions, partial writes, guards) or as a [`Store`] (keys and values that expire). What one
+//! host has written, every other reads from the moment the write has returned.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("pod");
+//! # let spec = path.to_str().unwrap();
+//! use tombolo::{CreateOptions, Objects};
+//!
+//! // On one host: let spec = "/dev/shm/my-pod";
+//! let sizes = CreateOptions { lnr_bytes: Some(64 << 20), ..Default::default() };
+//! tombolo::create(spec, sizes)?;
+//! let mine = Objects::join(spec)?;
+//! mine.put(b"greeting", b"hello")?;
+//!
+//! // On another:
+//! let theirs = Objects::join(spec)?;
+//! let mut value = Vec::new();
+//! theirs.read(b"greeting", &mut value)?;
+//! assert_eq!(value, b"hello");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What to know
+//!
+//! * Handles are shared by the threads of a process: pass references, or wrap them in `Arc`. A thread
+//!   that each handle has does its background work.
+//! * Dropping a handle, or [`Member::leave`], leaves the pod. A process that is killed does not leave:
+//!   the others go on until the log is full, and the pod has to be created anew once they all have
+//!   gone. So catch signals, and leave.
+//! * Objects stay in the pod when all hosts have left, for as long as its memory keeps its bytes.
+//! * Values that a [`Store`] has put are objects whose first bytes say when they expire. Use a pod
+//!   through one of the two interfaces.
+//!
+//! Left out: anything asynchronous. Operations take microseconds, and block.
+
+mod member;
+
+pub use member::{Handle, Member};
+pub use tombolo_kv::{Change as StoreChange, Entry, Error as StoreError};
+pub use tombolo_memory::{Mapped, MemorySpec, format_size, parse_size};
+pub use tombolo_objects::{
+    Change, Error, IndexLimits, MAX_KEY_BYTES, Maintenance, Options, ReadGuard, Stats, Usage,
+    Version, WriteGuard,
+};
+pub use tombolo_pod::{CreateOptions, Geometry, MAX_HOSTS, PodError, PodSpec};
+
+/// A pod in mapped memory.
+pub type Pod = tombolo_pod::Pod<Mapped>;
+
+/// The objects of a pod, as this host shares them.
+pub type Objects = Member<tombolo_objects::Objects<Mapped>>;
+
+/// The key-value store of a pod, as this host serves it.
+pub type Store = Member<tombolo_kv::Store<Mapped>>;
+
+/// Creates an empty pod in the memory that `spec` names: `/dev/shm/pod`, `/dev/dax0.0`, or two specs
+/// for a coherent and a non-coherent part, `/dev/dax0.0+/dev/dax1.0`.
+///
+/// # Errors
+/// [`PodError`]. What was there before is still there, unless `options` force it.
+pub fn create(spec: &str, options: CreateOptions) -> Result<Pod, PodError> {
+    tombolo_pod::create(&spec.parse()?, options)
+}
+
+/// Opens the pod that `spec` names, without joining it.
+///
+/// # Errors
+/// [`PodError`].
+pub fn open(spec: &str) -> Result<Pod, PodError> {
+    tombolo_pod::open(&spec.parse()?)
+}

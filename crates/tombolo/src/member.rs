@@ -1,0 +1,143 @@
+//! A host's stay in a pod: a handle, and the thread that does its background work.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tombolo_memory::Mapped;
+use tombolo_objects::Options;
+use tombolo_pod::{Pod, PodError};
+
+/// How often the background work is done.
+const TICK: Duration = Duration::from_millis(1);
+
+/// A way to share a pod: objects, or a key-value store.
+pub trait Handle: Sized + Send + Sync + 'static {
+    /// What can go wrong with it.
+    type Error: From<PodError> + Send;
+
+    /// Joins a pod.
+    ///
+    /// # Errors
+    /// If there is no seat, or nobody to get the index from.
+    fn join(pod: Pod<Mapped>, options: Options) -> Result<Self, Self::Error>;
+
+    /// Does a little of the background work.
+    ///
+    /// # Errors
+    /// If the pod is damaged.
+    fn tick(&self) -> Result<(), Self::Error>;
+
+    /// Leaves the pod.
+    ///
+    /// # Errors
+    /// If the pod is damaged.
+    fn leave(&self) -> Result<(), Self::Error>;
+}
+
+macro_rules! handle {
+    ($handle:ty, $error:ty) => {
+        impl Handle for $handle {
+            type Error = $error;
+
+            fn join(pod: Pod<Mapped>, options: Options) -> Result<Self, $error> {
+                Self::join(pod, options)
+            }
+
+            fn tick(&self) -> Result<(), $error> {
+                self.tick()
+            }
+
+            fn leave(&self) -> Result<(), $error> {
+                self.leave()
+            }
+        }
+    };
+}
+
+handle!(tombolo_objects::Objects<Mapped>, tombolo_objects::Error);
+handle!(tombolo_kv::Store<Mapped>, tombolo_kv::Error);
+
+/// A host that has joined a pod. It is used as what it holds: [`Objects`](crate::Objects) or
+/// [`Store`](crate::Store). Dropping it leaves the pod.
+pub struct Member<H: Handle> {
+    handle: Arc<H>,
+    background: Option<Background>,
+}
+
+struct Background {
+    stopping: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl<H: Handle> Member<H> {
+    /// Joins the pod that `spec` names.
+    ///
+    /// # Errors
+    /// [`PodError`] if it cannot be opened; else those of joining.
+    pub fn join(spec: &str) -> Result<Self, H::Error> {
+        Self::join_pod(crate::open(spec)?, Options::default())
+    }
+
+    /// Joins a pod that is open, with other than the usual options.
+    ///
+    /// # Errors
+    /// If there is no seat, or nobody to get the index from.
+    pub fn join_pod(pod: Pod<Mapped>, options: Options) -> Result<Self, H::Error> {
+        let handle = Arc::new(H::join(pod, options)?);
+        Ok(Self { background: Some(Background::start(handle.clone())), handle })
+    }
+
+    /// Leaves the pod. The last host to leave puts it in order, so that it can be joined again.
+    ///
+    /// # Errors
+    /// If the pod is damaged.
+    pub fn leave(mut self) -> Result<(), H::Error> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Result<(), H::Error> {
+        let Some(background) = self.background.take() else { return Ok(()) };
+        background.stop();
+        self.handle.leave()
+    }
+}
+
+impl<H: Handle> Deref for Member<H> {
+    type Target = H;
+
+    fn deref(&self) -> &H {
+        &self.handle
+    }
+}
+
+impl<H: Handle> Drop for Member<H> {
+    fn drop(&mut self) {
+        // Nobody is left to tell; `leave` is for those who want to know.
+        let _ = self.stop();
+    }
+}
+
+impl Background {
+    fn start<H: Handle>(handle: Arc<H>) -> Self {
+        let stopping = Arc::new(AtomicBool::new(false));
+        let told = stopping.clone();
+        let thread = thread::spawn(move || {
+            while !told.load(Ordering::Acquire) {
+                // What is wrong here is wrong for this host's next operation too, which reports it.
+                let _ = handle.tick();
+                thread::park_timeout(TICK);
+            }
+        });
+        Self { stopping, thread }
+    }
+
+    fn stop(self) {
+        self.stopping.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        // If it panicked, that was printed; leaving is still right.
+        let _ = self.thread.join();
+    }
+}
