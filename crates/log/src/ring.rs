@@ -44,7 +44,8 @@ fn carries(word: u64, position: u64) -> bool {
 }
 
 impl<M: Memory> Ring<M> {
-    pub(crate) fn new(pod: &Pod<M>) -> Self {
+    /// The ring of a pod.
+    pub fn new(pod: &Pod<M>) -> Self {
         Self {
             memory: pod.memory().clone(),
             areas: pod.areas(),
@@ -115,14 +116,15 @@ impl<M: Memory> Ring<M> {
     }
 
     /// The member that has applied least, and up to where.
-    pub fn slowest(&self) -> (u8, u64) {
+    pub(crate) fn slowest(&self) -> (u8, u64) {
         let tail = self.tail();
+        self.progress().into_iter().min_by_key(|&(_, applied)| applied).unwrap_or((0, tail))
+    }
+
+    /// Up to where each member has applied the log.
+    pub fn progress(&self) -> Vec<(u8, u64)> {
         let members = tombolo_pod::Membership::load(&self.memory, &self.areas);
-        members
-            .hosts()
-            .map(|host| (host, self.memory.load(self.applied(host))))
-            .min_by_key(|&(_, applied)| applied)
-            .unwrap_or((0, tail))
+        members.hosts().map(|host| (host, self.memory.load(self.applied(host)))).collect()
     }
 
     /// Announces that `host` has applied everything below `position`.

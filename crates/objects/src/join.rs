@@ -15,8 +15,8 @@ use tombolo_log::Replica;
 use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_pod::{Leave, Pod, Seat, Taker};
 
+use crate::at_rest::object_at_rest;
 use crate::event::{Slot, generation_at};
-use crate::header::{HEADER_BYTES, Header, PREFIX_BYTES};
 use crate::index::{Entry, Writer};
 use crate::objects::{Objects, Options};
 use crate::records::Records;
@@ -172,7 +172,7 @@ fn rebuild<M: Memory>(
             )));
         }
         for slot in state.space.slots_of(number)? {
-            let Some(key) = read_key_at_rest(&state, pod, slot)? else { continue };
+            let Some((_, key)) = object_at_rest(pod, &state.space, slot)? else { continue };
             restored += 1;
             let entry = Entry {
                 hash: crate::objects::hash_key(pod, &key),
@@ -185,29 +185,6 @@ fn rebuild<M: Memory>(
         }
     }
     Ok(Built { state, writer, position })
-}
-
-/// The key of the object in `slot`, in a pod that nobody uses.
-fn read_key_at_rest<M: Memory>(
-    state: &Replicated<M>,
-    pod: &Pod<M>,
-    slot: Slot,
-) -> Result<Option<Vec<u8>>, Error> {
-    let lines = state.space.lines(slot).ok_or_else(|| {
-        Error::Damaged(format!("the chunk table has an impossible slot at line {}", slot.line))
-    })?;
-    let fresh = |lines: Lines, into: &mut [u8]| {
-        pod.memory().consume(sites::OPEN_INVALIDATE, |_| ((), Some(lines)));
-        pod.memory().read(lines.start(), into);
-    };
-    let mut buffer = [0; PREFIX_BYTES];
-    fresh(Lines::new(lines.first(), 1), &mut buffer[..LINE_BYTES as usize]);
-    let Some(header) = Header::decode(&buffer, lines.bytes()) else { return Ok(None) };
-    let length = header.value_offset() as usize;
-    if length > LINE_BYTES as usize {
-        fresh(Lines::covering(lines.start(), length as u64), &mut buffer[..length]);
-    }
-    Ok(Some(buffer[HEADER_BYTES..length].to_vec()))
 }
 
 /// The index as another host's replica tells it; `None` if the bytes are not a snapshot.

@@ -25,6 +25,7 @@
 //!
 //! Left out: what keys and values mean, local copies and partitions, recovery of dead hosts.
 
+mod at_rest;
 mod chunk;
 mod classes;
 mod create;
@@ -46,6 +47,7 @@ mod space;
 mod stats;
 mod write;
 
+pub use at_rest::{Findings, check};
 pub use error::Error;
 pub use guards::{ReadGuard, WriteGuard};
 pub use index::IndexLimits;

@@ -82,6 +82,9 @@ struct View {
     used_lines: u64,
 }
 
+/// Whether a chunk with this word is one to take.
+type Wanted<'a> = &'a dyn Fn(&Chunk, ChunkWord) -> bool;
+
 pub(crate) struct Space<M: Memory> {
     memory: M,
     host: u8,
@@ -298,7 +301,7 @@ impl<M: Memory> Space<M> {
     fn acquire(&self, class: u8, sync: &impl Fn() -> Result<(), Error>) -> Result<bool, Error> {
         // What others deleted meanwhile counts, too.
         sync()?;
-        let preferences: [&dyn Fn(&Chunk, ChunkWord) -> bool; 3] = [
+        let preferences: [Wanted<'_>; 3] = [
             &|chunk, word| word == ChunkWord::shared(class) && chunk.has_room(),
             &|_, word| word.state == ChunkState::Free,
             &|chunk, word| word.state == ChunkState::Shared && chunk.is_empty(),
@@ -317,7 +320,7 @@ impl<M: Memory> Space<M> {
         &self,
         number: u32,
         class: u8,
-        wanted: &dyn Fn(&Chunk, ChunkWord) -> bool,
+        wanted: Wanted<'_>,
         sync: &impl Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let word = self.word(number)?;

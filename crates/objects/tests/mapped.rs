@@ -283,6 +283,9 @@ fn objects_outlive_all_hosts_that_left() {
             .step_by(3)
             .for_each(|n| assert!(host.objects.delete(&n.to_le_bytes()).unwrap()));
     }
+    let findings = tombolo_objects::check(&open(&place.spec).unwrap());
+    assert_eq!((findings.objects, findings.key_bytes), (666, 4 * 666));
+    assert_eq!(findings.problems, Vec::<String>::new());
     let host = Host::join(&place.spec);
     let mut read = Vec::new();
     for n in 0..1000u32 {

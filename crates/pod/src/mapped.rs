@@ -5,13 +5,14 @@
 //! their bytes, and who opens alone knows that hosts who still have seats are gone.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tombolo_memory::{Backing, Mapped, MemorySpec, Source, Window, format_size};
+use tombolo_memory::{Backing, Mapped, MemoryError, MemorySpec, Source, Window, format_size};
 
 use crate::membership::Phase;
 use crate::superblock::{self, SUPERBLOCK_BYTES};
@@ -93,6 +94,19 @@ pub struct CreateOptions {
     pub force: bool,
 }
 
+impl CreateOptions {
+    /// A pod with `lnr_bytes` bytes of LNR.
+    pub fn sized(lnr_bytes: u64) -> Self {
+        Self { lnr_bytes: Some(lnr_bytes), ..Self::default() }
+    }
+
+    /// Overwrite what is there.
+    #[must_use]
+    pub fn forced(self) -> Self {
+        Self { force: true, ..self }
+    }
+}
+
 /// Creates an empty pod.
 ///
 /// # Errors
@@ -115,7 +129,7 @@ pub fn create(spec: &PodSpec, options: CreateOptions) -> Result<Pod<Mapped>, Pod
         }
         backings.push(backing);
     }
-    let geometry = plan(&backings, options)?;
+    let geometry = layout(&backings, Backing::natural_bytes, options)?;
     reserve(&mut backings, &geometry)?;
     let pod = Pod::format(map(&backings, &geometry)?, geometry)?;
     // Now that there is a pod, hosts may come.
@@ -124,6 +138,38 @@ pub fn create(spec: &PodSpec, options: CreateOptions) -> Result<Pod<Mapped>, Pod
     }
     made.0.clear();
     Ok(pod)
+}
+
+/// The layout that [`create`] would give a pod, without changing anything.
+///
+/// # Errors
+/// As of [`create`], but for what only shows when room is taken.
+pub fn plan(spec: &PodSpec, options: CreateOptions) -> Result<Geometry, PodError> {
+    let memories: Vec<&MemorySpec> = spec.memories().collect();
+    for memory in &memories {
+        if let Some(backing) = existing(memory)? {
+            if !backing.try_lock_exclusive()? {
+                return Err(PodError::InUse { spec: spec.to_string() });
+            }
+            if !options.force {
+                refuse_to_overwrite(spec, &backing)?;
+            }
+        }
+    }
+    let natural = |memory: &&MemorySpec| match (existing(memory)?, memory.bytes) {
+        (Some(backing), _) => backing.natural_bytes(),
+        (None, Some(bytes)) => Ok(bytes),
+        (None, None) => Err(MemoryError::NoSize { path: memory.to_string() }),
+    };
+    layout(&memories, natural, options)
+}
+
+/// What `spec` names, if it is there.
+fn existing(spec: &MemorySpec) -> Result<Option<Backing>, MemoryError> {
+    match Backing::open(spec) {
+        Err(MemoryError::Os { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
 }
 
 /// Opens a pod, for a host to join.
@@ -138,6 +184,16 @@ pub fn open(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
     }
     // There is a moment without a lock in which somebody may create another pod; so only what is
     // found from here on counts.
+    backings.iter().try_for_each(|backing| lock_shared(spec, backing))?;
+    attach(&backings)
+}
+
+/// Opens a pod to look at it, whether it was closed well or not. Nobody may join through this.
+///
+/// # Errors
+/// As of [`open`], but for [`PodError::Unclean`].
+pub fn inspect(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
+    let backings = spec.memories().map(Backing::open).collect::<Result<Vec<_>, _>>()?;
     backings.iter().try_for_each(|backing| lock_shared(spec, backing))?;
     attach(&backings)
 }
@@ -170,17 +226,23 @@ fn refuse_to_overwrite(spec: &PodSpec, backing: &Backing) -> Result<(), PodError
     }
 }
 
-fn plan(backings: &[Backing], options: CreateOptions) -> Result<Geometry, PodError> {
-    let natural = |backing: &Backing| backing.natural_bytes();
-    let (scr, lnr) = match (backings, options.scr_bytes, options.lnr_bytes) {
+/// The layout in one memory or two, whose own sizes `natural` tells.
+fn layout<T>(
+    memories: &[T],
+    natural: impl Fn(&T) -> Result<u64, MemoryError>,
+    options: CreateOptions,
+) -> Result<Geometry, PodError> {
+    let (scr, lnr) = match (memories, options.scr_bytes, options.lnr_bytes) {
         ([_], Some(scr), Some(lnr)) => (scr, lnr),
         ([_], None, Some(lnr)) => (DEFAULT_SCR_BYTES.min(lnr / 4), lnr),
         ([both], scr, None) => {
             let total = natural(both)?;
             let scr = scr.unwrap_or(DEFAULT_SCR_BYTES.min(total / 4));
-            let room = |need| format!("SCR of {} leaves no room in {}", format_size(scr), need);
-            let lnr = total.checked_sub(scr.next_multiple_of(SPLIT_BYTES));
-            (scr, lnr.ok_or_else(|| PodError::TooSmall(room(format_size(total))))?)
+            let lnr = total.checked_sub(scr.next_multiple_of(SPLIT_BYTES)).ok_or_else(|| {
+                let (scr, total) = (format_size(scr), format_size(total));
+                PodError::TooSmall(format!("SCR of {scr} leaves no room in {total}"))
+            })?;
+            (scr, lnr)
         }
         ([of_scr, of_lnr], scr, lnr) => {
             (scr.map_or_else(|| natural(of_scr), Ok)?, lnr.map_or_else(|| natural(of_lnr), Ok)?)

@@ -15,7 +15,6 @@ pub struct SimRawMutex {
 // one OS thread (`Cell` makes this type `!Sync`) and switch only in `scheduler::switch`, so testing
 // and setting cannot be interleaved.
 unsafe impl lock_api::RawMutex for SimRawMutex {
-    #[expect(clippy::declare_interior_mutable_const, reason = "required by lock_api")]
     const INIT: Self = Self { locked: Cell::new(false) };
 
     type Guard = lock_api::GuardNoSend;

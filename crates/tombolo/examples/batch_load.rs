@@ -15,8 +15,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (objects, bytes, threads) = (number(0, 100_000), number(1, 1000), number(2, 2));
 
     // Each object takes its bytes, its key and a header, rounded up to a size class.
-    let lnr_bytes = Some((objects * (bytes + 256) * 3 / 2).max(64 << 20));
-    tombolo::create(POD, CreateOptions { lnr_bytes, force: true, ..Default::default() })?;
+    let lnr_bytes = (objects * (bytes + 256) * 3 / 2).max(64 << 20);
+    tombolo::create(POD, CreateOptions::sized(lnr_bytes).forced())?;
     let pod = Objects::join(POD)?;
 
     let started = Instant::now();

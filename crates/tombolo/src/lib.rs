@@ -13,8 +13,7 @@
 //! use tombolo::{CreateOptions, Objects};
 //!
 //! // On one host: let spec = "/dev/shm/my-pod";
-//! let sizes = CreateOptions { lnr_bytes: Some(64 << 20), ..Default::default() };
-//! tombolo::create(spec, sizes)?;
+//! tombolo::create(spec, CreateOptions::sized(64 << 20))?;
 //! let mine = Objects::join(spec)?;
 //! mine.put(b"greeting", b"hello")?;
 //!

@@ -19,5 +19,5 @@ pub(crate) fn unit(rng: &mut ChaCha8Rng) -> f64 {
 
 /// A number below `end`, each with a probability that is within 2^-64 of 1 / `end`.
 pub(crate) fn below(rng: &mut ChaCha8Rng, end: u64) -> u64 {
-    (rng.next_u64() as u128 * end as u128 >> 64) as u64
+    ((rng.next_u64() as u128 * end as u128) >> 64) as u64
 }

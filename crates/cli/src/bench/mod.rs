@@ -1,0 +1,142 @@
+//! `tombolo bench`: hosts as processes, each with some threads, driven through a load phase and a run
+//! phase.
+
+mod report;
+pub(crate) mod worker;
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use tombolo_pod::create;
+use tombolo_workloads::Workload;
+
+use crate::bench::report::Report;
+use crate::bench::worker::{Event, PhaseResult};
+use crate::children::HostProcess;
+use crate::cli::{Sizes, YcsbArgs};
+use crate::output;
+use crate::stop::Stop;
+use crate::up::Place;
+
+/// LNR that a pod takes besides its objects, and SCR, unless given.
+const SPARE_LNR: u64 = 64 << 20;
+const DEFAULT_SCR: u64 = 64 << 20;
+
+pub(crate) fn run(args: &YcsbArgs) -> Result<()> {
+    let stop = Stop::on_signals()?;
+    let mut workload = args.workload.workload()?;
+    let threads = args.threads.unwrap_or(workload.thread_count);
+    workload.thread_count = threads * u32::from(args.hosts);
+    workload.check()?;
+    let place = Place::new(args.pod.as_ref(), "bench");
+    let pod = create(&place.spec, sizes(args, &workload).options(false))?;
+    let scr_fixed_bytes = pod.areas().records.offset();
+
+    let mut hosts = Hosts::start(args, &place, threads, stop)?;
+    hosts.phase("joining", 0, &[], |event| matches!(event, Event::Joined))?;
+    let loaded = hosts.phase("load", workload.insert_count, &["load"], Event::is_done)?;
+    let operations = workload.operation_count.unwrap_or(0);
+    let ran = hosts.phase("run", operations, &["run"], Event::is_done)?;
+    hosts.leave()?;
+    drop(pod);
+
+    let loaded: Vec<PhaseResult> = loaded.into_iter().filter_map(Event::result).collect();
+    let ran: Vec<PhaseResult> = ran.into_iter().filter_map(Event::result).collect();
+    let report = Report::new(args, &workload, threads, scr_fixed_bytes, &loaded, &ran)?;
+    output::print(&report, args.format, Report::text)
+}
+
+/// The sizes given, or such as the workload needs.
+fn sizes(args: &YcsbArgs, workload: &Workload) -> Sizes {
+    let records = workload.record_count + workload.operation_count.unwrap_or(0) / 4;
+    let object = workload.value_bytes() + u64::from(workload.longest_key_bytes()) + 64;
+    let needed = records.saturating_mul(object).saturating_mul(3) / 2 + SPARE_LNR;
+    let given = args.pod.is_some();
+    Sizes {
+        size: args.sizes.size.or((!given).then_some(needed)),
+        scr: args.sizes.scr.or((!given).then_some(DEFAULT_SCR)),
+        records: args.sizes.records,
+    }
+}
+
+struct Hosts {
+    processes: Vec<HostProcess>,
+    stop: Stop,
+}
+
+impl Hosts {
+    fn start(args: &YcsbArgs, place: &Place, threads: u32, stop: Stop) -> Result<Self> {
+        let start = |host: u8| {
+            let mut words = vec![
+                "worker".to_owned(),
+                format!("--pod={}", place.spec),
+                format!("--host={host}"),
+                format!("--hosts={}", args.hosts),
+                format!("--threads={threads}"),
+                format!("--seed={}", args.workload.seed),
+            ];
+            words.extend(args.workload.verify.then(|| "--verify".to_owned()));
+            words.extend(args.workload.files.iter().map(|file| format!("-P{file}")));
+            words.extend(args.workload.properties.iter().map(|pair| format!("-p{pair}")));
+            HostProcess::start(format!("host {host}"), &words)
+        };
+        let processes = (0..args.hosts).map(start).collect::<Result<_>>()?;
+        Ok(Self { processes, stop })
+    }
+
+    /// Tells all hosts something, and waits for each one's event that `ends` the phase.
+    fn phase(
+        &mut self,
+        name: &str,
+        total: u64,
+        told: &[&str],
+        ends: fn(&Event) -> bool,
+    ) -> Result<Vec<Event>> {
+        for line in told {
+            self.processes.iter_mut().try_for_each(|host| host.tell(line))?;
+        }
+        let bar = progress(name, total);
+        let mut done: Vec<Option<Event>> = self.processes.iter().map(|_| None).collect();
+        let mut progress = vec![0; self.processes.len()];
+        while done.iter().any(Option::is_none) {
+            if self.stop.within(Duration::ZERO) {
+                bail!("stopped during the {name} phase");
+            }
+            for (host, process) in self.processes.iter_mut().enumerate() {
+                if done[host].is_some() {
+                    continue;
+                }
+                let Some(line) = process.line(Duration::from_millis(20))? else { continue };
+                let event: Event = serde_json::from_str(&line)
+                    .with_context(|| format!("host {host} says {line:?}"))?;
+                match event {
+                    Event::Progress { operations } => progress[host] = operations,
+                    event if ends(&event) => done[host] = Some(event),
+                    event => bail!("host {host} is not in step: {event:?}"),
+                }
+            }
+            bar.set_position(progress.iter().sum());
+        }
+        bar.finish_and_clear();
+        Ok(done.into_iter().flatten().collect())
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        self.processes.iter_mut().try_for_each(|host| host.tell("leave"))?;
+        if self.processes.iter_mut().map(HostProcess::wait).fold(true, |all, well| all & well) {
+            return Ok(());
+        }
+        bail!("a host did not leave in order; see above")
+    }
+}
+
+fn progress(name: &str, total: u64) -> ProgressBar {
+    if total == 0 || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let template = "{prefix} {bar:40} {human_pos} of {human_len}, {per_sec}, {eta} left";
+    let style = ProgressStyle::with_template(template).expect("the template is sound");
+    ProgressBar::new(total).with_style(style).with_prefix(name.to_owned())
+}

@@ -1,0 +1,128 @@
+//! What a benchmark came to.
+
+use anyhow::{Context, Result};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use tombolo::format_size;
+use tombolo_workloads::Workload;
+
+use super::worker::PhaseResult;
+use crate::cli::{Scheme, YcsbArgs};
+use crate::drive::histogram;
+use crate::output::pairs;
+
+/// Bytes of a coherence record.
+const RECORD_BYTES: u64 = 4;
+
+#[derive(Serialize)]
+struct Latency {
+    mean: f64,
+    p50: u64,
+    p99: u64,
+}
+
+impl Latency {
+    fn of(histogram: &Histogram<u64>) -> Self {
+        Self {
+            mean: histogram.mean(),
+            p50: histogram.value_at_quantile(0.5),
+            p99: histogram.value_at_quantile(0.99),
+        }
+    }
+}
+
+/// The result of a run phase, over all hosts.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    scheme: &'static str,
+    workload: String,
+    world: &'static str,
+    hosts: u8,
+    threads_per_host: u32,
+    records: u64,
+    operations: u64,
+    ops_per_s: f64,
+    latency_ns: Latency,
+    churn_per_op: f64,
+    retries_per_op: f64,
+    cleaned_lines_per_op: f64,
+    invalidated_lines_per_op: f64,
+    scr_bytes_used: u64,
+    local_bytes_per_object: f64,
+    load_ops_per_s: f64,
+}
+
+impl Report {
+    pub(crate) fn new(
+        args: &YcsbArgs,
+        workload: &Workload,
+        threads_per_host: u32,
+        scr_fixed_bytes: u64,
+        loaded: &[PhaseResult],
+        ran: &[PhaseResult],
+    ) -> Result<Self> {
+        let operations: u64 = ran.iter().map(|host| host.operations).sum();
+        let per_op = |count: fn(&PhaseResult) -> u64| {
+            ran.iter().map(count).sum::<u64>() as f64 / operations.max(1) as f64
+        };
+        let most = |value: fn(&PhaseResult) -> u64| ran.iter().map(value).max().unwrap_or(0);
+        Ok(Self {
+            scheme: match args.scheme {
+                Scheme::Megalon => "megalon",
+            },
+            workload: args.workload.name(),
+            world: "mapped",
+            hosts: args.hosts,
+            threads_per_host,
+            records: workload.record_count,
+            operations,
+            ops_per_s: per_second(ran),
+            latency_ns: Latency::of(&latencies(ran)?),
+            churn_per_op: per_op(|host| host.churn),
+            retries_per_op: per_op(|host| host.retries),
+            cleaned_lines_per_op: per_op(|host| host.cleaned_lines),
+            invalidated_lines_per_op: per_op(|host| host.invalidated_lines),
+            scr_bytes_used: scr_fixed_bytes + RECORD_BYTES * most(|host| host.records_used),
+            local_bytes_per_object: most(|host| host.local_bytes) as f64
+                / most(|host| host.objects).max(1) as f64,
+            load_ops_per_s: per_second(loaded),
+        })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let us = |ns: f64| format!("{:.2} µs", ns / 1000.0);
+        pairs(&[
+            ("scheme", self.scheme.to_owned()),
+            ("workload", self.workload.clone()),
+            ("hosts", format!("{} with {} threads each", self.hosts, self.threads_per_host)),
+            ("records", self.records.to_string()),
+            ("operations", self.operations.to_string()),
+            ("load", format!("{:.0} objects/s", self.load_ops_per_s)),
+            ("throughput", format!("{:.0} ops/s", self.ops_per_s)),
+            ("latency, mean", us(self.latency_ns.mean)),
+            ("latency, p50", us(self.latency_ns.p50 as f64)),
+            ("latency, p99", us(self.latency_ns.p99 as f64)),
+            ("churn", format!("{:.4} per operation", self.churn_per_op)),
+            ("retries", format!("{:.4} per operation", self.retries_per_op)),
+            ("lines cleaned", format!("{:.2} per operation", self.cleaned_lines_per_op)),
+            ("lines invalidated", format!("{:.2} per operation", self.invalidated_lines_per_op)),
+            ("SCR used", format_size(self.scr_bytes_used)),
+            ("local memory", format!("{:.1} bytes per object", self.local_bytes_per_object)),
+        ])
+    }
+}
+
+/// Operations of all hosts in the time that the slowest took.
+fn per_second(hosts: &[PhaseResult]) -> f64 {
+    let operations: u64 = hosts.iter().map(|host| host.operations).sum();
+    let elapsed_ns = hosts.iter().map(|host| host.elapsed_ns).max().unwrap_or(0);
+    operations as f64 / (elapsed_ns.max(1) as f64 / 1e9)
+}
+
+fn latencies(hosts: &[PhaseResult]) -> Result<Histogram<u64>> {
+    let mut all = histogram();
+    for &(value, count) in hosts.iter().flat_map(|host| &host.latencies) {
+        all.record_n(value, count).context("a latency is out of bounds")?;
+    }
+    Ok(all)
+}

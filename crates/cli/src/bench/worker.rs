@@ -1,0 +1,152 @@
+//! One host of a benchmark. It does what it is told, line by line, and tells what came of it in JSON,
+//! line by line.
+
+use std::io::{BufRead, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tombolo::{Objects, Stats};
+
+use crate::cli::WorkerArgs;
+use crate::drive::{Driver, Phase};
+use crate::stop::Stop;
+
+/// How often progress is told.
+const PROGRESS: Duration = Duration::from_millis(200);
+
+/// What a host tells.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// It is in the pod.
+    Joined,
+    /// It has done so many operations of the phase.
+    Progress { operations: u64 },
+    /// The phase is over.
+    Done(PhaseResult),
+}
+
+impl Event {
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self, Self::Done(_))
+    }
+
+    pub(crate) fn result(self) -> Option<PhaseResult> {
+        match self {
+            Self::Done(result) => Some(result),
+            _ => None,
+        }
+    }
+}
+
+/// What a phase came to on one host.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PhaseResult {
+    pub(crate) operations: u64,
+    pub(crate) elapsed_ns: u64,
+    /// Latencies in nanoseconds, each with how often it occurred.
+    pub(crate) latencies: Vec<(u64, u64)>,
+    pub(crate) churn: u64,
+    pub(crate) retries: u64,
+    pub(crate) cleaned_lines: u64,
+    pub(crate) invalidated_lines: u64,
+    pub(crate) objects: u64,
+    pub(crate) records_used: u64,
+    pub(crate) local_bytes: u64,
+}
+
+impl PhaseResult {
+    fn new(phase: &Phase, stats: Stats, objects: &Objects) -> Self {
+        let usage = objects.usage();
+        let recorded = phase.latency_ns.iter_recorded();
+        Self {
+            operations: phase.operations,
+            elapsed_ns: phase.elapsed.as_nanos() as u64,
+            latencies: recorded.map(|v| (v.value_iterated_to(), v.count_at_value())).collect(),
+            churn: stats.churn,
+            retries: stats.retries,
+            cleaned_lines: stats.cleaned_lines,
+            invalidated_lines: stats.invalidated_lines,
+            objects: usage.objects,
+            records_used: usage.records_used,
+            local_bytes: usage.local_bytes,
+        }
+    }
+}
+
+pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
+    // Whoever started this one catches the signals, and is watched instead.
+    let stop = Stop::on_signals()?;
+    stop.with_parent()?;
+    let stopping = &AtomicBool::new(false);
+    let mut workload = args.workload.workload()?;
+    workload.thread_count = args.threads * args.hosts;
+    let objects = Objects::join_pod(tombolo_pod::open(&args.pod)?, Default::default())?;
+    tell(&Event::Joined)?;
+    let ended = &AtomicBool::new(false);
+    let outcome = thread::scope(|scope| {
+        scope.spawn(move || {
+            while !ended.load(Ordering::Relaxed) && !stop.within(PROGRESS) {}
+            stopping.store(true, Ordering::Relaxed);
+        });
+        let outcome = obey(args, &objects, &workload, stopping);
+        ended.store(true, Ordering::Relaxed);
+        outcome
+    });
+    objects.leave()?;
+    outcome
+}
+
+fn obey(
+    args: &WorkerArgs,
+    objects: &Objects,
+    workload: &tombolo_workloads::Workload,
+    stopping: &AtomicBool,
+) -> Result<()> {
+    for line in std::io::stdin().lock().lines() {
+        let done = AtomicU64::new(0);
+        let driver = Driver {
+            target: objects,
+            workload,
+            seed: args.workload.seed,
+            host: args.host,
+            hosts: args.hosts,
+            verify: args.workload.verify,
+            done: &done,
+            stopping,
+        };
+        let before = objects.stats();
+        let phase = match line.context("cannot read what to do")?.as_str() {
+            "load" => telling_progress(&done, || driver.load())?,
+            "run" => telling_progress(&done, || driver.run())?,
+            "leave" => return Ok(()),
+            other => bail!("{other:?} means nothing to a worker"),
+        };
+        let stats = objects.stats().since(before);
+        tell(&Event::Done(PhaseResult::new(&phase, stats, objects)))?;
+    }
+    Ok(())
+}
+
+/// Runs `body` while another thread tells how far it is.
+fn telling_progress<T: Send>(
+    done: &AtomicU64,
+    body: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    thread::scope(|scope| {
+        let running = scope.spawn(body);
+        while !running.is_finished() {
+            thread::sleep(PROGRESS.min(Duration::from_millis(20)));
+            tell(&Event::Progress { operations: done.load(Ordering::Relaxed) })?;
+        }
+        running.join().expect("the phase does not panic")
+    })
+}
+
+fn tell(event: &Event) -> Result<()> {
+    let line = serde_json::to_string(event).context("cannot write JSON")?;
+    writeln!(std::io::stdout(), "{line}").context("nobody listens")
+}

@@ -1,0 +1,99 @@
+//! Hosts that are processes: this program, started again.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a host may take to leave before it is killed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A host's process. Dropping it makes it leave.
+pub(crate) struct HostProcess {
+    name: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl HostProcess {
+    /// Starts this program with `args`; messages call the host `name`. What it has to complain about
+    /// goes to this process' own standard error.
+    pub(crate) fn start(name: String, args: &[String]) -> Result<Self> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let mut child = Command::new(program)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        let (sender, lines) = channel();
+        let stdout = BufReader::new(child.stdout.take().context("standard output is piped")?);
+        thread::spawn(move || {
+            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Ok(Self { name, stdin: child.stdin.take(), child, lines })
+    }
+
+    /// The next line it prints, waiting no longer than `time`; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub(crate) fn line(&mut self, time: Duration) -> Result<Option<String>> {
+        match self.lines.recv_timeout(time) {
+            Ok(line) => Ok(Some(line)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = self.child.wait().context("cannot wait for a host")?;
+                bail!("{} ended ({status})", self.name)
+            }
+        }
+    }
+
+    /// Tells it something.
+    pub(crate) fn tell(&mut self, line: &str) -> Result<()> {
+        let stdin = self.stdin.as_mut().context("standard input is piped")?;
+        writeln!(stdin, "{line}").with_context(|| format!("{} does not listen", self.name))
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Tells it to leave, without waiting.
+    pub(crate) fn ask_to_leave(&self) {
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
+    /// Waits until it has ended; whether it did so well.
+    pub(crate) fn wait(&mut self) -> bool {
+        self.stdin = None;
+        let started = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return status.success(),
+                Ok(None) if started.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(5)),
+                _ => {
+                    let _ = self.child.kill();
+                    return self.child.wait().is_ok_and(|status| status.success());
+                }
+            }
+        }
+    }
+}
+
+impl Drop for HostProcess {
+    fn drop(&mut self) {
+        if self.is_running() {
+            self.ask_to_leave();
+            self.wait();
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tombolo::PodSpec;
+
+/// Share objects and a key-value store among hosts through partly coherent memory.
+///
+/// A pod is memory that several hosts map: a file in /dev/shm or hugetlbfs, a DAX device, a PCI BAR.
+/// `tombolo up` shows all of it at once; `tombolo pod create` and `tombolo serve` are its parts.
+#[derive(Debug, Parser)]
+#[command(name = "tombolo", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// A TOML file with options, in a table per command: [up], [serve], [pod.create], [bench.ycsb].
+    ///
+    /// Environment variables override it (TOMBOLO_PORT, TOMBOLO_SIZE, ...), and flags override
+    /// those.
+    #[arg(long, global = true, env = "TOMBOLO_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Create a pod in shared memory and start a server per host, until Ctrl-C.
+    Up(UpArgs),
+    /// Join a pod and serve it to Redis clients.
+    Serve(ServeArgs),
+    /// Create pods and look at them.
+    #[command(subcommand)]
+    Pod(PodCommand),
+    /// Measure.
+    #[command(subcommand)]
+    Bench(BenchCommand),
+    /// One host of a benchmark.
+    #[command(hide = true)]
+    Worker(WorkerArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PodCommand {
+    /// Create an empty pod.
+    Create(CreateArgs),
+    /// Tell what a pod is like, and who is in it.
+    Info(InfoArgs),
+    /// Verify a pod: its superblock and, if nobody uses it, every object.
+    Check(InfoArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// YCSB over hosts that are processes.
+    Ycsb(YcsbArgs),
+}
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// A way to share objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scheme {
+    /// Coherence records for objects that are written, a replica of the index per host.
+    Megalon,
+}
+
+/// A size such as `200MiB`.
+fn size(text: &str) -> Result<u64, String> {
+    tombolo::parse_size(text)
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sizes {
+    /// Memory for objects (LNR), such as 200MiB or 1.5GiB.
+    #[arg(long, value_parser = size, value_name = "SIZE", env = "TOMBOLO_SIZE")]
+    pub(crate) size: Option<u64>,
+    /// Coherent memory (SCR) for the log's order and coherence records.
+    #[arg(long, value_parser = size, value_name = "SIZE", env = "TOMBOLO_SCR")]
+    pub(crate) scr: Option<u64>,
+    /// Coherence records, at most; SCR limits them otherwise.
+    #[arg(long, value_name = "N")]
+    pub(crate) records: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Hosts, each a process.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16), env = "TOMBOLO_HOSTS")]
+    pub(crate) hosts: u8,
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    /// The first host's port; the next host has the next port.
+    #[arg(long, default_value_t = 7000, env = "TOMBOLO_PORT")]
+    pub(crate) port: u16,
+    /// Run YCSB inside every host, next to its server.
+    #[arg(long, value_name = "WORKLOAD", value_parser = ["a", "b", "c", "d", "f"])]
+    pub(crate) load: Option<String>,
+    /// Stop after this many seconds, instead of at Ctrl-C.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: Option<u64>,
+    /// Clients have to give this password.
+    #[arg(long, value_name = "PASSWORD", env = "TOMBOLO_REQUIREPASS", hide_env_values = true)]
+    pub(crate) requirepass: Option<String>,
+    /// Where to create the pod, instead of a new file in /dev/shm.
+    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
+    pub(crate) pod: Option<PodSpec>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The pod to join: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
+    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
+    pub(crate) pod: PodSpec,
+    /// Address and port to listen on. Any other than loopback takes --requirepass.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7000", env = "TOMBOLO_LISTEN")]
+    pub(crate) listen: String,
+    /// Address and port at which /metrics is served, as Prometheus reads it.
+    #[arg(long, value_name = "ADDR", env = "TOMBOLO_METRICS")]
+    pub(crate) metrics: Option<String>,
+    /// Clients have to give this password (AUTH).
+    #[arg(long, value_name = "PASSWORD", env = "TOMBOLO_REQUIREPASS", hide_env_values = true)]
+    pub(crate) requirepass: Option<String>,
+    /// Threads that serve connections; as many as there are processors, unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) workers: Option<u16>,
+    /// Connections at a time.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) max_clients: usize,
+    /// Stop when the process that started this one ends.
+    #[arg(long, hide = true)]
+    pub(crate) with_parent: bool,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+}
+
+/// The load that `up` puts on a host.
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    #[arg(long, hide = true)]
+    pub(crate) load: Option<char>,
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub(crate) load_records: u64,
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub(crate) load_host: u32,
+    #[arg(long, hide = true, default_value_t = 1)]
+    pub(crate) load_hosts: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Where: /dev/shm/pod, /dev/dax0.0, or SCR+LNR; each may have ,size= ,offset= ,huge ,numa=.
+    pub(crate) spec: PodSpec,
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    /// Overwrite what is there. A pod that hosts of this machine use is never overwritten.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Say what would be created, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InfoArgs {
+    /// The pod: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
+    pub(crate) spec: PodSpec,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// Which workload to run.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WorkloadArgs {
+    /// A YCSB property file, or a letter for a stock workload: a, b, c, d, f. May be given several
+    /// times; later properties override earlier ones.
+    #[arg(short = 'P', value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    /// A YCSB property, such as recordcount=1000000; overrides the files.
+    #[arg(short = 'p', value_name = "KEY=VALUE")]
+    pub(crate) properties: Vec<String>,
+    /// Determines keys, values and the order of operations.
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// Check every value that is read, byte by byte; updates then write whole values.
+    #[arg(long)]
+    pub(crate) verify: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct YcsbArgs {
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArgs,
+    /// Hosts, each a process.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16), env = "TOMBOLO_HOSTS")]
+    pub(crate) hosts: u8,
+    /// Threads of each host; threadcount of the workload unless given.
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) threads: Option<u32>,
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    /// How objects are shared.
+    #[arg(long, value_enum, default_value_t = Scheme::Megalon)]
+    pub(crate) scheme: Scheme,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// Where to create the pod, instead of a new file in /dev/shm.
+    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
+    pub(crate) pod: Option<PodSpec>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkerArgs {
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArgs,
+    #[arg(long)]
+    pub(crate) pod: PodSpec,
+    #[arg(long)]
+    pub(crate) host: u32,
+    #[arg(long)]
+    pub(crate) hosts: u32,
+    #[arg(long)]
+    pub(crate) threads: u32,
+}

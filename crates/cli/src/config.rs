@@ -1,0 +1,121 @@
+//! Options from a TOML file: they become the defaults of the command line, so that environment
+//! variables and flags override them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::{Command, CommandFactory};
+use toml::{Table, Value};
+
+use crate::cli::Cli;
+
+/// The command line, with the defaults of the file that `--config` or `TOMBOLO_CONFIG` names.
+pub(crate) fn with_defaults_from_file() -> anyhow::Result<Command> {
+    match file_named(std::env::args()) {
+        Some(path) => read(Cli::command(), &path),
+        None => Ok(Cli::command()),
+    }
+}
+
+/// The file has to be known before the command line is parsed.
+fn file_named(args: impl Iterator<Item = String>) -> Option<PathBuf> {
+    let mut args = args.take_while(|arg| arg != "--");
+    let mut found = None;
+    while let Some(arg) = args.next() {
+        if arg == "--config" {
+            found = args.next();
+        } else if let Some(path) = arg.strip_prefix("--config=") {
+            found = Some(path.to_owned());
+        }
+    }
+    found.map(PathBuf::from).or_else(|| std::env::var_os("TOMBOLO_CONFIG").map(PathBuf::from))
+}
+
+fn read(command: Command, path: &Path) -> anyhow::Result<Command> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+    let table: Table = text.parse().with_context(|| format!("{name} is no TOML"))?;
+    apply(command, &table, "").with_context(|| format!("in {name}"))
+}
+
+/// Gives `command` and its subcommands the defaults in `table`.
+fn apply(mut command: Command, table: &Table, path: &str) -> anyhow::Result<Command> {
+    for (name, value) in table {
+        let full = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        if let Value::Table(inner) = value
+            && command.find_subcommand(name).is_some()
+        {
+            let mut outcome = Ok(());
+            command = command.mut_subcommand(name, |subcommand| {
+                let kept = subcommand.clone();
+                apply(subcommand, inner, &full).unwrap_or_else(|error| {
+                    outcome = Err(error);
+                    kept
+                })
+            });
+            outcome?;
+            continue;
+        }
+        let id = name.replace('-', "_");
+        let known = command.get_arguments().any(|arg| arg.get_id() == id.as_str());
+        if !known {
+            bail!("{full} is no option of `tombolo {}`; see its --help", path.replace('.', " "));
+        }
+        let text = scalar(value)
+            .with_context(|| format!("{full} must be a string, a number, true or false"))?;
+        command = command.mut_arg(id, |arg| arg.default_value(text).required(false));
+    }
+    Ok(command)
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Boolean(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches;
+
+    use super::*;
+    use crate::cli;
+
+    fn parse(toml: &str, args: &[&str]) -> anyhow::Result<Cli> {
+        let command = apply(Cli::command(), &toml.parse()?, "")?;
+        Ok(Cli::from_arg_matches(&command.try_get_matches_from(args)?)?)
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_override_the_file() {
+        let toml = "[up]\nhosts = 5\nport = 8000\nsize = '64MiB'\n";
+        let cli::Command::Up(up) = parse(toml, &["tombolo", "up", "--hosts", "2"]).unwrap().command
+        else {
+            panic!("`up` was parsed");
+        };
+        assert_eq!((up.hosts, up.port, up.sizes.size), (2, 8000, Some(64 << 20)));
+    }
+
+    #[test]
+    fn mistakes_in_the_file_are_named() {
+        let error = |toml| format!("{:#}", parse(toml, &["tombolo", "up"]).unwrap_err());
+        assert!(error("[up]\nhots = 5").contains("up.hots is no option of `tombolo up`"));
+        assert!(error("[up]\nhosts = [1]").contains("up.hosts must be"));
+        assert!(error("[up]\nhosts = 99").contains("99"));
+    }
+
+    #[test]
+    fn finds_the_file_among_the_arguments() {
+        let named = |args: &[&str]| file_named(args.iter().map(|&arg| arg.to_owned()));
+        assert_eq!(named(&["tombolo", "up", "--config", "x.toml"]), Some("x.toml".into()));
+        assert_eq!(named(&["tombolo", "--config=y.toml", "up"]), Some("y.toml".into()));
+    }
+}

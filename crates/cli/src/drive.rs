@@ -1,0 +1,306 @@
+//! Putting a YCSB workload on a host.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use hdrhistogram::Histogram;
+use tombolo::{Entry, Objects, Store};
+use tombolo_workloads::{Inserts, Op, Operations, Properties, Workload, fill_value, version_of};
+
+use crate::cli::WorkloadArgs;
+
+/// Every so many operations, one is timed, and the clock is looked at.
+const TIMED: u64 = 4;
+const CLOCK: u64 = 64;
+
+/// The longest latency that is told from longer ones, in nanoseconds.
+const MAX_LATENCY_NS: u64 = 60_000_000_000;
+
+impl WorkloadArgs {
+    /// The workload they describe, for `threads` threads in all.
+    pub(crate) fn workload(&self) -> Result<Workload> {
+        let mut properties = Properties::new();
+        let stock = ["a".to_owned()];
+        let files = if self.files.is_empty() { &stock[..] } else { &self.files };
+        for file in files {
+            match stock_letter(file) {
+                Some(letter) => properties.read(file, Workload::stock_text(letter)?)?,
+                None => {
+                    let text = std::fs::read_to_string(file).with_context(|| {
+                        format!(
+                            "cannot read the workload {file}; name a file, or one of a, b, c, d, f"
+                        )
+                    })?;
+                    properties.read(file, &text)?;
+                }
+            }
+        }
+        self.properties.iter().try_for_each(|property| properties.set(property))?;
+        let workload = Workload::from_properties(&properties)?;
+        if workload.proportions.scan > 0.0 {
+            bail!(
+                "the workload scans, but objects have no order; set scanproportion=0, or run one of a, b, c, d, f"
+            );
+        }
+        Ok(workload)
+    }
+
+    /// What the workload is called in reports.
+    pub(crate) fn name(&self) -> String {
+        match self.files.last() {
+            None => "a".to_owned(),
+            Some(file) => {
+                let name = std::path::Path::new(file).file_name().unwrap_or(file.as_ref());
+                name.to_string_lossy().trim_start_matches("workload").to_owned()
+            }
+        }
+    }
+}
+
+fn stock_letter(file: &str) -> Option<char> {
+    let mut letters = file.chars();
+    letters.next().filter(|letter| letter.is_ascii_alphabetic() && letters.next().is_none())
+}
+
+/// What is driven: objects, or the key-value store.
+pub(crate) trait Target: Sync {
+    /// Reads a value into a buffer; whether there is one.
+    fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
+
+    /// Creates or replaces a value.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Replaces part of a value, if it can; else `false`.
+    fn put_part(&self, key: &[u8], offset: u64, bytes: &[u8]) -> Result<bool>;
+}
+
+impl Target for Objects {
+    fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        Ok((**self).read(key, value)?.is_some())
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        (**self).put(key, value)?;
+        Ok(())
+    }
+
+    fn put_part(&self, key: &[u8], offset: u64, bytes: &[u8]) -> Result<bool> {
+        self.write_range(key, offset, bytes)?;
+        Ok(true)
+    }
+}
+
+impl Target for Store {
+    fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let found = self.get(key)?;
+        let there = found.is_some();
+        *value = found.unwrap_or_default().value;
+        Ok(there)
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        (**self).put(key, &Entry::lasting(value))?;
+        Ok(())
+    }
+
+    fn put_part(&self, _: &[u8], _: u64, _: &[u8]) -> Result<bool> {
+        Ok(false)
+    }
+}
+
+/// A host's part of a workload.
+pub(crate) struct Driver<'a, T> {
+    pub(crate) target: &'a T,
+    pub(crate) workload: &'a Workload,
+    pub(crate) seed: u64,
+    pub(crate) host: u32,
+    pub(crate) hosts: u32,
+    /// Check every value that is read.
+    pub(crate) verify: bool,
+    /// Operations done so far, by all threads of this host.
+    pub(crate) done: &'a AtomicU64,
+    /// Set when the threads are to end.
+    pub(crate) stopping: &'a AtomicBool,
+}
+
+/// What a phase came to.
+pub(crate) struct Phase {
+    pub(crate) operations: u64,
+    pub(crate) elapsed: Duration,
+    pub(crate) latency_ns: Histogram<u64>,
+}
+
+impl<T: Target> Driver<'_, T> {
+    fn threads(&self) -> u32 {
+        self.workload.thread_count / self.hosts
+    }
+
+    /// Creates this host's share of the records.
+    pub(crate) fn load(&self) -> Result<Phase> {
+        self.run_threads(|thread| {
+            let mut worker = Worker::new(self, thread);
+            for number in self.workload.records_of_thread(thread) {
+                if self.stopping.load(Ordering::Relaxed) {
+                    break;
+                }
+                worker.timed(|worker| worker.put(number))?;
+            }
+            Ok(worker.finish())
+        })
+    }
+
+    /// Runs this host's share of the operations, or until time is up.
+    pub(crate) fn run(&self) -> Result<Phase> {
+        let inserts =
+            Arc::new(Inserts::of_host(self.workload, self.host.into(), self.hosts.into()));
+        let until = self.workload.max_execution_time.map(|limit| Instant::now() + limit);
+        self.run_threads(|thread| {
+            let mut worker = Worker::new(self, thread);
+            let operations = Operations::new(self.workload, self.seed, thread, inserts.clone())?;
+            let limit = self.workload.operations_of_thread(thread).unwrap_or(u64::MAX);
+            for operation in operations.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+                let look = worker.count.is_multiple_of(CLOCK);
+                if look && (self.is_stopping() || until.is_some_and(|u| Instant::now() >= u)) {
+                    break;
+                }
+                worker.timed(|worker| worker.perform(operation, &inserts))?;
+            }
+            Ok(worker.finish())
+        })
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    fn run_threads(
+        &self,
+        body: impl Fn(u32) -> Result<(u64, Histogram<u64>)> + Sync,
+    ) -> Result<Phase> {
+        let started = Instant::now();
+        let first = self.host * self.threads();
+        let outcomes = std::thread::scope(|scope| {
+            let body = &body;
+            let threads: Vec<_> = (first..first + self.threads())
+                .map(|thread| scope.spawn(move || body(thread)))
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("no thread panics"))
+                .collect::<Vec<_>>()
+        });
+        let mut phase =
+            Phase { operations: 0, elapsed: started.elapsed(), latency_ns: histogram() };
+        for outcome in outcomes {
+            let (operations, latency_ns) = outcome?;
+            phase.operations += operations;
+            phase.latency_ns.add(latency_ns).context("latencies are within bounds")?;
+        }
+        Ok(phase)
+    }
+}
+
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).expect("these bounds are sound")
+}
+
+/// One thread's buffers and counts.
+struct Worker<'a, T> {
+    driver: &'a Driver<'a, T>,
+    key: Vec<u8>,
+    read: Vec<u8>,
+    written: Vec<u8>,
+    /// Names the values this thread writes.
+    version: u64,
+    count: u64,
+    latency_ns: Histogram<u64>,
+}
+
+impl<'a, T: Target> Worker<'a, T> {
+    fn new(driver: &'a Driver<'a, T>, thread: u32) -> Self {
+        Self {
+            driver,
+            key: Vec::new(),
+            read: Vec::new(),
+            written: vec![0; driver.workload.value_bytes() as usize],
+            version: u64::from(thread) << 40,
+            count: 0,
+            latency_ns: histogram(),
+        }
+    }
+
+    fn timed(&mut self, operation: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        if self.count.is_multiple_of(TIMED) {
+            let started = Instant::now();
+            operation(self)?;
+            self.latency_ns.saturating_record(started.elapsed().as_nanos() as u64);
+        } else {
+            operation(self)?;
+        }
+        self.count += 1;
+        if self.count.is_multiple_of(CLOCK) {
+            self.driver.done.fetch_add(CLOCK, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> (u64, Histogram<u64>) {
+        self.driver.done.fetch_add(self.count % CLOCK, Ordering::Relaxed);
+        (self.count, self.latency_ns)
+    }
+
+    fn perform(&mut self, operation: Op, inserts: &Inserts) -> Result<()> {
+        match operation {
+            Op::Read { key } => self.read(key),
+            Op::Update { key } => self.update(key),
+            Op::Insert { key } => {
+                self.put(key)?;
+                inserts.acknowledge(key);
+                Ok(())
+            }
+            Op::ReadModifyWrite { key } => {
+                self.read(key)?;
+                self.update(key)
+            }
+            Op::Scan { .. } => bail!("objects have no order to scan in"),
+        }
+    }
+
+    fn read(&mut self, number: u64) -> Result<()> {
+        self.driver.workload.key(number, &mut self.key);
+        if !self.driver.target.read(&self.key, &mut self.read)? {
+            bail!("record {number} is not there: {}", String::from_utf8_lossy(&self.key));
+        }
+        if self.driver.verify && version_of(number, &self.read).is_none() {
+            bail!("record {number} has bytes that nobody wrote: {} of them", self.read.len());
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, number: u64) -> Result<()> {
+        self.driver.workload.key(number, &mut self.key);
+        self.version += 1;
+        fill_value(number, self.version, &mut self.written);
+        self.driver.target.put(&self.key, &self.written)
+    }
+
+    /// Replaces one field, or all of them if the workload says so or values are verified.
+    fn update(&mut self, number: u64) -> Result<()> {
+        let workload = self.driver.workload;
+        if workload.write_all_fields || self.driver.verify {
+            return self.put(number);
+        }
+        workload.key(number, &mut self.key);
+        self.version += 1;
+        let length = workload.field_length_bytes as usize;
+        fill_value(number, self.version, &mut self.written[..length]);
+        let offset = self.version % workload.field_count * workload.field_length_bytes;
+        let field = &self.written[..length];
+        if self.driver.target.put_part(&self.key, offset, field)? {
+            return Ok(());
+        }
+        self.put(number)
+    }
+}

@@ -1,0 +1,56 @@
+//! The command `tombolo`.
+//!
+//! Exit codes: 0 if all went well, 1 if something went wrong, 2 if the command line is wrong, 3 if
+//! `pod check` found problems.
+
+mod bench;
+mod children;
+mod cli;
+mod config;
+mod drive;
+mod metrics;
+mod output;
+mod pod;
+mod serve;
+mod served;
+mod stop;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+
+use crate::cli::{BenchCommand, Cli, Command, PodCommand};
+
+fn main() -> ExitCode {
+    let parsed = match config::with_defaults_from_file() {
+        Ok(command) => command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)),
+        Err(error) => return fail(&error),
+    };
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    match run(cli) {
+        Ok(code) => code,
+        Err(error) => fail(&error),
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        Command::Up(args) => up::run(&args)?,
+        Command::Serve(args) => serve::run(&args)?,
+        Command::Pod(PodCommand::Create(args)) => pod::create(&args)?,
+        Command::Pod(PodCommand::Info(args)) => pod::info(&args)?,
+        Command::Pod(PodCommand::Check(args)) => return pod::check(&args),
+        Command::Bench(BenchCommand::Ycsb(args)) => bench::run(&args)?,
+        Command::Worker(args) => bench::worker::run(&args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("tombolo: {error:#}");
+    ExitCode::FAILURE
+}

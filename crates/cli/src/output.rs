@@ -1,0 +1,42 @@
+//! Results, for people and for programs.
+
+use anyhow::Context;
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+
+use crate::cli::Format;
+
+/// A table whose first column holds names, and whose other columns are aligned to the right.
+pub(crate) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(header.iter().copied());
+    for column in 1..header.len() {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// Names with values, aligned.
+pub(crate) fn pairs(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    rows.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()
+}
+
+/// Prints `report` in the format asked for.
+pub(crate) fn print<T: Serialize>(
+    report: &T,
+    format: Format,
+    to_text: impl FnOnce(&T) -> String,
+) -> anyhow::Result<()> {
+    match format {
+        Format::Table => print!("{}", to_text(report)),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(report).context("cannot write JSON")?;
+            println!("{json}");
+        }
+    }
+    Ok(())
+}

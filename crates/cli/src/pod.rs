@@ -1,0 +1,227 @@
+//! `tombolo pod`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde::Serialize;
+use tombolo::{CreateOptions, Geometry, Pod, PodSpec, format_size};
+use tombolo_log::Ring;
+use tombolo_pod::Phase;
+
+use crate::cli::{CreateArgs, InfoArgs, Sizes};
+use crate::output::{pairs, print};
+
+/// The exit code of a check that found problems.
+const PROBLEMS: u8 = 3;
+
+impl Sizes {
+    /// What `pod create` makes of them.
+    pub(crate) fn options(&self, force: bool) -> CreateOptions {
+        let layout = tombolo_pod::Options { records: self.records, ..Default::default() };
+        CreateOptions { scr_bytes: self.scr, lnr_bytes: self.size, layout, force }
+    }
+}
+
+#[derive(Serialize)]
+struct Layout {
+    scr_bytes: u64,
+    lnr_bytes: u64,
+    ring_entries: u64,
+    chunk_bytes: u64,
+    chunks: u64,
+    records: u64,
+    counter_bits: u64,
+}
+
+impl From<&Geometry> for Layout {
+    fn from(geometry: &Geometry) -> Self {
+        Self {
+            scr_bytes: geometry.scr_bytes,
+            lnr_bytes: geometry.lnr_bytes,
+            ring_entries: geometry.ring_entries,
+            chunk_bytes: geometry.chunk_bytes,
+            chunks: geometry.chunks,
+            records: geometry.records,
+            counter_bits: geometry.counter_bits,
+        }
+    }
+}
+
+impl Layout {
+    fn rows(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("SCR", format_size(self.scr_bytes)),
+            ("LNR", format_size(self.lnr_bytes)),
+            ("coherence records", self.records.to_string()),
+            ("log entries", self.ring_entries.to_string()),
+            ("chunks", format!("{} of {}", self.chunks, format_size(self.chunk_bytes))),
+        ]
+    }
+}
+
+#[derive(Serialize)]
+struct Created {
+    spec: String,
+    uuid: Option<String>,
+    layout: Layout,
+}
+
+pub(crate) fn create(args: &CreateArgs) -> Result<()> {
+    let options = args.sizes.options(args.force);
+    let (uuid, geometry) = if args.dry_run {
+        (None, tombolo_pod::plan(&args.spec, options)?)
+    } else {
+        let pod = tombolo_pod::create(&args.spec, options)?;
+        (Some(pod.identity().uuid.to_string()), *pod.geometry())
+    };
+    let created = Created { spec: args.spec.to_string(), uuid, layout: (&geometry).into() };
+    print(&created, args.format, |created| {
+        let what = match &created.uuid {
+            Some(uuid) => ("created", uuid.clone()),
+            None => ("would create", "a pod".to_owned()),
+        };
+        let mut rows = vec![what, ("in", created.spec.clone())];
+        rows.extend(created.layout.rows());
+        pairs(&rows)
+    })
+}
+
+#[derive(Serialize)]
+struct Host {
+    host: u8,
+    pid: u64,
+    alive: bool,
+    ready: bool,
+    log_lag: u64,
+}
+
+#[derive(Serialize)]
+struct Info {
+    spec: String,
+    uuid: String,
+    format_version: u64,
+    state: &'static str,
+    layout: Layout,
+    log_tail: u64,
+    hosts: Vec<Host>,
+}
+
+impl Info {
+    fn of(spec: &PodSpec, pod: &Pod) -> Self {
+        let (ring, members) = (Ring::new(pod), pod.membership());
+        let log_tail = ring.tail();
+        let host = |(host, applied): (u8, u64)| {
+            let pid = pod.process_of(host);
+            Host {
+                host,
+                pid,
+                alive: is_alive(pid),
+                ready: members.is_ready(host),
+                log_lag: log_tail.saturating_sub(applied),
+            }
+        };
+        Self {
+            spec: spec.to_string(),
+            uuid: pod.identity().uuid.to_string(),
+            format_version: tombolo_pod::FORMAT_VERSION,
+            state: match members.phase() {
+                Phase::Closed => "closed",
+                Phase::Opening => "opening",
+                Phase::Open => "open",
+                Phase::Closing => "closing",
+            },
+            layout: pod.geometry().into(),
+            log_tail,
+            hosts: ring.progress().into_iter().map(host).collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut rows = vec![
+            ("pod", self.uuid.clone()),
+            ("in", self.spec.clone()),
+            ("format version", self.format_version.to_string()),
+            ("state", self.state.to_owned()),
+        ];
+        rows.extend(self.layout.rows());
+        rows.push(("log tail", self.log_tail.to_string()));
+        rows.push(("hosts", self.hosts.len().to_string()));
+        let mut text = pairs(&rows);
+        for host in &self.hosts {
+            let alive = if host.alive { "" } else { ", not on this machine or dead" };
+            let ready = if host.ready { "" } else { ", joining" };
+            text += &format!(
+                "  host {}: pid {}{alive}{ready}, {} entries behind\n",
+                host.host, host.pid, host.log_lag
+            );
+        }
+        text
+    }
+}
+
+fn is_alive(pid: u64) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+pub(crate) fn info(args: &InfoArgs) -> Result<()> {
+    let pod = tombolo_pod::inspect(&args.spec)?;
+    print(&Info::of(&args.spec, &pod), args.format, Info::text)
+}
+
+#[derive(Serialize)]
+struct Checked {
+    pod: Info,
+    /// What was looked at: all, or without the objects because hosts are in the pod.
+    objects_checked: bool,
+    objects: u64,
+    key_bytes: u64,
+    value_bytes: u64,
+    chunks_used: u64,
+    problems: Vec<String>,
+}
+
+pub(crate) fn check(args: &InfoArgs) -> Result<ExitCode> {
+    let pod = tombolo_pod::inspect(&args.spec)?;
+    let info = Info::of(&args.spec, &pod);
+    let objects_checked = pod.membership().phase() == Phase::Closed;
+    let mut findings =
+        if objects_checked { tombolo_objects::check(&pod) } else { Default::default() };
+    for host in info.hosts.iter().filter(|host| !host.alive) {
+        findings.problems.push(format!(
+            "host {} (pid {}) has a seat but does not run on this machine; if it runs on no other, create the pod anew once all hosts have stopped",
+            host.host, host.pid
+        ));
+    }
+    let checked = Checked {
+        pod: info,
+        objects_checked,
+        objects: findings.objects,
+        key_bytes: findings.key_bytes,
+        value_bytes: findings.value_bytes,
+        chunks_used: findings.chunks_used,
+        problems: findings.problems,
+    };
+    print(&checked, args.format, Checked::text)?;
+    Ok(ExitCode::from(if checked.problems.is_empty() { 0 } else { PROBLEMS }))
+}
+
+impl Checked {
+    fn text(&self) -> String {
+        let mut text = self.pod.text();
+        text += &if self.objects_checked {
+            let (keys, values) = (format_size(self.key_bytes), format_size(self.value_bytes));
+            format!("checked {} objects: {keys} of keys, {values} of values\n", self.objects)
+        } else {
+            "checked the superblock and the hosts; objects only once all hosts have left\n"
+                .to_owned()
+        };
+        if self.problems.is_empty() {
+            text += "no problems\n";
+        }
+        for problem in &self.problems {
+            text += &format!("problem: {problem}\n");
+        }
+        text
+    }
+}

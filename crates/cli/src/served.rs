@@ -1,0 +1,125 @@
+//! The key-value store of a pod, as the server wants it, and the figures it is watched by.
+
+use std::sync::Arc;
+
+use tombolo::{Store, StoreChange, StoreError as KvError};
+use tombolo_objects::Error as ObjectsError;
+use tombolo_server as server;
+use tombolo_server::{InfoSection, StoreError};
+
+/// A store that connections share.
+#[derive(Clone)]
+pub(crate) struct Served(pub(crate) Arc<Store>);
+
+fn to_server(entry: tombolo::Entry) -> server::Entry {
+    server::Entry { value: entry.value, deadline_ms: entry.deadline_ms }
+}
+
+fn to_store(entry: server::Entry) -> tombolo::Entry {
+    tombolo::Entry { value: entry.value, deadline_ms: entry.deadline_ms }
+}
+
+fn refusal(error: KvError) -> StoreError {
+    let text = error.to_string();
+    match error {
+        KvError::Objects(ObjectsError::LnrFull { .. } | ObjectsError::IndexFull { .. }) => {
+            StoreError::Full(text)
+        }
+        KvError::NotAValue
+        | KvError::Objects(ObjectsError::KeyLength { .. } | ObjectsError::TooLarge { .. }) => {
+            StoreError::Refused(text)
+        }
+        _ => StoreError::Unavailable(text),
+    }
+}
+
+impl server::Store for Served {
+    fn now_ms(&self) -> u64 {
+        self.0.now_ms()
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<server::Entry>, StoreError> {
+        Ok(self.0.get(key).map_err(refusal)?.map(to_server))
+    }
+
+    fn put(&self, key: &[u8], entry: &server::Entry) -> Result<(), StoreError> {
+        self.0.put(key, &to_store(entry.clone())).map_err(refusal)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<bool, StoreError> {
+        self.0.delete(key).map_err(refusal)
+    }
+
+    fn update(
+        &self,
+        key: &[u8],
+        change: &mut dyn FnMut(Option<server::Entry>) -> server::Change,
+    ) -> Result<(), StoreError> {
+        let change = |before: Option<tombolo::Entry>| match change(before.map(to_server)) {
+            server::Change::Keep => StoreChange::Keep,
+            server::Change::Put(entry) => StoreChange::Put(to_store(entry)),
+            server::Change::Delete => StoreChange::Delete,
+        };
+        self.0.update(key, change).map_err(refusal)
+    }
+
+    fn scan(&self, cursor: u64, count: usize) -> Result<(u64, Vec<Vec<u8>>), StoreError> {
+        let mut keys = Vec::new();
+        let next = self.0.scan(cursor, count, |key| keys.push(key.to_vec())).map_err(refusal)?;
+        Ok((next, keys))
+    }
+
+    fn key_count(&self) -> Result<u64, StoreError> {
+        self.0.key_count().map_err(refusal)
+    }
+
+    fn clear(&self) -> Result<(), StoreError> {
+        self.0.clear().map_err(refusal)
+    }
+
+    fn info(&self) -> Vec<InfoSection> {
+        let objects = self.0.objects();
+        let mut fields = vec![
+            ("pod".to_owned(), objects.pod().identity().uuid.to_string()),
+            ("host".to_owned(), objects.seat().host().to_string()),
+            ("incarnation".to_owned(), objects.seat().incarnation().to_string()),
+        ];
+        let figures = figures(&self.0);
+        fields.extend(figures.iter().map(|f| (f.name.to_owned(), f.value.to_string())));
+        vec![("Tombolo".to_owned(), fields)]
+    }
+}
+
+/// A number by which a host is watched.
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    /// It only grows.
+    pub(crate) is_counter: bool,
+    pub(crate) value: u64,
+}
+
+pub(crate) fn figures(store: &Store) -> Vec<Figure> {
+    let (usage, stats) = (store.objects().usage(), store.objects().stats());
+    let figure = |is_counter| move |name, help, value| Figure { name, help, is_counter, value };
+    let (gauge, counter) = (figure(false), figure(true));
+    vec![
+        gauge("objects", "Objects in the pod.", usage.objects),
+        gauge("lnr_used_bytes", "Bytes of LNR in use for objects.", usage.lnr_used_bytes),
+        gauge("lnr_bytes", "Bytes of LNR for objects.", usage.lnr_bytes),
+        gauge("records_used", "Coherence records in use.", usage.records_used),
+        gauge("records", "Coherence records.", usage.records),
+        gauge("local_bytes", "Bytes of this host's memory for its replica.", usage.local_bytes),
+        gauge("log_lag", "Log entries this host has not applied.", usage.log_lag),
+        counter("reads", "Objects read.", stats.reads),
+        counter("writes", "Writes to existing objects.", stats.writes),
+        counter("creates", "Objects created.", stats.creates),
+        counter("deletes", "Objects deleted.", stats.deletes),
+        counter("moves", "Objects moved to another slot.", stats.moves),
+        counter("retries", "Reads begun again because of a change.", stats.retries),
+        counter("churn", "Coherence records allocated.", stats.churn),
+        counter("reclaims", "Coherence records taken back.", stats.reclaims),
+        counter("cleaned_lines", "Cache lines written back.", stats.cleaned_lines),
+        counter("invalidated_lines", "Cache lines dropped.", stats.invalidated_lines),
+    ]
+}

@@ -1,0 +1,89 @@
+//! Objects in a pod that nobody uses: what their headers tell, and whether that makes sense.
+
+use std::collections::HashSet;
+
+use tombolo_memory::{LINE_BYTES, Lines, Memory};
+use tombolo_pod::Pod;
+
+use crate::event::Slot;
+use crate::header::{HEADER_BYTES, Header, PREFIX_BYTES};
+use crate::space::{ChunkState, Space};
+use crate::{Error, sites};
+
+/// What there is in a pod at rest, and what is wrong with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of their keys.
+    pub key_bytes: u64,
+    /// Bytes of their values.
+    pub value_bytes: u64,
+    /// Chunks of LNR that are in use.
+    pub chunks_used: u64,
+    /// A sentence for each thing that is wrong.
+    pub problems: Vec<String>,
+}
+
+/// Looks at every object of a pod. Nobody may use it meanwhile.
+/// What is wrong is among the findings.
+pub fn check<M: Memory>(pod: &Pod<M>) -> Findings {
+    let space = Space::new(pod, 0);
+    let mut findings = Findings::default();
+    let mut keys = HashSet::new();
+    for number in space.chunk_numbers() {
+        if let Err(error) = check_chunk(pod, &space, number, &mut keys, &mut findings) {
+            findings.problems.push(error.to_string());
+        }
+    }
+    findings
+}
+
+fn check_chunk<M: Memory>(
+    pod: &Pod<M>,
+    space: &Space<M>,
+    number: u32,
+    keys: &mut HashSet<Vec<u8>>,
+    findings: &mut Findings,
+) -> Result<(), Error> {
+    let word = space.word(number)?;
+    findings.chunks_used += u64::from(word.state != ChunkState::Free);
+    if word.state == ChunkState::Held {
+        let host = word.host;
+        findings.problems.push(format!("host {host} left without giving up chunk {number}"));
+    }
+    for slot in space.slots_of(number)? {
+        let Some((header, key)) = object_at_rest(pod, space, slot)? else { continue };
+        findings.objects += 1;
+        findings.key_bytes += key.len() as u64;
+        findings.value_bytes += u64::from(header.value_bytes);
+        if !keys.insert(key) {
+            let line = slot.line;
+            findings.problems.push(format!("the object at line {line} has another one's key"));
+        }
+    }
+    Ok(())
+}
+
+/// Header and key of the object in `slot`, if there is one.
+pub(crate) fn object_at_rest<M: Memory>(
+    pod: &Pod<M>,
+    space: &Space<M>,
+    slot: Slot,
+) -> Result<Option<(Header, Vec<u8>)>, Error> {
+    let lines = space.lines(slot).ok_or_else(|| {
+        Error::Damaged(format!("the chunk table has an impossible slot at line {}", slot.line))
+    })?;
+    let fresh = |lines: Lines, into: &mut [u8]| {
+        pod.memory().consume(sites::OPEN_INVALIDATE, |_| ((), Some(lines)));
+        pod.memory().read(lines.start(), into);
+    };
+    let mut buffer = [0; PREFIX_BYTES];
+    fresh(Lines::new(lines.first(), 1), &mut buffer[..LINE_BYTES as usize]);
+    let Some(header) = Header::decode(&buffer, lines.bytes()) else { return Ok(None) };
+    let length = header.value_offset() as usize;
+    if length > LINE_BYTES as usize {
+        fresh(Lines::covering(lines.start(), length as u64), &mut buffer[..length]);
+    }
+    Ok(Some((header, buffer[HEADER_BYTES..length].to_vec())))
+}
