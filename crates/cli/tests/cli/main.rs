@@ -1,0 +1,7 @@
+//! The command `tombolo`, as people and scripts use it: real processes, real sockets.
+
+mod bench;
+mod commands;
+mod hosts;
+mod tombolo;
+mod up;

@@ -1,0 +1,112 @@
+//! Running the command.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+use tempfile::TempDir;
+
+pub(crate) fn tombolo(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tombolo"));
+    command.args(args);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TOMBOLO_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+pub(crate) fn output(args: &[&str]) -> Output {
+    tombolo(args).output().unwrap()
+}
+
+/// What a command that succeeds prints.
+pub(crate) fn printed(args: &[&str]) -> String {
+    let output = output(args);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {complaints}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What a command that fails complains about: one sentence, or the usage.
+pub(crate) fn complaint(args: &[&str]) -> String {
+    let output = output(args);
+    assert!(!output.status.success(), "{args:?} succeeds");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// A folder in shared memory, if there is any.
+pub(crate) fn folder() -> TempDir {
+    let shared = PathBuf::from("/dev/shm");
+    let parent = if shared.is_dir() { shared } else { std::env::temp_dir() };
+    tempfile::tempdir_in(parent).unwrap()
+}
+
+/// A process that is told to end when the test is over.
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Running {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut child = tombolo(args).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// The next line that contains `text`.
+    pub(crate) fn line_with(&mut self, text: &str) -> String {
+        let mut lines = self.lines.by_ref().map(Result::unwrap);
+        lines.find(|line| line.contains(text)).unwrap_or_else(|| panic!("no line with {text}"))
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal("-TERM");
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A pod with some hosts that serve it.
+pub(crate) struct Servers {
+    pub(crate) hosts: Vec<(Running, SocketAddr)>,
+    _folder: TempDir,
+}
+
+impl Servers {
+    pub(crate) fn start(hosts: usize, create: &[&str], serve: &[&str]) -> Self {
+        let folder = folder();
+        let spec = folder.path().join("pod").to_str().unwrap().to_owned();
+        printed(&[&["pod", "create", &spec], create].concat());
+        let serve = [&["serve", "--pod", &spec, "--listen", "127.0.0.1:0"], serve].concat();
+        let start = |_| {
+            let mut host = Running::start(&serve);
+            let line = host.line_with("listening on");
+            let address = line.rsplit(' ').next().unwrap().parse().unwrap();
+            (host, address)
+        };
+        Self { hosts: (0..hosts).map(start).collect(), _folder: folder }
+    }
+
+    pub(crate) fn connect(&self, host: usize) -> redis::Connection {
+        connect(self.hosts[host].1)
+    }
+}
+
+pub(crate) fn connect(address: SocketAddr) -> redis::Connection {
+    let client = redis::Client::open(format!("redis://{address}")).unwrap();
+    client.get_connection().unwrap()
+}
