@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tombolo::{Store, StoreChange, StoreError as KvError};
+use tombolo::{Entry, Store, StoreChange, StoreError as KvError};
 use tombolo_objects::Error as ObjectsError;
 use tombolo_server as server;
 use tombolo_server::{InfoSection, StoreError};
@@ -10,14 +10,6 @@ use tombolo_server::{InfoSection, StoreError};
 /// A store that connections share.
 #[derive(Clone)]
 pub(crate) struct Served(pub(crate) Arc<Store>);
-
-fn to_server(entry: tombolo::Entry) -> server::Entry {
-    server::Entry { value: entry.value, deadline_ms: entry.deadline_ms }
-}
-
-fn to_store(entry: server::Entry) -> tombolo::Entry {
-    tombolo::Entry { value: entry.value, deadline_ms: entry.deadline_ms }
-}
 
 fn refusal(error: KvError) -> StoreError {
     let text = error.to_string();
@@ -38,12 +30,12 @@ impl server::Store for Served {
         self.0.now_ms()
     }
 
-    fn get(&self, key: &[u8]) -> Result<Option<server::Entry>, StoreError> {
-        Ok(self.0.get(key).map_err(refusal)?.map(to_server))
+    fn get(&self, key: &[u8]) -> Result<Option<Entry>, StoreError> {
+        self.0.get(key).map_err(refusal)
     }
 
-    fn put(&self, key: &[u8], entry: &server::Entry) -> Result<(), StoreError> {
-        self.0.put(key, &to_store(entry.clone())).map_err(refusal)
+    fn put(&self, key: &[u8], entry: &Entry) -> Result<(), StoreError> {
+        self.0.put(key, entry).map_err(refusal)
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, StoreError> {
@@ -53,13 +45,8 @@ impl server::Store for Served {
     fn update(
         &self,
         key: &[u8],
-        change: &mut dyn FnMut(Option<server::Entry>) -> server::Change,
+        change: &mut dyn FnMut(Option<Entry>) -> StoreChange,
     ) -> Result<(), StoreError> {
-        let change = |before: Option<tombolo::Entry>| match change(before.map(to_server)) {
-            server::Change::Keep => StoreChange::Keep,
-            server::Change::Put(entry) => StoreChange::Put(to_store(entry)),
-            server::Change::Delete => StoreChange::Delete,
-        };
         self.0.update(key, change).map_err(refusal)
     }
 

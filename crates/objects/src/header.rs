@@ -64,3 +64,30 @@ impl Header {
         self.value_offset() + u64::from(self.value_bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn headers_read_back(version: u64, key_bytes in 1..=MAX_KEY_BYTES, value_bytes: u32) {
+            let header = Header::new(Version(version), &vec![0; key_bytes], value_bytes);
+            prop_assert_eq!(Header::decode(&header.encode(), u64::MAX), Some(header));
+            prop_assert_eq!(Header::decode(&header.encode(), header.total_bytes() - 1), None);
+        }
+
+        #[test]
+        fn torn_headers_never_reach_beyond_the_slot(mut bytes: [u8; 16], marked: bool, capacity: u64) {
+            if marked {
+                bytes[14..].copy_from_slice(&MARK.to_le_bytes());
+            }
+            if let Some(header) = Header::decode(&bytes, capacity) {
+                prop_assert!(header.total_bytes() <= capacity);
+                prop_assert!((1..=MAX_KEY_BYTES).contains(&usize::from(header.key_bytes)));
+            }
+        }
+    }
+}

@@ -29,4 +29,5 @@ mod store;
 pub use config::{Config, ServerError};
 pub use server::Server;
 pub use stats::Stats;
-pub use store::{Change, Entry, InfoSection, Store, StoreError};
+pub use store::{InfoSection, Store, StoreError};
+pub use tombolo_kv::{Change, Entry};

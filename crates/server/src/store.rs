@@ -1,31 +1,6 @@
 //! What the server needs of a store.
 
-/// A value and when it expires.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
-    /// The value.
-    pub value: Vec<u8>,
-    /// When it expires, in milliseconds since the Unix epoch by the store's clock.
-    pub deadline_ms: Option<u64>,
-}
-
-impl Entry {
-    /// A value that does not expire.
-    pub fn lasting(value: impl Into<Vec<u8>>) -> Self {
-        Self { value: value.into(), deadline_ms: None }
-    }
-}
-
-/// What [`Store::update`] makes of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Leave it as it is, or absent.
-    Keep,
-    /// Give it this value and deadline.
-    Put(Entry),
-    /// Remove it.
-    Delete,
-}
+use tombolo_kv::{Change, Entry};
 
 /// Why a store did not do what it was asked. Nothing was changed.
 #[derive(Clone, Debug, thiserror::Error)]

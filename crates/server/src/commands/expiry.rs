@@ -1,10 +1,10 @@
 //! When keys expire.
 
 use bytes::Bytes;
+use tombolo_kv::Entry;
 
 use super::{Context, Failure, Outcome, Step, integer, is, modify, printable};
 use crate::reply::Reply;
-use crate::store::Entry;
 
 /// How a time is given.
 #[derive(Clone, Copy)]

@@ -9,11 +9,12 @@ mod strings;
 mod table;
 
 use bytes::Bytes;
+use tombolo_kv::{Change, Entry};
 
 use crate::reply::Reply;
 use crate::server::Shared;
 use crate::session::Session;
-use crate::store::{Change, Entry, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 /// What a command works with.
 pub(crate) struct Context<'a> {

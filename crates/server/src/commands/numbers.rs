@@ -1,10 +1,10 @@
 //! Strings that are numbers.
 
 use bytes::Bytes;
+use tombolo_kv::Entry;
 
 use super::{Context, Failure, Outcome, Step, integer, modify};
 use crate::reply::Reply;
-use crate::store::Entry;
 
 pub(super) fn incr(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     add(context, &args[1], 1)

@@ -1,12 +1,12 @@
 //! Commands on strings.
 
 use bytes::Bytes;
+use tombolo_kv::Entry;
 
 use super::expiry::{Expire, deadline};
 use super::{Context, Failure, Outcome, Step, integer, is, modify};
 use crate::decode::MAX_ARGUMENT_BYTES;
 use crate::reply::Reply;
-use crate::store::Entry;
 
 pub(super) fn get(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     Ok(Reply::bulk_or_null(context.store().get(&args[1])?.map(|entry| entry.value)))

@@ -1,0 +1,134 @@
+//! Mistakes that a coherent machine never shows, and the simulator does.
+
+use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr, Site};
+use tombolo_simulator::{Config, SimMemory, Simulation, find_failure};
+
+const SITE: Site = Site::new("test");
+const PLACE: LnrAddr = LnrAddr::new(1000);
+const BYTES: u64 = 200;
+
+/// Runs a writer and a reader on two hosts, under many seeds; what the first failure said.
+fn failure_of(
+    write: fn(&SimMemory, ScrAddr<u64>),
+    read: fn(&SimMemory, ScrAddr<u64>),
+) -> Option<String> {
+    let flag = ScrAddr::<u64>::new(0);
+    let run = |seed| {
+        let mut simulation = Simulation::new(Config { hosts: 2, ..Config::default() }, seed);
+        simulation.spawn(0, move |memory| write(&memory, flag));
+        simulation.spawn(1, move |memory| read(&memory, flag));
+        simulation.run().unwrap();
+    };
+    find_failure(0..200, run).map(|(_, why)| why)
+}
+
+fn lines() -> Lines {
+    Lines::covering(PLACE, BYTES)
+}
+
+fn write_and_announce(memory: &SimMemory, flag: ScrAddr<u64>) {
+    memory.write(PLACE, &[7; BYTES as usize]);
+    memory.publish(SITE, [lines()], |memory| memory.store(flag, 1));
+}
+
+fn wait_and_read(memory: &SimMemory, flag: ScrAddr<u64>) {
+    // The line is cached from before.
+    memory.read(PLACE, &mut [0; BYTES as usize]);
+    while memory.load(flag) == 0 {
+        memory.pause();
+    }
+    memory.consume(SITE, |_| ((), Some(lines())));
+    check(memory);
+}
+
+fn check(memory: &SimMemory) {
+    let mut bytes = [0; BYTES as usize];
+    memory.read(PLACE, &mut bytes);
+    assert_eq!(bytes, [7; BYTES as usize], "stale");
+}
+
+#[test]
+fn publish_and_consume_are_enough() {
+    assert_eq!(failure_of(write_and_announce, wait_and_read), None);
+}
+
+#[test]
+fn announcing_before_cleaning_shows() {
+    let hasty = |memory: &SimMemory, flag| {
+        memory.write(PLACE, &[7; BYTES as usize]);
+        memory.store(flag, 1);
+        memory.clean(SITE, lines());
+    };
+    assert!(failure_of(hasty, wait_and_read).is_some());
+}
+
+#[test]
+fn invalidating_before_looking_shows() {
+    let hasty = |memory: &SimMemory, flag| {
+        memory.read(PLACE, &mut [0; BYTES as usize]);
+        memory.invalidate(SITE, lines());
+        while memory.load(flag) == 0 {
+            memory.pause();
+        }
+        check(memory);
+    };
+    assert!(failure_of(write_and_announce, hasty).is_some());
+}
+
+#[test]
+fn a_flush_that_rounds_the_length_only_shows() {
+    let careless = |memory: &SimMemory, flag| {
+        memory.write(PLACE, &[7; BYTES as usize]);
+        let lines = Lines::new(PLACE.line(), BYTES / LINE_BYTES);
+        memory.publish(SITE, [lines], |memory| memory.store(flag, 1));
+    };
+    assert!(failure_of(careless, wait_and_read).is_some());
+}
+
+#[test]
+fn two_owners_of_one_line_are_caught() {
+    let first_half = |memory: &SimMemory, _| memory.write(LnrAddr::new(0), &[1; 32]);
+    let second_half = |memory: &SimMemory, _| memory.write(LnrAddr::new(32), &[2; 32]);
+    let said = failure_of(first_half, second_half).expect("it is caught");
+    assert!(said.contains("dirty"), "{said}");
+}
+
+#[test]
+fn a_partial_write_over_stale_lines_shows() {
+    let stale = |memory: &SimMemory, flag| {
+        // Cached before the other host changed it, and not dropped since.
+        memory.read(PLACE, &mut [0; 8]);
+        while memory.load(flag) == 0 {
+            memory.pause();
+        }
+        memory.write(PLACE.plus(8), &[7; 8]);
+        memory.publish(SITE, [lines()], |_| ());
+        memory.consume(SITE, |_| ((), Some(lines())));
+        check(memory);
+    };
+    assert!(failure_of(write_and_announce, stale).is_some());
+}
+
+#[test]
+fn what_is_left_dirty_comes_back_later() {
+    let forgetful = |memory: &SimMemory, flag: ScrAddr<u64>| {
+        // Given up, but not cleaned.
+        memory.write(PLACE, &[1; 8]);
+        memory.store(flag, 1);
+        while memory.load(flag) == 1 {
+            memory.pause();
+        }
+    };
+    let successor = |memory: &SimMemory, flag: ScrAddr<u64>| {
+        while memory.load(flag) == 0 {
+            memory.pause();
+        }
+        memory.consume(SITE, |_| ((), Some(lines())));
+        memory.write(PLACE, &[7; BYTES as usize]);
+        memory.publish(SITE, [lines()], |memory| memory.store(flag, 2));
+        (0..100).for_each(|_| memory.pause());
+        memory.consume(SITE, |_| ((), Some(lines())));
+        check(memory);
+    };
+    assert!(failure_of(forgetful, successor).is_some());
+}
