@@ -1,0 +1,217 @@
+//! Operations on one host against the least that the machine itself takes for them, in one run:
+//! a read against a hash lookup and a copy; a write against a compare-and-swap, a copy and a clean
+//! of the same lines; a create and delete against a copy and a clean.
+//!
+//! `cargo bench -p tombolo --bench limit -- [BYTES]`. 100,000 objects of 1,000 bytes unless told
+//! otherwise, keys of 20 bytes, chosen at random with seed 1; medians of 21 interleaved rounds.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tombolo::{CreateOptions, Entry, Mapped, MemorySpec, Objects, Store};
+use tombolo_memory::{Backing, Lines, LnrAddr, Memory, ScrAddr, Site, Window};
+
+const OBJECTS: u64 = 100_000;
+/// Objects that fit into a core's own cache.
+const FEW: u64 = 100;
+const ROUNDS: usize = 21;
+const OPERATIONS: u64 = 20_000;
+const SITE: Site = Site::new("bench");
+
+fn key(number: u64) -> Vec<u8> {
+    format!("user{number:016}").into_bytes()
+}
+
+/// Numbers below `end`, the same in every run.
+fn numbers(end: u64) -> impl FnMut() -> u64 {
+    let mut state = 1u64;
+    move || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 33) % end
+    }
+}
+
+struct Bare {
+    map: HashMap<Vec<u8>, u64>,
+    memory: Mapped,
+    bytes: usize,
+    slot: u64,
+}
+
+impl Bare {
+    fn new(bytes: usize) -> Self {
+        let slot = (bytes as u64 + 64).next_multiple_of(64);
+        let total = (OBJECTS * slot).next_multiple_of(4096) + 4096;
+        let region =
+            Arc::new(Backing::open(&MemorySpec::anonymous(total)).unwrap().map(total).unwrap());
+        let window = |offset, bytes| Window::new(region.clone(), offset, bytes);
+        let memory = Mapped::new(window(0, 4096), window(4096, total - 4096));
+        let map = (0..OBJECTS).map(|number| (key(number), number * slot)).collect();
+        Self { map, memory, bytes, slot }
+    }
+
+    fn read(&self, key: &[u8], into: &mut [u8]) {
+        self.memory.read(LnrAddr::new(self.map[key]), into);
+    }
+
+    fn write(&self, key: &[u8], bytes: &[u8]) {
+        let at = LnrAddr::new(self.map[key]);
+        let word = ScrAddr::<u32>::new(0);
+        let counter = self.memory.load(word);
+        let _ = self.memory.compare_exchange(word, counter, counter + 1);
+        self.memory.write(at, bytes);
+        let lines = Lines::covering(at, bytes.len() as u64);
+        self.memory.publish(SITE, [lines], |memory| memory.store(word, counter + 2));
+    }
+
+    fn store(&self, number: u64, bytes: &[u8]) {
+        let at = LnrAddr::new(number * self.slot);
+        self.memory.write(at, bytes);
+        self.memory.clean(SITE, Lines::covering(at, self.bytes as u64 + 36));
+    }
+}
+
+struct Row {
+    name: &'static str,
+    against: Option<&'static str>,
+    run: Box<dyn FnMut()>,
+    ns: Vec<f64>,
+}
+
+fn main() {
+    let bytes = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(1000);
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pod = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (first, second) = (pod("objects"), pod("store"));
+    let size = (OBJECTS * (bytes as u64 + 300) * 2).max(64 << 20);
+    tombolo::create(&first, CreateOptions::sized(size)).unwrap();
+    tombolo::create(&second, CreateOptions::sized(size)).unwrap();
+    let objects = Arc::new(Objects::join(&first).unwrap());
+    let store = Arc::new(Store::join(&second).unwrap());
+    let bare = Arc::new(Bare::new(bytes));
+    let value = vec![7; bytes];
+    for number in 0..OBJECTS {
+        objects.create(&key(number), &value).unwrap();
+        store.put(&key(number), &Entry::lasting(value.clone())).unwrap();
+    }
+    let mut rows = rows(&bare, &objects, &store, bytes);
+    for round in 0..=ROUNDS {
+        for row in &mut rows {
+            let started = Instant::now();
+            (row.run)();
+            if round > 0 {
+                row.ns.push(started.elapsed().as_nanos() as f64 / OPERATIONS as f64);
+            }
+        }
+    }
+    report(&mut rows);
+}
+
+fn rows(bare: &Arc<Bare>, objects: &Arc<Objects>, store: &Arc<Store>, bytes: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut add = |name, against, run: Box<dyn FnMut()>| {
+        rows.push(Row { name, against, run, ns: Vec::new() });
+    };
+    for (end, [plain, read, get]) in [
+        (FEW, ["lookup and copy, cached", "read, cached", "store get, cached"]),
+        (OBJECTS, ["lookup and copy", "read", "store get"]),
+    ] {
+        let (b, mut next, mut buffer) = (bare.clone(), numbers(end), vec![0; bytes]);
+        add(
+            plain,
+            None,
+            Box::new(move || {
+                for _ in 0..OPERATIONS {
+                    b.read(&key(next()), &mut buffer);
+                    black_box(&buffer);
+                }
+            }),
+        );
+        let (o, mut next, mut buffer) = (objects.clone(), numbers(end), Vec::new());
+        add(
+            read,
+            Some(plain),
+            Box::new(move || {
+                for _ in 0..OPERATIONS {
+                    o.read(&key(next()), &mut buffer).unwrap();
+                    black_box(&buffer);
+                }
+            }),
+        );
+        let (s, mut next) = (store.clone(), numbers(end));
+        add(
+            get,
+            Some(plain),
+            Box::new(move || {
+                for _ in 0..OPERATIONS {
+                    black_box(s.get(&key(next())).unwrap());
+                }
+            }),
+        );
+    }
+    let (b, mut next, value) = (bare.clone(), numbers(FEW), vec![1; bytes]);
+    add(
+        "CAS, copy and clean",
+        None,
+        Box::new(move || {
+            (0..OPERATIONS).for_each(|_| b.write(&key(next()), &value));
+        }),
+    );
+    let (o, mut next, value) = (objects.clone(), numbers(FEW), vec![1; bytes]);
+    add(
+        "write",
+        Some("CAS, copy and clean"),
+        Box::new(move || {
+            (0..OPERATIONS).for_each(|_| _ = o.write(&key(next()), &value).unwrap());
+        }),
+    );
+    let (s, mut next, value) = (store.clone(), numbers(FEW), Entry::lasting(vec![1; bytes]));
+    add(
+        "store put",
+        Some("CAS, copy and clean"),
+        Box::new(move || {
+            (0..OPERATIONS).for_each(|_| s.put(&key(next()), &value).unwrap());
+        }),
+    );
+    let (b, mut next, value) = (bare.clone(), numbers(FEW), vec![1; bytes]);
+    add(
+        "copy and clean",
+        None,
+        Box::new(move || {
+            (0..OPERATIONS).for_each(|_| b.store(next(), &value));
+        }),
+    );
+    let (o, value) = (objects.clone(), vec![1; bytes]);
+    add(
+        "create and delete",
+        Some("copy and clean"),
+        Box::new(move || {
+            for number in OBJECTS..OBJECTS + OPERATIONS {
+                o.create(&key(number), &value).unwrap();
+                o.delete(&key(number)).unwrap();
+            }
+        }),
+    );
+    rows
+}
+
+fn report(rows: &mut [Row]) {
+    let medians: HashMap<&str, f64> = rows
+        .iter_mut()
+        .map(|row| {
+            row.ns.sort_by(f64::total_cmp);
+            (row.name, row.ns[row.ns.len() / 2])
+        })
+        .collect();
+    for row in rows {
+        let ns = medians[row.name];
+        match row.against {
+            Some(limit) => {
+                println!("{:26} {ns:8.0} ns   {:5.2} x {limit}", row.name, ns / medians[limit]);
+            }
+            None => println!("{:26} {ns:8.0} ns", row.name),
+        }
+    }
+}
