@@ -28,7 +28,7 @@ impl<M: Memory> Objects<M> {
         let hash = self.hash(key)?;
         let objects = self.state().index.len();
         if objects >= self.state().index.capacity() {
-            return Err(Error::IndexFull { objects: self.state().index.len() });
+            return Err(Error::IndexFull { objects });
         }
         let mut placed = None;
         let created = self.persist(|| {
