@@ -76,6 +76,28 @@ fn invalidating_before_looking_shows() {
 }
 
 #[test]
+fn a_mark_that_arrives_before_its_bytes_shows() {
+    // Bytes over two lines, whose last one is to tell that all are there.
+    let marked = |memory: &SimMemory, _| {
+        memory.write(PLACE, &[7; BYTES as usize]);
+        memory.clean(SITE, lines());
+    };
+    let wait_for_mark = |memory: &SimMemory, _| {
+        let mut mark = [0];
+        for _ in 0..1000 {
+            memory.invalidate(SITE, lines());
+            memory.read(PLACE.plus(BYTES - 1), &mut mark);
+            if mark == [7] {
+                memory.invalidate(SITE, lines());
+                return check(memory);
+            }
+            memory.pause();
+        }
+    };
+    assert!(failure_of(marked, wait_for_mark).is_some());
+}
+
+#[test]
 fn a_flush_that_rounds_the_length_only_shows() {
     let careless = |memory: &SimMemory, flag| {
         memory.write(PLACE, &[7; BYTES as usize]);
