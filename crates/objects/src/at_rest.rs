@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_pod::Pod;
 
+use crate::chunk_table::ChunkState;
 use crate::event::Slot;
 use crate::header::{HEADER_BYTES, Header, PREFIX_BYTES};
-use crate::space::{ChunkState, Space};
+use crate::space::Space;
 use crate::{Error, sites};
 
 /// What there is in a pod at rest, and what is wrong with it.

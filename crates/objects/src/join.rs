@@ -16,12 +16,13 @@ use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_pod::{Leave, Pod, Seat, Taker};
 
 use crate::at_rest::object_at_rest;
+use crate::chunk_table::ChunkState;
 use crate::event::{Slot, generation_at};
 use crate::index::{Entry, Writer};
 use crate::objects::{Objects, Options};
 use crate::records::Records;
 use crate::replicated::Replicated;
-use crate::space::{ChunkState, Space};
+use crate::space::Space;
 use crate::{Error, sites};
 
 /// How often a joining host asks for a replica.

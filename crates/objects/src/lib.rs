@@ -27,6 +27,7 @@
 
 mod at_rest;
 mod chunk;
+mod chunk_table;
 mod classes;
 mod create;
 mod error;

@@ -4,75 +4,20 @@
 //! objects, every replica knows from the log; so freed slots need no messages and no shared bitmap,
 //! and a chunk can change hands: the next holder applies the log and knows what is free.
 //!
-//! ```text
-//! chunk word   state (8 bits) | host (8) | class (8) | chunks of a span (32)
-//! FREE    undivided                            HELD    one host promises its slots
-//! SHARED  divided, anybody may take it         SPAN    first chunk of a large object; BODY: the rest
-//! ```
-//!
 //! Invariant: a slot is promised at most once. Only the holder of its chunk promises it, not before
 //! it has applied the log since it took the chunk, and the chunk is handed on only when each promise
 //! is settled: the object is in the log, or given up.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
+use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory};
 use tombolo_pod::Pod;
 
 use crate::chunk::Chunk;
-use crate::classes::{Classes, SPAN, SPAN_BODY, UNDIVIDED};
+use crate::chunk_table::{ChunkState, ChunkTable, ChunkWord};
+use crate::classes::{Classes, SPAN, SPAN_BODY};
 use crate::event::{Slot, SlotLine};
 use crate::{Error, sites};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChunkState {
-    Free,
-    Held,
-    Shared,
-    Span,
-    Body,
-}
-
-/// A chunk's word in the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ChunkWord {
-    pub(crate) state: ChunkState,
-    pub(crate) host: u8,
-    pub(crate) class: u8,
-    pub(crate) chunks: u32,
-}
-
-impl ChunkWord {
-    const FREE: Self = Self { state: ChunkState::Free, host: 0, class: UNDIVIDED, chunks: 0 };
-
-    fn shared(class: u8) -> Self {
-        Self { state: ChunkState::Shared, class, ..Self::FREE }
-    }
-
-    fn held(host: u8, class: u8) -> Self {
-        Self { state: ChunkState::Held, host, class, chunks: 0 }
-    }
-
-    fn encode(self) -> u64 {
-        (self.state as u64) << 56
-            | u64::from(self.host) << 48
-            | u64::from(self.class) << 40
-            | u64::from(self.chunks)
-    }
-
-    fn decode(word: u64) -> Option<Self> {
-        let state = match word >> 56 {
-            0 => ChunkState::Free,
-            1 => ChunkState::Held,
-            2 => ChunkState::Shared,
-            3 => ChunkState::Span,
-            4 => ChunkState::Body,
-            _ => return None,
-        };
-        let (host, class) = ((word >> 48) as u8, (word >> 40) as u8);
-        Some(Self { state, host, class, chunks: word as u32 })
-    }
-}
 
 /// What this host knows about the chunks.
 struct View {
@@ -82,13 +27,13 @@ struct View {
     used_lines: u64,
 }
 
-/// Whether a chunk with this word is one to take.
-type Wanted<'a> = &'a dyn Fn(&Chunk, ChunkWord) -> bool;
+/// Whether a chunk is one to take, by what this replica knows of it.
+type Wanted<'a> = &'a dyn Fn(&Chunk) -> bool;
 
 pub(crate) struct Space<M: Memory> {
     memory: M,
     host: u8,
-    table: ScrAddr<u64>,
+    table: ChunkTable<M>,
     first_line: u64,
     count: u64,
     classes: Classes,
@@ -98,6 +43,8 @@ pub(crate) struct Space<M: Memory> {
     extents: Box<[AtomicU64]>,
     /// Held while chunks are being acquired: threads of a host do it one at a time.
     acquiring: HostMutex<M, ()>,
+    /// The chunk acquired last: the next is looked for from there on.
+    last: AtomicU32,
 }
 
 impl<M: Memory> Space<M> {
@@ -112,13 +59,14 @@ impl<M: Memory> Space<M> {
         Self {
             memory: pod.memory().clone(),
             host,
-            table: pod.areas().chunk_table,
+            table: ChunkTable::new(pod),
             first_line: pod.areas().chunks.line(),
             count: geometry.chunks,
             classes,
             view: HostMutex::<M, _>::new(view),
             extents: (0..geometry.chunks).map(|_| AtomicU64::new(0)).collect(),
             acquiring: HostMutex::<M, _>::new(()),
+            last: AtomicU32::new(0),
         }
     }
 
@@ -242,7 +190,7 @@ impl<M: Memory> Space<M> {
         if slot.class == SPAN {
             let (number, _) = self.locate(slot);
             for chunk in (number..number + slot.chunks).rev() {
-                self.set_word(chunk, ChunkWord::FREE);
+                self.table.set(chunk, ChunkWord::FREE);
             }
         }
     }
@@ -292,7 +240,7 @@ impl<M: Memory> Space<M> {
             chunk.held = false;
             let word =
                 if chunk.is_empty() { ChunkWord::FREE } else { ChunkWord::shared(chunk.class) };
-            self.set_word(number, word);
+            self.table.set(number, word);
         }
     }
 
@@ -301,30 +249,44 @@ impl<M: Memory> Space<M> {
     fn acquire(&self, class: u8, sync: &impl Fn() -> Result<(), Error>) -> Result<bool, Error> {
         // What others deleted meanwhile counts, too.
         sync()?;
-        let preferences: [Wanted<'_>; 3] = [
-            &|chunk, word| word == ChunkWord::shared(class) && chunk.has_room(),
-            &|_, word| word.state == ChunkState::Free,
-            &|chunk, word| word.state == ChunkState::Shared && chunk.is_empty(),
+        let partly_used = |chunk: &Chunk| chunk.class == class && chunk.has_room();
+        let preferences: [(Wanted<'_>, ChunkState); 3] = [
+            (&partly_used, ChunkState::Shared),
+            (&Chunk::is_empty, ChunkState::Free),
+            (&Chunk::is_empty, ChunkState::Shared),
         ];
-        for wanted in preferences {
-            for number in 0..self.count as u32 {
-                if self.try_acquire(number, class, wanted, sync)? {
+        for (wanted, state) in preferences {
+            let start = u64::from(self.last.load(Ordering::Relaxed));
+            let mut from = 0;
+            while let Some((distance, number)) = self.find(start, from, wanted) {
+                let word = self.table.word(number)?;
+                if word.state == state && self.try_acquire(number, word, class, sync)? {
+                    self.last.store(number, Ordering::Relaxed);
                     return Ok(true);
                 }
+                from = distance + 1;
             }
         }
         Ok(false)
     }
 
+    /// The next chunk, going round from `start` and beginning `from` chunks further, that is
+    /// `wanted`: how far it is, and its number.
+    fn find(&self, start: u64, from: u64, wanted: Wanted<'_>) -> Option<(u64, u32)> {
+        let view = self.view.lock();
+        (from..self.count)
+            .map(|distance| (distance, ((start + distance) % self.count) as u32))
+            .find(|&(_, number)| wanted(&view.chunks[number as usize]))
+    }
+
     fn try_acquire(
         &self,
         number: u32,
+        word: ChunkWord,
         class: u8,
-        wanted: Wanted<'_>,
         sync: &impl Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        let word = self.word(number)?;
-        if !wanted(&self.view.lock().chunks[number as usize], word) || !self.claim(number, word) {
+        if !self.table.claim(number, word, self.host) {
             return Ok(false);
         }
         // Everything the last holder did with this chunk is in the log before it was handed on.
@@ -336,14 +298,14 @@ impl<M: Memory> Space<M> {
         let usable = if chunk.class == class { chunk.has_room() } else { chunk.is_empty() };
         if !usable {
             drop(view);
-            self.set_word(number, word);
+            self.table.set(number, word);
             return Ok(false);
         }
         if chunk.class != class {
             chunk.divide(class, self.classes.slots(class).unwrap_or(0));
         }
         chunk.held = true;
-        self.set_word(number, ChunkWord::held(self.host, class));
+        self.table.set(number, ChunkWord::held(self.host, class));
         view.active[usize::from(class)] = Some(number);
         Ok(true)
     }
@@ -382,16 +344,16 @@ impl<M: Memory> Space<M> {
     ) -> Result<Option<u32>, Error> {
         let mut taken: Vec<(u32, ChunkWord)> = Vec::new();
         let put_back = |taken: &[(u32, ChunkWord)]| {
-            taken.iter().for_each(|&(number, word)| self.set_word(number, word));
+            taken.iter().for_each(|&(number, word)| self.table.set(number, word));
         };
         for number in first..first + chunks {
-            let word = self.word(number)?;
+            let word = self.table.word(number)?;
             let empty = match word.state {
                 ChunkState::Free => true,
                 ChunkState::Shared => self.view.lock().chunks[number as usize].is_empty(),
                 _ => false,
             };
-            if !empty || !self.claim(number, word) {
+            if !empty || !self.table.claim(number, word, self.host) {
                 put_back(&taken);
                 return Ok(Some(number));
             }
@@ -413,14 +375,9 @@ impl<M: Memory> Space<M> {
             let head = number == first;
             let state = if head { ChunkState::Span } else { ChunkState::Body };
             let chunks = if head { chunks } else { 0 };
-            self.set_word(number, ChunkWord { state, host: self.host, class: SPAN, chunks });
+            self.table.set(number, ChunkWord { state, host: self.host, class: SPAN, chunks });
         }
         Ok(None)
-    }
-
-    fn claim(&self, number: u32, from: ChunkWord) -> bool {
-        let held = ChunkWord::held(self.host, from.class);
-        self.memory.compare_exchange(self.at(number), from.encode(), held.encode()).is_ok()
     }
 
     /// Chunk and index in it.
@@ -432,22 +389,12 @@ impl<M: Memory> Space<M> {
     }
 
     pub(crate) fn word(&self, number: u32) -> Result<ChunkWord, Error> {
-        let word = self.memory.load(self.at(number));
-        ChunkWord::decode(word)
-            .ok_or_else(|| Error::Damaged(format!("chunk {number} has the word {word:#x}")))
-    }
-
-    fn set_word(&self, number: u32, word: ChunkWord) {
-        self.memory.store(self.at(number), word.encode());
-    }
-
-    fn at(&self, number: u32) -> ScrAddr<u64> {
-        self.table.element(u64::from(number))
+        self.table.word(number)
     }
 
     /// Every slot that a chunk's word says there is, used or not.
     pub(crate) fn slots_of(&self, number: u32) -> Result<Vec<Slot>, Error> {
-        let word = self.word(number)?;
+        let word = self.table.word(number)?;
         let start = self.first_line + u64::from(number) * self.classes.chunk_lines();
         Ok(match word.state {
             ChunkState::Free | ChunkState::Body => Vec::new(),

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use crate::commands;
 use crate::decode::Decoder;
 use crate::reply::Reply;
-use crate::server::Shared;
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::stats::add;
 
 /// Room to read into, at least, in bytes.

@@ -23,6 +23,7 @@ mod glob;
 mod reply;
 mod server;
 mod session;
+mod shared;
 mod stats;
 mod store;
 

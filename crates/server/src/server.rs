@@ -2,8 +2,8 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::AsyncWriteExt;
@@ -15,21 +15,12 @@ use crate::config::{Config, ServerError};
 use crate::connection;
 use crate::reply::{Protocol, Reply};
 use crate::session::Session;
-use crate::stats::{Counters, Stats, add};
+use crate::shared::Shared;
+use crate::stats::{Stats, add};
 use crate::store::Store;
 
 /// How long stopping waits for commands that are being executed.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
-
-/// What all connections share.
-pub(crate) struct Shared {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) config: Config,
-    pub(crate) address: SocketAddr,
-    pub(crate) counters: Counters,
-    pub(crate) started: Instant,
-    next_id: AtomicU64,
-}
 
 /// A server that runs until it is dropped or shut down.
 pub struct Server {
@@ -59,14 +50,7 @@ impl Server {
             .enable_io()
             .build()
             .map_err(ServerError::Threads)?;
-        let shared = Arc::new(Shared {
-            store,
-            config,
-            address,
-            counters: Counters::default(),
-            started: Instant::now(),
-            next_id: AtomicU64::new(1),
-        });
+        let shared = Arc::new(Shared::new(store, config, address));
         let (stopping, stopped) = watch::channel(false);
         {
             let _inside = runtime.enter();
@@ -143,8 +127,7 @@ async fn admit(
             .encode(Protocol::Resp2, &mut reply);
         let _ = stream.write_all(&reply).await;
     } else {
-        let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
-        let session = Session::new(id, peer, shared.config.password.is_none());
+        let session = Session::new(shared.next_id(), peer, shared.config.password.is_none());
         connection::serve(stream, session, shared.clone(), stopping).await;
     }
     shared.counters.clients.fetch_sub(1, Ordering::Relaxed);

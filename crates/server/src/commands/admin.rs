@@ -5,14 +5,11 @@ use std::fmt::Write;
 use bytes::Bytes;
 
 use super::table::{self, COMMANDS};
-use super::{Command, Context, Failure, Outcome, is};
+use super::{Command, Context, Failure, Outcome, REDIS_VERSION, is};
 use crate::decode::MAX_ARGUMENT_BYTES;
 use crate::glob;
 use crate::reply::Reply;
 use crate::store::InfoSection;
-
-/// The version of Redis whose behaviour clients may expect.
-pub(super) const REDIS_VERSION: &str = "7.4.0";
 
 pub(super) fn time(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
     let now_ms = context.store().now_ms();

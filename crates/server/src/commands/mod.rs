@@ -12,9 +12,12 @@ use bytes::Bytes;
 use tombolo_kv::{Change, Entry};
 
 use crate::reply::Reply;
-use crate::server::Shared;
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::store::{Store, StoreError};
+
+/// The version of Redis whose behaviour clients may expect.
+const REDIS_VERSION: &str = "7.4.0";
 
 /// What a command works with.
 pub(crate) struct Context<'a> {

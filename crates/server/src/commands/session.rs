@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::admin::REDIS_VERSION;
-use super::{Context, Failure, Outcome, integer, is, printable};
+use super::{Context, Failure, Outcome, REDIS_VERSION, integer, is, printable};
 use crate::reply::{Protocol, Reply};
 use crate::session::Session;
 

@@ -1,0 +1,101 @@
+//! The chunk table in SCR: who may promise a chunk's slots to new objects.
+//!
+//! ```text
+//! chunk word   state (8 bits) | host (8) | class (8) | zeros (8) | chunks of a span (32)
+//! ```
+
+use tombolo_memory::{Memory, ScrAddr};
+use tombolo_pod::Pod;
+
+use crate::Error;
+use crate::classes::UNDIVIDED;
+
+/// What a chunk is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChunkState {
+    /// Nobody's, undivided.
+    Free,
+    /// One host promises its slots.
+    Held,
+    /// Divided; any host may take it.
+    Shared,
+    /// The first chunk of a large object.
+    Span,
+    /// A further chunk of a large object.
+    Body,
+}
+
+/// A chunk's word in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkWord {
+    pub(crate) state: ChunkState,
+    pub(crate) host: u8,
+    pub(crate) class: u8,
+    pub(crate) chunks: u32,
+}
+
+impl ChunkWord {
+    pub(crate) const FREE: Self =
+        Self { state: ChunkState::Free, host: 0, class: UNDIVIDED, chunks: 0 };
+
+    pub(crate) fn shared(class: u8) -> Self {
+        Self { state: ChunkState::Shared, class, ..Self::FREE }
+    }
+
+    pub(crate) fn held(host: u8, class: u8) -> Self {
+        Self { state: ChunkState::Held, host, class, chunks: 0 }
+    }
+
+    fn encode(self) -> u64 {
+        (self.state as u64) << 56
+            | u64::from(self.host) << 48
+            | u64::from(self.class) << 40
+            | u64::from(self.chunks)
+    }
+
+    fn decode(word: u64) -> Option<Self> {
+        let state = match word >> 56 {
+            0 => ChunkState::Free,
+            1 => ChunkState::Held,
+            2 => ChunkState::Shared,
+            3 => ChunkState::Span,
+            4 => ChunkState::Body,
+            _ => return None,
+        };
+        let (host, class) = ((word >> 48) as u8, (word >> 40) as u8);
+        Some(Self { state, host, class, chunks: word as u32 })
+    }
+}
+
+/// The words of all chunks.
+pub(crate) struct ChunkTable<M> {
+    memory: M,
+    base: ScrAddr<u64>,
+}
+
+impl<M: Memory> ChunkTable<M> {
+    pub(crate) fn new(pod: &Pod<M>) -> Self {
+        Self { memory: pod.memory().clone(), base: pod.areas().chunk_table }
+    }
+
+    pub(crate) fn word(&self, number: u32) -> Result<ChunkWord, Error> {
+        let word = self.memory.load(self.at(number));
+        ChunkWord::decode(word)
+            .ok_or_else(|| Error::Damaged(format!("chunk {number} has the word {word:#x}")))
+    }
+
+    /// Changes the word of a chunk that this host holds.
+    pub(crate) fn set(&self, number: u32, word: ChunkWord) {
+        self.memory.store(self.at(number), word.encode());
+    }
+
+    /// Takes a chunk whose word is `from`; whether nobody was faster.
+    pub(crate) fn claim(&self, number: u32, from: ChunkWord, host: u8) -> bool {
+        let held = ChunkWord::held(host, from.class);
+        self.memory.compare_exchange(self.at(number), from.encode(), held.encode()).is_ok()
+    }
+
+    fn at(&self, number: u32) -> ScrAddr<u64> {
+        self.base.element(u64::from(number))
+    }
+}
