@@ -58,6 +58,9 @@ impl<M: Memory, S: State> Replica<M, S> {
     /// A replica whose `state` is that at `position`, which is not below the announced one.
     pub fn new(pod: Pod<M>, seat: &Seat, position: u64, state: S, writer: S::Writer) -> Self {
         let ring = Ring::new(&pod);
+        // Others may have filled the log since this host announced where it needs it from: if all of
+        // that is in `state`, nothing would be left to apply, and to announce.
+        ring.announce_applied(seat.host(), position);
         let segment = Segment::new(&pod, seat, ring.tail());
         Self {
             host: seat.host(),

@@ -21,6 +21,7 @@ pub(crate) const SCENARIOS: &[(&str, Scenario)] = &[
     ("scarce space", scarce_space),
     ("equal hashes", equal_hashes),
     ("guards", guards),
+    ("join under load", join_under_load),
     ("late joiner", late_joiner),
     ("leave and return", leave_and_return),
     ("crowded chunks", crowded_chunks),
@@ -176,6 +177,26 @@ fn late_joiner(config: Config, seed: u64) {
     let mut bytes = Vec::new();
     first.read(b"from the joiner", &mut bytes).unwrap().expect("what the joiner left is there");
     assert_eq!(tag(&bytes), 99);
+}
+
+/// A host joins while another fills the log: what the joiner got its replica for, it need not apply,
+/// and nobody waits for it to do so.
+fn join_under_load(config: Config, seed: u64) {
+    let mut world = World::new(config, seed, 1, 2);
+    for key in [b"a", b"b", b"c", b"d"] {
+        world.client(0, |host, _| {
+            for _ in 0..12 {
+                host.create(key, &value(1)).unwrap();
+                assert!(host.delete(key).unwrap());
+            }
+        });
+    }
+    world.thread(1, |memory| {
+        let host = join(memory);
+        host.put(b"from the joiner", &value(1)).unwrap();
+        host.leave().unwrap();
+    });
+    world.finish();
 }
 
 /// Hosts work, leave one after the other, and return in another order: everything is as it was.
