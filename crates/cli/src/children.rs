@@ -1,6 +1,7 @@
 //! Hosts that are processes: this program, started again.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -29,6 +30,8 @@ impl HostProcess {
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            // Ctrl-C is for this process, which tells its hosts in its own time.
+            .process_group(0)
             .spawn()
             .with_context(|| format!("cannot start {name}"))?;
         let (sender, lines) = channel();

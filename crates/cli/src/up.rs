@@ -198,6 +198,9 @@ fn watch(hosts: &mut [Host], args: &UpArgs, stop: &Stop) -> Result<()> {
     let end = args.seconds.map(Duration::from_secs);
     let display = Display::new();
     let mut before = 0;
+    for host in hosts.iter_mut() {
+        host.before = Some((Instant::now(), host.figures(args.requirepass.as_deref())?));
+    }
     loop {
         let step = Duration::from_secs(1);
         let left = end.map_or(step, |end| end.saturating_sub(started.elapsed()));

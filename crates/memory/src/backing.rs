@@ -58,8 +58,8 @@ impl Backing {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
         match Self::open_with(spec, &options) {
-            Err(MemoryError::Os { source, .. })
-                if source.kind() == io::ErrorKind::AlreadyExists =>
+            Err(MemoryError::Os { reason, .. })
+                if reason.kind() == io::ErrorKind::AlreadyExists =>
             {
                 Ok((Self::open(spec)?, false))
             }
@@ -71,11 +71,11 @@ impl Backing {
         let Source::Path(path) = &spec.source else {
             return Ok(Self { spec: spec.clone(), file: None, kind: Kind::Anonymous });
         };
-        let file = options.open(path).map_err(|source| match path.metadata() {
+        let file = options.open(path).map_err(|reason| match path.metadata() {
             Ok(found) if found.is_dir() => {
                 MemoryError::NotMemory { path: path.display().to_string(), what: "a directory" }
             }
-            _ => MemoryError::Os { doing: "open", path: path.display().to_string(), source },
+            _ => MemoryError::Os { doing: "open", path: path.display().to_string(), reason },
         })?;
         let kind = Kind::of(&file, path, Path::new("/sys"))?;
         let backing = Self { spec: spec.clone(), file: Some(Arc::new(file)), kind };
@@ -215,8 +215,15 @@ impl Backing {
     pub fn map(&self, bytes: u64) -> Result<Region, MemoryError> {
         self.check_holds(bytes, "it was cut off, or is another one")?;
         let mapped = bytes.next_multiple_of(self.page_bytes());
-        Region::map(self.file.clone(), &self.spec, mapped, bytes)
-            .map_err(|source| self.os("map", source))
+        let region = Region::map(self.file.clone(), self.spec.offset, mapped, bytes)
+            .map_err(|reason| self.os("map", reason))?;
+        if self.spec.huge {
+            region.use_huge_pages().map_err(|reason| self.os("use huge pages for", reason))?;
+        }
+        if let Some(node) = self.spec.numa {
+            region.bind(node).map_err(|reason| self.os("use that NUMA node for", reason))?;
+        }
+        Ok(region)
     }
 
     /// The size that the spec or the device gives it, or that the file has.
@@ -232,8 +239,8 @@ impl Backing {
         }
     }
 
-    fn os(&self, doing: &'static str, source: io::Error) -> MemoryError {
-        MemoryError::Os { doing, path: self.name(), source }
+    fn os(&self, doing: &'static str, reason: io::Error) -> MemoryError {
+        MemoryError::Os { doing, path: self.name(), reason }
     }
 }
 
@@ -241,7 +248,7 @@ impl Kind {
     /// What `file` is; `sysfs` is where the kernel describes devices.
     fn of(file: &File, path: &Path, sysfs: &Path) -> Result<Self, MemoryError> {
         let os =
-            |source| MemoryError::Os { doing: "look at", path: path.display().to_string(), source };
+            |reason| MemoryError::Os { doing: "look at", path: path.display().to_string(), reason };
         let metadata = file.metadata().map_err(os)?;
         let page = rustix::param::page_size() as u64;
         if metadata.file_type().is_char_device() {

@@ -15,14 +15,14 @@ pub enum MemoryError {
         reason: String,
     },
     /// The operating system refused something.
-    #[error("cannot {doing} {path}: {source}{}", hint(.source))]
+    #[error("cannot {doing} {path}: {reason}{}", hint(.reason))]
     Os {
         /// What was tried, as a verb.
         doing: &'static str,
         /// The file or device.
         path: String,
         /// Why not.
-        source: io::Error,
+        reason: io::Error,
     },
     /// There is less memory than asked for.
     #[error("{path} has {have} bytes, but {need} are needed; {advice}")]
@@ -64,8 +64,8 @@ pub enum MemoryError {
     },
 }
 
-fn hint(source: &io::Error) -> &'static str {
-    match source.kind() {
+fn hint(reason: &io::Error) -> &'static str {
+    match reason.kind() {
         io::ErrorKind::StorageFull => "; make room there, or ask for less",
         io::ErrorKind::NotFound => "; check the path, or create it first",
         io::ErrorKind::PermissionDenied => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use crate::{LINE_BYTES, Lines, MemorySpec, numa};
+use crate::{LINE_BYTES, Lines, numa};
 
 /// Memory mapped into this process, shared with whoever else maps it.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Region {
     /// Maps `mapped` bytes, of which `bytes` may be used.
     pub(crate) fn map(
         file: Option<Arc<File>>,
-        spec: &MemorySpec,
+        offset: u64,
         mapped: u64,
         bytes: u64,
     ) -> io::Result<Self> {
@@ -41,21 +41,25 @@ impl Region {
         let base = unsafe {
             match &file {
                 Some(file) => {
-                    rustix::mm::mmap(hint, length, access, MapFlags::SHARED, file, spec.offset)?
+                    rustix::mm::mmap(hint, length, access, MapFlags::SHARED, file, offset)?
                 }
                 None => rustix::mm::mmap_anonymous(hint, length, access, MapFlags::SHARED)?,
             }
         };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let region = Self { base, mapped: length, bytes, _file: file };
-        if spec.huge {
-            // SAFETY: advice on our own mapping, which changes no bytes.
-            unsafe { rustix::mm::madvise(base.as_ptr().cast(), length, Advice::LinuxHugepage)? };
-        }
-        if let Some(node) = spec.numa {
-            numa::bind(base, length, node)?;
-        }
-        Ok(region)
+        Ok(Self { base, mapped: length, bytes, _file: file })
+    }
+
+    /// Asks for huge pages.
+    pub(crate) fn use_huge_pages(&self) -> io::Result<()> {
+        let base = self.base.as_ptr().cast();
+        // SAFETY: advice on our own mapping, which changes no bytes.
+        Ok(unsafe { rustix::mm::madvise(base, self.mapped, Advice::LinuxHugepage)? })
+    }
+
+    /// Takes pages that have not been touched from a NUMA node.
+    pub(crate) fn bind(&self, node: u32) -> io::Result<()> {
+        numa::bind(self.base, self.mapped, node)
     }
 
     /// How many bytes it has.

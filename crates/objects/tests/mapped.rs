@@ -25,7 +25,11 @@ struct Host {
 
 impl Host {
     fn join(spec: &PodSpec) -> Self {
-        let objects = Arc::new(Objects::join(open(spec).unwrap(), Options::default()).unwrap());
+        Self::join_with(spec, Options::default())
+    }
+
+    fn join_with(spec: &PodSpec, options: Options) -> Self {
+        let objects = Arc::new(Objects::join(open(spec).unwrap(), options).unwrap());
         let running = Arc::new(AtomicBool::new(true));
         let (theirs, flag) = (objects.clone(), running.clone());
         let ticker = thread::spawn(move || {
@@ -213,6 +217,24 @@ fn a_full_pod_says_so_and_deletes_make_room() {
     assert!(filled[2] * 10 >= filled[0] * 9, "room came back: {filled:?}");
     let big = hosts[0].objects.create(b"big", &vec![0; 64 << 20]).unwrap_err();
     assert!(matches!(big, Error::TooLarge { .. }), "{big}");
+}
+
+#[test]
+fn a_full_index_says_so_and_deletes_make_room() {
+    let place = pod(16, None);
+    let index = tombolo_objects::IndexLimits { segment_buckets: 4, segments: 8 };
+    let host = Host::join_with(&place.spec, Options { index, ..Options::default() });
+    let mut made = 0u32;
+    let error = loop {
+        match host.objects.create(&made.to_le_bytes(), b"x") {
+            Ok(_) => made += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::IndexFull { objects } if objects == u64::from(made)), "{error}");
+    assert!(host.objects.delete(&0u32.to_le_bytes()).unwrap());
+    host.objects.create(b"another", b"x").unwrap();
+    assert!(matches!(host.objects.create(b"one more", b"x"), Err(Error::IndexFull { .. })));
 }
 
 #[test]

@@ -167,7 +167,7 @@ pub fn plan(spec: &PodSpec, options: CreateOptions) -> Result<Geometry, PodError
 /// What `spec` names, if it is there.
 fn existing(spec: &MemorySpec) -> Result<Option<Backing>, MemoryError> {
     match Backing::open(spec) {
-        Err(MemoryError::Os { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(MemoryError::Os { reason, .. }) if reason.kind() == ErrorKind::NotFound => Ok(None),
         opened => opened.map(Some),
     }
 }

@@ -33,21 +33,21 @@ impl Default for Config {
 pub enum ServerError {
     /// The address means nothing.
     #[error(
-        "cannot listen on {address:?}: {source}; write an address and a port, such as 127.0.0.1:7000"
+        "cannot listen on {address:?}: {reason}; write an address and a port, such as 127.0.0.1:7000"
     )]
     Address {
         /// The address.
         address: String,
         /// Why not.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The address cannot be had.
-    #[error("cannot listen on {address}: {source}{}", if source.kind() == io::ErrorKind::AddrInUse { "; choose another port, or stop who has it" } else { "" })]
+    #[error("cannot listen on {address}: {reason}{}", if reason.kind() == io::ErrorKind::AddrInUse { "; choose another port, or stop who has it" } else { "" })]
     Listen {
         /// The address.
         address: SocketAddr,
         /// Why not.
-        source: io::Error,
+        reason: io::Error,
     },
     /// Anybody could connect.
     #[error(
@@ -68,7 +68,7 @@ impl Config {
     /// # Errors
     /// [`ServerError::Address`], [`ServerError::Exposed`].
     pub fn address(&self) -> Result<SocketAddr, ServerError> {
-        let error = |source| ServerError::Address { address: self.listen.clone(), source };
+        let error = |reason| ServerError::Address { address: self.listen.clone(), reason };
         let mut addresses = self.listen.to_socket_addrs().map_err(error)?;
         let address =
             addresses.next().ok_or_else(|| error(io::Error::other("it has no address")))?;

@@ -43,7 +43,7 @@ impl Server {
             Ok((listener, bound))
         };
         let (listener, address) =
-            listen().map_err(|source| ServerError::Listen { address, source })?;
+            listen().map_err(|reason| ServerError::Listen { address, reason })?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(config.workers.max(1))
             .thread_name("tombolo-server")
@@ -55,7 +55,7 @@ impl Server {
         {
             let _inside = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener)
-                .map_err(|source| ServerError::Listen { address, source })?;
+                .map_err(|reason| ServerError::Listen { address, reason })?;
             runtime.spawn(accept(listener, shared.clone(), stopped));
         }
         Ok(Self { shared, stopping, runtime: Some(runtime) })

@@ -112,6 +112,8 @@ fn bad_input_is_said_in_a_sentence() {
     assert!(create(&["--size", "900TiB", "--scr", "1MiB"]).contains("limit"));
     assert!(create(&["--size", "3TiB", "--scr", "64MiB"]).contains("make room"));
     assert!(create(&[]).contains("no size"));
+    let spec = format!("{},size=8MiB,numa=1023", text(&path));
+    assert!(complaint(&["pod", "create", &spec]).contains("NUMA node"));
     assert!(!path.exists(), "nothing is left behind");
     assert!(
         complaint(&["pod", "create", "/nowhere/at/all", "--size", "1MiB"]).contains("/nowhere")
