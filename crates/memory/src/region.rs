@@ -54,7 +54,8 @@ impl Region {
     pub(crate) fn use_huge_pages(&self) -> io::Result<()> {
         let base = self.base.as_ptr().cast();
         // SAFETY: advice on our own mapping, which changes no bytes.
-        Ok(unsafe { rustix::mm::madvise(base, self.mapped, Advice::LinuxHugepage)? })
+        unsafe { rustix::mm::madvise(base, self.mapped, Advice::LinuxHugepage) }?;
+        Ok(())
     }
 
     /// Takes pages that have not been touched from a NUMA node.
