@@ -5,12 +5,19 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tombolo::PodSpec;
 
+const EXAMPLES: &str = "\
+Examples:
+  tombolo up --load b --seconds 10
+  tombolo pod create /dev/shm/my-pod --size 1GiB --scr 64MiB
+  tombolo serve --pod /dev/shm/my-pod --listen 127.0.0.1:7000
+  tombolo bench ycsb -P a -p recordcount=100000 --hosts 2 --format json";
+
 /// Share objects and a key-value store among hosts through partly coherent memory.
 ///
 /// A pod is memory that several hosts map: a file in /dev/shm or hugetlbfs, a DAX device, a PCI BAR.
 /// `tombolo up` shows all of it at once; `tombolo pod create` and `tombolo serve` are its parts.
 #[derive(Debug, Parser)]
-#[command(name = "tombolo", version, max_term_width = 100)]
+#[command(name = "tombolo", version, max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     /// A TOML file with options, in a table per command: [up], [serve], [pod.create], [bench.ycsb].
     ///
@@ -78,10 +85,12 @@ fn size(text: &str) -> Result<u64, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Sizes {
-    /// Memory for objects (LNR), such as 200MiB or 1.5GiB.
+    /// Memory for objects (LNR), such as 200MiB or 1.5GiB. Unless given: 1GiB for `up`, what the
+    /// workload needs for `bench`, all that the memory has for `pod create`.
     #[arg(long, value_parser = size, value_name = "SIZE", env = "TOMBOLO_SIZE")]
     pub(crate) size: Option<u64>,
-    /// Coherent memory (SCR) for the log's order and coherence records.
+    /// Coherent memory (SCR) for the log's order and coherence records. Unless given: 64MiB, or a
+    /// quarter of a small memory.
     #[arg(long, value_parser = size, value_name = "SIZE", env = "TOMBOLO_SCR")]
     pub(crate) scr: Option<u64>,
     /// Coherence records, at most; SCR limits them otherwise.

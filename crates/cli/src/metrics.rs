@@ -8,33 +8,39 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use tombolo::Store;
 use tombolo_server::{Server, Stats};
 
-use crate::served::{Served, figures};
+use crate::served::figures;
 
 /// The longest request that is read, and how long one may take.
 const MAX_REQUEST_BYTES: u64 = 8 << 10;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Serves metrics from now on, for as long as the process lives.
+/// Serves metrics from now on, for as long as the process lives. Neither the store nor the server is
+/// kept from ending.
 pub(crate) fn serve(
     address: &str,
-    store: Served,
-    stats: impl Fn() -> Stats + Send + 'static,
+    store: &Arc<Store>,
+    server: &Arc<Server>,
 ) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind(address)
         .with_context(|| format!("cannot serve metrics on {address}; choose another --metrics"))?;
     let bound = listener.local_addr()?;
+    let (store, server) = (Arc::downgrade(store), Arc::downgrade(server));
     thread::spawn(move || {
         // One scraper at a time is enough, and a slow one is given up.
         for stream in listener.incoming().flatten() {
-            let _ = answer(stream, || text(&store, &stats()));
+            let _ = answer(stream, || {
+                let (store, server) = (store.upgrade()?, server.upgrade()?);
+                Some(text(&store, &server.stats()))
+            });
         }
     });
     Ok(bound)
 }
 
-fn answer(mut stream: TcpStream, text: impl Fn() -> String) -> std::io::Result<()> {
+fn answer(mut stream: TcpStream, text: impl Fn() -> Option<String>) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut request = BufReader::new((&stream).take(MAX_REQUEST_BYTES));
@@ -46,7 +52,10 @@ fn answer(mut stream: TcpStream, text: impl Fn() -> String) -> std::io::Result<(
         request.read_line(&mut line)?;
     }
     let (status, body) = match path.split('?').next() {
-        Some("/metrics") => ("200 OK", text()),
+        Some("/metrics") => match text() {
+            Some(text) => ("200 OK", text),
+            None => ("503 Service Unavailable", "this host is leaving the pod\n".to_owned()),
+        },
         _ => ("404 Not Found", "see /metrics\n".to_owned()),
     };
     write!(
@@ -56,10 +65,10 @@ fn answer(mut stream: TcpStream, text: impl Fn() -> String) -> std::io::Result<(
     )
 }
 
-fn text(store: &Served, stats: &Stats) -> String {
+fn text(store: &Store, stats: &Stats) -> String {
     let mut text = String::new();
-    let host = store.0.objects().seat().host();
-    for figure in figures(&store.0) {
+    let host = store.objects().seat().host();
+    for figure in figures(store) {
         let (kind, suffix) = if figure.is_counter { ("counter", "_total") } else { ("gauge", "") };
         let name = format!("tombolo_{}{suffix}", figure.name);
         let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {kind}", figure.help);
@@ -79,10 +88,4 @@ fn text(store: &Served, stats: &Stats) -> String {
         let _ = writeln!(text, "{name}{{host=\"{host}\"}} {value}");
     }
     text
-}
-
-/// The counters of a server, for as long as it runs.
-pub(crate) fn stats_of(server: &Arc<Server>) -> impl Fn() -> Stats + Send + use<> {
-    let server = Arc::downgrade(server);
-    move || server.upgrade().map(|server| server.stats()).unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tombolo::Store;
@@ -29,23 +30,29 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     // What is wrong with the address is said before anything is joined.
     config.address()?;
     let store = Arc::new(Store::join_pod(tombolo_pod::open(&args.pod)?, Default::default())?);
-    let served = Served(store.clone());
-    let server = Arc::new(Server::start(config, Arc::new(served.clone()))?);
+    let server = Arc::new(Server::start(config, Arc::new(Served(store.clone())))?);
     let seat = store.objects().seat();
     println!("host {}: listening on {}", seat.host(), server.local_addr());
     if let Some(address) = &args.metrics {
-        let bound = metrics::serve(address, served.clone(), metrics::stats_of(&server))?;
+        let bound = metrics::serve(address, &store, &server)?;
         println!("host {}: metrics on http://{bound}/metrics", seat.host());
     }
     let loaded = with_load(&store, &args.load, || stop.wait());
     // Connections end before the pod is left: nobody may use it afterwards.
     drop(server);
-    drop(served);
-    match Arc::try_unwrap(store) {
-        Ok(store) => store.leave()?,
-        Err(shared) => drop(shared),
-    }
+    leave(store)?;
     loaded
+}
+
+fn leave(mut store: Arc<Store>) -> Result<()> {
+    loop {
+        match Arc::try_unwrap(store) {
+            Ok(store) => return Ok(store.leave()?),
+            // Somebody is just looking at the metrics.
+            Err(shared) => store = shared,
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Runs `body` while a load is on the host, if one is wanted.
@@ -93,7 +100,7 @@ fn with_load(store: &Store, args: &LoadArgs, body: impl FnOnce()) -> Result<()> 
 /// Waits until every host has loaded its share.
 fn wait_for_all(store: &Store, records: u64, stopping: &AtomicBool) -> Result<()> {
     while store.key_count()? < records && !stopping.load(Ordering::Relaxed) {
-        thread::sleep(std::time::Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
     Ok(())
 }

@@ -8,7 +8,6 @@ use tombolo_server as server;
 use tombolo_server::{InfoSection, StoreError};
 
 /// A store that connections share.
-#[derive(Clone)]
 pub(crate) struct Served(pub(crate) Arc<Store>);
 
 fn refusal(error: KvError) -> StoreError {
