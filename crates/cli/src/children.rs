@@ -23,11 +23,20 @@ pub(crate) struct HostProcess {
 
 impl HostProcess {
     /// Starts this program with `args`; messages call the host `name`. What it has to complain about
-    /// goes to this process' own standard error.
-    pub(crate) fn start(name: String, args: &[String]) -> Result<Self> {
+    /// goes to this process' own standard error. Arguments can be seen by everybody on the machine,
+    /// so a password goes another way.
+    pub(crate) fn start(name: String, args: &[String], password: Option<&str>) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        // What this process was told by its environment is not meant for each of its hosts.
+        for (variable, _) in std::env::vars_os() {
+            if variable.to_string_lossy().starts_with("TOMBOLO_") {
+                command.env_remove(variable);
+            }
+        }
+        let mut child = command
             .args(args)
+            .envs(password.map(|password| ("TOMBOLO_REQUIREPASS", password)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Ctrl-C is for this process, which tells its hosts in its own time.

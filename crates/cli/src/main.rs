@@ -10,6 +10,7 @@ mod config;
 mod drive;
 mod metrics;
 mod output;
+mod place;
 mod pod;
 mod serve;
 mod served;

@@ -24,6 +24,14 @@ fn value(number: u32) -> Vec<u8> {
     vec![number as u8; if number.is_multiple_of(50) { 150_000 } else { 1 + number as usize % 300 }]
 }
 
+fn filled_pod(memory: &Mapped) -> (Pod<Mapped>, Objects<Mapped>) {
+    let geometry = Geometry::plan(SCR, LNR, Default::default()).unwrap();
+    let pod = Pod::format(memory.clone(), geometry).unwrap();
+    let objects = Objects::join(pod.clone(), Options::default()).unwrap();
+    (0..OBJECTS).for_each(|n| _ = objects.put(&n.to_le_bytes(), &value(n)).unwrap());
+    (pod, objects)
+}
+
 fn use_all(objects: &Objects<Mapped>) {
     let mut bytes = Vec::new();
     for number in 0..OBJECTS {
@@ -72,10 +80,7 @@ fn a_damaged_pod_at_rest_is_no_danger() {
     for seed in 0..150 {
         let mut dice = SmallRng::seed_from_u64(seed);
         let memory = memory();
-        let geometry = Geometry::plan(SCR, LNR, Default::default()).unwrap();
-        let pod = Pod::format(memory.clone(), geometry).unwrap();
-        let objects = Objects::join(pod.clone(), Options::default()).unwrap();
-        (0..OBJECTS).for_each(|n| _ = objects.put(&n.to_le_bytes(), &value(n)).unwrap());
+        let (pod, objects) = filled_pod(&memory);
         objects.leave().unwrap();
         damage(&memory, &mut dice, pod.areas().chunk_table.offset());
         let _ = check(&pod);
@@ -90,10 +95,7 @@ fn damage_under_way_is_no_danger() {
     for seed in 0..60 {
         let mut dice = SmallRng::seed_from_u64(seed);
         let memory = memory();
-        let geometry = Geometry::plan(SCR, LNR, Default::default()).unwrap();
-        let pod = Pod::format(memory.clone(), geometry).unwrap();
-        let objects = Objects::join(pod.clone(), Options::default()).unwrap();
-        (0..OBJECTS).for_each(|n| _ = objects.put(&n.to_le_bytes(), &value(n)).unwrap());
+        let (pod, objects) = filled_pod(&memory);
         // Objects only: a damaged record is a lock that nobody releases.
         for _ in 0..20 {
             let at = dice.random_range(pod.areas().chunks.offset()..LNR - 64);

@@ -1,7 +1,8 @@
 //! Which parameters describe a workload that can be run.
 
 use crate::workload::{
-    MAX_KEY_BYTES, MAX_RECORDS, MAX_THETA, MAX_VALUE_BYTES, RequestDistribution, Workload,
+    FieldLengths, MAX_KEY_BYTES, MAX_RECORDS, MAX_THETA, MAX_VALUE_BYTES, RequestDistribution,
+    Workload,
 };
 use crate::{InsertOrder, WorkloadError};
 
@@ -49,6 +50,15 @@ impl Workload {
 
     fn check_values(&self) -> Result<(), String> {
         let Self { field_count, field_length_bytes, record_count, .. } = self;
+        let shortest = self.min_field_length_bytes;
+        if self.field_lengths != FieldLengths::Constant
+            && !(1..=*field_length_bytes).contains(&shortest)
+        {
+            return Err(format!(
+                "minfieldlength={shortest} must be at least 1 and at most \
+                 fieldlength={field_length_bytes}"
+            ));
+        }
         let value_bytes = field_count.checked_mul(*field_length_bytes);
         if !value_bytes.is_some_and(|bytes| (1..=MAX_VALUE_BYTES).contains(&bytes)) {
             return Err(format!(
@@ -100,6 +110,15 @@ impl Workload {
                  must both be within 0 to 1"
             ));
         }
+        if let RequestDistribution::Exponential { data_fraction, operation_percentile } =
+            self.request_distribution
+            && !(data_fraction > 0.0 && operation_percentile > 0.0 && operation_percentile < 100.0)
+        {
+            return Err(format!(
+                "exponential.frac={data_fraction} must be above 0, and \
+                 exponential.percentile={operation_percentile} between 0 and 100"
+            ));
+        }
         if self.min_scan_length == 0 || self.min_scan_length > self.max_scan_length {
             return Err(format!(
                 "minscanlength={} must be at least 1 and at most maxscanlength={}",
@@ -131,9 +150,11 @@ impl Workload {
         }
         if self.longest_key_bytes() > MAX_KEY_BYTES {
             return Err(format!(
-                "zeropadding={} and keylength={} make keys longer than {MAX_KEY_BYTES} bytes; \
-                 lower them",
-                self.zero_padding, self.key_length_bytes
+                "zeropadding={}, keylength={} and a keyprefix of {} bytes make keys longer than \
+                 {MAX_KEY_BYTES} bytes; lower them",
+                self.zero_padding,
+                self.key_length_bytes,
+                self.key_prefix.len()
             ));
         }
         Ok(())

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use crate::properties::Property;
 use crate::{
-    InsertOrder, Properties, Proportions, RequestDistribution, ScanLengths, Workload, WorkloadError,
+    FieldLengths, InsertOrder, Properties, Proportions, RequestDistribution, ScanLengths, Workload,
+    WorkloadError,
 };
 
 /// Properties of YCSB that say nothing about the operations: of its databases, its reports, its
-/// way of calling, and of distributions that are not used. Any value will do.
-const IGNORED: [&str; 16] = [
+/// way of calling, and of distributions that are not read. Any value will do.
+const IGNORED: [&str; 15] = [
     "columnfamily",
     "core_workload_insertion_retry_interval",
     "db",
@@ -20,7 +21,6 @@ const IGNORED: [&str; 16] = [
     "label",
     "latencytrackederrors",
     "measurementtype",
-    "minfieldlength",
     "readallfieldsbyname",
     "reportlatencyforeacherror",
     "status",
@@ -28,9 +28,11 @@ const IGNORED: [&str; 16] = [
     "table",
 ];
 
+const WHOLE: &str = "a whole number from 0 to 2^64 - 1";
+
 /// Beginnings of further such names.
-const IGNORED_FAMILIES: [&str; 6] =
-    ["exponential.", "hdrhistogram.", "histogram.", "htrace.", "measurement.", "timeseries."];
+const IGNORED_FAMILIES: [&str; 5] =
+    ["hdrhistogram.", "histogram.", "htrace.", "measurement.", "timeseries."];
 
 impl Workload {
     /// The workload that `properties` describe.
@@ -39,12 +41,12 @@ impl Workload {
     /// accepted, without effect:
     /// * with any value: `columnfamily`, `core_workload_insertion_retry_interval`, `db`, `exporter`,
     ///   `exportfile`, `fieldlengthhistogram`, `fieldnameprefix`, `label`, `latencytrackederrors`,
-    ///   `measurementtype`, `minfieldlength`, `readallfieldsbyname`, `reportlatencyforeacherror`,
-    ///   `status`, `status.interval`, `table`, and what begins with `exponential.`, `hdrhistogram.`,
-    ///   `histogram.`, `htrace.`, `measurement.` or `timeseries.`;
+    ///   `measurementtype`, `readallfieldsbyname`, `reportlatencyforeacherror`, `status`,
+    ///   `status.interval`, `table`, and what begins with `hdrhistogram.`, `histogram.`, `htrace.`,
+    ///   `measurement.` or `timeseries.`;
     /// * with the one value that describes what is done anyway: a `workload` that is a
-    ///   `CoreWorkload` of any package, `fieldlengthdistribution=constant`, `dataintegrity=false`,
-    ///   `dotransactions=true`, `target=0` and `core_workload_insertion_retry_limit=0`.
+    ///   `CoreWorkload` of any package, `dotransactions=true`, `target=0` and
+    ///   `core_workload_insertion_retry_limit=0`.
     ///
     /// # Errors
     ///
@@ -73,61 +75,87 @@ fn read(reader: &mut Reader<'_>) -> Result<Workload, WorkloadError> {
         insert_count: reader.whole("insertcount", record_count.saturating_sub(insert_start))?,
         field_count: reader.whole("fieldcount", 10)?,
         field_length_bytes: reader.whole("fieldlength", 100)?,
+        min_field_length_bytes: reader.whole("minfieldlength", 1)?,
+        field_lengths: field_lengths(reader)?,
         read_all_fields: reader.flag("readallfields", true)?,
         write_all_fields: reader.flag("writeallfields", false)?,
-        proportions: Proportions {
-            read: reader.number("readproportion", 0.95)?,
-            update: reader.number("updateproportion", 0.05)?,
-            insert: reader.number("insertproportion", 0.0)?,
-            scan: reader.number("scanproportion", 0.0)?,
-            read_modify_write: reader.number("readmodifywriteproportion", 0.0)?,
-        },
+        data_integrity: reader.flag("dataintegrity", false)?,
+        proportions: proportions(reader)?,
         request_distribution: request_distribution(reader)?,
         zipfian_theta: reader.number("zipfianconstant", 0.99)?,
-        insert_order: reader.parsed(
-            "insertorder",
-            InsertOrder::Hashed,
-            "hashed or ordered",
-            |value| match value {
-                "hashed" => Some(InsertOrder::Hashed),
-                "ordered" => Some(InsertOrder::Ordered),
-                _ => None,
-            },
-        )?,
+        insert_order: insert_order(reader)?,
         zero_padding: reader.small("zeropadding", 1)?,
+        key_prefix: reader
+            .parsed("keyprefix", "user".to_owned(), "any text", |value| Some(value.to_owned()))?,
         key_length_bytes: reader.small("keylength", 0)?,
         min_scan_length: reader.whole("minscanlength", 1)?,
         max_scan_length: reader.whole("maxscanlength", 1000)?,
-        scan_lengths: reader.parsed(
-            "scanlengthdistribution",
-            ScanLengths::Uniform,
-            "uniform or zipfian",
-            |value| match value {
-                "uniform" => Some(ScanLengths::Uniform),
-                "zipfian" => Some(ScanLengths::Zipfian),
-                _ => None,
-            },
-        )?,
+        scan_lengths: scan_lengths(reader)?,
         thread_count: reader.small("threadcount", 1)?,
         max_execution_time: (max_execution_time_s > 0)
             .then(|| Duration::from_secs(max_execution_time_s)),
+        seed: reader.parsed("seed", None, WHOLE, |value| value.parse().ok().map(Some))?,
+    })
+}
+
+fn proportions(reader: &mut Reader<'_>) -> Result<Proportions, WorkloadError> {
+    Ok(Proportions {
+        read: reader.number("readproportion", 0.95)?,
+        update: reader.number("updateproportion", 0.05)?,
+        insert: reader.number("insertproportion", 0.0)?,
+        scan: reader.number("scanproportion", 0.0)?,
+        read_modify_write: reader.number("readmodifywriteproportion", 0.0)?,
     })
 }
 
 fn request_distribution(reader: &mut Reader<'_>) -> Result<RequestDistribution, WorkloadError> {
-    let data_fraction = reader.number("hotspotdatafraction", 0.2)?;
-    let operation_fraction = reader.number("hotspotopnfraction", 0.8)?;
-    reader.parsed(
+    let hotspot = RequestDistribution::Hotspot {
+        data_fraction: reader.number("hotspotdatafraction", 0.2)?,
+        operation_fraction: reader.number("hotspotopnfraction", 0.8)?,
+    };
+    let exponential = RequestDistribution::Exponential {
+        data_fraction: reader.number("exponential.frac", 6.0 / 7.0)?,
+        operation_percentile: reader.number("exponential.percentile", 95.0)?,
+    };
+    reader.choice(
         "requestdistribution",
-        RequestDistribution::Uniform,
-        "uniform, zipfian, latest or hotspot",
-        |value| match value {
-            "uniform" => Some(RequestDistribution::Uniform),
-            "zipfian" => Some(RequestDistribution::Zipfian),
-            "latest" => Some(RequestDistribution::Latest),
-            "hotspot" => Some(RequestDistribution::Hotspot { data_fraction, operation_fraction }),
-            _ => None,
-        },
+        "uniform, zipfian, latest, hotspot, sequential or exponential",
+        &[
+            ("uniform", RequestDistribution::Uniform),
+            ("zipfian", RequestDistribution::Zipfian),
+            ("latest", RequestDistribution::Latest),
+            ("hotspot", hotspot),
+            ("sequential", RequestDistribution::Sequential),
+            ("exponential", exponential),
+        ],
+    )
+}
+
+fn field_lengths(reader: &mut Reader<'_>) -> Result<FieldLengths, WorkloadError> {
+    reader.choice(
+        "fieldlengthdistribution",
+        "constant, uniform or zipfian (histograms are not read)",
+        &[
+            ("constant", FieldLengths::Constant),
+            ("uniform", FieldLengths::Uniform),
+            ("zipfian", FieldLengths::Zipfian),
+        ],
+    )
+}
+
+fn scan_lengths(reader: &mut Reader<'_>) -> Result<ScanLengths, WorkloadError> {
+    reader.choice(
+        "scanlengthdistribution",
+        "uniform or zipfian",
+        &[("uniform", ScanLengths::Uniform), ("zipfian", ScanLengths::Zipfian)],
+    )
+}
+
+fn insert_order(reader: &mut Reader<'_>) -> Result<InsertOrder, WorkloadError> {
+    reader.choice(
+        "insertorder",
+        "hashed or ordered",
+        &[("hashed", InsertOrder::Hashed), ("ordered", InsertOrder::Ordered)],
     )
 }
 
@@ -137,8 +165,6 @@ fn accept(reader: &mut Reader<'_>) -> Result<(), WorkloadError> {
     reader.only("workload", "YCSB's CoreWorkload", |value| {
         value.rsplit('.').next() == Some("CoreWorkload")
     })?;
-    reader.only("fieldlengthdistribution", "constant", |value| value == "constant")?;
-    reader.only("dataintegrity", "false", |value| value.eq_ignore_ascii_case("false"))?;
     reader.only("dotransactions", "true", |value| value.eq_ignore_ascii_case("true"))?;
     reader.only("target", "0 (as fast as possible)", |value| value == "0")?;
     reader.only("core_workload_insertion_retry_limit", "0 (never)", |value| value == "0")
@@ -170,16 +196,28 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// One of several; the first unless given.
+    fn choice<T: Copy>(
+        &mut self,
+        name: &'static str,
+        expected: &'static str,
+        choices: &[(&str, T)],
+    ) -> Result<T, WorkloadError> {
+        self.parsed(name, choices[0].1, expected, |value| {
+            choices.iter().find(|(choice, _)| *choice == value).map(|&(_, choice)| choice)
+        })
+    }
+
     fn whole(&mut self, name: &'static str, default: u64) -> Result<u64, WorkloadError> {
-        self.parsed(name, default, "a whole number, 0 or more", |value| value.parse().ok())
+        self.parsed(name, default, WHOLE, |value| value.parse().ok())
     }
 
     fn small(&mut self, name: &'static str, default: u32) -> Result<u32, WorkloadError> {
-        self.parsed(name, default, "a whole number below 2^32", |value| value.parse().ok())
+        self.parsed(name, default, "a whole number from 0 to 2^32 - 1", |value| value.parse().ok())
     }
 
     fn number(&mut self, name: &'static str, default: f64) -> Result<f64, WorkloadError> {
-        self.parsed(name, default, "a number", |value| {
+        self.parsed(name, default, "a number such as 0.5", |value| {
             value.parse().ok().filter(|number: &f64| number.is_finite())
         })
     }

@@ -3,8 +3,8 @@
 //!
 //! * [`Properties`] reads YCSB's workload files and `-p name=value`, [`Workload`] is what they say.
 //! * [`Operations`] are the operations of one thread, about records that have numbers.
-//! * [`Workload::key`] names a record; [`fill_value`] makes its value, and [`is_value`] and
-//!   [`version_of`] tell whether, and as which version, a value came back.
+//! * [`Workload::key`] names a record; [`fill_value`] makes its value, and [`check_value`] tells whether,
+//!   and as which version, it came back whole.
 //!
 //! # Invariants
 //!
@@ -17,8 +17,9 @@
 //!
 //! # How records are chosen
 //!
-//! As in YCSB `uniform`, `zipfian` and `hotspot` choose among the records loaded at the start, and
-//! `latest` among all that are there, the newest being the most popular. Differences:
+//! As in YCSB, `uniform`, `zipfian`, `hotspot` and `sequential` choose among the records loaded at the
+//! start, and `latest` and `exponential` among all that are there, the newest being the most popular.
+//! Differences:
 //!
 //! * `zipfian`: YCSB draws a rank among 10^10 whatever the number of records, and takes its hash
 //!   modulo that number. Here ranks are drawn among the records themselves, by the same formula
@@ -29,17 +30,23 @@
 //! * `zipfian`: YCSB makes room for twice the inserts it expects and draws again while a record is
 //!   not there. Here inserted records are not chosen.
 //! * `latest`: YCSB never chooses record 0, and may recompute zeta with the count of another thread.
-//! * Scans: of Zipfian length if asked for, by the same formula with the same constant.
+//! * `sequential`: YCSB's threads share one position. Here each has its own, and they start evenly
+//!   spread.
+//! * Scans and fields: of Zipfian length if asked for, by the same formula with the same constant.
+//! * `dataintegrity` goes with fields of varying length too: lengths, like bytes, follow from the key
+//!   and the version ([`ValueLengths`]).
 //!
 //! # Left out
 //!
-//! Values of varying length, single fields (a value is all fields as one), the distributions
-//! `exponential` and `sequential`, and throttling (`target`).
+//! Single fields (a value is all fields as one), field lengths from a histogram's file, and throttling
+//! (`target`). Some parameters only the caller can follow; whoever cannot must refuse them: scans
+//! ([`Proportions::scan`]), [`Workload::field_lengths`], [`Workload::data_integrity`],
+//! [`Workload::max_execution_time`] and [`Workload::seed`].
 //!
 //! ```
 //! use std::sync::Arc;
 //! use tombolo_workloads::{
-//!     Inserts, Op, Operations, Properties, Workload, fill_value, version_of,
+//!     Inserts, Op, Operations, Properties, Workload, check_value, fill_value,
 //! };
 //!
 //! let mut properties = Properties::new();
@@ -63,7 +70,7 @@
 //!         Op::Insert { key } => {
 //!             let mut value = vec![0; workload.value_bytes() as usize];
 //!             fill_value(key, 1, &mut value);
-//!             assert_eq!(version_of(key, &value), Some(1));
+//!             assert_eq!(check_value(key, &value), Ok(1));
 //!             inserts.acknowledge(key);
 //!         }
 //!         other => unreachable!("workload D has no {other:?}"),
@@ -81,9 +88,11 @@
 mod check;
 mod chooser;
 mod error;
+mod exponential;
 mod from_properties;
 mod inserts;
 mod keys;
+mod lengths;
 mod operations;
 mod properties;
 mod random;
@@ -93,11 +102,12 @@ mod zipfian;
 
 pub use error::WorkloadError;
 pub use inserts::Inserts;
+pub use lengths::ValueLengths;
 pub use operations::{Op, Operations};
 pub use properties::{Origin, Properties};
-pub use values::{fill_value, is_value, version_of};
+pub use values::{Corruption, check_value, fill_value, version_bits, version_of};
 pub use workload::{
-    InsertOrder, MAX_KEY_BYTES, MAX_RECORDS, MAX_THETA, MAX_VALUE_BYTES, Proportions,
+    FieldLengths, InsertOrder, MAX_KEY_BYTES, MAX_RECORDS, MAX_THETA, MAX_VALUE_BYTES, Proportions,
     RequestDistribution, ScanLengths, Workload,
 };
 pub use zipfian::Zipfian;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
 
 use crate::chooser::KeyChooser;
 use crate::random::{below, generator, unit};
@@ -34,10 +35,23 @@ pub enum Op {
     /// Read consecutive records.
     Scan {
         /// The first record.
-        start: u64,
+        key: u64,
         /// How many records.
-        len: u64,
+        length: u64,
     },
+}
+
+impl Op {
+    /// The record it is about; of a scan the first.
+    pub fn key(self) -> u64 {
+        match self {
+            Self::Read { key }
+            | Self::Update { key }
+            | Self::Insert { key }
+            | Self::ReadModifyWrite { key }
+            | Self::Scan { key, .. } => key,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +67,8 @@ enum Kind {
 /// [`Workload::operations_of_thread`] says.
 ///
 /// They depend on the workload, the seed, the thread, and on what the shared [`Inserts`] answered
-/// (which number is next for an insert; under `latest`, how many records are there), and on nothing
+/// (which number is next for an insert; under `latest` and
+/// `exponential`, how many records are there), and on nothing
 /// else: not on the machine, nor on other threads as long as the workload inserts nothing.
 #[derive(Debug)]
 pub struct Operations {
@@ -70,7 +85,8 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// The operations of `thread`. All threads of a run share `inserts`.
+    /// The operations of `thread`. All threads of a host share `inserts`; all hosts of a run have
+    /// different threads.
     ///
     /// # Errors
     ///
@@ -94,7 +110,7 @@ impl Operations {
         Ok(Self {
             rng: generator(seed, thread),
             kinds: kinds(workload),
-            chooser: KeyChooser::new(workload),
+            chooser: KeyChooser::new(workload, thread),
             min_scan_length: workload.min_scan_length,
             max_scan_length: workload.max_scan_length,
             scan_ranks: scan_ranks(workload),
@@ -104,8 +120,8 @@ impl Operations {
 
     fn scan_length(&mut self) -> u64 {
         let rank = match &self.scan_ranks {
-            Some(zipfian) => zipfian.rank(unit(&mut self.rng)),
-            None => below(&mut self.rng, self.max_scan_length - self.min_scan_length + 1),
+            Some(zipfian) => zipfian.rank(unit(self.rng.next_u64())),
+            None => below(self.rng.next_u64(), self.max_scan_length - self.min_scan_length + 1),
         };
         self.min_scan_length + rank
     }
@@ -120,13 +136,13 @@ impl Iterator for Operations {
 
     /// The next operation; there always is one.
     fn next(&mut self) -> Option<Op> {
-        let point = unit(&mut self.rng);
+        let point = unit(self.rng.next_u64());
         let index = self.kinds.partition_point(|(_, share)| *share <= point);
         Some(match self.kinds[index].0 {
             Kind::Read => Op::Read { key: self.choose() },
             Kind::Update => Op::Update { key: self.choose() },
             Kind::Insert => Op::Insert { key: self.inserts.next() },
-            Kind::Scan => Op::Scan { start: self.choose(), len: self.scan_length() },
+            Kind::Scan => Op::Scan { key: self.choose(), length: self.scan_length() },
             Kind::ReadModifyWrite => Op::ReadModifyWrite { key: self.choose() },
         })
     }

@@ -31,7 +31,7 @@ pub enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Line { file, line } => write!(f, "{file}, line {line}"),
+            Self::Line { file, line } => write!(f, "{file}:{line}"),
             Self::Assignment => f.write_str("-p"),
         }
     }

@@ -43,6 +43,8 @@ impl Proportions {
 pub enum RequestDistribution {
     /// All are alike.
     Uniform,
+    /// One after the other, and again from the first. Threads start evenly spread.
+    Sequential,
     /// Few records, scattered over all of them, get most requests.
     Zipfian,
     /// The newer a record, the more requests it gets.
@@ -54,6 +56,26 @@ pub enum RequestDistribution {
         /// `hotspotopnfraction`, 0.8 unless given.
         operation_fraction: f64,
     },
+    /// The newer a record, the more requests it gets, falling by the same factor from each record to
+    /// the next.
+    Exponential {
+        /// `exponential.frac`, 6 / 7 unless given: a fraction of the loaded records.
+        data_fraction: f64,
+        /// `exponential.percentile`, 95 unless given: as many percent of the requests go to that
+        /// fraction, if older records are without end.
+        operation_percentile: f64,
+    },
+}
+
+/// How the lengths of fields are distributed between the shortest and the longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldLengths {
+    /// All have the longest.
+    Constant,
+    /// All lengths are alike.
+    Uniform,
+    /// Short ones are popular.
+    Zipfian,
 }
 
 /// How keys are ordered, compared with the order of insertion.
@@ -93,12 +115,21 @@ pub struct Workload {
     pub insert_count: u64,
     /// `fieldcount`, 10 unless given.
     pub field_count: u64,
-    /// `fieldlength`, 100 unless given: the length of each field, in bytes.
+    /// `fieldlength`, 100 unless given: the length of the longest field, in bytes.
     pub field_length_bytes: u64,
+    /// `minfieldlength`, 1 unless given: the length of the shortest field, in bytes, unless all have
+    /// the same.
+    pub min_field_length_bytes: u64,
+    /// `fieldlengthdistribution`, constant unless given: for callers who write values of
+    /// [`ValueLengths`](crate::ValueLengths). `histogram` is refused.
+    pub field_lengths: FieldLengths,
     /// `readallfields`, true unless given: for callers whose values have fields.
     pub read_all_fields: bool,
     /// `writeallfields`, false unless given: for callers whose values have fields.
     pub write_all_fields: bool,
+    /// `dataintegrity`, false unless given: whether the caller is to check all values it reads with
+    /// [`check_value`](crate::check_value).
+    pub data_integrity: bool,
     /// How often each operation occurs.
     pub proportions: Proportions,
     /// `requestdistribution`, uniform unless given.
@@ -110,6 +141,8 @@ pub struct Workload {
     pub insert_order: InsertOrder,
     /// `zeropadding`, 1 unless given: the fewest digits in a key.
     pub zero_padding: u32,
+    /// `keyprefix`, `user` unless given (not one of YCSB's): what every key begins with.
+    pub key_prefix: String,
     /// `keylength`, 0 unless given (not one of YCSB's): the fewest bytes in a key, reached by more
     /// zeros. No key is longer either, unless `zeropadding` makes it so.
     pub key_length_bytes: u32,
@@ -123,6 +156,9 @@ pub struct Workload {
     pub thread_count: u32,
     /// `maxexecutiontime`, in whole seconds; `None` (0 or not given) if only operations limit it.
     pub max_execution_time: Option<Duration>,
+    /// `seed` (not one of YCSB's); `None` unless given, which leaves the choice to the caller, who
+    /// passes a seed to [`Operations::new`](crate::Operations::new) in any case.
+    pub seed: Option<u64>,
 }
 
 impl Workload {
@@ -155,7 +191,8 @@ impl Workload {
         })
     }
 
-    /// The length of every value, in bytes: all fields together.
+    /// The length of the longest value, in bytes: all fields together. All values have it unless
+    /// `field_lengths` vary.
     pub fn value_bytes(&self) -> u64 {
         self.field_count.saturating_mul(self.field_length_bytes)
     }

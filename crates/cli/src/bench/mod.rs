@@ -17,8 +17,8 @@ use crate::bench::worker::{Event, PhaseResult};
 use crate::children::HostProcess;
 use crate::cli::{Sizes, YcsbArgs};
 use crate::output;
+use crate::place::Place;
 use crate::stop::Stop;
-use crate::up::Place;
 
 /// LNR that a pod takes besides its objects, and SCR, unless given.
 const SPARE_LNR: u64 = 64 << 20;
@@ -80,7 +80,7 @@ impl Hosts {
             words.extend(args.workload.verify.then(|| "--verify".to_owned()));
             words.extend(args.workload.files.iter().map(|file| format!("-P{file}")));
             words.extend(args.workload.properties.iter().map(|pair| format!("-p{pair}")));
-            HostProcess::start(format!("host {host}"), &words)
+            HostProcess::start(format!("host {host}"), &words, None)
         };
         let processes = (0..args.hosts).map(start).collect::<Result<_>>()?;
         Ok(Self { processes, stop })

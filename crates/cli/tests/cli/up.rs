@@ -2,20 +2,23 @@
 
 use std::net::TcpListener;
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use redis::Commands;
 
 use crate::tombolo::{Running, complaint, connect, printed};
 
-/// The first of some ports in a row that are free.
+/// The first of some ports in a row that are free, and that no other test here is given.
 fn ports(count: u16) -> u16 {
-    let start = 20_000 + (std::process::id() % 20_000) as u16;
-    (start..start + 5000)
-        .step_by(usize::from(count))
-        .find(|&first| {
-            (first..first + count).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok())
-        })
-        .expect("there are free ports")
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 20_000 + (std::process::id() % 10_000) as u16;
+    let free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    loop {
+        let first = start + NEXT.fetch_add(count, Ordering::Relaxed);
+        if (first..first + count).all(free) {
+            return first;
+        }
+    }
 }
 
 fn pod_of(line: &str) -> String {
@@ -64,4 +67,21 @@ fn a_port_in_use_ends_it() {
     let said = complaint(&[&["up", "--port", &first.to_string()], &SMALL[..]].concat());
     assert!(said.contains("choose another port"), "{said}");
     drop(taken);
+}
+
+#[test]
+fn its_hosts_want_the_password() {
+    let port = ports(2);
+    let number = port.to_string();
+    let args = ["up", "--hosts", "2", "--port", &number, "--requirepass", "secret"];
+    let mut up = Running::start(&[&args, &SMALL[..]].concat());
+    up.line_with("each serves every key");
+    let open = |url: String| redis::Client::open(url).unwrap().get_connection();
+    let mut with = open(format!("redis://:secret@127.0.0.1:{}", port + 1)).unwrap();
+    let () = with.set("k", "v").unwrap();
+    let denied =
+        open(format!("redis://127.0.0.1:{port}")).and_then(|mut c| c.get::<_, String>("k"));
+    assert!(denied.is_err());
+    // It asks its hosts itself, with the password.
+    up.line_with("ops/s in all");
 }
