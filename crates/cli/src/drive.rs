@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
 use tombolo::{Entry, Objects, Store};
-use tombolo_workloads::{Inserts, Op, Operations, Properties, Workload, fill_value, version_of};
+use tombolo_workloads::{
+    FieldLengths, Inserts, Op, Operations, Properties, ValueLengths, Workload, check_value,
+    fill_value,
+};
 
 use crate::cli::WorkloadArgs;
 
@@ -155,10 +158,11 @@ impl<T: Target> Driver<'_, T> {
     pub(crate) fn run(&self) -> Result<Phase> {
         let inserts =
             Arc::new(Inserts::of_host(self.workload, self.host.into(), self.hosts.into()));
+        let seed = self.workload.seed.unwrap_or(self.seed);
         let until = self.workload.max_execution_time.map(|limit| Instant::now() + limit);
         self.run_threads(|thread| {
             let mut worker = Worker::new(self, thread);
-            let operations = Operations::new(self.workload, self.seed, thread, inserts.clone())?;
+            let operations = Operations::new(self.workload, seed, thread, inserts.clone())?;
             let limit = self.workload.operations_of_thread(thread).unwrap_or(u64::MAX);
             for operation in operations.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
                 let look = worker.count.is_multiple_of(CLOCK);
@@ -169,6 +173,10 @@ impl<T: Target> Driver<'_, T> {
             }
             Ok(worker.finish())
         })
+    }
+
+    fn verifies(&self) -> bool {
+        self.verify || self.workload.data_integrity
     }
 
     fn is_stopping(&self) -> bool {
@@ -212,6 +220,7 @@ struct Worker<'a, T> {
     key: Vec<u8>,
     read: Vec<u8>,
     written: Vec<u8>,
+    lengths: ValueLengths,
     /// Names the values this thread writes.
     version: u64,
     count: u64,
@@ -224,7 +233,8 @@ impl<'a, T: Target> Worker<'a, T> {
             driver,
             key: Vec::new(),
             read: Vec::new(),
-            written: vec![0; driver.workload.value_bytes() as usize],
+            written: Vec::new(),
+            lengths: ValueLengths::new(driver.workload),
             version: u64::from(thread) << 40,
             count: 0,
             latency_ns: histogram(),
@@ -273,8 +283,8 @@ impl<'a, T: Target> Worker<'a, T> {
         if !self.driver.target.read(&self.key, &mut self.read)? {
             bail!("record {number} is not there: {}", String::from_utf8_lossy(&self.key));
         }
-        if self.driver.verify && version_of(number, &self.read).is_none() {
-            bail!("record {number} has bytes that nobody wrote: {} of them", self.read.len());
+        if self.driver.verifies() {
+            check_value(number, &self.read)?;
         }
         Ok(())
     }
@@ -282,23 +292,26 @@ impl<'a, T: Target> Worker<'a, T> {
     fn put(&mut self, number: u64) -> Result<()> {
         self.driver.workload.key(number, &mut self.key);
         self.version += 1;
+        self.written.resize(self.lengths.of(number, self.version) as usize, 0);
         fill_value(number, self.version, &mut self.written);
         self.driver.target.put(&self.key, &self.written)
     }
 
-    /// Replaces one field, or all of them if the workload says so or values are verified.
+    /// Replaces one field, or all of them if the workload says so, values are verified, or fields
+    /// have no fixed place.
     fn update(&mut self, number: u64) -> Result<()> {
         let workload = self.driver.workload;
-        if workload.write_all_fields || self.driver.verify {
+        let in_place = workload.field_lengths == FieldLengths::Constant;
+        if workload.write_all_fields || self.driver.verifies() || !in_place {
             return self.put(number);
         }
         workload.key(number, &mut self.key);
         self.version += 1;
         let length = workload.field_length_bytes as usize;
-        fill_value(number, self.version, &mut self.written[..length]);
+        self.written.resize(length, 0);
+        fill_value(number, self.version, &mut self.written);
         let offset = self.version % workload.field_count * workload.field_length_bytes;
-        let field = &self.written[..length];
-        if self.driver.target.put_part(&self.key, offset, field)? {
+        if self.driver.target.put_part(&self.key, offset, &self.written)? {
             return Ok(());
         }
         self.put(number)
