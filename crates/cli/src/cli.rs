@@ -108,7 +108,7 @@ pub(crate) struct UpArgs {
     /// The first host's port; the next host has the next port.
     #[arg(long, default_value_t = 7000, env = "TOMBOLO_PORT")]
     pub(crate) port: u16,
-    /// Run YCSB inside every host, next to its server.
+    /// Run YCSB inside every host, next to its server; without inserts once the pod is full.
     #[arg(long, value_name = "WORKLOAD", value_parser = ["a", "b", "c", "d", "f"])]
     pub(crate) load: Option<String>,
     /// Stop after this many seconds, instead of at Ctrl-C.
@@ -117,7 +117,7 @@ pub(crate) struct UpArgs {
     /// Clients have to give this password.
     #[arg(long, value_name = "PASSWORD", env = "TOMBOLO_REQUIREPASS", hide_env_values = true)]
     pub(crate) requirepass: Option<String>,
-    /// Where to create the pod, instead of a new file in /dev/shm.
+    /// Where to create the pod, instead of a new file in /dev/shm (on disk, if that is too small).
     #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
     pub(crate) pod: Option<PodSpec>,
 }
@@ -224,7 +224,7 @@ pub(crate) struct YcsbArgs {
     /// How the result is written.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
-    /// Where to create the pod, instead of a new file in /dev/shm.
+    /// Where to create the pod, instead of a new file in /dev/shm (on disk, if that is too small).
     #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
     pub(crate) pod: Option<PodSpec>,
 }

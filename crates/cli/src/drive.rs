@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
-use tombolo::{Entry, Objects, Store};
+use tombolo::{Entry, Objects, Store, StoreError};
 use tombolo_workloads::{
     FieldLengths, Inserts, Op, Operations, Properties, ValueLengths, Workload, check_value,
     fill_value,
@@ -122,6 +122,8 @@ pub(crate) struct Driver<'a, T> {
     pub(crate) hosts: u32,
     /// Check every value that is read.
     pub(crate) verify: bool,
+    /// Once the pod is full, go on without inserts.
+    pub(crate) until_full: bool,
     /// Operations done so far, by all threads of this host.
     pub(crate) done: &'a AtomicU64,
     /// Set when the threads are to end.
@@ -225,6 +227,8 @@ struct Worker<'a, T> {
     version: u64,
     count: u64,
     latency_ns: Histogram<u64>,
+    /// There was no room for an insert.
+    full: bool,
 }
 
 impl<'a, T: Target> Worker<'a, T> {
@@ -238,6 +242,7 @@ impl<'a, T: Target> Worker<'a, T> {
             version: u64::from(thread) << 40,
             count: 0,
             latency_ns: histogram(),
+            full: false,
         }
     }
 
@@ -265,11 +270,7 @@ impl<'a, T: Target> Worker<'a, T> {
         match operation {
             Op::Read { key } => self.read(key),
             Op::Update { key } => self.update(key),
-            Op::Insert { key } => {
-                self.put(key)?;
-                inserts.acknowledge(key);
-                Ok(())
-            }
+            Op::Insert { key } => self.insert(key, inserts),
             Op::ReadModifyWrite { key } => {
                 self.read(key)?;
                 self.update(key)
@@ -285,6 +286,20 @@ impl<'a, T: Target> Worker<'a, T> {
         }
         if self.driver.verifies() {
             check_value(number, &self.read)?;
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, number: u64, inserts: &Inserts) -> Result<()> {
+        if self.full {
+            return self.update(number % self.driver.workload.record_count);
+        }
+        match self.put(number) {
+            Err(error) if self.driver.until_full && is_full(&error) => self.full = true,
+            done => {
+                done?;
+                inserts.acknowledge(number);
+            }
         }
         Ok(())
     }
@@ -316,4 +331,13 @@ impl<'a, T: Target> Worker<'a, T> {
         }
         self.put(number)
     }
+}
+
+fn is_full(error: &anyhow::Error) -> bool {
+    let of_store = error.downcast_ref().map(|error| match error {
+        StoreError::Objects(error) => Some(error),
+        _ => None,
+    });
+    let of_objects = of_store.flatten().or_else(|| error.downcast_ref());
+    matches!(of_objects, Some(tombolo::Error::LnrFull { .. } | tombolo::Error::IndexFull { .. }))
 }

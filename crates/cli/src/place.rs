@@ -11,15 +11,22 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn new(given: Option<&PodSpec>, what: &str) -> Self {
+    /// The pod that was asked for, or a new one of about `bytes` bytes.
+    pub(crate) fn new(given: Option<&PodSpec>, what: &str, bytes: u64) -> Self {
         if let Some(spec) = given {
             return Self { spec: spec.clone(), remove: None };
         }
-        let shared = PathBuf::from("/dev/shm");
-        let folder = if shared.is_dir() { shared } else { std::env::temp_dir() };
-        let path = folder.join(format!("tombolo-{what}-{}", std::process::id()));
+        let path = folder_for(bytes).join(format!("tombolo-{what}-{}", std::process::id()));
         Self { spec: PodSpec::path(&path), remove: Some(path) }
     }
+}
+
+/// Shared memory, or where there is too little of it (a container, say), a folder on disk: slower
+/// when memory is short, but as good.
+fn folder_for(bytes: u64) -> PathBuf {
+    let shared = PathBuf::from("/dev/shm");
+    let free = rustix::fs::statvfs(&shared).map_or(0, |found| found.f_bavail * found.f_frsize);
+    if free > bytes { shared } else { std::env::temp_dir() }
 }
 
 impl Drop for Place {

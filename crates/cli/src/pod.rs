@@ -16,6 +16,11 @@ use crate::output::{pairs, print};
 const PROBLEMS: u8 = 3;
 
 impl Sizes {
+    /// Bytes that are asked for.
+    pub(crate) fn total(&self) -> u64 {
+        self.size.unwrap_or(0).saturating_add(self.scr.unwrap_or(0))
+    }
+
     /// What `pod create` makes of them.
     pub(crate) fn options(&self, force: bool) -> CreateOptions {
         let layout = tombolo_pod::Options { records: self.records, ..Default::default() };

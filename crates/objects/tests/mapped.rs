@@ -58,7 +58,7 @@ struct Place {
 }
 
 fn pod(lnr_mib: u64, records: Option<u64>) -> Place {
-    let folder = tempfile::tempdir_in(memory_folder()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
     let spec = PodSpec::path(folder.path().join("pod"));
     let layout = tombolo_pod::Options { records, ..Default::default() };
     let options = CreateOptions {
@@ -69,11 +69,6 @@ fn pod(lnr_mib: u64, records: Option<u64>) -> Place {
     };
     create(&spec, options).unwrap();
     Place { spec, _folder: folder }
-}
-
-fn memory_folder() -> std::path::PathBuf {
-    let shared = std::path::PathBuf::from("/dev/shm");
-    if shared.is_dir() { shared } else { std::env::temp_dir() }
 }
 
 /// A value that shows by itself which write made it, and whether it is whole.

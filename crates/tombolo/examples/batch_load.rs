@@ -12,10 +12,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let numbers: Vec<u64> =
         std::env::args().skip(1).map(|arg| arg.parse()).collect::<Result<_, _>>()?;
     let number = |at: usize, usual| numbers.get(at).copied().unwrap_or(usual);
-    let (objects, bytes, threads) = (number(0, 100_000), number(1, 1000), number(2, 2));
+    let (objects, bytes, threads) = (number(0, 20_000), number(1, 1000), number(2, 2));
 
     // Each object takes its bytes, its key and a header, rounded up to a size class.
-    let lnr_bytes = (objects * (bytes + 256) * 3 / 2).max(64 << 20);
+    let lnr_bytes = (objects * (bytes + 256) * 3 / 2).max(16 << 20);
     tombolo::create(POD, CreateOptions::sized(lnr_bytes).forced())?;
     let pod = Objects::join(POD)?;
 

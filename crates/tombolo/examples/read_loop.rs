@@ -16,7 +16,7 @@ const ROUNDS: u64 = 5_000;
 const BYTES: u64 = 64 << 10;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    tombolo::create(POD, CreateOptions::sized(64 << 20).forced())?;
+    tombolo::create(POD, CreateOptions::sized(16 << 20).forced())?;
     // Two hosts in one process, for the sake of a short example; they share nothing but the pod.
     let (writer, reader) = (Objects::join(POD)?, Objects::join(POD)?);
     writer.create(KEY, &vec![0; BYTES as usize])?;

@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         objects.put(b"answer", &[b"I have read: ", &value[..]].concat())?;
         return Ok(());
     }
-    tombolo::create(POD, CreateOptions::sized(64 << 20).forced())?;
+    tombolo::create(POD, CreateOptions::sized(16 << 20).forced())?;
     let objects = Objects::join(POD)?;
     objects.put(b"question", b"is anybody there?")?;
     Command::new(std::env::current_exe()?).arg("answer").status()?;

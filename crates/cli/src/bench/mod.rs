@@ -30,8 +30,9 @@ pub(crate) fn run(args: &YcsbArgs) -> Result<()> {
     let threads = args.threads.unwrap_or(workload.thread_count);
     workload.thread_count = threads * u32::from(args.hosts);
     workload.check()?;
-    let place = Place::new(args.pod.as_ref(), "bench");
-    let pod = create(&place.spec, sizes(args, &workload).options(false))?;
+    let sizes = sizes(args, &workload);
+    let place = Place::new(args.pod.as_ref(), "bench", sizes.total());
+    let pod = create(&place.spec, sizes.options(false))?;
     let scr_fixed_bytes = pod.areas().records.offset();
 
     let mut hosts = Hosts::start(args, &place, threads, stop)?;

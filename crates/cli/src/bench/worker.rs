@@ -115,6 +115,7 @@ fn obey(
             host: args.host,
             hosts: args.hosts,
             verify: args.workload.verify,
+            until_full: false,
             done: &done,
             stopping,
         };

@@ -26,12 +26,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn run(args: &UpArgs) -> Result<()> {
     let stop = Stop::on_signals()?;
     let ports = ports(args)?;
-    let place = Place::new(args.pod.as_ref(), "up");
     let sizes = Sizes {
         size: args.sizes.size.or(args.pod.is_none().then_some(DEFAULT_SIZE)),
         scr: args.sizes.scr.or(args.pod.is_none().then_some(DEFAULT_SCR)),
         records: args.sizes.records,
     };
+    let place = Place::new(args.pod.as_ref(), "up", sizes.total());
     let pod = tombolo_pod::create(&place.spec, sizes.options(false))?;
     println!(
         "pod {} in {}: {} for objects, {} coherent, {} coherence records",

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use tempfile::TempDir;
@@ -35,11 +34,10 @@ pub(crate) fn complaint(args: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// A folder in shared memory, if there is any.
+/// A folder in shared memory, if there is enough of it.
 pub(crate) fn folder() -> TempDir {
-    let shared = PathBuf::from("/dev/shm");
-    let parent = if shared.is_dir() { shared } else { std::env::temp_dir() };
-    tempfile::tempdir_in(parent).unwrap()
+    let shared = rustix::fs::statvfs("/dev/shm").map_or(0, |fs| fs.f_bavail * fs.f_frsize);
+    if shared > 2 << 30 { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() }.unwrap()
 }
 
 /// A process that is told to end when the test is over.

@@ -43,6 +43,14 @@ fn it_ends_by_itself_under_load_and_cleans_up() {
 }
 
 #[test]
+fn a_load_that_fills_the_pod_goes_on_without_inserts() {
+    let port = ports(2).to_string();
+    let args = ["up", "--hosts", "2", "--port", &port, "--load", "d", "--seconds", "3"];
+    let shown = printed(&[&args, &["--size", "8MiB", "--scr", "1MiB"][..]].concat());
+    assert!(shown.contains("the pod is removed"), "{shown}");
+}
+
+#[test]
 fn it_ends_when_told_to() {
     for signal in ["-INT", "-TERM"] {
         let port = ports(3);
