@@ -8,7 +8,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 pub struct Config {
     /// Where to listen: `127.0.0.1:7000`, `localhost:7000`, `[::1]:0`. Port 0 is any free one.
     pub listen: String,
-    /// The password that clients have to give.
+    /// The password that clients have to give. An empty one is none.
     pub password: Option<String>,
     /// Threads that serve connections.
     pub workers: usize,
@@ -63,6 +63,11 @@ pub enum ServerError {
 }
 
 impl Config {
+    /// The password, if there is one: anybody can give an empty one.
+    pub(crate) fn password(&self) -> Option<&str> {
+        self.password.as_deref().filter(|password| !password.is_empty())
+    }
+
     /// The address to listen on.
     ///
     /// # Errors
@@ -72,7 +77,7 @@ impl Config {
         let mut addresses = self.listen.to_socket_addrs().map_err(error)?;
         let address =
             addresses.next().ok_or_else(|| error(io::Error::other("it has no address")))?;
-        if self.password.is_none() && !address.ip().is_loopback() {
+        if self.password().is_none() && !address.ip().is_loopback() {
             return Err(ServerError::Exposed { address });
         }
         Ok(address)

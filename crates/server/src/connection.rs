@@ -19,6 +19,8 @@ const READ_BYTES: usize = 16 << 10;
 /// Replies are sent once there are as many bytes of them, so that a client which does not read them
 /// is not read from either.
 const WRITE_BYTES: usize = 256 << 10;
+/// Buffers that have held more do not keep their memory for as long as the connection lasts.
+const KEEP_BYTES: usize = 4 * WRITE_BYTES;
 
 /// Serves a client until it goes, does something that cannot be understood, or the server stops.
 pub(crate) async fn serve(
@@ -29,12 +31,18 @@ pub(crate) async fn serve(
 ) {
     let mut decoder = Decoder::default();
     let (mut input, mut output) = (BytesMut::new(), BytesMut::new());
+    // The most that `input` has held: its capacity does not tell what memory is behind it.
+    let mut held_bytes = 0;
     loop {
-        match decoder.next(&mut input) {
+        match decoder.next(&mut input, session.sender()) {
             Ok(Some(request)) => execute(&request, &mut session, &shared, &mut output),
             Ok(None) => {
                 if send(&mut stream, &mut output, &shared).await.is_err() {
                     return;
+                }
+                if held_bytes > KEEP_BYTES && input.len() < READ_BYTES {
+                    input = BytesMut::from(&input[..]);
+                    held_bytes = 0;
                 }
                 input.reserve(READ_BYTES);
                 let read = tokio::select! {
@@ -45,6 +53,7 @@ pub(crate) async fn serve(
                     Ok(bytes) if bytes > 0 => add(&shared.counters.bytes_in, bytes),
                     _ => return,
                 }
+                held_bytes = held_bytes.max(input.len());
             }
             Err(error) => {
                 Reply::Error(format!("ERR {error}")).encode(session.protocol, &mut output);
@@ -83,8 +92,7 @@ async fn send(
     stream.write_all(output).await?;
     add(&shared.counters.bytes_out, output.len());
     output.clear();
-    // One large reply does not keep its memory for as long as the connection lasts.
-    if output.capacity() > 4 * WRITE_BYTES {
+    if output.capacity() > KEEP_BYTES {
         *output = BytesMut::new();
     }
     Ok(())

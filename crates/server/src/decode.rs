@@ -6,6 +6,9 @@ use bytes::{Buf, Bytes, BytesMut};
 pub(crate) const MAX_ARGUMENT_BYTES: usize = 512 << 20;
 /// The most arguments of a request.
 const MAX_ARGUMENTS: usize = 1 << 20;
+/// What a client needs to give the password, and so all that is kept for one that has not.
+const MAX_STRANGER_ARGUMENT_BYTES: usize = 16 << 10;
+const MAX_STRANGER_ARGUMENTS: usize = 10;
 /// The longest line: a length, or a request written as words.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
@@ -13,6 +16,14 @@ const MAX_LINE_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Protocol error: {0}")]
 pub(crate) struct ProtocolError(pub(crate) String);
+
+/// Who sends the requests, which decides how long they may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sender {
+    /// Has not given the password.
+    Stranger,
+    Client,
+}
 
 /// Takes requests out of a stream of bytes, wherever that was cut into pieces. What has been looked
 /// at is not looked at again.
@@ -33,16 +44,17 @@ impl Decoder {
     pub(crate) fn next(
         &mut self,
         buffer: &mut BytesMut,
+        sender: Sender,
     ) -> Result<Option<Vec<Bytes>>, ProtocolError> {
         loop {
             if self.missing == 0 {
-                match self.begin(buffer)? {
+                match self.begin(buffer, sender)? {
                     None => return Ok(None),
                     Some(request) if !request.is_empty() => return Ok(Some(request)),
                     Some(_) => continue,
                 }
             }
-            let Some(argument) = self.argument(buffer)? else { return Ok(None) };
+            let Some(argument) = self.argument(buffer, sender)? else { return Ok(None) };
             self.arguments.push(argument);
             self.missing -= 1;
             if self.missing == 0 {
@@ -53,21 +65,35 @@ impl Decoder {
 
     /// Reads the first line of a request. A request in words is whole then; one that is empty, or an
     /// array that only begins here, comes back empty.
-    fn begin(&mut self, buffer: &mut BytesMut) -> Result<Option<Vec<Bytes>>, ProtocolError> {
+    fn begin(
+        &mut self,
+        buffer: &mut BytesMut,
+        sender: Sender,
+    ) -> Result<Option<Vec<Bytes>>, ProtocolError> {
         let Some(line) = self.line(buffer)? else { return Ok(None) };
         let Some(count) = line.strip_prefix(b"*") else { return words(&line).map(Some) };
         let count = number(count).filter(|&count| count <= MAX_ARGUMENTS as i64);
         let count = count.ok_or_else(|| ProtocolError("invalid multibulk length".to_owned()))?;
         self.missing = usize::try_from(count).unwrap_or(0);
+        if sender == Sender::Stranger && self.missing > MAX_STRANGER_ARGUMENTS {
+            return Err(ProtocolError("unauthenticated multibulk length".to_owned()));
+        }
         Ok(Some(Vec::new()))
     }
 
-    fn argument(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, ProtocolError> {
+    fn argument(
+        &mut self,
+        buffer: &mut BytesMut,
+        sender: Sender,
+    ) -> Result<Option<Bytes>, ProtocolError> {
         let length = match self.length {
             Some(length) => length,
             None => {
                 let Some(line) = self.line(buffer)? else { return Ok(None) };
                 let length = argument_length(&line)?;
+                if sender == Sender::Stranger && length > MAX_STRANGER_ARGUMENT_BYTES {
+                    return Err(ProtocolError("unauthenticated bulk length".to_owned()));
+                }
                 self.length = Some(length);
                 length
             }
@@ -165,11 +191,15 @@ mod tests {
     use super::*;
 
     fn decode_all(pieces: &[&[u8]]) -> Result<Vec<Vec<Bytes>>, ProtocolError> {
+        decode_from(Sender::Client, pieces)
+    }
+
+    fn decode_from(sender: Sender, pieces: &[&[u8]]) -> Result<Vec<Vec<Bytes>>, ProtocolError> {
         let (mut decoder, mut buffer) = (Decoder::default(), BytesMut::new());
         let mut requests = Vec::new();
         for piece in pieces {
             buffer.extend_from_slice(piece);
-            while let Some(request) = decoder.next(&mut buffer)? {
+            while let Some(request) = decoder.next(&mut buffer, sender)? {
                 requests.push(request);
             }
         }
@@ -199,6 +229,20 @@ mod tests {
         assert_eq!(error(b"*1\r\n$9999999999\r\n"), "invalid bulk length");
         assert_eq!(error(b"set \"a\r\n"), "unbalanced quotes in request");
         assert_eq!(error(&[b'a'; MAX_LINE_BYTES + 1]), "too big inline request");
+    }
+
+    #[test]
+    fn strangers_may_send_a_password_and_little_else() {
+        let stranger = |bytes: &[u8]| decode_from(Sender::Stranger, &[bytes]).map_err(|e| e.0);
+        assert_eq!(stranger(b"*2\r\n$4\r\nAUTH\r\n$1\r\nx\r\n").map(|all| all.len()), Ok(1));
+        for (bytes, error) in [
+            (&b"*11\r\n"[..], "unauthenticated multibulk length"),
+            (b"*1\r\n$16385\r\n", "unauthenticated bulk length"),
+        ] {
+            assert_eq!(stranger(bytes), Err(error.to_owned()));
+            assert_eq!(decode_all(&[bytes]), Ok(vec![]));
+        }
+        assert_eq!(stranger(b"*10\r\n$16384\r\n"), Ok(vec![]));
     }
 
     proptest! {

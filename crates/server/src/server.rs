@@ -21,6 +21,8 @@ use crate::store::Store;
 
 /// How long stopping waits for commands that are being executed.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// How long accepting waits after it failed: descriptors take time to come back.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A server that runs until it is dropped or shut down.
 pub struct Server {
@@ -48,6 +50,7 @@ impl Server {
             .worker_threads(config.workers.max(1))
             .thread_name("tombolo-server")
             .enable_io()
+            .enable_time()
             .build()
             .map_err(ServerError::Threads)?;
         let shared = Arc::new(Shared::new(store, config, address));
@@ -103,7 +106,7 @@ async fn accept(
         };
         // A connection that is gone before it was accepted, or no file descriptor to spare.
         let Ok((stream, peer)) = accepted else {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let _ = stream.set_nodelay(true);
@@ -127,7 +130,7 @@ async fn admit(
             .encode(Protocol::Resp2, &mut reply);
         let _ = stream.write_all(&reply).await;
     } else {
-        let session = Session::new(shared.next_id(), peer, shared.config.password.is_none());
+        let session = Session::new(shared.next_id(), peer, shared.config.password().is_none());
         connection::serve(stream, session, shared.clone(), stopping).await;
     }
     shared.counters.clients.fetch_sub(1, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use crate::decode::Sender;
 use crate::reply::Protocol;
 
 /// A client's side of a connection.
@@ -33,6 +34,10 @@ impl Session {
             library_version: String::new(),
             closing: false,
         }
+    }
+
+    pub(crate) fn sender(&self) -> Sender {
+        if self.authenticated { Sender::Client } else { Sender::Stranger }
     }
 
     /// Forgets what the client has said, as if it had just connected.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tombolo_kv::Entry;
 
-use super::{Context, Failure, Outcome, Step, integer, is, modify, printable};
+use super::{Context, Failure, Outcome, Step, excerpt, integer, is, modify};
 use crate::reply::Reply;
 
 /// How a time is given.
@@ -98,7 +98,7 @@ impl Conditions {
                 b"gt" => &mut found.gt,
                 b"lt" => &mut found.lt,
                 _ => {
-                    let option = printable(arg);
+                    let option = excerpt(arg);
                     return Err(Failure::new(format!("ERR Unsupported option {option}")));
                 }
             };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::{Context, Failure, Outcome, integer, is, patiently};
+use super::{Context, Failure, MANY, Outcome, integer, is, patiently};
 use crate::glob;
 use crate::reply::Reply;
 
@@ -51,7 +51,7 @@ pub(super) fn keys(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     patiently(|| {
         let mut cursor = 0;
         loop {
-            let (next, keys) = context.store().scan(cursor, 1000)?;
+            let (next, keys) = context.store().scan(cursor, MANY)?;
             found.extend(keys.into_iter().filter(|key| glob::matches(&args[1], key)));
             cursor = next;
             if cursor == 0 {
@@ -85,7 +85,8 @@ pub(super) fn scan(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
             return Err(Failure::syntax());
         }
     }
-    let (next, keys) = context.store().scan(cursor, count)?;
+    let scan = || context.store().scan(cursor, count);
+    let (next, keys) = if count < MANY { scan() } else { patiently(scan) }?;
     let wanted = |key: &Vec<u8>| strings && pattern.is_none_or(|p| glob::matches(p, key));
     let keys = keys.into_iter().filter(wanted).map(Reply::Bulk).collect();
     Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(keys)]))

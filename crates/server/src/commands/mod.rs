@@ -55,7 +55,7 @@ impl Failure {
     }
 
     fn subcommand(command: &str, subcommand: &[u8]) -> Self {
-        let name = printable(subcommand);
+        let name = excerpt(subcommand);
         Self(format!("ERR unknown subcommand '{name}'. Try {command} HELP."))
     }
 }
@@ -97,9 +97,16 @@ impl Command {
 /// Values of at least this length are copied where they don't keep other connections waiting.
 const LARGE_BYTES: usize = 256 << 10;
 
+/// Requests with more arguments than this, or walks over more keys, take long too.
+const MANY: usize = 1000;
+
 /// Executes a request, which has at least one argument: the command's name.
 pub(crate) fn execute(request: &[Bytes], session: &mut Session, shared: &Shared) -> Reply {
     let Some(command) = table::find(&request[0]) else {
+        if is_http(&request[0]) {
+            session.closing = true;
+            return Reply::Error("ERR this is not an HTTP server".to_owned());
+        }
         return if session.authenticated { unknown(request) } else { no_authentication() };
     };
     if !command.accepts(request.len()) {
@@ -110,7 +117,7 @@ pub(crate) fn execute(request: &[Bytes], session: &mut Session, shared: &Shared)
     }
     let mut context = Context { shared, session };
     let mut run = || (command.run)(&mut context, request).unwrap_or_else(|f| Reply::Error(f.0));
-    let large = request.iter().any(|argument| argument.len() >= LARGE_BYTES);
+    let large = request.len() > MANY || request.iter().any(|arg| arg.len() >= LARGE_BYTES);
     if large { patiently(run) } else { run() }
 }
 
@@ -119,18 +126,24 @@ fn patiently<T>(run: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(run)
 }
 
+/// Whether a line belongs to an HTTP request. What follows may be commands that a web page makes its
+/// reader's browser send to a server on the same machine, so they are not to be executed.
+fn is_http(name: &[u8]) -> bool {
+    is(name, "post") || is(name, "host:")
+}
+
 fn no_authentication() -> Reply {
     Reply::Error("NOAUTH Authentication required.".to_owned())
 }
 
 fn unknown(request: &[Bytes]) -> Reply {
-    let name = printable(&request[0][..request[0].len().min(128)]);
+    let name = excerpt(&request[0]);
     let mut arguments = String::new();
     for argument in &request[1..] {
         if arguments.len() >= 128 {
             break;
         }
-        arguments += &format!("'{}' ", printable(&argument[..argument.len().min(128)]));
+        arguments += &format!("'{}' ", excerpt(argument));
     }
     let arguments = arguments.trim_end_matches('\n');
     Reply::Error(format!("ERR unknown command '{name}', with args beginning with: {arguments}"))
@@ -138,6 +151,11 @@ fn unknown(request: &[Bytes]) -> Reply {
 
 fn printable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// As much of what a client sent as an error quotes.
+fn excerpt(bytes: &[u8]) -> String {
+    printable(&bytes[..bytes.len().min(128)])
 }
 
 fn is(argument: &[u8], word: &str) -> bool {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::{Context, Failure, Outcome, REDIS_VERSION, integer, is, printable};
+use super::{Context, Failure, Outcome, REDIS_VERSION, excerpt, integer, is, printable};
 use crate::reply::{Protocol, Reply};
 use crate::session::Session;
 
@@ -26,7 +26,7 @@ pub(super) fn quit(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
 }
 
 pub(super) fn reset(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
-    let open = context.shared.config.password.is_none();
+    let open = context.shared.config.password().is_none();
     context.session.reset(open);
     Ok(Reply::Simple("RESET"))
 }
@@ -41,7 +41,7 @@ pub(super) fn select(_: &mut Context<'_>, args: &[Bytes]) -> Outcome {
 
 pub(super) fn auth(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     match &args[1..] {
-        [_] if context.shared.config.password.is_none() => Err(Failure::new(
+        [_] if context.shared.config.password().is_none() => Err(Failure::new(
             "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
         )),
         [password] => authenticate(context, b"default", password),
@@ -51,7 +51,7 @@ pub(super) fn auth(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
 }
 
 fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Outcome {
-    let expected = context.shared.config.password.as_deref();
+    let expected = context.shared.config.password();
     if user == b"default" && expected.is_none_or(|expected| same(expected.as_bytes(), password)) {
         context.session.authenticated = true;
         return Ok(Reply::OK);
@@ -76,7 +76,7 @@ pub(super) fn hello(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
         } else if is(option, "setname") && !args.is_empty() {
             name = args.pop_front().map(|name| checked_name(name)).transpose()?;
         } else {
-            let option = printable(option);
+            let option = excerpt(option);
             return Err(Failure::new(format!("ERR Syntax error in HELLO option '{option}'")));
         }
     }
@@ -134,7 +134,8 @@ pub(super) fn client(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
         (b"setinfo", [attribute, value]) => set_info(session, attribute, value),
         (b"info" | b"list", []) => Ok(Reply::Text(format!("{}\n", describe(session)))),
         (b"no-evict" | b"no-touch", [flag]) if is(flag, "on") || is(flag, "off") => Ok(Reply::OK),
-        (b"id" | b"getname" | b"setname" | b"setinfo" | b"info", _) => {
+        (b"no-evict" | b"no-touch", [_]) => Err(Failure::syntax()),
+        (b"id" | b"getname" | b"setname" | b"setinfo" | b"info" | b"no-evict" | b"no-touch", _) => {
             let name = printable(&args[1]).to_lowercase();
             Err(Failure::arity(&format!("client|{name}")))
         }
@@ -148,7 +149,7 @@ fn set_info(session: &mut Session, attribute: &[u8], value: &[u8]) -> Outcome {
     } else if is(attribute, "lib-ver") {
         &mut session.library_version
     } else {
-        let attribute = printable(attribute);
+        let attribute = excerpt(attribute);
         return Err(Failure::new(format!("ERR Unrecognized option '{attribute}'")));
     };
     *field = checked_name(value).map_err(|_| {

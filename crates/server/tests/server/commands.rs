@@ -73,6 +73,17 @@ const SCRIPT: &[(&str, &str)] = &[
     ("INCRBYFLOAT f 10.5", "$4|10.5"),
     ("INCRBYFLOAT f 0.1", "$4|10.6"),
     ("INCRBYFLOAT f -5.6", "$1|5"),
+    ("INCRBYFLOAT third 0.1", "$3|0.1"),
+    ("INCRBYFLOAT third 0.2", "$3|0.3"),
+    ("INCRBYFLOAT third -0.30000000000000001", "$20|-0.00000000000000001"),
+    ("INCRBYFLOAT third +.5", "$19|0.49999999999999999"),
+    ("INCRBYFLOAT third 5.", "$19|5.49999999999999999"),
+    ("SET third 5.0e3", "+OK"),
+    ("INCRBYFLOAT third 200", "$4|5200"),
+    ("INCRBYFLOAT third -5200.0", "$1|0"),
+    ("INCRBYFLOAT third .", "-ERR value is not a valid float"),
+    ("INCRBYFLOAT third --1", "-ERR value is not a valid float"),
+    ("INCRBYFLOAT third inf", "-ERR increment would produce NaN or Infinity"),
     ("APPEND text def", ":6"),
     ("APPEND fresh2 xy", ":2"),
     ("STRLEN text", ":6"),
@@ -116,6 +127,9 @@ const SCRIPT: &[(&str, &str)] = &[
     ("CLIENT SETINFO LIB-NAME test", "+OK"),
     ("CLIENT SETINFO LIB-COLOUR red", "-ERR Unrecognized option 'LIB-COLOUR'"),
     ("CLIENT TRACKING ON", "-ERR unknown subcommand 'TRACKING'. Try CLIENT HELP."),
+    ("CLIENT NO-EVICT on", "+OK"),
+    ("CLIENT NO-EVICT maybe", "-ERR syntax error"),
+    ("CLIENT NO-EVICT", "-ERR wrong number of arguments for 'client|no-evict' command"),
     ("CONFIG GET save", "*2|$4|save|$0|"),
     ("CONFIG GET nothing", "*0"),
     ("COMMAND GETKEYS SET k v", "*1|$1|k"),
@@ -183,6 +197,28 @@ fn bytes_of_any_kind_and_length() {
         let expected = [format!("${length}\r\n").as_bytes(), &value, b"\r\n"].concat();
         assert_eq!(client.reply(), String::from_utf8_lossy(&expected));
     }
+}
+
+#[test]
+fn errors_quote_only_so_much() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    let (long, quoted) = ("x".repeat(300), "x".repeat(128));
+    let expected = format!("-ERR unknown subcommand '{quoted}'. Try CLIENT HELP.\r\n");
+    assert_eq!(client.ask(&format!("CLIENT {long}")), expected);
+    let expected = format!("-ERR unknown command '{quoted}', with args beginning with: \r\n");
+    assert_eq!(client.ask(&long), expected);
+}
+
+#[test]
+fn requests_of_many_keys() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    let pairs: Vec<String> = (0..3000).map(|n| format!("k{n} {n}")).collect();
+    let names: Vec<String> = (0..3000).map(|n| format!("k{n}")).collect();
+    assert_eq!(client.ask(&format!("MSET {}", pairs.join(" "))), "+OK\r\n");
+    assert!(client.ask("SCAN 0 COUNT 5000").starts_with("*2\r\n$1\r\n0\r\n*3000\r\n"));
+    assert_eq!(client.ask(&format!("DEL {}", names.join(" "))), ":3000\r\n");
 }
 
 #[test]

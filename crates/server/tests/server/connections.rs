@@ -70,6 +70,57 @@ fn nothing_goes_without_the_password() {
 }
 
 #[test]
+fn little_is_taken_without_the_password() {
+    let server = server(|config| config.password = Some("secret".to_owned()));
+    let long = b"*2\r\n$3\r\nGET\r\n$20000\r\n";
+    let mut client = Client::of(&server);
+    client.send(long);
+    assert_eq!(client.reply(), "-ERR Protocol error: unauthenticated bulk length\r\n");
+    assert!(client.is_ended());
+
+    let mut client = Client::of(&server);
+    assert_eq!(client.ask("AUTH secret"), "+OK\r\n");
+    client.send(long);
+    client.send(&[b'k'; 20_000]);
+    client.send(b"\r\n");
+    assert_eq!(client.reply(), "$-1\r\n");
+
+    client.ask("RESET");
+    client.send(b"*11\r\n");
+    assert_eq!(client.reply(), "-ERR Protocol error: unauthenticated multibulk length\r\n");
+    assert!(client.is_ended());
+}
+
+#[test]
+fn an_empty_password_is_none() {
+    let server = server(|config| config.password = Some(String::new()));
+    let mut client = Client::of(&server);
+    assert_eq!(client.ask("PING"), "+PONG\r\n");
+    assert!(client.ask("AUTH x").starts_with("-ERR AUTH <password> called without any password"));
+    assert_eq!(client.ask("RESET"), "+RESET\r\n");
+    assert_eq!(client.ask("PING"), "+PONG\r\n");
+    let listen = "0.0.0.0:0".to_owned();
+    let config = Config { listen, password: Some(String::new()), ..Config::default() };
+    assert!(matches!(config.address(), Err(ServerError::Exposed { .. })));
+}
+
+#[test]
+fn web_pages_execute_nothing() {
+    let server = server(|_| ());
+    for head in ["POST / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\n"] {
+        let mut client = Client::of(&server);
+        client.send(format!("{head}\r\nSET planted 1\r\n").as_bytes());
+        let mut reply = client.reply();
+        if reply.contains("wrong number of arguments for 'get'") {
+            reply = client.reply();
+        }
+        assert_eq!(reply, "-ERR this is not an HTTP server\r\n");
+        assert!(client.is_ended());
+    }
+    assert_eq!(Client::of(&server).ask("EXISTS planted"), ":0\r\n");
+}
+
+#[test]
 fn there_are_only_so_many_clients() {
     let server = server(|config| config.max_clients = 2);
     let (mut first, mut second) = (Client::of(&server), Client::of(&server));
