@@ -5,10 +5,9 @@
 //! before it starts with the next. They are invalidated by CLFLUSHOPT or CLFLUSH: x86-64 lets
 //! programs drop a line only together with its write-back. On AArch64 it is `dc cvac` and `dc civac`.
 //!
-//! Fences (TRAPS of the field: CLWB and CLFLUSHOPT are not ordered with later stores or loads): a
-//! clean ends with a store fence, so that a store after it is seen only once the lines are in
-//! memory; an invalidate stands between two full fences, so that it happens after every earlier
-//! load, and before every later one.
+//! CLWB and CLFLUSHOPT are not ordered with later stores or loads. So a clean ends with a store fence:
+//! a store after it is seen only once the lines are in memory. An invalidate stands between two full
+//! fences: it happens after every earlier load, and before every later one.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
