@@ -60,7 +60,9 @@ impl<M: Memory, S: State> Replica<M, S> {
         let ring = Ring::new(&pod);
         // Others may have filled the log since this host announced where it needs it from: if all of
         // that is in `state`, nothing would be left to apply, and to announce.
-        ring.announce_applied(seat.host(), position);
+        if pod.memory().keeps(sites::JOIN_ANNOUNCE) {
+            ring.announce_applied(seat.host(), position);
+        }
         let segment = Segment::new(&pod, seat, ring.tail());
         Self {
             host: seat.host(),

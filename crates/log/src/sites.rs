@@ -11,6 +11,8 @@ tombolo_memory::sites! {
     SEGMENT_ROOM = "log.segment.room";
     /// The tail is loaded, and the log applied up to it, before a replica is used.
     TAIL_SYNC = "log.tail.sync";
+    /// A joiner announces at once what its replica has applied already.
+    JOIN_ANNOUNCE = "log.join.announce";
     /// A filled place ahead of the tail is passed over, not overwritten.
     RING_LAP = "log.ring.lap";
 }

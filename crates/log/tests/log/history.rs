@@ -34,6 +34,11 @@ impl Entry for Append {
 pub(crate) struct History(Mutex<Vec<(u64, u64)>>);
 
 impl History {
+    /// A history that has these entries already.
+    pub(crate) fn of(entries: Vec<(u64, u64)>) -> Self {
+        Self(Mutex::new(entries))
+    }
+
     /// Position and tag of each, in the order of application.
     pub(crate) fn entries(&self) -> Vec<(u64, u64)> {
         self.0.lock().unwrap().clone()

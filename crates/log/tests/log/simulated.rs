@@ -105,6 +105,36 @@ fn reads_see_what_was_committed_before(config: Config, seed: u64) {
     simulation.run().unwrap();
 }
 
+/// A host joins with a copy of another's replica, which may hold all that the log has room for.
+fn joining_by_copy(config: Config, seed: u64) {
+    let mut simulation = Simulation::new(config, seed);
+    format_pod(&simulation, seed);
+    let first = join(simulation.memory(0));
+    let committer = Rc::clone(&first);
+    simulation.spawn(0, move |_| {
+        for tag in 0..40 {
+            committer.commit(&Append { tag, expected: None }).unwrap();
+        }
+    });
+    simulation.spawn(1, move |memory| {
+        let pod = Pod::open(memory.clone()).unwrap();
+        let (seat, _) = pod.join().unwrap();
+        Replica::<_, History>::announce(&pod, &seat);
+        (0..memory.random() % 200).for_each(|_| memory.pause());
+        let (position, entries) = first.paused(|position, state, _| (position, state.entries()));
+        let second = Replica::new(pod, &seat, position, History::of(entries), ());
+        seat.ready(&memory);
+        second.commit(&Append { tag: 99, expected: None }).unwrap();
+        while second.state().entries().len() < 41 {
+            second.sync().unwrap();
+            first.sync().unwrap();
+            memory.pause();
+        }
+        assert_eq!(second.state().entries(), first.state().entries(), "replicas agree");
+    });
+    simulation.run().unwrap();
+}
+
 fn config() -> Config {
     Config { hosts: HOSTS, max_steps: 200_000, ..Config::default() }
 }
@@ -120,12 +150,18 @@ fn a_replica_is_at_least_as_new_as_its_sync() {
 }
 
 #[test]
+fn a_copy_of_a_replica_is_as_good() {
+    explore(0..300, |seed| joining_by_copy(config(), seed));
+}
+
+#[test]
 fn every_step_is_needed() {
     let fails = |site: Site| {
         let config = || config().without(site);
         find_failure(0..400, |seed| {
             concurrent_commits(config(), seed);
             reads_see_what_was_committed_before(config(), seed);
+            joining_by_copy(config(), seed);
         })
     };
     for &site in SITES {
