@@ -6,6 +6,7 @@ use tombolo_memory::Memory;
 use crate::event::{Event, Generation, KeyHash, Slot, Target, generation_at};
 use crate::index::{Entry, Index, IndexLimits, Writer};
 use crate::records::Records;
+use crate::seen::{self, READ_SHARED};
 use crate::sites;
 use crate::space::Space;
 
@@ -29,6 +30,11 @@ impl<M: Memory> Replicated<M> {
     /// Adds an object that was there before this replica: from LNR, or from another replica.
     pub(crate) fn restore(&self, writer: &mut Writer, entry: Entry, slot: Slot) {
         self.index.insert(writer, entry);
+        if !self.memory.keeps(sites::JOIN_UNKNOWN)
+            && let Some(found) = self.index.find_slot(&self.memory, entry.hash, entry.slot)
+        {
+            seen::set(&self.memory, found.cell, found.seen, entry.generation, READ_SHARED);
+        }
         self.space.occupied(slot);
         if let Some(record) = entry.record {
             self.records.assigned(record, entry.hash);

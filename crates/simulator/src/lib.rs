@@ -14,17 +14,22 @@
 //!
 //! **Invariant checked at every write:** no line is dirty in two hosts' caches at once.
 //!
-//! Left out: crashes of hosts, reordering of what no fence orders, and timing models.
+//! Fences are taken out like any other step ([`SITES`]): cleans and invalidates are then issued, and
+//! happen at some later time.
+//!
+//! Left out: crashes of hosts, other reordering of what no fence orders, and timing models.
 
 mod cache;
 mod explore;
 mod memory;
 mod mutex;
 mod scheduler;
+mod sites;
 mod world;
 
 pub use explore::{explore, find_failure};
 pub use memory::SimMemory;
 pub use mutex::SimRawMutex;
 pub use scheduler::{Failure, Simulation};
+pub use sites::ALL as SITES;
 pub use world::Config;

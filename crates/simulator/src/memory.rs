@@ -6,8 +6,8 @@ use std::time::Duration;
 use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr, Site, Word};
 
 use crate::mutex::SimRawMutex;
-use crate::scheduler;
-use crate::world::{Next, World};
+use crate::world::{Maintenance, Next, World};
+use crate::{scheduler, sites};
 
 /// One simulated host's view of the pod. Clones are threads of the same host.
 #[derive(Clone)]
@@ -59,6 +59,18 @@ impl SimMemory {
         self.world.scr.borrow_mut()[range].copy_from_slice(bytes);
     }
 
+    /// Stores a word by writing all eight bytes around it back, as they were a step ago.
+    fn poke_with_neighbours<W: Word>(&self, at: ScrAddr<W>, value: W) {
+        let start = at.offset() / 8 * 8;
+        let around = ScrAddr::<u64>::new(start);
+        let mut bytes = self.peek(around).to_le_bytes();
+        self.step_of_adversary();
+        let within = (at.offset() - start) as usize;
+        let new = &value.to_bits().to_le_bytes()[..size_of::<W>()];
+        bytes[within..within + new.len()].copy_from_slice(new);
+        self.poke(around, u64::from_le_bytes(bytes));
+    }
+
     /// The pieces in which a copy of `bytes` bytes from `start` is made: (line, offset in it,
     /// offset in the buffer, length). One in eight is torn in two.
     fn pieces(&self, start: LnrAddr, bytes: usize) -> Vec<(u64, usize, usize, usize)> {
@@ -99,7 +111,11 @@ impl Memory for SimMemory {
 
     fn store<W: Word>(&self, at: ScrAddr<W>, value: W) {
         self.step_of_adversary();
-        self.poke(at, value);
+        if self.keeps(sites::STORE_ALONE) {
+            self.poke(at, value);
+        } else {
+            self.poke_with_neighbours(at, value);
+        }
     }
 
     fn compare_exchange<W: Word>(&self, at: ScrAddr<W>, current: W, new: W) -> Result<W, W> {
@@ -137,7 +153,7 @@ impl Memory for SimMemory {
         if self.keeps(site) {
             for line in lines.numbers() {
                 self.step_of_adversary();
-                self.world.clean_line(self.host, line);
+                self.world.maintain(self.host, line, Maintenance::Clean);
             }
         }
     }
@@ -146,7 +162,7 @@ impl Memory for SimMemory {
         if self.keeps(site) {
             for line in lines.numbers() {
                 self.step_of_adversary();
-                self.world.invalidate_line(self.host, line);
+                self.world.maintain(self.host, line, Maintenance::Invalidate);
             }
         }
     }

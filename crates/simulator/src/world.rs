@@ -13,6 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use tombolo_memory::{LINE_BYTES, Site};
 
 use crate::cache::{Cache, LineBytes};
+use crate::sites;
 
 /// What to simulate.
 #[derive(Clone, Debug)]
@@ -66,6 +67,8 @@ pub(crate) struct World {
     rng: RefCell<ChaCha8Rng>,
     pub(crate) scr: RefCell<Vec<u8>>,
     lnr: RefCell<Lnr>,
+    /// Cleans and invalidates that no fence has completed: host, line, and which of the two.
+    issued: RefCell<Vec<(usize, u64, Maintenance)>>,
     removed: HashSet<Site>,
     steps: Cell<u64>,
     clock_ns: Cell<u64>,
@@ -77,6 +80,13 @@ struct Lnr {
     caches: Vec<Cache>,
     recent: [u64; RECENT_LINES],
     touches: usize,
+}
+
+/// What is done to a cached line.
+#[derive(Clone, Copy)]
+pub(crate) enum Maintenance {
+    Clean,
+    Invalidate,
 }
 
 /// What a step asks of the scheduler.
@@ -101,6 +111,7 @@ impl World {
                 recent: [0; RECENT_LINES],
                 touches: 0,
             }),
+            issued: RefCell::default(),
             removed: config.removed.iter().copied().collect(),
             steps: Cell::new(0),
             clock_ns: Cell::new(0),
@@ -148,6 +159,9 @@ impl World {
         if one_in(dice >> 16, self.config.disturb_one_in) {
             self.prefetch_some_line(dice >> 32);
         }
+        if one_in(dice >> 8, self.config.disturb_one_in) {
+            self.complete_something_issued(dice >> 32);
+        }
         if one_in(dice >> 48, self.config.switch_one_in) { Next::Switch } else { Next::Continue }
     }
 
@@ -191,18 +205,36 @@ impl World {
         cached.dirty = true;
     }
 
-    pub(crate) fn clean_line(&self, host: usize, line: u64) {
-        let lnr = &mut *self.lnr.borrow_mut();
-        lnr.caches[host].clean(line, &mut lnr.memory);
+    /// Maintains a line at once, or, if its fence is taken out, at some later time.
+    pub(crate) fn maintain(&self, host: usize, line: u64, what: Maintenance) {
+        let fence = match what {
+            Maintenance::Clean => sites::CLEAN_FENCE,
+            Maintenance::Invalidate => sites::INVALIDATE_FENCE,
+        };
+        if self.keeps(fence) {
+            self.lnr.borrow_mut().maintain(host, line, what);
+        } else {
+            self.issued.borrow_mut().push((host, line, what));
+        }
     }
 
-    pub(crate) fn invalidate_line(&self, host: usize, line: u64) {
-        let lnr = &mut *self.lnr.borrow_mut();
-        lnr.caches[host].evict(line, &mut lnr.memory);
+    fn complete_something_issued(&self, dice: u64) {
+        let issued = &mut *self.issued.borrow_mut();
+        if !issued.is_empty() {
+            let (host, line, what) = issued.swap_remove(dice as usize % issued.len());
+            self.lnr.borrow_mut().maintain(host, line, what);
+        }
     }
 }
 
 impl Lnr {
+    fn maintain(&mut self, host: usize, line: u64, what: Maintenance) {
+        match what {
+            Maintenance::Clean => self.caches[host].clean(line, &mut self.memory),
+            Maintenance::Invalidate => self.caches[host].evict(line, &mut self.memory),
+        }
+    }
+
     fn touch(&mut self, line: u64) {
         assert!((line as usize) < self.memory.len(), "line {line} is outside LNR");
         self.recent[self.touches % RECENT_LINES] = line;

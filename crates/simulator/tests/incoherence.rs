@@ -1,6 +1,6 @@
 //! Mistakes that a coherent machine never shows, and the simulator does.
 
-use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr, Site};
+use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr, Site};
 use tombolo_simulator::{Config, SimMemory, Simulation, find_failure};
 
 const SITE: Site = Site::new("test");
@@ -98,6 +98,31 @@ fn a_mark_that_arrives_before_its_bytes_shows() {
 }
 
 #[test]
+fn a_reserved_place_that_is_not_filled_hides_later_ones() {
+    // The place of host 0 and its mark, then those of host 1; what host 1 has completed counts.
+    let (next, done) = (ScrAddr::<u64>::new(64), ScrAddr::<u64>::new(128));
+    let mark = |place| ScrAddr::<u64>::new(192).element(place);
+    let append = move |memory: &SimMemory| {
+        let place = memory.fetch(next, FetchOp::Add, 1);
+        memory.store(mark(place), 1);
+        memory.fetch(done, FetchOp::Add, 1);
+    };
+    let run = |seed| {
+        let mut simulation = Simulation::new(Config { hosts: 2, ..Config::default() }, seed);
+        simulation.spawn(0, move |memory| append(&memory));
+        simulation.spawn(1, move |memory| {
+            append(&memory);
+            // A reader that stops at the first place without a mark.
+            let completed = memory.load(done);
+            let read = (0..2).take_while(|&place| memory.load(mark(place)) == 1).count() as u64;
+            assert!(read >= completed, "{completed} entries were complete, {read} were read");
+        });
+        simulation.run().unwrap();
+    };
+    assert!(find_failure(0..200, run).is_some());
+}
+
+#[test]
 fn a_flush_that_rounds_the_length_only_shows() {
     let careless = |memory: &SimMemory, flag| {
         memory.write(PLACE, &[7; BYTES as usize]);
@@ -153,4 +178,18 @@ fn what_is_left_dirty_comes_back_later() {
         check(memory);
     };
     assert!(failure_of(forgetful, successor).is_some());
+}
+
+#[test]
+fn fences_are_needed() {
+    for &site in tombolo_simulator::SITES.iter().filter(|site| site.name().contains("fence")) {
+        let config = || Config { hosts: 2, ..Config::default() }.without(site);
+        let run = |seed| {
+            let (mut simulation, flag) = (Simulation::new(config(), seed), ScrAddr::new(0));
+            simulation.spawn(0, move |memory| write_and_announce(&memory, flag));
+            simulation.spawn(1, move |memory| wait_and_read(&memory, flag));
+            simulation.run().unwrap();
+        };
+        assert!(find_failure(0..200, run).is_some(), "nothing fails without {site:?}");
+    }
 }

@@ -135,6 +135,18 @@ fn joining_by_copy(config: Config, seed: u64) {
     simulation.run().unwrap();
 }
 
+/// What must not be done: a thread keeps the replica to itself, and waits for it to be brought up to
+/// date.
+fn syncing_what_is_held(config: Config, seed: u64) {
+    let mut simulation = Simulation::new(config, seed);
+    format_pod(&simulation, seed);
+    let hosts: Vec<Host> = (0..2).map(|host| join(simulation.memory(host))).collect();
+    hosts[0].commit(&Append { tag: 1, expected: None }).unwrap();
+    let reader = Rc::clone(&hosts[1]);
+    simulation.spawn(1, move |_| reader.paused(|_, _, _| _ = reader.sync().unwrap()));
+    simulation.run().unwrap();
+}
+
 fn config() -> Config {
     Config { hosts: HOSTS, max_steps: 200_000, ..Config::default() }
 }
@@ -152,6 +164,13 @@ fn a_replica_is_at_least_as_new_as_its_sync() {
 #[test]
 fn a_copy_of_a_replica_is_as_good() {
     explore(0..300, |seed| joining_by_copy(config(), seed));
+}
+
+#[test]
+fn a_replica_that_is_held_while_it_is_synced_shows() {
+    let config = || Config { max_steps: 20_000, ..config() };
+    let found = find_failure(0..1, |seed| syncing_what_is_held(config(), seed));
+    assert!(found.is_some_and(|(_, why)| why.contains("Stuck")));
 }
 
 #[test]

@@ -32,6 +32,7 @@ fn every_step_is_needed() {
     let sites: Vec<Site> = tombolo_objects::SITES
         .iter()
         .chain(tombolo_pod::SITES)
+        .chain(tombolo_simulator::SITES)
         // Deadlines are what the key-value store tests.
         .filter(|site| site.name() != "pod.clock.advance")
         .copied()
