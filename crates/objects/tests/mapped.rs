@@ -15,6 +15,7 @@ use tombolo_pod::{CreateOptions, PodSpec, create, open};
 use tombolo_verify::history::Recorder;
 use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::{KeyValue, Operation, Result as Answer};
+use tombolo_workloads::{check_value, fill_value};
 
 /// A host whose background work is done by a thread of its own.
 struct Host {
@@ -73,14 +74,13 @@ fn pod(lnr_mib: u64, records: Option<u64>) -> Place {
 
 /// A value that shows by itself which write made it, and whether it is whole.
 fn value(tag: u64) -> Vec<u8> {
-    let words = [1, 2, 9, 70, 600, 5000][(tag % 6) as usize];
-    (0..words).flat_map(|word| tag.wrapping_mul(word + 1).to_le_bytes()).collect()
+    let mut value = vec![0; [16, 24, 80, 560, 4800, 40_000][(tag % 6) as usize]];
+    fill_value(0, tag, &mut value);
+    value
 }
 
 fn tag(bytes: &[u8]) -> u64 {
-    let tag = u64::from_le_bytes(*bytes.first_chunk().unwrap());
-    assert!(bytes == value(tag), "torn");
-    tag
+    check_value(0, bytes).unwrap()
 }
 
 #[test]
@@ -177,6 +177,10 @@ fn values_and_keys_of_all_sizes() {
         }
     }
     assert_eq!(hosts[0].objects.object_count().unwrap(), 0);
+    for key_bytes in [0, 1025] {
+        let refused = hosts[0].objects.create(&vec![b'a'; key_bytes], b"x");
+        assert!(matches!(refused, Err(Error::KeyLength { bytes }) if bytes == key_bytes));
+    }
 }
 
 #[test]

@@ -105,7 +105,7 @@ pub use inserts::Inserts;
 pub use lengths::ValueLengths;
 pub use operations::{Op, Operations};
 pub use properties::{Origin, Properties};
-pub use values::{Corruption, check_value, fill_value, version_bits, version_of};
+pub use values::{Corruption, check_value, fill_value, version_bits};
 pub use workload::{
     FieldLengths, InsertOrder, MAX_KEY_BYTES, MAX_RECORDS, MAX_THETA, MAX_VALUE_BYTES, Proportions,
     RequestDistribution, ScanLengths, Workload,

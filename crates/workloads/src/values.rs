@@ -102,11 +102,6 @@ pub fn check_value(key_number: u64, value: &[u8]) -> Result<u64, Corruption> {
     }
 }
 
-/// The same for those who do not ask what is wrong.
-pub fn version_of(key_number: u64, value: &[u8]) -> Option<u64> {
-    check_value(key_number, value).ok()
-}
-
 /// How many bits of a version a value of `length_bytes` tells, the lowest first: all 64 from 16
 /// bytes on, 4 per byte below.
 pub fn version_bits(length_bytes: usize) -> u32 {

@@ -11,6 +11,7 @@ use redis::{Commands, Connection, cmd};
 use tombolo_verify::history::Recorder;
 use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::{KeyValue, Operation, Result as Answer};
+use tombolo_workloads::{check_value, fill_value};
 
 use crate::tombolo::Servers;
 
@@ -148,14 +149,13 @@ fn concurrent_clients_see_one_copy() {
 /// A value that tells which write made it, of a length that differs from write to write, and that
 /// shows when it is torn.
 fn value(tag: u64) -> Vec<u8> {
-    let words = [1, 2, 9, 70, 600, 9000][(tag % 6) as usize];
-    (1..=words).flat_map(|word| tag.wrapping_mul(word).to_le_bytes()).collect()
+    let mut value = vec![0; [16, 24, 80, 560, 4800, 72_000][(tag % 6) as usize]];
+    fill_value(0, tag, &mut value);
+    value
 }
 
 fn tag(bytes: &[u8]) -> u64 {
-    let tag = u64::from_le_bytes(*bytes.first_chunk().unwrap());
-    assert!(bytes == value(tag), "torn");
-    tag
+    check_value(0, bytes).unwrap()
 }
 
 #[test]

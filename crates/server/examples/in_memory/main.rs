@@ -2,12 +2,11 @@
 //!
 //! `cargo run --release -p tombolo-server --example in_memory -- 127.0.0.1:7000 [PASSWORD]`
 
+mod map;
+
 use std::sync::Arc;
 
 use tombolo_server::{Config, Server};
-
-#[path = "../tests/server/map.rs"]
-mod map;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);

@@ -3,4 +3,6 @@
 mod client;
 mod commands;
 mod connections;
+// The store that the example serves.
+#[path = "../../examples/in_memory/map.rs"]
 mod map;
