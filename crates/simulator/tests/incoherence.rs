@@ -122,6 +122,39 @@ fn a_reserved_place_that_is_not_filled_hides_later_ones() {
     assert!(find_failure(0..200, run).is_some());
 }
 
+/// An entry that somebody declares dead while its appender is paused; what two readers made of it, one
+/// of them later.
+fn a_hole_that_is_filled(by_compare_and_swap: bool) -> Option<String> {
+    const ENTRY: u64 = 1;
+    const DEAD: u64 = 2;
+    let place = ScrAddr::<u64>::new(64);
+    let fill = move |memory: &SimMemory, value| {
+        if by_compare_and_swap {
+            let _ = memory.compare_exchange(place, 0, value);
+        } else if memory.load(place) == 0 {
+            memory.store(place, value);
+        }
+    };
+    let run = |seed| {
+        let mut simulation = Simulation::new(Config { hosts: 2, ..Config::default() }, seed);
+        simulation.spawn(0, move |memory| fill(&memory, ENTRY));
+        simulation.spawn(1, move |memory| {
+            fill(&memory, DEAD);
+            let first = memory.load(place);
+            (0..20).for_each(|_| memory.pause());
+            assert_eq!(memory.load(place), first, "replicas diverge");
+        });
+        simulation.run().unwrap();
+    };
+    find_failure(0..200, run).map(|(_, why)| why)
+}
+
+#[test]
+fn a_paused_appender_that_overwrites_shows() {
+    assert!(a_hole_that_is_filled(false).is_some());
+    assert_eq!(a_hole_that_is_filled(true), None);
+}
+
 #[test]
 fn a_flush_that_rounds_the_length_only_shows() {
     let careless = |memory: &SimMemory, flag| {
