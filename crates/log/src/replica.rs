@@ -251,10 +251,13 @@ impl<M: Memory, S: State> Replica<M, S> {
         let start =
             segment_start(&self.pod, run[0].host).plus(u64::from(run[0].index) * line_bytes);
         let lines = Lines::new(start.line(), run.len() as u64);
+        let since = memory.moment();
         memory.consume(sites::REPLAY_INVALIDATE, |_| ((), Some(lines)));
         for (place, line) in run.iter().zip(0..) {
             let mut bytes: LineBytes = [0; size_of::<LineBytes>()];
-            memory.read(start.plus(line * line_bytes), &mut bytes);
+            let from = start.plus(line * line_bytes);
+            memory.read(from, &mut bytes);
+            memory.relies_on(from, line_bytes, since);
             let (header, entry) = entry::from_line::<S::Entry>(&bytes)
                 .filter(|(header, _)| {
                     header.number % self.segment.entries() == u64::from(place.index)

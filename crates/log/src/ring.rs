@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo_memory::{Memory, ScrAddr};
-use tombolo_pod::{Areas, Pod};
+use tombolo_pod::{Areas, Membership, Pod};
 
 use crate::sites;
 
@@ -80,7 +80,7 @@ impl<M: Memory> Ring<M> {
                 self.help(position);
                 position += 1;
             } else if self.is_from_lap_before(found, position) {
-                if self.memory.compare_exchange(slot, found, word(position, place)).is_ok() {
+                if self.claim(slot, found, word(position, place)) {
                     self.help(position);
                     return Ok(position);
                 }
@@ -91,9 +91,14 @@ impl<M: Memory> Ring<M> {
         }
     }
 
+    fn claim(&self, slot: ScrAddr<u64>, found: u64, word: u64) -> bool {
+        self.memory.compare_exchange(sites::RING_ORDER, slot, found, word).is_ok()
+    }
+
     /// Moves the tail past `position`, whose place is filled, unless somebody else has.
     fn help(&self, position: u64) {
-        let _ = self.memory.compare_exchange(self.areas.tail, position, position + 1);
+        let (tail, next) = (self.areas.tail, position + 1);
+        let _ = self.memory.compare_exchange(sites::RING_HELP, tail, position, next);
     }
 
     fn is_from_lap_before(&self, found: u64, position: u64) -> bool {
@@ -122,9 +127,22 @@ impl<M: Memory> Ring<M> {
     }
 
     /// Up to where each member has applied the log.
+    ///
+    /// Whoever joins loads the tail once it is a member, and needs the log from there on. So what
+    /// members have applied says how far the head may go only if nobody has joined meanwhile: then
+    /// whoever joins later finds a tail that is not below any of it.
     pub fn progress(&self) -> Vec<(u8, u64)> {
-        let members = tombolo_pod::Membership::load(&self.memory, &self.areas);
-        members.hosts().map(|host| (host, self.memory.load(self.applied(host)))).collect()
+        let load = || Membership::load(&self.memory, &self.areas);
+        let mut members = load();
+        loop {
+            let applied = |host| (host, self.memory.load(self.applied(host)));
+            let progress = members.hosts().map(applied).collect();
+            let again = load();
+            if self.memory.check(sites::HEAD_MEMBERS, again == members) {
+                return progress;
+            }
+            members = again;
+        }
     }
 
     /// Announces that `host` has applied everything below `position`.

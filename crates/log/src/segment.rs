@@ -72,6 +72,7 @@ impl<M: Memory> Segment<M> {
     pub(crate) fn write<E: Entry>(&self, number: u64, entry: &E) {
         self.outcomes[self.slot(number)].store(Outcome::Pending as u8, Ordering::Release);
         let header = Header { incarnation: self.incarnation, number };
+        self.memory.takes_blank(Lines::new(self.line(number).line(), 1));
         self.memory.write(self.line(number), &entry::to_line(header, entry));
     }
 
@@ -80,7 +81,10 @@ impl<M: Memory> Segment<M> {
         let before_wrap = (self.entries() - from % self.entries()).min(to - from);
         let head = Lines::new(self.line(from).line(), before_wrap);
         let rest = Lines::new(self.start.line(), to - from - before_wrap);
-        self.memory.publish(sites::APPEND_CLEAN, [head, rest], |_| announce())
+        self.memory.publish(sites::APPEND_CLEAN, [head, rest], |memory| {
+            [head, rest].into_iter().for_each(|lines| memory.gives(lines, lines.bytes()));
+            announce()
+        })
     }
 
     /// Whether the entry with this header is one of this stay's.

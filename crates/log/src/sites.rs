@@ -11,8 +11,14 @@ tombolo_memory::sites! {
     SEGMENT_ROOM = "log.segment.room";
     /// The tail is loaded, and the log applied up to it, before a replica is used.
     TAIL_SYNC = "log.tail.sync";
+    /// How far all members have applied the log counts only if nobody has joined meanwhile.
+    HEAD_MEMBERS = "log.head.members";
     /// A joiner announces at once what its replica has applied already.
     JOIN_ANNOUNCE = "log.join.announce";
+    /// A place of the ring goes to one entry.
+    RING_ORDER = "log.ring.order";
+    /// The tail moves one place at a time, and never back.
+    RING_HELP = "log.ring.help";
     /// A filled place ahead of the tail is passed over, not overwritten.
     RING_LAP = "log.ring.lap";
 }

@@ -25,9 +25,12 @@ pub fn words<M: Memory, W: Word>(first: &M, second: &M) {
     let at = ScrAddr::<W>::new(64);
     let of = W::from_bits;
     first.store(at, of(7));
-    assert_eq!(second.load(at), of(7));
-    assert_eq!(second.compare_exchange(at, of(7), of(9)), Ok(of(7)));
-    assert_eq!(first.compare_exchange(at, of(7), of(1)), Err(of(9)));
+    assert_eq!(first.load(at), of(7));
+    while second.load(at) != of(7) {
+        second.pause();
+    }
+    assert_eq!(second.compare_exchange(SITE, at, of(7), of(9)), Ok(of(7)));
+    assert_eq!(first.compare_exchange(SITE, at, of(7), of(1)), Err(of(9)));
     let steps = [
         (FetchOp::Add, 3, 12),
         (FetchOp::And, 10, 8),
@@ -38,7 +41,7 @@ pub fn words<M: Memory, W: Word>(first: &M, second: &M) {
     ];
     let mut before = of(9);
     for (op, operand, after) in steps {
-        assert_eq!(first.fetch(at, op, of(operand)), before, "{op:?}");
+        assert_eq!(first.fetch(SITE, at, op, of(operand)), before, "{op:?}");
         assert_eq!(second.load(at), of(after), "{op:?} {operand}");
         before = of(after);
     }
@@ -50,7 +53,7 @@ pub fn neighbours<M: Memory>(memory: &M) {
     let byte = |n: u64| ScrAddr::<u8>::new(128 + n);
     memory.store(word, u64::MAX);
     memory.store(byte(3), 0);
-    memory.fetch(byte(4), FetchOp::Add, 1);
+    memory.fetch(SITE, byte(4), FetchOp::Add, 1);
     assert_eq!(memory.load(word), 0xFFFF_FF00_00FF_FFFF);
 }
 
@@ -78,9 +81,12 @@ pub fn published_bytes_arrive<M: Memory>(first: &M, second: &M) {
         first.invalidate(SITE, lines);
         first.write(place, &written);
         first.publish(SITE, [lines], |memory| memory.store(flag, u64::from(round)));
-        let seen = second.consume(SITE, |memory| (memory.load(flag), Some(lines)));
+        while second.load(flag) != u64::from(round) {
+            second.pause();
+        }
+        second.consume(SITE, |_| ((), Some(lines)));
         second.read(place, &mut read);
-        assert_eq!((seen, read), (u64::from(round), written));
+        assert_eq!(read, written);
     }
 }
 

@@ -68,12 +68,18 @@ impl Memory for Mapped {
     }
 
     #[inline]
-    fn compare_exchange<W: Word>(&self, at: ScrAddr<W>, current: W, new: W) -> Result<W, W> {
+    fn compare_exchange<W: Word>(
+        &self,
+        _: Site,
+        at: ScrAddr<W>,
+        current: W,
+        new: W,
+    ) -> Result<W, W> {
         self.word(at).compare_exchange(current, new)
     }
 
     #[inline]
-    fn fetch<W: Word>(&self, at: ScrAddr<W>, op: FetchOp, operand: W) -> W {
+    fn fetch<W: Word>(&self, _: Site, at: ScrAddr<W>, op: FetchOp, operand: W) -> W {
         self.word(at).fetch(op, operand)
     }
 
@@ -129,5 +135,9 @@ impl Memory for Mapped {
 
     fn random(&self) -> u64 {
         rand::random()
+    }
+
+    fn process_id(&self) -> u64 {
+        u64::from(std::process::id())
     }
 }

@@ -6,6 +6,10 @@ use crate::address::{Lines, LnrAddr, ScrAddr};
 use crate::site::Site;
 use crate::word::{FetchOp, Word};
 
+/// A moment in a simulated run; on mapped memory there is only one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(pub u64);
+
 /// What one host can do to the pod's memory.
 ///
 /// **SCR** (small coherent region) is words: loads acquire, stores release, read-modify-writes do
@@ -17,6 +21,11 @@ use crate::word::{FetchOp, Word};
 ///
 /// The two regions are coupled in two ways only: [`publish`](Self::publish) makes bytes visible
 /// before the word that announces them, [`consume`](Self::consume) reads the word before the bytes.
+///
+/// **Ownership.** Nothing keeps two hosts from writing one line but the protocols above, which say
+/// whose it is: from [`takes`](Self::takes) to [`gives`](Self::gives) a line is this host's to write.
+/// And they say when they rely on what they read, [`relies_on`](Self::relies_on). Mapped memory
+/// ignores all of it; the simulator reports whoever breaks the rules.
 ///
 /// # Panics
 /// Every operation panics on an address outside its region: offsets found in shared memory must be
@@ -32,39 +41,56 @@ pub trait Memory: Clone + 'static {
     fn lnr_bytes(&self) -> u64;
 
     /// Reads a word.
+    #[track_caller]
     fn load<W: Word>(&self, at: ScrAddr<W>) -> W;
 
-    /// Writes a word.
+    /// Writes a word. Other hosts may see it some time later, though in order, and before any later
+    /// read-modify-write of this host takes effect.
+    #[track_caller]
     fn store<W: Word>(&self, at: ScrAddr<W>, value: W);
 
-    /// Replaces `current` by `new`; the error is what stood there instead.
-    fn compare_exchange<W: Word>(&self, at: ScrAddr<W>, current: W, new: W) -> Result<W, W>;
+    /// Replaces `current` by `new` in one step; the error is what stood there instead.
+    #[track_caller]
+    fn compare_exchange<W: Word>(
+        &self,
+        site: Site,
+        at: ScrAddr<W>,
+        current: W,
+        new: W,
+    ) -> Result<W, W>;
 
     /// Changes a word in one step and returns what stood there before.
-    fn fetch<W: Word>(&self, at: ScrAddr<W>, op: FetchOp, operand: W) -> W;
+    #[track_caller]
+    fn fetch<W: Word>(&self, site: Site, at: ScrAddr<W>, op: FetchOp, operand: W) -> W;
 
     /// Copies bytes into a private buffer through this host's caches. The bytes may be stale, and
     /// torn if somebody writes them meanwhile: validate before use. Completed before any later
     /// operation of this thread.
+    #[track_caller]
     fn read(&self, from: LnrAddr, into: &mut [u8]);
 
     /// Copies bytes from a private buffer into this host's caches; other hosts see them once they
     /// are cleaned, or at any earlier time.
+    #[track_caller]
     fn write(&self, to: LnrAddr, bytes: &[u8]);
 
     /// Writes dirty lines back; they are in memory, and fenced, when this returns. Protocols use
     /// [`publish`](Self::publish).
+    #[track_caller]
     fn clean(&self, site: Site, lines: Lines);
 
     /// Drops lines from this host's caches; later reads see memory as of now or newer. A dirty line
     /// is written back. Protocols use [`consume`](Self::consume).
+    #[track_caller]
     fn invalidate(&self, site: Site, lines: Lines);
 
     /// Called in every round of a loop that waits for another thread or host.
+    #[track_caller]
     fn pause(&self);
 
     /// Stands before a step on state shared by the threads of this host, such as a
     /// compare-and-swap in an index entry, so that the simulator can switch threads there.
+    #[track_caller]
     fn step(&self) {}
 
     /// This host's wall clock in milliseconds since the Unix epoch. Hosts may disagree.
@@ -76,6 +102,45 @@ pub trait Memory: Clone + 'static {
     /// A random number.
     fn random(&self) -> u64;
 
+    /// The process that this host runs in, by its number on its own machine.
+    fn process_id(&self) -> u64;
+
+    /// From here on `lines` are this host's to write; what they hold counts.
+    #[track_caller]
+    #[inline]
+    fn takes(&self, lines: Lines) {
+        let _ = lines;
+    }
+
+    /// From here on `lines` are this host's to write; nobody wants what they hold.
+    #[track_caller]
+    #[inline]
+    fn takes_blank(&self, lines: Lines) {
+        let _ = lines;
+    }
+
+    /// From here on `lines` are not this host's to write any more. All it wrote there is in memory,
+    /// and the first `bytes` bytes are what others may rely on.
+    #[track_caller]
+    #[inline]
+    fn gives(&self, lines: Lines, bytes: u64) {
+        let _ = (lines, bytes);
+    }
+
+    /// Names this moment, for [`relies_on`](Self::relies_on).
+    #[inline]
+    fn moment(&self) -> Moment {
+        Moment::default()
+    }
+
+    /// What this thread has read of these bytes since `since` is used from here on: it must not have
+    /// been out of date by then.
+    #[track_caller]
+    #[inline]
+    fn relies_on(&self, from: LnrAddr, bytes: u64, since: Moment) {
+        let _ = (from, bytes, since);
+    }
+
     /// Whether the step at `site` is to be done: always, except where the simulator takes it out.
     #[inline]
     fn keeps(&self, site: Site) -> bool {
@@ -84,12 +149,14 @@ pub trait Memory: Clone + 'static {
     }
 
     /// A check that `site` names: whether `condition` holds, or the check is taken out.
+    #[track_caller]
     #[inline]
     fn check(&self, site: Site, condition: bool) -> bool {
         condition || !self.keeps(site)
     }
 
     /// Makes the bytes in `lines` visible to all hosts, then runs `announce`, which changes SCR.
+    #[track_caller]
     #[inline]
     fn publish<R>(
         &self,
@@ -100,12 +167,15 @@ pub trait Memory: Clone + 'static {
     where
         Self: Sized,
     {
-        lines.into_iter().for_each(|lines| self.clean(site, lines));
+        for lines in lines {
+            self.clean(site, lines);
+        }
         announce(self)
     }
 
     /// Runs `observe`, which reads SCR and says which lines its finding makes doubtful; reads after
     /// this see those lines at least as new as what was observed.
+    #[track_caller]
     #[inline]
     fn consume<R>(&self, site: Site, observe: impl FnOnce(&Self) -> (R, Option<Lines>)) -> R
     where

@@ -64,7 +64,7 @@ fn threads_do_not_lose_updates() {
         for _ in 0..4 {
             scope.spawn(|| {
                 let host = map(&spec, CacheControl::detect());
-                (0..1000).for_each(|_| _ = host.fetch(counter, FetchOp::Add, 1));
+                (0..1000).for_each(|_| _ = host.fetch(SITE, counter, FetchOp::Add, 1));
             });
         }
     });

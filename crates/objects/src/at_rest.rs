@@ -76,8 +76,10 @@ pub(crate) fn object_at_rest<M: Memory>(
         Error::Damaged(format!("the chunk table has an impossible slot at line {}", slot.line))
     })?;
     let fresh = |lines: Lines, into: &mut [u8]| {
+        let since = pod.memory().moment();
         pod.memory().consume(sites::OPEN_INVALIDATE, |_| ((), Some(lines)));
         pod.memory().read(lines.start(), into);
+        pod.memory().relies_on(lines.start(), into.len() as u64, since);
     };
     let mut buffer = [0; PREFIX_BYTES];
     fresh(Lines::new(lines.first(), 1), &mut buffer[..LINE_BYTES as usize]);

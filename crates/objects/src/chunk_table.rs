@@ -7,8 +7,8 @@
 use tombolo_memory::{Memory, ScrAddr};
 use tombolo_pod::Pod;
 
-use crate::Error;
 use crate::classes::UNDIVIDED;
+use crate::{Error, sites};
 
 /// What a chunk is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,8 @@ impl<M: Memory> ChunkTable<M> {
     /// Takes a chunk whose word is `from`; whether nobody was faster.
     pub(crate) fn claim(&self, number: u32, from: ChunkWord, host: u8) -> bool {
         let held = ChunkWord::held(host, from.class);
-        self.memory.compare_exchange(self.at(number), from.encode(), held.encode()).is_ok()
+        let (from, held) = (from.encode(), held.encode());
+        self.memory.compare_exchange(sites::CHUNK_CLAIM, self.at(number), from, held).is_ok()
     }
 
     fn at(&self, number: u32) -> ScrAddr<u64> {

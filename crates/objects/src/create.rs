@@ -67,14 +67,20 @@ impl<M: Memory> Objects<M> {
         prefix[..HEADER_BYTES].copy_from_slice(&header.encode());
         prefix[HEADER_BYTES..][..key.len()].copy_from_slice(key);
         let start = Space::<M>::start(slot);
+        let lines = Lines::covering(start, bytes);
+        self.memory().takes_blank(lines);
         self.memory().write(start, &prefix[..HEADER_BYTES + key.len()]);
         self.memory().write(start.plus(header.value_offset()), value);
-        Ok(Placed { slot, lines: Lines::covering(start, bytes), header })
+        Ok(Placed { slot, lines, header })
     }
 
     /// Brings a placed object into memory and commits the event that names its slot.
     pub(crate) fn announce(&self, placed: &Placed, event: Event) -> Result<bool, Error> {
         self.counters.add(Counter::CleanedLines, placed.lines.count());
-        self.memory().publish(sites::CREATE_CLEAN, [placed.lines], |_| self.commit(event))
+        let Placed { lines, header, .. } = placed;
+        self.memory().publish(sites::CREATE_CLEAN, [*lines], |memory| {
+            memory.gives(*lines, header.total_bytes());
+            self.commit(event)
+        })
     }
 }

@@ -1,6 +1,9 @@
 //! The events that change the index on every host.
 
 use tombolo_log::{Entry, PAYLOAD_BYTES};
+use tombolo_memory::Site;
+
+use crate::sites;
 
 /// The low 32 bits of a key's hash: enough to find its bucket and to tell most keys apart. Keys
 /// themselves lie with the objects.
@@ -51,6 +54,20 @@ pub(crate) enum Event {
     Deallocate { target: Target, record: u32 },
     /// The object's counter starts again at zero.
     Wrap(Target),
+}
+
+impl Event {
+    /// By which name the simulator can take it out.
+    pub(crate) fn site(&self) -> Site {
+        match self {
+            Self::Create { .. } => sites::EVENT_CREATE,
+            Self::Delete(_) => sites::EVENT_DELETE,
+            Self::Move { .. } => sites::EVENT_MOVE,
+            Self::Allocate { .. } => sites::EVENT_ALLOCATE,
+            Self::Deallocate { .. } => sites::EVENT_DEALLOCATE,
+            Self::Wrap(_) => sites::EVENT_WRAP,
+        }
+    }
 }
 
 /// ```text

@@ -149,9 +149,10 @@ impl<M: Memory> Objects<M> {
 
     fn void(&self, slot: Slot) {
         let start = Space::<M>::start(slot);
-        self.memory().write(start, &[0; LINE_BYTES as usize]);
         let line = Lines::covering(start, LINE_BYTES);
-        self.memory().publish(sites::CLOSE_CLEAN, [line], |_| ());
+        self.memory().takes_blank(line);
+        self.memory().write(start, &[0; LINE_BYTES as usize]);
+        self.memory().publish(sites::CLOSE_CLEAN, [line], |memory| memory.gives(line, LINE_BYTES));
     }
 }
 

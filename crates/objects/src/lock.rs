@@ -1,7 +1,7 @@
 //! Holding an object's lock: the way to change it in place.
 
 use smallvec::SmallVec;
-use tombolo_memory::{Lines, LnrAddr, Memory};
+use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
 
 use crate::event::{Event, Slot, Target};
 use crate::header::{HEADER_BYTES, Header, PREFIX_BYTES};
@@ -26,6 +26,8 @@ pub(crate) struct Locked<'a, M: Memory> {
     /// This host has no stale line of the object.
     fresh: bool,
     dirty: SmallVec<[Lines; 2]>,
+    /// When the lock was taken: nothing read under it was out of date by then.
+    since: Moment,
     /// The record is not this object's any more: nothing to release.
     gone: bool,
 }
@@ -80,6 +82,7 @@ impl<M: Memory> Objects<M> {
     /// Looks at the object again, now that its lock is held.
     fn enter(&self, held: Held, entry: Entry, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
         let memory = self.memory();
+        let since = memory.moment();
         let again = memory.keeps(sites::WRITE_ENTRY_AGAIN);
         if again {
             self.sync()?;
@@ -89,7 +92,7 @@ impl<M: Memory> Objects<M> {
         let Some(mut found) = find().filter(|found| !again || ours(found)) else {
             return Ok(TryLock::Busy);
         };
-        if self.state().records.wraps(held) && memory.keeps(sites::WRITE_WRAP) {
+        if self.state().records.wraps(held) {
             // Ordered before the counter can be seen to start again: no note of an earlier read of
             // the same counter counts any more.
             self.commit(Event::Wrap(target(found.entry)))?;
@@ -117,9 +120,11 @@ impl<M: Memory> Objects<M> {
         };
         let same =
             usize::from(header.key_bytes) == key.len() && buffer[HEADER_BYTES..length] == *key;
+        memory.relies_on(lines.start(), length as u64, since);
         if !memory.check(sites::KEY_COMPARE, same) {
             return Ok(TryLock::OtherKey);
         }
+        memory.takes(lines);
         Ok(TryLock::Locked(Locked {
             objects: self,
             held,
@@ -131,6 +136,7 @@ impl<M: Memory> Objects<M> {
             header,
             fresh: known || small,
             dirty: SmallVec::new(),
+            since,
             gone: false,
         }))
     }
@@ -164,6 +170,8 @@ impl<M: Memory> Objects<M> {
         self.persist(|| {
             let held = self.state().records.claim();
             if held.is_none() {
+                // Who has the records, the log knows; nobody else may be applying it.
+                self.sync()?;
                 self.reclaim_some()?;
             }
             Ok(held)
@@ -185,6 +193,7 @@ impl<M: Memory> Locked<'_, M> {
         let from = self.value_at(offset, into.len())?;
         self.freshen(from, into.len());
         self.objects.memory().read(from, into);
+        self.objects.memory().relies_on(from, into.len() as u64, self.since);
         Ok(())
     }
 
@@ -220,6 +229,7 @@ impl<M: Memory> Locked<'_, M> {
 
     /// Deletes the object, and frees its record.
     pub(crate) fn delete(mut self) -> Result<(), Error> {
+        self.give();
         let deleted = self.objects.commit(Event::Delete(target(self.entry)))?;
         if !deleted {
             return Err(changed_under_lock());
@@ -229,6 +239,10 @@ impl<M: Memory> Locked<'_, M> {
         self.objects.state().records.free(self.held);
         self.gone = true;
         Ok(())
+    }
+
+    fn give(&self) {
+        self.objects.memory().gives(self.lines, self.header.total_bytes());
     }
 
     fn value_at(&self, offset: u64, bytes: usize) -> Result<LnrAddr, Error> {
@@ -269,9 +283,14 @@ impl<M: Memory> Locked<'_, M> {
     fn move_to_other_slot(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let objects = self.objects;
         let to = objects.place(key, value)?;
+        // Once the log names the new slot, the old one may be another object's.
+        self.give();
         let event = Event::Move { target: target(self.entry), to: to.slot };
         let moved = objects.announce(&to, event);
         objects.state().space.settle(to.slot, matches!(moved, Ok(true)));
+        if !matches!(moved, Ok(true)) {
+            objects.memory().takes(self.lines);
+        }
         if !moved? {
             return Err(changed_under_lock());
         }
@@ -280,7 +299,7 @@ impl<M: Memory> Locked<'_, M> {
         let found =
             objects.state().index.find_slot(objects.memory(), self.entry.hash, to.slot.line);
         let found = found.ok_or_else(changed_under_lock)?;
-        // The old slot may be another object's by now: nothing of it is to be written any more.
+        objects.memory().takes(to.lines);
         self.dirty.clear();
         self.entry = found.entry;
         self.cell = found.cell;
@@ -304,6 +323,7 @@ impl<M: Memory> Drop for Locked<'_, M> {
         objects.counters.add(Counter::CleanedLines, cleaned);
         let dirty = std::mem::take(&mut self.dirty);
         let counter = objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| {
+            self.give();
             objects.state().records.unlock(self.held, written)
         });
         if self.fresh {

@@ -112,9 +112,6 @@ impl<M: Memory> Objects<M> {
     }
 
     fn deallocate(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
-        if !self.memory().keeps(sites::RECLAIM_EVENT) {
-            return Ok(true);
-        }
         self.sync()?;
         let found = self.state().index.find(self.memory(), hash);
         let owner = found.iter().find(|found| found.entry.record == Some(record));

@@ -143,6 +143,9 @@ impl<M: Memory> Objects<M> {
     }
 
     pub(crate) fn commit(&self, event: Event) -> Result<bool, Error> {
+        if !self.memory().keeps(event.site()) {
+            return Ok(true);
+        }
         Ok(self.replica.commit(&event)?)
     }
 

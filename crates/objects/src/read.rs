@@ -1,7 +1,7 @@
 //! Reading: optimistic, without locks and without storing anything that others see (MEGALON,
 //! section 3.4.5).
 
-use tombolo_memory::{Lines, LnrAddr, Memory};
+use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
 
 use crate::event::KeyHash;
 use crate::header::{HEADER_BYTES, Header, PREFIX_BYTES};
@@ -19,6 +19,8 @@ pub(crate) struct Started {
     pub(crate) counter: u32,
     /// The log's tail before the entry was looked up.
     tail: u64,
+    /// Nothing that is read from here on was out of date before.
+    since: Moment,
     /// What was noted of an earlier read.
     seen: u64,
     /// The whole object is fresh in this host's caches as of `counter`.
@@ -172,6 +174,7 @@ impl<M: Memory> Objects<M> {
         // Small objects are made fresh whole even for a part, so that the next read finds them so.
         let whole = matches!(part, Part::Whole) || lines.count() <= self.small_lines;
         let memory = self.memory();
+        let since = memory.moment();
         let after = memory.keeps(sites::READ_INVALIDATE_AFTER_COUNTER);
         if !after {
             memory.invalidate(sites::READ_INVALIDATE, lines);
@@ -185,7 +188,7 @@ impl<M: Memory> Objects<M> {
             if doubtful.is_some() {
                 self.counters.add(Counter::InvalidatedLines, lines.count());
             }
-            (Some(Started { entry, lines, counter, tail, seen, fresh }), doubtful)
+            (Some(Started { entry, lines, counter, tail, since, seen, fresh }), doubtful)
         })
     }
 
@@ -245,6 +248,7 @@ impl<M: Memory> Objects<M> {
     /// After a good read: this host has no stale line of the object as of its counter.
     pub(crate) fn vouch(&self, found: &Found<'_>, started: &Started) {
         let memory = self.memory();
+        memory.relies_on(started.lines.start(), started.lines.bytes(), started.since);
         if memory.check(sites::READ_PART_VOUCHES_NOT, started.fresh) {
             let generation = started.entry.generation;
             seen::set(memory, found.cell, started.seen, generation, started.counter);
@@ -265,6 +269,8 @@ impl<M: Memory> Objects<M> {
                 if !self.still_holds(&started)? {
                     return Ok(None);
                 }
+                let lines = started.lines;
+                self.memory().relies_on(lines.start(), lines.bytes(), started.since);
                 keys.push(key.ok_or_else(|| damaged_object(&started))?);
             }
             Ok(Some(()))

@@ -131,12 +131,8 @@ impl<M: Memory> Records<M> {
     /// Takes the lock of a record that is in use and was seen at `counter`, which is even.
     pub(crate) fn lock(&self, record: u32, counter: u32) -> Option<Held> {
         let (free, locked) = (ALLOCATED | counter, ALLOCATED | counter | 1);
-        let held = Held { record, counter };
-        if !self.memory.keeps(sites::WRITE_LOCK) {
-            self.memory.store(self.at(record), locked);
-            return Some(held);
-        }
-        self.memory.compare_exchange(self.at(record), free, locked).ok().map(|_| held)
+        let taken = self.memory.compare_exchange(sites::WRITE_LOCK, self.at(record), free, locked);
+        taken.ok().map(|_| Held { record, counter })
     }
 
     /// Whether releasing this lock after a write makes the counter start again at zero.
@@ -171,15 +167,18 @@ impl<M: Memory> Records<M> {
                 continue;
             }
             let Word(found) = self.load(record);
-            let claimed = ALLOCATED | found | 1;
-            if found & ALLOCATED == 0
-                && self.memory.compare_exchange(self.at(record), found, claimed).is_ok()
-            {
+            if found & ALLOCATED == 0 && self.take_free(record, found) {
                 self.cursor.store(u64::from(record) + 1, Ordering::Relaxed);
                 return Some(Held { record, counter: found });
             }
         }
         None
+    }
+
+    /// Takes and locks a record that was `found` free; whether nobody was faster.
+    fn take_free(&self, record: u32, found: u32) -> bool {
+        let (at, claimed) = (self.at(record), ALLOCATED | found | 1);
+        self.memory.compare_exchange(sites::RECORD_CLAIM, at, found, claimed).is_ok()
     }
 
     /// Some used records, those with the fewest writes since they were last sampled first.

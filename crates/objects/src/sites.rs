@@ -22,6 +22,8 @@ tombolo_memory::sites! {
     KEY_COMPARE = "objects.key.compare";
     /// A writer takes the record's lock.
     WRITE_LOCK = "objects.write.lock";
+    /// A free record goes to one object.
+    RECORD_CLAIM = "objects.record.claim";
     /// A writer applies the log and looks at the entry again once it has the lock.
     WRITE_ENTRY_AGAIN = "objects.write.entry-again";
     /// Stale lines are dropped before a writer reads or changes part of them.
@@ -30,22 +32,32 @@ tombolo_memory::sites! {
     WRITE_CLEAN = "objects.write.clean";
     /// Releasing the lock moves the counter on.
     WRITE_COUNTER = "objects.write.counter";
-    /// A counter that would start again at zero is announced in the log first.
-    WRITE_WRAP = "objects.write.wrap";
     /// A new object's bytes are in memory before it is announced.
     CREATE_CLEAN = "objects.create.clean";
     /// A create counts only if the objects with its hash are those it was decided on.
     CREATE_CONDITION = "objects.create.condition";
     /// A change counts only for the generation it was decided on.
     EVENT_GENERATION = "objects.event.generation";
+    /// A new object is in the log before it counts as created.
+    EVENT_CREATE = "objects.event.create";
+    /// An object that is gone is so in the log before its slot and record are free.
+    EVENT_DELETE = "objects.event.delete";
+    /// An object's new place is in the log before the old one is free.
+    EVENT_MOVE = "objects.event.move";
+    /// An object has a record only once the log says so.
+    EVENT_ALLOCATE = "objects.event.allocate";
+    /// A record is free only once the log says that its object has it no more.
+    EVENT_DEALLOCATE = "objects.event.deallocate";
+    /// A counter that would start again at zero is announced in the log first.
+    EVENT_WRAP = "objects.event.wrap";
     /// Every event about an object starts a new generation.
     EVENT_NEW_GENERATION = "objects.event.new-generation";
     /// A record is taken back only by who holds its lock.
     RECLAIM_LOCK = "objects.reclaim.lock";
-    /// A record is free only once the log says that its object has it no more.
-    RECLAIM_EVENT = "objects.reclaim.event";
     /// An object is deleted only by who holds its lock, if it has a record.
     DELETE_LOCK = "objects.delete.lock";
+    /// A chunk goes to one host.
+    CHUNK_CLAIM = "objects.chunk.claim";
     /// A chunk that changes hands is looked at only when its last holder's changes are known.
     CHUNK_SYNC = "objects.chunk.sync";
     /// A slot that is promised to one object is not given to another.

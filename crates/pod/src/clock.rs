@@ -32,7 +32,7 @@ impl PodClock {
             return false;
         }
         if memory.keeps(sites::CLOCK_ADVANCE) {
-            memory.fetch(self.latest, FetchOp::Max, deadline_ms);
+            memory.fetch(sites::CLOCK_MAX, self.latest, FetchOp::Max, deadline_ms);
         }
         true
     }

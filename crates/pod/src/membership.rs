@@ -18,6 +18,7 @@ use tombolo_memory::{FetchOp, Memory, ScrAddr};
 
 use crate::PodError;
 use crate::geometry::{Areas, MAX_HOSTS};
+use crate::sites;
 use crate::superblock::Pod;
 
 /// How long a join waits for a pod that is being opened or closed.
@@ -134,10 +135,11 @@ impl<M: Memory> Pod<M> {
             }
             let seated = now.seated() | 1 << host;
             if change(memory, &areas, now, now.next(phase, seated, now.ready())) {
-                let incarnation = memory.fetch(areas.joins, FetchOp::Add, 1) as u32 + 1;
+                let incarnation =
+                    memory.fetch(sites::INCARNATION, areas.joins, FetchOp::Add, 1) as u32 + 1;
                 memory.store(host_word(&areas, host, REQUEST), 0);
                 memory.store(host_word(&areas, host, INCARNATION), u64::from(incarnation));
-                memory.store(host_word(&areas, host, PROCESS), u64::from(std::process::id()));
+                memory.store(host_word(&areas, host, PROCESS), memory.process_id());
                 return Ok((Seat { areas, host, incarnation }, first));
             }
         }
@@ -251,5 +253,5 @@ pub enum Leave {
 }
 
 fn change<M: Memory>(memory: &M, areas: &Areas, from: Membership, to: Membership) -> bool {
-    memory.compare_exchange(areas.membership, from.word, to.word).is_ok()
+    memory.compare_exchange(sites::MEMBER_CHANGE, areas.membership, from.word, to.word).is_ok()
 }

@@ -62,9 +62,11 @@ impl<M: Memory> Pod<M> {
         pod.write_tables();
         let words = encode(&pod.geometry, &pod.identity);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        pod.memory.write(LnrAddr::new(0), &bytes);
         let twin = Lines::covering(LnrAddr::new(0), bytes.len() as u64);
+        pod.memory.takes_blank(twin);
+        pod.memory.write(LnrAddr::new(0), &bytes);
         pod.memory.publish(sites::FORMAT_CLEAN, [twin], |memory| {
+            memory.gives(twin, SUPERBLOCK_BYTES);
             for index in (0..WORDS).rev() {
                 memory.store(word(index), words[index]);
             }
@@ -91,8 +93,10 @@ impl<M: Memory> Pod<M> {
         let identity = Identity { uuid: uuid_of(&words), hash_key: (words[4], words[5]) };
         let twin = Lines::covering(LnrAddr::new(0), SUPERBLOCK_BYTES);
         let mut bytes = [0; 8 * WORDS];
+        let since = memory.moment();
         memory.consume(sites::OPEN_INVALIDATE, |_| ((), Some(twin)));
         memory.read(LnrAddr::new(0), &mut bytes);
+        memory.relies_on(LnrAddr::new(0), SUPERBLOCK_BYTES, since);
         let same = |(word, bytes): (&u64, &[u8])| word.to_le_bytes() == *bytes;
         if !words.iter().zip(bytes.chunks(8)).all(same) {
             return Err(PodError::Mismatched);

@@ -128,7 +128,7 @@ impl<'a, M: Memory> Giver<'a, M> {
             return None;
         }
         let giving = Request { state: GIVING, giver: seat.host(), ..request };
-        memory.compare_exchange(word, found, giving.word()).ok()?;
+        memory.compare_exchange(sites::TRANSFER_ANSWER, word, found, giving.word()).ok()?;
         Some(Self {
             memory,
             word,
@@ -156,7 +156,8 @@ impl<'a, M: Memory> Giver<'a, M> {
         let lines = Lines::covering(self.window, piece.len() as u64);
         let given = Request { state: GIVEN, giver: self.host, last, length: piece.len() as u32 };
         self.memory.publish(sites::TRANSFER_CLEAN, [lines], |memory| {
-            memory.compare_exchange(self.word, request.word(), given.word()).is_ok()
+            let (before, after) = (request.word(), given.word());
+            memory.compare_exchange(sites::TRANSFER_GIVE, self.word, before, after).is_ok()
         })
     }
 }

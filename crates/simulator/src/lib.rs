@@ -2,34 +2,47 @@
 //! [`Memory`](tombolo_memory::Memory).
 //!
 //! **Fault model.** Every host has a cache of its own over LNR that holds stale lines and keeps
-//! dirty ones. At every memory operation the adversary, drawn from one seed, may switch threads,
-//! evict any line of any host (a dirty one is written back *whole*, over whatever newer bytes
-//! memory holds), and prefetch any line into any cache. Copies are torn between lines, and now and
-//! then inside one. SCR is sequentially consistent. Wall clocks of hosts are skewed. The same seed
+//! dirty ones. At every memory operation the [`Adversary`] may switch threads, evict any line of any
+//! host (a dirty one is written back *whole*, over whatever newer bytes memory holds), prefetch any
+//! line into any cache, hold a host's stores to SCR back, let what was issued complete before its
+//! fence, tear a copy, let a thread sleep for long, and kill a host, whose dirty lines and held
+//! stores are lost, written back, or any subset of them. A dead host may be started again. Wall
+//! clocks of hosts are skewed; time leaps when all wait. One seed decides everything: the same seed
 //! gives the same run on any machine.
 //!
 //! Hosts' threads are coroutines on one OS thread. A run that exceeds its step budget is reported
-//! as [`Failure::Stuck`]. A site ([`Site`](tombolo_memory::Site)) can be taken out with
-//! [`Config::without`], which must make some test fail.
+//! as [`Failure::Stuck`]. A step of a protocol, or its fence, can be left out ([`Mutant`]), which
+//! must make some run fail.
 //!
-//! **Invariant checked at every write:** no line is dirty in two hosts' caches at once.
+//! **The line sanitizer** (`sanitizer.rs`) knows whose each line is and reports whoever breaks a
+//! rule, with the operations that led to it.
 //!
-//! Fences are taken out like any other step ([`SITES`]): cleans and invalidates are then issued, and
-//! happen at some later time.
-//!
-//! Left out: crashes of hosts, other reordering of what no fence orders, and timing models.
+//! Left out: the threads of one host see each other's stores at once, in program order (what is
+//! local to a process is a matter for a model checker of its memory model); stores to SCR are
+//! reordered with later loads only; timing.
 
-mod cache;
+mod adversary;
+mod config;
+mod coverage;
 mod explore;
+mod lnr;
 mod memory;
 mod mutex;
+mod sanitizer;
+mod schedule;
 mod scheduler;
+mod scr;
 mod sites;
+mod timeline;
 mod world;
 
-pub use explore::{explore, find_failure};
+pub use adversary::{Adversary, Caches};
+pub use config::{Config, Kills, Mutant, Observed, Trial};
+pub use coverage::{Coverage, CrashPoint, Crossed};
+pub use explore::{Exhausted, catch, enumerate, explore, find_failure, minimise};
 pub use memory::SimMemory;
 pub use mutex::SimRawMutex;
+pub use schedule::{Action, Opening, Outcome, Schedule, Turn};
 pub use scheduler::{Failure, Simulation};
 pub use sites::ALL as SITES;
-pub use world::Config;
+pub use timeline::{Origin, Timeline};

@@ -1,12 +1,16 @@
 //! The simulator's [`Memory`]: every operation is a step of the adversary.
 
+use std::cell::RefMut;
+use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr, Site, Word};
+use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Moment, ScrAddr, Site, Word};
 
+use crate::adversary::Point;
+use crate::lnr::{Issued, Maintenance, numbers};
 use crate::mutex::SimRawMutex;
-use crate::world::{Maintenance, Next, World};
+use crate::world::{State, World};
 use crate::{scheduler, sites};
 
 /// One simulated host's view of the pod. Clones are threads of the same host.
@@ -14,11 +18,14 @@ use crate::{scheduler, sites};
 pub struct SimMemory {
     world: Rc<World>,
     host: usize,
+    /// Which of the host's lives.
+    life: u32,
 }
 
 impl SimMemory {
     pub(crate) fn new(world: Rc<World>, host: usize) -> Self {
-        Self { world, host }
+        let life = world.state().lives[host];
+        Self { world, host, life }
     }
 
     /// Which host this is, from 0.
@@ -27,69 +34,161 @@ impl SimMemory {
     }
 
     /// Lets simulated time pass.
+    #[track_caller]
     pub fn sleep(&self, time: Duration) {
-        self.world.advance_clock(time);
-        scheduler::switch();
+        self.world.state().advance_clock(time);
+        scheduler::wait(&self.world, Location::caller());
     }
 
-    fn step_of_adversary(&self) {
-        if self.world.step() == Next::Switch {
-            scheduler::switch();
+    /// Makes everything that this host has stored visible: as it is when a client has got its
+    /// answer, by whatever means.
+    pub fn answered(&self) {
+        let mut state = self.world.state();
+        state.scr.drain(self.host);
+        state.progress();
+    }
+
+    /// Notes that something rare was met.
+    pub fn note(&self, what: &'static str) {
+        self.world.trial.note(what);
+    }
+
+    /// How many hosts have died so far.
+    pub fn deaths(&self) -> u32 {
+        self.world.state().lives.iter().sum()
+    }
+
+    /// A step of the adversary, after which the operation takes effect; not at all if the host is
+    /// dead, or the thread is being unwound.
+    #[track_caller]
+    fn enter(&self, point: Point) -> Option<RefMut<'_, State>> {
+        let at = Location::caller();
+        let mut state = self.world.state();
+        if self.is_gone(&state) {
+            drop(state);
+            scheduler::die();
+            return None;
         }
+        self.world.decide(&mut state, point, at);
+        if state.next.is_some() {
+            drop(state);
+            scheduler::switch();
+            state = self.world.state();
+        }
+        if self.is_gone(&state) {
+            drop(state);
+            scheduler::die();
+            return None;
+        }
+        Some(state)
     }
 
-    fn word_at<W: Word>(&self, at: ScrAddr<W>) -> std::ops::Range<usize> {
-        let start = at.offset() as usize;
-        let end = start + size_of::<W>();
-        assert!(end as u64 <= self.world.config.scr_bytes, "{at:?} is outside SCR");
-        start..end
+    fn is_gone(&self, state: &State) -> bool {
+        self.life != state.lives[self.host] || (state.disturbed && std::thread::panicking())
     }
 
-    fn peek<W: Word>(&self, at: ScrAddr<W>) -> W {
-        let scr = self.world.scr.borrow();
-        let mut bits = [0; 8];
-        let bytes = &scr[self.word_at(at)];
-        bits[..bytes.len()].copy_from_slice(bytes);
-        W::from_bits(u64::from_le_bytes(bits))
-    }
-
-    fn poke<W: Word>(&self, at: ScrAddr<W>, value: W) {
-        let range = self.word_at(at);
-        let bytes = &value.to_bits().to_le_bytes()[..range.len()];
-        self.world.scr.borrow_mut()[range].copy_from_slice(bytes);
+    #[track_caller]
+    fn tell(&self, state: &State, what: impl FnOnce() -> String) {
+        if self.world.trial.record {
+            let origin = state.origin(self.host, Location::caller());
+            self.world.trial.observed().timeline.operation(origin, what());
+        }
     }
 
     /// Stores a word by writing all eight bytes around it back, as they were a step ago.
-    fn poke_with_neighbours<W: Word>(&self, at: ScrAddr<W>, value: W) {
+    #[track_caller]
+    fn store_with_neighbours<W: Word>(&self, at: ScrAddr<W>, value: W) {
         let start = at.offset() / 8 * 8;
         let around = ScrAddr::<u64>::new(start);
-        let mut bytes = self.peek(around).to_le_bytes();
-        self.step_of_adversary();
+        let mut bytes = self.load(around).to_le_bytes();
         let within = (at.offset() - start) as usize;
         let new = &value.to_bits().to_le_bytes()[..size_of::<W>()];
         bytes[within..within + new.len()].copy_from_slice(new);
-        self.poke(around, u64::from_le_bytes(bytes));
+        if let Some(mut state) = self.enter(Point::Scr(start)) {
+            state.scr.store(self.host, around, u64::from_le_bytes(bytes), false);
+        }
     }
 
-    /// The pieces in which a copy of `bytes` bytes from `start` is made: (line, offset in it,
-    /// offset in the buffer, length). One in eight is torn in two.
-    fn pieces(&self, start: LnrAddr, bytes: usize) -> Vec<(u64, usize, usize, usize)> {
-        let mut pieces = Vec::with_capacity(bytes / LINE_BYTES as usize + 2);
+    /// Changes a word by `change`, in one step unless `site` is left out.
+    #[track_caller]
+    fn modify<W: Word>(
+        &self,
+        site: Site,
+        at: ScrAddr<W>,
+        change: impl Fn(W) -> Option<W>,
+    ) -> Option<W> {
+        let mut state = self.enter(Point::Scr(at.offset()))?;
+        state.scr.drain(self.host);
+        let found = state.scr.load(self.host, at);
+        let Some(new) = change(found) else {
+            self.world.cross(site, true, false);
+            return Some(found);
+        };
+        self.world.cross(site, false, false);
+        if !self.world.keeps(site) {
+            drop(state);
+            state = self.enter(Point::Scr(at.offset()))?;
+        }
+        if state.scr.store(self.host, at, new, false) {
+            state.changed();
+        }
+        self.tell(&state, || format!("{at:?}: {:#x} -> {:#x}", found.to_bits(), new.to_bits()));
+        Some(found)
+    }
+
+    /// Copies `bytes` bytes from `start` on, line by line, and where the adversary tears a line,
+    /// piece by piece.
+    #[track_caller]
+    fn pieces(
+        &self,
+        start: LnrAddr,
+        bytes: usize,
+        mut copy: impl FnMut(&mut State, u32, usize, std::ops::Range<usize>),
+    ) {
         let mut done = 0;
         while done < bytes {
             let at = start.plus(done as u64);
-            let offset = (at.offset() % LINE_BYTES) as usize;
-            let length = (LINE_BYTES as usize - offset).min(bytes - done);
-            let dice = self.world.random();
-            let length = if dice.is_multiple_of(8) && length > 1 {
-                1 + (dice >> 8) as usize % (length - 1)
-            } else {
-                length
-            };
-            pieces.push((at.line(), offset, done, length));
+            let (line, offset) = (at.line() as u32, (at.offset() % LINE_BYTES) as usize);
+            let rest = (LINE_BYTES as usize - offset).min(bytes - done);
+            let Some(mut state) = self.enter(Point::Line(line)) else { return };
+            let torn = state.tear.take().map(usize::from).filter(|&torn| torn < rest);
+            let length = torn.unwrap_or(rest);
+            copy(&mut state, line, offset, done..done + length);
             done += length;
         }
-        pieces
+    }
+
+    #[track_caller]
+    fn maintain(&self, site: Site, lines: Lines, what: Maintenance) {
+        if !self.world.keeps(site) {
+            return;
+        }
+        let mut mattered = false;
+        for line in numbers(lines) {
+            let Some(mut state) = self.enter(Point::Issue(line)) else { return };
+            let issued = Issued { host: self.host, thread: state.current as u16, line, what };
+            if std::mem::take(&mut state.defer) || !self.world.keeps_fence(site) {
+                state.lnr.issued.push(issued);
+            } else {
+                mattered |= state.complete(issued);
+            }
+            self.tell(&state, || format!("{what:?} line {line}"));
+        }
+        if lines.count() == 0 || !self.world.keeps_fence(site) {
+            self.world.cross(site, false, true);
+            return;
+        }
+        let Some(mut state) = self.enter(Point::Fence) else { return };
+        mattered |= state.fence(what);
+        if what == Maintenance::Invalidate {
+            state.scr.drain(self.host);
+        }
+        self.world.cross(site, mattered, true);
+    }
+
+    fn is_contended(&self, line: u32) -> bool {
+        let contended = self.world.config.contended;
+        contended.is_some_and(|lines| lines.numbers().contains(&u64::from(line)))
     }
 }
 
@@ -105,90 +204,165 @@ impl Memory for SimMemory {
     }
 
     fn load<W: Word>(&self, at: ScrAddr<W>) -> W {
-        self.step_of_adversary();
-        self.peek(at)
-    }
-
-    fn store<W: Word>(&self, at: ScrAddr<W>, value: W) {
-        self.step_of_adversary();
-        if self.keeps(sites::STORE_ALONE) {
-            self.poke(at, value);
-        } else {
-            self.poke_with_neighbours(at, value);
-        }
-    }
-
-    fn compare_exchange<W: Word>(&self, at: ScrAddr<W>, current: W, new: W) -> Result<W, W> {
-        self.step_of_adversary();
-        let found = self.peek(at);
-        if found != current {
-            return Err(found);
-        }
-        self.poke(at, new);
-        Ok(found)
-    }
-
-    fn fetch<W: Word>(&self, at: ScrAddr<W>, op: FetchOp, operand: W) -> W {
-        self.step_of_adversary();
-        let found = self.peek(at);
-        self.poke(at, W::apply(op, found, operand));
+        let Some(state) = self.enter(Point::Scr(at.offset())) else {
+            return self.world.state().scr.load(self.host, at);
+        };
+        let found = state.scr.load(self.host, at);
+        self.tell(&state, || format!("{at:?} is {:#x}", found.to_bits()));
         found
     }
 
-    fn read(&self, from: LnrAddr, into: &mut [u8]) {
-        for (line, offset, done, length) in self.pieces(from, into.len()) {
-            self.step_of_adversary();
-            self.world.read_line(self.host, line, offset, &mut into[done..done + length]);
+    fn store<W: Word>(&self, at: ScrAddr<W>, value: W) {
+        if size_of::<W>() < 8 {
+            self.world.cross(sites::STORE_ALONE, false, false);
+            if !self.world.keeps(sites::STORE_ALONE) {
+                return self.store_with_neighbours(at, value);
+            }
         }
+        let Some(mut state) = self.enter(Point::Store(at.offset())) else { return };
+        let hold = std::mem::take(&mut state.hold);
+        if state.scr.store(self.host, at, value, hold) {
+            state.changed();
+        }
+        self.tell(&state, || format!("{at:?} = {:#x}", value.to_bits()));
+    }
+
+    fn compare_exchange<W: Word>(
+        &self,
+        site: Site,
+        at: ScrAddr<W>,
+        current: W,
+        new: W,
+    ) -> Result<W, W> {
+        let found = self.modify(site, at, |found| (found == current).then_some(new));
+        match found {
+            Some(found) if found != current => Err(found),
+            // Whoever is dead may believe what it likes.
+            _ => Ok(current),
+        }
+    }
+
+    fn fetch<W: Word>(&self, site: Site, at: ScrAddr<W>, op: FetchOp, operand: W) -> W {
+        let found = self.modify(site, at, |found| Some(W::apply(op, found, operand)));
+        found.unwrap_or(operand)
+    }
+
+    fn read(&self, from: LnrAddr, into: &mut [u8]) {
+        let at = Location::caller();
+        self.pieces(from, into.len(), |state, line, offset, range| {
+            let stale = state.lnr.read(self.host, line, offset, &mut into[range]);
+            if let Some((since, by)) = stale {
+                state.note_stale(line, since, by);
+            }
+            if self.world.trial.record {
+                let said = if stale.is_some() { " (stale)" } else { "" };
+                let origin = state.origin(self.host, at);
+                let mut observed = self.world.trial.observed();
+                observed.timeline.operation(origin, format!("reads line {line}{said}"));
+            }
+        });
     }
 
     fn write(&self, to: LnrAddr, bytes: &[u8]) {
-        for (line, offset, done, length) in self.pieces(to, bytes.len()) {
-            self.step_of_adversary();
-            self.world.write_line(self.host, line, offset, &bytes[done..done + length]);
-        }
+        let at = Location::caller();
+        self.pieces(to, bytes.len(), |state, line, offset, range| {
+            let origin = state.origin(self.host, at);
+            if !self.is_contended(line) {
+                self.world.judge(state.lnr.may_write(line, origin, self.life));
+            }
+            // No store of this host passes another.
+            state.scr.drain(self.host);
+            state.lnr.write(line, offset, &bytes[range], origin);
+            state.changed();
+            if self.world.trial.record {
+                let mut observed = self.world.trial.observed();
+                observed.timeline.operation(origin, format!("writes line {line}"));
+            }
+        });
     }
 
     fn clean(&self, site: Site, lines: Lines) {
-        if self.keeps(site) {
-            for line in lines.numbers() {
-                self.step_of_adversary();
-                self.world.maintain(self.host, line, Maintenance::Clean);
-            }
-        }
+        self.maintain(site, lines, Maintenance::Clean);
     }
 
     fn invalidate(&self, site: Site, lines: Lines) {
-        if self.keeps(site) {
-            for line in lines.numbers() {
-                self.step_of_adversary();
-                self.world.maintain(self.host, line, Maintenance::Invalidate);
-            }
-        }
+        self.maintain(site, lines, Maintenance::Invalidate);
     }
 
     fn pause(&self) {
-        self.step_of_adversary();
-        self.sleep(Duration::from_micros(1));
+        let mut state = self.world.state();
+        state.scr.drain(self.host);
+        state.wait();
+        drop(state);
+        scheduler::wait(&self.world, Location::caller());
+        if self.life != self.world.state().lives[self.host] {
+            scheduler::die();
+        }
     }
 
     fn step(&self) {
-        self.step_of_adversary();
+        drop(self.enter(Point::Local));
     }
 
     fn wall_clock_ms(&self) -> u64 {
-        self.world.wall_clock_ms(self.host)
+        self.world.state().wall_clock_ms(self.host)
     }
 
     fn uptime(&self) -> Duration {
-        self.world.uptime()
+        self.world.state().uptime()
     }
 
     fn random(&self) -> u64 {
-        self.world.random()
+        self.world.state().random()
+    }
+
+    fn process_id(&self) -> u64 {
+        self.host as u64 + 1
+    }
+
+    fn takes(&self, lines: Lines) {
+        let mut state = self.world.state();
+        let origin = state.origin(self.host, Location::caller());
+        let finding = state.lnr.take(lines, false, origin, self.life);
+        drop(state);
+        self.world.judge(finding);
+    }
+
+    fn takes_blank(&self, lines: Lines) {
+        let mut state = self.world.state();
+        let origin = state.origin(self.host, Location::caller());
+        let finding = state.lnr.take(lines, true, origin, self.life);
+        drop(state);
+        self.world.judge(finding);
+    }
+
+    fn gives(&self, lines: Lines, bytes: u64) {
+        let mut state = self.world.state();
+        let origin = state.origin(self.host, Location::caller());
+        let finding = state.lnr.give(lines, bytes, origin, self.life);
+        drop(state);
+        self.world.judge(finding);
+    }
+
+    fn moment(&self) -> Moment {
+        Moment(self.world.state().steps)
+    }
+
+    fn relies_on(&self, from: LnrAddr, bytes: u64, since: Moment) {
+        let state = self.world.state();
+        let origin = state.origin(self.host, Location::caller());
+        let finding = state.rely(Lines::covering(from, bytes), since.0, origin);
+        drop(state);
+        self.world.judge(finding);
     }
 
     fn keeps(&self, site: Site) -> bool {
+        self.world.cross(site, false, false);
         self.world.keeps(site)
+    }
+
+    fn check(&self, site: Site, condition: bool) -> bool {
+        self.world.cross(site, !condition, false);
+        condition || !self.world.keeps(site)
     }
 }

@@ -12,18 +12,19 @@ pub struct SimRawMutex {
 }
 
 // SAFETY: `locked` is set by whoever acquires and cleared by its release. Threads are coroutines of
-// one OS thread (`Cell` makes this type `!Sync`) and switch only in `scheduler::switch`, so testing
-// and setting cannot be interleaved.
+// one OS thread (`Cell` makes this type `!Sync`) and switch only in `scheduler`, so testing and
+// setting cannot be interleaved.
 unsafe impl lock_api::RawMutex for SimRawMutex {
     const INIT: Self = Self { locked: Cell::new(false) };
 
     type Guard = lock_api::GuardNoSend;
 
-    /// A thread that panics takes what it cannot wait for: nobody else runs any more.
+    /// A thread that is being unwound takes what it cannot wait for: nobody else runs any more, or
+    /// its host is dead and all its threads are.
     fn lock(&self) -> Self::Guard {
-        scheduler::switch();
+        scheduler::may_switch();
         while self.locked.replace(true) && !std::thread::panicking() {
-            scheduler::switch();
+            scheduler::must_switch();
         }
         lock_api::GuardNoSend::new()
     }

@@ -1,41 +1,117 @@
 //! Threads as coroutines on one OS thread.
 //!
-//! Which thread runs next is drawn from the world's seed. A thread that panics ends the run: the
-//! panic goes on in [`Simulation::run`]. Outside a coroutine, as in the set-up of a test, memory
-//! operations work and never switch.
+//! A thread that panics ends the run: the panic goes on in [`Simulation::run`]. A thread whose host
+//! dies is unwound while nothing that it does has any effect. Outside a coroutine, as in the set-up
+//! of a test, memory operations work and never switch.
 
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use crate::adversary::Point;
+use crate::config::{Config, Trial};
 use crate::memory::SimMemory;
-use crate::world::{Config, World};
+use crate::world::World;
 
 const STACK_BYTES: usize = 256 << 10;
 
 type Thread = Coroutine<(), (), (), DefaultStack>;
 
-thread_local! {
-    /// The yielder of the coroutine that is running on this OS thread.
-    static RUNNING: Cell<Option<NonNull<Yielder<(), ()>>>> = const { Cell::new(None) };
+/// The coroutine that is running on this OS thread, and its world.
+#[derive(Clone)]
+struct Running {
+    yielder: NonNull<Yielder<(), ()>>,
+    world: Rc<World>,
 }
 
-/// Lets another thread run, if this is one. A thread that panics is not left any more.
+thread_local! {
+    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+    /// Stacks of threads that have ended.
+    static STACKS: Cell<Vec<DefaultStack>> = const { Cell::new(Vec::new()) };
+}
+
+/// What a thread of a dead host is unwound with.
+struct Killed;
+
+/// Lets another thread run, if this is one. A thread that is being unwound is not left any more.
 pub(crate) fn switch() {
     if std::thread::panicking() {
         return;
     }
-    if let Some(yielder) = RUNNING.get() {
-        // SAFETY: `RUNNING` is set only while the coroutine that owns the yielder runs, and that
-        // coroutine is what calls us; its yielder lives until its closure returns.
-        unsafe { yielder.as_ref() }.suspend(());
-        RUNNING.set(Some(yielder));
+    let Some(running) = RUNNING.take() else { return };
+    // SAFETY: `RUNNING` is set only while the coroutine that owns the yielder runs, and that
+    // coroutine is what calls us; its yielder lives until its closure returns.
+    unsafe { running.yielder.as_ref() }.suspend(());
+    RUNNING.set(Some(running));
+}
+
+/// Ends a thread whose host is dead. One that is being unwound already goes on with that.
+pub(crate) fn die() {
+    if !std::thread::panicking() {
+        resume_unwind(Box::new(Killed));
+    }
+}
+
+/// A thread waits for others: they run, if there are any.
+pub(crate) fn wait(world: &World, at: &'static Location<'static>) {
+    if std::thread::panicking() || RUNNING.with_borrow(Option::is_none) {
+        return;
+    }
+    let mut state = world.state();
+    world.decide(&mut state, Point::Wait, at);
+    let next = state.next.or(state.successor(state.current, state.steps));
+    state.next = next;
+    let (next, current) = (state.next, state.current);
+    if next == Some(current) && state.steps <= state.budget {
+        state.next = None;
+        return;
+    }
+    drop(state);
+    switch();
+}
+
+/// A thread is about to take a lock that the threads of its host share.
+pub(crate) fn may_switch() {
+    if let Some(world) = running_world() {
+        let mut state = world.state();
+        world.decide(&mut state, Point::Local, Location::caller());
+        let goes = state.next.is_some();
+        drop(state);
+        if goes {
+            switch();
+        }
+        leave_if_dead(&world);
+    }
+}
+
+/// A thread waits for a lock that the threads of its host share.
+pub(crate) fn must_switch() {
+    if let Some(world) = running_world() {
+        wait(&world, Location::caller());
+        leave_if_dead(&world);
+    }
+}
+
+fn running_world() -> Option<Rc<World>> {
+    if std::thread::panicking() {
+        return None;
+    }
+    RUNNING.with_borrow(|running| running.as_ref().map(|running| Rc::clone(&running.world)))
+}
+
+fn leave_if_dead(world: &World) {
+    let state = world.state();
+    let dead = state.is_dead(state.current);
+    drop(state);
+    if dead {
+        die();
     }
 }
 
@@ -64,16 +140,22 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+type Restart = Rc<dyn Fn(SimMemory)>;
+
 /// A pod, its hosts and their threads.
 pub struct Simulation {
     world: Rc<World>,
-    threads: Vec<Thread>,
+    /// By thread number; the first stands for who sets the simulation up.
+    threads: Vec<Option<Thread>>,
+    restarts: Vec<Option<Restart>>,
 }
 
 impl Simulation {
-    /// A pod of zeros, all of whose randomness comes from `seed`.
-    pub fn new(config: Config, seed: u64) -> Self {
-        Self { world: Rc::new(World::new(config, seed)), threads: Vec::new() }
+    /// A pod of zeros.
+    pub fn new(config: Config, trial: &Trial) -> Self {
+        let restarts = vec![None; config.hosts];
+        let world = Rc::new(World::new(config, trial.clone()));
+        Self { world, threads: vec![None], restarts }
     }
 
     /// The view of `host`, counted from 0.
@@ -91,14 +173,31 @@ impl Simulation {
     /// If there is no such host, or no memory for its stack.
     pub fn spawn(&mut self, host: usize, body: impl FnOnce(SimMemory) + 'static) {
         let memory = self.memory(host);
-        let stack = DefaultStack::new(STACK_BYTES).expect("no memory for a coroutine's stack");
-        self.threads.push(Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
-            RUNNING.set(Some(NonNull::from(yielder)));
+        let world = Rc::clone(&self.world);
+        self.world.state().add_thread(host, self.world.trial.seed);
+        self.threads.push(Some(Coroutine::with_stack(stack(), move |yielder, ()| {
+            RUNNING.set(Some(Running { yielder: NonNull::from(yielder), world }));
             body(memory);
-        }));
+        })));
     }
 
-    /// Runs all threads to their end.
+    /// What `host` does when it is started again after it has died.
+    pub fn restarts(&mut self, host: usize, body: impl Fn(SimMemory) + 'static) {
+        self.restarts[host] = Some(Rc::new(body));
+    }
+
+    /// Runs all threads to their end while nobody disturbs them: they take turns where they wait.
+    ///
+    /// # Errors
+    /// As of [`run`](Self::run).
+    ///
+    /// # Panics
+    /// As of [`run`](Self::run).
+    pub fn run_calmly(&mut self) -> Result<(), Failure> {
+        self.run_threads()
+    }
+
+    /// Runs all threads to their end, as the adversary wants it.
     ///
     /// # Errors
     /// [`Failure::Stuck`] if the step budget is used up first.
@@ -106,25 +205,74 @@ impl Simulation {
     /// # Panics
     /// With the panic of a thread, if one panics.
     pub fn run(&mut self) -> Result<(), Failure> {
-        while !self.threads.is_empty() {
-            if self.world.steps() > self.world.config.max_steps {
-                return Err(Failure::Stuck {
-                    steps: self.world.steps(),
-                    unfinished: self.threads.len(),
-                });
+        self.world.state().disturbed = true;
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.run_threads()));
+        self.world.finish();
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    fn run_threads(&mut self) -> Result<(), Failure> {
+        let budget = self.world.state().steps + self.world.config.max_steps;
+        self.world.state().budget = budget;
+        while let Some(thread) = self.pick() {
+            if self.world.state().steps > budget {
+                let unfinished = self.threads.iter().flatten().count();
+                return Err(Failure::Stuck { steps: self.world.config.max_steps, unfinished });
             }
-            self.world.count_step();
-            let next = self.world.random() as usize % self.threads.len();
-            if resume(&mut self.threads[next]) {
-                drop(self.threads.swap_remove(next));
+            if self.resume(thread) {
+                let ended = self.threads[thread].take();
+                recycle(ended);
+                let mut state = self.world.state();
+                state.threads[thread].finished = true;
+                state.progress();
+                self.world.decide(&mut state, Point::End, Location::caller());
+            }
+            self.start_fallen_hosts();
+        }
+        let mut state = self.world.state();
+        (state.current, state.budget) = (0, u64::MAX);
+        Ok(())
+    }
+
+    /// The thread that runs next.
+    fn pick(&self) -> Option<usize> {
+        let mut state = self.world.state();
+        let wanted = state.next.take().filter(|&thread| !state.threads[thread].finished);
+        let next = wanted.or_else(|| state.successor(state.current, state.steps))?;
+        state.current = next;
+        Some(next)
+    }
+
+    fn start_fallen_hosts(&mut self) {
+        let fallen = std::mem::take(&mut self.world.state().fallen);
+        for host in fallen {
+            if let Some(body) = self.restarts[host].clone() {
+                self.spawn(host, move |memory| body(memory));
             }
         }
-        Ok(())
+    }
+
+    /// Runs a thread up to its next switch; whether it has ended.
+    fn resume(&mut self, thread: usize) -> bool {
+        let before = RUNNING.take();
+        let coroutine = self.threads[thread].as_mut().expect("it has not ended");
+        let outcome = catch_unwind(AssertUnwindSafe(|| coroutine.resume(())));
+        RUNNING.set(before);
+        match outcome {
+            Ok(outcome) => matches!(outcome, CoroutineResult::Return(())),
+            Err(panic) if panic.is::<Killed>() => true,
+            Err(panic) => resume_unwind(panic),
+        }
     }
 
     /// Memory operations made so far.
     pub fn steps(&self) -> u64 {
-        self.world.steps()
+        self.world.state().steps
+    }
+
+    /// How often `host` has died.
+    pub fn deaths(&self, host: usize) -> u32 {
+        self.world.state().lives[host]
     }
 }
 
@@ -133,19 +281,27 @@ impl Drop for Simulation {
     /// that a host which stops does not run.
     fn drop(&mut self) {
         for thread in self.threads.drain(..) {
-            std::mem::forget(thread);
+            match thread {
+                Some(thread) if thread.started() && !thread.done() => std::mem::forget(thread),
+                ended => recycle(ended),
+            }
         }
     }
 }
 
-/// Runs a thread up to its next switch; whether it has finished.
-fn resume(thread: &mut Thread) -> bool {
-    struct Restore(Option<NonNull<Yielder<(), ()>>>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            RUNNING.set(self.0);
-        }
+fn stack() -> DefaultStack {
+    let mut stacks = STACKS.take();
+    let stack = stacks.pop();
+    STACKS.set(stacks);
+    stack.unwrap_or_else(|| {
+        DefaultStack::new(STACK_BYTES).expect("no memory for a coroutine's stack")
+    })
+}
+
+fn recycle(thread: Option<Thread>) {
+    if let Some(thread) = thread.filter(Thread::done) {
+        let mut stacks = STACKS.take();
+        stacks.push(thread.into_stack());
+        STACKS.set(stacks);
     }
-    let _restore = Restore(RUNNING.get());
-    matches!(thread.resume(()), CoroutineResult::Return(()))
 }

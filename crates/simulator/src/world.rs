@@ -1,243 +1,412 @@
-//! The state of a simulated pod and the adversary that disturbs it.
-//!
-//! At each step one random number decides whether a line is evicted, a line is prefetched, and
-//! whether the thread is switched. Victims of prefetch are chosen among lines touched recently by
-//! anyone: a line nobody uses cannot be stale for anybody.
+//! The state of a simulated pod, and what the adversary does to it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::panic::Location;
 use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use tombolo_memory::{LINE_BYTES, Site};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use tombolo_memory::{LINE_BYTES, Lines, Site};
 
-use crate::cache::{Cache, LineBytes};
-use crate::sites;
+use crate::adversary::{Player, Point};
+use crate::config::{Config, Mutant, Trial};
+use crate::coverage::CrashPoint;
+use crate::lnr::{Issued, Lnr, Maintenance};
+use crate::sanitizer::{Rule, Violation};
+use crate::schedule::{Action, Outcome, Turn};
+use crate::scr::Scr;
+use crate::timeline::Origin;
 
-/// What to simulate.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Number of hosts.
-    pub hosts: usize,
-    /// Size of SCR in bytes.
-    pub scr_bytes: u64,
-    /// Size of LNR in bytes, a multiple of the line.
-    pub lnr_bytes: u64,
-    /// Steps after which a run counts as stuck.
-    pub max_steps: u64,
-    /// One step in so many switches threads.
-    pub switch_one_in: u32,
-    /// One step in so many evicts a line, and one in so many prefetches one.
-    pub disturb_one_in: u32,
-    /// How far apart the hosts' wall clocks may be, in milliseconds.
-    pub clock_skew_ms: u64,
-    /// Sites taken out.
-    pub removed: Vec<Site>,
+/// Stale reads that a thread remembers, to be judged when it relies on them.
+const STALE_READS: usize = 64;
+
+/// Rounds that a thread has to have waited, without changing anything, to count as idle.
+const IDLE: u32 = 256;
+
+/// Operations between two rounds of waiting, up to which a thread does nothing but wait.
+const LOOKING: u32 = 64;
+
+/// By how much time leaps, when all are idle and one of them waits a round more.
+const LEAP: Duration = Duration::from_millis(20);
+
+/// What is recycled from run to run.
+#[derive(Default)]
+struct Recycled {
+    scr: Scr,
+    lnr: Lnr,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            hosts: 2,
-            scr_bytes: 64 << 10,
-            lnr_bytes: 256 << 10,
-            max_steps: 2_000_000,
-            switch_one_in: 4,
-            disturb_one_in: 8,
-            clock_skew_ms: 50,
-            removed: Vec::new(),
-        }
-    }
+thread_local! {
+    static RECYCLED: Cell<Option<Recycled>> = const { Cell::new(None) };
 }
-
-impl Config {
-    /// The same world with `site` taken out.
-    #[must_use]
-    pub fn without(mut self, site: Site) -> Self {
-        self.removed.push(site);
-        self
-    }
-}
-
-const RECENT_LINES: usize = 32;
 
 pub(crate) struct World {
     pub(crate) config: Config,
-    rng: RefCell<ChaCha8Rng>,
-    pub(crate) scr: RefCell<Vec<u8>>,
-    lnr: RefCell<Lnr>,
-    /// Cleans and invalidates that no fence has completed: host, line, and which of the two.
-    issued: RefCell<Vec<(usize, u64, Maintenance)>>,
-    removed: HashSet<Site>,
-    steps: Cell<u64>,
-    clock_ns: Cell<u64>,
+    pub(crate) trial: Trial,
+    state: RefCell<State>,
+    player: RefCell<Player>,
+    /// What the player does, to be recycled.
+    actions: Cell<Vec<Action>>,
+}
+
+pub(crate) struct State {
+    pub(crate) scr: Scr,
+    pub(crate) lnr: Lnr,
+    /// The first stands for who sets the simulation up.
+    pub(crate) threads: Vec<ThreadState>,
+    pub(crate) current: usize,
+    /// Who is to run next, if that is settled.
+    pub(crate) next: Option<usize>,
+    /// How often each host has died.
+    pub(crate) lives: Vec<u32>,
+    /// Hosts that died and were not started again.
+    pub(crate) fallen: Vec<usize>,
+    /// Whether the adversary is at it.
+    pub(crate) disturbed: bool,
+    /// What the adversary has decided about the operation at hand.
+    pub(crate) hold: bool,
+    pub(crate) defer: bool,
+    pub(crate) tear: Option<u8>,
+    pub(crate) steps: u64,
+    /// The step after which the run counts as stuck.
+    pub(crate) budget: u64,
+    clock_ns: u64,
     skews_ms: Vec<u64>,
 }
 
-struct Lnr {
-    memory: Vec<LineBytes>,
-    caches: Vec<Cache>,
-    recent: [u64; RECENT_LINES],
-    touches: usize,
+pub(crate) struct ThreadState {
+    pub(crate) host: u8,
+    pub(crate) life: u32,
+    pub(crate) finished: bool,
+    /// The step before which the adversary lets it sleep.
+    pub(crate) asleep_until: u64,
+    decisions: u32,
+    /// Rounds that it has waited since it, or a client anywhere, has got on.
+    waits: u32,
+    /// When it last waited, in its decisions.
+    waited_at: u32,
+    rng: Xoshiro256PlusPlus,
+    stale_reads: Vec<StaleRead>,
 }
 
-/// What is done to a cached line.
-#[derive(Clone, Copy)]
-pub(crate) enum Maintenance {
-    Clean,
-    Invalidate,
-}
-
-/// What a step asks of the scheduler.
-#[derive(PartialEq, Eq)]
-pub(crate) enum Next {
-    Continue,
-    Switch,
+/// A read of a line that memory had moved past.
+struct StaleRead {
+    line: u32,
+    read_at: u64,
+    stale_since: u64,
+    by: Origin,
 }
 
 impl World {
-    pub(crate) fn new(config: Config, seed: u64) -> Self {
+    pub(crate) fn new(config: Config, trial: Trial) -> Self {
         assert!(config.lnr_bytes.is_multiple_of(LINE_BYTES), "LNR is not a whole number of lines");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let Recycled { mut scr, mut lnr } = RECYCLED.take().unwrap_or_default();
+        scr.prepare(config.hosts, config.scr_bytes as usize);
+        lnr.prepare(config.hosts, (config.lnr_bytes / LINE_BYTES) as usize);
+        let mut state = State {
+            scr,
+            lnr,
+            threads: Vec::with_capacity(8),
+            current: 0,
+            next: None,
+            lives: vec![0; config.hosts],
+            fallen: Vec::new(),
+            disturbed: false,
+            hold: false,
+            defer: false,
+            tear: None,
+            steps: 0,
+            budget: u64::MAX,
+            clock_ns: 0,
+            skews_ms: Vec::new(),
+        };
+        state.add_thread(0, trial.seed);
         let skew = config.clock_skew_ms + 1;
-        Self {
-            skews_ms: (0..config.hosts).map(|_| rng.next_u64() % skew).collect(),
-            rng: RefCell::new(rng),
-            scr: RefCell::new(vec![0; config.scr_bytes as usize]),
-            lnr: RefCell::new(Lnr {
-                memory: vec![[0; LINE_BYTES as usize]; (config.lnr_bytes / LINE_BYTES) as usize],
-                caches: (0..config.hosts).map(|_| Cache::default()).collect(),
-                recent: [0; RECENT_LINES],
-                touches: 0,
-            }),
-            issued: RefCell::default(),
-            removed: config.removed.iter().copied().collect(),
-            steps: Cell::new(0),
-            clock_ns: Cell::new(0),
-            config,
-        }
+        state.skews_ms = (0..config.hosts).map(|_| state.random() % skew).collect();
+        let player = RefCell::new(Player::new(&trial.adversary, trial.seed, &config));
+        Self { config, trial, state: RefCell::new(state), player, actions: Cell::default() }
     }
 
-    pub(crate) fn random(&self) -> u64 {
-        self.rng.borrow_mut().next_u64()
+    pub(crate) fn state(&self) -> std::cell::RefMut<'_, State> {
+        self.state.borrow_mut()
     }
 
     pub(crate) fn keeps(&self, site: Site) -> bool {
-        !self.removed.contains(&site)
+        self.trial.without.is_none_or(|without| without != Mutant::Step(site))
     }
 
-    pub(crate) fn steps(&self) -> u64 {
-        self.steps.get()
+    pub(crate) fn keeps_fence(&self, site: Site) -> bool {
+        self.trial.without.is_none_or(|without| without != Mutant::Fence(site))
     }
 
-    pub(crate) fn count_step(&self) {
-        self.steps.set(self.steps.get() + 1);
+    pub(crate) fn cross(&self, site: Site, mattered: bool, fenced: bool) {
+        self.trial.observed().coverage.cross(site, mattered, fenced);
     }
 
-    pub(crate) fn uptime(&self) -> Duration {
-        Duration::from_nanos(self.clock_ns.get())
-    }
-
-    pub(crate) fn wall_clock_ms(&self, host: usize) -> u64 {
-        self.clock_ns.get() / 1_000_000 + self.skews_ms[host] + 1_000_000
-    }
-
-    pub(crate) fn advance_clock(&self, by: Duration) {
-        self.clock_ns.set(self.clock_ns.get() + by.as_nanos() as u64);
-    }
-
-    /// One step of the adversary.
-    pub(crate) fn step(&self) -> Next {
-        self.count_step();
-        self.advance_clock(Duration::from_nanos(50));
-        let dice = self.random();
-        let one_in = |bits: u64, n: u32| ((bits & 0xffff) as u32).is_multiple_of(n);
-        if one_in(dice, self.config.disturb_one_in) {
-            self.evict_some_line(dice >> 32);
-        }
-        if one_in(dice >> 16, self.config.disturb_one_in) {
-            self.prefetch_some_line(dice >> 32);
-        }
-        if one_in(dice >> 8, self.config.disturb_one_in) {
-            self.complete_something_issued(dice >> 32);
-        }
-        if one_in(dice >> 48, self.config.switch_one_in) { Next::Switch } else { Next::Continue }
-    }
-
-    fn evict_some_line(&self, dice: u64) {
-        let lnr = &mut *self.lnr.borrow_mut();
-        let host = dice as usize % lnr.caches.len();
-        if let Some(line) = lnr.caches[host].nth(dice >> 8) {
-            lnr.caches[host].evict(line, &mut lnr.memory);
+    /// Ends the run if a rule was broken.
+    pub(crate) fn judge(&self, finding: Result<(), Violation>) {
+        if let Err(violation) = finding
+            && self.trial.sanitize
+            && !std::thread::panicking()
+        {
+            panic!("{violation}");
         }
     }
 
-    fn prefetch_some_line(&self, dice: u64) {
-        let lnr = &mut *self.lnr.borrow_mut();
-        let host = dice as usize % lnr.caches.len();
-        let line = lnr.recent[(dice >> 8) as usize % RECENT_LINES] + (dice >> 16) % 2;
-        if line < lnr.memory.len() as u64 {
-            lnr.caches[host].fetch(line, &lnr.memory);
+    /// A decision of the adversary; who runs next is then settled in the state.
+    pub(crate) fn decide(&self, state: &mut State, point: Point, at: &'static Location<'static>) {
+        state.steps += 1;
+        state.clock_ns += 50;
+        let turn = state.turn();
+        state.threads[state.current].decisions += 1;
+        if !state.disturbed {
+            return;
         }
+        let mut actions = self.actions.take();
+        self.player.borrow_mut().decide(state, turn, point, &mut actions);
+        for action in actions.drain(..) {
+            self.perform(state, turn, action, at);
+        }
+        if state.steps > state.budget {
+            // Back to who counts.
+            state.next = Some(state.current);
+        }
+        if matches!(point, Point::Wait | Point::End) && state.next.is_none() {
+            self.take_turns(state, turn, at);
+        }
+        self.actions.set(actions);
     }
 
-    /// Copies part of one line out of a host's cache.
-    pub(crate) fn read_line(&self, host: usize, line: u64, from: usize, into: &mut [u8]) {
-        let lnr = &mut *self.lnr.borrow_mut();
-        lnr.touch(line);
-        let cached = lnr.caches[host].fetch(line, &lnr.memory);
-        into.copy_from_slice(&cached.bytes[from..from + into.len()]);
+    /// The next thread runs that does not sleep; a script, which sends nobody to sleep, has to be told
+    /// of it.
+    fn take_turns(&self, state: &mut State, turn: Turn, at: &'static Location<'static>) {
+        let next = state.successor(state.current, state.steps);
+        if next != state.successor(state.current, u64::MAX)
+            && let Some(next) = next
+        {
+            self.perform(state, turn, Action::Switch(next as u16), at);
+        }
+        state.next = next;
     }
 
-    /// Stores into part of one line of a host's cache.
-    pub(crate) fn write_line(&self, host: usize, line: u64, from: usize, bytes: &[u8]) {
-        let lnr = &mut *self.lnr.borrow_mut();
-        lnr.touch(line);
-        for (other, cache) in lnr.caches.iter().enumerate() {
-            assert!(
-                other == host || !cache.is_dirty(line),
-                "host {host} writes line {line}, which is still dirty in the cache of host {other}"
-            );
+    fn perform(
+        &self,
+        state: &mut State,
+        turn: Turn,
+        action: Action,
+        at: &'static Location<'static>,
+    ) {
+        if self.trial.record {
+            let mut observed = self.trial.observed();
+            observed.schedule.actions.push((turn, action));
+            if !matches!(action, Action::Switch(_)) {
+                observed.timeline.action(state.steps, action);
+            }
         }
-        let cached = lnr.caches[host].fetch(line, &lnr.memory);
-        cached.bytes[from..from + bytes.len()].copy_from_slice(bytes);
-        cached.dirty = true;
+        if let Action::Kill(host, outcome) = action {
+            let (at, outcome) = ((at.file(), at.line()), outcome.name());
+            self.trial.observed().coverage.crash(CrashPoint { at, outcome });
+            self.trial.note(match outcome {
+                "lost" => "a host died, its dirty lines lost",
+                "written" => "a host died, its dirty lines written back",
+                _ => "a host died, some of its dirty lines written back",
+            });
+            let _ = host;
+        }
+        state.perform(action);
     }
 
-    /// Maintains a line at once, or, if its fence is taken out, at some later time.
-    pub(crate) fn maintain(&self, host: usize, line: u64, what: Maintenance) {
-        let fence = match what {
-            Maintenance::Clean => sites::CLEAN_FENCE,
-            Maintenance::Invalidate => sites::INVALIDATE_FENCE,
-        };
-        if self.keeps(fence) {
-            self.lnr.borrow_mut().maintain(host, line, what);
-        } else {
-            self.issued.borrow_mut().push((host, line, what));
-        }
-    }
-
-    fn complete_something_issued(&self, dice: u64) {
-        let issued = &mut *self.issued.borrow_mut();
-        if !issued.is_empty() {
-            let (host, line, what) = issued.swap_remove(dice as usize % issued.len());
-            self.lnr.borrow_mut().maintain(host, line, what);
-        }
+    /// The adversary is through.
+    pub(crate) fn finish(&self) {
+        let mut observed = self.trial.observed();
+        let mut state = self.state.borrow_mut();
+        state.disturbed = false;
+        (0..self.config.hosts).for_each(|host| state.scr.drain(host));
+        observed.steps = state.steps;
+        observed.openings.clear();
+        observed.openings.extend_from_slice(self.player.borrow().openings());
     }
 }
 
-impl Lnr {
-    fn maintain(&mut self, host: usize, line: u64, what: Maintenance) {
-        match what {
-            Maintenance::Clean => self.caches[host].clean(line, &mut self.memory),
-            Maintenance::Invalidate => self.caches[host].evict(line, &mut self.memory),
+impl Drop for World {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        let (scr, lnr) = (std::mem::take(&mut state.scr), std::mem::take(&mut state.lnr));
+        RECYCLED.set(Some(Recycled { scr, lnr }));
+    }
+}
+
+impl ThreadState {
+    fn is_idle(&self, now: u64) -> bool {
+        let looking = self.decisions - self.waited_at <= LOOKING;
+        self.finished || (self.waits >= IDLE && looking && self.asleep_until <= now)
+    }
+}
+
+impl State {
+    pub(crate) fn add_thread(&mut self, host: usize, seed: u64) -> usize {
+        let number = self.threads.len();
+        let stream = seed ^ (number as u64).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        self.threads.push(ThreadState {
+            host: host as u8,
+            life: self.lives[host],
+            finished: number == 0,
+            asleep_until: 0,
+            decisions: 0,
+            waits: 0,
+            waited_at: 0,
+            rng: Xoshiro256PlusPlus::seed_from_u64(stream),
+            stale_reads: Vec::new(),
+        });
+        number
+    }
+
+    pub(crate) fn random(&mut self) -> u64 {
+        self.threads[self.current].rng.next_u64()
+    }
+
+    pub(crate) fn origin(&self, host: usize, at: &'static Location<'static>) -> Origin {
+        Origin { step: self.steps, host: host as u8, thread: self.current as u16, at }
+    }
+
+    pub(crate) fn turn(&self) -> Turn {
+        let decision = self.threads[self.current].decisions;
+        Turn { thread: self.current as u16, decision }
+    }
+
+    /// Threads that could run.
+    pub(crate) fn runnable(&self) -> impl Iterator<Item = usize> + '_ {
+        (1..self.threads.len()).filter(|&thread| !self.threads[thread].finished)
+    }
+
+    /// The thread after `thread` that could run and does not sleep at step `now`, if there is one.
+    pub(crate) fn successor(&self, thread: usize, now: u64) -> Option<usize> {
+        let count = self.threads.len();
+        let in_turn = || (1..=count).map(|ahead| (thread + ahead) % count);
+        let runs = |&thread: &usize| !self.threads[thread].finished;
+        let awake = |&thread: &usize| self.threads[thread].asleep_until <= now;
+        in_turn().filter(runs).find(awake).or_else(|| in_turn().find(runs))
+    }
+
+    pub(crate) fn uptime(&self) -> Duration {
+        Duration::from_nanos(self.clock_ns)
+    }
+
+    pub(crate) fn wall_clock_ms(&self, host: usize) -> u64 {
+        self.clock_ns / 1_000_000 + self.skews_ms[host] + 1_000_000
+    }
+
+    pub(crate) fn advance_clock(&mut self, by: Duration) {
+        self.clock_ns += by.as_nanos() as u64;
+    }
+
+    /// The current thread has changed something.
+    pub(crate) fn changed(&mut self) {
+        self.threads[self.current].waits = 0;
+    }
+
+    /// A client has got an answer, a thread has ended, or a host has died.
+    pub(crate) fn progress(&mut self) {
+        self.threads.iter_mut().for_each(|thread| thread.waits = 0);
+    }
+
+    /// The current thread waits. Once all do, and nothing changes, time leaps.
+    pub(crate) fn wait(&mut self) {
+        let now = self.steps;
+        let thread = &mut self.threads[self.current];
+        thread.waits += 1;
+        thread.waited_at = thread.decisions;
+        let all_idle =
+            thread.waits >= IDLE && self.threads.iter().all(|thread| thread.is_idle(now));
+        self.advance_clock(if all_idle { LEAP } else { Duration::from_micros(1) });
+    }
+
+    pub(crate) fn complete(&mut self, issued: Issued) -> bool {
+        self.lnr.complete(issued, self.steps)
+    }
+
+    /// Completes everything that the current thread has issued of a kind; whether it mattered.
+    pub(crate) fn fence(&mut self, what: Maintenance) -> bool {
+        let (thread, mut mattered, mut at) = (self.current as u16, false, 0);
+        while let Some(&issued) = self.lnr.issued.get(at) {
+            if issued.thread == thread && issued.what == what {
+                self.lnr.issued.remove(at);
+                mattered |= self.complete(issued);
+            } else {
+                at += 1;
+            }
+        }
+        mattered
+    }
+
+    /// Remembers that the current thread has read a stale line.
+    pub(crate) fn note_stale(&mut self, line: u32, stale_since: u64, by: Origin) {
+        let read_at = self.steps;
+        let reads = &mut self.threads[self.current].stale_reads;
+        if reads.len() == STALE_READS {
+            reads.remove(0);
+        }
+        reads.push(StaleRead { line, read_at, stale_since, by });
+    }
+
+    /// Whether what the current thread has read of some lines since a turn was in date then.
+    pub(crate) fn rely(&self, lines: Lines, since: u64, origin: Origin) -> Result<(), Violation> {
+        for read in &self.threads[self.current].stale_reads {
+            let counts = read.read_at > since && read.stale_since <= since;
+            if counts && lines.numbers().contains(&u64::from(read.line)) {
+                let (line, earlier) = (read.line, Some(read.by));
+                return Err(Violation { rule: Rule::Stale, line, origin, earlier });
+            }
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, action: Action) {
+        let step = self.steps;
+        match action {
+            Action::Switch(thread) => {
+                let thread = usize::from(thread);
+                let runs = self.threads.get(thread).is_some_and(|thread| !thread.finished);
+                self.next = runs.then_some(thread).or(self.next);
+            }
+            Action::Evict(host, line) => {
+                self.lnr.evict(usize::from(host), line, step);
+            }
+            Action::Prefetch(host, line) => self.lnr.fetch(usize::from(host), line),
+            Action::Hold => self.hold = true,
+            Action::Deliver(host) => {
+                self.scr.deliver(usize::from(host));
+            }
+            Action::Defer => self.defer = true,
+            Action::Complete(host, line) => {
+                let wanted =
+                    |issued: &Issued| issued.host == usize::from(host) && issued.line == line;
+                if let Some(at) = self.lnr.issued.iter().position(wanted) {
+                    let issued = self.lnr.issued.remove(at);
+                    self.complete(issued);
+                }
+            }
+            Action::Tear(bytes) => self.tear = Some(bytes),
+            Action::Kill(host, outcome) => self.kill(usize::from(host), outcome),
         }
     }
 
-    fn touch(&mut self, line: u64) {
-        assert!((line as usize) < self.memory.len(), "line {line} is outside LNR");
-        self.recent[self.touches % RECENT_LINES] = line;
-        self.touches += 1;
+    fn kill(&mut self, host: usize, outcome: Outcome) {
+        self.progress();
+        let mut held = 0;
+        while self.scr.holds(host) && outcome.writes(held) {
+            self.scr.deliver(host);
+            held += 1;
+        }
+        self.scr.forget(host);
+        self.lnr.die(host, outcome, self.steps);
+        self.lives[host] += 1;
+        self.fallen.push(host);
+    }
+
+    /// Whether the thread belongs to a life of its host that is over.
+    pub(crate) fn is_dead(&self, thread: usize) -> bool {
+        let thread = &self.threads[thread];
+        thread.life != self.lives[usize::from(thread.host)]
     }
 }

@@ -1,7 +1,7 @@
 //! Mistakes that a coherent machine never shows, and the simulator does.
 
 use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr, Site};
-use tombolo_simulator::{Config, SimMemory, Simulation, find_failure};
+use tombolo_simulator::{Config, Kills, Mutant, SimMemory, Simulation, Trial, find_failure};
 
 const SITE: Site = Site::new("test");
 const PLACE: LnrAddr = LnrAddr::new(1000);
@@ -13,13 +13,18 @@ fn failure_of(
     read: fn(&SimMemory, ScrAddr<u64>),
 ) -> Option<String> {
     let flag = ScrAddr::<u64>::new(0);
-    let run = |seed| {
-        let mut simulation = Simulation::new(Config { hosts: 2, ..Config::default() }, seed);
+    let run = |trial: &Trial| {
+        let mut simulation = Simulation::new(Config::default(), trial);
         simulation.spawn(0, move |memory| write(&memory, flag));
         simulation.spawn(1, move |memory| read(&memory, flag));
         simulation.run().unwrap();
     };
-    find_failure(0..200, run).map(|(_, why)| why)
+    find_failure(&unruled(), 0..200, run).map(|(_, why)| why)
+}
+
+/// What shows here shows in what hosts read: no rule about lines is asked.
+fn unruled() -> Trial {
+    Trial::new(0).unsanitized()
 }
 
 fn lines() -> Lines {
@@ -103,12 +108,12 @@ fn a_reserved_place_that_is_not_filled_hides_later_ones() {
     let (next, done) = (ScrAddr::<u64>::new(64), ScrAddr::<u64>::new(128));
     let mark = |place| ScrAddr::<u64>::new(192).element(place);
     let append = move |memory: &SimMemory| {
-        let place = memory.fetch(next, FetchOp::Add, 1);
+        let place = memory.fetch(SITE, next, FetchOp::Add, 1);
         memory.store(mark(place), 1);
-        memory.fetch(done, FetchOp::Add, 1);
+        memory.fetch(SITE, done, FetchOp::Add, 1);
     };
-    let run = |seed| {
-        let mut simulation = Simulation::new(Config { hosts: 2, ..Config::default() }, seed);
+    let run = |trial: &Trial| {
+        let mut simulation = Simulation::new(Config::default(), trial);
         simulation.spawn(0, move |memory| append(&memory));
         simulation.spawn(1, move |memory| {
             append(&memory);
@@ -119,7 +124,7 @@ fn a_reserved_place_that_is_not_filled_hides_later_ones() {
         });
         simulation.run().unwrap();
     };
-    assert!(find_failure(0..200, run).is_some());
+    assert!(find_failure(&unruled(), 0..200, run).is_some());
 }
 
 /// An entry that somebody declares dead while its appender is paused; what two readers made of it, one
@@ -130,13 +135,13 @@ fn a_hole_that_is_filled(by_compare_and_swap: bool) -> Option<String> {
     let place = ScrAddr::<u64>::new(64);
     let fill = move |memory: &SimMemory, value| {
         if by_compare_and_swap {
-            let _ = memory.compare_exchange(place, 0, value);
+            let _ = memory.compare_exchange(SITE, place, 0, value);
         } else if memory.load(place) == 0 {
             memory.store(place, value);
         }
     };
-    let run = |seed| {
-        let mut simulation = Simulation::new(Config { hosts: 2, ..Config::default() }, seed);
+    let run = |trial: &Trial| {
+        let mut simulation = Simulation::new(Config::default(), trial);
         simulation.spawn(0, move |memory| fill(&memory, ENTRY));
         simulation.spawn(1, move |memory| {
             fill(&memory, DEAD);
@@ -146,7 +151,7 @@ fn a_hole_that_is_filled(by_compare_and_swap: bool) -> Option<String> {
         });
         simulation.run().unwrap();
     };
-    find_failure(0..200, run).map(|(_, why)| why)
+    find_failure(&unruled(), 0..200, run).map(|(_, why)| why)
 }
 
 #[test]
@@ -165,12 +170,150 @@ fn a_flush_that_rounds_the_length_only_shows() {
     assert!(failure_of(careless, wait_and_read).is_some());
 }
 
+/// What a host is reported for, once others and it have done something to a line.
+fn reported(scene: impl Fn(&SimMemory, &SimMemory) + Copy + 'static) -> String {
+    let run = |trial: &Trial| {
+        let mut simulation = Simulation::new(Config::default(), trial);
+        let other = simulation.memory(1);
+        simulation.spawn(0, move |memory| scene(&memory, &other));
+        simulation.run().unwrap();
+    };
+    find_failure(&Trial::new(0), 0..50, run).expect("it is reported").1
+}
+
+const LINE: Lines = Lines::new(3, 1);
+const START: LnrAddr = LnrAddr::of_line(3);
+
 #[test]
-fn two_owners_of_one_line_are_caught() {
-    let first_half = |memory: &SimMemory, _| memory.write(LnrAddr::new(0), &[1; 32]);
-    let second_half = |memory: &SimMemory, _| memory.write(LnrAddr::new(32), &[2; 32]);
-    let said = failure_of(first_half, second_half).expect("it is caught");
-    assert!(said.contains("dirty"), "{said}");
+fn a_host_that_writes_what_is_not_its_own_is_reported() {
+    let said = reported(|host, _| host.write(START, &[1]));
+    assert!(said.contains("written by a host whose it is not"), "{said}");
+    assert!(said.contains("incoherence.rs"), "{said}");
+}
+
+#[test]
+fn two_owners_of_one_line_are_reported() {
+    let said = reported(|host, other| {
+        host.takes(LINE);
+        other.takes(LINE);
+    });
+    assert!(said.contains("taken while it is another's"), "{said}");
+}
+
+#[test]
+fn a_line_that_is_dirty_in_two_caches_is_reported() {
+    let said = reported(|host, other| {
+        host.takes(LINE);
+        host.write(START, &[1; 32]);
+        other.write(START.plus(32), &[2; 32]);
+    });
+    assert!(said.contains("dirty in another cache") || said.contains("not"), "{said}");
+}
+
+#[test]
+fn a_line_that_is_given_away_dirty_is_reported() {
+    let said = reported(|host, _| {
+        host.takes(LINE);
+        host.write(START, &[1; 64]);
+        host.gives(LINE, 64);
+    });
+    assert!(said.contains("given away while it is dirty"), "{said}");
+}
+
+#[test]
+fn a_line_that_is_given_away_with_older_bytes_is_reported() {
+    let said = reported(|host, other| {
+        host.read(START, &mut [0]);
+        other.takes(LINE);
+        other.write(START, &[1; 64]);
+        other.publish(SITE, [LINE], |other| other.gives(LINE, 64));
+        host.takes(LINE);
+        host.write(START, &[2; 8]);
+        host.publish(SITE, [LINE], |host| host.gives(LINE, 64));
+    });
+    assert!(said.contains("older bytes"), "{said}");
+}
+
+#[test]
+fn what_is_read_from_a_stale_cache_is_reported_when_it_counts() {
+    let said = reported(|host, other| {
+        host.read(START, &mut [0]);
+        other.takes(LINE);
+        other.write(START, &[1; 64]);
+        other.publish(SITE, [LINE], |other| other.gives(LINE, 64));
+        let since = host.moment();
+        host.read(START, &mut [0]);
+        host.relies_on(START, 1, since);
+    });
+    assert!(said.contains("read from a stale cache"), "{said}");
+    assert!(said.contains("made stale by host 1"), "{said}");
+}
+
+#[test]
+fn what_a_dead_host_had_in_its_caches_is_lost_or_written_or_both() {
+    // Two lines, written and not cleaned; what memory holds once the host has died.
+    let left = |seed: u64| {
+        let kills = Some(Kills { hosts: vec![0], one_in: 1 });
+        let mut simulation =
+            Simulation::new(Config { kills, ..Config::default() }, &Trial::new(seed).unsanitized());
+        simulation.spawn(0, |memory| {
+            memory.write(LnrAddr::of_line(0), &[1; 128]);
+            loop {
+                memory.pause();
+            }
+        });
+        simulation.run().unwrap();
+        assert_eq!(simulation.deaths(0), 1);
+        let mut bytes = [0; 128];
+        simulation.memory(1).read(LnrAddr::of_line(0), &mut bytes);
+        (bytes[0], bytes[64])
+    };
+    let outcomes: std::collections::BTreeSet<_> = (0..200).map(left).collect();
+    assert_eq!(outcomes.len(), 4, "{outcomes:?}");
+}
+
+#[test]
+fn a_host_that_died_starts_again_where_it_is_told_to() {
+    let kills = Some(Kills { hosts: vec![0], one_in: 1 });
+    let flag = ScrAddr::<u64>::new(0);
+    let mut simulation = Simulation::new(Config { kills, ..Config::default() }, &Trial::new(3));
+    simulation.spawn(0, |memory| {
+        loop {
+            memory.pause();
+        }
+    });
+    simulation.restarts(0, move |memory| memory.store(flag, 7));
+    simulation.run().unwrap();
+    assert_eq!(simulation.memory(1).load(flag), 7);
+}
+
+#[test]
+fn a_store_may_be_seen_later_but_not_past_another() {
+    // Each host says that it is there, and looks whether the other is: without a fence between, neither
+    // may see the other; with a read-modify-write, one does.
+    let both_miss = |fenced: bool| {
+        let run = move |trial: &Trial| {
+            let missed = std::rc::Rc::new(std::cell::Cell::new(0));
+            let mut simulation = Simulation::new(Config::default(), trial);
+            for host in 0..2 {
+                let missed = std::rc::Rc::clone(&missed);
+                simulation.spawn(host, move |memory| {
+                    let word = |host: usize| ScrAddr::<u64>::new(64 * host as u64);
+                    if fenced {
+                        memory.fetch(SITE, word(host), FetchOp::Swap, 1);
+                    } else {
+                        memory.store(word(host), 1);
+                    }
+                    missed.set(missed.get() + u64::from(memory.load(word(1 - host)) == 0));
+                });
+            }
+            simulation.run().unwrap();
+            assert!(missed.get() < 2);
+        };
+        find_failure(&Trial::new(0), 0..500, run).is_some()
+    };
+    assert!(both_miss(false));
+    assert!(!both_miss(true));
 }
 
 #[test]
@@ -215,14 +358,12 @@ fn what_is_left_dirty_comes_back_later() {
 
 #[test]
 fn fences_are_needed() {
-    for &site in tombolo_simulator::SITES.iter().filter(|site| site.name().contains("fence")) {
-        let config = || Config { hosts: 2, ..Config::default() }.without(site);
-        let run = |seed| {
-            let (mut simulation, flag) = (Simulation::new(config(), seed), ScrAddr::new(0));
-            simulation.spawn(0, move |memory| write_and_announce(&memory, flag));
-            simulation.spawn(1, move |memory| wait_and_read(&memory, flag));
-            simulation.run().unwrap();
-        };
-        assert!(find_failure(0..200, run).is_some(), "nothing fails without {site:?}");
-    }
+    let run = |trial: &Trial| {
+        let (mut simulation, flag) = (Simulation::new(Config::default(), trial), ScrAddr::new(0));
+        simulation.spawn(0, move |memory| write_and_announce(&memory, flag));
+        simulation.spawn(1, move |memory| wait_and_read(&memory, flag));
+        simulation.run().unwrap();
+    };
+    let unfenced = unruled().leaving_out(Mutant::Fence(SITE));
+    assert!(find_failure(&unfenced, 0..200, run).is_some());
 }

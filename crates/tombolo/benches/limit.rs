@@ -60,7 +60,7 @@ impl Bare {
         let at = LnrAddr::new(self.map[key]);
         let word = ScrAddr::<u32>::new(0);
         let counter = self.memory.load(word);
-        let _ = self.memory.compare_exchange(word, counter, counter + 1);
+        let _ = self.memory.compare_exchange(SITE, word, counter, counter + 1);
         self.memory.write(at, bytes);
         let lines = Lines::covering(at, bytes.len() as u64);
         self.memory.publish(SITE, [lines], |memory| memory.store(word, counter + 2));

@@ -60,7 +60,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
-    use tombolo_simulator::{Config, Simulation};
+    use tombolo_simulator::{Config, Simulation, Trial};
 
     use super::super::{Entry, IndexLimits, Writer};
     use super::*;
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_walk_meets_what_stays_while_the_table_grows() {
-        let memory = Simulation::new(Config::default(), 1).memory(0);
+        let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
         let (index, mut writer) = (index(), Writer::default());
         let hash = |n: u64| (n as u32).wrapping_mul(0x9e37_79b9);
         (1..=50).for_each(|n| index.insert(&mut writer, entry(hash(n), n)));
@@ -101,7 +101,7 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_like_a_list_of_entries(changes in prop::collection::vec((0..3u8, 0..64u32, 1..40u64), 1..400)) {
-            let memory = Simulation::new(Config::default(), 1).memory(0);
+            let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
             let (index, mut writer) = (index(), Writer::default());
             let mut model: Vec<Entry> = Vec::new();
             for (kind, hash, slot) in changes {

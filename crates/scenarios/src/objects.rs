@@ -1,6 +1,6 @@
 //! What hosts do to each other's objects.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::Hasher;
 use std::rc::Rc;
@@ -9,24 +9,10 @@ use siphasher::sip::SipHasher13;
 use tombolo_memory::Memory;
 use tombolo_objects::{Error, Objects};
 use tombolo_pod::Pod;
-use tombolo_simulator::{Config, SimMemory, Simulation};
+use tombolo_simulator::{SimMemory, Trial};
 use tombolo_verify::models::Operation;
 
-use crate::world::{SCARCE, World, geometry, join, perform, some_operation, tag, value};
-
-type Scenario = fn(Config, u64);
-
-pub(crate) const SCENARIOS: &[(&str, Scenario)] = &[
-    ("anything goes", anything_goes),
-    ("scarce space", scarce_space),
-    ("equal hashes", equal_hashes),
-    ("guards", guards),
-    ("join under load", join_under_load),
-    ("late joiner", late_joiner),
-    ("leave and return", leave_and_return),
-    ("crowded chunks", crowded_chunks),
-    ("format and open", format_and_open),
-];
+use crate::world::{Setup, World, join, perform, some_operation, tag, value};
 
 /// Clients on all hosts in turn that do `operations` random operations each to some keys.
 pub(crate) fn add_mixed_clients(
@@ -50,24 +36,23 @@ pub(crate) fn add_mixed_clients(
 }
 
 /// Five clients on three hosts do anything to two objects, for which there are two records.
-fn anything_goes(config: Config, seed: u64) {
-    let mut world = World::new(config, seed, 3, 2);
+pub(crate) fn anything_goes(trial: &Trial) {
+    let mut world = World::new(trial, &Setup::roomy(trial.hosts_or(3)));
     add_mixed_clients(&mut world, &["a", "b"], 5, 8);
     world.finish();
 }
 
 /// Seven chunks for objects of seven sizes: chunks change hands and classes all the time, and now
 /// and then there is no room, which changes nothing.
-fn scarce_space(config: Config, seed: u64) {
-    let config = Config { lnr_bytes: SCARCE, ..config };
-    let mut world = World::new(config, seed, 3, 2);
+pub(crate) fn scarce_space(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { chunks: 7, ..Setup::roomy(trial.hosts_or(3)) });
     add_mixed_clients(&mut world, &["a", "b", "c", "d", "e"], 6, 10);
     world.finish();
 }
 
 /// Two keys with the same hash are two objects.
-fn equal_hashes(config: Config, seed: u64) {
-    let mut world = World::new(config, seed, 2, 2);
+pub(crate) fn equal_hashes(trial: &Trial) {
+    let mut world = World::new(trial, &Setup::roomy(trial.hosts_or(2)));
     let (one, other) = colliding_keys(&world.hosts[0]);
     add_mixed_clients(&mut world, &[&one, &other], 4, 8);
     world.finish();
@@ -91,10 +76,11 @@ const WORDS: usize = 70;
 
 /// Writers add one to every word of an object through a guard, in several partial writes; readers,
 /// of the whole or of a part, see all words equal and never smaller than before.
-fn guards(config: Config, seed: u64) {
-    let mut world = World::new(config, seed, 3, 2);
+pub(crate) fn guards(trial: &Trial) {
+    let mut world = World::new(trial, &Setup::roomy(trial.hosts_or(3)));
     world.hosts[0].create(b"words", &[0; 8 * WORDS]).unwrap();
     for number in 0..3 {
+        let number = number % world.hosts.len();
         world.client(number, |host, _| (0..4).for_each(|_| add_one(host)));
         world.client(number, |host, _| {
             (0..10).fold(0, |before, _| {
@@ -104,7 +90,7 @@ fn guards(config: Config, seed: u64) {
             });
         });
     }
-    let last = Rc::clone(&world.hosts[2]);
+    let last = Rc::clone(world.hosts.last().unwrap());
     world.finish();
     assert_eq!(read_words(&last, 0, WORDS), 12, "an update was lost");
 }
@@ -151,14 +137,15 @@ fn the_one_word(bytes: &[u8]) -> u64 {
 }
 
 /// A host joins while others work, and sees what they did before.
-fn late_joiner(config: Config, seed: u64) {
-    let mut world = World::new(config, seed, 2, 2);
+pub(crate) fn late_joiner(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { hosts: 3, ..Setup::roomy(2) });
     add_mixed_clients(&mut world, &["a", "b", "c"], 4, 6);
     let latest = Rc::new(Cell::new(0));
     let noted = Rc::clone(&latest);
     world.client(0, move |host, _| {
         for tag in 1..8 {
             host.put(b"news", &value(tag)).unwrap();
+            host.memory().answered();
             noted.set(tag);
         }
     });
@@ -179,12 +166,12 @@ fn late_joiner(config: Config, seed: u64) {
     assert_eq!(tag(&bytes), 99);
 }
 
-/// A host joins while another fills the log: what the joiner got its replica for, it need not apply,
-/// and nobody waits for it to do so.
-fn join_under_load(config: Config, seed: u64) {
-    let mut world = World::new(config, seed, 1, 2);
+/// A host joins while others fill the log: what the joiner got its replica for, it need not apply, and
+/// nobody waits for it to do so.
+pub(crate) fn join_under_load(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { hosts: 2, ..Setup::roomy(1) });
     for key in [b"a", b"b", b"c", b"d"] {
-        world.client(0, |host, _| {
+        world.client(0, move |host, _| {
             for _ in 0..12 {
                 host.create(key, &value(1)).unwrap();
                 assert!(host.delete(key).unwrap());
@@ -199,9 +186,57 @@ fn join_under_load(config: Config, seed: u64) {
     world.finish();
 }
 
+/// Two hosts join a third at once, work, and leave; the seats, and the numbers of their stays, are
+/// theirs alone.
+pub(crate) fn join_at_once(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { hosts: 3, ..Setup::roomy(1) });
+    let inside = Rc::new(RefCell::new(Vec::new()));
+    for number in 1..3 {
+        let (scribe, inside) = (world.scribe(), Rc::clone(&inside));
+        world.thread(number, move |memory| {
+            let host = join(memory);
+            let (seat, stay) = (host.seat().host(), host.seat().incarnation());
+            let others: Vec<(u8, u32)> = inside.borrow().clone();
+            assert!(others.iter().all(|&(other, _)| other != seat), "one seat for two hosts");
+            assert!(others.iter().all(|&(_, other)| other != stay), "one number for two stays");
+            inside.borrow_mut().push((seat, stay));
+            perform(&host, &scribe, "a", Operation::Update(number as u64));
+            perform(&host, &scribe, "b", Operation::Create(number as u64));
+            inside.borrow_mut().retain(|&(other, _)| other != seat);
+            host.leave().unwrap();
+        });
+    }
+    world.finish();
+    assert_eq!(world.hosts[0].pod().membership().count(), 1, "all who left are gone");
+}
+
+/// A host joins, leaves, and joins again with what is in its caches, while others change everything.
+pub(crate) fn join_twice(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { hosts: 2, ..Setup::roomy(1) });
+    let tags = Rc::new(Cell::new(0));
+    let changing = Rc::clone(&tags);
+    world.client(0, move |host, _| {
+        for tag in 1..=6 {
+            host.put(if tag % 2 == 0 { b"a" } else { b"b" }, &value(tag)).unwrap();
+            host.memory().answered();
+            changing.set(tag);
+        }
+    });
+    world.thread(1, move |memory| {
+        for _ in 0..3 {
+            let before = tags.get();
+            let host = join(memory.clone());
+            let newest = contents(&host, &["a", "b"]).into_iter().flatten().max();
+            assert!(newest.unwrap_or(0) >= before, "joined after {before}, read {newest:?}");
+            host.leave().unwrap();
+        }
+    });
+    world.finish();
+}
+
 /// Hosts work, leave one after the other, and return in another order: everything is as it was.
-fn leave_and_return(config: Config, seed: u64) {
-    let mut world = World::new(config, seed, 3, 2);
+pub(crate) fn leave_and_return(trial: &Trial) {
+    let mut world = World::new(trial, &Setup::roomy(trial.hosts_or(3)));
     let keys = ["a", "b", "c", "d"];
     add_mixed_clients(&mut world, &keys, 5, 8);
     let hosts = world.hosts.clone();
@@ -210,7 +245,7 @@ fn leave_and_return(config: Config, seed: u64) {
     for host in &hosts {
         host.leave().unwrap();
     }
-    let host = join(hosts[seed as usize % 3].memory().clone());
+    let host = join(hosts[trial.seed as usize % hosts.len()].memory().clone());
     assert_eq!(contents(&host, &keys), before, "objects survive that everybody leaves");
     assert_eq!(host.object_count().unwrap(), before.iter().flatten().count() as u64);
     host.put(b"a", &value(1_000)).unwrap();
@@ -219,9 +254,8 @@ fn leave_and_return(config: Config, seed: u64) {
 
 /// Objects that fill half a chunk each, created and deleted by three clients on each of two hosts:
 /// chunks are exhausted while some of their slots are promised, and others want them.
-fn crowded_chunks(config: Config, seed: u64) {
-    let config = Config { lnr_bytes: SCARCE, ..config };
-    let mut world = World::new(config, seed, 2, 2);
+pub(crate) fn crowded_chunks(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { chunks: 7, ..Setup::roomy(2) });
     for client in 0..6 {
         world.client(client % 2, move |host, scribe| {
             let key = format!("key {client}");
@@ -238,11 +272,23 @@ fn crowded_chunks(config: Config, seed: u64) {
 }
 
 /// One host formats a pod, another opens it at once.
-fn format_and_open(config: Config, seed: u64) {
-    let simulation = Simulation::new(config, seed);
-    let memory = simulation.memory(0);
-    Pod::format(memory.clone(), geometry(&memory, 2)).unwrap();
-    Pod::open(simulation.memory(1)).unwrap();
+pub(crate) fn format_and_open(trial: &Trial) {
+    let setup = Setup::small(2);
+    let mut simulation = setup.simulation(trial);
+    let formatted = Rc::new(Cell::new(false));
+    let done = Rc::clone(&formatted);
+    simulation.spawn(0, move |memory| {
+        setup.format(memory.clone());
+        memory.answered();
+        done.set(true);
+    });
+    simulation.spawn(1, move |memory| {
+        while !formatted.get() {
+            memory.pause();
+        }
+        Pod::open(memory).unwrap();
+    });
+    simulation.run().unwrap();
 }
 
 fn contents(host: &Objects<SimMemory>, keys: &[&str]) -> Vec<Option<u64>> {

@@ -1,4 +1,4 @@
-//! What the tests log: tags, into a history.
+//! The simplest thing to keep in a log: tags, in the order in which they came.
 
 use std::sync::Mutex;
 
@@ -6,9 +6,11 @@ use tombolo_log::{Entry, PAYLOAD_BYTES, State};
 
 /// Adds `tag` to the history, if the history has `expected` entries of this kind so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Append {
-    pub(crate) tag: u64,
-    pub(crate) expected: Option<u64>,
+pub struct Append {
+    /// What to add.
+    pub tag: u64,
+    /// How many entries the history must have.
+    pub expected: Option<u64>,
 }
 
 impl Entry for Append {
@@ -31,20 +33,21 @@ impl Entry for Append {
 
 /// All entries that took effect, with their positions.
 #[derive(Default)]
-pub(crate) struct History(Mutex<Vec<(u64, u64)>>);
+pub struct History(Mutex<Vec<(u64, u64)>>);
 
 impl History {
     /// A history that has these entries already.
-    pub(crate) fn of(entries: Vec<(u64, u64)>) -> Self {
+    pub fn of(entries: Vec<(u64, u64)>) -> Self {
         Self(Mutex::new(entries))
     }
 
     /// Position and tag of each, in the order of application.
-    pub(crate) fn entries(&self) -> Vec<(u64, u64)> {
+    pub fn entries(&self) -> Vec<(u64, u64)> {
         self.0.lock().unwrap().clone()
     }
 
-    pub(crate) fn knows(&self, tag: u64) -> bool {
+    /// Whether `tag` has been added.
+    pub fn knows(&self, tag: u64) -> bool {
         self.0.lock().unwrap().iter().rev().any(|&(_, known)| known == tag)
     }
 }
@@ -64,7 +67,7 @@ impl State for History {
 }
 
 /// Replicas agree, and hold just what was acknowledged.
-pub(crate) fn check_agreement(replicas: &[Vec<(u64, u64)>], mut acknowledged: Vec<u64>) {
+pub fn check_agreement(replicas: &[Vec<(u64, u64)>], mut acknowledged: Vec<u64>) {
     let first = &replicas[0];
     assert!(first.is_sorted_by(|a, b| a.0 < b.0), "positions are in order");
     assert!(replicas.iter().all(|replica| replica == first), "replicas agree");

@@ -7,7 +7,7 @@ use tombolo_log::Replica;
 use tombolo_memory::Mapped;
 use tombolo_pod::{CreateOptions, Options, PodSpec, create, open};
 
-use crate::history::{Append, History, check_agreement};
+use tombolo_scenarios::append::{Append, History, check_agreement};
 
 const HOSTS: usize = 3;
 const ENTRIES: u64 = 1000;

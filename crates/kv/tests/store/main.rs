@@ -1,4 +1,0 @@
-//! The store in both worlds.
-
-mod mapped;
-mod simulated;

@@ -1,5 +1,0 @@
-//! The shared log in both worlds.
-
-mod history;
-mod mapped;
-mod simulated;

@@ -1,0 +1,361 @@
+//! Campaigns: scenarios under many schedules, on as many threads as there are processors.
+
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tombolo_simulator::{
+    Adversary, Caches, Coverage, Mutant, Schedule, Trial, catch, enumerate, minimise,
+};
+
+use crate::Scenario;
+
+/// Seeds that a worker takes at once.
+const BATCH: u64 = 64;
+
+/// Runs that shortening a schedule may take.
+const MINIMISING: usize = 3_000;
+
+/// Events of a failure's timeline that are shown.
+const EVENTS: usize = 60;
+
+/// Seeds under which every scenario is tried for a mutant, before the most promising ones are.
+const LOOK_AROUND: u64 = 100;
+
+/// Scenarios that are tried on.
+const PROMISING: usize = 2;
+
+/// How far a campaign is, and whether it is to go on: shared with whoever shows it and stops it.
+#[derive(Debug, Default)]
+pub struct Control {
+    schedules: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Control {
+    /// Schedules that were run.
+    pub fn schedules(&self) -> u64 {
+        self.schedules.load(Ordering::Relaxed)
+    }
+
+    /// Ends the campaign soon.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was ended.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    fn ran(&self, schedules: u64) {
+        self.schedules.fetch_add(schedules, Ordering::Relaxed);
+    }
+}
+
+/// What a campaign runs under.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// Who decides what happens when.
+    pub adversary: Adversary,
+    /// Hosts, where a scenario leaves the number open.
+    pub hosts: Option<usize>,
+    /// What is left out.
+    pub without: Option<Mutant>,
+    /// Whether breaking a rule about lines is a failure by itself.
+    pub sanitize: bool,
+    /// Threads.
+    pub jobs: usize,
+    /// Failures after which a campaign ends.
+    pub failures: usize,
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self {
+            adversary: Adversary::Mixed,
+            hosts: None,
+            without: None,
+            sanitize: true,
+            jobs: std::thread::available_parallelism().map_or(1, usize::from),
+            failures: 1,
+        }
+    }
+}
+
+impl Conditions {
+    /// One run of these.
+    pub fn trial(&self, seed: u64) -> Trial {
+        let mut trial = Trial::new(seed).with_adversary(self.adversary.clone());
+        trial.without = self.without;
+        trial.sanitize = self.sanitize;
+        trial.hosts = self.hosts;
+        trial
+    }
+}
+
+/// What came of a campaign.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Schedules run.
+    pub schedules: u64,
+    /// What was met.
+    pub coverage: Coverage,
+    /// Histories checked, those undecided included.
+    pub histories: u64,
+    /// Histories that the checker's budget did not suffice for: not passed.
+    pub undecided: u64,
+    /// What went wrong.
+    pub failures: Vec<Failure>,
+}
+
+/// A run that failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The scenario.
+    pub scenario: &'static str,
+    /// The seed.
+    pub seed: u64,
+    /// What went wrong.
+    pub what: String,
+    /// What the adversary has to do for it.
+    pub schedule: Schedule,
+    /// How caches behave, if the schedule was enumerated.
+    pub caches: Option<Caches>,
+    /// What hosts did, up to the failure.
+    pub timeline: String,
+}
+
+impl Tally {
+    fn absorb(&mut self, trial: &Trial, schedules: u64) {
+        let observed = trial.observed();
+        self.schedules += schedules;
+        self.coverage.merge(&observed.coverage);
+        self.histories += observed.histories.0;
+        self.undecided += observed.histories.1;
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.schedules += other.schedules;
+        self.coverage.merge(&other.coverage);
+        self.histories += other.histories;
+        self.undecided += other.undecided;
+        self.failures.extend(other.failures);
+    }
+}
+
+/// Runs every scenario under every seed.
+pub fn run(
+    scenarios: &[Scenario],
+    seeds: Range<u64>,
+    conditions: &Conditions,
+    control: &Control,
+) -> Tally {
+    let batches = (seeds.end - seeds.start).div_ceil(BATCH);
+    let jobs: Vec<(&Scenario, Range<u64>)> = (0..batches)
+        .flat_map(|batch| {
+            let start = seeds.start + batch * BATCH;
+            let end = (start + BATCH).min(seeds.end);
+            scenarios.iter().map(move |scenario| (scenario, start..end))
+        })
+        .collect();
+    in_parallel(&jobs, conditions, control, |(scenario, seeds), tally| {
+        let trial = conditions.trial(0);
+        for seed in seeds.clone() {
+            let trial = trial.with_seed(seed);
+            control.ran(1);
+            tally.schedules += 1;
+            if let Err(what) = catch(|| (scenario.run)(&trial)) {
+                tally.failures.push(explain(scenario, &conditions.trial(seed), what));
+            }
+            if control.is_stopped() || tally.failures.len() >= conditions.failures {
+                break;
+            }
+        }
+        tally.absorb(&trial, 0);
+    })
+}
+
+/// Runs every schedule of the scenarios with up to `preemptions` preemptions, with caches of every
+/// kind.
+pub fn exhaust(
+    scenarios: &[Scenario],
+    preemptions: usize,
+    seed: u64,
+    conditions: &Conditions,
+    control: &Control,
+) -> Tally {
+    let all_caches = [(true, true), (true, false), (false, true), (false, false)]
+        .map(|(sticky, late)| Caches { sticky, late });
+    let jobs: Vec<(&Scenario, Caches)> =
+        all_caches.iter().flat_map(|&caches| scenarios.iter().map(move |s| (s, caches))).collect();
+    in_parallel(&jobs, conditions, control, |&(scenario, caches), tally| {
+        let trial = conditions.trial(seed);
+        let goes_on = || {
+            control.ran(1);
+            !control.is_stopped()
+        };
+        let found = enumerate(&trial, preemptions, caches, scenario.run, goes_on);
+        tally.absorb(&trial, found.schedules);
+        if let Some((schedule, what)) = found.failure {
+            let found = (schedule, Some(caches));
+            tally.failures.push(shorten(scenario, &conditions.trial(seed), what, found));
+        }
+    })
+}
+
+fn in_parallel<J: Sync>(
+    jobs: &[J],
+    conditions: &Conditions,
+    control: &Control,
+    work: impl Fn(&J, &mut Tally) + Sync,
+) -> Tally {
+    let next = AtomicU64::new(0);
+    let total = Mutex::new(Tally::default());
+    let failures = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..conditions.jobs {
+            scope.spawn(|| {
+                let mut tally = Tally::default();
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    let enough = failures.load(Ordering::Relaxed) >= conditions.failures as u64;
+                    if control.is_stopped() || enough {
+                        break;
+                    }
+                    let before = tally.failures.len();
+                    work(job, &mut tally);
+                    failures.fetch_add((tally.failures.len() - before) as u64, Ordering::Relaxed);
+                }
+                total.lock().expect("no worker panics").merge(tally);
+            });
+        }
+    });
+    let mut tally = total.into_inner().expect("no worker panics");
+    tally.failures.sort_by_key(|failure| (failure.scenario, failure.seed));
+    tally
+}
+
+/// Runs a failure again to see what the adversary did, and shortens that.
+pub fn explain(scenario: &Scenario, trial: &Trial, what: String) -> Failure {
+    let again = trial.recorded();
+    let what = catch(|| (scenario.run)(&again)).err().unwrap_or(what);
+    let schedule = again.observed().schedule.clone();
+    shorten(scenario, trial, what, (schedule, None))
+}
+
+fn shorten(
+    scenario: &Scenario,
+    trial: &Trial,
+    what: String,
+    (schedule, caches): (Schedule, Option<Caches>),
+) -> Failure {
+    let script =
+        |schedule: Schedule| trial.with_adversary(Adversary::Script(schedule, caches)).recorded();
+    let mut schedule = schedule;
+    // A minimal schedule of one kind of failure, not of whichever comes first.
+    let same = |trial: &Trial| {
+        let kind =
+            |what: &str| what.split(|c: char| !c.is_alphabetic()).take(2).collect::<String>();
+        if let Err(found) = catch(|| (scenario.run)(trial)) {
+            assert!(kind(&found) != kind(&what));
+        }
+    };
+    if catch(|| same(&script(schedule.clone()))).is_err() {
+        schedule = minimise(trial, &schedule, caches, MINIMISING, same);
+    }
+    let last = script(schedule.clone());
+    let what = catch(|| (scenario.run)(&last)).err().unwrap_or(what);
+    let timeline = last.observed().timeline.render(EVENTS);
+    Failure { scenario: scenario.name, seed: trial.seed, what, schedule, caches, timeline }
+}
+
+/// What became of a mutant.
+#[derive(Clone, Debug)]
+pub struct Hunted {
+    /// The mutant.
+    pub mutant: Mutant,
+    /// Schedules it took, from each start.
+    pub schedules: Vec<u64>,
+    /// How it was found: the scenario, the seed and what went wrong, from each start.
+    pub kills: Vec<Option<(&'static str, u64, String)>>,
+}
+
+impl Hunted {
+    /// Whether it was found from every start.
+    pub fn is_killed(&self) -> bool {
+        self.kills.iter().all(Option::is_some)
+    }
+}
+
+/// Leaves out one step at a time, and looks for a failure within `bound` schedules from each of the
+/// `starts`.
+pub fn hunt(
+    scenarios: &[Scenario],
+    mutants: &[Mutant],
+    starts: &[u64],
+    bound: u64,
+    conditions: &Conditions,
+    control: &Control,
+) -> Vec<Hunted> {
+    let next = AtomicU64::new(0);
+    let found = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..conditions.jobs {
+            scope.spawn(|| {
+                while let Some(&mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed) as usize)
+                {
+                    let conditions = Conditions { without: Some(mutant), ..conditions.clone() };
+                    let hunts = starts
+                        .iter()
+                        .map(|&start| hunt_from(scenarios, start, bound, &conditions, control));
+                    let (schedules, kills) = hunts.unzip();
+                    let hunted = Hunted { mutant, schedules, kills };
+                    found.lock().expect("no worker panics").push(hunted);
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().expect("no worker panics");
+    found.sort_by_key(|hunted| hunted.mutant);
+    found
+}
+
+/// Every scenario under a few seeds, and then those in which the step matters most under many.
+fn hunt_from(
+    scenarios: &[Scenario],
+    start: u64,
+    bound: u64,
+    conditions: &Conditions,
+    control: &Control,
+) -> (u64, Option<(&'static str, u64, String)>) {
+    let mut schedules = 0;
+    let mut weights = vec![(0, 0); scenarios.len()];
+    let site = match conditions.without {
+        Some(Mutant::Step(site) | Mutant::Fence(site)) => Some(site),
+        None => None,
+    };
+    let mut candidates: Vec<usize> = (0..scenarios.len()).collect();
+    for seed in start.. {
+        for &index in &candidates {
+            if schedules == bound || control.is_stopped() {
+                return (schedules, None);
+            }
+            schedules += 1;
+            control.ran(1);
+            let (scenario, trial) = (&scenarios[index], conditions.trial(seed));
+            if let Err(what) = catch(|| (scenario.run)(&trial)) {
+                return (schedules, Some((scenario.name, seed, what)));
+            }
+            let met = trial.observed().coverage.sites();
+            if let Some(crossed) = site.and_then(|site| met.get(&site)) {
+                weights[index].0 += crossed.mattered;
+                weights[index].1 += crossed.times;
+            }
+        }
+        if seed + 1 == start + LOOK_AROUND {
+            candidates.sort_by_key(|&index| std::cmp::Reverse(weights[index]));
+            candidates.truncate(PROMISING);
+        }
+    }
+    unreachable!("seeds do not end")
+}

@@ -1,0 +1,139 @@
+//! A host dies at any step, with whatever it had in its caches; it may come back as a new stay.
+//!
+//! Nothing recovers what it held yet: its seat, its record locks, its chunks. So the others may be told
+//! that somebody is in the way (and then nothing was changed), but never see a wrong byte; and what a
+//! client was told is done, stays done.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use tombolo_log::{LogError, Replica};
+use tombolo_memory::Memory;
+use tombolo_objects::Error;
+use tombolo_pod::{Pod, PodError};
+use tombolo_simulator::{Kills, SimMemory, Trial};
+use tombolo_verify::models::Operation;
+
+use crate::append::{Append, History};
+use crate::log;
+use crate::objects::add_mixed_clients;
+use crate::world::{Scribe, Setup, World, perform, some_operation, try_join};
+
+const KEYS: [&str; 2] = ["a", "b"];
+
+fn deadly(hosts: usize, victims: &[usize]) -> Setup {
+    let kills = Some(Kills { hosts: victims.to_vec(), one_in: 1 });
+    Setup { kills, ..Setup::roomy(hosts) }
+}
+
+/// One of three hosts dies while clients do anything, and comes back.
+pub(crate) fn a_host_dies(trial: &Trial) {
+    let mut world = World::new(trial, &deadly(3, &[0, 1, 2]));
+    add_mixed_clients(&mut world, &KEYS, 4, 4);
+    for host in 0..3 {
+        let scribe = Rc::new(world.scribe());
+        world.simulation.restarts(host, move |memory| return_and_work(memory, &scribe));
+    }
+    world.finish();
+    let scribe = world.scribe();
+    for host in world.living() {
+        for key in KEYS {
+            perform(&host, &scribe, key, Operation::Get);
+        }
+    }
+    world.check_history();
+}
+
+fn return_and_work(memory: SimMemory, scribe: &Scribe) {
+    let host = match try_join(memory.clone()) {
+        Ok(host) => host,
+        Err(error) => return expect_no_help(&memory, &error),
+    };
+    memory.note("a host that died came back");
+    let tags = Cell::new(1_000_000);
+    for _ in 0..3 {
+        let dice = memory.random();
+        perform(&host, scribe, KEYS[dice as usize % 2], some_operation(dice >> 8, &tags));
+    }
+}
+
+/// Nobody hands a replica over if all who could have died or left, or left a pod half open.
+fn expect_no_help(memory: &SimMemory, error: &Error) {
+    let expected = matches!(error, Error::NobodyAnswers { .. } | Error::Pod(PodError::Busy { .. }));
+    assert!(expected, "{error}");
+    memory.note("a host that died could not come back");
+}
+
+/// A host joins while one of those who could help it dies.
+pub(crate) fn a_helper_dies(trial: &Trial) {
+    let setup = Setup { hosts: 3, ..deadly(2, &[0, 1]) };
+    let mut world = World::new(trial, &Setup { joined: 2, ..setup });
+    add_mixed_clients(&mut world, &KEYS, 2, 3);
+    let scribe = Rc::new(world.scribe());
+    world.thread(2, move |memory| return_and_work(memory, &scribe));
+    world.finish();
+}
+
+/// A host dies in the middle of a commit: what was said to be done is done, on all others alike.
+pub(crate) fn a_committer_dies(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0], one_in: 1 });
+    let mut simulation = log::pod(trial, kills);
+    let hosts: Vec<_> = (0..3).map(|host| log::join(simulation.memory(host))).collect();
+    let done = Rc::new(RefCell::new(Vec::new()));
+    for (number, host) in hosts.iter().enumerate() {
+        let (host, done) = (Rc::clone(host), Rc::clone(&done));
+        simulation.spawn(number, move |memory| commit_some(&host, number as u64, &memory, &done));
+    }
+    simulation.run().unwrap();
+    let living = hosts[1..].iter();
+    let replicas: Vec<_> = living
+        .map(|host| {
+            host.sync().unwrap();
+            host.state().entries()
+        })
+        .collect();
+    assert_eq!(replicas[0], replicas[1], "replicas agree");
+    for tag in done.borrow().iter() {
+        assert!(replicas[0].iter().any(|(_, known)| known == tag), "{tag} was acknowledged");
+    }
+}
+
+fn commit_some(
+    host: &Replica<SimMemory, History>,
+    number: u64,
+    memory: &SimMemory,
+    done: &RefCell<Vec<u64>>,
+) {
+    for n in 0..4 {
+        let tag = 100 * number + n;
+        match host.commit(&Append { tag, expected: None }) {
+            Ok(_) => {
+                memory.answered();
+                done.borrow_mut().push(tag);
+            }
+            Err(LogError::Stalled { .. }) if memory.deaths() > 0 => {
+                memory.note("a log that a dead host keeps full");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A host dies while it formats a pod: what it leaves is no pod, or a whole one.
+pub(crate) fn a_formatter_dies(trial: &Trial) {
+    let setup = deadly(2, &[0]);
+    let mut simulation = setup.simulation(trial);
+    let again = setup.clone();
+    simulation.spawn(0, move |memory| {
+        again.format(memory.clone());
+        memory.answered();
+    });
+    simulation.run().unwrap();
+    match Pod::open(simulation.memory(1)) {
+        Ok(_) => {}
+        Err(error) => {
+            assert!(simulation.deaths(0) > 0, "{error}");
+            assert!(matches!(error, PodError::NotAPod), "{error}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Every scenario and every site there is.
+
+use tombolo_memory::Site;
+use tombolo_simulator::{Coverage, Mutant, Trial};
+
+use crate::{crash, expiry, log, objects, short};
+
+/// What hosts do to each other, and whether it went right.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// How long it is.
+    pub kind: Kind,
+    /// Runs it; panics if something went wrong.
+    pub run: fn(&Trial),
+}
+
+/// How long a scenario is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A few operations: its schedules with few preemptions can be enumerated.
+    Short,
+    /// Many operations of many clients.
+    Long,
+    /// A host dies.
+    Crash,
+}
+
+macro_rules! scenarios {
+    ($($name:literal $kind:ident $($run:ident)::+;)*) => {
+        &[$(Scenario { name: $name, kind: Kind::$kind, run: $($run)::+ }),*]
+    };
+}
+
+/// Every scenario.
+pub const SCENARIOS: &[Scenario] = scenarios! {
+    "write-and-read" Short short::write_and_read;
+    "first-write" Short short::first_write;
+    "two-writers" Short short::two_writers;
+    "create-twice" Short short::create_twice;
+    "slot-reuse" Short short::slot_reuse;
+    "delete-and-write" Short short::delete_and_write;
+    "wrap-around" Short short::wrap_around;
+    "one-record" Short short::one_record;
+    "move" Short short::move_to_another_slot;
+    "compare-and-swap" Short short::compare_and_swap;
+    "partial-writes" Short short::partial_writes;
+    "no-room" Short short::no_room;
+    "full-log" Long short::full_log;
+    "commits" Short log::short_commits;
+    "format-and-open" Long objects::format_and_open;
+    "anything-goes" Long objects::anything_goes;
+    "scarce-space" Long objects::scarce_space;
+    "equal-hashes" Long objects::equal_hashes;
+    "guards" Long objects::guards;
+    "join-under-load" Long objects::join_under_load;
+    "late-joiner" Long objects::late_joiner;
+    "join-at-once" Long objects::join_at_once;
+    "join-twice" Long objects::join_twice;
+    "join-and-fill" Long log::join_and_fill;
+    "leave-and-return" Long objects::leave_and_return;
+    "crowded-chunks" Long objects::crowded_chunks;
+    "concurrent-commits" Long log::concurrent_commits;
+    "committed-before" Long log::reads_see_what_was_committed_before;
+    "joining-by-copy" Long log::joining_by_copy;
+    "expiry" Long expiry::gone_is_gone;
+    "deadlines" Long expiry::deadlines;
+    "expired-and-replaced" Long expiry::a_new_value_stays;
+    "host-dies" Crash crash::a_host_dies;
+    "helper-dies" Crash crash::a_helper_dies;
+    "committer-dies" Crash crash::a_committer_dies;
+    "formatter-dies" Crash crash::a_formatter_dies;
+};
+
+/// Every site there is, from memory upwards.
+pub fn sites() -> impl Iterator<Item = Site> {
+    let crates = [
+        tombolo_simulator::SITES,
+        tombolo_pod::SITES,
+        tombolo_log::SITES,
+        tombolo_objects::SITES,
+        tombolo_kv::SITES,
+    ];
+    crates.into_iter().flatten().copied()
+}
+
+/// Steps whose absence does no harm that a run could show, and why: a person can check it.
+pub const EXCUSED: &[(&str, &str)] = &[
+    (
+        "pod.transfer.answer",
+        "two hosts that both answer a request both write its window, but the request names one of \
+         them, so the other hands nothing over; what is mixed fails the checksum over the whole \
+         message, and the taker asks anew",
+    ),
+    (
+        "pod.transfer.give",
+        "a host that was given up on may announce its piece over the taker's next request, but only \
+         what it wrote there, which is as good, or mixed with another's and fails the checksum",
+    ),
+];
+
+/// Why the absence of this step cannot show, if it is one of those.
+pub fn excuse(mutant: Mutant) -> Option<&'static str> {
+    let Mutant::Step(site) = mutant else { return None };
+    EXCUSED.iter().find(|(name, _)| *name == site.name()).map(|&(_, why)| why)
+}
+
+/// Every mutant there is: each site left out, and each fence. `crossed` tells which sites end with a
+/// fence.
+pub fn mutants(crossed: &Coverage) -> Vec<Mutant> {
+    let met = crossed.sites();
+    let fenced = |site: &Site| met.get(site).is_some_and(|crossed| crossed.fenced);
+    let fences = sites().filter(fenced).map(Mutant::Fence);
+    sites().map(Mutant::Step).chain(fences).collect()
+}

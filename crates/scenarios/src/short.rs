@@ -1,0 +1,226 @@
+//! Short histories: a few operations of two or three clients. They run fast, and all their schedules
+//! with a few preemptions can be enumerated.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use tombolo_memory::Memory;
+use tombolo_objects::Objects;
+use tombolo_simulator::{SimMemory, Trial};
+use tombolo_verify::models::Operation::{
+    self, CompareAndSwap, Create, Delete, Get, Put, Replace, Update,
+};
+
+use crate::world::{Setup, World, perform};
+
+/// A host, and what a client does there.
+type Client<'a> = (usize, &'a [(&'a str, Operation<u64>)]);
+
+// Values are as long as their tags say, modulo 7: these take a line, two lines, and three.
+const SHORT: u64 = 7;
+const LONGER: u64 = 7 + 2;
+const LONG: u64 = 7 + 3;
+
+/// Objects are there that every host has read; then clients do what they are to do.
+fn run(trial: &Trial, setup: &Setup, before: &[(&str, u64)], clients: &[Client<'_>]) {
+    let mut world = World::new(trial, setup);
+    let scribe = world.scribe();
+    for &(key, tag) in before {
+        perform(&world.hosts[0], &scribe, key, Create(tag));
+        for host in &world.hosts {
+            perform(host, &scribe, key, Get);
+        }
+    }
+    for &(host, operations) in clients {
+        let operations: Vec<(String, Operation<u64>)> = operations
+            .iter()
+            .map(|(key, operation)| ((*key).to_owned(), operation.clone()))
+            .collect();
+        world.client(host, move |host, scribe| {
+            for (key, operation) in operations {
+                perform(host, scribe, &key, operation);
+            }
+        });
+    }
+    world.finish();
+}
+
+/// An object is written in place while another host reads it.
+pub(crate) fn write_and_read(trial: &Trial) {
+    run(
+        trial,
+        &Setup::small(2),
+        &[("a", LONGER)],
+        &[(0, &[("a", Put(LONGER + 7)), ("a", Put(LONGER + 14))]), (1, &[("a", Get), ("a", Get)])],
+    );
+}
+
+/// A read-shared object is first written, and so gets a record, while another host reads it.
+pub(crate) fn first_write(trial: &Trial) {
+    let reads = [("a", Get), ("a", Get)];
+    run(
+        trial,
+        &Setup::small(2),
+        &[("a", SHORT)],
+        &[(0, &[("a", Put(2 * SHORT))]), (1, &reads), (1, &reads)],
+    );
+}
+
+/// Two hosts write one object.
+pub(crate) fn two_writers(trial: &Trial) {
+    run(
+        trial,
+        &Setup::small(2),
+        &[("a", LONGER)],
+        &[(0, &[("a", Put(LONGER + 7)), ("a", Get)]), (1, &[("a", Put(LONGER + 14)), ("a", Get)])],
+    );
+}
+
+/// One key is created by two hosts at once, and read.
+pub(crate) fn create_twice(trial: &Trial) {
+    run(
+        trial,
+        &Setup::small(2),
+        &[],
+        &[(0, &[("a", Create(1)), ("a", Get)]), (1, &[("a", Create(2)), ("a", Get)])],
+    );
+}
+
+/// An object is deleted, and another takes its slot, while a third client reads both.
+pub(crate) fn slot_reuse(trial: &Trial) {
+    run(
+        trial,
+        &Setup { chunks: 1, ..Setup::small(2) },
+        &[("a", SHORT)],
+        &[
+            (0, &[("a", Delete), ("b", Create(2 * SHORT)), ("a", Create(3 * SHORT))]),
+            (1, &[("a", Get), ("b", Get), ("a", Get)]),
+        ],
+    );
+}
+
+/// An object with a record is deleted while another host reads and writes it.
+pub(crate) fn delete_and_write(trial: &Trial) {
+    run(
+        trial,
+        &Setup::small(2),
+        &[("a", SHORT)],
+        &[
+            (0, &[("a", Put(2 * SHORT)), ("a", Delete)]),
+            (1, &[("a", Replace(3 * SHORT)), ("a", Get)]),
+        ],
+    );
+}
+
+/// A counter of three bits starts again at zero while another host reads.
+pub(crate) fn wrap_around(trial: &Trial) {
+    let write = |n: u64| ("a", Put(n * SHORT));
+    run(
+        trial,
+        &Setup::small(2),
+        &[("a", SHORT)],
+        &[(0, &[2, 3, 4, 5, 6].map(write)), (1, &[("a", Get), ("a", Get), ("a", Get)])],
+    );
+}
+
+/// One record for two objects: writing one takes it from the other, which is read meanwhile.
+pub(crate) fn one_record(trial: &Trial) {
+    run(
+        trial,
+        &Setup { records: 1, ..Setup::small(2) },
+        &[("a", SHORT), ("b", 2 * SHORT)],
+        &[
+            (0, &[("a", Put(3 * SHORT)), ("b", Put(4 * SHORT))]),
+            (1, &[("a", Get), ("a", Put(5 * SHORT)), ("b", Get)]),
+        ],
+    );
+}
+
+/// An object outgrows its slot while another host reads it.
+pub(crate) fn move_to_another_slot(trial: &Trial) {
+    run(
+        trial,
+        &Setup::small(2),
+        &[("a", SHORT)],
+        &[(0, &[("a", Put(LONG)), ("a", Put(2 * SHORT))]), (1, &[("a", Get), ("a", Get)])],
+    );
+}
+
+/// Two clients compare and swap, a third updates.
+pub(crate) fn compare_and_swap(trial: &Trial) {
+    let swap = |new: u64| CompareAndSwap { expected: SHORT, new };
+    run(
+        trial,
+        &Setup::small(2),
+        &[("a", SHORT)],
+        &[
+            (0, &[("a", swap(2 * SHORT))]),
+            (1, &[("a", swap(3 * SHORT))]),
+            (1, &[("a", Update(4 * SHORT))]),
+        ],
+    );
+}
+
+/// There is room in LNR for less than is wanted.
+pub(crate) fn no_room(trial: &Trial) {
+    let large = |n: u64| 7 * n + 5;
+    run(
+        trial,
+        &Setup { chunks: 1, ..Setup::small(2) },
+        &[],
+        &[
+            (0, &[("a", Create(large(1))), ("a", Delete), ("c", Create(large(3)))]),
+            (1, &[("b", Create(large(2))), ("b", Get), ("b", Delete)]),
+        ],
+    );
+}
+
+/// The log is full of what one host did, and another applies it in its own time.
+pub(crate) fn full_log(trial: &Trial) {
+    let mut world = World::new(trial, &Setup::small(2));
+    let done = Rc::new(Cell::new(false));
+    let finished = Rc::clone(&done);
+    world.client(0, move |host, scribe| {
+        for tag in 1..4 {
+            perform(host, scribe, "a", Create(tag * SHORT));
+            perform(host, scribe, "a", Delete);
+            perform(host, scribe, "b", Create(tag * SHORT));
+            perform(host, scribe, "b", Delete);
+        }
+        finished.set(true);
+    });
+    world.client(1, move |host, scribe| {
+        while !done.get() {
+            perform(host, scribe, "a", Get);
+            host.memory().pause();
+        }
+    });
+    world.finish();
+}
+
+/// Two threads on each of two hosts change halves of one object through guards.
+pub(crate) fn partial_writes(trial: &Trial) {
+    const HALF: u64 = 40;
+    let mut world = World::new(trial, &Setup::small(2));
+    world.hosts[0].create(b"halves", &[0; 2 * HALF as usize]).unwrap();
+    for number in 0..3 {
+        world.client(number % 2, move |host, _| add_to_half(host, number as u64 % 2 * HALF));
+    }
+    let (first, second) = (Rc::clone(&world.hosts[0]), Rc::clone(&world.hosts[1]));
+    world.finish();
+    for host in [first, second] {
+        let mut bytes = Vec::new();
+        host.read(b"halves", &mut bytes).unwrap();
+        let halves = (bytes[0], bytes[HALF as usize]);
+        assert_eq!(halves, (2, 1), "an update was lost");
+    }
+}
+
+fn add_to_half(host: &Objects<SimMemory>, offset: u64) {
+    let mut byte = [0];
+    let mut guard = host.write_start(b"halves").unwrap();
+    guard.read(offset, &mut byte).unwrap();
+    guard.write(offset, &[byte[0] + 1]).unwrap();
+    guard.write_end();
+    host.memory().answered();
+}

@@ -1,0 +1,376 @@
+//! A small pod in which rare things are common: a log of 8 entries, 3-bit counters, two records,
+//! tiny chunks, an index that splits at once.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use tombolo_log::LogError;
+use tombolo_memory::{Lines, Memory};
+use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options};
+use tombolo_pod::{Geometry, Pod};
+use tombolo_simulator::{Config, Kills, SimMemory, Simulation, Trial};
+use tombolo_verify::history::{Client, Recorder};
+use tombolo_verify::linearizability::{Verdict, check};
+use tombolo_verify::models::{KeyValue, Operation, Result as Answer};
+
+pub(crate) type Host = Rc<Objects<SimMemory>>;
+pub(crate) type Log = Recorder<String, Operation<u64>, Answer<u64>>;
+pub(crate) type Scribe = Client<String, Operation<u64>, Answer<u64>>;
+
+/// Bytes of LNR before the first chunk.
+const BEFORE_CHUNKS: u64 = 76 << 10;
+
+/// Steps that a checker may take before a history counts as undecided.
+const CHECKER_BUDGET: u64 = 200_000;
+
+/// What kind of pod a scenario takes place in.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// Hosts that are in the pod when the scenario begins.
+    pub(crate) joined: usize,
+    /// Hosts there are.
+    pub(crate) hosts: usize,
+    pub(crate) records: u64,
+    /// Chunks of 1 KiB.
+    pub(crate) chunks: u64,
+    /// Whether hosts do their background work while clients are at it.
+    pub(crate) ticking: bool,
+    pub(crate) kills: Option<Kills>,
+}
+
+impl Setup {
+    /// Room for everything but records.
+    pub(crate) fn roomy(hosts: usize) -> Self {
+        Self { joined: hosts, hosts, records: 2, chunks: 40, ticking: true, kills: None }
+    }
+
+    /// As small as can be: nothing goes on but what clients do.
+    pub(crate) fn small(hosts: usize) -> Self {
+        Self { chunks: 4, ticking: false, ..Self::roomy(hosts) }
+    }
+
+    fn config(&self) -> Config {
+        let mut config = Config {
+            hosts: self.hosts,
+            scr_bytes: 4 << 10,
+            lnr_bytes: BEFORE_CHUNKS + (self.chunks << 10),
+            max_steps: 400_000,
+            kills: self.kills.clone(),
+            ..Config::default()
+        };
+        let areas = self.geometry(&config).areas();
+        // Who hands a replica over may have been given up on: a checksum tells.
+        let windows = areas.chunks.offset() - areas.windows.offset();
+        config.contended = Some(Lines::covering(areas.windows, windows));
+        config
+    }
+
+    fn geometry(&self, config: &Config) -> Geometry {
+        let options = tombolo_pod::Options {
+            ring_entries: Some(8),
+            segment_entries: Some(8),
+            chunk_bytes: Some(1024),
+            records: Some(self.records),
+            counter_bits: Some(3),
+        };
+        Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap()
+    }
+
+    /// The pod, formatted and closed.
+    pub(crate) fn simulation(&self, trial: &Trial) -> Simulation {
+        let config = self.config();
+        let geometry = self.geometry(&config);
+        let simulation = Simulation::new(config, trial);
+        Pod::format(simulation.memory(0), geometry).unwrap();
+        simulation
+    }
+
+    /// Formats the pod anew.
+    pub(crate) fn format(&self, memory: SimMemory) {
+        let config = self.config();
+        Pod::format(memory, self.geometry(&config)).unwrap();
+    }
+}
+
+pub(crate) fn options() -> Options {
+    Options {
+        index: IndexLimits { segment_buckets: 2, segments: 64 },
+        maintenance: Maintenance { watermark_percent: 60, reclaim_batch: 1 },
+        small_lines: 4,
+    }
+}
+
+pub(crate) fn join(memory: SimMemory) -> Host {
+    try_join(memory).unwrap()
+}
+
+pub(crate) fn try_join(memory: SimMemory) -> Result<Host, Error> {
+    Objects::join(Pod::open(memory).unwrap(), options()).map(Rc::new)
+}
+
+/// A pod with some hosts in it, whose threads are counted and whose background work is done until
+/// all of them are through.
+pub(crate) struct World {
+    pub(crate) simulation: Simulation,
+    /// The hosts that were in the pod when the scenario began.
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) log: Rc<Log>,
+    trial: Trial,
+    ticking: bool,
+    busy: Rc<Cell<usize>>,
+    clients: u32,
+}
+
+/// Counts a thread for as long as it runs, also if its host dies.
+struct Busy(Rc<Cell<usize>>);
+
+impl Busy {
+    fn new(count: &Rc<Cell<usize>>) -> Self {
+        count.set(count.get() + 1);
+        Self(Rc::clone(count))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl World {
+    /// The first of the hosts opens the pod and hands its replica to the others.
+    pub(crate) fn new(trial: &Trial, setup: &Setup) -> Self {
+        let mut simulation = setup.simulation(trial);
+        let hosts = setup.joined;
+        let joined: Rc<RefCell<BTreeMap<usize, Host>>> = Rc::default();
+        for number in 0..hosts {
+            let joined = Rc::clone(&joined);
+            simulation.spawn(number, move |memory| {
+                while number > 0 && joined.borrow().is_empty() {
+                    memory.pause();
+                }
+                let host = join(memory.clone());
+                joined.borrow_mut().insert(number, Rc::clone(&host));
+                while joined.borrow().len() < hosts {
+                    host.tick().unwrap();
+                    memory.pause();
+                }
+            });
+        }
+        simulation.run_calmly().unwrap();
+        let hosts = joined.borrow().values().cloned().collect();
+        Self {
+            simulation,
+            hosts,
+            log: Rc::default(),
+            trial: trial.clone(),
+            ticking: setup.ticking,
+            busy: Rc::default(),
+            clients: 0,
+        }
+    }
+
+    /// Adds a client thread to `host`.
+    pub(crate) fn client(
+        &mut self,
+        host: usize,
+        body: impl FnOnce(&Objects<SimMemory>, &Scribe) + 'static,
+    ) {
+        let objects = Rc::clone(&self.hosts[host]);
+        let scribe = self.scribe();
+        self.thread(host, move |_| body(&objects, &scribe));
+    }
+
+    /// A client's pen.
+    pub(crate) fn scribe(&mut self) -> Scribe {
+        self.clients += 1;
+        self.log.client(self.clients)
+    }
+
+    /// Adds a thread to `host`, on which the others' background work waits.
+    pub(crate) fn thread(&mut self, host: usize, body: impl FnOnce(SimMemory) + 'static) {
+        let busy = Busy::new(&self.busy);
+        self.simulation.spawn(host, move |memory| {
+            let _busy = busy;
+            body(memory);
+        });
+    }
+
+    /// Runs everything to its end, and checks what clients saw and that replicas agree.
+    pub(crate) fn finish(&mut self) {
+        if self.ticking {
+            for (number, host) in self.hosts.iter().enumerate() {
+                let (host, busy) = (Rc::clone(host), Rc::clone(&self.busy));
+                self.simulation.spawn(number, move |_| tick_while(&host, &busy));
+            }
+        }
+        self.simulation.run().unwrap();
+        self.check_history();
+        self.check_replicas();
+    }
+
+    /// The hosts that were in the pod all the time.
+    pub(crate) fn living(&self) -> Vec<Host> {
+        let lives = |host: &&Host| self.simulation.deaths(host.memory().host()) == 0;
+        self.hosts.iter().filter(lives).cloned().collect()
+    }
+
+    pub(crate) fn check_history(&self) {
+        let verdict = check(&KeyValue::default(), &self.log.history(), CHECKER_BUDGET);
+        let mut observed = self.trial.observed();
+        observed.histories.0 += 1;
+        match verdict {
+            Verdict::Linearizable { .. } => {}
+            Verdict::Undecided { .. } => observed.histories.1 += 1,
+            violation => {
+                drop(observed);
+                panic!("{violation}");
+            }
+        }
+    }
+
+    fn check_replicas(&self) {
+        let hosts = self.living();
+        for host in &hosts {
+            host.object_count().unwrap();
+        }
+        let usages: Vec<_> = hosts.iter().map(|host| host.usage()).collect();
+        for usage in &usages {
+            let first = &usages[0];
+            assert_eq!(usage.objects, first.objects, "replicas agree on the objects");
+            assert_eq!(usage.lnr_used_bytes, first.lnr_used_bytes, "and on their space");
+            assert!(usage.records_used <= usage.records);
+        }
+    }
+}
+
+/// Does a host's background work for as long as anybody is busy.
+pub(crate) fn tick_while(host: &Host, busy: &Cell<usize>) {
+    let memory = host.memory();
+    while busy.get() > 0 {
+        tolerate(memory, host.tick()).unwrap();
+        (0..memory.random() % 32).for_each(|_| memory.pause());
+    }
+    tolerate(memory, host.tick()).unwrap();
+}
+
+/// A host that has died keeps its seat and what it had locked. Whoever is in the way of that gives up in
+/// time, and has changed nothing.
+pub(crate) fn tolerate(memory: &SimMemory, outcome: Result<(), Error>) -> Result<(), Error> {
+    match outcome {
+        Err(error) if is_bereft(memory, &error) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn is_bereft(memory: &SimMemory, error: &Error) -> bool {
+    let gives_up = matches!(error, Error::Busy { .. } | Error::Log(LogError::Stalled { .. }));
+    gives_up && memory.deaths() > 0
+}
+
+/// A value that tells which write made it, of a length that differs from write to write, and that
+/// shows when it is torn.
+pub(crate) fn value(tag: u64) -> Vec<u8> {
+    let words = [1, 3, 9, 20, 2, 60, 200][(tag % 7) as usize];
+    tag.to_le_bytes().repeat(words)
+}
+
+/// The tag of a value, which is whole.
+pub(crate) fn tag(bytes: &[u8]) -> u64 {
+    let tag = u64::from_le_bytes(*bytes.first_chunk().expect("a value has at least a word"));
+    assert!(bytes == value(tag), "torn: not the {} bytes that write {tag} made", value(tag).len());
+    tag
+}
+
+/// One operation on an object, recorded. Errors that say "no room" count as not done.
+pub(crate) fn perform(
+    host: &Objects<SimMemory>,
+    scribe: &Scribe,
+    key: &str,
+    operation: Operation<u64>,
+) {
+    let name = key.as_bytes();
+    let began = scribe.invoke(key.to_owned(), operation.clone());
+    let answer = match operation {
+        Operation::Get => read(host, name),
+        Operation::Put(tag) => host.put(name, &value(tag)).map(|_| Answer::Done),
+        Operation::Create(tag) => flag(host.create(name, &value(tag)).map(|_| ())),
+        Operation::Replace(tag) => flag(host.write(name, &value(tag)).map(|_| ())),
+        Operation::Delete => host.delete(name).map(Answer::Flag),
+        Operation::CompareAndSwap { expected, new } => {
+            flag(compare_and_swap(host, name, expected, new))
+        }
+        Operation::Update(new) => update(host, name, new),
+        Operation::Append(_) => unreachable!("not a thing objects do"),
+    };
+    let memory = host.memory();
+    memory.answered();
+    match answer {
+        Ok(answer) => scribe.returned(began, answer),
+        Err(Error::LnrFull { .. }) => {
+            memory.note("no room in LNR");
+            scribe.failed(began);
+        }
+        Err(error) if is_bereft(memory, &error) => {
+            memory.note("an operation that a dead host was in the way of");
+            scribe.failed(began);
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn read(host: &Objects<SimMemory>, key: &[u8]) -> Result<Answer<u64>, Error> {
+    let mut bytes = Vec::new();
+    let found = host.read(key, &mut bytes)?;
+    Ok(Answer::Value(found.map(|_| tag(&bytes))))
+}
+
+fn flag(outcome: Result<(), Error>) -> Result<Answer<u64>, Error> {
+    match outcome {
+        Ok(()) => Ok(Answer::Flag(true)),
+        Err(Error::Exists | Error::NotFound | Error::Changed) => Ok(Answer::Flag(false)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Compares values by way of versions: writes if the version read with the expected value stands.
+fn compare_and_swap(
+    host: &Objects<SimMemory>,
+    key: &[u8],
+    expected: u64,
+    new: u64,
+) -> Result<(), Error> {
+    let mut bytes = Vec::new();
+    let version = host.read(key, &mut bytes)?.ok_or(Error::NotFound)?;
+    if tag(&bytes) != expected {
+        return Err(Error::Changed);
+    }
+    host.compare_and_swap(key, version, &value(new)).map(|_| ())
+}
+
+fn update(host: &Objects<SimMemory>, key: &[u8], new: u64) -> Result<Answer<u64>, Error> {
+    let mut before = None;
+    host.update(key, |bytes| {
+        before = bytes.map(tag);
+        tombolo_objects::Change::Put(value(new))
+    })?;
+    Ok(Answer::Value(before))
+}
+
+/// A random operation; every write has a tag of its own.
+pub(crate) fn some_operation(dice: u64, tags: &Cell<u64>) -> Operation<u64> {
+    let fresh = || {
+        tags.set(tags.get() + 1);
+        tags.get()
+    };
+    match dice % 16 {
+        0..7 => Operation::Get,
+        7..10 => Operation::Put(fresh()),
+        10 => Operation::Create(fresh()),
+        11 => Operation::Replace(fresh()),
+        12 | 13 => Operation::Delete,
+        14 => Operation::Update(fresh()),
+        _ => Operation::CompareAndSwap { expected: tags.get(), new: fresh() },
+    }
+}

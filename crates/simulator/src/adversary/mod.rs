@@ -1,0 +1,126 @@
+//! Who decides what happens when.
+//!
+//! At each operation of a thread, and whenever one waits or ends, a player may switch threads, evict
+//! and prefetch lines, hold stores back, let what was issued complete, tear copies, send a thread to
+//! sleep, and kill a host.
+
+mod aimed;
+mod dice;
+mod priority;
+mod script;
+mod walk;
+
+use crate::config::Config;
+use crate::schedule::{Action, Opening, Schedule, Turn};
+use crate::world::State;
+
+use aimed::Aimed;
+use priority::Priority;
+use script::Script;
+use walk::Walk;
+
+/// Who decides what happens when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Adversary {
+    /// One of the three that follow, as the seed says.
+    Mixed,
+    /// At random: each seed has its own rates of switches, evictions, prefetches and delays.
+    Walk,
+    /// Probabilistic concurrency testing: threads have random priorities that change at a few random
+    /// points, which finds bugs of small depth with known probability (Burckhardt et al., ASPLOS
+    /// 2010). Caches are disturbed as in a walk.
+    Priority,
+    /// Disturbs and switches where a host touches what another one has touched just before.
+    Aimed,
+    /// Follows a script: one that was recorded, or, with caches that do something by themselves, one
+    /// that is being enumerated.
+    Script(Schedule, Option<Caches>),
+}
+
+impl Adversary {
+    /// By its name on the command line.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "mixed" => Self::Mixed,
+            "walk" => Self::Walk,
+            "pct" => Self::Priority,
+            "aimed" => Self::Aimed,
+            _ => return None,
+        })
+    }
+}
+
+/// What caches do by themselves while a script is followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caches {
+    /// Every host fetches a line as soon as anybody touches it, and never drops it; else a line is
+    /// fetched when it is needed, written back after each store, and dropped after each read.
+    pub sticky: bool,
+    /// Stores, cleans and invalidates are held back as long as can be.
+    pub late: bool,
+}
+
+/// Where a thread stands when a decision is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Point {
+    /// Before it reads or changes the SCR word at a byte.
+    Scr(u64),
+    /// Before it stores to the SCR word at a byte.
+    Store(u64),
+    /// Before it copies bytes of a line.
+    Line(u32),
+    /// Before it issues a clean or an invalidate of a line.
+    Issue(u32),
+    /// Before what it has issued must be complete.
+    Fence,
+    /// Before it touches what the threads of its host share.
+    Local,
+    /// It waits for others.
+    Wait,
+    /// It has ended.
+    End,
+}
+
+/// A strategy at work.
+pub(crate) enum Player {
+    Walk(Walk),
+    Priority(Priority),
+    Aimed(Box<Aimed>),
+    Script(Script),
+}
+
+impl Player {
+    pub(crate) fn new(adversary: &Adversary, seed: u64, config: &Config) -> Self {
+        match adversary {
+            Adversary::Mixed => match seed % 4 {
+                0 | 1 => Self::new(&Adversary::Walk, seed, config),
+                2 => Self::new(&Adversary::Aimed, seed, config),
+                _ => Self::new(&Adversary::Priority, seed, config),
+            },
+            Adversary::Walk => Self::Walk(Walk::new(seed, config)),
+            Adversary::Priority => Self::Priority(Priority::new(seed, config)),
+            Adversary::Aimed => Self::Aimed(Box::new(Aimed::new(seed, config))),
+            Adversary::Script(schedule, caches) => Self::Script(Script::new(schedule, *caches)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn decide(
+        &mut self,
+        state: &mut State,
+        turn: Turn,
+        point: Point,
+        actions: &mut Vec<Action>,
+    ) {
+        match self {
+            Self::Walk(walk) => walk.decide(state, point, actions),
+            Self::Priority(priority) => priority.decide(state, point, actions),
+            Self::Aimed(aimed) => aimed.decide(state, point, actions),
+            Self::Script(script) => script.decide(state, turn, point, actions),
+        }
+    }
+
+    pub(crate) fn openings(&self) -> &[Opening] {
+        if let Self::Script(script) = self { script.openings() } else { &[] }
+    }
+}

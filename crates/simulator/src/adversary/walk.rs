@@ -1,0 +1,36 @@
+//! A random walk.
+
+use super::Point;
+use super::dice::Dice;
+use crate::config::Config;
+use crate::schedule::Action;
+use crate::world::State;
+
+pub(crate) struct Walk {
+    dice: Dice,
+    /// The steps between two switches, on average.
+    gap: u64,
+    next: u64,
+}
+
+impl Walk {
+    pub(crate) fn new(seed: u64, config: &Config) -> Self {
+        let mut dice = Dice::new(seed, config);
+        let gap = [2, 4, 16, 64][dice.roll() as usize % 4];
+        Self { dice, gap, next: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn decide(&mut self, state: &mut State, point: Point, actions: &mut Vec<Action>) {
+        self.dice.disturb(state, point, actions);
+        if self.next > 0 && !matches!(point, Point::Wait | Point::End) {
+            self.next -= 1;
+            return;
+        }
+        self.next = self.dice.some_steps(self.gap);
+        if let Some(thread) = self.dice.another(state) {
+            self.dice.maybe_sleep(state);
+            actions.push(Action::Switch(thread));
+        }
+    }
+}

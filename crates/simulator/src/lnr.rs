@@ -1,0 +1,325 @@
+//! LNR: memory, and every host's cache over it.
+//!
+//! **Fault model.** Per host and line: absent; clean, as of some version of memory; or dirty, with a
+//! mask of the bytes that were written. A dirty line goes back whole, as hardware writes it, over
+//! whatever newer bytes memory holds. A clean or an invalidate is issued first and completes at any
+//! time until its fence.
+//!
+//! Leaves out associativity and levels: the adversary evicts whatever it likes. Bytes of different
+//! hosts never mix within a transfer.
+
+use tombolo_memory::{LINE_BYTES, Lines};
+
+use crate::sanitizer::{Owner, Rule, Violation};
+use crate::schedule::Outcome;
+use crate::timeline::Origin;
+
+pub(crate) type LineBytes = [u8; LINE_BYTES as usize];
+
+const ABSENT: u32 = u32::MAX;
+
+/// A line of memory.
+#[derive(Clone)]
+struct Line {
+    bytes: LineBytes,
+    /// Bytes that a write-back has replaced by older ones.
+    reverted: u64,
+    owner: Owner,
+    touched: bool,
+}
+
+/// A line in a host's cache.
+#[derive(Clone)]
+struct Cached {
+    bytes: LineBytes,
+    /// Place in the list of lines that are present, or [`ABSENT`].
+    place: u32,
+    /// The bytes that were written.
+    dirty: u64,
+    /// When memory moved on, and by whose write; not at all if the line is as new as memory.
+    stale: Option<(u64, Origin)>,
+    written: Option<Origin>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self { bytes: [0; LINE_BYTES as usize], reverted: 0, owner: Owner::Nobody, touched: false }
+    }
+}
+
+impl Default for Cached {
+    fn default() -> Self {
+        Self {
+            bytes: [0; LINE_BYTES as usize],
+            place: ABSENT,
+            dirty: 0,
+            stale: None,
+            written: None,
+        }
+    }
+}
+
+/// What is done to a cached line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Maintenance {
+    Clean,
+    Invalidate,
+}
+
+/// A clean or an invalidate that no fence has completed.
+#[derive(Clone, Copy)]
+pub(crate) struct Issued {
+    pub(crate) host: usize,
+    pub(crate) thread: u16,
+    pub(crate) line: u32,
+    pub(crate) what: Maintenance,
+}
+
+/// Memory and caches of a run; recycled, because most lines of most runs are never touched.
+#[derive(Default)]
+pub(crate) struct Lnr {
+    lines: Vec<Line>,
+    caches: Vec<Vec<Cached>>,
+    present: Vec<Vec<u32>>,
+    touched: Vec<u32>,
+    pub(crate) issued: Vec<Issued>,
+    recent: [u32; Self::RECENT],
+    touches: usize,
+}
+
+impl Lnr {
+    const RECENT: usize = 16;
+
+    pub(crate) fn prepare(&mut self, hosts: usize, lines: usize) {
+        for line in self.touched.drain(..) {
+            self.lines[line as usize] = Line::default();
+            self.caches.iter_mut().for_each(|cache| cache[line as usize] = Cached::default());
+        }
+        self.issued.clear();
+        self.recent = [0; Self::RECENT];
+        self.touches = 0;
+        self.present.iter_mut().for_each(Vec::clear);
+        if self.lines.len() != lines || self.caches.len() != hosts {
+            self.lines = vec![Line::default(); lines];
+            self.caches = vec![vec![Cached::default(); lines]; hosts];
+            self.present = vec![Vec::new(); hosts];
+        }
+    }
+
+    /// One of the lines touched lately, or its neighbour: a line nobody uses is stale for nobody.
+    pub(crate) fn recent(&self, dice: u64) -> u32 {
+        let line = self.recent[dice as usize % Self::RECENT] + (dice >> 8) as u32 % 2;
+        line.min(self.lines.len() as u32 - 1)
+    }
+
+    /// One of the lines in a host's cache.
+    pub(crate) fn some_present(&self, host: usize, dice: u64) -> Option<u32> {
+        let present = &self.present[host];
+        let index = (dice as usize).checked_rem(present.len())?;
+        Some(present[index])
+    }
+
+    pub(crate) fn is_present(&self, host: usize, line: u32) -> bool {
+        self.caches[host][line as usize].place != ABSENT
+    }
+
+    fn touch(&mut self, line: u32) {
+        assert!((line as usize) < self.lines.len(), "line {line} is outside LNR");
+        if self.recent[self.touches.wrapping_sub(1) % Self::RECENT] != line {
+            self.recent[self.touches % Self::RECENT] = line;
+            self.touches += 1;
+        }
+        let found = &mut self.lines[line as usize];
+        if !found.touched {
+            found.touched = true;
+            self.touched.push(line);
+        }
+    }
+
+    /// Brings a line into a cache, unless it is there.
+    pub(crate) fn fetch(&mut self, host: usize, line: u32) {
+        if self.is_present(host, line) {
+            return;
+        }
+        self.touch(line);
+        let place = self.present[host].len() as u32;
+        self.present[host].push(line);
+        let cached = &mut self.caches[host][line as usize];
+        *cached = Cached { bytes: self.lines[line as usize].bytes, place, ..Cached::default() };
+    }
+
+    /// Copies part of a line out of a host's cache; since when it is stale, if it is.
+    pub(crate) fn read(
+        &mut self,
+        host: usize,
+        line: u32,
+        from: usize,
+        into: &mut [u8],
+    ) -> Option<(u64, Origin)> {
+        self.touch(line);
+        self.fetch(host, line);
+        let cached = &self.caches[host][line as usize];
+        into.copy_from_slice(&cached.bytes[from..from + into.len()]);
+        cached.stale
+    }
+
+    /// Stores into part of a line of a host's cache.
+    pub(crate) fn write(&mut self, line: u32, from: usize, bytes: &[u8], origin: Origin) {
+        self.touch(line);
+        let host = usize::from(origin.host);
+        self.fetch(host, line);
+        let cached = &mut self.caches[host][line as usize];
+        cached.bytes[from..from + bytes.len()].copy_from_slice(bytes);
+        cached.dirty |= mask(from, bytes.len());
+        cached.written = Some(origin);
+    }
+
+    /// Writes a line back if it is dirty; whether it was. It stays, clean.
+    pub(crate) fn clean(&mut self, host: usize, line: u32, step: u64) -> bool {
+        let cached = &mut self.caches[host][line as usize];
+        if cached.dirty == 0 {
+            return false;
+        }
+        let memory = &mut self.lines[line as usize];
+        if cached.stale.is_some() {
+            memory.reverted |= !cached.dirty;
+        }
+        memory.reverted &= !cached.dirty;
+        memory.bytes = cached.bytes;
+        (cached.dirty, cached.stale) = (0, None);
+        let written = cached.written;
+        for (other, cache) in self.caches.iter_mut().enumerate() {
+            let cached = &mut cache[line as usize];
+            if other != host && cached.place != ABSENT && cached.stale.is_none() {
+                cached.stale = written.map(|origin| (step, origin));
+            }
+        }
+        true
+    }
+
+    /// Writes a line back if it is dirty, and drops it; whether it was dirty or stale.
+    pub(crate) fn evict(&mut self, host: usize, line: u32, step: u64) -> bool {
+        let was_dirty = self.clean(host, line, step);
+        self.drop_line(host, line) || was_dirty
+    }
+
+    /// Drops a line, whatever is in it; whether it was stale.
+    fn drop_line(&mut self, host: usize, line: u32) -> bool {
+        let cached = &mut self.caches[host][line as usize];
+        let (place, stale) = (cached.place, cached.stale.is_some());
+        if place == ABSENT {
+            return false;
+        }
+        *cached = Cached::default();
+        self.present[host].swap_remove(place as usize);
+        if let Some(&moved) = self.present[host].get(place as usize) {
+            self.caches[host][moved as usize].place = place;
+        }
+        stale
+    }
+
+    /// Does what was issued; whether it made a difference.
+    pub(crate) fn complete(&mut self, issued: Issued, step: u64) -> bool {
+        match issued.what {
+            Maintenance::Clean => self.clean(issued.host, issued.line, step),
+            Maintenance::Invalidate => self.evict(issued.host, issued.line, step),
+        }
+    }
+
+    /// A host's caches are gone; some of what was dirty was written back before.
+    pub(crate) fn die(&mut self, host: usize, outcome: Outcome, step: u64) {
+        self.issued.retain(|issued| issued.host != host);
+        let mut dirty = 0;
+        while let Some(&line) = self.present[host].last() {
+            if self.caches[host][line as usize].dirty != 0 {
+                if outcome.writes(dirty) {
+                    self.clean(host, line, step);
+                }
+                dirty += 1;
+            }
+            self.drop_line(host, line);
+        }
+    }
+}
+
+/// The rules.
+impl Lnr {
+    /// Whether a host may write a line now.
+    pub(crate) fn may_write(&self, line: u32, origin: Origin, life: u32) -> Result<(), Violation> {
+        let host = usize::from(origin.host);
+        let violation = |rule, earlier| Violation { rule, line, origin, earlier };
+        for (other, cache) in self.caches.iter().enumerate() {
+            let cached = &cache[line as usize];
+            if other != host && cached.dirty != 0 {
+                return Err(violation(Rule::TwoWriters, cached.written));
+            }
+        }
+        match self.lines[line as usize].owner {
+            Owner::Host { host, life: since, .. } if host == origin.host && life == since => Ok(()),
+            Owner::Host { at, .. } => Err(violation(Rule::NotOwner, Some(at))),
+            Owner::Nobody => Err(violation(Rule::NotOwner, None)),
+        }
+    }
+
+    /// `lines` are a host's from now on.
+    pub(crate) fn take(
+        &mut self,
+        lines: Lines,
+        blank: bool,
+        origin: Origin,
+        life: u32,
+    ) -> Result<(), Violation> {
+        for line in numbers(lines) {
+            self.touch(line);
+            let found = &mut self.lines[line as usize];
+            if let Owner::Host { host, life: since, at, .. } = found.owner
+                && (host, since) != (origin.host, life)
+            {
+                return Err(Violation { rule: Rule::TwoOwners, line, origin, earlier: Some(at) });
+            }
+            found.owner = Owner::Host { host: origin.host, life, at: origin };
+            if blank {
+                found.reverted = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// `lines` are not this host's any more; the first `bytes` bytes count.
+    pub(crate) fn give(
+        &mut self,
+        lines: Lines,
+        bytes: u64,
+        origin: Origin,
+        life: u32,
+    ) -> Result<(), Violation> {
+        for line in numbers(lines) {
+            let owned = matches!(self.lines[line as usize].owner,
+                Owner::Host { host, life: since, .. } if (host, since) == (origin.host, life));
+            if !owned {
+                continue;
+            }
+            let cached = &self.caches[usize::from(origin.host)][line as usize];
+            let violation = |rule| Err(Violation { rule, line, origin, earlier: cached.written });
+            if cached.dirty != 0 {
+                return violation(Rule::LeftDirty);
+            }
+            let live = bytes.saturating_sub((u64::from(line) - lines.first()) * LINE_BYTES);
+            let found = &mut self.lines[line as usize];
+            if found.reverted & mask(0, live.min(LINE_BYTES) as usize) != 0 {
+                return violation(Rule::Reverted);
+            }
+            found.owner = Owner::Nobody;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn numbers(lines: Lines) -> impl Iterator<Item = u32> {
+    lines.numbers().map(|line| line as u32)
+}
+
+/// The bits of `length` bytes from `from` on.
+fn mask(from: usize, length: usize) -> u64 {
+    if length == 0 { 0 } else { u64::MAX >> (64 - length) << from }
+}

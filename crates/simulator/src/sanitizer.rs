@@ -1,0 +1,67 @@
+//! The rules about lines, and how breaking one is reported.
+//!
+//! 1. A host writes only lines that are its own: between `takes` and `gives`.
+//! 2. A line is one host's at a time.
+//! 3. No line is dirty in two caches.
+//! 4. When a host gives a line, the line is not dirty in its cache.
+//! 5. When a host gives a line, none of its bytes that count is an older one which a partial store
+//!    into a stale line brought back.
+//! 6. What a thread relies on was not out of date when it began.
+//!
+//! A seventh, that nothing atomic is done to LNR, is kept by types: atomics take an
+//! [`ScrAddr`](tombolo_memory::ScrAddr).
+
+use std::fmt;
+
+use crate::timeline::Origin;
+
+/// Whose a line is.
+#[derive(Clone, Copy)]
+pub(crate) enum Owner {
+    Nobody,
+    /// A host, in one of its lives, since some operation.
+    Host {
+        host: u8,
+        life: u32,
+        at: Origin,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    NotOwner,
+    TwoOwners,
+    TwoWriters,
+    LeftDirty,
+    Reverted,
+    Stale,
+}
+
+/// A rule that was broken: by which operation, and which one made the line what it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Violation {
+    pub(crate) rule: Rule,
+    pub(crate) line: u32,
+    pub(crate) origin: Origin,
+    pub(crate) earlier: Option<Origin>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (broken, earlier) = match self.rule {
+            Rule::NotOwner => ("written by a host whose it is not", "taken"),
+            Rule::TwoOwners => ("taken while it is another's", "taken"),
+            Rule::TwoWriters => ("written while it is dirty in another cache", "made dirty"),
+            Rule::LeftDirty => ("given away while it is dirty", "made dirty"),
+            Rule::Reverted => ("given away with older bytes than it had", "made dirty while stale"),
+            Rule::Stale => ("relied on though it was read from a stale cache", "made stale"),
+        };
+        let Self { line, origin, .. } = self;
+        let address = u64::from(*line) * tombolo_memory::LINE_BYTES;
+        write!(f, "line {line} (lnr+{address:#x}) was {broken}\n  by {origin}")?;
+        match self.earlier {
+            Some(other) => write!(f, "\n  {earlier} by {other}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What an adversary does, as a list that can be written down, shortened and done again.
+
+use std::fmt;
+
+/// One thing the adversary does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Action {
+    /// Lets another thread run.
+    Switch(u16),
+    /// Drops a line from a host's cache, writing it back if it is dirty.
+    Evict(u8, u32),
+    /// Brings a line into a host's cache.
+    Prefetch(u8, u32),
+    /// A store to SCR stays with its host for a while.
+    Hold,
+    /// A host's oldest store that stayed with it becomes visible.
+    Deliver(u8),
+    /// A clean or an invalidate is issued, and completes some time later.
+    Defer,
+    /// A line's issued clean or invalidate completes.
+    Complete(u8, u32),
+    /// A copy is interrupted after so many bytes of a line.
+    Tear(u8),
+    /// A host dies; what becomes of its dirty lines and held stores is drawn from the number.
+    Kill(u8, Outcome),
+}
+
+/// What becomes of what a host that dies had in its caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Outcome {
+    /// All of it is lost.
+    Lost,
+    /// All of it is written back.
+    Written,
+    /// Some of it is written back, as bits of a number say.
+    Some(u64),
+}
+
+impl Outcome {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Written => "written",
+            Self::Some(_) => "some",
+        }
+    }
+
+    /// Whether the `index`-th thing is written back.
+    pub(crate) fn writes(self, index: usize) -> bool {
+        match self {
+            Self::Lost => false,
+            Self::Written => true,
+            Self::Some(bits) => bits.rotate_right(index as u32) & 1 == 1,
+        }
+    }
+}
+
+/// A turn of a thread: its number, and how many decisions it has met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Turn {
+    /// The thread; 0 is who sets the simulation up.
+    pub thread: u16,
+    /// Which of its decisions.
+    pub decision: u32,
+}
+
+/// Where an enumerating adversary may switch threads, and to whom: a bit per thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// When.
+    pub turn: Turn,
+    /// To whom.
+    pub others: u64,
+}
+
+/// What an adversary does in a run. Where it says nothing, threads go on, and take turns where they
+/// wait.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// The actions, and when.
+    pub actions: Vec<(Turn, Action)>,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Switch(thread) => write!(f, "thread {thread} runs"),
+            Self::Evict(host, line) => write!(f, "host {host} evicts line {line}"),
+            Self::Prefetch(host, line) => write!(f, "host {host} prefetches line {line}"),
+            Self::Hold => f.write_str("the store is held back"),
+            Self::Deliver(host) => write!(f, "a held store of host {host} becomes visible"),
+            Self::Defer => f.write_str("only issued"),
+            Self::Complete(host, line) => {
+                write!(f, "what host {host} issued for line {line} completes")
+            }
+            Self::Tear(bytes) => write!(f, "the copy is torn after {bytes} bytes"),
+            Self::Kill(host, outcome) => {
+                write!(f, "host {host} dies, its dirty lines: {}", outcome.name())
+            }
+        }
+    }
+}
