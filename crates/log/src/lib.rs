@@ -22,6 +22,7 @@ mod replica;
 mod ring;
 mod segment;
 mod sites;
+mod sync;
 
 pub use entry::{Entry, PAYLOAD_BYTES};
 pub use error::LogError;

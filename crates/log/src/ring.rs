@@ -8,12 +8,11 @@
 //! carries `p`; otherwise it is from the lap before. Entries at positions below the tail are
 //! ordered; the one at the tail may be, until somebody moves the tail past it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use tombolo_memory::{Memory, ScrAddr};
 use tombolo_pod::{Areas, Pod};
 
 use crate::sites;
+use crate::sync::{AtomicU64, Ordering};
 
 /// What a ring word names: an entry's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

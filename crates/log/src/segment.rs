@@ -3,14 +3,13 @@
 //! Entry number `n` of a host lies at place `n` modulo the segment's length. The place is free
 //! again when every member has applied entry `n` *and* its committer has learnt its outcome.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-
 use tombolo_memory::{Lines, LnrAddr, Memory};
 use tombolo_pod::{Pod, Seat};
 
 use crate::entry::{self, Entry, Header, LineBytes};
 use crate::ring::{Place, Ring};
 use crate::sites;
+use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
 /// What became of an entry, as its committer will learn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
