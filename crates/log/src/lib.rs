@@ -18,6 +18,8 @@
 
 mod entry;
 mod error;
+#[cfg(all(test, loom))]
+mod models;
 mod replica;
 mod ring;
 mod segment;
