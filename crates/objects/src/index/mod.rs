@@ -8,6 +8,8 @@
 //! Left out: shrinking.
 
 mod bucket;
+#[cfg(all(test, loom))]
+mod models;
 mod scan;
 
 use smallvec::SmallVec;
