@@ -18,10 +18,13 @@
 
 mod entry;
 mod error;
+#[cfg(all(test, loom))]
+mod models;
 mod replica;
 mod ring;
 mod segment;
 mod sites;
+mod sync;
 
 pub use entry::{Entry, PAYLOAD_BYTES};
 pub use error::LogError;

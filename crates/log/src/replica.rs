@@ -1,6 +1,5 @@
 //! One host's replica of the state that the log drives.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tombolo_memory::{HostMutex, Lines, Memory};
@@ -9,6 +8,7 @@ use tombolo_pod::{MAX_HOSTS, Pod, Seat};
 use crate::entry::{self, Entry, LineBytes};
 use crate::ring::{Full, Place, Ring};
 use crate::segment::{Outcome, Segment, segment_start};
+use crate::sync::{AtomicU64, Ordering};
 use crate::{LogError, sites};
 
 /// How long a commit waits for hosts that do not apply the log.

@@ -8,12 +8,11 @@
 //! carries `p`; otherwise it is from the lap before. Entries at positions below the tail are
 //! ordered; the one at the tail may be, until somebody moves the tail past it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use tombolo_memory::{Memory, ScrAddr};
 use tombolo_pod::{Areas, Membership, Pod};
 
 use crate::sites;
+use crate::sync::{AtomicU64, Ordering};
 
 /// What a ring word names: an entry's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,12 +110,14 @@ impl<M: Memory> Ring<M> {
 
     /// Whether every member has applied the entry at `position`.
     pub(crate) fn is_applied_by_all(&self, position: u64) -> bool {
-        position < self.head.load(Ordering::Relaxed) || position < self.refresh_head()
+        // Pairs with `refresh_head` of another thread: what is written over places below the head comes
+        // after what all members read there.
+        position < self.head.load(Ordering::Acquire) || position < self.refresh_head()
     }
 
     fn refresh_head(&self) -> u64 {
         let head = self.slowest().1;
-        self.head.fetch_max(head, Ordering::Relaxed);
+        self.head.fetch_max(head, Ordering::Release);
         head
     }
 

@@ -3,14 +3,13 @@
 //! Entry number `n` of a host lies at place `n` modulo the segment's length. The place is free
 //! again when every member has applied entry `n` *and* its committer has learnt its outcome.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-
 use tombolo_memory::{Lines, LnrAddr, Memory};
 use tombolo_pod::{Pod, Seat};
 
 use crate::entry::{self, Entry, Header, LineBytes};
 use crate::ring::{Place, Ring};
 use crate::sites;
+use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
 /// What became of an entry, as its committer will learn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +62,13 @@ impl<M: Memory> Segment<M> {
 
     pub(crate) fn has_room(&self, number: u64, ring: &Ring<M>) -> bool {
         let slot = self.slot(number);
+        // The outcome first: a position loaded before it was learnt may be that of the entry before,
+        // and then others may still have to read the last one.
+        if self.outcomes[slot].load(Ordering::Acquire) != FREE {
+            return false;
+        }
         let applied = ring.is_applied_by_all(self.positions[slot].load(Ordering::Acquire));
         self.memory.check(sites::SEGMENT_ROOM, applied)
-            && self.outcomes[slot].load(Ordering::Acquire) == FREE
     }
 
     /// Stores entry `number` into this host's caches; it is not in memory yet.

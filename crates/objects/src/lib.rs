@@ -46,6 +46,7 @@ mod seen;
 mod sites;
 mod space;
 mod stats;
+mod sync;
 mod write;
 
 pub use at_rest::{Findings, check};

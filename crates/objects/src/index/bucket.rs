@@ -3,10 +3,8 @@
 //! A bucket is two cache lines: a header and five cells of 24 bytes. Its header holds the version
 //! of the *chain* it heads and the number of the next overflow bucket.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
 use crate::event::{Generation, KeyHash, SlotLine};
+use crate::sync::{AtomicU64, OnceLock, Ordering, fence};
 
 pub(crate) const CELLS: usize = 5;
 

@@ -8,9 +8,9 @@
 //! Left out: shrinking.
 
 mod bucket;
+#[cfg(all(test, loom))]
+mod models;
 mod scan;
-
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use tombolo_memory::Memory;
@@ -19,6 +19,7 @@ use bucket::{Arena, Bucket, CELLS};
 pub(crate) use bucket::{Cell, Entry};
 
 use crate::event::{KeyHash, SlotLine};
+use crate::sync::{AtomicU64, Ordering};
 
 /// Entries per bucket, on average, above which the table grows; in tenths.
 const LOAD_TENTHS: u64 = 36;

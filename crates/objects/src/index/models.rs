@@ -1,0 +1,177 @@
+//! One thread changes the index while another reads it, under the model checker (`--cfg loom`).
+//!
+//! An entry's slot and record follow from its generation here, so a torn one shows.
+
+use std::rc::Rc;
+
+use tombolo_model::HostMemory;
+use tombolo_model::loom::sync::atomic::{AtomicU64, Ordering, fence};
+use tombolo_model::loom::thread;
+
+use super::{Entry, Index, IndexLimits, Writer};
+use crate::event::{Generation, KeyHash};
+use crate::{seen, sites};
+
+fn memory() -> HostMemory {
+    HostMemory::new(0, 0)
+}
+
+fn entry(hash: KeyHash, generation: Generation) -> Entry {
+    Entry { hash, generation, slot: u64::from(generation), record: Some(generation) }
+}
+
+/// An index with these hashes' entries, of generations from 1 on.
+fn index(limits: IndexLimits, hashes: &[KeyHash]) -> (Rc<Index>, Writer) {
+    let (index, mut writer) = (Index::new(limits), Writer::default());
+    for (&hash, generation) in hashes.iter().zip(1..) {
+        index.insert(&mut writer, entry(hash, generation));
+    }
+    (Rc::new(index), writer)
+}
+
+/// A table of one bucket that does not grow.
+const ONE_BUCKET: IndexLimits = IndexLimits { segment_buckets: 1, segments: 1 };
+
+/// A table of one bucket that grows.
+const GROWING: IndexLimits = IndexLimits { segment_buckets: 1, segments: 4 };
+
+fn change(index: &Rc<Index>, change: impl FnOnce(&Index) + 'static) -> thread::JoinHandle<()> {
+    let index = Rc::clone(index);
+    thread::spawn(move || change(&index))
+}
+
+fn find(index: &Index, hash: KeyHash) -> Vec<Entry> {
+    index.find(&memory(), hash).iter().map(|found| found.entry).collect()
+}
+
+/// A reader sees the entry before the update or after it.
+fn an_update() {
+    let (index, _) = index(ONE_BUCKET, &[0]);
+    let writer = change(&index, |index| {
+        index.update(0, 1, |entry| Some(Entry { generation: 2, record: Some(2), ..entry }));
+    });
+    let after = Entry { generation: 2, record: Some(2), ..entry(0, 1) };
+    let found = find(&index, 0);
+    assert!(found == [entry(0, 1)] || found == [after], "torn: {found:?}");
+    writer.join().unwrap();
+}
+
+/// Another object with the same hash takes the place of one that is removed.
+fn a_successor() {
+    let (index, mut writer) = index(ONE_BUCKET, &[0]);
+    let writer = change(&index, move |index| {
+        index.remove(0, 1, |_| true);
+        index.insert(&mut writer, entry(0, 2));
+    });
+    let found = find(&index, 0);
+    let whole = found.is_empty() || found == [entry(0, 1)] || found == [entry(0, 2)];
+    assert!(whole, "torn: {found:?}");
+    writer.join().unwrap();
+}
+
+/// A chain gets its second bucket; what was there is found all the time.
+fn a_longer_chain() {
+    let (index, mut writer) = index(ONE_BUCKET, &[0; 5]);
+    let writer = change(&index, move |index| index.insert(&mut writer, entry(0, 6)));
+    let found = find(&index, 0);
+    let expected: Vec<Entry> = (1..=6).map(|generation| entry(0, generation)).collect();
+    assert!(found == expected || found == expected[..5], "lost or torn: {found:?}");
+    writer.join().unwrap();
+}
+
+/// A bucket is split; an entry that moves to the new one is found all the time.
+fn a_split() {
+    let (index, mut writer) = index(GROWING, &[2, 3]);
+    let writer = change(&index, move |index| index.split(&mut writer));
+    assert_eq!(find(&index, 3), [entry(3, 2)]);
+    writer.join().unwrap();
+}
+
+/// A bucket is split that has a chain, all of which moves.
+fn a_split_of_a_chain() {
+    let limits = IndexLimits { segment_buckets: 2, segments: 2 };
+    let (index, mut writer) = index(limits, &[1, 2, 2, 2, 2, 2, 6]);
+    let writer = change(&index, move |index| index.insert(&mut writer, entry(3, 8)));
+    assert_eq!(find(&index, 6), [entry(6, 7)]);
+    writer.join().unwrap();
+}
+
+/// A step of a walk meets all that is there all the time, up to where it says that it got.
+fn a_walk() {
+    let (index, mut writer) = index(GROWING, &[3]);
+    let writer = change(&index, move |index| index.split(&mut writer));
+    let (met, next) = index.scan(&memory(), 0);
+    let passed = next == 0 || next > u64::from(3_u32.reverse_bits());
+    assert_eq!(met.as_slice(), if passed { &[3][..] } else { &[] });
+    writer.join().unwrap();
+}
+
+/// What a thread did before it noted its good read, such as dropping lines, is done for whoever
+/// relies on the note. (Dropping lines ends with a fence.)
+fn a_note() {
+    let (index, _) = index(ONE_BUCKET, &[0]);
+    let dropped = Rc::new(AtomicU64::new(0));
+    let drops = Rc::clone(&dropped);
+    let reader = change(&index, move |index| {
+        let found = index.find(&memory(), 0);
+        drops.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        seen::set(&memory(), found[0].cell, found[0].seen, 1, COUNTER);
+    });
+    let found = index.find(&memory(), 0);
+    if seen::is_fresh(&memory(), found[0].seen, 1, COUNTER) {
+        assert_eq!(dropped.load(Ordering::Relaxed), 1, "nothing was dropped");
+    }
+    reader.join().unwrap();
+}
+
+const COUNTER: u32 = 4;
+
+/// A note that comes late, to a cell in which another object is by now, says nothing of that.
+fn a_late_note() {
+    let (index, mut writer) = index(ONE_BUCKET, &[0]);
+    let found = index.find(&memory(), 0);
+    let writer = change(&index, move |index| {
+        index.remove(0, 1, |_| true);
+        index.insert(&mut writer, entry(0, 2));
+    });
+    seen::set(&memory(), found[0].cell, found[0].seen, 1, COUNTER);
+    writer.join().unwrap();
+    let found = index.find(&memory(), 0);
+    assert!(!seen::is_fresh(&memory(), found[0].seen, 2, COUNTER), "nobody read the successor");
+}
+
+tombolo_model::models! {
+    a_late_note,
+    an_update,
+    a_note,
+    a_split,
+    a_longer_chain,
+    a_successor,
+    a_walk,
+    a_split_of_a_chain,
+}
+
+#[test]
+fn every_step_is_needed() {
+    let sites = [sites::READ_SEEN_GENERATION];
+    // `try_chain` loads the number again, and the walk compares what follows from both.
+    let superfluous = ["scan.rs: let buckets = self.buckets.load(Ordering::Acquire);"];
+    tombolo_model::every_step_is_needed(MODELS, &sites, &superfluous);
+}
+
+/// What must not be done: a cell is read, and the chain's version not looked at.
+#[test]
+fn a_read_without_the_version_is_torn() {
+    fn model() {
+        let (index, _) = index(ONE_BUCKET, &[0]);
+        let writer = change(&index, |index| {
+            index.update(0, 1, |entry| Some(Entry { generation: 2, record: Some(2), ..entry }));
+        });
+        let cell = &index.main.get(0).unwrap().cells[0];
+        let found = cell.entry().unwrap();
+        assert_eq!(found.record, Some(found.generation), "torn");
+        writer.join().unwrap();
+    }
+    assert!(tombolo_model::fails(model));
+}
