@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
 
 /// How long a host may take to leave before it is killed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -108,4 +109,21 @@ impl Drop for HostProcess {
             self.wait();
         }
     }
+}
+
+/// Waits until all hosts, which were told to, have left.
+///
+/// # Errors
+/// If one of them did not do so in order.
+pub(crate) fn wait_for_all<'a>(hosts: impl IntoIterator<Item = &'a mut HostProcess>) -> Result<()> {
+    if hosts.into_iter().map(HostProcess::wait).fold(true, |all, well| all & well) {
+        return Ok(());
+    }
+    bail!("a host did not leave in order; see above")
+}
+
+/// Tells the process that started this one something, in a line of JSON.
+pub(crate) fn tell<T: Serialize>(event: &T) -> Result<()> {
+    let line = serde_json::to_string(event).context("cannot write JSON")?;
+    writeln!(std::io::stdout(), "{line}").context("nobody listens")
 }
