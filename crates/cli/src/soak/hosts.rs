@@ -13,7 +13,7 @@ use crate::children::{HostProcess, wait_for_all};
 use crate::cli::SoakArgs;
 
 /// How long a host may take for what it was told. An operation gives up after some five seconds itself.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long one host is waited for before others are looked at.
 const GLANCE: Duration = Duration::from_millis(5);
@@ -153,7 +153,19 @@ impl<'a> Hosts<'a> {
     /// Has all of them leave in order.
     pub(super) fn leave(mut self) -> Result<()> {
         self.hosts.iter_mut().try_for_each(Host::leave)?;
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<()> {
         wait_for_all(self.hosts.iter_mut().map(|host| &mut host.process))
+    }
+}
+
+impl Drop for Hosts<'_> {
+    /// They leave together: one that hangs is not waited for longer than all of them.
+    fn drop(&mut self) {
+        self.hosts.iter_mut().for_each(|host| host.process.ask_to_leave());
+        let _ = self.wait();
     }
 }
 

@@ -39,15 +39,18 @@ const ROUND: Duration = Duration::from_millis(25);
 const LEAST_ROUNDS: u64 = 4;
 
 /// A pod in which rare things are common: LNR for each host to hold chunks of all sizes and for some
-/// of the longest values of each key, and a log that wraps around all the time.
+/// of the longest values of each key, and a log and counters that wrap around all the time.
 const LNR_PER_HOST: u64 = 1 << 20;
 const SCR: u64 = 64 << 10;
+const COUNTER_BITS: u32 = 4;
 
 pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
     let stop = Stop::on_signals()?;
     let sizes = sizes(args);
     let place = Place::new(args.pod.as_ref(), "soak", sizes.total());
-    let pod = create(&place.spec, sizes.options(false))?;
+    let mut options = sizes.options(false);
+    options.layout.counter_bits = Some(COUNTER_BITS);
+    let pod = create(&place.spec, options)?;
     let mut soak = Soak::new(args);
     let started = Instant::now();
     let outcome = Hosts::start(args, &place.spec).and_then(|hosts| soak.run(hosts, &stop));

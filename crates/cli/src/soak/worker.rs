@@ -3,6 +3,7 @@
 
 use std::io::BufRead;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ use super::record::Record;
 use crate::children::tell;
 use crate::cli::SoakWorkerArgs;
 use crate::stop::Stop;
+
+/// How long a host that was told to stop may take to leave.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a host is told.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,8 +52,14 @@ pub(super) struct Done {
 }
 
 pub(crate) fn run(args: &SoakWorkerArgs) -> Result<()> {
-    // Signals are for whoever started this one; when that ends, there is nothing more to read, either.
-    Stop::on_signals()?.with_parent()?;
+    let stop = Stop::on_signals()?;
+    stop.with_parent()?;
+    // Whoever is told to stop is told nothing else any more, and so leaves, unless an operation hangs.
+    thread::spawn(move || {
+        stop.wait();
+        thread::sleep(PATIENCE);
+        std::process::exit(1);
+    });
     let outcome = stay(args);
     if let Err(error) = &outcome {
         tell(&Event::Failed { what: format!("{error:#}") })?;

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &UpArgs) -> Result<()> {
     }
     println!("{} hosts, each serves every key: redis-cli -p {}", hosts.len(), ports[0]);
     let outcome = watch(&mut hosts, args, &stop);
-    hosts.iter().for_each(|host| host.process.ask_to_leave());
+    hosts.iter_mut().for_each(|host| host.process.ask_to_leave());
     let left = wait_for_all(hosts.iter_mut().map(|host| &mut host.process));
     drop(pod);
     outcome?;
