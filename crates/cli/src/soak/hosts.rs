@@ -131,23 +131,24 @@ impl<'a> Hosts<'a> {
         self.all_do(&Task::ReadAll { start })
     }
 
+    /// Waits for all of them even if one has failed: it may be the victim of one that hangs.
     fn all_do(&mut self, task: &Task) -> Result<Done> {
         let mut waiting: Vec<&mut Host> =
             self.hosts.iter_mut().filter(|host| host.stage == Stage::In).collect();
         waiting.iter_mut().try_for_each(|host| host.tell(task))?;
-        let mut all = Done::default();
+        let (mut all, mut failures) = (Done::default(), Vec::new());
         while !waiting.is_empty() {
             let mut still = Vec::new();
             for host in waiting {
-                match host.event(GLANCE)? {
-                    Some(Event::Done(done)) => all.add(done),
-                    Some(event) => bail!("host {} is not in step: {event:?}", host.number),
-                    None => still.push(host),
+                match host.done(GLANCE) {
+                    Ok(Some(done)) => all.add(done),
+                    Ok(None) => still.push(host),
+                    Err(error) => failures.push(format!("{error:#}")),
                 }
             }
             waiting = still;
         }
-        Ok(all)
+        if failures.is_empty() { Ok(all) } else { bail!(failures.join("; ")) }
     }
 
     /// Has all of them leave in order.
@@ -198,6 +199,15 @@ impl Host {
             bail!("host {}: {what}", self.number);
         }
         Ok(Some(event))
+    }
+
+    /// What came of its task, if it says so within `time`.
+    fn done(&mut self, time: Duration) -> Result<Option<Done>> {
+        match self.event(time)? {
+            None => Ok(None),
+            Some(Event::Done(done)) => Ok(Some(done)),
+            Some(event) => bail!("host {} is not in step: {event:?}", self.number),
+        }
     }
 
     /// Whether it has just come to be in the pod.
