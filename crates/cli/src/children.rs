@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
 
 /// How long a host may take to leave before it is killed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -77,21 +78,26 @@ impl HostProcess {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Tells it to leave, without waiting.
-    pub(crate) fn ask_to_leave(&self) {
-        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
+    /// Tells it to leave, by signal and by telling it no more, without waiting.
+    pub(crate) fn ask_to_leave(&mut self) {
+        self.stdin = None;
+        // Once it has ended, its number may be another's.
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32).filter(|_| self.is_running()) {
             let _ = kill_process(pid, Signal::TERM);
         }
     }
 
     /// Waits until it has ended; whether it did so well.
     pub(crate) fn wait(&mut self) -> bool {
+        self.wait_until(Instant::now() + PATIENCE)
+    }
+
+    fn wait_until(&mut self, deadline: Instant) -> bool {
         self.stdin = None;
-        let started = Instant::now();
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => return status.success(),
-                Ok(None) if started.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(5)),
+                Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
                 _ => {
                     let _ = self.child.kill();
                     return self.child.wait().is_ok_and(|status| status.success());
@@ -108,4 +114,23 @@ impl Drop for HostProcess {
             self.wait();
         }
     }
+}
+
+/// Waits until all hosts, which were told to, have left.
+///
+/// # Errors
+/// If one of them did not do so in order.
+pub(crate) fn wait_for_all<'a>(hosts: impl IntoIterator<Item = &'a mut HostProcess>) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let ended = hosts.into_iter().map(|host| host.wait_until(deadline));
+    if ended.fold(true, |all, well| all & well) {
+        return Ok(());
+    }
+    bail!("a host did not leave in order; see above")
+}
+
+/// Tells the process that started this one something, in a line of JSON.
+pub(crate) fn tell<T: Serialize>(event: &T) -> Result<()> {
+    let line = serde_json::to_string(event).context("cannot write JSON")?;
+    writeln!(std::io::stdout(), "{line}").context("nobody listens")
 }

@@ -10,7 +10,28 @@ Examples:
   tombolo up --load b --seconds 10
   tombolo pod create /dev/shm/my-pod --size 1GiB --scr 64MiB
   tombolo serve --pod /dev/shm/my-pod --listen 127.0.0.1:7000
-  tombolo bench ycsb -P a -p recordcount=100000 --hosts 2 --format json";
+  tombolo bench ycsb -P a -p recordcount=100000 --hosts 2 --format json
+  tombolo soak --seconds 60";
+
+const SOAK: &str = "\
+Have hosts contend for a few objects, and check that each one saw what it must.
+
+Hosts are processes. Their threads do random operations on few objects, in a pod that has too few \
+coherence records and little memory, so that records change hands and objects move all the time. \
+Now and then a host leaves, and is started anew under load. What each operation was told is checked \
+for linearizability: whether it is what one copy of the object, used by one client at a time, could \
+have answered.
+
+The exit code is 3 if anything failed: then the part of a history that no order explains is shown, \
+or the host that died or hangs. What cannot be decided with reasonable effort is never counted as \
+passed: then the exit code is 4. The seed fixes the operations of each thread, but not how those of \
+several fall together.";
+
+const SOAK_EXAMPLES: &str = "\
+Examples:
+  tombolo soak
+  tombolo soak --seconds 600 --hosts 4 --keys 2 --records 1
+  tombolo soak --pod /dev/dax0.0 --seconds 60 --format json";
 
 /// Share objects and a key-value store among hosts through partly coherent memory.
 ///
@@ -19,7 +40,8 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "tombolo", version, max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Cli {
-    /// A TOML file with options, in a table per command: [up], [serve], [pod.create], [bench.ycsb].
+    /// A TOML file with options, in a table per command: [up], [serve], [pod.create], [bench.ycsb],
+    /// [soak].
     ///
     /// Environment variables override it (TOMBOLO_PORT, TOMBOLO_SIZE, ...), and flags override
     /// those.
@@ -41,9 +63,15 @@ pub(crate) enum Command {
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Have hosts contend for a few objects, and check that each one saw what it must.
+    #[command(long_about = SOAK, after_help = SOAK_EXAMPLES)]
+    Soak(SoakArgs),
     /// One host of a benchmark.
     #[command(hide = true)]
     Worker(WorkerArgs),
+    /// One host of a soak.
+    #[command(hide = true)]
+    SoakWorker(SoakWorkerArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -86,14 +114,14 @@ fn size(text: &str) -> Result<u64, String> {
 #[derive(Debug, Args)]
 pub(crate) struct Sizes {
     /// Memory for objects (LNR), such as 200MiB or 1.5GiB. Unless given: 1GiB for `up`, what the
-    /// workload needs for `bench`, all that the memory has for `pod create`.
+    /// workload needs for `bench`, little for `soak`, all that the memory has for `pod create`.
     #[arg(long, value_parser = size, value_name = "SIZE", env = "TOMBOLO_SIZE")]
     pub(crate) size: Option<u64>,
-    /// Coherent memory (SCR) for the log's order and coherence records. Unless given: 64MiB, or a
-    /// quarter of a small memory.
+    /// Coherent memory (SCR) for the log's order and coherence records. Unless given: 64MiB (64KiB
+    /// for `soak`), or a quarter of a small memory.
     #[arg(long, value_parser = size, value_name = "SIZE", env = "TOMBOLO_SCR")]
     pub(crate) scr: Option<u64>,
-    /// Coherence records, at most; SCR limits them otherwise.
+    /// Coherence records, at most. Unless given, SCR limits them; `soak` has one for two keys.
     #[arg(long, value_name = "N")]
     pub(crate) records: Option<u64>,
 }
@@ -241,4 +269,52 @@ pub(crate) struct WorkerArgs {
     pub(crate) hosts: u32,
     #[arg(long)]
     pub(crate) threads: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SoakArgs {
+    /// How long, in seconds; Ctrl-C ends it earlier.
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: u64,
+    /// Hosts, each a process; one of them is away now and then.
+    #[arg(long, default_value_t = 3, value_name = "H", value_parser = clap::value_parser!(u8).range(1..=16), env = "TOMBOLO_HOSTS")]
+    pub(crate) hosts: u8,
+    /// Threads of each host.
+    #[arg(long, default_value_t = 2, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) threads: u32,
+    /// Objects they contend for.
+    #[arg(long, default_value_t = 8, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) keys: u32,
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    /// Determines the operations of each thread.
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// Where to create the pod, instead of a new file in /dev/shm (on disk, if that is too small).
+    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
+    pub(crate) pod: Option<PodSpec>,
+    /// Have one read report a value that was overwritten before it began.
+    #[arg(long, hide = true)]
+    pub(crate) plant_stale_read: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SoakWorkerArgs {
+    #[arg(long)]
+    pub(crate) pod: PodSpec,
+    #[arg(long)]
+    pub(crate) host: u32,
+    #[arg(long)]
+    pub(crate) life: u32,
+    #[arg(long)]
+    pub(crate) threads: u32,
+    #[arg(long)]
+    pub(crate) keys: u32,
+    #[arg(long)]
+    pub(crate) seed: u64,
+    #[arg(long)]
+    pub(crate) plant_stale_read: bool,
 }

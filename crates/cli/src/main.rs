@@ -1,7 +1,7 @@
 //! The command `tombolo`.
 //!
 //! Exit codes: 0 if all went well, 1 if something went wrong, 2 if the command line is wrong, 3 if
-//! `pod check` found problems.
+//! `pod check` found problems or `soak` failures, 4 if `soak` found none but could not decide all.
 
 mod bench;
 mod children;
@@ -14,6 +14,7 @@ mod place;
 mod pod;
 mod serve;
 mod served;
+mod soak;
 mod stop;
 mod up;
 
@@ -46,7 +47,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Pod(PodCommand::Info(args)) => pod::info(&args)?,
         Command::Pod(PodCommand::Check(args)) => return pod::check(&args),
         Command::Bench(BenchCommand::Ycsb(args)) => bench::run(&args)?,
+        Command::Soak(args) => return soak::run(&args),
         Command::Worker(args) => bench::worker::run(&args)?,
+        Command::SoakWorker(args) => soak::worker::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

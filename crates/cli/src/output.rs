@@ -1,11 +1,17 @@
 //! Results, for people and for programs.
 
+use std::io::IsTerminal;
+
 use anyhow::Context;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::cli::Format;
+
+/// The exit code of a check that found problems.
+pub(crate) const PROBLEMS: u8 = 3;
 
 /// A table whose first column holds names, and whose other columns are aligned to the right.
 pub(crate) fn table(header: &[&str]) -> Table {
@@ -39,4 +45,13 @@ pub(crate) fn print<T: Serialize>(
         }
     }
     Ok(())
+}
+
+/// A bar on the terminal, if there is one and something to come.
+pub(crate) fn progress(prefix: &str, total: u64, template: &str) -> ProgressBar {
+    if total == 0 || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template(template).expect("the template is sound");
+    ProgressBar::new(total).with_style(style).with_prefix(prefix.to_owned())
 }

@@ -10,10 +10,7 @@ use tombolo_log::Ring;
 use tombolo_pod::Phase;
 
 use crate::cli::{CreateArgs, InfoArgs, Sizes};
-use crate::output::{pairs, print};
-
-/// The exit code of a check that found problems.
-const PROBLEMS: u8 = 3;
+use crate::output::{PROBLEMS, pairs, print};
 
 impl Sizes {
     /// Bytes that are asked for.

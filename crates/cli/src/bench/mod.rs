@@ -4,17 +4,15 @@
 mod report;
 pub(crate) mod worker;
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use tombolo_pod::create;
 use tombolo_workloads::Workload;
 
 use crate::bench::report::Report;
 use crate::bench::worker::{Event, PhaseResult};
-use crate::children::HostProcess;
+use crate::children::{HostProcess, wait_for_all};
 use crate::cli::{Sizes, YcsbArgs};
 use crate::output;
 use crate::place::Place;
@@ -23,6 +21,8 @@ use crate::stop::Stop;
 /// LNR that a pod takes besides its objects, and SCR, unless given.
 const SPARE_LNR: u64 = 64 << 20;
 const DEFAULT_SCR: u64 = 64 << 20;
+
+const BAR: &str = "{prefix} {bar:40} {human_pos} of {human_len}, {per_sec}, {eta} left";
 
 pub(crate) fn run(args: &YcsbArgs) -> Result<()> {
     let stop = Stop::on_signals()?;
@@ -98,7 +98,7 @@ impl Hosts {
         for line in told {
             self.processes.iter_mut().try_for_each(|host| host.tell(line))?;
         }
-        let bar = progress(name, total);
+        let bar = output::progress(name, total, BAR);
         let mut done: Vec<Option<Event>> = self.processes.iter().map(|_| None).collect();
         let mut progress = vec![0; self.processes.len()];
         while done.iter().any(Option::is_none) {
@@ -126,18 +126,6 @@ impl Hosts {
 
     fn leave(&mut self) -> Result<()> {
         self.processes.iter_mut().try_for_each(|host| host.tell("leave"))?;
-        if self.processes.iter_mut().map(HostProcess::wait).fold(true, |all, well| all & well) {
-            return Ok(());
-        }
-        bail!("a host did not leave in order; see above")
+        wait_for_all(&mut self.processes)
     }
-}
-
-fn progress(name: &str, total: u64) -> ProgressBar {
-    if total == 0 || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let template = "{prefix} {bar:40} {human_pos} of {human_len}, {per_sec}, {eta} left";
-    let style = ProgressStyle::with_template(template).expect("the template is sound");
-    ProgressBar::new(total).with_style(style).with_prefix(name.to_owned())
 }

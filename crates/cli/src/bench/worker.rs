@@ -1,7 +1,7 @@
 //! One host of a benchmark. It does what it is told, line by line, and tells what came of it in JSON,
 //! line by line.
 
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tombolo::{Objects, Stats};
 
+use crate::children::tell;
 use crate::cli::WorkerArgs;
 use crate::drive::{Driver, Phase};
 use crate::stop::Stop;
@@ -145,9 +146,4 @@ fn telling_progress<T: Send>(
         }
         running.join().expect("the phase does not panic")
     })
-}
-
-fn tell(event: &Event) -> Result<()> {
-    let line = serde_json::to_string(event).context("cannot write JSON")?;
-    writeln!(std::io::stdout(), "{line}").context("nobody listens")
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use tombolo::{PodSpec, format_size};
 
 use self::status::{Display, Status};
-use crate::children::HostProcess;
+use crate::children::{HostProcess, wait_for_all};
 use crate::cli::{Sizes, UpArgs};
 use crate::place::Place;
 use crate::stop::Stop;
@@ -51,14 +51,11 @@ pub(crate) fn run(args: &UpArgs) -> Result<()> {
     }
     println!("{} hosts, each serves every key: redis-cli -p {}", hosts.len(), ports[0]);
     let outcome = watch(&mut hosts, args, &stop);
-    hosts.iter().for_each(|host| host.process.ask_to_leave());
-    let all_well =
-        hosts.iter_mut().map(|host| host.process.wait()).fold(true, |all, well| all & well);
+    hosts.iter_mut().for_each(|host| host.process.ask_to_leave());
+    let left = wait_for_all(hosts.iter_mut().map(|host| &mut host.process));
     drop(pod);
     outcome?;
-    if !all_well {
-        bail!("a host did not leave in order; see above");
-    }
+    left?;
     println!("all hosts have left{}", if args.pod.is_none() { "; the pod is removed" } else { "" });
     Ok(())
 }

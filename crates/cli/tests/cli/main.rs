@@ -3,5 +3,6 @@
 mod bench;
 mod commands;
 mod hosts;
+mod soak;
 mod tombolo;
 mod up;

@@ -59,8 +59,12 @@ impl Running {
         lines.find(|line| line.contains(text)).unwrap_or_else(|| panic!("no line with {text}"))
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
+        let id = self.id().to_string();
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
 
