@@ -121,17 +121,19 @@ impl<M: Memory, S: State> Replica<M, S> {
         look(self.applied.load(Ordering::Acquire), &self.state, &mut writer)
     }
 
-    /// Puts `entry` into the log and applies the log past it; whether it had an effect.
+    /// Puts `entry` into the log and applies the log past it; whether it had an effect. While the log is
+    /// full, `meanwhile` is called again and again: those who are waited for may be waiting for something
+    /// that this host could do.
     ///
     /// Entries of several threads are cleaned together and ordered by one of them.
     ///
     /// # Errors
     /// [`LogError::Stalled`]: nothing was changed. [`LogError::Damaged`].
-    pub fn commit(&self, entry: &S::Entry) -> Result<bool, LogError> {
-        let number = self.submit(entry)?;
+    pub fn commit(&self, entry: &S::Entry, meanwhile: &dyn Fn()) -> Result<bool, LogError> {
+        let number = self.submit(entry, meanwhile)?;
         loop {
             if let Some(mut ordered) = self.ordered.try_lock() {
-                match self.order_submitted(&mut ordered) {
+                match self.order_submitted(&mut ordered, meanwhile) {
                     Ok(()) | Err(LogError::Stalled { .. }) => {}
                     Err(damaged) => return Err(damaged),
                 }
@@ -147,8 +149,8 @@ impl<M: Memory, S: State> Replica<M, S> {
     }
 
     /// Writes `entry` into the segment; its number.
-    fn submit(&self, entry: &S::Entry) -> Result<u64, LogError> {
-        self.with_patience(|| {
+    fn submit(&self, entry: &S::Entry, meanwhile: &dyn Fn()) -> Result<u64, LogError> {
+        self.with_patience(meanwhile, || {
             let mut submitted = self.submitted.lock();
             let number = *submitted;
             if !self.segment.has_room(number, &self.ring) {
@@ -161,7 +163,7 @@ impl<M: Memory, S: State> Replica<M, S> {
     }
 
     /// Orders everything that has been submitted, or cancels it.
-    fn order_submitted(&self, ordered: &mut u64) -> Result<(), LogError> {
+    fn order_submitted(&self, ordered: &mut u64, meanwhile: &dyn Fn()) -> Result<(), LogError> {
         let end = *self.submitted.lock();
         if end == *ordered {
             return Ok(());
@@ -170,7 +172,7 @@ impl<M: Memory, S: State> Replica<M, S> {
         self.segment.publish(from, end, || {
             for number in from..end {
                 let place = self.segment.place(number);
-                if let Err(error) = self.with_patience(|| self.ring.order(place)) {
+                if let Err(error) = self.with_patience(meanwhile, || self.ring.order(place)) {
                     (number..end).for_each(|rest| self.segment.cancel(rest));
                     return Err(error);
                 }
@@ -180,7 +182,11 @@ impl<M: Memory, S: State> Replica<M, S> {
     }
 
     /// Tries until there is room, applying the log meanwhile: this host may be what others wait for.
-    fn with_patience<T>(&self, attempt: impl Fn() -> Result<T, Full>) -> Result<T, LogError> {
+    fn with_patience<T>(
+        &self,
+        meanwhile: &dyn Fn(),
+        attempt: impl Fn() -> Result<T, Full>,
+    ) -> Result<T, LogError> {
         let memory = self.pod.memory();
         let started = memory.uptime();
         loop {
@@ -192,6 +198,7 @@ impl<M: Memory, S: State> Replica<M, S> {
             if waited > PATIENCE {
                 return Err(self.stalled(waited));
             }
+            meanwhile();
             memory.pause();
         }
     }

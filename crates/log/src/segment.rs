@@ -64,9 +64,11 @@ impl<M: Memory> Segment<M> {
         let slot = self.slot(number);
         // The outcome first: a position loaded before it was learnt may be that of the entry before,
         // and then others may still have to read the last one.
-        if self.outcomes[slot].load(Ordering::Acquire) != FREE {
+        let learnt = self.outcomes[slot].load(Ordering::Acquire) == FREE;
+        if !self.memory.check(sites::SEGMENT_LEARNT, learnt) {
             return false;
         }
+        self.memory.step();
         let applied = ring.is_applied_by_all(self.positions[slot].load(Ordering::Acquire));
         self.memory.check(sites::SEGMENT_ROOM, applied)
     }

@@ -9,6 +9,8 @@ tombolo_memory::sites! {
     RING_ROOM = "log.ring.room";
     /// A place of a segment is reused only when all have applied what it held.
     SEGMENT_ROOM = "log.segment.room";
+    /// A place of a segment is reused only when its last entry's committer knows what became of it.
+    SEGMENT_LEARNT = "log.segment.learnt";
     /// The tail is loaded, and the log applied up to it, before a replica is used.
     TAIL_SYNC = "log.tail.sync";
     /// How far all members have applied the log counts only if nobody has joined meanwhile.

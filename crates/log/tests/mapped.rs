@@ -63,7 +63,7 @@ fn commit_all(host: &Replica<Mapped, History>, thread: u64) -> Vec<u64> {
         .filter(|&tag| {
             let length = host.state().entries().len() as u64;
             let expected = tag.is_multiple_of(2).then_some(length);
-            let done = host.commit(&Append { tag, expected }).unwrap();
+            let done = host.commit(&Append { tag, expected }, &|| ()).unwrap();
             assert!(!done || host.state().knows(tag), "a committed entry is in the replica");
             done
         })

@@ -134,7 +134,13 @@ impl Memory for HostMemory {
         }
     }
 
-    fn compare_exchange<W: Word>(&self, at: ScrAddr<W>, current: W, new: W) -> Result<W, W> {
+    fn compare_exchange<W: Word>(
+        &self,
+        _: Site,
+        at: ScrAddr<W>,
+        current: W,
+        new: W,
+    ) -> Result<W, W> {
         let Some(word) = self.shared_word(at) else {
             let found = self.peek(at);
             if found == current {
@@ -148,7 +154,7 @@ impl Memory for HostMemory {
             .map_err(W::from_bits)
     }
 
-    fn fetch<W: Word>(&self, at: ScrAddr<W>, op: FetchOp, operand: W) -> W {
+    fn fetch<W: Word>(&self, _: Site, at: ScrAddr<W>, op: FetchOp, operand: W) -> W {
         let applied = |bits| W::apply(op, W::from_bits(bits), operand).to_bits();
         let found = match self.shared_word(at) {
             Some(word) => {
@@ -213,6 +219,10 @@ impl Memory for HostMemory {
 
     fn random(&self) -> u64 {
         0
+    }
+
+    fn process_id(&self) -> u64 {
+        1
     }
 
     fn keeps(&self, site: Site) -> bool {

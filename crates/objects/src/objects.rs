@@ -14,7 +14,7 @@ use crate::index::IndexLimits;
 use crate::maintain::{Maintenance, Upkeep};
 use crate::replicated::Replicated;
 use crate::stats::{Counter, Counters, Stats};
-use crate::{Error, MAX_KEY_BYTES, Version};
+use crate::{Error, MAX_KEY_BYTES, Version, sites};
 
 /// How long an operation goes on trying while others are in its way.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -146,7 +146,15 @@ impl<M: Memory> Objects<M> {
         if !self.memory().keeps(event.site()) {
             return Ok(true);
         }
-        Ok(self.replica.commit(&event)?)
+        // Others may wait for a host that is joining, and that for a replica from this one, all of whose
+        // threads may be here.
+        let meanwhile = || {
+            if self.memory().keeps(sites::JOIN_HELP) {
+                // What is wrong with the log, the commit finds out, too.
+                let _ = self.help_joining();
+            }
+        };
+        Ok(self.replica.commit(&event, &meanwhile)?)
     }
 
     pub(crate) fn sync(&self) -> Result<u64, Error> {

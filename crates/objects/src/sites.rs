@@ -68,6 +68,8 @@ tombolo_memory::sites! {
     CLOSE_VOID = "objects.close.void";
     /// Those voided headers are in memory before the pod is closed.
     CLOSE_CLEAN = "objects.close.clean";
+    /// A host that waits for room in the log hands its replica to whoever is joining.
+    JOIN_HELP = "objects.join.help";
     /// A host that joins knows nothing of its caches.
     JOIN_UNKNOWN = "objects.join.unknown";
     /// Headers are read afresh when a pod is opened.

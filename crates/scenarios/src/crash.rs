@@ -106,7 +106,7 @@ fn commit_some(
 ) {
     for n in 0..4 {
         let tag = 100 * number + n;
-        match host.commit(&Append { tag, expected: None }) {
+        match host.commit(&Append { tag, expected: None }, &|| ()) {
             Ok(_) => {
                 memory.answered();
                 done.borrow_mut().push(tag);

@@ -63,7 +63,7 @@ pub(crate) fn concurrent_commits(trial: &Trial) {
                 host.sync().unwrap();
                 let length = host.state().entries().len() as u64;
                 let expected = conditional.then_some(length);
-                if host.commit(&Append { tag, expected }).unwrap() {
+                if host.commit(&Append { tag, expected }, &|| ()).unwrap() {
                     assert!(
                         host.state().knows(tag),
                         "a committed entry is in the committer's replica"
@@ -98,7 +98,7 @@ pub(crate) fn reads_see_what_was_committed_before(trial: &Trial) {
     let (writer, noted) = (Rc::clone(&hosts[0]), Rc::clone(&committed));
     simulation.spawn(0, move |_| {
         for tag in 0..20 {
-            writer.commit(&Append { tag, expected: None }).unwrap();
+            writer.commit(&Append { tag, expected: None }, &|| ()).unwrap();
             writer.pod().memory().answered();
             *noted.borrow_mut() = tag + 1;
         }
@@ -122,7 +122,7 @@ pub(crate) fn joining_by_copy(trial: &Trial) {
     let committer = Rc::clone(&first);
     simulation.spawn(0, move |_| {
         for tag in 0..40 {
-            committer.commit(&Append { tag, expected: None }).unwrap();
+            committer.commit(&Append { tag, expected: None }, &|| ()).unwrap();
         }
     });
     simulation.spawn(1, move |memory| {
@@ -133,7 +133,7 @@ pub(crate) fn joining_by_copy(trial: &Trial) {
         let (position, entries) = first.paused(|position, state, _| (position, state.entries()));
         let second = Replica::new(pod, &seat, position, History::of(entries), ());
         seat.ready(&memory);
-        second.commit(&Append { tag: 99, expected: None }).unwrap();
+        second.commit(&Append { tag: 99, expected: None }, &|| ()).unwrap();
         while second.state().entries().len() < 41 {
             second.sync().unwrap();
             first.sync().unwrap();
@@ -156,7 +156,8 @@ pub(crate) fn join_and_fill(trial: &Trial) {
         let (host, count) = (Rc::clone(host), Rc::clone(&committed));
         simulation.spawn(number, move |_| {
             for n in 0..ENTRIES {
-                host.commit(&Append { tag: 100 * number as u64 + n, expected: None }).unwrap();
+                host.commit(&Append { tag: 100 * number as u64 + n, expected: None }, &|| ())
+                    .unwrap();
                 count.set(count.get() + 1);
             }
         });
@@ -186,6 +187,34 @@ pub(crate) fn join_and_fill(trial: &Trial) {
     simulation.run().unwrap();
 }
 
+/// More threads of a host commit at once than its segment has places, while another host is slow.
+pub(crate) fn crowded_segment(trial: &Trial) {
+    const THREADS: u64 = 7;
+    let mut simulation = pod(&trial.with_seed(trial.seed & !1), None);
+    let hosts: Vec<Host> = (0..2).map(|host| join(simulation.memory(host))).collect();
+    let done = Rc::new(RefCell::new(Vec::new()));
+    for thread in 0..THREADS {
+        let (host, done) = (Rc::clone(&hosts[0]), Rc::clone(&done));
+        simulation.spawn(0, move |_| {
+            for tag in [10 * thread, 10 * thread + 1] {
+                assert!(host.commit(&Append { tag, expected: None }, &|| ()).unwrap());
+                done.borrow_mut().push(tag);
+            }
+        });
+    }
+    let (slow, count) = (Rc::clone(&hosts[1]), Rc::clone(&done));
+    simulation.spawn(1, move |memory| {
+        while (count.borrow().len() as u64) < 2 * THREADS {
+            slow.sync().unwrap();
+            memory.pause();
+        }
+        slow.sync().unwrap();
+    });
+    simulation.run().unwrap();
+    let replicas: Vec<_> = hosts.iter().map(|host| host.state().entries()).collect();
+    check_agreement(&replicas, done.borrow().clone());
+}
+
 /// Two hosts, one of them with two threads, commit an entry or two each.
 pub(crate) fn short_commits(trial: &Trial) {
     let mut simulation = pod(trial, None);
@@ -195,7 +224,7 @@ pub(crate) fn short_commits(trial: &Trial) {
         let (host, done) = (Rc::clone(&hosts[host]), Rc::clone(&done));
         simulation.spawn(host.pod().memory().host(), move |memory| {
             let before = done.borrow().len();
-            assert!(host.commit(&Append { tag, expected: None }).unwrap());
+            assert!(host.commit(&Append { tag, expected: None }, &|| ()).unwrap());
             memory.answered();
             let known = host.state().entries().len();
             assert!(known > before, "{known} entries are known, {before} were committed before");
@@ -219,7 +248,7 @@ mod tests {
     fn syncing_what_is_held(trial: &Trial) {
         let mut simulation = pod(trial, None);
         let hosts: Vec<Host> = (0..2).map(|host| join(simulation.memory(host))).collect();
-        hosts[0].commit(&Append { tag: 1, expected: None }).unwrap();
+        hosts[0].commit(&Append { tag: 1, expected: None }, &|| ()).unwrap();
         let reader = Rc::clone(&hosts[1]);
         simulation.spawn(1, move |_| reader.paused(|_, _, _| _ = reader.sync().unwrap()));
         simulation.run().unwrap();

@@ -186,6 +186,27 @@ pub(crate) fn join_under_load(trial: &Trial) {
     world.finish();
 }
 
+/// A host joins while the only one that could help it waits for room in the log, with all its threads:
+/// clients and background work alike take records from objects and give them to others.
+pub(crate) fn join_under_churn(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { hosts: 2, ..Setup::roomy(1) });
+    for key in ["a", "b", "c", "d"] {
+        world.client(0, move |host, scribe| {
+            for tag in 1..8 {
+                perform(host, scribe, key, Operation::Put(7 * tag));
+            }
+        });
+    }
+    world.thread(1, |memory| {
+        for _ in 0..2 {
+            let host = join(memory.clone());
+            host.put(b"from the joiner", &value(1)).unwrap();
+            host.leave().unwrap();
+        }
+    });
+    world.finish();
+}
+
 /// Two hosts join a third at once, work, and leave; the seats, and the numbers of their stays, are
 /// theirs alone.
 pub(crate) fn join_at_once(trial: &Trial) {

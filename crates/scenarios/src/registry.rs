@@ -56,8 +56,10 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "guards" Long objects::guards;
     "join-under-load" Long objects::join_under_load;
     "late-joiner" Long objects::late_joiner;
+    "join-under-churn" Long objects::join_under_churn;
     "join-at-once" Long objects::join_at_once;
     "join-twice" Long objects::join_twice;
+    "crowded-segment" Long log::crowded_segment;
     "join-and-fill" Long log::join_and_fill;
     "leave-and-return" Long objects::leave_and_return;
     "crowded-chunks" Long objects::crowded_chunks;
