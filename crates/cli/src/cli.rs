@@ -5,12 +5,15 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tombolo::PodSpec;
 
+use crate::check::args::{self as check, CheckArgs};
+
 const EXAMPLES: &str = "\
 Examples:
   tombolo up --load b --seconds 10
   tombolo pod create /dev/shm/my-pod --size 1GiB --scr 64MiB
   tombolo serve --pod /dev/shm/my-pod --listen 127.0.0.1:7000
   tombolo bench ycsb -P a -p recordcount=100000 --hosts 2 --format json
+  tombolo check --seeds 1000
   tombolo soak --seconds 60";
 
 const SOAK: &str = "\
@@ -41,7 +44,7 @@ Examples:
 #[command(name = "tombolo", version, max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     /// A TOML file with options, in a table per command: [up], [serve], [pod.create], [bench.ycsb],
-    /// [soak].
+    /// [check], [soak].
     ///
     /// Environment variables override it (TOMBOLO_PORT, TOMBOLO_SIZE, ...), and flags override
     /// those.
@@ -63,6 +66,9 @@ pub(crate) enum Command {
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Run the protocols in a simulator whose caches really are incoherent, and check what hosts see.
+    #[command(long_about = check::ABOUT, after_help = check::EXAMPLES)]
+    Check(CheckArgs),
     /// Have hosts contend for a few objects, and check that each one saw what it must.
     #[command(long_about = SOAK, after_help = SOAK_EXAMPLES)]
     Soak(SoakArgs),

@@ -1,9 +1,10 @@
 //! The command `tombolo`.
 //!
 //! Exit codes: 0 if all went well, 1 if something went wrong, 2 if the command line is wrong, 3 if
-//! `pod check` found problems or `soak` failures, 4 if `soak` found none but could not decide all.
+//! `pod check` found problems, `check` or `soak` failures, 4 if these found none but could not decide all.
 
 mod bench;
+mod check;
 mod children;
 mod cli;
 mod config;
@@ -47,6 +48,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Pod(PodCommand::Info(args)) => pod::info(&args)?,
         Command::Pod(PodCommand::Check(args)) => return pod::check(&args),
         Command::Bench(BenchCommand::Ycsb(args)) => bench::run(&args)?,
+        Command::Check(args) => return check::run(&args),
         Command::Soak(args) => return soak::run(&args),
         Command::Worker(args) => bench::worker::run(&args)?,
         Command::SoakWorker(args) => soak::worker::run(&args)?,

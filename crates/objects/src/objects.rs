@@ -149,7 +149,9 @@ impl<M: Memory> Objects<M> {
         // Others may wait for a host that is joining, and that for a replica from this one, all of whose
         // threads may be here.
         let meanwhile = || {
-            if self.memory().keeps(sites::JOIN_HELP) {
+            let members = self.pod().membership();
+            let all_ready = members.hosts().all(|host| members.is_ready(host));
+            if !self.memory().check(sites::JOIN_HELP, all_ready) {
                 // What is wrong with the log, the commit finds out, too.
                 let _ = self.help_joining();
             }

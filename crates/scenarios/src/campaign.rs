@@ -135,7 +135,8 @@ impl Tally {
         self.undecided += observed.histories.1;
     }
 
-    fn merge(&mut self, other: Self) {
+    /// Adds what came of another.
+    pub fn merge(&mut self, other: Self) {
         self.schedules += other.schedules;
         self.coverage.merge(&other.coverage);
         self.histories += other.histories;

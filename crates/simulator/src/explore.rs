@@ -43,9 +43,9 @@ pub fn find_failure(
 /// What it said.
 pub fn catch(test: impl FnOnce()) -> Result<(), String> {
     silence_expected_panics();
-    QUIET.set(true);
+    let before = QUIET.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(test));
-    QUIET.set(false);
+    QUIET.set(before);
     outcome.map_err(|panic| message(&*panic))
 }
 

@@ -120,9 +120,11 @@ impl World {
             clock_ns: 0,
             skews_ms: Vec::new(),
         };
-        state.add_thread(0, trial.seed);
+        // Who sets the simulation up does the same for every seed.
+        state.add_thread(0, 0);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(trial.seed);
         let skew = config.clock_skew_ms + 1;
-        state.skews_ms = (0..config.hosts).map(|_| state.random() % skew).collect();
+        state.skews_ms = (0..config.hosts).map(|_| rng.next_u64() % skew).collect();
         let player = RefCell::new(Player::new(&trial.adversary, trial.seed, &config));
         Self { config, trial, state: RefCell::new(state), player, actions: Cell::default() }
     }

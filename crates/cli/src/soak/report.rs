@@ -2,10 +2,7 @@
 
 use serde::Serialize;
 
-use crate::output::{PROBLEMS, pairs};
-
-/// The exit code if nothing failed, but something could not be decided.
-const UNDECIDED: u8 = 4;
+use crate::output::{PROBLEMS, UNDECIDED, pairs};
 
 /// Something that must not happen.
 #[derive(Debug, Serialize)]

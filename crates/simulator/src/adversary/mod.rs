@@ -10,6 +10,8 @@ mod priority;
 mod script;
 mod walk;
 
+use std::fmt;
+
 use crate::config::Config;
 use crate::schedule::{Action, Opening, Schedule, Turn};
 use crate::world::State;
@@ -37,19 +39,6 @@ pub enum Adversary {
     Script(Schedule, Option<Caches>),
 }
 
-impl Adversary {
-    /// By its name on the command line.
-    pub fn by_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "mixed" => Self::Mixed,
-            "walk" => Self::Walk,
-            "pct" => Self::Priority,
-            "aimed" => Self::Aimed,
-            _ => return None,
-        })
-    }
-}
-
 /// What caches do by themselves while a script is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caches {
@@ -58,6 +47,13 @@ pub struct Caches {
     pub sticky: bool,
     /// Stores, cleans and invalidates are held back as long as can be.
     pub late: bool,
+}
+
+impl fmt::Display for Caches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sticky = if self.sticky { "sticky" } else { "eager to write back and to drop" };
+        write!(f, "{sticky}{}", if self.late { ", and late" } else { "" })
+    }
 }
 
 /// Where a thread stands when a decision is made.

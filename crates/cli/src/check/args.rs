@@ -1,0 +1,125 @@
+//! What `tombolo check` can be told.
+
+use clap::{Args, ValueEnum};
+use tombolo_scenarios::{Kind, SCENARIOS, Scenario};
+use tombolo_simulator::{Adversary, Mutant};
+
+use crate::cli::Format;
+
+pub(crate) const ABOUT: &str = "\
+Run the protocols in a simulator whose caches really are incoherent, and check what hosts see.
+
+Every scenario is a few hosts in a pod in which rare things are common. An adversary, drawn from a \
+seed, switches threads, evicts and prefetches cache lines, delays what no fence orders, tears \
+copies, sends threads to sleep and kills hosts. What clients saw is checked for linearizability, \
+and every write, publication and use of a cache line against the rules about whose it is.
+
+With --mutants, each flush, fence, lock, check and log event is left out in turn, and some run has \
+to fail: a check that cannot fail proves nothing. With --exhaustive K, all schedules of the short \
+scenarios with up to K preemptions are run, and no seed is needed.
+
+A failure is shown with its seed, the least that the adversary has to do for it, and what hosts did. \
+The exit code is 3 if anything failed or a mutant survived, and 4 if nothing did but the checker's \
+budget did not suffice for some history.";
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tombolo check
+  tombolo check --seeds 6000 --exhaustive 3 --mutants
+  tombolo check --scenario write-and-read --strategy pct --seeds 1000000
+  tombolo check --without objects.read.seen-counter
+  tombolo check --scenario two-writers --without objects.read.seen-counter --replay 0
+  tombolo check --list";
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Schedules of each scenario; 1000, unless --exhaustive or --mutants is asked for.
+    #[arg(long, value_name = "N")]
+    pub(crate) seeds: Option<u64>,
+    /// The first seed.
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub(crate) start: u64,
+    /// Hosts, in the scenarios that leave their number open.
+    #[arg(long, value_name = "H", value_parser = clap::value_parser!(u8).range(2..=8))]
+    pub(crate) hosts: Option<u8>,
+    /// A scenario, or all that are `short`, `long`, or have a host die (`crash`). May be given several
+    /// times; all, unless given.
+    #[arg(long, value_name = "NAME", value_parser = scenarios)]
+    pub(crate) scenario: Vec<Chosen>,
+    /// Who decides what happens when.
+    #[arg(long, value_enum, default_value_t = Strategy::Mixed)]
+    pub(crate) strategy: Strategy,
+    /// Run every schedule of the short scenarios with up to K preemptions, with four kinds of caches.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=5))]
+    pub(crate) exhaustive: Option<u8>,
+    /// Leave out one step at a time; each has to be missed within 20000 schedules, from three seeds.
+    #[arg(long)]
+    pub(crate) mutants: bool,
+    /// Leave out one step, or `:fence` for its fence only.
+    #[arg(long, value_name = "SITE", value_parser = mutant)]
+    pub(crate) without: Option<Mutant>,
+    /// Do not count a broken rule about cache lines as a failure, only what clients see.
+    #[arg(long)]
+    pub(crate) unsanitized: bool,
+    /// Run one seed of one scenario again, on this very thread, and show what hosts did.
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "exhaustive", "mutants"])]
+    pub(crate) replay: Option<u64>,
+    /// Threads; as many as there are processors, unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Show the scenarios and the steps that can be left out, and do nothing.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// Who decides what happens when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Strategy {
+    /// One of the others, as the seed says.
+    Mixed,
+    /// At random, at rates that differ from seed to seed.
+    Walk,
+    /// Random priorities that change at a few points.
+    Pct,
+    /// Where a host touches what another has touched just before.
+    Aimed,
+}
+
+impl Strategy {
+    pub(crate) fn adversary(self) -> Adversary {
+        match self {
+            Self::Mixed => Adversary::Mixed,
+            Self::Walk => Adversary::Walk,
+            Self::Pct => Adversary::Priority,
+            Self::Aimed => Adversary::Aimed,
+        }
+    }
+}
+
+/// Scenarios that one name stands for.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen(pub(crate) Vec<Scenario>);
+
+fn scenarios(name: &str) -> Result<Chosen, String> {
+    let of_kind = |kind| SCENARIOS.iter().filter(move |s| s.kind == kind).copied().collect();
+    let chosen: Vec<Scenario> = match name {
+        "short" => of_kind(Kind::Short),
+        "long" => of_kind(Kind::Long),
+        "crash" => of_kind(Kind::Crash),
+        name => SCENARIOS.iter().filter(|scenario| scenario.name == name).copied().collect(),
+    };
+    if chosen.is_empty() {
+        return Err("there is no such scenario; see `tombolo check --list`".to_owned());
+    }
+    Ok(Chosen(chosen))
+}
+
+fn mutant(text: &str) -> Result<Mutant, String> {
+    let (name, is_fence) = text.strip_suffix(":fence").map_or((text, false), |name| (name, true));
+    let site = tombolo_scenarios::sites().find(|site| site.name() == name);
+    let site = site.ok_or("there is no such step; see `tombolo check --list`")?;
+    Ok(if is_fence { Mutant::Fence(site) } else { Mutant::Step(site) })
+}

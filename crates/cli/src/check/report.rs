@@ -1,0 +1,246 @@
+//! What a check came to.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Serialize;
+use tombolo_scenarios::campaign::{Failure, Hunted, Tally};
+use tombolo_scenarios::{EXCUSED, SCENARIOS};
+
+use super::{excuse_of, site_count};
+use crate::output::{PROBLEMS, UNDECIDED, pairs};
+
+/// The result of a campaign.
+#[derive(Serialize)]
+pub(super) struct Report {
+    scenarios: usize,
+    schedules: u64,
+    schedules_per_s: f64,
+    seconds: f64,
+    /// Where hosts died, and what became of their dirty lines: how many different ones.
+    crash_points: usize,
+    histories_checked: u64,
+    undecided: u64,
+    sites: usize,
+    sites_crossed: usize,
+    /// Steps of the protocols that made a difference, and how often.
+    mattered: BTreeMap<&'static str, u64>,
+    /// Rare things that happened, and how often.
+    noted: BTreeMap<&'static str, u64>,
+    /// At most this share of such schedules fails, with a confidence of 95 %: the rule of three.
+    failing_share_at_most: Option<f64>,
+    /// Whether it was stopped before its end.
+    stopped: bool,
+    failures: Vec<ReportedFailure>,
+    mutants: Option<Mutants>,
+}
+
+#[derive(Serialize)]
+struct ReportedFailure {
+    scenario: &'static str,
+    seed: u64,
+    what: String,
+    /// The least that the adversary has to do, as far as it was found.
+    schedule: Vec<String>,
+    #[serde(skip)]
+    text: String,
+}
+
+/// What became of the mutants.
+#[derive(Serialize)]
+pub(super) struct Mutants {
+    total: usize,
+    killed: usize,
+    survivors: Vec<String>,
+    /// Steps whose absence cannot show, with the reason.
+    excused: Vec<Excused>,
+    seconds: f64,
+    /// The most schedules that one took.
+    most_schedules: u64,
+    kills: Vec<Kill>,
+}
+
+#[derive(Serialize)]
+struct Excused {
+    site: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Serialize)]
+struct Kill {
+    mutant: String,
+    scenario: &'static str,
+    seed: u64,
+    schedules: u64,
+    what: String,
+}
+
+impl Mutants {
+    pub(super) fn new(hunted: &[Hunted], total: usize, elapsed: Duration) -> Self {
+        let survivors = hunted.iter().filter(|hunted| !hunted.is_killed());
+        let kills = hunted.iter().flat_map(|hunted| {
+            hunted.kills.iter().zip(&hunted.schedules).filter_map(|(kill, &schedules)| {
+                let (scenario, seed, what) = kill.as_ref()?;
+                let what = what.lines().next().unwrap_or_default().to_owned();
+                let mutant = hunted.mutant.to_string();
+                Some(Kill { mutant, scenario, seed: *seed, schedules, what })
+            })
+        });
+        let excused = EXCUSED.iter().map(|&(site, reason)| Excused { site, reason });
+        Self {
+            total,
+            killed: hunted.iter().filter(|hunted| hunted.is_killed()).count(),
+            survivors: survivors.map(|hunted| hunted.mutant.to_string()).collect(),
+            excused: excused.collect(),
+            seconds: elapsed.as_secs_f64(),
+            most_schedules: hunted
+                .iter()
+                .flat_map(|hunted| &hunted.schedules)
+                .copied()
+                .max()
+                .unwrap_or(0),
+            kills: kills.collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = pairs(&[
+            ("mutants killed", format!("{} of {}", self.killed, self.total)),
+            ("mutants excused", self.excused.len().to_string()),
+            ("most schedules for one", self.most_schedules.to_string()),
+            ("time for mutants", format!("{:.1} s", self.seconds)),
+        ]);
+        for survivor in &self.survivors {
+            let _ = writeln!(text, "\nsurvivor: nothing fails without {survivor}");
+        }
+        for Excused { site, reason } in &self.excused {
+            let _ = writeln!(text, "\nexcused: {site}: {reason}");
+        }
+        text
+    }
+}
+
+impl Report {
+    pub(super) fn new(
+        scenarios: usize,
+        tally: &Tally,
+        elapsed: Duration,
+        mutants: Option<Mutants>,
+        stopped: bool,
+    ) -> Self {
+        let sites = tally.coverage.sites();
+        let mattered = sites.iter().filter(|(_, crossed)| crossed.mattered > 0);
+        let clean = tally.failures.is_empty() && tally.schedules > 0;
+        Self {
+            scenarios,
+            schedules: tally.schedules,
+            schedules_per_s: tally.schedules as f64 / elapsed.as_secs_f64().max(1e-9),
+            seconds: elapsed.as_secs_f64(),
+            crash_points: tally.coverage.crash_points().len(),
+            histories_checked: tally.histories,
+            undecided: tally.undecided,
+            sites: site_count(),
+            sites_crossed: sites.len(),
+            mattered: mattered.map(|(site, crossed)| (site.name(), crossed.mattered)).collect(),
+            noted: tally.coverage.notes().clone(),
+            failing_share_at_most: clean.then(|| 3.0 / tally.schedules as f64),
+            stopped,
+            failures: tally.failures.iter().map(ReportedFailure::new).collect(),
+            mutants,
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        if self.schedules > 0 {
+            text += &pairs(&[
+                ("scenarios", self.scenarios.to_string()),
+                ("schedules", self.schedules.to_string()),
+                ("rate", format!("{:.0} per second", self.schedules_per_s)),
+                ("histories checked", self.histories_checked.to_string()),
+                ("histories undecided", self.undecided.to_string()),
+                ("steps met", format!("{} of {}", self.sites_crossed, self.sites)),
+                ("steps that mattered", self.mattered.len().to_string()),
+                ("points of death", self.crash_points.to_string()),
+            ]);
+            for (what, times) in &self.noted {
+                let _ = writeln!(text, "{what}: {times} times");
+            }
+        }
+        if let Some(mutants) = &self.mutants {
+            text += &mutants.text();
+        }
+        self.failures.iter().for_each(|failure| text += &failure.text);
+        if let Some(share) = self.failing_share_at_most {
+            let _ =
+                writeln!(text, "no failures: at most {share:.1e} of such schedules fail (95 %)");
+        }
+        if self.stopped {
+            text += "stopped before the end\n";
+        }
+        text
+    }
+
+    /// What the command ends with.
+    pub(super) fn exit_code(&self) -> u8 {
+        let survived = self.mutants.as_ref().is_some_and(|mutants| !mutants.survivors.is_empty());
+        if !self.failures.is_empty() || survived {
+            return PROBLEMS;
+        }
+        if self.undecided > 0 { UNDECIDED } else { 0 }
+    }
+}
+
+impl ReportedFailure {
+    fn new(failure: &Failure) -> Self {
+        Self {
+            scenario: failure.scenario,
+            seed: failure.seed,
+            what: failure.what.clone(),
+            schedule: actions(failure),
+            text: self::failure(failure),
+        }
+    }
+}
+
+/// The adversary's actions, for people.
+fn actions(failure: &Failure) -> Vec<String> {
+    let line = |(turn, action): &(tombolo_simulator::Turn, _)| {
+        format!("thread {}, decision {}: {action}", turn.thread, turn.decision)
+    };
+    failure.schedule.actions.iter().map(line).collect()
+}
+
+/// Actions of a schedule that are shown.
+const SHOWN: usize = 40;
+
+/// A failure, for people.
+pub(super) fn failure(failure: &Failure) -> String {
+    let actions = actions(failure);
+    let mut text = format!("\n{}, seed {}: {}\n", failure.scenario, failure.seed, failure.what);
+    if let Some(caches) = failure.caches {
+        let _ = writeln!(text, "\nenumerated, with caches that are {caches}");
+    }
+    let _ = writeln!(text, "\nwhat the adversary has to do ({} actions):", actions.len());
+    for action in actions.iter().take(SHOWN) {
+        let _ = writeln!(text, "  {action}");
+    }
+    let _ = writeln!(text, "\nwhat hosts did:\n{}", failure.timeline);
+    text
+}
+
+/// Scenarios and steps, for people.
+pub(super) fn list() -> String {
+    let mut text = "scenarios\n".to_owned();
+    for scenario in SCENARIOS {
+        let kind = format!("{:?}", scenario.kind).to_lowercase();
+        let _ = writeln!(text, "  {:24} {kind}", scenario.name);
+    }
+    text += "\nsteps that can be left out\n";
+    for site in tombolo_scenarios::sites() {
+        let excused = if excuse_of(site.name()).is_some() { "  (excused)" } else { "" };
+        let _ = writeln!(text, "  {}{excused}", site.name());
+    }
+    text
+}
