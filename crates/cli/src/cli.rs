@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tombolo::PodSpec;
 
 use crate::check::args::{self as check, CheckArgs};
+use crate::output::Format;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,15 +95,6 @@ pub(crate) enum PodCommand {
 pub(crate) enum BenchCommand {
     /// YCSB over hosts that are processes.
     Ycsb(YcsbArgs),
-}
-
-/// How results are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people.
-    Table,
-    /// For programs.
-    Json,
 }
 
 /// A way to share objects.

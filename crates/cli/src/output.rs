@@ -3,12 +3,20 @@
 use std::io::IsTerminal;
 
 use anyhow::Context;
+use clap::ValueEnum;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::cli::Format;
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
 
 /// The exit code of a check that found problems.
 pub(crate) const PROBLEMS: u8 = 3;

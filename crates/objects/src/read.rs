@@ -225,24 +225,35 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Whether everything since [`start`](Self::start) was one version: the object's entry is the
-    /// same as of the log's tail now, and so is the counter.
+    /// Whether everything since [`start`](Self::start) was one version: the counter is the same, and so
+    /// is the object's entry as of the log's tail after that.
+    ///
+    /// In this order: a counter that has started again at zero meanwhile is announced in the log by the
+    /// time it can be seen. The other way round, that could happen between the two looks.
     pub(crate) fn still_holds(&self, started: &Started) -> Result<bool, Error> {
-        let memory = self.memory();
-        if memory.keeps(sites::READ_TAIL_AGAIN) {
-            let tail = self.sync()?;
-            let entry = started.entry;
-            let same = tail == started.tail || {
-                let found = self.state().index.find_slot(memory, entry.hash, entry.slot);
-                found.is_some_and(|found| found.entry == entry)
-            };
-            if !memory.check(sites::READ_ENTRY_AGAIN, same) {
-                return Ok(false);
-            }
+        if self.memory().keeps(sites::READ_COUNTER_FIRST) {
+            return Ok(self.counter_holds(started) && self.entry_holds(started)?);
         }
-        let Some(record) = started.entry.record else { return Ok(true) };
+        Ok(self.entry_holds(started)? && self.counter_holds(started))
+    }
+
+    fn counter_holds(&self, started: &Started) -> bool {
+        let Some(record) = started.entry.record else { return true };
         let counter = self.state().records.load(record).readable();
-        Ok(memory.check(sites::READ_COUNTER_AGAIN, counter == Some(started.counter)))
+        self.memory().check(sites::READ_COUNTER_AGAIN, counter == Some(started.counter))
+    }
+
+    fn entry_holds(&self, started: &Started) -> Result<bool, Error> {
+        let memory = self.memory();
+        if !memory.keeps(sites::READ_TAIL_AGAIN) {
+            return Ok(true);
+        }
+        let (tail, entry) = (self.sync()?, started.entry);
+        let same = tail == started.tail || {
+            let found = self.state().index.find_slot(memory, entry.hash, entry.slot);
+            found.is_some_and(|found| found.entry == entry)
+        };
+        Ok(memory.check(sites::READ_ENTRY_AGAIN, same))
     }
 
     /// After a good read: this host has no stale line of the object as of its counter.

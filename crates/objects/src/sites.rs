@@ -16,6 +16,8 @@ tombolo_memory::sites! {
     READ_ENTRY_AGAIN = "objects.read.entry-again";
     /// The counter is the same after the copy.
     READ_COUNTER_AGAIN = "objects.read.counter-again";
+    /// The counter is looked at again before the log is.
+    READ_COUNTER_FIRST = "objects.read.counter-first";
     /// A read of part of an object does not vouch for the rest.
     READ_PART_VOUCHES_NOT = "objects.read.part-vouches-not";
     /// Equal hashes are settled by comparing keys.

@@ -4,26 +4,13 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tombolo_simulator::{
-    Adversary, Caches, Coverage, Mutant, Schedule, Trial, catch, enumerate, minimise,
-};
+use tombolo_simulator::{Adversary, Caches, Coverage, Mutant, Trial, catch, enumerate};
 
 use crate::Scenario;
+use crate::failure::{Failure, explain, shorten};
 
 /// Seeds that a worker takes at once.
 const BATCH: u64 = 64;
-
-/// Runs that shortening a schedule may take.
-const MINIMISING: usize = 3_000;
-
-/// Events of a failure's timeline that are shown.
-const EVENTS: usize = 60;
-
-/// Seeds under which every scenario is tried for a mutant, before the most promising ones are.
-const LOOK_AROUND: u64 = 100;
-
-/// Scenarios that are tried on.
-const PROMISING: usize = 2;
 
 /// How far a campaign is, and whether it is to go on: shared with whoever shows it and stops it.
 #[derive(Debug, Default)]
@@ -48,7 +35,7 @@ impl Control {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    fn ran(&self, schedules: u64) {
+    pub(crate) fn ran(&self, schedules: u64) {
         self.schedules.fetch_add(schedules, Ordering::Relaxed);
     }
 }
@@ -107,23 +94,6 @@ pub struct Tally {
     pub undecided: u64,
     /// What went wrong.
     pub failures: Vec<Failure>,
-}
-
-/// A run that failed.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// The scenario.
-    pub scenario: &'static str,
-    /// The seed.
-    pub seed: u64,
-    /// What went wrong.
-    pub what: String,
-    /// What the adversary has to do for it.
-    pub schedule: Schedule,
-    /// How caches behave, if the schedule was enumerated.
-    pub caches: Option<Caches>,
-    /// What hosts did, up to the failure.
-    pub timeline: String,
 }
 
 impl Tally {
@@ -234,129 +204,4 @@ fn in_parallel<J: Sync>(
     let mut tally = total.into_inner().expect("no worker panics");
     tally.failures.sort_by_key(|failure| (failure.scenario, failure.seed));
     tally
-}
-
-/// Runs a failure again to see what the adversary did, and shortens that.
-pub fn explain(scenario: &Scenario, trial: &Trial, what: String) -> Failure {
-    let again = trial.recorded();
-    let what = catch(|| (scenario.run)(&again)).err().unwrap_or(what);
-    let schedule = again.observed().schedule.clone();
-    shorten(scenario, trial, what, (schedule, None))
-}
-
-fn shorten(
-    scenario: &Scenario,
-    trial: &Trial,
-    what: String,
-    (schedule, caches): (Schedule, Option<Caches>),
-) -> Failure {
-    let script =
-        |schedule: Schedule| trial.with_adversary(Adversary::Script(schedule, caches)).recorded();
-    let mut schedule = schedule;
-    // A minimal schedule of one kind of failure, not of whichever comes first.
-    let same = |trial: &Trial| {
-        let kind =
-            |what: &str| what.split(|c: char| !c.is_alphabetic()).take(2).collect::<String>();
-        if let Err(found) = catch(|| (scenario.run)(trial)) {
-            assert!(kind(&found) != kind(&what));
-        }
-    };
-    if catch(|| same(&script(schedule.clone()))).is_err() {
-        schedule = minimise(trial, &schedule, caches, MINIMISING, same);
-    }
-    let last = script(schedule.clone());
-    let what = catch(|| (scenario.run)(&last)).err().unwrap_or(what);
-    let timeline = last.observed().timeline.render(EVENTS);
-    Failure { scenario: scenario.name, seed: trial.seed, what, schedule, caches, timeline }
-}
-
-/// What became of a mutant.
-#[derive(Clone, Debug)]
-pub struct Hunted {
-    /// The mutant.
-    pub mutant: Mutant,
-    /// Schedules it took, from each start.
-    pub schedules: Vec<u64>,
-    /// How it was found: the scenario, the seed and what went wrong, from each start.
-    pub kills: Vec<Option<(&'static str, u64, String)>>,
-}
-
-impl Hunted {
-    /// Whether it was found from every start.
-    pub fn is_killed(&self) -> bool {
-        self.kills.iter().all(Option::is_some)
-    }
-}
-
-/// Leaves out one step at a time, and looks for a failure within `bound` schedules from each of the
-/// `starts`.
-pub fn hunt(
-    scenarios: &[Scenario],
-    mutants: &[Mutant],
-    starts: &[u64],
-    bound: u64,
-    conditions: &Conditions,
-    control: &Control,
-) -> Vec<Hunted> {
-    let next = AtomicU64::new(0);
-    let found = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..conditions.jobs {
-            scope.spawn(|| {
-                while let Some(&mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed) as usize)
-                {
-                    let conditions = Conditions { without: Some(mutant), ..conditions.clone() };
-                    let hunts = starts
-                        .iter()
-                        .map(|&start| hunt_from(scenarios, start, bound, &conditions, control));
-                    let (schedules, kills) = hunts.unzip();
-                    let hunted = Hunted { mutant, schedules, kills };
-                    found.lock().expect("no worker panics").push(hunted);
-                }
-            });
-        }
-    });
-    let mut found = found.into_inner().expect("no worker panics");
-    found.sort_by_key(|hunted| hunted.mutant);
-    found
-}
-
-/// Every scenario under a few seeds, and then those in which the step matters most under many.
-fn hunt_from(
-    scenarios: &[Scenario],
-    start: u64,
-    bound: u64,
-    conditions: &Conditions,
-    control: &Control,
-) -> (u64, Option<(&'static str, u64, String)>) {
-    let mut schedules = 0;
-    let mut weights = vec![(0, 0); scenarios.len()];
-    let site = match conditions.without {
-        Some(Mutant::Step(site) | Mutant::Fence(site)) => Some(site),
-        None => None,
-    };
-    let mut candidates: Vec<usize> = (0..scenarios.len()).collect();
-    for seed in start.. {
-        for &index in &candidates {
-            if schedules == bound || control.is_stopped() {
-                return (schedules, None);
-            }
-            schedules += 1;
-            control.ran(1);
-            let (scenario, trial) = (&scenarios[index], conditions.trial(seed));
-            if let Err(what) = catch(|| (scenario.run)(&trial)) {
-                return (schedules, Some((scenario.name, seed, what)));
-            }
-            let met = trial.observed().coverage.sites();
-            if let Some(crossed) = site.and_then(|site| met.get(&site)) {
-                weights[index].0 += crossed.mattered;
-                weights[index].1 += crossed.times;
-            }
-        }
-        if seed + 1 == start + LOOK_AROUND {
-            candidates.sort_by_key(|&index| std::cmp::Reverse(weights[index]));
-            candidates.truncate(PROMISING);
-        }
-    }
-    unreachable!("seeds do not end")
 }

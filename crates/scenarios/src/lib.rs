@@ -12,10 +12,15 @@ pub mod append;
 pub mod campaign;
 mod crash;
 mod expiry;
+mod failure;
+mod hunt;
 mod log;
 mod objects;
+mod operations;
 mod registry;
 mod short;
 mod world;
 
+pub use failure::{Failure, explain};
+pub use hunt::{Hunted, Kill, hunt};
 pub use registry::{EXCUSED, Kind, SCENARIOS, Scenario, excuse, mutants, sites};

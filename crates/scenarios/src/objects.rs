@@ -13,7 +13,8 @@ use tombolo_pod::Pod;
 use tombolo_simulator::{SimMemory, Trial};
 use tombolo_verify::models::Operation;
 
-use crate::world::{Setup, World, join, perform, some_operation, tag, value};
+use crate::operations::{perform, some_operation, tag, value};
+use crate::world::{Setup, World, join};
 
 /// Clients on all hosts in turn that do `operations` random operations each to some keys.
 pub(crate) fn add_mixed_clients(

@@ -11,7 +11,8 @@ use tombolo_verify::models::Operation::{
     self, CompareAndSwap, Create, Delete, Get, Put, Replace, Update,
 };
 
-use crate::world::{Setup, World, perform};
+use crate::operations::perform;
+use crate::world::{Setup, World};
 
 /// A host, and what a client does there.
 type Client<'a> = (usize, &'a [(&'a str, Operation<u64>)]);
@@ -22,11 +23,11 @@ const LONGER: u64 = 7 + 2;
 const LONG: u64 = 7 + 3;
 
 /// Objects are there that every host has read; then clients do what they are to do.
-fn run(trial: &Trial, setup: &Setup, before: &[(&str, u64)], clients: &[Client<'_>]) {
+fn run(trial: &Trial, setup: &Setup, before: &[(&str, Operation<u64>)], clients: &[Client<'_>]) {
     let mut world = World::new(trial, setup);
     let scribe = world.scribe();
-    for &(key, tag) in before {
-        perform(&world.hosts[0], &scribe, key, Create(tag));
+    for (key, operation) in before {
+        perform(&world.hosts[0], &scribe, key, operation.clone());
         for host in &world.hosts {
             perform(host, &scribe, key, Get);
         }
@@ -50,7 +51,7 @@ pub(crate) fn write_and_read(trial: &Trial) {
     run(
         trial,
         &Setup::small(2),
-        &[("a", LONGER)],
+        &[("a", Create(LONGER))],
         &[(0, &[("a", Put(LONGER + 7)), ("a", Put(LONGER + 14))]), (1, &[("a", Get), ("a", Get)])],
     );
 }
@@ -61,7 +62,7 @@ pub(crate) fn first_write(trial: &Trial) {
     run(
         trial,
         &Setup::small(2),
-        &[("a", SHORT)],
+        &[("a", Create(SHORT))],
         &[(0, &[("a", Put(2 * SHORT))]), (1, &reads), (1, &reads)],
     );
 }
@@ -71,7 +72,7 @@ pub(crate) fn two_writers(trial: &Trial) {
     run(
         trial,
         &Setup::small(2),
-        &[("a", LONGER)],
+        &[("a", Create(LONGER))],
         &[(0, &[("a", Put(LONGER + 7)), ("a", Get)]), (1, &[("a", Put(LONGER + 14)), ("a", Get)])],
     );
 }
@@ -91,7 +92,7 @@ pub(crate) fn slot_reuse(trial: &Trial) {
     run(
         trial,
         &Setup { chunks: 1, ..Setup::small(2) },
-        &[("a", SHORT)],
+        &[("a", Create(SHORT))],
         &[
             (0, &[("a", Delete), ("b", Create(2 * SHORT)), ("a", Create(3 * SHORT))]),
             (1, &[("a", Get), ("b", Get), ("a", Get)]),
@@ -104,7 +105,7 @@ pub(crate) fn delete_and_write(trial: &Trial) {
     run(
         trial,
         &Setup::small(2),
-        &[("a", SHORT)],
+        &[("a", Create(SHORT))],
         &[
             (0, &[("a", Put(2 * SHORT)), ("a", Delete)]),
             (1, &[("a", Replace(3 * SHORT)), ("a", Get)]),
@@ -112,15 +113,40 @@ pub(crate) fn delete_and_write(trial: &Trial) {
     );
 }
 
-/// A counter of three bits starts again at zero while another host reads.
+/// A counter of three bits starts again at zero, and comes to where it was, while another host reads.
 pub(crate) fn wrap_around(trial: &Trial) {
-    let write = |n: u64| ("a", Put(n * SHORT));
+    let write = |n: u64| ("a", Put(LONGER + n * 7));
     run(
         trial,
         &Setup::small(2),
-        &[("a", SHORT)],
-        &[(0, &[2, 3, 4, 5, 6].map(write)), (1, &[("a", Get), ("a", Get), ("a", Get)])],
+        &[("a", Create(LONGER)), write(1)],
+        &[(1, &[("a", Get), ("a", Get)]), (0, &[2, 3, 4, 5].map(write))],
     );
+}
+
+/// A counter of three bits goes round several times while others read in two pieces, taking their time.
+pub(crate) fn many_wraps(trial: &Trial) {
+    const BYTES: usize = 72;
+    let mut world = World::new(trial, &Setup { ticking: true, ..Setup::small(2) });
+    world.hosts[0].create(b"a", &[0; BYTES]).unwrap();
+    world.client(0, |host, _| {
+        (1..16).for_each(|n| _ = host.write(b"a", &[n; BYTES]).unwrap());
+    });
+    for _ in 0..3 {
+        world.client(1, |host, _| {
+            let mut ends = [[0], [0]];
+            for _ in 0..6 {
+                let guard = host.read_start(b"a").unwrap();
+                guard.read(0, &mut ends[0]).unwrap();
+                (0..4).for_each(|_| host.memory().pause());
+                guard.read(BYTES as u64 - 1, &mut ends[1]).unwrap();
+                if guard.read_end().is_ok() {
+                    assert_eq!(ends[0], ends[1], "torn");
+                }
+            }
+        });
+    }
+    world.finish();
 }
 
 /// One record for two objects: writing one takes it from the other, which is read meanwhile.
@@ -128,7 +154,7 @@ pub(crate) fn one_record(trial: &Trial) {
     run(
         trial,
         &Setup { records: 1, ..Setup::small(2) },
-        &[("a", SHORT), ("b", 2 * SHORT)],
+        &[("a", Create(SHORT)), ("b", Create(2 * SHORT))],
         &[
             (0, &[("a", Put(3 * SHORT)), ("b", Put(4 * SHORT))]),
             (1, &[("a", Get), ("a", Put(5 * SHORT)), ("b", Get)]),
@@ -141,7 +167,7 @@ pub(crate) fn move_to_another_slot(trial: &Trial) {
     run(
         trial,
         &Setup::small(2),
-        &[("a", SHORT)],
+        &[("a", Create(SHORT))],
         &[(0, &[("a", Put(LONG)), ("a", Put(2 * SHORT))]), (1, &[("a", Get), ("a", Get)])],
     );
 }
@@ -152,7 +178,7 @@ pub(crate) fn compare_and_swap(trial: &Trial) {
     run(
         trial,
         &Setup::small(2),
-        &[("a", SHORT)],
+        &[("a", Create(SHORT))],
         &[
             (0, &[("a", swap(2 * SHORT))]),
             (1, &[("a", swap(3 * SHORT))]),

@@ -5,7 +5,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tombolo_log::LogError;
 use tombolo_memory::{Lines, Memory};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options};
 use tombolo_pod::{Geometry, Pod};
@@ -13,6 +12,8 @@ use tombolo_simulator::{Config, Kills, SimMemory, Simulation, Trial};
 use tombolo_verify::history::{Client, Recorder};
 use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::{KeyValue, Operation, Result as Answer};
+
+use crate::operations::tolerate;
 
 pub(crate) type Host = Rc<Objects<SimMemory>>;
 pub(crate) type Log = Recorder<String, Operation<u64>, Answer<u64>>;
@@ -253,124 +254,4 @@ pub(crate) fn tick_while(host: &Host, busy: &Cell<usize>) {
         (0..memory.random() % 32).for_each(|_| memory.pause());
     }
     tolerate(memory, host.tick()).unwrap();
-}
-
-/// A host that has died keeps its seat and what it had locked. Whoever is in the way of that gives up in
-/// time, and has changed nothing.
-pub(crate) fn tolerate(memory: &SimMemory, outcome: Result<(), Error>) -> Result<(), Error> {
-    match outcome {
-        Err(error) if is_bereft(memory, &error) => Ok(()),
-        outcome => outcome,
-    }
-}
-
-fn is_bereft(memory: &SimMemory, error: &Error) -> bool {
-    let gives_up = matches!(error, Error::Busy { .. } | Error::Log(LogError::Stalled { .. }));
-    gives_up && memory.deaths() > 0
-}
-
-/// A value that tells which write made it, of a length that differs from write to write, and that
-/// shows when it is torn.
-pub(crate) fn value(tag: u64) -> Vec<u8> {
-    let words = [1, 3, 9, 20, 2, 60, 200][(tag % 7) as usize];
-    tag.to_le_bytes().repeat(words)
-}
-
-/// The tag of a value, which is whole.
-pub(crate) fn tag(bytes: &[u8]) -> u64 {
-    let tag = u64::from_le_bytes(*bytes.first_chunk().expect("a value has at least a word"));
-    assert!(bytes == value(tag), "torn: not the {} bytes that write {tag} made", value(tag).len());
-    tag
-}
-
-/// One operation on an object, recorded. Errors that say "no room" count as not done.
-pub(crate) fn perform(
-    host: &Objects<SimMemory>,
-    scribe: &Scribe,
-    key: &str,
-    operation: Operation<u64>,
-) {
-    let name = key.as_bytes();
-    let began = scribe.invoke(key.to_owned(), operation.clone());
-    let answer = match operation {
-        Operation::Get => read(host, name),
-        Operation::Put(tag) => host.put(name, &value(tag)).map(|_| Answer::Done),
-        Operation::Create(tag) => flag(host.create(name, &value(tag)).map(|_| ())),
-        Operation::Replace(tag) => flag(host.write(name, &value(tag)).map(|_| ())),
-        Operation::Delete => host.delete(name).map(Answer::Flag),
-        Operation::CompareAndSwap { expected, new } => {
-            flag(compare_and_swap(host, name, expected, new))
-        }
-        Operation::Update(new) => update(host, name, new),
-        Operation::Append(_) => unreachable!("not a thing objects do"),
-    };
-    let memory = host.memory();
-    memory.answered();
-    match answer {
-        Ok(answer) => scribe.returned(began, answer),
-        Err(Error::LnrFull { .. }) => {
-            memory.note("no room in LNR");
-            scribe.failed(began);
-        }
-        Err(error) if is_bereft(memory, &error) => {
-            memory.note("an operation that a dead host was in the way of");
-            scribe.failed(began);
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
-fn read(host: &Objects<SimMemory>, key: &[u8]) -> Result<Answer<u64>, Error> {
-    let mut bytes = Vec::new();
-    let found = host.read(key, &mut bytes)?;
-    Ok(Answer::Value(found.map(|_| tag(&bytes))))
-}
-
-fn flag(outcome: Result<(), Error>) -> Result<Answer<u64>, Error> {
-    match outcome {
-        Ok(()) => Ok(Answer::Flag(true)),
-        Err(Error::Exists | Error::NotFound | Error::Changed) => Ok(Answer::Flag(false)),
-        Err(error) => Err(error),
-    }
-}
-
-/// Compares values by way of versions: writes if the version read with the expected value stands.
-fn compare_and_swap(
-    host: &Objects<SimMemory>,
-    key: &[u8],
-    expected: u64,
-    new: u64,
-) -> Result<(), Error> {
-    let mut bytes = Vec::new();
-    let version = host.read(key, &mut bytes)?.ok_or(Error::NotFound)?;
-    if tag(&bytes) != expected {
-        return Err(Error::Changed);
-    }
-    host.compare_and_swap(key, version, &value(new)).map(|_| ())
-}
-
-fn update(host: &Objects<SimMemory>, key: &[u8], new: u64) -> Result<Answer<u64>, Error> {
-    let mut before = None;
-    host.update(key, |bytes| {
-        before = bytes.map(tag);
-        tombolo_objects::Change::Put(value(new))
-    })?;
-    Ok(Answer::Value(before))
-}
-
-/// A random operation; every write has a tag of its own.
-pub(crate) fn some_operation(dice: u64, tags: &Cell<u64>) -> Operation<u64> {
-    let fresh = || {
-        tags.set(tags.get() + 1);
-        tags.get()
-    };
-    match dice % 16 {
-        0..7 => Operation::Get,
-        7..10 => Operation::Put(fresh()),
-        10 => Operation::Create(fresh()),
-        11 => Operation::Replace(fresh()),
-        12 | 13 => Operation::Delete,
-        14 => Operation::Update(fresh()),
-        _ => Operation::CompareAndSwap { expected: tags.get(), new: fresh() },
-    }
 }

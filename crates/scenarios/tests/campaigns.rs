@@ -1,7 +1,7 @@
 //! Every scenario holds, and every step is needed. The command `tombolo check` does the same at length.
 
-use tombolo_scenarios::campaign::{Conditions, Control, exhaust, hunt, run};
-use tombolo_scenarios::{EXCUSED, Kind, SCENARIOS, Scenario, excuse, mutants, sites};
+use tombolo_scenarios::campaign::{Conditions, Control, exhaust, run};
+use tombolo_scenarios::{EXCUSED, Kind, SCENARIOS, Scenario, excuse, hunt, mutants, sites};
 use tombolo_simulator::{Mutant, Trial};
 
 #[test]

@@ -8,8 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use crate::adversary::{Adversary, Caches};
-use crate::config::Trial;
 use crate::schedule::{Action, Schedule, Turn};
+use crate::trial::Trial;
 
 thread_local! {
     /// Whether panics on this OS thread are expected, and not to be reported on the way.

@@ -10,8 +10,9 @@ use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Moment, ScrAdd
 use crate::adversary::Point;
 use crate::lnr::{Issued, Maintenance, numbers};
 use crate::mutex::SimRawMutex;
-use crate::world::{State, World};
-use crate::{scheduler, sites};
+use crate::state::{Decided, State};
+use crate::world::World;
+use crate::{running, sites};
 
 /// One simulated host's view of the pod. Clones are threads of the same host.
 #[derive(Clone)]
@@ -37,7 +38,7 @@ impl SimMemory {
     #[track_caller]
     pub fn sleep(&self, time: Duration) {
         self.world.state().advance_clock(time);
-        scheduler::wait(&self.world, Location::caller());
+        running::wait(&self.world, Location::caller());
     }
 
     /// Makes everything that this host has stored visible: as it is when a client has got its
@@ -66,18 +67,21 @@ impl SimMemory {
         let mut state = self.world.state();
         if self.is_gone(&state) {
             drop(state);
-            scheduler::die();
+            running::die();
             return None;
         }
+        state.decided = Decided::default();
         self.world.decide(&mut state, point, at);
         if state.next.is_some() {
+            let decided = state.decided;
             drop(state);
-            scheduler::switch();
+            running::switch();
             state = self.world.state();
+            state.decided = decided;
         }
         if self.is_gone(&state) {
             drop(state);
-            scheduler::die();
+            running::die();
             return None;
         }
         Some(state)
@@ -151,7 +155,7 @@ impl SimMemory {
             let (line, offset) = (at.line() as u32, (at.offset() % LINE_BYTES) as usize);
             let rest = (LINE_BYTES as usize - offset).min(bytes - done);
             let Some(mut state) = self.enter(Point::Line(line)) else { return };
-            let torn = state.tear.take().map(usize::from).filter(|&torn| torn < rest);
+            let torn = state.decided.tear.take().map(usize::from).filter(|&torn| torn < rest);
             let length = torn.unwrap_or(rest);
             copy(&mut state, line, offset, done..done + length);
             done += length;
@@ -167,7 +171,7 @@ impl SimMemory {
         for line in numbers(lines) {
             let Some(mut state) = self.enter(Point::Issue(line)) else { return };
             let issued = Issued { host: self.host, thread: state.current as u16, line, what };
-            if std::mem::take(&mut state.defer) || !self.world.keeps_fence(site) {
+            if state.decided.defer || !self.world.keeps_fence(site) {
                 state.lnr.issued.push(issued);
             } else {
                 mattered |= state.complete(issued);
@@ -220,7 +224,7 @@ impl Memory for SimMemory {
             }
         }
         let Some(mut state) = self.enter(Point::Store(at.offset())) else { return };
-        let hold = std::mem::take(&mut state.hold);
+        let hold = state.decided.hold;
         if state.scr.store(self.host, at, value, hold) {
             state.changed();
         }
@@ -294,9 +298,9 @@ impl Memory for SimMemory {
         state.scr.drain(self.host);
         state.wait();
         drop(state);
-        scheduler::wait(&self.world, Location::caller());
+        running::wait(&self.world, Location::caller());
         if self.life != self.world.state().lives[self.host] {
-            scheduler::die();
+            running::die();
         }
     }
 

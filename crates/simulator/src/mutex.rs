@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use crate::scheduler;
+use crate::running;
 
 /// The simulator's host-local mutex.
 pub struct SimRawMutex {
@@ -12,7 +12,7 @@ pub struct SimRawMutex {
 }
 
 // SAFETY: `locked` is set by whoever acquires and cleared by its release. Threads are coroutines of
-// one OS thread (`Cell` makes this type `!Sync`) and switch only in `scheduler`, so testing and
+// one OS thread (`Cell` makes this type `!Sync`) and switch only in `running`, so testing and
 // setting cannot be interleaved.
 unsafe impl lock_api::RawMutex for SimRawMutex {
     const INIT: Self = Self { locked: Cell::new(false) };
@@ -22,9 +22,9 @@ unsafe impl lock_api::RawMutex for SimRawMutex {
     /// A thread that is being unwound takes what it cannot wait for: nobody else runs any more, or
     /// its host is dead and all its threads are.
     fn lock(&self) -> Self::Guard {
-        scheduler::may_switch();
+        running::may_switch();
         while self.locked.replace(true) && !std::thread::panicking() {
-            scheduler::must_switch();
+            running::must_switch();
         }
         lock_api::GuardNoSend::new()
     }

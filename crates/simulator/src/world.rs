@@ -1,33 +1,19 @@
-//! The state of a simulated pod, and what the adversary does to it.
+//! A run: the pod's state, the adversary that disturbs it, and what is observed.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
-use std::time::Duration;
 
-use rand::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
-use tombolo_memory::{LINE_BYTES, Lines, Site};
+use tombolo_memory::{LINE_BYTES, Site};
 
 use crate::adversary::{Player, Point};
-use crate::config::{Config, Mutant, Trial};
+use crate::config::Config;
 use crate::coverage::CrashPoint;
-use crate::lnr::{Issued, Lnr, Maintenance};
-use crate::sanitizer::{Rule, Violation};
-use crate::schedule::{Action, Outcome, Turn};
+use crate::lnr::Lnr;
+use crate::sanitizer::Violation;
+use crate::schedule::{Action, Turn};
 use crate::scr::Scr;
-use crate::timeline::Origin;
-
-/// Stale reads that a thread remembers, to be judged when it relies on them.
-const STALE_READS: usize = 64;
-
-/// Rounds that a thread has to have waited, without changing anything, to count as idle.
-const IDLE: u32 = 256;
-
-/// Operations between two rounds of waiting, up to which a thread does nothing but wait.
-const LOOKING: u32 = 64;
-
-/// By how much time leaps, when all are idle and one of them waits a round more.
-const LEAP: Duration = Duration::from_millis(20);
+use crate::state::State;
+use crate::trial::{Mutant, Trial};
 
 /// What is recycled from run to run.
 #[derive(Default)]
@@ -49,84 +35,15 @@ pub(crate) struct World {
     actions: Cell<Vec<Action>>,
 }
 
-pub(crate) struct State {
-    pub(crate) scr: Scr,
-    pub(crate) lnr: Lnr,
-    /// The first stands for who sets the simulation up.
-    pub(crate) threads: Vec<ThreadState>,
-    pub(crate) current: usize,
-    /// Who is to run next, if that is settled.
-    pub(crate) next: Option<usize>,
-    /// How often each host has died.
-    pub(crate) lives: Vec<u32>,
-    /// Hosts that died and were not started again.
-    pub(crate) fallen: Vec<usize>,
-    /// Whether the adversary is at it.
-    pub(crate) disturbed: bool,
-    /// What the adversary has decided about the operation at hand.
-    pub(crate) hold: bool,
-    pub(crate) defer: bool,
-    pub(crate) tear: Option<u8>,
-    pub(crate) steps: u64,
-    /// The step after which the run counts as stuck.
-    pub(crate) budget: u64,
-    clock_ns: u64,
-    skews_ms: Vec<u64>,
-}
-
-pub(crate) struct ThreadState {
-    pub(crate) host: u8,
-    pub(crate) life: u32,
-    pub(crate) finished: bool,
-    /// The step before which the adversary lets it sleep.
-    pub(crate) asleep_until: u64,
-    decisions: u32,
-    /// Rounds that it has waited since it, or a client anywhere, has got on.
-    waits: u32,
-    /// When it last waited, in its decisions.
-    waited_at: u32,
-    rng: Xoshiro256PlusPlus,
-    stale_reads: Vec<StaleRead>,
-}
-
-/// A read of a line that memory had moved past.
-struct StaleRead {
-    line: u32,
-    read_at: u64,
-    stale_since: u64,
-    by: Origin,
-}
-
 impl World {
     pub(crate) fn new(config: Config, trial: Trial) -> Self {
         assert!(config.lnr_bytes.is_multiple_of(LINE_BYTES), "LNR is not a whole number of lines");
         let Recycled { mut scr, mut lnr } = RECYCLED.take().unwrap_or_default();
         scr.prepare(config.hosts, config.scr_bytes as usize);
         lnr.prepare(config.hosts, (config.lnr_bytes / LINE_BYTES) as usize);
-        let mut state = State {
-            scr,
-            lnr,
-            threads: Vec::with_capacity(8),
-            current: 0,
-            next: None,
-            lives: vec![0; config.hosts],
-            fallen: Vec::new(),
-            disturbed: false,
-            hold: false,
-            defer: false,
-            tear: None,
-            steps: 0,
-            budget: u64::MAX,
-            clock_ns: 0,
-            skews_ms: Vec::new(),
-        };
-        // Who sets the simulation up does the same for every seed.
-        state.add_thread(0, 0);
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(trial.seed);
-        let skew = config.clock_skew_ms + 1;
-        state.skews_ms = (0..config.hosts).map(|_| rng.next_u64() % skew).collect();
+        let state = RefCell::new(State::new(scr, lnr, &config, trial.seed));
         let player = RefCell::new(Player::new(&trial.adversary, trial.seed, &config));
-        Self { config, trial, state: RefCell::new(state), player, actions: Cell::default() }
+        Self { config, trial, state, player, actions: Cell::default() }
     }
 
     pub(crate) fn state(&self) -> std::cell::RefMut<'_, State> {
@@ -157,10 +74,7 @@ impl World {
 
     /// A decision of the adversary; who runs next is then settled in the state.
     pub(crate) fn decide(&self, state: &mut State, point: Point, at: &'static Location<'static>) {
-        state.steps += 1;
-        state.clock_ns += 50;
-        let turn = state.turn();
-        state.threads[state.current].decisions += 1;
+        let turn = state.take_turn();
         if !state.disturbed {
             return;
         }
@@ -205,7 +119,7 @@ impl World {
                 observed.timeline.action(state.steps, action);
             }
         }
-        if let Action::Kill(host, outcome) = action {
+        if let Action::Kill(_, outcome) = action {
             let (at, outcome) = ((at.file(), at.line()), outcome.name());
             self.trial.observed().coverage.crash(CrashPoint { at, outcome });
             self.trial.note(match outcome {
@@ -213,7 +127,6 @@ impl World {
                 "written" => "a host died, its dirty lines written back",
                 _ => "a host died, some of its dirty lines written back",
             });
-            let _ = host;
         }
         state.perform(action);
     }
@@ -223,7 +136,7 @@ impl World {
         let mut observed = self.trial.observed();
         let mut state = self.state.borrow_mut();
         state.disturbed = false;
-        (0..self.config.hosts).for_each(|host| state.scr.drain(host));
+        state.deliver_all();
         observed.steps = state.steps;
         observed.openings.clear();
         observed.openings.extend_from_slice(self.player.borrow().openings());
@@ -235,180 +148,5 @@ impl Drop for World {
         let state = self.state.get_mut();
         let (scr, lnr) = (std::mem::take(&mut state.scr), std::mem::take(&mut state.lnr));
         RECYCLED.set(Some(Recycled { scr, lnr }));
-    }
-}
-
-impl ThreadState {
-    fn is_idle(&self, now: u64) -> bool {
-        let looking = self.decisions - self.waited_at <= LOOKING;
-        self.finished || (self.waits >= IDLE && looking && self.asleep_until <= now)
-    }
-}
-
-impl State {
-    pub(crate) fn add_thread(&mut self, host: usize, seed: u64) -> usize {
-        let number = self.threads.len();
-        let stream = seed ^ (number as u64).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        self.threads.push(ThreadState {
-            host: host as u8,
-            life: self.lives[host],
-            finished: number == 0,
-            asleep_until: 0,
-            decisions: 0,
-            waits: 0,
-            waited_at: 0,
-            rng: Xoshiro256PlusPlus::seed_from_u64(stream),
-            stale_reads: Vec::new(),
-        });
-        number
-    }
-
-    pub(crate) fn random(&mut self) -> u64 {
-        self.threads[self.current].rng.next_u64()
-    }
-
-    pub(crate) fn origin(&self, host: usize, at: &'static Location<'static>) -> Origin {
-        Origin { step: self.steps, host: host as u8, thread: self.current as u16, at }
-    }
-
-    pub(crate) fn turn(&self) -> Turn {
-        let decision = self.threads[self.current].decisions;
-        Turn { thread: self.current as u16, decision }
-    }
-
-    /// Threads that could run.
-    pub(crate) fn runnable(&self) -> impl Iterator<Item = usize> + '_ {
-        (1..self.threads.len()).filter(|&thread| !self.threads[thread].finished)
-    }
-
-    /// The thread after `thread` that could run and does not sleep at step `now`, if there is one.
-    pub(crate) fn successor(&self, thread: usize, now: u64) -> Option<usize> {
-        let count = self.threads.len();
-        let in_turn = || (1..=count).map(|ahead| (thread + ahead) % count);
-        let runs = |&thread: &usize| !self.threads[thread].finished;
-        let awake = |&thread: &usize| self.threads[thread].asleep_until <= now;
-        in_turn().filter(runs).find(awake).or_else(|| in_turn().find(runs))
-    }
-
-    pub(crate) fn uptime(&self) -> Duration {
-        Duration::from_nanos(self.clock_ns)
-    }
-
-    pub(crate) fn wall_clock_ms(&self, host: usize) -> u64 {
-        self.clock_ns / 1_000_000 + self.skews_ms[host] + 1_000_000
-    }
-
-    pub(crate) fn advance_clock(&mut self, by: Duration) {
-        self.clock_ns += by.as_nanos() as u64;
-    }
-
-    /// The current thread has changed something.
-    pub(crate) fn changed(&mut self) {
-        self.threads[self.current].waits = 0;
-    }
-
-    /// A client has got an answer, a thread has ended, or a host has died.
-    pub(crate) fn progress(&mut self) {
-        self.threads.iter_mut().for_each(|thread| thread.waits = 0);
-    }
-
-    /// The current thread waits. Once all do, and nothing changes, time leaps.
-    pub(crate) fn wait(&mut self) {
-        let now = self.steps;
-        let thread = &mut self.threads[self.current];
-        thread.waits += 1;
-        thread.waited_at = thread.decisions;
-        let all_idle =
-            thread.waits >= IDLE && self.threads.iter().all(|thread| thread.is_idle(now));
-        self.advance_clock(if all_idle { LEAP } else { Duration::from_micros(1) });
-    }
-
-    pub(crate) fn complete(&mut self, issued: Issued) -> bool {
-        self.lnr.complete(issued, self.steps)
-    }
-
-    /// Completes everything that the current thread has issued of a kind; whether it mattered.
-    pub(crate) fn fence(&mut self, what: Maintenance) -> bool {
-        let (thread, mut mattered, mut at) = (self.current as u16, false, 0);
-        while let Some(&issued) = self.lnr.issued.get(at) {
-            if issued.thread == thread && issued.what == what {
-                self.lnr.issued.remove(at);
-                mattered |= self.complete(issued);
-            } else {
-                at += 1;
-            }
-        }
-        mattered
-    }
-
-    /// Remembers that the current thread has read a stale line.
-    pub(crate) fn note_stale(&mut self, line: u32, stale_since: u64, by: Origin) {
-        let read_at = self.steps;
-        let reads = &mut self.threads[self.current].stale_reads;
-        if reads.len() == STALE_READS {
-            reads.remove(0);
-        }
-        reads.push(StaleRead { line, read_at, stale_since, by });
-    }
-
-    /// Whether what the current thread has read of some lines since a turn was in date then.
-    pub(crate) fn rely(&self, lines: Lines, since: u64, origin: Origin) -> Result<(), Violation> {
-        for read in &self.threads[self.current].stale_reads {
-            let counts = read.read_at > since && read.stale_since <= since;
-            if counts && lines.numbers().contains(&u64::from(read.line)) {
-                let (line, earlier) = (read.line, Some(read.by));
-                return Err(Violation { rule: Rule::Stale, line, origin, earlier });
-            }
-        }
-        Ok(())
-    }
-
-    fn perform(&mut self, action: Action) {
-        let step = self.steps;
-        match action {
-            Action::Switch(thread) => {
-                let thread = usize::from(thread);
-                let runs = self.threads.get(thread).is_some_and(|thread| !thread.finished);
-                self.next = runs.then_some(thread).or(self.next);
-            }
-            Action::Evict(host, line) => {
-                self.lnr.evict(usize::from(host), line, step);
-            }
-            Action::Prefetch(host, line) => self.lnr.fetch(usize::from(host), line),
-            Action::Hold => self.hold = true,
-            Action::Deliver(host) => {
-                self.scr.deliver(usize::from(host));
-            }
-            Action::Defer => self.defer = true,
-            Action::Complete(host, line) => {
-                let wanted =
-                    |issued: &Issued| issued.host == usize::from(host) && issued.line == line;
-                if let Some(at) = self.lnr.issued.iter().position(wanted) {
-                    let issued = self.lnr.issued.remove(at);
-                    self.complete(issued);
-                }
-            }
-            Action::Tear(bytes) => self.tear = Some(bytes),
-            Action::Kill(host, outcome) => self.kill(usize::from(host), outcome),
-        }
-    }
-
-    fn kill(&mut self, host: usize, outcome: Outcome) {
-        self.progress();
-        let mut held = 0;
-        while self.scr.holds(host) && outcome.writes(held) {
-            self.scr.deliver(host);
-            held += 1;
-        }
-        self.scr.forget(host);
-        self.lnr.die(host, outcome, self.steps);
-        self.lives[host] += 1;
-        self.fallen.push(host);
-    }
-
-    /// Whether the thread belongs to a life of its host that is over.
-    pub(crate) fn is_dead(&self, thread: usize) -> bool {
-        let thread = &self.threads[thread];
-        thread.life != self.lives[usize::from(thread.host)]
     }
 }

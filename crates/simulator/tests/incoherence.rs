@@ -305,6 +305,8 @@ fn a_store_may_be_seen_later_but_not_past_another() {
                         memory.store(word(host), 1);
                     }
                     missed.set(missed.get() + u64::from(memory.load(word(1 - host)) == 0));
+                    // A thread that has ended holds nothing back.
+                    memory.step();
                 });
             }
             simulation.run().unwrap();

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use tombolo_scenarios::{Kind, SCENARIOS, Scenario};
 use tombolo_simulator::{Adversary, Mutant};
 
-use crate::cli::Format;
+use crate::output::Format;
 
 pub(crate) const ABOUT: &str = "\
 Run the protocols in a simulator whose caches really are incoherent, and check what hosts see.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use tombolo_scenarios::campaign::{self, Conditions, Control, Tally};
-use tombolo_scenarios::{EXCUSED, Kind, SCENARIOS, Scenario, excuse, mutants, sites};
+use tombolo_scenarios::{Kind, SCENARIOS, Scenario, excuse, explain, hunt, mutants};
 use tombolo_simulator::{Mutant, catch};
 
 use self::args::CheckArgs;
@@ -133,7 +133,7 @@ fn hunt_mutants(
     let hunted: Vec<Mutant> =
         all.iter().filter(|&&mutant| excuse(mutant).is_none()).copied().collect();
     let starts = [0, 1, 2].map(|n| args.start + n * STRIDE);
-    let found = campaign::hunt(scenarios, &hunted, &starts, BOUND, conditions, control);
+    let found = hunt(scenarios, &hunted, &starts, BOUND, conditions, control);
     Mutants::new(&found, all.len(), started.elapsed())
 }
 
@@ -149,19 +149,9 @@ fn replay(scenarios: &[Scenario], seed: u64, conditions: &Conditions) -> Result<
             Ok(ExitCode::SUCCESS)
         }
         Err(what) => {
-            let failure = campaign::explain(scenario, &trial, what);
+            let failure = explain(scenario, &trial, what);
             print!("{}", report::failure(&failure));
             Ok(ExitCode::from(output::PROBLEMS))
         }
     }
-}
-
-/// Whether this step has an excuse, for the list.
-fn excuse_of(name: &str) -> Option<&'static str> {
-    EXCUSED.iter().find(|(excused, _)| *excused == name).map(|&(_, why)| why)
-}
-
-/// How many sites there are.
-fn site_count() -> usize {
-    sites().count()
 }

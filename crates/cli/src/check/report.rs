@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::Serialize;
-use tombolo_scenarios::campaign::{Failure, Hunted, Tally};
-use tombolo_scenarios::{EXCUSED, SCENARIOS};
+use tombolo_scenarios::campaign::Tally;
+use tombolo_scenarios::{EXCUSED, Failure, Hunted, SCENARIOS, excuse, sites};
+use tombolo_simulator::Mutant;
 
-use super::{excuse_of, site_count};
 use crate::output::{PROBLEMS, UNDECIDED, pairs};
 
 /// The result of a campaign.
@@ -129,8 +129,8 @@ impl Report {
         mutants: Option<Mutants>,
         stopped: bool,
     ) -> Self {
-        let sites = tally.coverage.sites();
-        let mattered = sites.iter().filter(|(_, crossed)| crossed.mattered > 0);
+        let crossed = tally.coverage.sites();
+        let mattered = crossed.iter().filter(|(_, crossed)| crossed.mattered > 0);
         let clean = tally.failures.is_empty() && tally.schedules > 0;
         Self {
             scenarios,
@@ -140,8 +140,8 @@ impl Report {
             crash_points: tally.coverage.crash_points().len(),
             histories_checked: tally.histories,
             undecided: tally.undecided,
-            sites: site_count(),
-            sites_crossed: sites.len(),
+            sites: sites().count(),
+            sites_crossed: crossed.len(),
             mattered: mattered.map(|(site, crossed)| (site.name(), crossed.mattered)).collect(),
             noted: tally.coverage.notes().clone(),
             failing_share_at_most: clean.then(|| 3.0 / tally.schedules as f64),
@@ -238,8 +238,8 @@ pub(super) fn list() -> String {
         let _ = writeln!(text, "  {:24} {kind}", scenario.name);
     }
     text += "\nsteps that can be left out\n";
-    for site in tombolo_scenarios::sites() {
-        let excused = if excuse_of(site.name()).is_some() { "  (excused)" } else { "" };
+    for site in sites() {
+        let excused = if excuse(Mutant::Step(site)).is_some() { "  (excused)" } else { "" };
         let _ = writeln!(text, "  {}{excused}", site.name());
     }
     text

@@ -6,7 +6,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::Point;
 use crate::config::Config;
 use crate::schedule::{Action, Outcome};
-use crate::world::State;
+use crate::state::State;
 
 /// Random decisions, whose rates are the seed's.
 pub(crate) struct Dice {

@@ -14,7 +14,7 @@ use std::fmt;
 
 use crate::config::Config;
 use crate::schedule::{Action, Opening, Schedule, Turn};
-use crate::world::State;
+use crate::state::State;
 
 use aimed::Aimed;
 use priority::Priority;

@@ -5,7 +5,7 @@ use super::Point;
 use super::dice::Dice;
 use crate::config::Config;
 use crate::schedule::Action;
-use crate::world::State;
+use crate::state::State;
 
 pub(crate) struct Priority {
     dice: Dice,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Caches, Point};
 use crate::schedule::{Action, Opening, Schedule, Turn};
-use crate::world::State;
+use crate::state::State;
 
 pub(crate) struct Script {
     actions: HashMap<Turn, Vec<Action>>,

@@ -4,115 +4,28 @@
 //! dies is unwound while nothing that it does has any effect. Outside a coroutine, as in the set-up
 //! of a test, memory operations work and never switch.
 
-#![allow(unsafe_code)]
-
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::ptr::NonNull;
 use std::rc::Rc;
 
 use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use corosensei::{Coroutine, CoroutineResult};
 
 use crate::adversary::Point;
-use crate::config::{Config, Trial};
+use crate::config::Config;
 use crate::memory::SimMemory;
+use crate::running::{self, Killed};
+use crate::trial::Trial;
 use crate::world::World;
 
 const STACK_BYTES: usize = 256 << 10;
 
 type Thread = Coroutine<(), (), (), DefaultStack>;
 
-/// The coroutine that is running on this OS thread, and its world.
-#[derive(Clone)]
-struct Running {
-    yielder: NonNull<Yielder<(), ()>>,
-    world: Rc<World>,
-}
-
 thread_local! {
-    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
     /// Stacks of threads that have ended.
     static STACKS: Cell<Vec<DefaultStack>> = const { Cell::new(Vec::new()) };
-}
-
-/// What a thread of a dead host is unwound with.
-struct Killed;
-
-/// Lets another thread run, if this is one. A thread that is being unwound is not left any more.
-pub(crate) fn switch() {
-    if std::thread::panicking() {
-        return;
-    }
-    let Some(running) = RUNNING.take() else { return };
-    // SAFETY: `RUNNING` is set only while the coroutine that owns the yielder runs, and that
-    // coroutine is what calls us; its yielder lives until its closure returns.
-    unsafe { running.yielder.as_ref() }.suspend(());
-    RUNNING.set(Some(running));
-}
-
-/// Ends a thread whose host is dead. One that is being unwound already goes on with that.
-pub(crate) fn die() {
-    if !std::thread::panicking() {
-        resume_unwind(Box::new(Killed));
-    }
-}
-
-/// A thread waits for others: they run, if there are any.
-pub(crate) fn wait(world: &World, at: &'static Location<'static>) {
-    if std::thread::panicking() || RUNNING.with_borrow(Option::is_none) {
-        return;
-    }
-    let mut state = world.state();
-    world.decide(&mut state, Point::Wait, at);
-    let next = state.next.or(state.successor(state.current, state.steps));
-    state.next = next;
-    let (next, current) = (state.next, state.current);
-    if next == Some(current) && state.steps <= state.budget {
-        state.next = None;
-        return;
-    }
-    drop(state);
-    switch();
-}
-
-/// A thread is about to take a lock that the threads of its host share.
-pub(crate) fn may_switch() {
-    if let Some(world) = running_world() {
-        let mut state = world.state();
-        world.decide(&mut state, Point::Local, Location::caller());
-        let goes = state.next.is_some();
-        drop(state);
-        if goes {
-            switch();
-        }
-        leave_if_dead(&world);
-    }
-}
-
-/// A thread waits for a lock that the threads of its host share.
-pub(crate) fn must_switch() {
-    if let Some(world) = running_world() {
-        wait(&world, Location::caller());
-        leave_if_dead(&world);
-    }
-}
-
-fn running_world() -> Option<Rc<World>> {
-    if std::thread::panicking() {
-        return None;
-    }
-    RUNNING.with_borrow(|running| running.as_ref().map(|running| Rc::clone(&running.world)))
-}
-
-fn leave_if_dead(world: &World) {
-    let state = world.state();
-    let dead = state.is_dead(state.current);
-    drop(state);
-    if dead {
-        die();
-    }
 }
 
 /// Why a run did not come to its end.
@@ -176,7 +89,7 @@ impl Simulation {
         let world = Rc::clone(&self.world);
         self.world.state().add_thread(host, self.world.trial.seed);
         self.threads.push(Some(Coroutine::with_stack(stack(), move |yielder, ()| {
-            RUNNING.set(Some(Running { yielder: NonNull::from(yielder), world }));
+            running::enter(yielder, world);
             body(memory);
         })));
     }
@@ -224,6 +137,8 @@ impl Simulation {
                 recycle(ended);
                 let mut state = self.world.state();
                 state.threads[thread].finished = true;
+                let host = usize::from(state.threads[thread].host);
+                state.scr.drain(host);
                 state.progress();
                 self.world.decide(&mut state, Point::End, Location::caller());
             }
@@ -254,10 +169,8 @@ impl Simulation {
 
     /// Runs a thread up to its next switch; whether it has ended.
     fn resume(&mut self, thread: usize) -> bool {
-        let before = RUNNING.take();
         let coroutine = self.threads[thread].as_mut().expect("it has not ended");
-        let outcome = catch_unwind(AssertUnwindSafe(|| coroutine.resume(())));
-        RUNNING.set(before);
+        let outcome = running::within(|| catch_unwind(AssertUnwindSafe(|| coroutine.resume(()))));
         match outcome {
             Ok(outcome) => matches!(outcome, CoroutineResult::Return(())),
             Err(panic) if panic.is::<Killed>() => true,

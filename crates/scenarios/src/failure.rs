@@ -1,0 +1,62 @@
+//! Runs that failed, made short enough to understand.
+
+use tombolo_simulator::{Adversary, Caches, Schedule, Trial, catch, minimise};
+
+use crate::Scenario;
+
+/// Runs that shortening a schedule may take.
+const MINIMISING: usize = 3_000;
+
+/// Events of a failure's timeline that are shown.
+const EVENTS: usize = 60;
+
+/// A run that failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The scenario.
+    pub scenario: &'static str,
+    /// The seed.
+    pub seed: u64,
+    /// What went wrong.
+    pub what: String,
+    /// What the adversary has to do for it.
+    pub schedule: Schedule,
+    /// How caches behave, if the schedule was enumerated.
+    pub caches: Option<Caches>,
+    /// What hosts did, up to the failure.
+    pub timeline: String,
+}
+
+/// Runs a failure again to see what the adversary did, and shortens that.
+pub fn explain(scenario: &Scenario, trial: &Trial, what: String) -> Failure {
+    let again = trial.recorded();
+    let what = catch(|| (scenario.run)(&again)).err().unwrap_or(what);
+    let schedule = again.observed().schedule.clone();
+    shorten(scenario, trial, what, (schedule, None))
+}
+
+pub(crate) fn shorten(
+    scenario: &Scenario,
+    trial: &Trial,
+    what: String,
+    (schedule, caches): (Schedule, Option<Caches>),
+) -> Failure {
+    let script =
+        |schedule: Schedule| trial.with_adversary(Adversary::Script(schedule, caches)).recorded();
+    let mut schedule = schedule;
+    // A minimal schedule of one kind of failure, not of whichever comes first.
+    let same = |trial: &Trial| {
+        let kind =
+            |what: &str| what.split(|c: char| !c.is_alphabetic()).take(2).collect::<String>();
+        if let Err(found) = catch(|| (scenario.run)(trial)) {
+            assert!(kind(&found) != kind(&what));
+        }
+    };
+    if catch(|| same(&script(schedule.clone()))).is_err() {
+        schedule = minimise(trial, &schedule, caches, MINIMISING, same);
+    }
+    let last = script(schedule.clone());
+    let what = catch(|| (scenario.run)(&last)).err().unwrap_or(what);
+    let timeline = last.observed().timeline.render(EVENTS);
+    Failure { scenario: scenario.name, seed: trial.seed, what, schedule, caches, timeline }
+}

@@ -1,0 +1,146 @@
+//! Mutants: a step of a protocol is left out, and some scenario has to fail.
+
+use std::cell::Cell;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tombolo_simulator::{Caches, Mutant, catch, enumerate};
+
+use crate::Scenario;
+use crate::campaign::{Conditions, Control};
+use crate::registry::WRITTEN_FOR;
+
+/// Seeds under which every scenario is tried for a mutant, before the most promising ones are.
+const LOOK_AROUND: u64 = 100;
+
+/// Scenarios that are tried on.
+const PROMISING: usize = 2;
+
+/// Preemptions in schedules that are enumerated.
+const PREEMPTIONS: usize = 3;
+
+/// What became of a mutant.
+#[derive(Clone, Debug)]
+pub struct Hunted {
+    /// The mutant.
+    pub mutant: Mutant,
+    /// Schedules it took, from each start.
+    pub schedules: Vec<u64>,
+    /// How it was found, from each start.
+    pub kills: Vec<Option<Kill>>,
+}
+
+impl Hunted {
+    /// Whether it was found from every start.
+    pub fn is_killed(&self) -> bool {
+        self.kills.iter().all(Option::is_some)
+    }
+}
+
+/// Leaves out one step at a time, and looks for a failure within `bound` schedules from each of the
+/// `starts`.
+pub fn hunt(
+    scenarios: &[Scenario],
+    mutants: &[Mutant],
+    starts: &[u64],
+    bound: u64,
+    conditions: &Conditions,
+    control: &Control,
+) -> Vec<Hunted> {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..conditions.jobs {
+            scope.spawn(|| {
+                while let Some(&mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let conditions = Conditions { without: Some(mutant), ..conditions.clone() };
+                    let hunts = starts
+                        .iter()
+                        .map(|&start| hunt_from(scenarios, start, bound, &conditions, control));
+                    let (schedules, kills) = hunts.unzip();
+                    let hunted = Hunted { mutant, schedules, kills };
+                    found.lock().expect("no worker panics").push(hunted);
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().expect("no worker panics");
+    found.sort_by_key(|hunted| hunted.mutant);
+    found
+}
+
+/// How a mutant was found: the scenario, the seed, and what went wrong.
+pub type Kill = (&'static str, u64, String);
+
+/// Every scenario under a few seeds, and then those in which the step matters most under many; before
+/// that, what was written for the step.
+fn hunt_from(
+    scenarios: &[Scenario],
+    start: u64,
+    bound: u64,
+    conditions: &Conditions,
+    control: &Control,
+) -> (u64, Option<Kill>) {
+    let site = match conditions.without {
+        Some(Mutant::Step(site) | Mutant::Fence(site)) => site,
+        None => return (0, None),
+    };
+    let written_for = WRITTEN_FOR.iter().find(|(name, _)| *name == site.name());
+    let written_for = written_for
+        .and_then(|(_, wanted)| scenarios.iter().find(|scenario| scenario.name == *wanted));
+    let (mut schedules, mut kill) = (0, None);
+    if let Some(scenario) = written_for {
+        (schedules, kill) = enumerate_from(scenario, start, bound / 2, conditions, control);
+    }
+    let mut weights = vec![(0, 0); scenarios.len()];
+    let mut candidates: Vec<usize> = (0..scenarios.len()).collect();
+    let mut seed = start;
+    while kill.is_none() && schedules < bound && !control.is_stopped() {
+        for &index in &candidates {
+            schedules += 1;
+            control.ran(1);
+            let (scenario, trial) = (&scenarios[index], conditions.trial(seed));
+            if let Err(what) = catch(|| (scenario.run)(&trial)) {
+                kill = Some((scenario.name, seed, what));
+                break;
+            }
+            if let Some(crossed) = trial.observed().coverage.sites().get(&site) {
+                weights[index].0 += crossed.mattered;
+                weights[index].1 += crossed.times;
+            }
+        }
+        seed += 1;
+        if seed == start + LOOK_AROUND {
+            candidates.sort_by_key(|&index| std::cmp::Reverse(weights[index]));
+            candidates.truncate(PROMISING);
+        }
+    }
+    (schedules, kill)
+}
+
+/// The scenario's schedules with few preemptions, up to `bound` of them for each kind of caches.
+fn enumerate_from(
+    scenario: &Scenario,
+    seed: u64,
+    bound: u64,
+    conditions: &Conditions,
+    control: &Control,
+) -> (u64, Option<Kill>) {
+    let mut schedules = 0;
+    for eager in [true, false] {
+        let caches = Caches { sticky: !eager, late: !eager };
+        let left = Cell::new(bound / 2);
+        let goes_on = || {
+            control.ran(1);
+            left.set(left.get().saturating_sub(1));
+            left.get() > 0 && !control.is_stopped()
+        };
+        let trial = conditions.trial(seed);
+        let found = enumerate(&trial, PREEMPTIONS, caches, scenario.run, goes_on);
+        schedules += found.schedules;
+        if let Some((_, what)) = found.failure {
+            return (schedules, Some((scenario.name, seed, what)));
+        }
+    }
+    (schedules, None)
+}
