@@ -171,7 +171,9 @@ impl<M: Memory> Objects<M> {
             let held = self.state().records.claim();
             if held.is_none() {
                 // Who has the records, the log knows; nobody else may be applying it.
-                self.sync()?;
+                if self.memory().keeps(sites::RECORD_SYNC) {
+                    self.sync()?;
+                }
                 self.reclaim_some()?;
             }
             Ok(held)

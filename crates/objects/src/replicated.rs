@@ -29,13 +29,13 @@ impl<M: Memory> Replicated<M> {
 
     /// Adds an object that was there before this replica: from LNR, or from another replica.
     pub(crate) fn restore(&self, writer: &mut Writer, entry: Entry, slot: Slot) {
+        self.space.occupied(slot);
         self.index.insert(writer, entry);
         if !self.memory.keeps(sites::JOIN_UNKNOWN)
             && let Some(found) = self.index.find_slot(&self.memory, entry.hash, entry.slot)
         {
             seen::set(&self.memory, found.cell, found.seen, entry.generation, READ_SHARED);
         }
-        self.space.occupied(slot);
         if let Some(record) = entry.record {
             self.records.assigned(record, entry.hash);
         }
@@ -53,9 +53,22 @@ impl<M: Memory> Replicated<M> {
         if !self.memory.check(sites::CREATE_CONDITION, same) || self.space.lines(slot).is_none() {
             return false;
         }
-        self.index.insert(writer, Entry { hash, generation, slot: slot.line, record: None });
-        self.space.occupied(slot);
+        let entry = Entry { hash, generation, slot: slot.line, record: None };
+        self.show(slot, || self.index.insert(writer, entry));
         true
+    }
+
+    /// Lets readers find an object in `slot`, whose size they must know by then: the chunk may have been
+    /// divided otherwise.
+    fn show(&self, slot: Slot, show: impl FnOnce()) {
+        let known_first = self.memory.keeps(sites::SLOT_KNOWN_FIRST);
+        if known_first {
+            self.space.occupied(slot);
+        }
+        show();
+        if !known_first {
+            self.space.occupied(slot);
+        }
     }
 
     fn delete(&self, target: Target) -> bool {
@@ -88,15 +101,16 @@ impl<M: Memory> Replicated<M> {
     }
 
     fn move_to(&self, generation: Generation, target: Target, to: Slot) -> bool {
-        if self.space.lines(to).is_none() {
+        let mut found = self.index.with_hash(target.hash);
+        let wanted = |entry: Entry| entry.slot == target.slot && self.is_expected(entry, target);
+        if self.space.lines(to).is_none() || !found.any(wanted) {
             return false;
         }
-        let moved = self.change(target, generation, |entry| Some(Entry { slot: to.line, ..entry }));
-        if moved {
-            self.space.vacated(target.slot);
-            self.space.occupied(to);
-        }
-        moved
+        self.show(to, || {
+            self.change(target, generation, |entry| Some(Entry { slot: to.line, ..entry }));
+        });
+        self.space.vacated(target.slot);
+        true
     }
 
     fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {

@@ -26,6 +26,8 @@ tombolo_memory::sites! {
     WRITE_LOCK = "objects.write.lock";
     /// A free record goes to one object.
     RECORD_CLAIM = "objects.record.claim";
+    /// Whoever finds no free record applies the log, to learn who has them.
+    RECORD_SYNC = "objects.record.sync";
     /// A writer applies the log and looks at the entry again once it has the lock.
     WRITE_ENTRY_AGAIN = "objects.write.entry-again";
     /// Stale lines are dropped before a writer reads or changes part of them.
@@ -64,6 +66,8 @@ tombolo_memory::sites! {
     CHUNK_SYNC = "objects.chunk.sync";
     /// A slot that is promised to one object is not given to another.
     SLOT_RESERVED = "objects.slot.reserved";
+    /// A slot's size is known before readers can find an object there.
+    SLOT_KNOWN_FIRST = "objects.slot.known-first";
     /// A chunk is handed on only when none of its slots is promised.
     CHUNK_SETTLED = "objects.chunk.settled";
     /// Slots without an object carry no header when a pod is closed.

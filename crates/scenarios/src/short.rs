@@ -100,6 +100,16 @@ pub(crate) fn slot_reuse(trial: &Trial) {
     );
 }
 
+/// A chunk is divided anew, into larger slots, while another thread of the host reads what comes there.
+pub(crate) fn other_size(trial: &Trial) {
+    run(
+        trial,
+        &Setup { chunks: 1, ..Setup::small(2) },
+        &[("a", Create(SHORT))],
+        &[(0, &[("a", Delete), ("b", Create(LONG))]), (0, &[("b", Get), ("b", Get)])],
+    );
+}
+
 /// An object with a record is deleted while another host reads and writes it.
 pub(crate) fn delete_and_write(trial: &Trial) {
     run(
