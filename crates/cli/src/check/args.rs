@@ -52,9 +52,12 @@ pub(crate) struct CheckArgs {
     /// Run every schedule of the short scenarios with up to K preemptions, with four kinds of caches.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=5))]
     pub(crate) exhaustive: Option<u8>,
-    /// Leave out one step at a time; each has to be missed within 20000 schedules, from three seeds.
+    /// Leave out one step at a time; each has to be missed, from each of three seeds.
     #[arg(long)]
     pub(crate) mutants: bool,
+    /// Schedules within which the absence of a step has to be noticed.
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub(crate) bound: u64,
     /// Leave out one step, or `:fence` for its fence only.
     #[arg(long, value_name = "SITE", value_parser = mutant)]
     pub(crate) without: Option<Mutant>,

@@ -21,9 +21,6 @@ use crate::stop::Stop;
 /// Seeds of each scenario, unless something else is asked for.
 const SEEDS: u64 = 1_000;
 
-/// Schedules within which the absence of a step must show.
-const BOUND: u64 = 20_000;
-
 /// How far the seeds from which mutants are hunted lie apart.
 const STRIDE: u64 = 1_000_000;
 
@@ -133,7 +130,7 @@ fn hunt_mutants(
     let hunted: Vec<Mutant> =
         all.iter().filter(|&&mutant| excuse(mutant).is_none()).copied().collect();
     let starts = [0, 1, 2].map(|n| args.start + n * STRIDE);
-    let found = hunt(scenarios, &hunted, &starts, BOUND, conditions, control);
+    let found = hunt(scenarios, &hunted, &starts, args.bound, conditions, control);
     Mutants::new(&found, all.len(), started.elapsed())
 }
 

@@ -1,6 +1,7 @@
 //! The command `tombolo`, as people and scripts use it: real processes, real sockets.
 
 mod bench;
+mod check;
 mod commands;
 mod hosts;
 mod soak;

@@ -1,0 +1,91 @@
+//! `tombolo check`.
+
+use serde_json::Value;
+
+use crate::tombolo::{complaint, output, printed};
+
+fn report(args: &[&str]) -> Value {
+    let shown = printed(&[&["check", "--format", "json"], args].concat());
+    serde_json::from_str(&shown).unwrap()
+}
+
+#[test]
+fn seeds_are_counted_and_reported() {
+    let report = report(&["--seeds", "20"]);
+    let scenarios = report["scenarios"].as_u64().unwrap();
+    assert_eq!(report["schedules"], 20 * scenarios);
+    for positive in ["schedules_per_s", "crash_points", "histories_checked"] {
+        assert!(report[positive].as_f64().unwrap() > 0.0, "{positive} in {report}");
+    }
+    assert_eq!(report["undecided"], 0);
+    assert_eq!(report["failures"], Value::Array(vec![]));
+    assert_eq!(report["mutants"], Value::Null);
+}
+
+#[test]
+fn every_schedule_of_a_scenario_is_run() {
+    let schedules = |preemptions: &str| {
+        report(&["--scenario", "two-writers", "--exhaustive", preemptions])["schedules"].as_u64()
+    };
+    let counts = ["0", "1", "2"].map(schedules);
+    assert_eq!(counts[0], Some(4), "one for each kind of caches");
+    assert!(counts.is_sorted_by(|a, b| a < b), "{counts:?}");
+}
+
+#[test]
+fn mutants_are_hunted() {
+    // One scenario does not find them all.
+    let scene = ["--scenario", "commits", "--bound", "200", "--format", "json"];
+    let said = output(&[&["check", "--mutants"], &scene[..]].concat());
+    assert_eq!(said.status.code(), Some(3));
+    let report: Value = serde_json::from_slice(&said.stdout).unwrap();
+    let mutants = &report["mutants"];
+    let count = |name: &str| mutants[name].as_array().unwrap().len() as u64;
+    let known = mutants["killed"].as_u64().unwrap() + count("survivors") + count("excused");
+    assert_eq!(mutants["total"], known);
+    let names = |name: &str| mutants[name].as_array().unwrap().clone();
+    assert!(names("survivors").contains(&Value::from("kv.read.deadline")));
+    assert!(names("kills").iter().any(|kill| kill["mutant"] == "log.append.clean"));
+}
+
+#[test]
+fn a_failure_is_explained_and_replayed() {
+    let scene = ["--scenario", "two-writers", "--without", "objects.read.seen-counter"];
+    let found = output(&[&["check", "--seeds", "100", "--format", "json"], &scene[..]].concat());
+    assert_eq!(found.status.code(), Some(3));
+    let report: Value = serde_json::from_slice(&found.stdout).unwrap();
+    let failure = &report["failures"][0];
+    let what = failure["what"].as_str().unwrap();
+    assert!(what.contains("made stale by host"), "{what}");
+    assert!(what.contains("objects/src/read.rs:"), "{what}");
+    assert!(!failure["schedule"].as_array().unwrap().is_empty());
+
+    let seed = failure["seed"].to_string();
+    let replayed = output(&[&["check", "--replay", &seed], &scene[..]].concat());
+    assert_eq!(replayed.status.code(), Some(3));
+    let shown = String::from_utf8(replayed.stdout).unwrap();
+    for part in [what, "what the adversary has to do", "what hosts did", "(stale)"] {
+        assert!(shown.contains(part), "no {part:?} in:\n{shown}");
+    }
+}
+
+#[test]
+fn what_does_not_fail_is_said_not_to() {
+    let shown = printed(&["check", "--scenario", "move", "--replay", "3", "--strategy", "pct"]);
+    assert!(shown.contains("nothing failed"), "{shown}");
+    assert!(printed(&["check", "--list"]).contains("objects.write.clean"));
+}
+
+#[test]
+fn bad_input_is_explained() {
+    for (args, part) in [
+        (&["check", "--scenario", "nonsense"][..], "no such scenario"),
+        (&["check", "--without", "nonsense"], "no such step"),
+        (&["check", "--replay", "1"], "takes one --scenario"),
+        (&["check", "--replay", "1", "--mutants"], "cannot be used with"),
+        (&["check", "--hosts", "1"], "2..=8"),
+    ] {
+        let said = complaint(args);
+        assert!(said.contains(part), "no {part:?} in:\n{said}");
+    }
+}
