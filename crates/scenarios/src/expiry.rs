@@ -61,6 +61,8 @@ impl World {
                     store.tick().unwrap();
                     (0..memory.random() % 32).for_each(|_| memory.pause());
                 }
+                // Another host may be in the middle of something that waits for this one.
+                store.tick().unwrap();
             });
         }
         self.simulation.run().unwrap();

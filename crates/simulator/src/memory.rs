@@ -37,7 +37,10 @@ impl SimMemory {
     /// Lets simulated time pass.
     #[track_caller]
     pub fn sleep(&self, time: Duration) {
-        self.world.state().advance_clock(time);
+        let mut state = self.world.state();
+        state.scr.drain(self.host);
+        state.advance_clock(time);
+        drop(state);
         running::wait(&self.world, Location::caller());
     }
 
