@@ -1,9 +1,9 @@
 //! What hosts do to each other in the simulator: scenarios, each with its oracle, and campaigns that
 //! run them under many schedules and with steps of the protocols left out.
 //!
-//! A scenario takes place in a pod in which rare things are common ([`world`](self)): a log of 8
-//! entries, counters of 3 bits, two records, a handful of chunks. It panics if what hosts saw was
-//! wrong. Everything it does depends on its [`Trial`] alone.
+//! A scenario takes place in a pod in which rare things are common (`world.rs`): a log of 8 entries,
+//! counters of 3 bits, two records, a handful of chunks. It panics if what hosts saw was wrong.
+//! Everything it does depends on its [`Trial`](tombolo_simulator::Trial) alone.
 //!
 //! Left out: recovery of hosts that die, which is to come. Where a host dies, the others must see no
 //! wrong byte, and give up in time what it is in the way of.
