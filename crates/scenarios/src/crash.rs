@@ -75,6 +75,40 @@ pub(crate) fn a_helper_dies(trial: &Trial) {
     world.finish();
 }
 
+/// The only host of a pod opens it, works, and closes it, and dies at some step of that; another one
+/// comes after it. It finds a pod in order, with what was done, or is told that it cannot open it.
+pub(crate) fn the_only_host_dies(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { joined: 0, ..deadly(2, &[0]) });
+    let (first, second) = (world.scribe(), Rc::new(world.scribe()));
+    let gone = Rc::new(Cell::new(false));
+    let through = Rc::clone(&gone);
+    world.thread(0, move |memory| {
+        let _through = OnDrop(through);
+        let host = try_join(memory).unwrap();
+        for (number, key) in KEYS.iter().enumerate() {
+            perform(&host, &first, key, Operation::Put(7 * number as u64));
+        }
+        perform(&host, &first, KEYS[0], Operation::Delete);
+        host.leave().unwrap();
+    });
+    world.thread(1, move |memory| {
+        while !gone.get() {
+            memory.pause();
+        }
+        return_and_work(memory, &second);
+    });
+    world.finish();
+}
+
+/// Notes that a thread has ended, in whatever way.
+struct OnDrop(Rc<Cell<bool>>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
+}
+
 /// A host dies in the middle of a commit: what was said to be done is done, on all others alike.
 pub(crate) fn a_committer_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1 });

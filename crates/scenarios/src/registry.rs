@@ -73,6 +73,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "expired-and-replaced" Long expiry::a_new_value_stays;
     "host-dies" Crash crash::a_host_dies;
     "helper-dies" Crash crash::a_helper_dies;
+    "only-host-dies" Crash crash::the_only_host_dies;
     "committer-dies" Crash crash::a_committer_dies;
     "formatter-dies" Crash crash::a_formatter_dies;
 };
