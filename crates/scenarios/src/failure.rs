@@ -46,8 +46,6 @@ pub(crate) fn shorten(
     let mut schedule = schedule;
     // A minimal schedule of one kind of failure, not of whichever comes first.
     let same = |trial: &Trial| {
-        let kind =
-            |what: &str| what.split(|c: char| !c.is_alphabetic()).take(2).collect::<String>();
         if let Err(found) = catch(|| (scenario.run)(trial)) {
             assert!(kind(&found) != kind(&what));
         }
@@ -59,4 +57,11 @@ pub(crate) fn shorten(
     let what = catch(|| (scenario.run)(&last)).err().unwrap_or(what);
     let timeline = last.observed().timeline.render(EVENTS);
     Failure { scenario: scenario.name, seed: trial.seed, what, schedule, caches, timeline }
+}
+
+/// What is the same in all reports of one kind: the rule that was broken, or how it begins.
+fn kind(what: &str) -> String {
+    let line = what.lines().next().unwrap_or_default();
+    let rule = line.split_once(") was ").map(|(_, rule)| rule.to_owned());
+    rule.unwrap_or_else(|| line.split(|c: char| !c.is_alphabetic()).take(2).collect())
 }

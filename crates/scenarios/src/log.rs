@@ -9,6 +9,7 @@ use tombolo_pod::{Geometry, Options, Pod};
 use tombolo_simulator::{Config, Kills, SimMemory, Simulation, Trial};
 
 use crate::append::{Append, History, check_agreement};
+use crate::world::places;
 
 pub(crate) type Host = Rc<Replica<SimMemory, History>>;
 
@@ -16,7 +17,7 @@ const HOSTS: usize = 3;
 
 /// A pod with a ring of 8 entries; segments shorter or longer than it.
 pub(crate) fn pod(trial: &Trial, kills: Option<Kills>) -> Simulation {
-    let config = Config {
+    let mut config = Config {
         kills,
         hosts: HOSTS,
         scr_bytes: 4 << 10,
@@ -24,8 +25,6 @@ pub(crate) fn pod(trial: &Trial, kills: Option<Kills>) -> Simulation {
         max_steps: 200_000,
         ..Config::default()
     };
-    let simulation = Simulation::new(config, trial);
-    let memory = simulation.memory(0);
     let options = Options {
         ring_entries: Some(8),
         segment_entries: Some(if trial.seed.is_multiple_of(2) { 4 } else { 16 }),
@@ -33,8 +32,12 @@ pub(crate) fn pod(trial: &Trial, kills: Option<Kills>) -> Simulation {
         records: Some(2),
         ..Options::default()
     };
-    let geometry = Geometry::plan(memory.scr_bytes(), memory.lnr_bytes(), options).unwrap();
-    Pod::format(memory, geometry).unwrap();
+    let geometry = Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap();
+    if trial.record {
+        config.places = places(&geometry);
+    }
+    let simulation = Simulation::new(config, trial);
+    Pod::format(simulation.memory(0), geometry).unwrap();
     simulation
 }
 

@@ -5,10 +5,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tombolo_memory::{Lines, Memory};
+use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options};
-use tombolo_pod::{Geometry, Pod};
-use tombolo_simulator::{Config, Kills, SimMemory, Simulation, Trial};
+use tombolo_pod::{Geometry, MAX_HOSTS, Pod};
+use tombolo_simulator::{Config, Kills, Places, SimMemory, Simulation, Trial};
 use tombolo_verify::history::{Client, Recorder};
 use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::{KeyValue, Operation, Result as Answer};
@@ -80,8 +80,11 @@ impl Setup {
 
     /// The pod, formatted and closed.
     pub(crate) fn simulation(&self, trial: &Trial) -> Simulation {
-        let config = self.config();
+        let mut config = self.config();
         let geometry = self.geometry(&config);
+        if trial.record {
+            config.places = places(&geometry);
+        }
         let simulation = Simulation::new(config, trial);
         Pod::format(simulation.memory(0), geometry).unwrap();
         simulation
@@ -92,6 +95,27 @@ impl Setup {
         let config = self.config();
         Pod::format(memory, self.geometry(&config)).unwrap();
     }
+}
+
+/// What lies where in a pod.
+pub(crate) fn places(geometry: &Geometry) -> Places {
+    let (areas, hosts) = (geometry.areas(), u64::from(MAX_HOSTS));
+    let segment = geometry.segment_entries * LINE_BYTES;
+    Places::default()
+        .scr("superblock", ScrAddr::<u64>::new(0), 128, 1)
+        .scr("members", areas.membership, 8, 1)
+        .scr("joins", areas.joins, 8, 1)
+        .scr("pod's clock", areas.clock, 8, 1)
+        .scr("tail", areas.tail, 8, 1)
+        .scr("host", areas.hosts, LINE_BYTES, hosts)
+        .scr("applied by", areas.applied, LINE_BYTES, hosts)
+        .scr("ring", areas.ring, 8, geometry.ring_entries)
+        .scr("chunk", areas.chunk_table, 8, geometry.chunks)
+        .scr("record", areas.records, 4, geometry.records)
+        .lnr("superblock", LnrAddr::new(0), 128, 1)
+        .lnr("segment", areas.segments, segment, hosts)
+        .lnr("window", areas.windows, geometry.window_bytes, hosts)
+        .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks)
 }
 
 pub(crate) fn options() -> Options {

@@ -2,6 +2,8 @@
 
 use tombolo_memory::Lines;
 
+use crate::places::Places;
+
 /// The pod to simulate.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -19,6 +21,8 @@ pub struct Config {
     pub kills: Option<Kills>,
     /// Lines whose owner no rule names: a checksum tells what became of them.
     pub contended: Option<Lines>,
+    /// What lies where, for reports.
+    pub places: Places,
 }
 
 /// When a host dies.
@@ -40,6 +44,7 @@ impl Default for Config {
             clock_skew_ms: 50,
             kills: None,
             contended: None,
+            places: Places::default(),
         }
     }
 }

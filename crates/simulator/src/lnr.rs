@@ -66,6 +66,15 @@ pub(crate) enum Maintenance {
     Invalidate,
 }
 
+impl Maintenance {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Invalidate => "invalidate",
+        }
+    }
+}
+
 /// A clean or an invalidate that no fence has completed.
 #[derive(Clone, Copy)]
 pub(crate) struct Issued {

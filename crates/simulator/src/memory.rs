@@ -139,7 +139,9 @@ impl SimMemory {
         if state.scr.store(self.host, at, new, false) {
             state.changed();
         }
-        self.tell(&state, || format!("{at:?}: {:#x} -> {:#x}", found.to_bits(), new.to_bits()));
+        self.tell(&state, || {
+            format!("{}: {:#x} -> {:#x}", self.word(at), found.to_bits(), new.to_bits())
+        });
         Some(found)
     }
 
@@ -179,7 +181,9 @@ impl SimMemory {
             } else {
                 mattered |= state.complete(issued);
             }
-            self.tell(&state, || format!("{what:?} line {line}"));
+            self.tell(&state, || {
+                format!("{}s {}", what.name(), self.world.config.places.line(line))
+            });
         }
         if lines.count() == 0 || !self.world.keeps_fence(site) {
             self.world.cross(site, false, true);
@@ -191,6 +195,10 @@ impl SimMemory {
             state.scr.drain(self.host);
         }
         self.world.cross(site, mattered, true);
+    }
+
+    fn word<W: Word>(&self, at: ScrAddr<W>) -> String {
+        self.world.config.places.word(at.offset())
     }
 
     fn is_contended(&self, line: u32) -> bool {
@@ -215,7 +223,7 @@ impl Memory for SimMemory {
             return self.world.state().scr.load(self.host, at);
         };
         let found = state.scr.load(self.host, at);
-        self.tell(&state, || format!("{at:?} is {:#x}", found.to_bits()));
+        self.tell(&state, || format!("{} is {:#x}", self.word(at), found.to_bits()));
         found
     }
 
@@ -231,7 +239,7 @@ impl Memory for SimMemory {
         if state.scr.store(self.host, at, value, hold) {
             state.changed();
         }
-        self.tell(&state, || format!("{at:?} = {:#x}", value.to_bits()));
+        self.tell(&state, || format!("{} = {:#x}", self.word(at), value.to_bits()));
     }
 
     fn compare_exchange<W: Word>(
@@ -265,7 +273,10 @@ impl Memory for SimMemory {
                 let said = if stale.is_some() { " (stale)" } else { "" };
                 let origin = state.origin(self.host, at);
                 let mut observed = self.world.trial.observed();
-                observed.timeline.operation(origin, format!("reads line {line}{said}"));
+                observed.timeline.operation(
+                    origin,
+                    format!("reads {}{said}", self.world.config.places.line(line)),
+                );
             }
         });
     }
@@ -283,7 +294,9 @@ impl Memory for SimMemory {
             state.changed();
             if self.world.trial.record {
                 let mut observed = self.world.trial.observed();
-                observed.timeline.operation(origin, format!("writes line {line}"));
+                observed
+                    .timeline
+                    .operation(origin, format!("writes {}", self.world.config.places.line(line)));
             }
         });
     }

@@ -11,8 +11,7 @@
 //! A seventh, that nothing atomic is done to LNR, is kept by types: atomics take an
 //! [`ScrAddr`](tombolo_memory::ScrAddr).
 
-use std::fmt;
-
+use crate::places::Places;
 use crate::timeline::Origin;
 
 /// Whose a line is.
@@ -46,8 +45,9 @@ pub(crate) struct Violation {
     pub(crate) earlier: Option<Origin>,
 }
 
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Violation {
+    /// The report.
+    pub(crate) fn report(&self, places: &Places) -> String {
         let (broken, earlier) = match self.rule {
             Rule::NotOwner => ("written by a host whose it is not", "taken"),
             Rule::TwoOwners => ("taken while it is another's", "taken"),
@@ -58,10 +58,11 @@ impl fmt::Display for Violation {
         };
         let Self { line, origin, .. } = self;
         let address = u64::from(*line) * tombolo_memory::LINE_BYTES;
-        write!(f, "line {line} (lnr+{address:#x}) was {broken}\n  by {origin}")?;
-        match self.earlier {
-            Some(other) => write!(f, "\n  {earlier} by {other}"),
-            None => Ok(()),
+        let place = places.line(*line);
+        let mut report = format!("{place} (lnr+{address:#x}) was {broken}\n  by {origin}");
+        if let Some(other) = self.earlier {
+            report += &format!("\n  {earlier} by {other}");
         }
+        report
     }
 }

@@ -23,10 +23,14 @@ const IDLE: u32 = 256;
 /// Operations between two rounds of waiting, up to which a thread does nothing but wait.
 const LOOKING: u32 = 64;
 
+/// Steps in which no client anywhere has got on, after which all that happens is waiting: background
+/// work that changes something in every round and comes to nothing, for one.
+const STANDSTILL: u64 = 30_000;
+
 /// What a step takes.
 const STEP: Duration = Duration::from_nanos(50);
 
-/// By how much time leaps, when all are idle and one of them waits a round more.
+/// By how much time leaps, when there is nothing but waiting and somebody waits a round more.
 const LEAP: Duration = Duration::from_millis(20);
 
 pub(crate) struct State {
@@ -49,6 +53,8 @@ pub(crate) struct State {
     pub(crate) budget: u64,
     clock_ns: u64,
     skews_ms: Vec<u64>,
+    /// The step at which a client, anywhere, has got on.
+    progressed_at: u64,
 }
 
 /// What the adversary has decided about the operation at hand.
@@ -111,6 +117,7 @@ impl State {
             budget: u64::MAX,
             clock_ns: 0,
             skews_ms: (0..config.hosts).map(|_| rng.next_u64() % skew).collect(),
+            progressed_at: 0,
         };
         // Who sets the simulation up does the same for every seed.
         state.add_thread(0, 0);
@@ -185,9 +192,10 @@ impl State {
     /// A client has got an answer, a thread has ended, or a host has died.
     pub(crate) fn progress(&mut self) {
         self.threads.iter_mut().for_each(|thread| thread.waits = 0);
+        self.progressed_at = self.steps;
     }
 
-    /// The current thread waits. Once all do, and nothing changes, time leaps.
+    /// The current thread waits. Once nobody does anything else, time leaps.
     pub(crate) fn wait(&mut self) {
         let now = self.steps;
         let thread = &mut self.threads[self.current];
@@ -195,9 +203,11 @@ impl State {
         thread.waited_at = thread.decisions;
         let all_idle =
             thread.waits >= IDLE && self.threads.iter().all(|thread| thread.is_idle(now));
-        self.advance_clock(if all_idle { LEAP } else { Duration::from_micros(1) });
-        if all_idle {
+        if all_idle || now > self.progressed_at + STANDSTILL {
+            self.advance_clock(LEAP);
             self.deliver_all();
+        } else {
+            self.advance_clock(Duration::from_micros(1));
         }
     }
 

@@ -68,7 +68,7 @@ impl World {
             && self.trial.sanitize
             && !std::thread::panicking()
         {
-            panic!("{violation}");
+            panic!("{}", violation.report(&self.config.places));
         }
     }
 
