@@ -115,7 +115,7 @@ fn replica(pod: &Pod<HostMemory>, seat: &Seat) -> Host {
 fn commit(host: &Host, tag: u64, wants_none: bool) -> thread::JoinHandle<bool> {
     let host = Rc::clone(host);
     thread::spawn(move || {
-        let done = host.commit(&Tag { tag, wants_none }).unwrap();
+        let done = host.commit(&Tag { tag, wants_none }, &|| ()).unwrap();
         assert_eq!(host.state().taken() & tag != 0, done, "the outcome is that of the own entry");
         done
     })
@@ -140,7 +140,7 @@ fn a_commit_waits_for_a_slow_host() {
     let (pod, seats) = pod(2);
     let (host, slow) = (replica(&pod, &seats[0]), replica(&pod, &seats[1]));
     for number in 0..SEGMENT {
-        assert!(host.commit(&Tag { tag: 1 << number, wants_none: false }).unwrap());
+        assert!(host.commit(&Tag { tag: 1 << number, wants_none: false }, &|| ()).unwrap());
     }
     let waiting = commit(&host, 1 << SEGMENT, false);
     slow.sync().unwrap();
