@@ -17,8 +17,8 @@ use tombolo_verify::models::Operation;
 use crate::append::{Append, History};
 use crate::log;
 use crate::objects::add_mixed_clients;
-use crate::operations::{perform, some_operation};
-use crate::world::{Scribe, Setup, World, try_join};
+use crate::operations::{Scribe, perform, some_operation};
+use crate::world::{Setup, World, try_join};
 
 const KEYS: [&str; 2] = ["a", "b"];
 

@@ -5,9 +5,13 @@ use std::cell::Cell;
 use tombolo_log::LogError;
 use tombolo_objects::{Error, Objects};
 use tombolo_simulator::SimMemory;
+use tombolo_verify::history::{Client, Recorder};
 use tombolo_verify::models::{Operation, Result as Answer};
 
-use crate::world::Scribe;
+/// What clients did and were told.
+pub(crate) type Log = Recorder<String, Operation<u64>, Answer<u64>>;
+/// A client's pen.
+pub(crate) type Scribe = Client<String, Operation<u64>, Answer<u64>>;
 
 /// A host that has died keeps its seat and what it had locked. Whoever is in the way of that gives up in
 /// time, and has changed nothing.

@@ -9,15 +9,12 @@ use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options};
 use tombolo_pod::{Geometry, MAX_HOSTS, Pod};
 use tombolo_simulator::{Config, Kills, Places, SimMemory, Simulation, Trial};
-use tombolo_verify::history::{Client, Recorder};
 use tombolo_verify::linearizability::{Verdict, check};
-use tombolo_verify::models::{KeyValue, Operation, Result as Answer};
+use tombolo_verify::models::KeyValue;
 
-use crate::operations::tolerate;
+use crate::operations::{Log, Scribe, tolerate};
 
 pub(crate) type Host = Rc<Objects<SimMemory>>;
-pub(crate) type Log = Recorder<String, Operation<u64>, Answer<u64>>;
-pub(crate) type Scribe = Client<String, Operation<u64>, Answer<u64>>;
 
 /// Bytes of LNR before the first chunk.
 const BEFORE_CHUNKS: u64 = 76 << 10;
