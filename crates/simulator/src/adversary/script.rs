@@ -73,13 +73,12 @@ fn move_caches(caches: Caches, state: &State, point: Point, actions: &mut Vec<Ac
     }
 }
 
-/// Whether another thread could tell if the operation came later. With caches that do nothing by
-/// themselves, a host alone sees what it does to lines it has.
+/// Whether another thread could tell if the operation came later. Not, if a host alone sees what it
+/// does, and caches do not move by themselves there.
 fn is_visible(state: &State, point: Point) -> bool {
     let host = usize::from(state.threads[state.current].host);
     match point {
-        Point::Scr(_) | Point::Store(_) | Point::Fence => true,
-        Point::Line(line) => !state.lnr.is_present(host, line) || has_company(state),
+        Point::Scr(_) | Point::Store(_) | Point::Line(_) | Point::Fence => true,
         Point::Issue(line) => state.lnr.is_present(host, line) || has_company(state),
         Point::Local => has_company(state),
         Point::Wait | Point::End => false,
