@@ -36,8 +36,10 @@ fn one_host_alone_leaves_and_finds_its_objects_again() {
 
 #[test]
 fn a_stale_read_is_found() {
-    let said = output(&["soak", "--seconds", "3", "--plant-stale-read", "--seed", "77"]);
-    assert_eq!(said.status.code(), Some(3));
+    // Once in hundreds of soaks another host's write makes the lie come true.
+    let soak = || output(&["soak", "--seconds", "3", "--plant-stale-read", "--seed", "77"]);
+    let mut soaks = (0..3).map(|_| soak());
+    let said = soaks.find(|said| said.status.code() == Some(3)).expect("the lie is found");
     let shown = String::from_utf8(said.stdout).unwrap();
     // Whose value it reports is a matter of timing; who reports it is not.
     let lie = "client 0  Get -> Value(Some(";
