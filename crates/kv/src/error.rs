@@ -11,7 +11,7 @@ pub enum Error {
     NotAValue,
     /// The objects refused.
     #[error(transparent)]
-    Objects(#[from] tombolo_objects::Error),
+    Objects(#[from] tombolo_sharing::Error),
 }
 
 impl From<tombolo_pod::PodError> for Error {

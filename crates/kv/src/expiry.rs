@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tombolo_memory::Memory;
-use tombolo_objects::Version;
+use tombolo_sharing::{Scheme, Version};
 
 use crate::{Error, Store, sites};
 
@@ -34,7 +34,7 @@ impl Expiry {
     }
 }
 
-impl<M: Memory> Store<M> {
+impl<S: Scheme> Store<S> {
     pub(crate) fn remove_some_expired(&self) -> Result<(), Error> {
         let busy = self.expiry.busy.load(Ordering::Relaxed);
         let wanted = if busy { BUSY_KEYS } else { IDLE_KEYS };
@@ -77,7 +77,7 @@ impl<M: Memory> Store<M> {
             self.objects.delete(key)
         };
         match removed {
-            Ok(_) | Err(tombolo_objects::Error::Changed) => Ok(()),
+            Ok(_) | Err(tombolo_sharing::Error::Changed) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

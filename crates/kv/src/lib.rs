@@ -1,6 +1,6 @@
 //! Floor 4: a key-value store with expiry, which every host of a pod serves whole.
 //!
-//! A [`Store`] is objects whose values carry a deadline. There is nothing else: no leader, no
+//! A [`Store`] is objects, shared under any [`Scheme`](tombolo_sharing::Scheme), whose values carry a deadline. There is nothing else: no leader, no
 //! partition, no message. What one host has put, every other reads from the moment the put has
 //! returned.
 //!

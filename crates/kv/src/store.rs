@@ -1,8 +1,8 @@
 //! One host's handle on the store.
 
 use tombolo_memory::Memory;
-use tombolo_objects::{Objects, Options, Version};
 use tombolo_pod::Pod;
+use tombolo_sharing::{Scheme, Version};
 
 use crate::expiry::Expiry;
 use crate::value::{Entry, PREFIX_BYTES, decode_prefix};
@@ -21,26 +21,26 @@ pub enum Change {
 
 /// A key-value store, as one host serves it. Shared by the host's threads.
 ///
-/// Keys have 1 to [`MAX_KEY_BYTES`](tombolo_objects::MAX_KEY_BYTES) bytes. Operations on one key are
+/// Keys have 1 to [`MAX_KEY_BYTES`](tombolo_sharing::MAX_KEY_BYTES) bytes. Operations on one key are
 /// linearizable across all hosts, expiry included.
-pub struct Store<M: Memory> {
-    pub(crate) objects: Objects<M>,
+pub struct Store<S: Scheme> {
+    pub(crate) objects: S,
     pub(crate) expiry: Expiry,
 }
 
-impl<M: Memory> Store<M> {
+impl<S: Scheme> Store<S> {
     /// Joins a pod.
     ///
     /// # Errors
-    /// As of [`Objects::join`].
-    pub fn join(pod: Pod<M>, options: Options) -> Result<Self, Error> {
-        Ok(Self { objects: Objects::join(pod, options)?, expiry: Expiry::new() })
+    /// As of [`Scheme::join`].
+    pub fn join(pod: Pod<S::Memory>, options: S::Options) -> Result<Self, Error> {
+        Ok(Self { objects: S::join(pod, options)?, expiry: Expiry::new() })
     }
 
-    /// Leaves the pod: see [`Objects::leave`].
+    /// Leaves the pod: see [`Scheme::leave`].
     ///
     /// # Errors
-    /// As of [`Objects::leave`].
+    /// As of [`Scheme::leave`].
     pub fn leave(&self) -> Result<(), Error> {
         Ok(self.objects.leave()?)
     }
@@ -49,14 +49,14 @@ impl<M: Memory> Store<M> {
     /// To be called about every millisecond, by one thread of each host.
     ///
     /// # Errors
-    /// As of [`Objects::tick`].
+    /// As of [`Scheme::tick`].
     pub fn tick(&self) -> Result<(), Error> {
         self.objects.tick()?;
         self.remove_some_expired()
     }
 
     /// The objects that hold the values.
-    pub fn objects(&self) -> &Objects<M> {
+    pub fn objects(&self) -> &S {
         &self.objects
     }
 
@@ -68,7 +68,7 @@ impl<M: Memory> Store<M> {
     /// The value of `key`, if it has one.
     ///
     /// # Errors
-    /// [`Error::NotAValue`], and those of [`Objects::read`].
+    /// [`Error::NotAValue`], and those of [`Scheme::read`].
     pub fn get(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
         let mut bytes = Vec::new();
         let Some(version) = self.objects.read(key, &mut bytes)? else { return Ok(None) };
@@ -83,7 +83,7 @@ impl<M: Memory> Store<M> {
     /// Gives `key` a value, whatever it had before.
     ///
     /// # Errors
-    /// Those of [`Objects::put`].
+    /// Those of [`Scheme::put`].
     pub fn put(&self, key: &[u8], entry: &Entry) -> Result<(), Error> {
         self.objects.put(key, &entry.encode())?;
         Ok(())
@@ -92,14 +92,14 @@ impl<M: Memory> Store<M> {
     /// Removes `key`; whether it had a value.
     ///
     /// # Errors
-    /// [`Error::NotAValue`], and those of [`Objects::delete`].
+    /// [`Error::NotAValue`], and those of [`Scheme::delete`].
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         loop {
             let Some((deadline, version)) = self.deadline(key)? else { return Ok(false) };
             let expired = self.has_passed(deadline);
             match self.objects.delete_version(key, version) {
                 Ok(was_there) => return Ok(was_there && !expired),
-                Err(tombolo_objects::Error::Changed) => {}
+                Err(tombolo_sharing::Error::Changed) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -109,7 +109,7 @@ impl<M: Memory> Store<M> {
     /// called several times; the last call counts.
     ///
     /// # Errors
-    /// [`Error::NotAValue`], and those of [`Objects::update`].
+    /// [`Error::NotAValue`], and those of [`Scheme::update`].
     pub fn update(
         &self,
         key: &[u8],
@@ -119,21 +119,21 @@ impl<M: Memory> Store<M> {
         self.objects.update(key, |bytes| {
             let before = bytes.map(|bytes| Entry::decode(bytes.to_vec())).transpose();
             foreign = before.is_err();
-            let Ok(before) = before else { return tombolo_objects::Change::Keep };
+            let Ok(before) = before else { return tombolo_sharing::Change::Keep };
             match change(before.filter(|entry| !self.has_passed(entry.deadline_ms))) {
-                Change::Keep => tombolo_objects::Change::Keep,
-                Change::Put(entry) => tombolo_objects::Change::Put(entry.encode()),
-                Change::Delete => tombolo_objects::Change::Delete,
+                Change::Keep => tombolo_sharing::Change::Keep,
+                Change::Put(entry) => tombolo_sharing::Change::Put(entry.encode()),
+                Change::Delete => tombolo_sharing::Change::Delete,
             }
         })?;
         if foreign { Err(Error::NotAValue) } else { Ok(()) }
     }
 
     /// Shows at least `count` keys to `visit`, unless there are no more, and returns the next cursor:
-    /// see [`Objects::scan`].
+    /// see [`Scheme::scan`].
     ///
     /// # Errors
-    /// Those of [`Objects::scan`].
+    /// Those of [`Scheme::scan`].
     pub fn scan(
         &self,
         mut cursor: u64,
@@ -163,7 +163,7 @@ impl<M: Memory> Store<M> {
     /// How many keys there are; expired ones count until they are removed.
     ///
     /// # Errors
-    /// Those of [`Objects::object_count`].
+    /// Those of [`Scheme::object_count`].
     pub fn key_count(&self) -> Result<u64, Error> {
         Ok(self.objects.object_count()?)
     }
@@ -171,7 +171,7 @@ impl<M: Memory> Store<M> {
     /// Removes every key that is there all the while; one that somebody puts meanwhile may stay.
     ///
     /// # Errors
-    /// Those of [`scan`](Self::scan) and [`Objects::delete`].
+    /// Those of [`scan`](Self::scan) and [`Scheme::delete`].
     pub fn clear(&self) -> Result<(), Error> {
         let mut cursor = 0;
         let mut keys = Vec::new();
@@ -200,8 +200,8 @@ impl<M: Memory> Store<M> {
         let mut prefix = [0; PREFIX_BYTES];
         match self.objects.read_range(key, 0, &mut prefix) {
             Ok(version) => Ok(Some((decode_prefix(&prefix)?, version))),
-            Err(tombolo_objects::Error::NotFound) => Ok(None),
-            Err(tombolo_objects::Error::OutOfRange { .. }) => Err(Error::NotAValue),
+            Err(tombolo_sharing::Error::NotFound) => Ok(None),
+            Err(tombolo_sharing::Error::OutOfRange { .. }) => Err(Error::NotAValue),
             Err(error) => Err(error.into()),
         }
     }

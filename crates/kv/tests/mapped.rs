@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tombolo_kv::{Change, Entry, Error, Store};
 use tombolo_memory::Mapped;
-use tombolo_objects::Options;
+use tombolo_objects::{Objects, Options};
 use tombolo_pod::{CreateOptions, PodSpec, create, open};
 
 struct Hosts {
-    stores: [Store<Mapped>; 2],
+    stores: [Store<Objects<Mapped>>; 2],
     _folder: tempfile::TempDir,
 }
 
@@ -32,7 +32,7 @@ fn two_hosts() -> Hosts {
 }
 
 /// Runs `body` while a thread does the background work of `store`.
-fn ticking(store: &Store<Mapped>, body: impl FnOnce()) {
+fn ticking(store: &Store<Objects<Mapped>>, body: impl FnOnce()) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {

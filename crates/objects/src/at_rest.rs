@@ -7,9 +7,9 @@ use tombolo_pod::Pod;
 
 use crate::chunk_table::ChunkState;
 use crate::event::Slot;
-use crate::header::{HEADER_BYTES, Header, PREFIX_BYTES};
 use crate::space::Space;
 use crate::{Error, sites};
+use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES};
 
 /// What there is in a pod at rest, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What a host knows about one chunk.
 
-use crate::classes::{SPAN, SPAN_BODY, UNDIVIDED};
+use tombolo_sharing::{SPAN, SPAN_BODY, UNDIVIDED};
 
 /// A chunk as this replica sees it: slots with objects from the log, promises from this host.
 pub(crate) struct Chunk {

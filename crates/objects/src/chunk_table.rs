@@ -7,8 +7,8 @@
 use tombolo_memory::{Memory, ScrAddr};
 use tombolo_pod::Pod;
 
-use crate::classes::UNDIVIDED;
 use crate::{Error, sites};
+use tombolo_sharing::UNDIVIDED;
 
 /// What a chunk is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,12 @@
 use tombolo_memory::{Lines, Memory};
 
 use crate::event::{Event, Slot};
-use crate::header::{HEADER_BYTES, Header, PREFIX_BYTES};
-use crate::lock::object_bytes;
 use crate::read::{Looked, Part};
 use crate::replicated::fingerprint;
 use crate::space::Space;
-use crate::stats::Counter;
 use crate::{Error, Objects, Version, sites};
+use tombolo_sharing::Counter;
+use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
 
 /// An object's bytes in a slot that is promised to it, not announced yet.
 pub(crate) struct Placed {

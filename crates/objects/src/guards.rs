@@ -2,12 +2,12 @@
 
 use tombolo_memory::Memory;
 
-use crate::header::Header;
 use crate::index::Found;
 use crate::lock::Locked;
 use crate::read::{Looked, Part, Started};
-use crate::stats::Counter;
 use crate::{Error, Objects, Version};
+use tombolo_sharing::Counter;
+use tombolo_sharing::Header;
 
 /// A read in progress. What it reads counts only if [`read_end`](Self::read_end) says so.
 ///

@@ -14,10 +14,11 @@ use std::time::Duration;
 use tombolo_log::Replica;
 use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_pod::{Leave, Pod, Seat, Taker};
+use tombolo_sharing::hash_key;
 
 use crate::at_rest::object_at_rest;
 use crate::chunk_table::ChunkState;
-use crate::event::{Slot, generation_at};
+use crate::event::{KeyHash, Slot, generation_at};
 use crate::index::{Entry, Writer};
 use crate::objects::{Objects, Options};
 use crate::records::Records;
@@ -177,7 +178,7 @@ fn rebuild<M: Memory>(
             let Some((_, key)) = object_at_rest(pod, &state.space, slot)? else { continue };
             restored += 1;
             let entry = Entry {
-                hash: crate::objects::hash_key(pod, &key),
+                hash: hash_key(pod, &key)? as KeyHash,
                 // Below all positions to come, and different for each object.
                 generation: generation_at(position.wrapping_sub(restored)),
                 slot: slot.line,

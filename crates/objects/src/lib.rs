@@ -28,12 +28,9 @@
 mod at_rest;
 mod chunk;
 mod chunk_table;
-mod classes;
 mod create;
-mod error;
 mod event;
 mod guards;
-mod header;
 mod index;
 mod join;
 mod lock;
@@ -42,26 +39,17 @@ mod objects;
 mod read;
 mod records;
 mod replicated;
+mod scheme;
 mod seen;
 mod sites;
 mod space;
-mod stats;
 mod sync;
 mod write;
 
 pub use at_rest::{Findings, check};
-pub use error::Error;
 pub use guards::{ReadGuard, WriteGuard};
 pub use index::IndexLimits;
 pub use maintain::Maintenance;
-pub use objects::{Objects, Options, Usage};
+pub use objects::{Objects, Options};
 pub use sites::ALL as SITES;
-pub use stats::Stats;
-pub use write::Change;
-
-/// The longest key.
-pub const MAX_KEY_BYTES: usize = 1024;
-
-/// Names the write that produced a value; no two writes in a pod share one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Version(pub u64);
+pub use tombolo_sharing::{Change, Error, MAX_KEY_BYTES, Scheme, Stats, Usage, Version};

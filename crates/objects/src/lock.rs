@@ -4,13 +4,13 @@ use smallvec::SmallVec;
 use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
 
 use crate::event::{Event, Slot, Target};
-use crate::header::{HEADER_BYTES, Header, PREFIX_BYTES};
 use crate::index::{Cell, Entry, Found};
 use crate::read::{Looked, Part};
 use crate::records::Held;
 use crate::seen;
-use crate::stats::Counter;
 use crate::{Error, Objects, sites};
+use tombolo_sharing::Counter;
+use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
 
 /// An object whose record's lock this thread holds. Until it is dropped nobody else changes the
 /// object, its slot or its record; dropping it cleans what was written and releases the lock.
@@ -332,13 +332,6 @@ impl<M: Memory> Drop for Locked<'_, M> {
             seen::set(objects.memory(), self.cell, self.seen, self.entry.generation, counter);
         }
     }
-}
-
-/// Bytes that an object takes in its slot.
-pub(crate) fn object_bytes(key: &[u8], value: &[u8]) -> Result<u64, Error> {
-    let bytes = (HEADER_BYTES + key.len()) as u64 + value.len() as u64;
-    let most = u64::from(u32::MAX);
-    if bytes > most { Err(Error::TooLarge { bytes, most }) } else { Ok(bytes) }
 }
 
 fn changed_under_lock() -> Error {

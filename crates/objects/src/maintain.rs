@@ -8,8 +8,8 @@ use tombolo_pod::Giver;
 use crate::event::{Event, KeyHash};
 use crate::lock::target;
 use crate::records::Held;
-use crate::stats::Counter;
 use crate::{Error, Objects, sites};
+use tombolo_sharing::Counter;
 
 /// How the background work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

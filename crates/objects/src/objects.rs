@@ -1,23 +1,17 @@
 //! One host's handle on the objects of a pod.
 
-use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use siphasher::sip::SipHasher13;
 use tombolo_log::Replica;
 use tombolo_memory::Memory;
 use tombolo_pod::{Pod, Seat};
+use tombolo_sharing::{Counter, Counters, hash_key, persist};
 
 use crate::event::{Event, KeyHash};
 use crate::index::IndexLimits;
 use crate::maintain::{Maintenance, Upkeep};
 use crate::replicated::Replicated;
-use crate::stats::{Counter, Counters, Stats};
-use crate::{Error, MAX_KEY_BYTES, Version, sites};
-
-/// How long an operation goes on trying while others are in its way.
-const PATIENCE: Duration = Duration::from_secs(5);
+use crate::{Error, Stats, Usage, Version, sites};
 
 /// How a host takes part.
 #[derive(Clone, Copy, Debug)]
@@ -37,28 +31,9 @@ impl Default for Options {
     }
 }
 
-/// How much there is, and is in use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Objects in the pod.
-    pub objects: u64,
-    /// Bytes of LNR in slots that hold objects.
-    pub lnr_used_bytes: u64,
-    /// Bytes of LNR there are for objects.
-    pub lnr_bytes: u64,
-    /// Coherence records in use.
-    pub records_used: u64,
-    /// Coherence records there are.
-    pub records: u64,
-    /// Bytes of this host's own memory for the index and what goes with it.
-    pub local_bytes: u64,
-    /// Log entries this host has not applied.
-    pub log_lag: u64,
-}
-
 /// The objects of a pod, as one host reads and writes them. Shared by the host's threads.
 ///
-/// Keys have 1 to [`MAX_KEY_BYTES`] bytes, values any number that the pod has room for. Operations on
+/// Keys have 1 to [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES) bytes, values any number that the pod has room for. Operations on
 /// one object are linearizable across all hosts.
 pub struct Objects<M: Memory> {
     pub(crate) replica: Replica<M, Replicated<M>>,
@@ -165,37 +140,14 @@ impl<M: Memory> Objects<M> {
 
     /// The hash of `key`, if its length is allowed.
     pub(crate) fn hash(&self, key: &[u8]) -> Result<KeyHash, Error> {
-        if key.is_empty() || key.len() > MAX_KEY_BYTES {
-            return Err(Error::KeyLength { bytes: key.len() });
-        }
-        Ok(hash_key(self.pod(), key))
+        Ok(hash_key(self.pod(), key)? as KeyHash)
     }
 
     /// Repeats `attempt` until it comes to something, for as long as patience lasts.
     pub(crate) fn persist<T>(
         &self,
-        mut attempt: impl FnMut() -> Result<Option<T>, Error>,
+        attempt: impl FnMut() -> Result<Option<T>, Error>,
     ) -> Result<T, Error> {
-        let mut started = None;
-        loop {
-            if let Some(done) = attempt()? {
-                return Ok(done);
-            }
-            let memory = self.memory();
-            let now = memory.uptime();
-            let waited = now.saturating_sub(*started.get_or_insert(now));
-            if waited > PATIENCE {
-                return Err(Error::Busy { waited_ms: waited.as_millis() as u64 });
-            }
-            memory.pause();
-        }
+        persist(self.memory(), attempt)
     }
-}
-
-/// The hash of a key in this pod: keyed, so that nobody can make keys collide from outside.
-pub(crate) fn hash_key<M: Memory>(pod: &Pod<M>, key: &[u8]) -> KeyHash {
-    let (k0, k1) = pod.identity().hash_key;
-    let mut hasher = SipHasher13::new_with_keys(k0, k1);
-    hasher.write(key);
-    hasher.finish() as KeyHash
 }

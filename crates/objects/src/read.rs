@@ -4,11 +4,11 @@
 use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
 
 use crate::event::KeyHash;
-use crate::header::{HEADER_BYTES, Header, PREFIX_BYTES};
 use crate::index::{Entry, Found};
 use crate::seen::{self, READ_SHARED};
-use crate::stats::Counter;
 use crate::{Error, Objects, Version, sites};
+use tombolo_sharing::Counter;
+use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES};
 
 /// What a read began with; it is good if all of it still holds at its end.
 #[derive(Clone, Copy)]

@@ -15,9 +15,9 @@ use tombolo_pod::Pod;
 
 use crate::chunk::Chunk;
 use crate::chunk_table::{ChunkState, ChunkTable, ChunkWord};
-use crate::classes::{Classes, SPAN, SPAN_BODY};
 use crate::event::{Slot, SlotLine};
 use crate::{Error, sites};
+use tombolo_sharing::{Classes, SPAN, SPAN_BODY};
 
 /// What this host knows about the chunks.
 struct View {

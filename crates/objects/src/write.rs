@@ -5,19 +5,8 @@ use tombolo_memory::Memory;
 use crate::event::Event;
 use crate::lock::target;
 use crate::read::{Looked, Part};
-use crate::stats::Counter;
-use crate::{Error, Objects, Version, sites};
-
-/// What [`Objects::update`] makes of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Leave it as it is, or absent.
-    Keep,
-    /// Give it this value, creating it if it is absent.
-    Put(Vec<u8>),
-    /// Delete it.
-    Delete,
-}
+use crate::{Change, Error, Objects, Version, sites};
+use tombolo_sharing::Counter;
 
 impl<M: Memory> Objects<M> {
     /// Replaces the value of an existing object; it may have another length.

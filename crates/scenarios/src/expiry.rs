@@ -6,24 +6,27 @@ use std::time::Duration;
 
 use tombolo_kv::{Change, Entry, Store};
 use tombolo_memory::Memory;
+use tombolo_objects::Objects;
 use tombolo_pod::Pod;
 use tombolo_simulator::{SimMemory, Simulation, Trial};
 
 use crate::world::{Setup, options};
+
+type Shared = Store<Objects<SimMemory>>;
 
 const HOSTS: usize = 3;
 const KEY: &[u8] = b"key";
 
 struct World {
     simulation: Simulation,
-    stores: Vec<Rc<Store<SimMemory>>>,
+    stores: Vec<Rc<Shared>>,
     busy: Rc<Cell<usize>>,
 }
 
 impl World {
     fn new(trial: &Trial) -> Self {
         let mut simulation = Setup::roomy(HOSTS).simulation(trial);
-        let stores: Rc<std::cell::RefCell<Vec<Rc<Store<SimMemory>>>>> = Rc::default();
+        let stores: Rc<std::cell::RefCell<Vec<Rc<Shared>>>> = Rc::default();
         for host in 0..HOSTS {
             let stores = Rc::clone(&stores);
             simulation.spawn(host, move |memory| {
@@ -44,7 +47,7 @@ impl World {
         Self { simulation, stores, busy: Rc::default() }
     }
 
-    fn client(&mut self, host: usize, body: impl FnOnce(&Store<SimMemory>) + 'static) {
+    fn client(&mut self, host: usize, body: impl FnOnce(&Shared) + 'static) {
         let (store, busy) = (Rc::clone(&self.stores[host]), Rc::clone(&self.busy));
         busy.set(busy.get() + 1);
         self.simulation.spawn(host, move |_| {
@@ -69,13 +72,13 @@ impl World {
     }
 }
 
-fn wait(store: &Store<SimMemory>, most_ms: u64) {
+fn wait(store: &Shared, most_ms: u64) {
     let memory = store.objects().memory();
     memory.sleep(Duration::from_millis(memory.random() % most_ms));
 }
 
 /// Whether `key` has a value, by one of two ways to ask; only one of them removes what has expired.
-fn is_there(store: &Store<SimMemory>, key: &[u8]) -> bool {
+fn is_there(store: &Shared, key: &[u8]) -> bool {
     if store.objects().memory().random().is_multiple_of(2) {
         return store.get(key).unwrap().is_some();
     }

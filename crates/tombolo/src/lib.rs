@@ -57,7 +57,7 @@ pub type Pod = tombolo_pod::Pod<Mapped>;
 pub type Objects = Member<tombolo_objects::Objects<Mapped>>;
 
 /// The key-value store of a pod, as this host serves it.
-pub type Store = Member<tombolo_kv::Store<Mapped>>;
+pub type Store = Member<tombolo_kv::Store<tombolo_objects::Objects<Mapped>>>;
 
 /// Creates an empty pod in the memory that `spec` names: `/dev/shm/pod`, `/dev/dax0.0`, or two specs
 /// for a coherent and a non-coherent part, `/dev/dax0.0+/dev/dax1.0`.

@@ -58,7 +58,7 @@ macro_rules! handle {
 }
 
 handle!(tombolo_objects::Objects<Mapped>, tombolo_objects::Error);
-handle!(tombolo_kv::Store<Mapped>, tombolo_kv::Error);
+handle!(tombolo_kv::Store<tombolo_objects::Objects<Mapped>>, tombolo_kv::Error);
 
 /// A host that has joined a pod. It is used as what it holds: [`Objects`](crate::Objects) or
 /// [`Store`](crate::Store). Dropping it leaves the pod.

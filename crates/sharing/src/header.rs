@@ -8,28 +8,35 @@
 //! bytes 16..    key, then value
 //! ```
 
-use crate::{MAX_KEY_BYTES, Version};
+use crate::{Error, MAX_KEY_BYTES, Version};
 
-pub(crate) const HEADER_BYTES: usize = 16;
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 16;
 
 /// Bytes that hold any header and key.
-pub(crate) const PREFIX_BYTES: usize = HEADER_BYTES + MAX_KEY_BYTES;
+pub const PREFIX_BYTES: usize = HEADER_BYTES + MAX_KEY_BYTES;
 
 const MARK: u16 = 0x0b1e;
 
+/// What an object's slot begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) version: Version,
-    pub(crate) key_bytes: u16,
-    pub(crate) value_bytes: u32,
+pub struct Header {
+    /// Names the write that produced the value.
+    pub version: Version,
+    /// Length of the key.
+    pub key_bytes: u16,
+    /// Length of the value.
+    pub value_bytes: u32,
 }
 
 impl Header {
-    pub(crate) fn new(version: Version, key: &[u8], value_bytes: u32) -> Self {
+    /// The header of an object with this key.
+    pub fn new(version: Version, key: &[u8], value_bytes: u32) -> Self {
         Self { version, key_bytes: key.len() as u16, value_bytes }
     }
 
-    pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&self.version.0.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.value_bytes.to_le_bytes());
@@ -40,7 +47,7 @@ impl Header {
 
     /// The header at the start of `bytes`, if it describes an object that fits into `capacity`
     /// bytes. It may be torn; then it is anything that fits, or nothing.
-    pub(crate) fn decode(bytes: &[u8], capacity: u64) -> Option<Self> {
+    pub fn decode(bytes: &[u8], capacity: u64) -> Option<Self> {
         let (version, rest) = bytes.split_first_chunk()?;
         let (value_bytes, rest) = rest.split_first_chunk()?;
         let (key_bytes, rest) = rest.split_first_chunk()?;
@@ -56,13 +63,24 @@ impl Header {
     }
 
     /// Where the value starts in the slot.
-    pub(crate) fn value_offset(&self) -> u64 {
+    pub fn value_offset(&self) -> u64 {
         HEADER_BYTES as u64 + u64::from(self.key_bytes)
     }
 
-    pub(crate) fn total_bytes(&self) -> u64 {
+    /// Bytes of header, key and value.
+    pub fn total_bytes(&self) -> u64 {
         self.value_offset() + u64::from(self.value_bytes)
     }
+}
+
+/// Bytes that an object takes in its slot.
+///
+/// # Errors
+/// [`Error::TooLarge`].
+pub fn object_bytes(key: &[u8], value: &[u8]) -> Result<u64, Error> {
+    let bytes = (HEADER_BYTES + key.len()) as u64 + value.len() as u64;
+    let most = u64::from(u32::MAX);
+    if bytes > most { Err(Error::TooLarge { bytes, most }) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

@@ -17,15 +17,17 @@ macro_rules! counters {
             $($(#[$doc])* pub $field: u64,)*
         }
 
-        #[derive(Clone, Copy)]
-        pub(crate) enum Counter {
-            $($variant,)*
+        /// What is counted.
+        #[derive(Clone, Copy, Debug)]
+        pub enum Counter {
+            $($(#[$doc])* $variant,)*
         }
 
         const COUNTERS: usize = [$(Counter::$variant),*].len();
 
         impl Counters {
-            pub(crate) fn snapshot(&self) -> Stats {
+            /// What has been counted so far.
+            pub fn snapshot(&self) -> Stats {
                 Stats { $($field: self.sum(Counter::$variant),)* }
             }
         }
@@ -74,7 +76,8 @@ counters! {
     invalidated_lines / InvalidatedLines,
 }
 
-pub(crate) struct Counters {
+/// Counters of one host.
+pub struct Counters {
     shards: Box<[CachePadded<[AtomicU64; COUNTERS]>]>,
 }
 
@@ -92,13 +95,21 @@ fn shard() -> usize {
     })
 }
 
+impl Default for Counters {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Counters {
-    pub(crate) fn new() -> Self {
+    /// All at zero.
+    pub fn new() -> Self {
         Self { shards: (0..SHARDS).map(|_| CachePadded::default()).collect() }
     }
 
+    /// Counts.
     #[inline]
-    pub(crate) fn add(&self, counter: Counter, count: u64) {
+    pub fn add(&self, counter: Counter, count: u64) {
         // A load and a store, not a read-modify-write: counts may be lost when more threads than
         // shards collide, and nothing depends on them.
         let cell = &self.shards[shard()][counter as usize];

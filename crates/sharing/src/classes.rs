@@ -7,20 +7,21 @@
 use tombolo_memory::LINE_BYTES;
 
 /// The class of a span's first chunk.
-pub(crate) const SPAN: u8 = 0xff;
+pub const SPAN: u8 = 0xff;
 /// The class of a span's other chunks.
-pub(crate) const SPAN_BODY: u8 = 0xfe;
+pub const SPAN_BODY: u8 = 0xfe;
 /// The class of a chunk that is not divided.
-pub(crate) const UNDIVIDED: u8 = 0;
+pub const UNDIVIDED: u8 = 0;
 
 /// The slot sizes of a pod, by class number; classes start at 1.
-pub(crate) struct Classes {
+pub struct Classes {
     lines: Vec<u64>,
     chunk_lines: u64,
 }
 
 impl Classes {
-    pub(crate) fn new(chunk_bytes: u64) -> Self {
+    /// The sizes for chunks of `chunk_bytes`.
+    pub fn new(chunk_bytes: u64) -> Self {
         let chunk_lines = chunk_bytes / LINE_BYTES;
         let quarters = (0..).flat_map(|power: u32| (4..8).map(move |q: u64| (q << power) / 4));
         let steps = quarters.take_while(|lines| lines * 8 <= chunk_lines);
@@ -33,28 +34,29 @@ impl Classes {
     }
 
     /// The least class whose slots hold `bytes`; `None` if only a span does.
-    pub(crate) fn class_for(&self, bytes: u64) -> Option<u8> {
+    pub fn class_for(&self, bytes: u64) -> Option<u8> {
         let lines = bytes.div_ceil(LINE_BYTES);
         let index = self.lines.partition_point(|&size| size < lines);
         (index < self.lines.len()).then(|| index as u8 + 1)
     }
 
     /// Lines of a slot of `class`, or `None` if there is no such class.
-    pub(crate) fn slot_lines(&self, class: u8) -> Option<u64> {
+    pub fn slot_lines(&self, class: u8) -> Option<u64> {
         self.lines.get(usize::from(class).checked_sub(1)?).copied()
     }
 
     /// Slots in a chunk of `class`.
-    pub(crate) fn slots(&self, class: u8) -> Option<u64> {
+    pub fn slots(&self, class: u8) -> Option<u64> {
         self.slot_lines(class).map(|lines| self.chunk_lines / lines)
     }
 
-    pub(crate) fn chunk_lines(&self) -> u64 {
+    /// Lines of a chunk.
+    pub fn chunk_lines(&self) -> u64 {
         self.chunk_lines
     }
 
     /// One more than the highest class.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.lines.len() + 1
     }
 }

@@ -1,0 +1,32 @@
+//! Floor 3: what every way of sharing objects has in common.
+//!
+//! A [`Scheme`] shares objects, keys and bytes, among the hosts of a pod: MEGALON is one, the ways it
+//! is compared with are others. What is built upon objects is written against the trait, and so can
+//! be run, checked and measured under each of them. Here is also what schemes agree on: how an object
+//! lies in its slot ([`Header`]), which slot sizes there are ([`Classes`]), how keys are hashed, what
+//! can go wrong ([`Error`]), and what is counted ([`Stats`]).
+//!
+//! Left out: any protocol.
+
+mod classes;
+mod error;
+mod hash;
+mod header;
+mod patience;
+mod scheme;
+mod stats;
+
+pub use classes::{Classes, SPAN, SPAN_BODY, UNDIVIDED};
+pub use error::Error;
+pub use hash::hash_key;
+pub use header::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
+pub use patience::persist;
+pub use scheme::{Change, Scheme, Usage};
+pub use stats::{Counter, Counters, Stats};
+
+/// The longest key.
+pub const MAX_KEY_BYTES: usize = 1024;
+
+/// Names the write that produced a value; no two writes in a pod share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Version(pub u64);

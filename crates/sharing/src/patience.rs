@@ -1,0 +1,31 @@
+//! How long an operation goes on trying while others are in its way.
+
+use std::time::Duration;
+
+use tombolo_memory::Memory;
+
+use crate::Error;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Repeats `attempt` until it comes to something, for as long as patience lasts.
+///
+/// # Errors
+/// [`Error::Busy`] when it is over, and those of `attempt`.
+pub fn persist<M: Memory, T>(
+    memory: &M,
+    mut attempt: impl FnMut() -> Result<Option<T>, Error>,
+) -> Result<T, Error> {
+    let mut started = None;
+    loop {
+        if let Some(done) = attempt()? {
+            return Ok(done);
+        }
+        let now = memory.uptime();
+        let waited = now.saturating_sub(*started.get_or_insert(now));
+        if waited > PATIENCE {
+            return Err(Error::Busy { waited_ms: waited.as_millis() as u64 });
+        }
+        memory.pause();
+    }
+}

@@ -1,0 +1,154 @@
+//! The trait that ways of sharing have in common.
+
+use tombolo_memory::Memory;
+use tombolo_pod::Pod;
+
+use crate::{Error, Stats, Version};
+
+/// What [`Scheme::update`] makes of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Leave it as it is, or absent.
+    Keep,
+    /// Give it this value, creating it if it is absent.
+    Put(Vec<u8>),
+    /// Delete it.
+    Delete,
+}
+
+/// How much there is, and is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Objects in the pod.
+    pub objects: u64,
+    /// Bytes of LNR in slots that hold objects.
+    pub lnr_used_bytes: u64,
+    /// Bytes of LNR there are for objects.
+    pub lnr_bytes: u64,
+    /// Coherence records in use.
+    pub records_used: u64,
+    /// Coherence records there are.
+    pub records: u64,
+    /// Bytes of this host's own memory for the index and what goes with it.
+    pub local_bytes: u64,
+    /// Log entries this host has not applied.
+    pub log_lag: u64,
+}
+
+/// A way to share objects among the hosts of a pod, as one host does it. Shared by its threads.
+///
+/// Keys have 1 to [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES) bytes, values any number that the pod has
+/// room for. Operations on one object are linearizable across all hosts.
+///
+/// # Errors
+/// Besides what each operation names: [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`],
+/// [`Error::Damaged`].
+pub trait Scheme: Sized {
+    /// The memory it works on.
+    type Memory: Memory;
+    /// How a host takes part.
+    type Options: Clone + Default;
+
+    /// Joins a pod.
+    ///
+    /// # Errors
+    /// [`Error::Pod`] if there is no seat; [`Error::NobodyAnswers`].
+    fn join(pod: Pod<Self::Memory>, options: Self::Options) -> Result<Self, Error>;
+
+    /// Leaves the pod. The last host leaves it closed, with all objects in place. Nothing else may
+    /// be done with the handle afterwards, or meanwhile.
+    fn leave(&self) -> Result<(), Error>;
+
+    /// Does a little of what has to be done in the background. To be called about every millisecond,
+    /// by one thread of each host.
+    fn tick(&self) -> Result<(), Error>;
+
+    /// The pod.
+    fn pod(&self) -> &Pod<Self::Memory>;
+
+    /// The memory this host sees.
+    fn memory(&self) -> &Self::Memory {
+        self.pod().memory()
+    }
+
+    /// What this host has done.
+    fn stats(&self) -> Stats;
+
+    /// How much is in use, as far as this host knows.
+    fn usage(&self) -> Usage;
+
+    /// How many objects there are.
+    fn object_count(&self) -> Result<u64, Error>;
+
+    /// Reads the value of `key` into `value`, replacing what is there; its version, or `None` if
+    /// there is no such object.
+    fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error>;
+
+    /// Reads `into.len()` bytes of the value of `key` from `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::OutOfRange`].
+    fn read_range(&self, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Version, Error>;
+
+    /// The length of the value of `key` in bytes, and its version; `None` if there is no such object.
+    fn stat(&self, key: &[u8]) -> Result<Option<(u64, Version)>, Error>;
+
+    /// Creates an object.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]; [`Error::LnrFull`], [`Error::TooLarge`] or [`Error::IndexFull`] if there is
+    /// no room.
+    fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error>;
+
+    /// Replaces the value of an existing object; it may have another length. On an error the old
+    /// value stays.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::LnrFull`] or [`Error::TooLarge`].
+    fn write(&self, key: &[u8], value: &[u8]) -> Result<Version, Error>;
+
+    /// Changes some bytes of an existing object, from `offset` on, within its length.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::OutOfRange`].
+    fn write_range(&self, key: &[u8], offset: u64, bytes: &[u8]) -> Result<Version, Error>;
+
+    /// Creates the object, or replaces its value.
+    ///
+    /// # Errors
+    /// As of [`write`](Self::write) and [`create`](Self::create), but for the absence or presence of
+    /// the object.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<Version, Error>;
+
+    /// Replaces the value if the object is at version `expected`.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if it is not, [`Error::NotFound`], and those of [`write`](Self::write).
+    fn compare_and_swap(
+        &self,
+        key: &[u8],
+        expected: Version,
+        value: &[u8],
+    ) -> Result<Version, Error>;
+
+    /// Reads an object, lets `change` decide, and does it, all in one step. `change` gets the value,
+    /// or `None` if there is no such object; it may be called several times, the last call counts.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put).
+    fn update(&self, key: &[u8], change: impl FnMut(Option<&[u8]>) -> Change) -> Result<(), Error>;
+
+    /// Deletes an object; whether there was one.
+    fn delete(&self, key: &[u8]) -> Result<bool, Error>;
+
+    /// Deletes an object if it is at version `expected`; whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if it is at another.
+    fn delete_version(&self, key: &[u8], expected: Version) -> Result<bool, Error>;
+
+    /// Shows some keys to `visit` and returns the next cursor. A walk starts with cursor 0 and is
+    /// over when 0 comes back. It meets every object that is there all the time, others perhaps;
+    /// an object may be met twice.
+    fn scan(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error>;
+}
