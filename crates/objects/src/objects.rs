@@ -100,6 +100,9 @@ impl<M: Memory> Objects<M> {
             lnr_bytes,
             records_used: state.records.used(),
             records: state.records.count(),
+            records_wide: state.records.used_wide(),
+            record_bytes_used: state.records.scr_bytes().0,
+            record_bytes: state.records.scr_bytes().1,
             local_bytes: state.index.bytes() + state.records.bytes(),
             log_lag: self.replica.lag(),
         }

@@ -76,7 +76,7 @@ impl<M: Memory> Replicated<M> {
         let Some(entry) = self.index.remove(target.hash, target.slot, wanted) else { return false };
         self.space.vacated(entry.slot);
         if let Some(record) = entry.record {
-            self.records.unassigned(record);
+            self.records.unassigned(record, target.hash);
         }
         true
     }
@@ -114,11 +114,16 @@ impl<M: Memory> Replicated<M> {
     }
 
     fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {
+        let mut before = None;
         let allocated = self.records.exists(record)
             && self.change(target, generation, |entry| {
-                entry.record.is_none().then_some(Entry { record: Some(record), ..entry })
+                before = entry.record;
+                Some(Entry { record: Some(record), ..entry })
             });
         if allocated {
+            if let Some(before) = before {
+                self.records.unassigned(before, target.hash);
+            }
             self.records.assigned(record, target.hash);
         }
         allocated
@@ -129,7 +134,7 @@ impl<M: Memory> Replicated<M> {
             (entry.record == Some(record)).then_some(Entry { record: None, ..entry })
         });
         if deallocated {
-            self.records.unassigned(record);
+            self.records.unassigned(record, target.hash);
         }
         deallocated
     }

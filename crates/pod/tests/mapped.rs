@@ -16,6 +16,7 @@ const SMALL: CreateOptions = CreateOptions {
         segment_entries: None,
         chunk_bytes: None,
         records: None,
+        record_width: None,
         counter_bits: None,
     },
     force: false,

@@ -43,12 +43,14 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "other-size" Short short::other_size;
     "delete-and-write" Short short::delete_and_write;
     "wrap-around" Short short::wrap_around;
+    "mixed-records" Short short::mixed_records;
     "one-record" Short short::one_record;
     "move" Short short::move_to_another_slot;
     "compare-and-swap" Short short::compare_and_swap;
     "partial-writes" Short short::partial_writes;
     "no-room" Short short::no_room;
     "many-wraps" Long short::many_wraps;
+    "split-record" Long short::split_record;
     "full-log" Long short::full_log;
     "commits" Short log::short_commits;
     "format-and-open" Long objects::format_and_open;
@@ -90,10 +92,14 @@ pub fn sites() -> impl Iterator<Item = Site> {
     crates.into_iter().flatten().copied()
 }
 
-/// Steps whose absence shows in few schedules, and the short scenario that was written for it: all its
-/// schedules with up to three preemptions are among those that are run.
-pub(crate) const WRITTEN_FOR: &[(&str, &str)] =
-    &[("objects.read.counter-first", "wrap-around"), ("objects.slot.known-first", "other-size")];
+/// Steps whose absence shows in few schedules, and the scenario that was written for it: if it is short, all
+/// its schedules with up to three preemptions are among those that are run.
+pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
+    ("objects.read.counter-first", "wrap-around"),
+    ("objects.record.split", "split-record"),
+    ("objects.slot.known-first", "other-size"),
+    ("pod.member.incarnation", "join-at-once"),
+];
 
 /// Steps whose absence does no harm that a run could show, and why: a person can check it.
 pub const EXCUSED: &[(&str, &str)] = &[

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options};
-use tombolo_pod::{Geometry, MAX_HOSTS, Pod};
+use tombolo_pod::{Geometry, MAX_HOSTS, Pod, RecordWidth};
 use tombolo_simulator::{Config, Kills, Places, SimMemory, Simulation, Trial};
 use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::KeyValue;
@@ -30,6 +30,8 @@ pub(crate) struct Setup {
     /// Hosts there are.
     pub(crate) hosts: usize,
     pub(crate) records: u64,
+    /// How large records are; unless it is given, the seed decides.
+    pub(crate) width: Option<RecordWidth>,
     /// Chunks of 1 KiB.
     pub(crate) chunks: u64,
     /// Whether hosts do their background work while clients are at it.
@@ -40,12 +42,20 @@ pub(crate) struct Setup {
 impl Setup {
     /// Room for everything but records.
     pub(crate) fn roomy(hosts: usize) -> Self {
-        Self { joined: hosts, hosts, records: 2, chunks: 40, ticking: true, kills: None }
+        Self {
+            joined: hosts,
+            hosts,
+            records: 2,
+            width: None,
+            chunks: 40,
+            ticking: true,
+            kills: None,
+        }
     }
 
     /// As small as can be: nothing goes on but what clients do.
     pub(crate) fn small(hosts: usize) -> Self {
-        Self { chunks: 4, ticking: false, ..Self::roomy(hosts) }
+        Self { chunks: 4, ticking: false, width: Some(RecordWidth::Bits32), ..Self::roomy(hosts) }
     }
 
     fn config(&self) -> Config {
@@ -65,11 +75,13 @@ impl Setup {
     }
 
     fn geometry(&self, config: &Config) -> Geometry {
+        let width = self.width.unwrap_or_default();
         let options = tombolo_pod::Options {
             ring_entries: Some(8),
             segment_entries: Some(8),
             chunk_bytes: Some(1024),
             records: Some(self.records),
+            record_width: Some(width),
             counter_bits: Some(3),
         };
         Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap()
@@ -77,8 +89,10 @@ impl Setup {
 
     /// The pod, formatted and closed.
     pub(crate) fn simulation(&self, trial: &Trial) -> Simulation {
-        let mut config = self.config();
-        let geometry = self.geometry(&config);
+        let any = || RecordWidth::ALL[trial.seed as usize % RecordWidth::ALL.len()];
+        let setup = Self { width: self.width.or_else(|| Some(any())), ..self.clone() };
+        let mut config = setup.config();
+        let geometry = setup.geometry(&config);
         if trial.record {
             config.places = places(&geometry);
         }
@@ -99,7 +113,7 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
     let (areas, hosts) = (geometry.areas(), u64::from(MAX_HOSTS));
     let segment = geometry.segment_entries * LINE_BYTES;
     Places::default()
-        .scr("superblock", ScrAddr::<u64>::new(0), 128, 1)
+        .scr("superblock", ScrAddr::<u64>::new(0), 256, 1)
         .scr("members", areas.membership, 8, 1)
         .scr("joins", areas.joins, 8, 1)
         .scr("pod's clock", areas.clock, 8, 1)
@@ -108,8 +122,8 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
         .scr("applied by", areas.applied, LINE_BYTES, hosts)
         .scr("ring", areas.ring, 8, geometry.ring_entries)
         .scr("chunk", areas.chunk_table, 8, geometry.chunks)
-        .scr("record", areas.records, 4, geometry.records)
-        .lnr("superblock", LnrAddr::new(0), 128, 1)
+        .scr("records", areas.records, 4, geometry.record_bytes().div_ceil(4))
+        .lnr("superblock", LnrAddr::new(0), 256, 1)
         .lnr("segment", areas.segments, segment, hosts)
         .lnr("window", areas.windows, geometry.window_bytes, hosts)
         .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks)
