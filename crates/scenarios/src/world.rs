@@ -17,7 +17,7 @@ use crate::operations::{Log, Scribe, tolerate};
 pub(crate) type Host = Rc<Objects<SimMemory>>;
 
 /// Bytes of LNR before the first chunk.
-const BEFORE_CHUNKS: u64 = 76 << 10;
+const BEFORE_CHUNKS: u64 = 78 << 10;
 
 /// Steps that a checker may take before a history counts as undecided.
 const CHECKER_BUDGET: u64 = 200_000;
@@ -71,6 +71,7 @@ impl Setup {
             chunk_bytes: Some(1024),
             records: Some(self.records),
             counter_bits: Some(3),
+            mail_slots: Some(2),
         };
         Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap()
     }
@@ -99,7 +100,7 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
     let (areas, hosts) = (geometry.areas(), u64::from(MAX_HOSTS));
     let segment = geometry.segment_entries * LINE_BYTES;
     Places::default()
-        .scr("superblock", ScrAddr::<u64>::new(0), 128, 1)
+        .scr("superblock", ScrAddr::<u64>::new(0), 192, 1)
         .scr("members", areas.membership, 8, 1)
         .scr("joins", areas.joins, 8, 1)
         .scr("pod's clock", areas.clock, 8, 1)
@@ -108,9 +109,11 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
         .scr("applied by", areas.applied, LINE_BYTES, hosts)
         .scr("ring", areas.ring, 8, geometry.ring_entries)
         .scr("chunk", areas.chunk_table, 8, geometry.chunks)
+        .scr("mail of", areas.mail_words, 8 * geometry.mail_slots, hosts)
         .scr("record", areas.records, 4, geometry.records)
-        .lnr("superblock", LnrAddr::new(0), 128, 1)
+        .lnr("superblock", LnrAddr::new(0), 192, 1)
         .lnr("segment", areas.segments, segment, hosts)
+        .lnr("mail of", areas.mail_lines, LINE_BYTES * geometry.mail_slots, hosts)
         .lnr("window", areas.windows, geometry.window_bytes, hosts)
         .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks)
 }
