@@ -1,8 +1,8 @@
 //! Where everything lies. All hosts compute the same places from the few numbers in the superblock.
 //!
 //! ```text
-//! SCR  superblock | shared words | host table | log: applied, ring | chunk table | records
-//! LNR  twin of the superblock | log segments | transfer windows | chunks
+//! SCR  superblock | shared words | host table | log: applied, ring | chunk table | mail | records
+//! LNR  twin of the superblock | log segments | mail | transfer windows | chunks
 //! ```
 
 use std::fmt;
@@ -11,6 +11,7 @@ use std::str::FromStr;
 use tombolo_memory::{LINE_BYTES, LnrAddr, ScrAddr};
 
 use crate::PodError;
+use crate::mailbox::MAX_SLOTS;
 
 /// How many hosts a pod takes.
 pub const MAX_HOSTS: u8 = 16;
@@ -23,6 +24,8 @@ const MAX_LNR_BYTES: u64 = LINE_BYTES << 36;
 const MAX_RECORDS: u64 = (1 << 28) - 256;
 /// A segment's index is kept in 24 bits.
 const MAX_SEGMENT_ENTRIES: u64 = 1 << 24;
+/// Slots of a mailbox, unless chosen otherwise: more than a host usually has threads that wait.
+const MAIL_SLOTS: u64 = 16;
 
 /// How large coherence records are (MEGALON, section 3.5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,6 +129,8 @@ pub struct Options {
     pub record_width: Option<RecordWidth>,
     /// Bits of a record's counter, at least 3, and fewer than its width leaves: for tests.
     pub counter_bits: Option<u32>,
+    /// Requests to others that a host may have under way, a power of two up to 64.
+    pub mail_slots: Option<u64>,
 }
 
 /// The numbers that determine a pod's layout.
@@ -151,6 +156,8 @@ pub struct Geometry {
     pub record_width: RecordWidth,
     /// Bits of a record's counter, at most: its width may leave fewer.
     pub counter_bits: u64,
+    /// Requests to others that a host may have under way, a power of two.
+    pub mail_slots: u64,
 }
 
 /// Where the areas of a pod start.
@@ -172,10 +179,14 @@ pub struct Areas {
     pub ring: ScrAddr<u64>,
     /// The chunk table, a word a chunk.
     pub chunk_table: ScrAddr<u64>,
+    /// A word per slot for a request, the hosts' slots one after the other.
+    pub mail_words: ScrAddr<u64>,
     /// The coherence records.
     pub records: ScrAddr<u64>,
     /// The hosts' log segments, a line an entry.
     pub segments: LnrAddr,
+    /// A line per slot for a request, the hosts' slots one after the other.
+    pub mail_lines: LnrAddr,
     /// The hosts' transfer windows.
     pub windows: LnrAddr,
     /// The chunks.
@@ -213,6 +224,7 @@ impl Geometry {
             records: 0,
             record_width: options.record_width.unwrap_or_default(),
             counter_bits: u64::from(options.counter_bits.unwrap_or(31)),
+            mail_slots: options.mail_slots.unwrap_or(MAIL_SLOTS),
         };
         geometry.chunks = lnr_bytes.saturating_sub(geometry.chunk_area().offset()) / chunk_bytes;
         let free_scr = scr_bytes.saturating_sub(geometry.areas().records.offset());
@@ -238,6 +250,7 @@ impl Geometry {
         power("a log segment", self.segment_entries, 4, MAX_SEGMENT_ENTRIES)?;
         power("a transfer window", self.window_bytes, 1 << 10, 1 << 30)?;
         power("a chunk", self.chunk_bytes, 1 << 10, 1 << 30)?;
+        power("the slots of a mailbox", self.mail_slots, 1, MAX_SLOTS)?;
         if !(3..=31).contains(&self.counter_bits) {
             return Err(format!("a counter of {} bits is not within 3 to 31", self.counter_bits));
         }
@@ -272,7 +285,10 @@ impl Geometry {
         let line = |number: u64| ScrAddr::<u64>::new(number * LINE_BYTES);
         let ring = line(8 + 2 * HOSTS);
         let chunk_table = ring.element(self.ring_entries);
+        let next_line = |end: u64| end.next_multiple_of(LINE_BYTES);
+        let mail_words = ScrAddr::<u64>::new(next_line(chunk_table.element(self.chunks).offset()));
         let segments = LnrAddr::of_line(64);
+        let mail_lines = segments.plus(HOSTS * self.segment_entries * LINE_BYTES);
         Areas {
             membership: line(4),
             joins: line(5),
@@ -282,11 +298,11 @@ impl Geometry {
             applied: line(8 + HOSTS),
             ring,
             chunk_table,
-            records: ScrAddr::new(
-                chunk_table.element(self.chunks).offset().next_multiple_of(LINE_BYTES),
-            ),
+            mail_words,
+            records: ScrAddr::new(next_line(mail_words.element(HOSTS * self.mail_slots).offset())),
             segments,
-            windows: segments.plus(HOSTS * self.segment_entries * LINE_BYTES),
+            mail_lines,
+            windows: mail_lines.plus(HOSTS * self.mail_slots * LINE_BYTES),
             chunks: self.chunk_area(),
         }
     }
@@ -297,8 +313,8 @@ impl Geometry {
     }
 
     fn chunk_area(&self) -> LnrAddr {
-        let before =
-            64 * LINE_BYTES + HOSTS * (self.segment_entries * LINE_BYTES + self.window_bytes);
+        let lines = self.segment_entries + self.mail_slots;
+        let before = 64 * LINE_BYTES + HOSTS * (lines * LINE_BYTES + self.window_bytes);
         LnrAddr::new(before.next_multiple_of(self.chunk_bytes.min(2 << 20)))
     }
 }
@@ -331,6 +347,29 @@ mod tests {
         assert!(Geometry::plan(1 << 20, u64::MAX, Options::default()).is_err());
         let odd = Options { ring_entries: Some(100), ..Options::default() };
         assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err());
+        for mail_slots in [0, 3, 128] {
+            let odd = Options { mail_slots: Some(mail_slots), ..Options::default() };
+            assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err(), "{mail_slots} slots");
+        }
+    }
+
+    #[test]
+    fn areas_follow_each_other() {
+        for mail_slots in [1, 2, 64] {
+            let options = Options { mail_slots: Some(mail_slots), ..Options::default() };
+            let geometry = Geometry::plan(1 << 20, 64 << 20, options).unwrap();
+            let areas = geometry.areas();
+            assert!(
+                areas.chunk_table.element(geometry.chunks).offset() <= areas.mail_words.offset()
+            );
+            let mail_end = areas.mail_words.element(HOSTS * mail_slots).offset();
+            assert!(mail_end <= areas.records.offset());
+            let segments_end = areas.segments.line() + HOSTS * geometry.segment_entries;
+            assert_eq!(segments_end, areas.mail_lines.line());
+            assert_eq!(segments_end + HOSTS * mail_slots, areas.windows.line());
+            let windows_end = areas.windows.plus(HOSTS * geometry.window_bytes);
+            assert!(windows_end <= areas.chunks);
+        }
     }
 
     #[test]

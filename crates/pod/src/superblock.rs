@@ -136,6 +136,7 @@ impl<M: Memory> Pod<M> {
             record_width: RecordWidth::decode(words[15]).ok_or_else(|| {
                 PodError::Damaged(format!("records have no width with the code {}", words[15]))
             })?,
+            mail_slots: words[16],
         };
         geometry.check().map_err(PodError::Damaged)?;
         Ok(geometry)
@@ -180,6 +181,7 @@ impl<M: Memory> Pod<M> {
         zero(areas.membership, 4 * 8);
         zero(areas.hosts, 2 * 8 * u64::from(MAX_HOSTS));
         zero(areas.ring, self.geometry.ring_entries + self.geometry.chunks);
+        zero(areas.mail_words, u64::from(MAX_HOSTS) * self.geometry.mail_slots);
         // The first lap starts at one ring's length: no word of it can look like a zero.
         self.memory.store(areas.tail, self.geometry.ring_entries);
         zero(areas.records, self.geometry.record_bytes().div_ceil(8));
@@ -224,6 +226,7 @@ fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
         geometry.records,
         geometry.counter_bits,
         geometry.record_width.encode(),
+        geometry.mail_slots,
     ];
     let mut words = [0; WORDS];
     words[..used.len()].copy_from_slice(&used);

@@ -18,6 +18,7 @@ const SMALL: CreateOptions = CreateOptions {
         records: None,
         record_width: None,
         counter_bits: None,
+        mail_slots: None,
     },
     force: false,
 };

@@ -3,7 +3,7 @@
 use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
-use crate::{crash, expiry, log, objects, short};
+use crate::{crash, expiry, log, mail, objects, short};
 
 /// What hosts do to each other, and whether it went right.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "compare-and-swap" Short short::compare_and_swap;
     "partial-writes" Short short::partial_writes;
     "no-room" Short short::no_room;
+    "mail" Short mail::short_mail;
     "many-wraps" Long short::many_wraps;
     "split-record" Long short::split_record;
     "full-log" Long short::full_log;
@@ -67,6 +68,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "join-and-fill" Long log::join_and_fill;
     "leave-and-return" Long objects::leave_and_return;
     "crowded-chunks" Long objects::crowded_chunks;
+    "busy-mail" Long mail::busy_mail;
+    "mail-for-the-last-one" Long mail::mail_for_the_last_one;
     "concurrent-commits" Long log::concurrent_commits;
     "committed-before" Long log::reads_see_what_was_committed_before;
     "joining-by-copy" Long log::joining_by_copy;

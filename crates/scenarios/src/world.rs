@@ -17,7 +17,7 @@ use crate::operations::{Log, Scribe, tolerate};
 pub(crate) type Host = Rc<Objects<SimMemory>>;
 
 /// Bytes of LNR before the first chunk.
-const BEFORE_CHUNKS: u64 = 76 << 10;
+const BEFORE_CHUNKS: u64 = 78 << 10;
 
 /// Steps that a checker may take before a history counts as undecided.
 const CHECKER_BUDGET: u64 = 200_000;
@@ -83,6 +83,7 @@ impl Setup {
             records: Some(self.records),
             record_width: Some(width),
             counter_bits: Some(3),
+            mail_slots: Some(2),
         };
         Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap()
     }
@@ -123,8 +124,10 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
         .scr("ring", areas.ring, 8, geometry.ring_entries)
         .scr("chunk", areas.chunk_table, 8, geometry.chunks)
         .scr("records", areas.records, 4, geometry.record_bytes().div_ceil(4))
+        .scr("mail of", areas.mail_words, 8 * geometry.mail_slots, hosts)
         .lnr("superblock", LnrAddr::new(0), 256, 1)
         .lnr("segment", areas.segments, segment, hosts)
+        .lnr("mail of", areas.mail_lines, LINE_BYTES * geometry.mail_slots, hosts)
         .lnr("window", areas.windows, geometry.window_bytes, hosts)
         .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks)
 }
