@@ -122,6 +122,10 @@ pub(crate) struct Sizes {
     /// Coherence records, at most. Unless given, SCR limits them; `soak` has one for two keys.
     #[arg(long, value_name = "N")]
     pub(crate) records: Option<u64>,
+    /// Shards of the log: 1, 2, 4, 8 or 16, among which objects are divided by their keys' hashes.
+    /// Unless given: 1. More help only hosts whose many threads create and delete objects.
+    #[arg(long, value_name = "N")]
+    pub(crate) log_shards: Option<u64>,
 }
 
 #[derive(Debug, Args)]

@@ -57,9 +57,13 @@ pub(crate) struct Records<M> {
     cursor: AtomicU64,
 }
 
-/// What this host knows of each record: in use (1 bit) | hash of its object (32) | counter when last
-/// sampled (31). There may be many more records than are ever used, so blocks of them come to be
-/// when first written.
+/// What this host knows of each record: objects that have it (8 bits) | sum of their hashes (32) |
+/// counter when last sampled, low bits (24). There may be many more records than are ever used, so
+/// blocks of them come to be when first written.
+///
+/// An object has a record from one event to another, and a record one object. But a replica may know
+/// from one shard of the log who has a record now, and not yet from another who had it before. So
+/// there are sums, which come out right in whatever order shards are applied.
 struct Owners {
     count: u64,
     blocks: Box<[OnceLock<Box<[AtomicU64]>>]>,
@@ -89,8 +93,17 @@ impl Owners {
     }
 }
 
-const IN_USE: u64 = 1 << 63;
-const NOTED: u64 = (1 << 31) - 1;
+const NOTED_BITS: u32 = 24;
+const NOTED: u64 = (1 << NOTED_BITS) - 1;
+
+/// What the object with this hash adds to the word of its record.
+fn owned_by(hash: KeyHash) -> u64 {
+    1 << 56 | u64::from(hash) << NOTED_BITS
+}
+
+fn in_use(owner: u64) -> bool {
+    owner & !NOTED != 0
+}
 
 impl<M: Memory> Records<M> {
     pub(crate) fn new(pod: &Pod<M>, host: u8) -> Self {
@@ -163,7 +176,7 @@ impl<M: Memory> Records<M> {
         let start = self.cursor.load(Ordering::Relaxed);
         let records = (start..start + count).map(|record| (record % count) as u32);
         for record in records {
-            if self.owners.load(record) & IN_USE != 0 {
+            if in_use(self.owners.load(record)) {
                 continue;
             }
             let Word(found) = self.load(record);
@@ -189,7 +202,7 @@ impl<M: Memory> Records<M> {
             .map(|record| (record % count) as u32)
             .filter_map(|record| {
                 let owner = self.owners.load(record);
-                (owner & IN_USE != 0).then(|| self.sample(record, owner))
+                in_use(owner).then(|| self.sample(record, owner))
             })
             .take(SAMPLE)
             .collect();
@@ -199,27 +212,33 @@ impl<M: Memory> Records<M> {
 
     fn sample(&self, record: u32, owner: u64) -> (u32, u32, KeyHash) {
         let counter = self.load(record).counter();
-        let writes = counter.wrapping_sub((owner & NOTED) as u32) & self.counter_mask;
-        let noted = owner & !NOTED | u64::from(counter);
+        let writes =
+            counter.wrapping_sub((owner & NOTED) as u32) & self.counter_mask & NOTED as u32;
+        let noted = owner & !NOTED | u64::from(counter) & NOTED;
         let cell = self.owners.cell(record);
         let _ = cell.compare_exchange(owner, noted, Ordering::Relaxed, Ordering::Relaxed);
-        (writes, record, (owner >> 31) as u32)
+        (writes, record, (owner >> NOTED_BITS) as u32)
     }
 
     /// The log says that `record` belongs to an object with this hash.
     pub(crate) fn assigned(&self, record: u32, hash: KeyHash) {
-        let before =
-            self.owners.cell(record).swap(IN_USE | u64::from(hash) << 31, Ordering::Relaxed);
-        if before & IN_USE == 0 {
+        if !in_use(self.add_owner(record, owned_by(hash))) {
             self.used.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The log says that `record` belongs to no object.
-    pub(crate) fn unassigned(&self, record: u32) {
-        if self.owners.cell(record).swap(0, Ordering::Relaxed) & IN_USE != 0 {
+    /// The log says that `record` belongs to the object with this hash no more.
+    pub(crate) fn unassigned(&self, record: u32, hash: KeyHash) {
+        let before = self.add_owner(record, owned_by(hash).wrapping_neg());
+        if before & !NOTED == owned_by(hash) {
             self.used.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// Changes who has a record, of which nothing is noted from then on; what was there before.
+    fn add_owner(&self, record: u32, change: u64) -> u64 {
+        let add = |owner: u64| (owner & !NOTED).wrapping_add(change);
+        self.owners.cell(record).update(Ordering::Relaxed, Ordering::Relaxed, add)
     }
 
     /// Frees all records: the pod is being opened, nobody uses any.

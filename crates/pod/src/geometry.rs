@@ -1,8 +1,8 @@
 //! Where everything lies. All hosts compute the same places from the few numbers in the superblock.
 //!
 //! ```text
-//! SCR  superblock | shared words | host table | log: applied, ring | chunk table | records
-//! LNR  twin of the superblock | log segments | transfer windows | chunks
+//! SCR  superblock | shared words | host table | per log shard: tail, applied, ring | chunk table | records
+//! LNR  twin of the superblock | per log shard: segments | transfer windows | chunks
 //! ```
 
 use tombolo_memory::{LINE_BYTES, LnrAddr, ScrAddr};
@@ -20,13 +20,17 @@ const MAX_LNR_BYTES: u64 = LINE_BYTES << 36;
 const MAX_RECORDS: u64 = (1 << 28) - 1;
 /// A segment's index is kept in 24 bits.
 const MAX_SEGMENT_ENTRIES: u64 = 1 << 24;
+/// A handle has a replica per shard; more of them than threads that commit buy nothing.
+const MAX_LOG_SHARDS: u64 = 16;
 
 /// Choices that differ from the plan; `None` leaves them to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Entries of the log's ring, a power of two.
+    /// Shards of the log, a power of two up to 16.
+    pub log_shards: Option<u64>,
+    /// Entries of the ring of a log shard, a power of two.
     pub ring_entries: Option<u64>,
-    /// Entries of each host's log segment, a power of two.
+    /// Entries of each host's segment of a log shard, a power of two.
     pub segment_entries: Option<u64>,
     /// Bytes of a chunk, a power of two.
     pub chunk_bytes: Option<u64>,
@@ -43,9 +47,9 @@ pub struct Geometry {
     pub scr_bytes: u64,
     /// Size of LNR in bytes.
     pub lnr_bytes: u64,
-    /// Entries of the log's ring, a power of two.
+    /// Entries of the ring of a log shard, a power of two.
     pub ring_entries: u64,
-    /// Entries of each host's log segment, a power of two.
+    /// Entries of each host's segment of a log shard, a power of two.
     pub segment_entries: u64,
     /// Bytes of each host's transfer window.
     pub window_bytes: u64,
@@ -57,6 +61,21 @@ pub struct Geometry {
     pub records: u64,
     /// Bits of a record's counter.
     pub counter_bits: u64,
+    /// Shards of the log, a power of two.
+    pub log_shards: u64,
+}
+
+/// Where one shard of the log lies.
+#[derive(Clone, Copy, Debug)]
+pub struct LogAreas {
+    /// The position after the last ordered entry.
+    pub tail: ScrAddr<u64>,
+    /// A line per host: the position up to which it has applied the log.
+    pub applied: ScrAddr<u64>,
+    /// The ring, a word an entry.
+    pub ring: ScrAddr<u64>,
+    /// The hosts' segments, a line an entry.
+    pub segments: LnrAddr,
 }
 
 /// Where the areas of a pod start.
@@ -68,20 +87,14 @@ pub struct Areas {
     pub joins: ScrAddr<u64>,
     /// The pod's clock: the latest deadline that was reported as passed, in milliseconds.
     pub clock: ScrAddr<u64>,
-    /// The log's tail.
-    pub tail: ScrAddr<u64>,
     /// A line per host: incarnation, process, request for a transfer.
     pub hosts: ScrAddr<u64>,
-    /// A line per host: the position up to which it has applied the log.
-    pub applied: ScrAddr<u64>,
-    /// The log's ring, a word an entry.
-    pub ring: ScrAddr<u64>,
+    /// The log's shards; [`Geometry::log_areas`] tells where in there each one lies.
+    pub logs: ScrAddr<u64>,
     /// The chunk table, a word a chunk.
     pub chunk_table: ScrAddr<u64>,
     /// The coherence records, packed.
     pub records: ScrAddr<u32>,
-    /// The hosts' log segments, a line an entry.
-    pub segments: LnrAddr,
     /// The hosts' transfer windows.
     pub windows: LnrAddr,
     /// The chunks.
@@ -99,11 +112,15 @@ impl Geometry {
                 "LNR of {lnr_bytes} bytes is over the limit of {MAX_LNR_BYTES}"
             )));
         }
+        // Shards share what one log would take.
+        let log_shards = options.log_shards.unwrap_or(1);
+        let share = |bytes: u64| bytes / log_shards.max(1);
         let ring_entries = options
             .ring_entries
-            .unwrap_or_else(|| power_of_two_within(scr_bytes / 16 / 8, 64, 1 << 16));
+            .unwrap_or_else(|| power_of_two_within(share(scr_bytes / 16 / 8), 64, 1 << 16));
         let segment_entries = options.segment_entries.unwrap_or_else(|| {
-            power_of_two_within(lnr_bytes / 64 / HOSTS / LINE_BYTES, 64, ring_entries.max(64))
+            let entries = share(lnr_bytes / 64 / HOSTS / LINE_BYTES);
+            power_of_two_within(entries, 64, ring_entries.max(64))
         });
         let chunk_bytes = options
             .chunk_bytes
@@ -118,7 +135,10 @@ impl Geometry {
             chunks: 0,
             records: 0,
             counter_bits: u64::from(options.counter_bits.unwrap_or(31)),
+            log_shards,
         };
+        // Places follow from sound numbers only.
+        geometry.check_log().map_err(PodError::TooSmall)?;
         geometry.chunks = lnr_bytes.saturating_sub(geometry.chunk_area().offset()) / chunk_bytes;
         let free_scr = scr_bytes.saturating_sub(geometry.areas().records.offset());
         geometry.records = (free_scr / 4).min(options.records.unwrap_or(u64::MAX)).min(MAX_RECORDS);
@@ -131,14 +151,7 @@ impl Geometry {
     /// # Errors
     /// A clause that says what is wrong.
     pub fn check(&self) -> Result<(), String> {
-        let power = |name: &str, value: u64, low: u64, high: u64| {
-            if value.is_power_of_two() && (low..=high).contains(&value) {
-                return Ok(());
-            }
-            Err(format!("{name} is {value}, not a power of two from {low} to {high}"))
-        };
-        power("the log's ring", self.ring_entries, 8, 1 << 24)?;
-        power("a log segment", self.segment_entries, 4, MAX_SEGMENT_ENTRIES)?;
+        self.check_log()?;
         power("a transfer window", self.window_bytes, 1 << 10, 1 << 30)?;
         power("a chunk", self.chunk_bytes, 1 << 10, 1 << 30)?;
         if !(3..=31).contains(&self.counter_bits) {
@@ -169,35 +182,77 @@ impl Geometry {
         Ok(())
     }
 
+    fn check_log(&self) -> Result<(), String> {
+        power("the number of log shards", self.log_shards, 1, MAX_LOG_SHARDS)?;
+        power("the log's ring", self.ring_entries, 8, 1 << 24)?;
+        power("a log segment", self.segment_entries, 4, MAX_SEGMENT_ENTRIES)
+    }
+
     /// Where the areas start.
     pub fn areas(&self) -> Areas {
         let line = |number: u64| ScrAddr::<u64>::new(number * LINE_BYTES);
-        let ring = line(8 + 2 * HOSTS);
-        let chunk_table = ring.element(self.ring_entries);
-        let segments = LnrAddr::of_line(64);
+        let logs = line(8 + HOSTS);
+        let chunk_table = logs.line(self.log_shards * self.log_lines());
         Areas {
             membership: line(4),
             joins: line(5),
             clock: line(6),
-            tail: line(7),
             hosts: line(8),
-            applied: line(8 + HOSTS),
-            ring,
+            logs,
             chunk_table,
             records: ScrAddr::new(
                 chunk_table.element(self.chunks).offset().next_multiple_of(LINE_BYTES),
             ),
-            segments,
-            windows: segments.plus(HOSTS * self.segment_entries * LINE_BYTES),
+            windows: self.windows(),
             chunks: self.chunk_area(),
         }
     }
 
+    /// Where shard `shard` of the log lies.
+    pub fn log_areas(&self, shard: u8) -> LogAreas {
+        let tail = self.areas().logs.line(u64::from(shard) * self.log_lines());
+        let applied = tail.line(1);
+        LogAreas {
+            tail,
+            applied,
+            ring: applied.line(HOSTS),
+            segments: SEGMENTS.plus(u64::from(shard) * self.segments_bytes()),
+        }
+    }
+
+    /// The numbers of the log's shards.
+    pub fn shards(&self) -> std::ops::Range<u8> {
+        0..self.log_shards as u8
+    }
+
+    /// Lines of SCR that a shard of the log takes.
+    fn log_lines(&self) -> u64 {
+        1 + HOSTS + self.ring_entries * 8 / LINE_BYTES
+    }
+
+    /// Bytes of the segments of all hosts in one shard.
+    fn segments_bytes(&self) -> u64 {
+        HOSTS * self.segment_entries * LINE_BYTES
+    }
+
+    fn windows(&self) -> LnrAddr {
+        SEGMENTS.plus(self.log_shards * self.segments_bytes())
+    }
+
     fn chunk_area(&self) -> LnrAddr {
-        let before =
-            64 * LINE_BYTES + HOSTS * (self.segment_entries * LINE_BYTES + self.window_bytes);
+        let before = self.windows().plus(HOSTS * self.window_bytes).offset();
         LnrAddr::new(before.next_multiple_of(self.chunk_bytes.min(2 << 20)))
     }
+}
+
+/// Where the log's segments start.
+const SEGMENTS: LnrAddr = LnrAddr::of_line(64);
+
+fn power(name: &str, value: u64, low: u64, high: u64) -> Result<(), String> {
+    if value.is_power_of_two() && (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{name} is {value}, not a power of two from {low} to {high}"))
 }
 
 fn power_of_two_within(value: u64, low: u64, high: u64) -> u64 {
@@ -228,6 +283,27 @@ mod tests {
         assert!(Geometry::plan(1 << 20, u64::MAX, Options::default()).is_err());
         let odd = Options { ring_entries: Some(100), ..Options::default() };
         assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err());
+        for log_shards in [0, 3, 32, 1 << 63].map(Some) {
+            let odd = Options { log_shards, ..Options::default() };
+            assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err());
+        }
+    }
+
+    #[test]
+    fn shards_of_the_log_lie_side_by_side() {
+        for shards in [1, 2, 16] {
+            let options = Options { log_shards: Some(shards), ..Options::default() };
+            let geometry = Geometry::plan(1 << 20, 64 << 20, options).unwrap();
+            let areas = geometry.areas();
+            let (mut scr, mut lnr) = (areas.logs.offset(), SEGMENTS.offset());
+            for shard in geometry.shards() {
+                let log = geometry.log_areas(shard);
+                assert_eq!((log.tail.offset(), log.segments.offset()), (scr, lnr));
+                scr = log.ring.element(geometry.ring_entries).offset();
+                lnr += geometry.segments_bytes();
+            }
+            assert_eq!((scr, lnr), (areas.chunk_table.offset(), areas.windows.offset()));
+        }
     }
 
     #[test]

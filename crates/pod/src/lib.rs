@@ -26,7 +26,7 @@ mod transfer;
 
 pub use clock::PodClock;
 pub use error::PodError;
-pub use geometry::{Areas, Geometry, MAX_HOSTS, Options};
+pub use geometry::{Areas, Geometry, LogAreas, MAX_HOSTS, Options};
 pub use mapped::{CreateOptions, PodSpec, create, inspect, open, plan};
 pub use membership::{Leave, Membership, Phase, Seat};
 pub use sites::ALL as SITES;

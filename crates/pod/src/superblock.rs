@@ -1,4 +1,4 @@
-//! The superblock: 16 words at the start of SCR, and a twin at the start of LNR by which the two
+//! The superblock: 32 words at the start of SCR, and a twin at the start of LNR by which the two
 //! halves of a pod recognise each other.
 //!
 //! The magic number is written last, so a pod whose creation was cut off is no pod.
@@ -11,10 +11,10 @@ use crate::membership::Membership;
 use crate::{PodClock, PodError, sites};
 
 /// The version of the format that this crate writes and reads.
-pub const FORMAT_VERSION: u64 = 1;
+pub const FORMAT_VERSION: u64 = 2;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TOMBOLO\0");
-const WORDS: usize = 16;
+const WORDS: usize = 32;
 const CHECKSUM: usize = WORDS - 1;
 
 /// Size of the superblock in bytes.
@@ -104,7 +104,7 @@ impl<M: Memory> Pod<M> {
         Ok(Self { memory, geometry, identity })
     }
 
-    /// The geometry in a superblock, without looking at anything else: `memory` needs 128 bytes of
+    /// The geometry in a superblock, without looking at anything else: `memory` needs 256 bytes of
     /// SCR, and no LNR.
     ///
     /// # Errors
@@ -133,6 +133,7 @@ impl<M: Memory> Pod<M> {
             chunks: words[12],
             records: words[13],
             counter_bits: words[14],
+            log_shards: words[15],
         };
         geometry.check().map_err(PodError::Damaged)?;
         Ok(geometry)
@@ -174,11 +175,16 @@ impl<M: Memory> Pod<M> {
         let zero = |from: ScrAddr<u64>, words: u64| {
             (0..words).for_each(|index| self.memory.store(from.element(index), 0));
         };
-        zero(areas.membership, 4 * 8);
-        zero(areas.hosts, 2 * 8 * u64::from(MAX_HOSTS));
-        zero(areas.ring, self.geometry.ring_entries + self.geometry.chunks);
-        // The first lap starts at one ring's length: no word of it can look like a zero.
-        self.memory.store(areas.tail, self.geometry.ring_entries);
+        zero(areas.membership, 3 * 8);
+        zero(areas.hosts, 8 * u64::from(MAX_HOSTS));
+        for shard in self.geometry.shards() {
+            let log = self.geometry.log_areas(shard);
+            zero(log.applied, 8 * u64::from(MAX_HOSTS));
+            zero(log.ring, self.geometry.ring_entries);
+            // The first lap starts at one ring's length: no word of it can look like a zero.
+            self.memory.store(log.tail, self.geometry.ring_entries);
+        }
+        zero(areas.chunk_table, self.geometry.chunks);
         for record in 0..self.geometry.records {
             self.memory.store(areas.records.element(record), 0);
         }
@@ -206,7 +212,8 @@ fn read_words<M: Memory>(memory: &M) -> [u64; WORDS] {
 
 fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
     let (low, high) = identity.uuid.as_u64_pair();
-    let mut words = [
+    let mut words = [0; WORDS];
+    words[..16].copy_from_slice(&[
         MAGIC,
         FORMAT_VERSION,
         low.to_be(),
@@ -222,8 +229,8 @@ fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
         geometry.chunks,
         geometry.records,
         geometry.counter_bits,
-        0,
-    ];
+        geometry.log_shards,
+    ]);
     words[CHECKSUM] = checksum(&words);
     words
 }

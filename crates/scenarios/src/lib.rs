@@ -18,6 +18,7 @@ mod log;
 mod objects;
 mod operations;
 mod registry;
+mod shards;
 mod short;
 mod world;
 

@@ -3,7 +3,7 @@
 use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
-use crate::{crash, expiry, log, objects, short};
+use crate::{crash, expiry, log, objects, shards, short};
 
 /// What hosts do to each other, and whether it went right.
 #[derive(Clone, Copy, Debug)]
@@ -48,12 +48,16 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "compare-and-swap" Short short::compare_and_swap;
     "partial-writes" Short short::partial_writes;
     "no-room" Short short::no_room;
+    "other-shard" Short shards::a_chunk_of_another_shard;
+    "filled-again" Short shards::a_chunk_that_fills_again;
+    "full-shards" Long shards::full_shards;
     "many-wraps" Long short::many_wraps;
     "full-log" Long short::full_log;
     "commits" Short log::short_commits;
     "format-and-open" Long objects::format_and_open;
     "anything-goes" Long objects::anything_goes;
     "scarce-space" Long objects::scarce_space;
+    "shards-trade-chunks" Long shards::chunks_change_shards;
     "equal-hashes" Long objects::equal_hashes;
     "guards" Long objects::guards;
     "join-under-load" Long objects::join_under_load;
@@ -92,8 +96,11 @@ pub fn sites() -> impl Iterator<Item = Site> {
 
 /// Steps whose absence shows in few schedules, and the short scenario that was written for it: all its
 /// schedules with up to three preemptions are among those that are run.
-pub(crate) const WRITTEN_FOR: &[(&str, &str)] =
-    &[("objects.read.counter-first", "wrap-around"), ("objects.slot.known-first", "other-size")];
+pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
+    ("objects.read.counter-first", "wrap-around"),
+    ("objects.slot.known-first", "other-size"),
+    ("objects.chunk.empty", "filled-again"),
+];
 
 /// Steps whose absence does no harm that a run could show, and why: a person can check it.
 pub const EXCUSED: &[(&str, &str)] = &[

@@ -30,6 +30,7 @@ pub(crate) fn run(args: &UpArgs) -> Result<()> {
         size: args.sizes.size.or(args.pod.is_none().then_some(DEFAULT_SIZE)),
         scr: args.sizes.scr.or(args.pod.is_none().then_some(DEFAULT_SCR)),
         records: args.sizes.records,
+        log_shards: args.sizes.log_shards,
     };
     let place = Place::new(args.pod.as_ref(), "up", sizes.total());
     let pod = tombolo_pod::create(&place.spec, sizes.options(false))?;
