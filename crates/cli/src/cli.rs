@@ -129,6 +129,10 @@ pub(crate) struct Sizes {
     /// objects that are written often. Unless given: 32.
     #[arg(long, value_name = "N|auto", env = "TOMBOLO_RECORD_BITS")]
     pub(crate) record_bits: Option<RecordWidth>,
+    /// Shards of the log: 1, 2, 4, 8 or 16, among which objects are divided by their keys' hashes.
+    /// Unless given: 1. More help only hosts whose many threads create and delete objects.
+    #[arg(long, value_name = "N")]
+    pub(crate) log_shards: Option<u64>,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! `tombolo pod`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -23,6 +24,7 @@ impl Sizes {
         let layout = tombolo_pod::Options {
             records: self.records,
             record_width: self.record_bits,
+            log_shards: self.log_shards,
             ..Default::default()
         };
         CreateOptions { scr_bytes: self.scr, lnr_bytes: self.size, layout, force }
@@ -33,6 +35,7 @@ impl Sizes {
 struct Layout {
     scr_bytes: u64,
     lnr_bytes: u64,
+    log_shards: u64,
     ring_entries: u64,
     chunk_bytes: u64,
     chunks: u64,
@@ -45,6 +48,7 @@ impl From<&Geometry> for Layout {
         Self {
             scr_bytes: geometry.scr_bytes,
             lnr_bytes: geometry.lnr_bytes,
+            log_shards: geometry.log_shards,
             ring_entries: geometry.ring_entries,
             chunk_bytes: geometry.chunk_bytes,
             chunks: geometry.chunks,
@@ -60,6 +64,7 @@ impl Layout {
             ("SCR", format_size(self.scr_bytes)),
             ("LNR", format_size(self.lnr_bytes)),
             ("coherence records", format!("{} of {} bits", self.records, self.record_bits)),
+            ("log shards", self.log_shards.to_string()),
             ("log entries", self.ring_entries.to_string()),
             ("chunks", format!("{} of {}", self.chunks, format_size(self.chunk_bytes))),
         ]
@@ -109,23 +114,25 @@ struct Info {
     format_version: u64,
     state: &'static str,
     layout: Layout,
+    /// Summed up over the log's shards, as are the hosts' lags.
     log_tail: u64,
     hosts: Vec<Host>,
 }
 
 impl Info {
     fn of(spec: &PodSpec, pod: &Pod) -> Self {
-        let (ring, members) = (Ring::new(pod), pod.membership());
-        let log_tail = ring.tail();
-        let host = |(host, applied): (u8, u64)| {
-            let pid = pod.process_of(host);
-            Host {
-                host,
-                pid,
-                alive: is_alive(pid),
-                ready: members.is_ready(host),
-                log_lag: log_tail.saturating_sub(applied),
+        let members = pod.membership();
+        let rings: Vec<_> = pod.geometry().shards().map(|shard| Ring::new(pod, shard)).collect();
+        let tails: Vec<u64> = rings.iter().map(Ring::tail).collect();
+        let mut lags = BTreeMap::<u8, u64>::new();
+        for (ring, tail) in rings.iter().zip(&tails) {
+            for (host, applied) in ring.progress() {
+                *lags.entry(host).or_default() += tail.saturating_sub(applied);
             }
+        }
+        let host = |(host, log_lag): (u8, u64)| {
+            let pid = pod.process_of(host);
+            Host { host, pid, alive: is_alive(pid), ready: members.is_ready(host), log_lag }
         };
         Self {
             spec: spec.to_string(),
@@ -138,8 +145,8 @@ impl Info {
                 Phase::Closing => "closing",
             },
             layout: pod.geometry().into(),
-            log_tail,
-            hosts: ring.progress().into_iter().map(host).collect(),
+            log_tail: tails.iter().sum(),
+            hosts: lags.into_iter().map(host).collect(),
         }
     }
 

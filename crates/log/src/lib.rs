@@ -7,7 +7,10 @@
 //! entry after; an entry that is whole before it is ordered leaves no holes when a host stalls or
 //! dies.)
 //!
-//! Invariants:
+//! The log may be split into *shards*: logs of their own, with tails, rings and segments of their own,
+//! between which nothing is ordered. Whoever uses them has to keep what must be ordered in one shard.
+//!
+//! Invariants, of each shard:
 //! * Below the tail every ring word is filled, and the entry it names is in memory.
 //! * A place of the ring, and of a segment, is reused only when every member has applied what it
 //!   held.

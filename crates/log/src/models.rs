@@ -95,21 +95,21 @@ fn pod(hosts: u8) -> (Pod<HostMemory>, Vec<Seat>) {
 fn seat(pod: &Pod<HostMemory>) -> Seat {
     let (seat, _) = pod.join().unwrap();
     seat.ready(pod.memory());
-    Replica::<_, Tags>::announce(pod, &seat);
+    Replica::<_, Tags>::announce(pod, &seat, 0);
     seat
 }
 
 /// Tail, ring and progress, and the segment of host 0, which alone commits.
 fn share_log(pod: &Pod<HostMemory>, hosts: u8) {
-    let areas = pod.areas();
-    let ring = (0..RING).map(|position| areas.ring.element(position));
-    let progress = (0..hosts).map(|host| areas.applied.line(host.into()));
-    let segment = Lines::covering(segment_start(pod, 0), SEGMENT * LINE_BYTES);
-    pod.memory().share(ring.chain(progress).chain([areas.tail]), segment);
+    let log = pod.geometry().log_areas(0);
+    let ring = (0..RING).map(|position| log.ring.element(position));
+    let progress = (0..hosts).map(|host| log.applied.line(host.into()));
+    let segment = Lines::covering(segment_start(pod, 0, 0), SEGMENT * LINE_BYTES);
+    pod.memory().share(ring.chain(progress).chain([log.tail]), segment);
 }
 
 fn replica(pod: &Pod<HostMemory>, seat: &Seat) -> Host {
-    Rc::new(Replica::new(pod.clone(), seat, START, Tags::default(), ()))
+    Rc::new(Replica::new(pod.clone(), seat, 0, START, Tags::default(), ()))
 }
 
 fn commit(host: &Host, tag: u64, wants_none: bool) -> thread::JoinHandle<bool> {
@@ -151,9 +151,9 @@ fn a_commit_waits_for_a_slow_host() {
 /// Another host reads an entry and says so; one thread learns it, another reuses the place.
 fn what_one_thread_learns_of_hosts_another_uses() {
     let (pod, _) = pod(2);
-    let (ring, line) = (Rc::new(Ring::new(&pod)), segment_start(&pod, 0));
+    let (ring, line) = (Rc::new(Ring::new(&pod, 0)), segment_start(&pod, 0, 0));
     ring.announce_applied(0, START + 1);
-    let (other_host, memory) = (Ring::new(&pod), pod.memory().clone());
+    let (other_host, memory) = (Ring::new(&pod, 0), pod.memory().clone());
     let other_host = thread::spawn(move || {
         memory.read(line, &mut [0; 64]);
         other_host.announce_applied(1, START + 1);
@@ -171,7 +171,7 @@ fn what_one_thread_learns_of_hosts_another_uses() {
 /// has not applied it.
 fn a_place_is_free_when_all_have_applied() {
     let (pod, seats) = pod(2);
-    let segment = Rc::new(Segment::new(&pod, &seats[0], START));
+    let segment = Rc::new(Segment::new(&pod, &seats[0], 0, START));
     segment.write(0, &Tag { tag: 1, wants_none: false });
     let replayer = Rc::clone(&segment);
     let replayer = thread::spawn(move || replayer.settle(0, START, Outcome::Done));
@@ -181,7 +181,7 @@ fn a_place_is_free_when_all_have_applied() {
             memory.pause();
         }
     });
-    assert!(!segment.has_room(SEGMENT, &Ring::new(&pod)), "host 1 may still read the entry");
+    assert!(!segment.has_room(SEGMENT, &Ring::new(&pod, 0)), "host 1 may still read the entry");
     replayer.join().unwrap();
     committer.join().unwrap();
 }

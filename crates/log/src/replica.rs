@@ -1,4 +1,4 @@
-//! One host's replica of the state that the log drives.
+//! One host's replica of the state that a shard of the log drives.
 
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ pub trait State {
 pub struct Replica<M: Memory, S: State> {
     pod: Pod<M>,
     host: u8,
+    shard: u8,
     ring: Ring<M>,
     segment: Segment<M>,
     state: S,
@@ -46,26 +47,35 @@ pub struct Replica<M: Memory, S: State> {
 }
 
 impl<M: Memory, S: State> Replica<M, S> {
-    /// Announces the host in `seat` to the log: from now on the log keeps everything from the
-    /// returned position on.
-    pub fn announce(pod: &Pod<M>, seat: &Seat) -> u64 {
-        let ring = Ring::new(pod);
+    /// Announces the host in `seat` to shard `shard` of the log: from now on it keeps everything from
+    /// the returned position on.
+    pub fn announce(pod: &Pod<M>, seat: &Seat, shard: u8) -> u64 {
+        let ring = Ring::new(pod, shard);
         let tail = ring.tail();
         ring.announce_applied(seat.host(), tail);
         tail
     }
 
-    /// A replica whose `state` is that at `position`, which is not below the announced one.
-    pub fn new(pod: Pod<M>, seat: &Seat, position: u64, state: S, writer: S::Writer) -> Self {
-        let ring = Ring::new(&pod);
+    /// A replica for shard `shard` whose `state` is that at `position`, which is not below the
+    /// announced one.
+    pub fn new(
+        pod: Pod<M>,
+        seat: &Seat,
+        shard: u8,
+        position: u64,
+        state: S,
+        writer: S::Writer,
+    ) -> Self {
+        let ring = Ring::new(&pod, shard);
         // Others may have filled the log since this host announced where it needs it from: if all of
         // that is in `state`, nothing would be left to apply, and to announce.
         if pod.memory().keeps(sites::JOIN_ANNOUNCE) {
             ring.announce_applied(seat.host(), position);
         }
-        let segment = Segment::new(&pod, seat, ring.tail());
+        let segment = Segment::new(&pod, seat, shard, ring.tail());
         Self {
             host: seat.host(),
+            shard,
             ring,
             segment,
             state,
@@ -92,6 +102,11 @@ impl<M: Memory, S: State> Replica<M, S> {
     #[inline]
     pub fn tail(&self) -> u64 {
         self.ring.tail()
+    }
+
+    /// How often an entry of this host lost a place in the log to another's, and had to try the next.
+    pub fn lost_places(&self) -> u64 {
+        self.ring.lost()
     }
 
     /// How far this replica is behind the tail, in entries.
@@ -255,8 +270,8 @@ impl<M: Memory, S: State> Replica<M, S> {
     ) -> Result<(), LogError> {
         let memory = self.pod.memory();
         let line_bytes = size_of::<LineBytes>() as u64;
-        let start =
-            segment_start(&self.pod, run[0].host).plus(u64::from(run[0].index) * line_bytes);
+        let segment = segment_start(&self.pod, self.shard, run[0].host);
+        let start = segment.plus(u64::from(run[0].index) * line_bytes);
         let lines = Lines::new(start.line(), run.len() as u64);
         let since = memory.moment();
         memory.consume(sites::REPLAY_INVALIDATE, |_| ((), Some(lines)));

@@ -9,7 +9,7 @@
 //! ordered; the one at the tail may be, until somebody moves the tail past it.
 
 use tombolo_memory::{Memory, ScrAddr};
-use tombolo_pod::{Areas, Membership, Pod};
+use tombolo_pod::{Areas, LogAreas, Membership, Pod};
 
 use crate::sites;
 use crate::sync::{AtomicU64, Ordering};
@@ -25,11 +25,14 @@ pub(crate) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// The ring as one host sees it.
+/// The ring of one shard of the log, as one host sees it.
 pub struct Ring<M> {
     memory: M,
     areas: Areas,
+    log: LogAreas,
     entries: u64,
+    /// How often another entry was faster.
+    lost: AtomicU64,
     /// Every member has applied everything below this; it may lag behind the truth.
     head: AtomicU64,
 }
@@ -43,20 +46,27 @@ fn carries(word: u64, position: u64) -> bool {
 }
 
 impl<M: Memory> Ring<M> {
-    /// The ring of a pod.
-    pub fn new(pod: &Pod<M>) -> Self {
+    /// The ring of shard `shard` of a pod's log.
+    pub fn new(pod: &Pod<M>, shard: u8) -> Self {
         Self {
             memory: pod.memory().clone(),
             areas: pod.areas(),
+            log: pod.geometry().log_areas(shard),
             entries: pod.geometry().ring_entries,
+            lost: AtomicU64::new(0),
             head: AtomicU64::new(0),
         }
+    }
+
+    /// How often this host's entries lost a place to another's.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// The position after the last ordered entry.
     #[inline]
     pub fn tail(&self) -> u64 {
-        self.memory.load(self.areas.tail)
+        self.memory.load(self.log.tail)
     }
 
     /// The entry at `position`, if the ring still holds it.
@@ -83,6 +93,7 @@ impl<M: Memory> Ring<M> {
                     self.help(position);
                     return Ok(position);
                 }
+                self.lost.fetch_add(1, Ordering::Relaxed);
             } else {
                 // The ring has gone round since the tail was loaded.
                 position = self.tail();
@@ -96,7 +107,7 @@ impl<M: Memory> Ring<M> {
 
     /// Moves the tail past `position`, whose place is filled, unless somebody else has.
     fn help(&self, position: u64) {
-        let (tail, next) = (self.areas.tail, position + 1);
+        let (tail, next) = (self.log.tail, position + 1);
         let _ = self.memory.compare_exchange(sites::RING_HELP, tail, position, next);
     }
 
@@ -152,10 +163,10 @@ impl<M: Memory> Ring<M> {
     }
 
     fn applied(&self, host: u8) -> ScrAddr<u64> {
-        self.areas.applied.line(u64::from(host))
+        self.log.applied.line(u64::from(host))
     }
 
     fn slot(&self, position: u64) -> ScrAddr<u64> {
-        self.areas.ring.element(position % self.entries)
+        self.log.ring.element(position % self.entries)
     }
 }

@@ -1,4 +1,4 @@
-//! A host's own stretch of entry lines in LNR, used round and round.
+//! A host's own stretch of entry lines in LNR, one per shard of the log, used round and round.
 //!
 //! Entry number `n` of a host lies at place `n` modulo the segment's length. The place is free
 //! again when every member has applied entry `n` *and* its committer has learnt its outcome.
@@ -38,13 +38,13 @@ pub(crate) struct Segment<M> {
 }
 
 impl<M: Memory> Segment<M> {
-    /// The segment of the host in `seat`. Its places may still hold entries of the seat's earlier
+    /// The segment of the host in `seat` in shard `shard`. Its places may still hold entries of the seat's earlier
     /// holder, all of them ordered before `tail`.
-    pub(crate) fn new(pod: &Pod<M>, seat: &Seat, tail: u64) -> Self {
+    pub(crate) fn new(pod: &Pod<M>, seat: &Seat, shard: u8, tail: u64) -> Self {
         let entries = pod.geometry().segment_entries;
         Self {
             memory: pod.memory().clone(),
-            start: segment_start(pod, seat.host()),
+            start: segment_start(pod, shard, seat.host()),
             host: seat.host(),
             incarnation: seat.incarnation(),
             positions: (0..entries).map(|_| AtomicU64::new(tail.saturating_sub(1))).collect(),
@@ -132,8 +132,8 @@ impl<M: Memory> Segment<M> {
     }
 }
 
-/// Where the segment of `host` starts.
-pub(crate) fn segment_start<M: Memory>(pod: &Pod<M>, host: u8) -> LnrAddr {
+/// Where the segment of `host` in shard `shard` starts.
+pub(crate) fn segment_start<M: Memory>(pod: &Pod<M>, shard: u8, host: u8) -> LnrAddr {
     let bytes = pod.geometry().segment_entries * size_of::<LineBytes>() as u64;
-    pod.areas().segments.plus(u64::from(host) * bytes)
+    pod.geometry().log_areas(shard).segments.plus(u64::from(host) * bytes)
 }

@@ -16,8 +16,8 @@ fn join(spec: &PodSpec) -> Replica<Mapped, History> {
     let pod = open(spec).unwrap();
     let (seat, _) = pod.join().unwrap();
     seat.ready(pod.memory());
-    let position = Replica::<_, History>::announce(&pod, &seat);
-    Replica::new(pod, &seat, position, History::default(), ())
+    let position = Replica::<_, History>::announce(&pod, &seat, 0);
+    Replica::new(pod, &seat, 0, position, History::default(), ())
 }
 
 /// A ring of 16 entries for 6 threads: it is full most of the time.

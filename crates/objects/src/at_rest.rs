@@ -6,10 +6,12 @@ use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_pod::Pod;
 
 use crate::chunk_table::ChunkState;
-use crate::event::Slot;
+use crate::event::{KeyHash, Slot};
+use crate::join::other_shard;
+use crate::objects::shard_of;
 use crate::space::Space;
 use crate::{Error, sites};
-use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES};
+use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, hash_key};
 
 /// What there is in a pod at rest, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +31,7 @@ pub struct Findings {
 /// Looks at every object of a pod. Nobody may use it meanwhile.
 /// What is wrong is among the findings.
 pub fn check<M: Memory>(pod: &Pod<M>) -> Findings {
-    let space = Space::new(pod, 0);
+    let space = Space::new(pod, 0, 0);
     let mut findings = Findings::default();
     let mut keys = HashSet::new();
     for number in space.chunk_numbers() {
@@ -58,6 +60,10 @@ fn check_chunk<M: Memory>(
         findings.objects += 1;
         findings.key_bytes += key.len() as u64;
         findings.value_bytes += u64::from(header.value_bytes);
+        let shard = shard_of(hash_key(pod, &key)? as KeyHash, pod.geometry().log_shards as usize);
+        if shard != usize::from(word.shard) {
+            findings.problems.push(other_shard(slot));
+        }
         if !keys.insert(key) {
             let line = slot.line;
             findings.problems.push(format!("the object at line {line} has another one's key"));

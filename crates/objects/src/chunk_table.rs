@@ -1,7 +1,7 @@
 //! The chunk table in SCR: who may promise a chunk's slots to new objects.
 //!
 //! ```text
-//! chunk word   state (8 bits) | host (8) | class (8) | zeros (8) | chunks of a span (32)
+//! chunk word   state (8 bits) | host (8) | class (8) | log shard (8) | chunks of a span (32)
 //! ```
 
 use tombolo_memory::{Memory, ScrAddr};
@@ -31,25 +31,28 @@ pub(crate) struct ChunkWord {
     pub(crate) state: ChunkState,
     pub(crate) host: u8,
     pub(crate) class: u8,
+    /// The shard of the log that tells which slots are in use; of a free chunk, 0.
+    pub(crate) shard: u8,
     pub(crate) chunks: u32,
 }
 
 impl ChunkWord {
     pub(crate) const FREE: Self =
-        Self { state: ChunkState::Free, host: 0, class: UNDIVIDED, chunks: 0 };
+        Self { state: ChunkState::Free, host: 0, class: UNDIVIDED, shard: 0, chunks: 0 };
 
-    pub(crate) fn shared(class: u8) -> Self {
-        Self { state: ChunkState::Shared, class, ..Self::FREE }
+    pub(crate) fn shared(class: u8, shard: u8) -> Self {
+        Self { state: ChunkState::Shared, class, shard, ..Self::FREE }
     }
 
-    pub(crate) fn held(host: u8, class: u8) -> Self {
-        Self { state: ChunkState::Held, host, class, chunks: 0 }
+    pub(crate) fn held(host: u8, class: u8, shard: u8) -> Self {
+        Self { state: ChunkState::Held, host, class, shard, chunks: 0 }
     }
 
     fn encode(self) -> u64 {
         (self.state as u64) << 56
             | u64::from(self.host) << 48
             | u64::from(self.class) << 40
+            | u64::from(self.shard) << 32
             | u64::from(self.chunks)
     }
 
@@ -62,8 +65,8 @@ impl ChunkWord {
             4 => ChunkState::Body,
             _ => return None,
         };
-        let (host, class) = ((word >> 48) as u8, (word >> 40) as u8);
-        Some(Self { state, host, class, chunks: word as u32 })
+        let (host, class, shard) = ((word >> 48) as u8, (word >> 40) as u8, (word >> 32) as u8);
+        Some(Self { state, host, class, shard, chunks: word as u32 })
     }
 }
 
@@ -71,16 +74,22 @@ impl ChunkWord {
 pub(crate) struct ChunkTable<M> {
     memory: M,
     base: ScrAddr<u64>,
+    shards: u64,
 }
 
 impl<M: Memory> ChunkTable<M> {
     pub(crate) fn new(pod: &Pod<M>) -> Self {
-        Self { memory: pod.memory().clone(), base: pod.areas().chunk_table }
+        Self {
+            memory: pod.memory().clone(),
+            base: pod.areas().chunk_table,
+            shards: pod.geometry().log_shards,
+        }
     }
 
     pub(crate) fn word(&self, number: u32) -> Result<ChunkWord, Error> {
         let word = self.memory.load(self.at(number));
         ChunkWord::decode(word)
+            .filter(|word| u64::from(word.shard) < self.shards)
             .ok_or_else(|| Error::Damaged(format!("chunk {number} has the word {word:#x}")))
     }
 
@@ -89,9 +98,9 @@ impl<M: Memory> ChunkTable<M> {
         self.memory.store(self.at(number), word.encode());
     }
 
-    /// Takes a chunk whose word is `from`; whether nobody was faster.
-    pub(crate) fn claim(&self, number: u32, from: ChunkWord, host: u8) -> bool {
-        let held = ChunkWord::held(host, from.class);
+    /// Takes a chunk whose word is `from` for a shard; whether nobody was faster.
+    pub(crate) fn claim(&self, number: u32, from: ChunkWord, host: u8, shard: u8) -> bool {
+        let held = ChunkWord::held(host, from.class, shard);
         let (from, held) = (from.encode(), held.encode());
         self.memory.compare_exchange(sites::CHUNK_CLAIM, self.at(number), from, held).is_ok()
     }

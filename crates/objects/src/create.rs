@@ -2,7 +2,7 @@
 
 use tombolo_memory::{Lines, Memory};
 
-use crate::event::{Event, Slot};
+use crate::event::{Event, KeyHash, Slot};
 use crate::read::{Looked, Part};
 use crate::replicated::fingerprint;
 use crate::space::Space;
@@ -25,14 +25,15 @@ impl<M: Memory> Objects<M> {
     /// no room; [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
     pub fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         let hash = self.hash(key)?;
-        let objects = self.state().index.len();
-        if objects >= self.state().index.capacity() {
+        let index = &self.state(hash).index;
+        let objects = index.len();
+        if objects >= index.capacity() {
             return Err(Error::IndexFull { objects });
         }
         let mut placed = None;
         let created = self.persist(|| {
-            let tail = self.sync()?;
-            let found = self.state().index.find(self.memory(), hash);
+            let tail = self.sync(hash)?;
+            let found = self.state(hash).index.find(self.memory(), hash);
             for found in &found {
                 match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
                     Looked::Good(_) => return Err(Error::Exists),
@@ -42,14 +43,14 @@ impl<M: Memory> Objects<M> {
             }
             let expected = fingerprint(found.iter().map(|found| found.entry));
             if placed.is_none() {
-                placed = Some(self.place(key, value)?);
+                placed = Some(self.place(hash, key, value)?);
             }
             let Some(placed) = &placed else { return Ok(None) };
             let event = Event::Create { hash, slot: placed.slot, expected };
             Ok(self.announce(placed, event)?.then_some(placed.header.version))
         });
         if let Some(placed) = placed {
-            self.state().space.settle(placed.slot, created.is_ok());
+            self.state(hash).space.settle(placed.slot, created.is_ok());
         }
         if created.is_ok() {
             self.count(Counter::Creates);
@@ -58,9 +59,9 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Writes an object into a free slot, through this host's caches.
-    pub(crate) fn place(&self, key: &[u8], value: &[u8]) -> Result<Placed, Error> {
+    pub(crate) fn place(&self, hash: KeyHash, key: &[u8], value: &[u8]) -> Result<Placed, Error> {
         let bytes = object_bytes(key, value)?;
-        let slot = self.state().space.reserve(bytes, || self.sync().map(|_| ()))?;
+        let slot = self.reserve(hash, bytes)?;
         let header = Header::new(self.next_version(), key, value.len() as u32);
         let mut prefix = [0; PREFIX_BYTES];
         prefix[..HEADER_BYTES].copy_from_slice(&header.encode());

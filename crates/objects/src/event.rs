@@ -57,6 +57,18 @@ pub(crate) enum Event {
 }
 
 impl Event {
+    /// The hash of the object's key, which tells in which shard of the log the event belongs.
+    pub(crate) fn hash(&self) -> KeyHash {
+        match *self {
+            Self::Create { hash, .. } => hash,
+            Self::Delete(target)
+            | Self::Move { target, .. }
+            | Self::Allocate { target, .. }
+            | Self::Deallocate { target, .. }
+            | Self::Wrap(target) => target.hash,
+        }
+    }
+
     /// By which name the simulator can take it out.
     pub(crate) fn site(&self) -> Site {
         match self {

@@ -35,8 +35,8 @@ impl<M: Memory> Objects<M> {
         self.count(Counter::Reads);
         let hash = self.hash(key)?;
         let guard = self.persist(|| {
-            let tail = self.sync()?;
-            for found in self.state().index.find(self.memory(), hash) {
+            let tail = self.sync(hash)?;
+            for found in self.state(hash).index.find(self.memory(), hash) {
                 let keep = |started: &Started, _: &Header| *started;
                 match self.look(&found, tail, key, Part::Nothing, keep)? {
                     Looked::Good((header, started)) => {

@@ -2,13 +2,15 @@
 //!
 //! The first host to join a closed pod rebuilds the index from the objects' headers in LNR; all
 //! records are free then. A host that joins others gets a copy of one of their replicas, as of a
-//! position that the log still reaches back to.
+//! position that the log still reaches back to. Shards of the log go one after the other in one
+//! snapshot, each as of a position of its own.
 //!
 //! ```text
-//! snapshot   position (8 bytes), then per object: hash (4), generation (4), line (8),
-//!            record + 1 (4), chunks (4), class (1)
+//! snapshot   per shard: position (8 bytes), number of objects (8), then per object: hash (4),
+//!            generation (4), line (8), record + 1 (4), chunks (4), class (1)
 //! ```
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_log::Replica;
@@ -20,7 +22,7 @@ use crate::at_rest::object_at_rest;
 use crate::chunk_table::ChunkState;
 use crate::event::{KeyHash, Slot, generation_at};
 use crate::index::{Entry, Writer};
-use crate::objects::{Objects, Options};
+use crate::objects::{Objects, Options, Shard, shard_of};
 use crate::records::Records;
 use crate::replicated::Replicated;
 use crate::space::Space;
@@ -32,11 +34,38 @@ const ATTEMPTS: usize = 3;
 /// How long the last host waits for those who are joining.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A replica in the making.
+/// A shard's replica in the making.
 struct Built<M: Memory> {
     state: Replicated<M>,
     writer: Writer,
     position: u64,
+}
+
+impl<M: Memory> Built<M> {
+    fn restore(&mut self, entry: Entry, slot: Slot) {
+        self.state.restore(&mut self.writer, entry, slot);
+    }
+}
+
+/// What a host needs to know of a pod in order to take part in it.
+struct Replicas<M: Memory> {
+    shards: Vec<Built<M>>,
+    records: Arc<Records<M>>,
+}
+
+impl<M: Memory> Replicas<M> {
+    /// Of an empty pod whose log ends at these positions.
+    fn empty(pod: &Pod<M>, seat: &Seat, options: Options, positions: &[u64]) -> Self {
+        let records = Arc::new(Records::new(pod, seat.host()));
+        let limits = options.index.of_one_of(pod.geometry().log_shards);
+        let shard = |(shard, &position): (u8, &u64)| {
+            let space = Space::new(pod, seat.host(), shard);
+            let memory = pod.memory().clone();
+            let state = Replicated::new(memory, limits, space, Arc::clone(&records));
+            Built { state, writer: Writer::default(), position }
+        };
+        Self { shards: (0..).zip(positions).map(shard).collect(), records }
+    }
 }
 
 impl<M: Memory> Objects<M> {
@@ -48,12 +77,18 @@ impl<M: Memory> Objects<M> {
     pub fn join(pod: Pod<M>, options: Options) -> Result<Self, Error> {
         let (seat, first) = pod.join()?;
         // From here on the log keeps what this host has not applied.
-        let announced = Replica::<M, Replicated<M>>::announce(&pod, &seat);
-        let joined = Self::build(&pod, &seat, options, first, announced).and_then(|built| {
-            let Built { state, writer, position } = built;
-            let replica = Replica::new(pod.clone(), &seat, position, state, writer);
-            let objects = Self::with_replica(replica, seat.clone(), options);
-            objects.sync()?;
+        let shards = pod.geometry().shards();
+        let announced: Vec<u64> =
+            shards.clone().map(|shard| Shard::<M>::announce(&pod, &seat, shard)).collect();
+        let joined = Self::build(&pod, &seat, options, first, &announced).and_then(|built| {
+            let replica = |(shard, built): (u8, Built<M>)| {
+                let Built { state, writer, position } = built;
+                Replica::new(pod.clone(), &seat, shard, position, state, writer)
+            };
+            let replicas = shards.zip(built.shards).map(replica).collect();
+            let (pod, seat) = (pod.clone(), seat.clone());
+            let objects = Self::with_shards(pod, replicas, built.records, seat, options);
+            objects.sync_all()?;
             Ok(objects)
         });
         match &joined {
@@ -68,21 +103,15 @@ impl<M: Memory> Objects<M> {
         seat: &Seat,
         options: Options,
         first: bool,
-        announced: u64,
-    ) -> Result<Built<M>, Error> {
-        let new = || {
-            let space = Space::new(pod, seat.host());
-            let records = Records::new(pod, seat.host());
-            Replicated::new(pod.memory().clone(), options.index, space, records)
-        };
+        announced: &[u64],
+    ) -> Result<Replicas<M>, Error> {
+        let empty = || Replicas::empty(pod, seat, options, announced);
         if first {
-            return rebuild(new(), pod, announced);
+            return rebuild(empty(), pod);
         }
         for _ in 0..ATTEMPTS {
             let snapshot = Taker::new(pod.memory(), pod.geometry(), seat).take();
-            if let Some(built) = snapshot.and_then(|bytes| adopt(new(), &bytes))
-                && built.position >= announced
-            {
+            if let Some(built) = snapshot.and_then(|bytes| adopt(empty(), &bytes)) {
                 return Ok(built);
             }
         }
@@ -92,20 +121,12 @@ impl<M: Memory> Objects<M> {
     /// This replica, for a joining host.
     pub(crate) fn snapshot(&self) -> Result<Vec<u8>, Error> {
         // At least as new as the request: what the joining host announced is not past it.
-        self.sync()?;
-        Ok(self.replica.paused(|position, state, _| {
-            let mut bytes = position.to_le_bytes().to_vec();
-            for entry in state.index.entries() {
-                let Some((slot, _)) = state.space.slot_at(entry.slot) else { continue };
-                bytes.extend(entry.hash.to_le_bytes());
-                bytes.extend(entry.generation.to_le_bytes());
-                bytes.extend(slot.line.to_le_bytes());
-                bytes.extend(entry.record.map_or(0, |record| record + 1).to_le_bytes());
-                bytes.extend(slot.chunks.to_le_bytes());
-                bytes.push(slot.class);
-            }
-            bytes
-        }))
+        self.sync_all()?;
+        let mut bytes = Vec::new();
+        for shard in self.shards() {
+            shard.paused(|position, state, _| add_to_snapshot(&mut bytes, position, state));
+        }
+        Ok(bytes)
     }
 
     /// Leaves the pod. The last host leaves it closed, with all objects in place. Nothing else may
@@ -115,7 +136,7 @@ impl<M: Memory> Objects<M> {
     /// [`Error::Log`], [`Error::Damaged`]: the seat is still taken.
     pub fn leave(&self) -> Result<(), Error> {
         let memory = self.memory();
-        self.state().space.release_all();
+        self.shards().iter().for_each(|shard| shard.state().space.release_all());
         let started = memory.uptime();
         loop {
             let patient = memory.uptime().saturating_sub(started) < PATIENCE;
@@ -136,9 +157,10 @@ impl<M: Memory> Objects<M> {
 
     /// Leaves LNR such that a slot holds a header if and only if it holds an object.
     fn close(&self) -> Result<(), Error> {
-        self.sync()?;
-        let space = &self.state().space;
-        for number in space.chunk_numbers() {
+        self.sync_all()?;
+        let table = &self.shards()[0].state().space;
+        for number in table.chunk_numbers() {
+            let space = &self.shards()[usize::from(table.word(number)?.shard)].state().space;
             for slot in space.slots_of(number)? {
                 if !space.holds_object(slot) && self.memory().keeps(sites::CLOSE_VOID) {
                     self.void(slot);
@@ -158,66 +180,106 @@ impl<M: Memory> Objects<M> {
 }
 
 /// The index as the objects' headers tell it.
-fn rebuild<M: Memory>(
-    state: Replicated<M>,
-    pod: &Pod<M>,
-    position: u64,
-) -> Result<Built<M>, Error> {
-    let mut writer = Writer::default();
-    state.records.free_all();
+fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M>, Error> {
+    empty.records.free_all();
+    let shards = empty.shards.len();
     let mut restored = 0;
-    for number in state.space.chunk_numbers() {
-        let word = state.space.word(number)?;
+    for number in empty.shards[0].state.space.chunk_numbers() {
+        let word = empty.shards[0].state.space.word(number)?;
+        let built = &mut empty.shards[usize::from(word.shard)];
         if word.state == ChunkState::Held {
             let host = word.host;
             return Err(Error::Damaged(format!(
                 "host {host} left without giving up chunk {number}"
             )));
         }
-        for slot in state.space.slots_of(number)? {
-            let Some((_, key)) = object_at_rest(pod, &state.space, slot)? else { continue };
+        for slot in built.state.space.slots_of(number)? {
+            let Some((_, key)) = object_at_rest(pod, &built.state.space, slot)? else { continue };
+            let hash = hash_key(pod, &key)? as KeyHash;
+            if shard_of(hash, shards) != usize::from(word.shard) {
+                return Err(Error::Damaged(other_shard(slot)));
+            }
             restored += 1;
             let entry = Entry {
-                hash: hash_key(pod, &key)? as KeyHash,
+                hash,
                 // Below all positions to come, and different for each object.
-                generation: generation_at(position.wrapping_sub(restored)),
+                generation: generation_at(built.position.wrapping_sub(restored)),
                 slot: slot.line,
                 record: None,
             };
-            state.restore(&mut writer, entry, slot);
+            built.restore(entry, slot);
         }
     }
-    Ok(Built { state, writer, position })
+    Ok(empty)
 }
 
-/// The index as another host's replica tells it; `None` if the bytes are not a snapshot.
-fn adopt<M: Memory>(state: Replicated<M>, bytes: &[u8]) -> Option<Built<M>> {
-    const ENTRY_BYTES: usize = 25;
-    let mut writer = Writer::default();
-    let (position, entries) = bytes.split_first_chunk()?;
-    for bytes in entries.chunks(ENTRY_BYTES) {
-        let (hash, rest) = bytes.split_first_chunk()?;
-        let (generation, rest) = rest.split_first_chunk()?;
-        let (line, rest) = rest.split_first_chunk()?;
-        let (record, rest) = rest.split_first_chunk()?;
-        let (chunks, rest) = rest.split_first_chunk()?;
-        let slot = Slot {
-            line: u64::from_le_bytes(*line),
-            class: *rest.first()?,
-            chunks: u32::from_le_bytes(*chunks),
-        };
-        let record = u32::from_le_bytes(*record).checked_sub(1);
-        state.space.lines(slot)?;
-        if record.is_some_and(|record| !state.records.exists(record)) {
+/// What is wrong with an object in a chunk whose word names a shard that is not its key's.
+pub(crate) fn other_shard(slot: Slot) -> String {
+    format!("the object at line {} is in a chunk of another log shard", slot.line)
+}
+
+fn add_to_snapshot<M: Memory>(bytes: &mut Vec<u8>, position: u64, state: &Replicated<M>) {
+    bytes.extend(position.to_le_bytes());
+    let count_at = bytes.len();
+    bytes.extend([0; 8]);
+    let mut count = 0u64;
+    for entry in state.index.entries() {
+        let Some((slot, _)) = state.space.slot_at(entry.slot) else { continue };
+        count += 1;
+        bytes.extend(entry.hash.to_le_bytes());
+        bytes.extend(entry.generation.to_le_bytes());
+        bytes.extend(slot.line.to_le_bytes());
+        bytes.extend(entry.record.map_or(0, |record| record + 1).to_le_bytes());
+        bytes.extend(slot.chunks.to_le_bytes());
+        bytes.push(slot.class);
+    }
+    bytes[count_at..][..8].copy_from_slice(&count.to_le_bytes());
+}
+
+/// The index as another host's replica tells it; `None` if the bytes are not a snapshot, or one that is
+/// too old.
+fn adopt<M: Memory>(mut empty: Replicas<M>, mut bytes: &[u8]) -> Option<Replicas<M>> {
+    for built in &mut empty.shards {
+        let (position, rest) = bytes.split_first_chunk()?;
+        let (count, rest) = rest.split_first_chunk()?;
+        let entries_bytes = u64::from_le_bytes(*count).checked_mul(ENTRY_BYTES as u64)?;
+        let (entries, rest) = rest.split_at_checked(entries_bytes as usize)?;
+        for bytes in entries.as_chunks().0 {
+            adopt_entry(built, bytes)?;
+        }
+        let announced = std::mem::replace(&mut built.position, u64::from_le_bytes(*position));
+        if built.position < announced {
             return None;
         }
-        let entry = Entry {
-            hash: u32::from_le_bytes(*hash),
-            generation: u32::from_le_bytes(*generation),
-            slot: slot.line,
-            record,
-        };
-        state.restore(&mut writer, entry, slot);
+        bytes = rest;
     }
-    Some(Built { state, writer, position: u64::from_le_bytes(*position) })
+    bytes.is_empty().then_some(empty)
+}
+
+const ENTRY_BYTES: usize = 25;
+
+fn adopt_entry<M: Memory>(built: &mut Built<M>, bytes: &[u8; ENTRY_BYTES]) -> Option<()> {
+    let (hash, rest) = bytes.split_first_chunk()?;
+    let (generation, rest) = rest.split_first_chunk()?;
+    let (line, rest) = rest.split_first_chunk()?;
+    let (record, rest) = rest.split_first_chunk()?;
+    let (chunks, rest) = rest.split_first_chunk()?;
+    let slot = Slot {
+        line: u64::from_le_bytes(*line),
+        class: *rest.first()?,
+        chunks: u32::from_le_bytes(*chunks),
+    };
+    let record = u32::from_le_bytes(*record).checked_sub(1);
+    built.state.space.lines(slot)?;
+    if record.is_some_and(|record| !built.state.records.exists(record)) {
+        return None;
+    }
+    let entry = Entry {
+        hash: u32::from_le_bytes(*hash),
+        generation: u32::from_le_bytes(*generation),
+        slot: slot.line,
+        record,
+    };
+    built.restore(entry, slot);
+    Some(())
 }

@@ -45,8 +45,8 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn lock(&self, key: &[u8]) -> Result<Option<Locked<'_, M>>, Error> {
         let hash = self.hash(key)?;
         self.persist(|| {
-            let tail = self.sync()?;
-            for found in self.state().index.find(self.memory(), hash) {
+            let tail = self.sync(hash)?;
+            for found in self.state(hash).index.find(self.memory(), hash) {
                 match self.try_lock(&found, tail, key)? {
                     TryLock::Locked(locked) => return Ok(Some(Some(locked))),
                     TryLock::OtherKey => {}
@@ -60,9 +60,8 @@ impl<M: Memory> Objects<M> {
     fn try_lock(&self, found: &Found<'_>, tail: u64, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
         let held = match found.entry.record {
             Some(record) => {
-                let records = &self.state().records;
-                let counter = records.load(record).readable();
-                counter.and_then(|counter| records.lock(record, counter))
+                let counter = self.records.load(record).readable();
+                counter.and_then(|counter| self.records.lock(record, counter))
             }
             // A record is worth allocating only for the right object.
             None => match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
@@ -74,7 +73,7 @@ impl<M: Memory> Objects<M> {
         let Some(mut held) = held else { return Ok(TryLock::Busy) };
         let outcome = self.enter(&mut held, found.entry, key);
         if !matches!(outcome, Ok(TryLock::Locked(_))) {
-            self.state().records.unlock(held, false);
+            self.records.unlock(held, false);
         }
         outcome
     }
@@ -85,19 +84,19 @@ impl<M: Memory> Objects<M> {
         let since = memory.moment();
         let again = memory.keeps(sites::WRITE_ENTRY_AGAIN);
         if again {
-            self.sync()?;
+            self.sync(entry.hash)?;
         }
-        let find = || self.state().index.find_slot(memory, entry.hash, entry.slot);
+        let find = || self.state(entry.hash).index.find_slot(memory, entry.hash, entry.slot);
         let ours = |found: &Found<'_>| found.entry.record == Some(held.record);
         let Some(mut found) = find().filter(|found| !again || ours(found)) else {
             return Ok(TryLock::Busy);
         };
-        if self.state().records.wraps(*held) {
+        if self.records.wraps(*held) {
             self.begin_new_count(held, found.entry)?;
             let Some(renewed) = find() else { return Ok(TryLock::Busy) };
             found = renewed;
         }
-        let Some((slot, lines)) = self.state().space.slot_at(entry.slot) else {
+        let Some((slot, lines)) = self.state(entry.hash).space.slot_at(entry.slot) else {
             return Ok(TryLock::Busy);
         };
         let known = seen::is_fresh(memory, found.seen, found.entry.generation, held.counter);
@@ -143,7 +142,7 @@ impl<M: Memory> Objects<M> {
     /// counter counts any more. Where widths are mixed, it is one that gives the object a wide record,
     /// if there is one.
     fn begin_new_count(&self, held: &mut Held, entry: Entry) -> Result<(), Error> {
-        let records = &self.state().records;
+        let records = &self.records;
         if let Some(wider) = records.claim_wider(*held) {
             let event = Event::Allocate { target: target(entry), record: wider.record };
             let allocated = self.commit(event);
@@ -176,7 +175,7 @@ impl<M: Memory> Objects<M> {
                 Ok(Some(held))
             }
             lost => {
-                self.state().records.free(held);
+                self.records.free(held);
                 lost.map(|_| None)
             }
         }
@@ -185,11 +184,11 @@ impl<M: Memory> Objects<M> {
     /// A free record, if need be one that was taken from another object.
     fn claim_record(&self) -> Result<Held, Error> {
         self.persist(|| {
-            let held = self.state().records.claim();
+            let held = self.records.claim();
             if held.is_none() {
                 // Who has the records, the log knows; nobody else may be applying it.
                 if self.memory().keeps(sites::RECORD_SYNC) {
-                    self.sync()?;
+                    self.sync_all()?;
                 }
                 self.reclaim_some()?;
             }
@@ -254,8 +253,8 @@ impl<M: Memory> Locked<'_, M> {
             return Err(changed_under_lock());
         }
         self.objects.count(Counter::Deletes);
-        self.objects.state().space.free_span(self.slot);
-        self.objects.state().records.free(self.held);
+        self.objects.state(self.entry.hash).space.free_span(self.slot);
+        self.objects.records.free(self.held);
         self.gone = true;
         Ok(())
     }
@@ -301,12 +300,13 @@ impl<M: Memory> Locked<'_, M> {
 
     fn move_to_other_slot(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let objects = self.objects;
-        let to = objects.place(key, value)?;
+        let state = objects.state(self.entry.hash);
+        let to = objects.place(self.entry.hash, key, value)?;
         // Once the log names the new slot, the old one may be another object's.
         self.give();
         let event = Event::Move { target: target(self.entry), to: to.slot };
         let moved = objects.announce(&to, event);
-        objects.state().space.settle(to.slot, matches!(moved, Ok(true)));
+        state.space.settle(to.slot, matches!(moved, Ok(true)));
         if !matches!(moved, Ok(true)) {
             objects.memory().takes(self.lines);
         }
@@ -314,9 +314,8 @@ impl<M: Memory> Locked<'_, M> {
             return Err(changed_under_lock());
         }
         objects.count(Counter::Moves);
-        objects.state().space.free_span(self.slot);
-        let found =
-            objects.state().index.find_slot(objects.memory(), self.entry.hash, to.slot.line);
+        state.space.free_span(self.slot);
+        let found = state.index.find_slot(objects.memory(), self.entry.hash, to.slot.line);
         let found = found.ok_or_else(changed_under_lock)?;
         objects.memory().takes(to.lines);
         self.dirty.clear();
@@ -343,7 +342,7 @@ impl<M: Memory> Drop for Locked<'_, M> {
         let dirty = std::mem::take(&mut self.dirty);
         let counter = objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| {
             self.give();
-            objects.state().records.unlock(self.held, written)
+            objects.records.unlock(self.held, written)
         });
         if self.fresh {
             seen::set(objects.memory(), self.cell, self.seen, self.entry.generation, counter);

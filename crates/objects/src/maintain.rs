@@ -48,11 +48,11 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::Log`], [`Error::Damaged`].
     pub fn tick(&self) -> Result<(), Error> {
-        self.sync()?;
+        self.sync_all()?;
         self.help_joining()?;
         self.reclaim_above_watermark()?;
         if self.upkeep.ticks.fetch_add(1, Ordering::Relaxed) % TICKS_TO_IDLE == TICKS_TO_IDLE - 1 {
-            self.state().space.release_idle();
+            self.shards().iter().for_each(|shard| shard.state().space.release_idle());
         }
         Ok(())
     }
@@ -72,7 +72,7 @@ impl<M: Memory> Objects<M> {
     fn reclaim_above_watermark(&self) -> Result<(), Error> {
         let Maintenance { watermark_percent, reclaim_batch } = self.upkeep.options;
         for _ in 0..reclaim_batch {
-            if !self.state().records.over(watermark_percent) || !self.reclaim_some()? {
+            if !self.records.over(watermark_percent) || !self.reclaim_some()? {
                 break;
             }
         }
@@ -81,7 +81,7 @@ impl<M: Memory> Objects<M> {
 
     /// Takes a record back from an object that is little written; whether there was one.
     pub(crate) fn reclaim_some(&self) -> Result<bool, Error> {
-        for (record, hash) in self.state().records.victims() {
+        for (record, hash) in self.records.victims() {
             if self.reclaim(record, hash)? {
                 return Ok(true);
             }
@@ -92,7 +92,7 @@ impl<M: Memory> Objects<M> {
     /// Takes `record` back from the object that has it, whose hash was `hash`: the object is
     /// read-shared from then on.
     fn reclaim(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
-        let records = &self.state().records;
+        let records = &self.records;
         let Some(counter) = records.load(record).readable() else { return Ok(false) };
         let held = if self.memory().keeps(sites::RECLAIM_LOCK) {
             records.lock(record, counter)
@@ -111,8 +111,8 @@ impl<M: Memory> Objects<M> {
     }
 
     fn deallocate(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
-        self.sync()?;
-        let found = self.state().index.find(self.memory(), hash);
+        self.sync(hash)?;
+        let found = self.state(hash).index.find(self.memory(), hash);
         let owner = found.iter().find(|found| found.entry.record == Some(record));
         owner.map_or(Ok(false), |found| {
             self.commit(Event::Deallocate { target: target(found.entry), record })

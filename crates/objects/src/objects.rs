@@ -1,5 +1,6 @@
 //! One host's handle on the objects of a pod.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo_log::Replica;
@@ -7,9 +8,10 @@ use tombolo_memory::Memory;
 use tombolo_pod::{Pod, Seat};
 use tombolo_sharing::{Counter, Counters, hash_key, persist};
 
-use crate::event::{Event, KeyHash};
+use crate::event::{Event, KeyHash, Slot};
 use crate::index::IndexLimits;
 use crate::maintain::{Maintenance, Upkeep};
+use crate::records::Records;
 use crate::replicated::Replicated;
 use crate::{Error, Stats, Usage, Version, sites};
 
@@ -36,7 +38,10 @@ impl Default for Options {
 /// Keys have 1 to [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES) bytes, values any number that the pod has room for. Operations on
 /// one object are linearizable across all hosts.
 pub struct Objects<M: Memory> {
-    pub(crate) replica: Replica<M, Replicated<M>>,
+    pod: Pod<M>,
+    /// One per shard of the log: each object's events are in the shard that its key's hash chooses.
+    shards: Box<[Shard<M>]>,
+    pub(crate) records: Arc<Records<M>>,
     pub(crate) seat: Seat,
     pub(crate) counters: Counters,
     pub(crate) upkeep: Upkeep,
@@ -44,14 +49,27 @@ pub struct Objects<M: Memory> {
     versions: AtomicU64,
 }
 
+/// A host's replica of what one shard of the log drives.
+pub(crate) type Shard<M> = Replica<M, Replicated<M>>;
+
+/// In which of `shards` shards the events of objects with this hash are: its highest bits tell. (The
+/// lowest ones choose a bucket of the index.)
+pub(crate) fn shard_of(hash: KeyHash, shards: usize) -> usize {
+    ((u64::from(hash) * shards as u64) >> KeyHash::BITS) as usize
+}
+
 impl<M: Memory> Objects<M> {
-    pub(crate) fn with_replica(
-        replica: Replica<M, Replicated<M>>,
+    pub(crate) fn with_shards(
+        pod: Pod<M>,
+        shards: Box<[Shard<M>]>,
+        records: Arc<Records<M>>,
         seat: Seat,
         options: Options,
     ) -> Self {
         Self {
-            replica,
+            pod,
+            shards,
+            records,
             // No other stay of any host has this incarnation, so no other write gets this version.
             versions: AtomicU64::new(u64::from(seat.incarnation()) << 40),
             seat,
@@ -63,12 +81,12 @@ impl<M: Memory> Objects<M> {
 
     /// The memory this host sees.
     pub fn memory(&self) -> &M {
-        self.replica.pod().memory()
+        self.pod.memory()
     }
 
     /// The pod.
     pub fn pod(&self) -> &Pod<M> {
-        self.replica.pod()
+        &self.pod
     }
 
     /// This host's place in the pod.
@@ -81,35 +99,56 @@ impl<M: Memory> Objects<M> {
         self.counters.snapshot()
     }
 
-    /// How many objects there are.
+    /// How many objects there are. If the log has shards, of those that come and go meanwhile some may
+    /// count that were never there at once.
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Damaged`].
     pub fn object_count(&self) -> Result<u64, Error> {
-        self.sync()?;
-        Ok(self.state().index.len())
+        self.sync_all()?;
+        Ok(self.sum(|shard| shard.state().index.len()))
     }
 
     /// How much is in use, as far as this host has applied the log.
     pub fn usage(&self) -> Usage {
-        let state = self.state();
-        let (lnr_used_bytes, lnr_bytes) = state.space.usage();
+        let index_bytes = self.sum(|shard| shard.state().index.bytes());
         Usage {
-            objects: state.index.len(),
-            lnr_used_bytes,
-            lnr_bytes,
-            records_used: state.records.used(),
-            records: state.records.count(),
-            records_wide: state.records.used_wide(),
-            record_bytes_used: state.records.scr_bytes().0,
-            record_bytes: state.records.scr_bytes().1,
-            local_bytes: state.index.bytes() + state.records.bytes(),
-            log_lag: self.replica.lag(),
+            objects: self.sum(|shard| shard.state().index.len()),
+            lnr_used_bytes: self.sum(|shard| shard.state().space.used_bytes()),
+            lnr_bytes: self.shards[0].state().space.bytes(),
+            records_used: self.records.used(),
+            records: self.records.count(),
+            records_wide: self.records.used_wide(),
+            record_bytes_used: self.records.scr_bytes().0,
+            record_bytes: self.records.scr_bytes().1,
+            local_bytes: index_bytes + self.records.bytes(),
+            log_lag: self.sum(Shard::lag),
         }
     }
 
-    pub(crate) fn state(&self) -> &Replicated<M> {
-        self.replica.state()
+    /// How often entries of this host lost a place in the log to another's, and had to try the next.
+    pub fn lost_places(&self) -> u64 {
+        self.sum(Shard::lost_places)
+    }
+
+    fn sum(&self, figure: impl Fn(&Shard<M>) -> u64) -> u64 {
+        self.shards.iter().map(figure).sum()
+    }
+
+    pub(crate) fn shards(&self) -> &[Shard<M>] {
+        &self.shards
+    }
+
+    /// The shard that objects with this hash are in.
+    #[inline]
+    fn shard(&self, hash: KeyHash) -> &Shard<M> {
+        &self.shards[shard_of(hash, self.shards.len())]
+    }
+
+    /// What is known of objects with this hash.
+    #[inline]
+    pub(crate) fn state(&self, hash: KeyHash) -> &Replicated<M> {
+        self.shard(hash).state()
     }
 
     pub(crate) fn next_version(&self) -> Version {
@@ -125,8 +164,10 @@ impl<M: Memory> Objects<M> {
             return Ok(true);
         }
         // Others may wait for a host that is joining, and that for a replica from this one, all of whose
-        // threads may be here.
+        // threads may be here. And the host that is waited for may itself wait for this one to apply
+        // another shard.
         let meanwhile = || {
+            let _ = self.sync_others();
             let members = self.pod().membership();
             let all_ready = members.hosts().all(|host| members.is_ready(host));
             if !self.memory().check(sites::JOIN_HELP, all_ready) {
@@ -134,11 +175,41 @@ impl<M: Memory> Objects<M> {
                 let _ = self.help_joining();
             }
         };
-        Ok(self.replica.commit(&event, &meanwhile)?)
+        Ok(self.shard(event.hash()).commit(&event, &meanwhile)?)
     }
 
-    pub(crate) fn sync(&self) -> Result<u64, Error> {
-        Ok(self.replica.sync()?)
+    /// Applies the shard of objects with this hash up to its tail, which is returned.
+    #[inline]
+    pub(crate) fn sync(&self, hash: KeyHash) -> Result<u64, Error> {
+        Ok(self.shard(hash).sync()?)
+    }
+
+    pub(crate) fn sync_all(&self) -> Result<(), Error> {
+        Ok(self.shards.iter().try_for_each(|shard| shard.sync().map(drop))?)
+    }
+
+    /// Applies all shards, if there are more than the one that is applied anyway: to be called again
+    /// and again by who waits for something in one of them.
+    fn sync_others(&self) -> Result<(), Error> {
+        if self.shards.len() > 1 && self.memory().keeps(sites::SHARD_OTHERS) {
+            self.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// A slot for an object with this hash, promised to it.
+    pub(crate) fn reserve(&self, hash: KeyHash, bytes: u64) -> Result<Slot, Error> {
+        let reserve = || self.state(hash).space.reserve(bytes, || self.sync(hash).map(drop));
+        match reserve() {
+            Err(Error::LnrFull { .. }) => {
+                // Chunks that are empty, but not free: other classes', other shards'.
+                for shard in &self.shards {
+                    shard.state().space.free_empty(|| Ok(shard.sync().map(drop)?))?;
+                }
+                reserve()
+            }
+            reserved => reserved,
+        }
     }
 
     /// The hash of `key`, if its length is allowed.
@@ -149,8 +220,15 @@ impl<M: Memory> Objects<M> {
     /// Repeats `attempt` until it comes to something, for as long as patience lasts.
     pub(crate) fn persist<T>(
         &self,
-        attempt: impl FnMut() -> Result<Option<T>, Error>,
+        mut attempt: impl FnMut() -> Result<Option<T>, Error>,
     ) -> Result<T, Error> {
-        persist(self.memory(), attempt)
+        persist(self.memory(), || {
+            let done = attempt()?;
+            if done.is_none() {
+                // Whoever is in the way may wait for this host to apply another shard.
+                self.sync_others()?;
+            }
+            Ok(done)
+        })
     }
 }

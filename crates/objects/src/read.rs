@@ -104,8 +104,8 @@ impl<M: Memory> Objects<M> {
         self.count(Counter::Reads);
         let hash = self.hash(key)?;
         self.persist(|| {
-            let tail = self.sync()?;
-            for found in self.state().index.find(self.memory(), hash) {
+            let tail = self.sync(hash)?;
+            for found in self.state(hash).index.find(self.memory(), hash) {
                 let copy = |started: &Started, header: &Header| {
                     self.copy_value(started, header, part, value)
                 };
@@ -170,7 +170,7 @@ impl<M: Memory> Objects<M> {
     /// writes, or the record is not this object's any more.
     pub(crate) fn start(&self, found: &Found<'_>, tail: u64, part: Part) -> Option<Started> {
         let entry = found.entry;
-        let (_, lines) = self.state().space.slot_at(entry.slot)?;
+        let (_, lines) = self.state(entry.hash).space.slot_at(entry.slot)?;
         // Small objects are made fresh whole even for a part, so that the next read finds them so.
         let whole = matches!(part, Part::Whole) || lines.count() <= self.small_lines;
         let memory = self.memory();
@@ -194,9 +194,7 @@ impl<M: Memory> Objects<M> {
 
     fn readable_counter(&self, entry: Entry) -> Option<u32> {
         // A counter that is odd now would be found out after the copy, too; this saves the copy.
-        entry
-            .record
-            .map_or(Some(READ_SHARED), |record| self.state().records.load(record).readable())
+        entry.record.map_or(Some(READ_SHARED), |record| self.records.load(record).readable())
     }
 
     /// Drops the lines of a part of a large object, unless the whole is fresh.
@@ -239,7 +237,7 @@ impl<M: Memory> Objects<M> {
 
     fn counter_holds(&self, started: &Started) -> bool {
         let Some(record) = started.entry.record else { return true };
-        let counter = self.state().records.load(record).readable();
+        let counter = self.records.load(record).readable();
         self.memory().check(sites::READ_COUNTER_AGAIN, counter == Some(started.counter))
     }
 
@@ -248,9 +246,10 @@ impl<M: Memory> Objects<M> {
         if !memory.keeps(sites::READ_TAIL_AGAIN) {
             return Ok(true);
         }
-        let (tail, entry) = (self.sync()?, started.entry);
+        let entry = started.entry;
+        let tail = self.sync(entry.hash)?;
         let same = tail == started.tail || {
-            let found = self.state().index.find_slot(memory, entry.hash, entry.slot);
+            let found = self.state(entry.hash).index.find_slot(memory, entry.hash, entry.slot);
             found.is_some_and(|found| found.entry == entry)
         };
         Ok(memory.check(sites::READ_ENTRY_AGAIN, same))
@@ -271,8 +270,8 @@ impl<M: Memory> Objects<M> {
         let mut keys = Vec::new();
         self.persist(|| {
             keys.clear();
-            let tail = self.sync()?;
-            for found in self.state().index.find(self.memory(), hash) {
+            let tail = self.sync(hash)?;
+            for found in self.state(hash).index.find(self.memory(), hash) {
                 let Some(started) = self.start(&found, tail, Part::Nothing) else {
                     return Ok(None);
                 };
@@ -306,12 +305,20 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// Those of [`read`](Self::read).
     pub fn scan(&self, cursor: u64, mut visit: impl FnMut(&[u8])) -> Result<u64, Error> {
-        self.sync()?;
-        let (hashes, next) = self.state().index.scan(self.memory(), cursor);
+        // One shard after the other.
+        let number = cursor >> KeyHash::BITS;
+        let Some(shard) = self.shards().get(number as usize) else { return Ok(0) };
+        shard.sync()?;
+        let within = cursor & u64::from(KeyHash::MAX);
+        let (hashes, next) = shard.state().index.scan(self.memory(), within);
         for hash in hashes {
             self.visit_keys(hash, &mut visit)?;
         }
-        Ok(next)
+        Ok(match next {
+            0 if number + 1 < self.shards().len() as u64 => (number + 1) << KeyHash::BITS,
+            0 => 0,
+            next => number << KeyHash::BITS | next,
+        })
     }
 }
 

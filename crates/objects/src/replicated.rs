@@ -1,4 +1,7 @@
-//! What the log drives: the index, and what follows from it for slots and records.
+//! What a shard of the log drives: its part of the index, and what follows from it for slots and
+//! records.
+
+use std::sync::Arc;
 
 use tombolo_log::State;
 use tombolo_memory::Memory;
@@ -14,7 +17,8 @@ pub(crate) struct Replicated<M: Memory> {
     pub(crate) memory: M,
     pub(crate) index: Index,
     pub(crate) space: Space<M>,
-    pub(crate) records: Records<M>,
+    /// Those of all shards: records are not divided among them.
+    pub(crate) records: Arc<Records<M>>,
 }
 
 impl<M: Memory> Replicated<M> {
@@ -22,7 +26,7 @@ impl<M: Memory> Replicated<M> {
         memory: M,
         limits: IndexLimits,
         space: Space<M>,
-        records: Records<M>,
+        records: Arc<Records<M>>,
     ) -> Self {
         Self { memory, index: Index::new(limits), space, records }
     }

@@ -66,6 +66,10 @@ tombolo_memory::sites! {
     DELETE_LOCK = "objects.delete.lock";
     /// A chunk goes to one host.
     CHUNK_CLAIM = "objects.chunk.claim";
+    /// A chunk that is divided is taken only for the log shard that tells which of its slots are free.
+    CHUNK_SHARD = "objects.chunk.shard";
+    /// A chunk is free for all only if it is empty as of the end of its shard's log.
+    CHUNK_EMPTY = "objects.chunk.empty";
     /// A chunk that changes hands is looked at only when its last holder's changes are known.
     CHUNK_SYNC = "objects.chunk.sync";
     /// A slot that is promised to one object is not given to another.
@@ -80,6 +84,8 @@ tombolo_memory::sites! {
     CLOSE_CLEAN = "objects.close.clean";
     /// A host that waits for room in the log hands its replica to whoever is joining.
     JOIN_HELP = "objects.join.help";
+    /// A host that waits for something in one shard of the log applies the others, too.
+    SHARD_OTHERS = "objects.shard.others";
     /// A host that joins knows nothing of its caches.
     JOIN_UNKNOWN = "objects.join.unknown";
     /// Headers are read afresh when a pod is opened.

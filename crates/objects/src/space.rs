@@ -4,6 +4,13 @@
 //! objects, every replica knows from the log; so freed slots need no messages and no shared bitmap,
 //! and a chunk can change hands: the next holder applies the log and knows what is free.
 //!
+//! There is a `Space` per shard of the log. A chunk that is divided is one shard's: its word says
+//! which, and only that shard's log tells what is in use there. To change shard it has to be free.
+//! Whoever frees it has applied the deletes of all that was there, and so they lie below the tail of
+//! their shard before anybody writes there for another. So a reader of the old shard, however late it is,
+//! finds the delete when it looks at the tail again; and what replicas of the two shards know of the
+//! chunk need not agree, since each looks at its own view only.
+//!
 //! Invariant: a slot is promised at most once. Only the holder of its chunk promises it, not before
 //! it has applied the log since it took the chunk, and the chunk is handed on only when each promise
 //! is settled: the object is in the log, or given up.
@@ -33,6 +40,7 @@ type Wanted<'a> = &'a dyn Fn(&Chunk) -> bool;
 pub(crate) struct Space<M: Memory> {
     memory: M,
     host: u8,
+    shard: u8,
     table: ChunkTable<M>,
     first_line: u64,
     count: u64,
@@ -48,7 +56,7 @@ pub(crate) struct Space<M: Memory> {
 }
 
 impl<M: Memory> Space<M> {
-    pub(crate) fn new(pod: &Pod<M>, host: u8) -> Self {
+    pub(crate) fn new(pod: &Pod<M>, host: u8, shard: u8) -> Self {
         let geometry = pod.geometry();
         let classes = Classes::new(geometry.chunk_bytes);
         let view = View {
@@ -59,6 +67,7 @@ impl<M: Memory> Space<M> {
         Self {
             memory: pod.memory().clone(),
             host,
+            shard,
             table: ChunkTable::new(pod),
             first_line: pod.areas().chunks.line(),
             count: geometry.chunks,
@@ -70,15 +79,19 @@ impl<M: Memory> Space<M> {
         }
     }
 
-    /// Bytes of LNR that objects take up, and bytes there are for them.
-    pub(crate) fn usage(&self) -> (u64, u64) {
-        let used = self.view.lock().used_lines * LINE_BYTES;
-        (used, self.count * self.classes.chunk_lines() * LINE_BYTES)
+    /// Bytes of LNR that the shard's objects take up.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.view.lock().used_lines * LINE_BYTES
+    }
+
+    /// Bytes of LNR there are for objects, of whatever shard.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.count * self.classes.chunk_lines() * LINE_BYTES
     }
 
     /// The most bytes that one object may take.
     pub(crate) fn largest(&self) -> u64 {
-        (self.count * self.classes.chunk_lines() * LINE_BYTES).min(u64::from(u32::MAX))
+        self.bytes().min(u64::from(u32::MAX))
     }
 
     /// The lines of the slot at `line`, if its place and size make sense in this pod.
@@ -109,7 +122,7 @@ impl<M: Memory> Space<M> {
         Some((slot, self.lines(slot)?))
     }
 
-    /// Promises a slot for `bytes` bytes. `sync` applies the log.
+    /// Promises a slot for `bytes` bytes. `sync` applies the shard's log.
     pub(crate) fn reserve(
         &self,
         bytes: u64,
@@ -127,10 +140,7 @@ impl<M: Memory> Space<M> {
                 return Ok(slot);
             }
             if !self.acquire(class, &sync)? {
-                self.release_unpromised();
-                if !self.acquire(class, &sync)? {
-                    return Err(Error::LnrFull { bytes });
-                }
+                return Err(Error::LnrFull { bytes });
             }
         }
     }
@@ -200,9 +210,34 @@ impl<M: Memory> Space<M> {
         self.release_active(Chunk::take_idle);
     }
 
-    /// Hands on the chunks this host holds for objects to come.
-    fn release_unpromised(&self) {
+    /// Frees the shard's chunks that hold nothing, those included that this host holds for objects to
+    /// come.
+    pub(crate) fn free_empty(&self, sync: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
         self.release_active(|chunk| chunk.is_settled());
+        sync()?;
+        let mut from = 0;
+        while let Some((distance, number)) = self.find(0, from, &Chunk::is_empty) {
+            let word = self.table.word(number)?;
+            if word.state == ChunkState::Shared && word.shard == self.shard {
+                self.free_if_empty(number, word, &sync)?;
+            }
+            from = distance + 1;
+        }
+        Ok(())
+    }
+
+    fn free_if_empty(
+        &self,
+        number: u32,
+        word: ChunkWord,
+        sync: &impl Fn() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if self.claim(number, word, sync)? {
+            let empty = self.view.lock().chunks[number as usize].is_empty();
+            let empty = self.memory.check(sites::CHUNK_EMPTY, empty);
+            self.table.set(number, if empty { ChunkWord::FREE } else { word });
+        }
+        Ok(())
     }
 
     fn release_active(&self, idle: impl Fn(&mut Chunk) -> bool) {
@@ -238,29 +273,30 @@ impl<M: Memory> Space<M> {
         let settled = self.memory.check(sites::CHUNK_SETTLED, chunk.is_settled());
         if chunk.held && settled && view.active[usize::from(chunk.class)] != Some(number) {
             chunk.held = false;
-            let word =
-                if chunk.is_empty() { ChunkWord::FREE } else { ChunkWord::shared(chunk.class) };
+            let word = if chunk.is_empty() {
+                ChunkWord::FREE
+            } else {
+                ChunkWord::shared(chunk.class, self.shard)
+            };
             self.table.set(number, word);
         }
     }
 
-    /// Takes a chunk for slots of `class`: a partly used one, a free one, an empty one of another
-    /// class. Whether there was one.
+    /// Takes a chunk for slots of `class`: a partly used one, or else a free one. Whether there was one.
     fn acquire(&self, class: u8, sync: &impl Fn() -> Result<(), Error>) -> Result<bool, Error> {
         // What others deleted meanwhile counts, too.
         sync()?;
         let partly_used = |chunk: &Chunk| chunk.class == class && chunk.has_room();
-        let preferences: [(Wanted<'_>, ChunkState); 3] = [
-            (&partly_used, ChunkState::Shared),
-            (&Chunk::is_empty, ChunkState::Free),
-            (&Chunk::is_empty, ChunkState::Shared),
-        ];
+        let preferences: [(Wanted<'_>, ChunkState); 2] =
+            [(&partly_used, ChunkState::Shared), (&Chunk::is_empty, ChunkState::Free)];
         for (wanted, state) in preferences {
             let start = u64::from(self.last.load(Ordering::Relaxed));
             let mut from = 0;
             while let Some((distance, number)) = self.find(start, from, wanted) {
                 let word = self.table.word(number)?;
-                if word.state == state && self.try_acquire(number, word, class, sync)? {
+                let same = word.shard == self.shard || word.state == ChunkState::Free;
+                let ours = self.memory.check(sites::CHUNK_SHARD, same);
+                if word.state == state && ours && self.try_acquire(number, word, class, sync)? {
                     self.last.store(number, Ordering::Relaxed);
                     return Ok(true);
                 }
@@ -286,12 +322,8 @@ impl<M: Memory> Space<M> {
         class: u8,
         sync: &impl Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        if !self.table.claim(number, word, self.host) {
+        if !self.claim(number, word, sync)? {
             return Ok(false);
-        }
-        // Everything the last holder did with this chunk is in the log before it was handed on.
-        if self.memory.keeps(sites::CHUNK_SYNC) {
-            sync()?;
         }
         let mut view = self.view.lock();
         let chunk = &mut view.chunks[number as usize];
@@ -305,8 +337,25 @@ impl<M: Memory> Space<M> {
             chunk.divide(class, self.classes.slots(class).unwrap_or(0));
         }
         chunk.held = true;
-        self.table.set(number, ChunkWord::held(self.host, class));
+        self.table.set(number, ChunkWord::held(self.host, class, self.shard));
         view.active[usize::from(class)] = Some(number);
+        Ok(true)
+    }
+
+    /// Takes a chunk whose word is `word`, and learns what is in it; whether nobody was faster.
+    fn claim(
+        &self,
+        number: u32,
+        word: ChunkWord,
+        sync: &impl Fn() -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        if !self.table.claim(number, word, self.host, self.shard) {
+            return Ok(false);
+        }
+        // Everything the last holder did with this chunk is in the log before it was handed on.
+        if self.memory.keeps(sites::CHUNK_SYNC) {
+            sync()?;
+        }
         Ok(true)
     }
 
@@ -348,12 +397,8 @@ impl<M: Memory> Space<M> {
         };
         for number in first..first + chunks {
             let word = self.table.word(number)?;
-            let empty = match word.state {
-                ChunkState::Free => true,
-                ChunkState::Shared => self.view.lock().chunks[number as usize].is_empty(),
-                _ => false,
-            };
-            if !empty || !self.table.claim(number, word, self.host) {
+            let free = word.state == ChunkState::Free;
+            if !free || !self.table.claim(number, word, self.host, self.shard) {
                 put_back(&taken);
                 return Ok(Some(number));
             }
@@ -375,7 +420,8 @@ impl<M: Memory> Space<M> {
             let head = number == first;
             let state = if head { ChunkState::Span } else { ChunkState::Body };
             let chunks = if head { chunks } else { 0 };
-            self.table.set(number, ChunkWord { state, host: self.host, class: SPAN, chunks });
+            let (host, shard) = (self.host, self.shard);
+            self.table.set(number, ChunkWord { state, host, class: SPAN, shard, chunks });
         }
         Ok(None)
     }

@@ -112,8 +112,8 @@ impl<M: Memory> Objects<M> {
     fn delete_if(&self, key: &[u8], expected: Option<Version>) -> Result<bool, Error> {
         let hash = self.hash(key)?;
         self.persist(|| {
-            let tail = self.sync()?;
-            for found in self.state().index.find(self.memory(), hash) {
+            let tail = self.sync(hash)?;
+            for found in self.state(hash).index.find(self.memory(), hash) {
                 let header = match self.look(&found, tail, key, Part::Nothing, |_, _| ())? {
                     Looked::Good((header, ())) => header,
                     Looked::OtherKey => continue,
@@ -127,12 +127,12 @@ impl<M: Memory> Objects<M> {
                     return self.delete_locked(key, expected);
                 }
                 // Read-shared: nobody can write it without an event that makes this one void.
-                let slot = self.state().space.slot_at(found.entry.slot);
+                let slot = self.state(hash).space.slot_at(found.entry.slot);
                 if !self.commit(Event::Delete(target(found.entry)))? {
                     return Ok(None);
                 }
                 if let Some((slot, _)) = slot {
-                    self.state().space.free_span(slot);
+                    self.state(hash).space.free_span(slot);
                 }
                 self.count(Counter::Deletes);
                 return Ok(Some(true));

@@ -1,8 +1,9 @@
 //! Where everything lies. All hosts compute the same places from the few numbers in the superblock.
 //!
 //! ```text
-//! SCR  superblock | shared words | host table | log: applied, ring | chunk table | mail | records
-//! LNR  twin of the superblock | log segments | mail | transfer windows | chunks
+//! SCR  superblock | shared words | host table | per log shard: tail, applied, ring | chunk table |
+//!      mail | records
+//! LNR  twin of the superblock | per log shard: segments | mail | transfer windows | chunks
 //! ```
 
 use std::fmt;
@@ -113,13 +114,17 @@ impl FromStr for RecordWidth {
             .ok_or_else(|| format!("{text:?} is none of 8, 16, 24, 32 and auto"))
     }
 }
+/// A handle has a replica per shard; more of them than threads that commit buy nothing.
+const MAX_LOG_SHARDS: u64 = 16;
 
 /// Choices that differ from the plan; `None` leaves them to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Entries of the log's ring, a power of two.
+    /// Shards of the log, a power of two up to 16.
+    pub log_shards: Option<u64>,
+    /// Entries of the ring of a log shard, a power of two.
     pub ring_entries: Option<u64>,
-    /// Entries of each host's log segment, a power of two.
+    /// Entries of each host's segment of a log shard, a power of two.
     pub segment_entries: Option<u64>,
     /// Bytes of a chunk, a power of two.
     pub chunk_bytes: Option<u64>,
@@ -140,9 +145,9 @@ pub struct Geometry {
     pub scr_bytes: u64,
     /// Size of LNR in bytes.
     pub lnr_bytes: u64,
-    /// Entries of the log's ring, a power of two.
+    /// Entries of the ring of a log shard, a power of two.
     pub ring_entries: u64,
-    /// Entries of each host's log segment, a power of two.
+    /// Entries of each host's segment of a log shard, a power of two.
     pub segment_entries: u64,
     /// Bytes of each host's transfer window.
     pub window_bytes: u64,
@@ -158,6 +163,21 @@ pub struct Geometry {
     pub counter_bits: u64,
     /// Requests to others that a host may have under way, a power of two.
     pub mail_slots: u64,
+    /// Shards of the log, a power of two.
+    pub log_shards: u64,
+}
+
+/// Where one shard of the log lies.
+#[derive(Clone, Copy, Debug)]
+pub struct LogAreas {
+    /// The position after the last ordered entry.
+    pub tail: ScrAddr<u64>,
+    /// A line per host: the position up to which it has applied the log.
+    pub applied: ScrAddr<u64>,
+    /// The ring, a word an entry.
+    pub ring: ScrAddr<u64>,
+    /// The hosts' segments, a line an entry.
+    pub segments: LnrAddr,
 }
 
 /// Where the areas of a pod start.
@@ -169,22 +189,16 @@ pub struct Areas {
     pub joins: ScrAddr<u64>,
     /// The pod's clock: the latest deadline that was reported as passed, in milliseconds.
     pub clock: ScrAddr<u64>,
-    /// The log's tail.
-    pub tail: ScrAddr<u64>,
     /// A line per host: incarnation, process, request for a transfer.
     pub hosts: ScrAddr<u64>,
-    /// A line per host: the position up to which it has applied the log.
-    pub applied: ScrAddr<u64>,
-    /// The log's ring, a word an entry.
-    pub ring: ScrAddr<u64>,
+    /// The log's shards; [`Geometry::log_areas`] tells where in there each one lies.
+    pub logs: ScrAddr<u64>,
     /// The chunk table, a word a chunk.
     pub chunk_table: ScrAddr<u64>,
     /// A word per slot for a request, the hosts' slots one after the other.
     pub mail_words: ScrAddr<u64>,
     /// The coherence records.
     pub records: ScrAddr<u64>,
-    /// The hosts' log segments, a line an entry.
-    pub segments: LnrAddr,
     /// A line per slot for a request, the hosts' slots one after the other.
     pub mail_lines: LnrAddr,
     /// The hosts' transfer windows.
@@ -204,11 +218,15 @@ impl Geometry {
                 "LNR of {lnr_bytes} bytes is over the limit of {MAX_LNR_BYTES}"
             )));
         }
+        // Shards share what one log would take.
+        let log_shards = options.log_shards.unwrap_or(1);
+        let share = |bytes: u64| bytes / log_shards.max(1);
         let ring_entries = options
             .ring_entries
-            .unwrap_or_else(|| power_of_two_within(scr_bytes / 16 / 8, 64, 1 << 16));
+            .unwrap_or_else(|| power_of_two_within(share(scr_bytes / 16 / 8), 64, 1 << 16));
         let segment_entries = options.segment_entries.unwrap_or_else(|| {
-            power_of_two_within(lnr_bytes / 64 / HOSTS / LINE_BYTES, 64, ring_entries.max(64))
+            let entries = share(lnr_bytes / 64 / HOSTS / LINE_BYTES);
+            power_of_two_within(entries, 64, ring_entries.max(64))
         });
         let chunk_bytes = options
             .chunk_bytes
@@ -225,7 +243,10 @@ impl Geometry {
             record_width: options.record_width.unwrap_or_default(),
             counter_bits: u64::from(options.counter_bits.unwrap_or(31)),
             mail_slots: options.mail_slots.unwrap_or(MAIL_SLOTS),
+            log_shards,
         };
+        // Places follow from sound numbers only.
+        geometry.check_log().map_err(PodError::TooSmall)?;
         geometry.chunks = lnr_bytes.saturating_sub(geometry.chunk_area().offset()) / chunk_bytes;
         let free_scr = scr_bytes.saturating_sub(geometry.areas().records.offset());
         let width = geometry.record_width;
@@ -240,14 +261,7 @@ impl Geometry {
     /// # Errors
     /// A clause that says what is wrong.
     pub fn check(&self) -> Result<(), String> {
-        let power = |name: &str, value: u64, low: u64, high: u64| {
-            if value.is_power_of_two() && (low..=high).contains(&value) {
-                return Ok(());
-            }
-            Err(format!("{name} is {value}, not a power of two from {low} to {high}"))
-        };
-        power("the log's ring", self.ring_entries, 8, 1 << 24)?;
-        power("a log segment", self.segment_entries, 4, MAX_SEGMENT_ENTRIES)?;
+        self.check_log()?;
         power("a transfer window", self.window_bytes, 1 << 10, 1 << 30)?;
         power("a chunk", self.chunk_bytes, 1 << 10, 1 << 30)?;
         power("the slots of a mailbox", self.mail_slots, 1, MAX_SLOTS)?;
@@ -272,7 +286,7 @@ impl Geometry {
                 self.chunk_area().offset() + self.chunk_bytes
             ));
         }
-        let scr_end = self.areas().records.offset() + self.record_bytes();
+        let scr_end = self.areas().records.offset() + self.record_bytes().next_multiple_of(8);
         let lnr_end = self.chunk_area().offset() + self.chunks * self.chunk_bytes;
         if scr_end > self.scr_bytes || lnr_end > self.lnr_bytes {
             return Err("its areas reach beyond its memory".to_owned());
@@ -280,29 +294,30 @@ impl Geometry {
         Ok(())
     }
 
+    fn check_log(&self) -> Result<(), String> {
+        power("the number of log shards", self.log_shards, 1, MAX_LOG_SHARDS)?;
+        power("the log's ring", self.ring_entries, 8, 1 << 24)?;
+        power("a log segment", self.segment_entries, 4, MAX_SEGMENT_ENTRIES)
+    }
+
     /// Where the areas start.
     pub fn areas(&self) -> Areas {
         let line = |number: u64| ScrAddr::<u64>::new(number * LINE_BYTES);
-        let ring = line(8 + 2 * HOSTS);
-        let chunk_table = ring.element(self.ring_entries);
+        let logs = line(8 + HOSTS);
+        let chunk_table = logs.line(self.log_shards * self.log_lines());
         let next_line = |end: u64| end.next_multiple_of(LINE_BYTES);
         let mail_words = ScrAddr::<u64>::new(next_line(chunk_table.element(self.chunks).offset()));
-        let segments = LnrAddr::of_line(64);
-        let mail_lines = segments.plus(HOSTS * self.segment_entries * LINE_BYTES);
         Areas {
             membership: line(4),
             joins: line(5),
             clock: line(6),
-            tail: line(7),
             hosts: line(8),
-            applied: line(8 + HOSTS),
-            ring,
+            logs,
             chunk_table,
             mail_words,
             records: ScrAddr::new(next_line(mail_words.element(HOSTS * self.mail_slots).offset())),
-            segments,
-            mail_lines,
-            windows: mail_lines.plus(HOSTS * self.mail_slots * LINE_BYTES),
+            mail_lines: self.mail_lines(),
+            windows: self.windows(),
             chunks: self.chunk_area(),
         }
     }
@@ -312,11 +327,55 @@ impl Geometry {
         self.record_width.bytes_for(self.records)
     }
 
+    /// Where shard `shard` of the log lies.
+    pub fn log_areas(&self, shard: u8) -> LogAreas {
+        let tail = self.areas().logs.line(u64::from(shard) * self.log_lines());
+        let applied = tail.line(1);
+        LogAreas {
+            tail,
+            applied,
+            ring: applied.line(HOSTS),
+            segments: SEGMENTS.plus(u64::from(shard) * self.segments_bytes()),
+        }
+    }
+
+    /// The numbers of the log's shards.
+    pub fn shards(&self) -> std::ops::Range<u8> {
+        0..self.log_shards as u8
+    }
+
+    /// Lines of SCR that a shard of the log takes.
+    fn log_lines(&self) -> u64 {
+        1 + HOSTS + self.ring_entries * 8 / LINE_BYTES
+    }
+
+    /// Bytes of the segments of all hosts in one shard.
+    fn segments_bytes(&self) -> u64 {
+        HOSTS * self.segment_entries * LINE_BYTES
+    }
+
+    fn mail_lines(&self) -> LnrAddr {
+        SEGMENTS.plus(self.log_shards * self.segments_bytes())
+    }
+
+    fn windows(&self) -> LnrAddr {
+        self.mail_lines().plus(HOSTS * self.mail_slots * LINE_BYTES)
+    }
+
     fn chunk_area(&self) -> LnrAddr {
-        let lines = self.segment_entries + self.mail_slots;
-        let before = 64 * LINE_BYTES + HOSTS * (lines * LINE_BYTES + self.window_bytes);
+        let before = self.windows().plus(HOSTS * self.window_bytes).offset();
         LnrAddr::new(before.next_multiple_of(self.chunk_bytes.min(2 << 20)))
     }
+}
+
+/// Where the log's segments start.
+const SEGMENTS: LnrAddr = LnrAddr::of_line(64);
+
+fn power(name: &str, value: u64, low: u64, high: u64) -> Result<(), String> {
+    if value.is_power_of_two() && (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{name} is {value}, not a power of two from {low} to {high}"))
 }
 
 fn power_of_two_within(value: u64, low: u64, high: u64) -> u64 {
@@ -351,6 +410,10 @@ mod tests {
             let odd = Options { mail_slots: Some(mail_slots), ..Options::default() };
             assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err(), "{mail_slots} slots");
         }
+        for log_shards in [0, 3, 32, 1 << 63].map(Some) {
+            let odd = Options { log_shards, ..Options::default() };
+            assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err());
+        }
     }
 
     #[test]
@@ -364,11 +427,26 @@ mod tests {
             );
             let mail_end = areas.mail_words.element(HOSTS * mail_slots).offset();
             assert!(mail_end <= areas.records.offset());
-            let segments_end = areas.segments.line() + HOSTS * geometry.segment_entries;
-            assert_eq!(segments_end, areas.mail_lines.line());
-            assert_eq!(segments_end + HOSTS * mail_slots, areas.windows.line());
+            assert_eq!(areas.mail_lines.line() + HOSTS * mail_slots, areas.windows.line());
             let windows_end = areas.windows.plus(HOSTS * geometry.window_bytes);
             assert!(windows_end <= areas.chunks);
+        }
+    }
+
+    #[test]
+    fn shards_of_the_log_lie_side_by_side() {
+        for shards in [1, 2, 16] {
+            let options = Options { log_shards: Some(shards), ..Options::default() };
+            let geometry = Geometry::plan(1 << 20, 64 << 20, options).unwrap();
+            let areas = geometry.areas();
+            let (mut scr, mut lnr) = (areas.logs.offset(), SEGMENTS.offset());
+            for shard in geometry.shards() {
+                let log = geometry.log_areas(shard);
+                assert_eq!((log.tail.offset(), log.segments.offset()), (scr, lnr));
+                scr = log.ring.element(geometry.ring_entries).offset();
+                lnr += geometry.segments_bytes();
+            }
+            assert_eq!((scr, lnr), (areas.chunk_table.offset(), areas.mail_lines.offset()));
         }
     }
 

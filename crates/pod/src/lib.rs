@@ -27,7 +27,7 @@ mod transfer;
 
 pub use clock::PodClock;
 pub use error::PodError;
-pub use geometry::{Areas, Geometry, MAX_HOSTS, Options, RecordWidth};
+pub use geometry::{Areas, Geometry, LogAreas, MAX_HOSTS, Options, RecordWidth};
 pub use mailbox::{MAX_ANSWER, Mailbox, PAYLOAD_BYTES, Reply, Request, Ticket};
 pub use mapped::{CreateOptions, PodSpec, create, inspect, open, plan};
 pub use membership::{Leave, Membership, Phase, Seat};

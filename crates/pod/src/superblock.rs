@@ -137,6 +137,7 @@ impl<M: Memory> Pod<M> {
                 PodError::Damaged(format!("records have no width with the code {}", words[15]))
             })?,
             mail_slots: words[16],
+            log_shards: words[17],
         };
         geometry.check().map_err(PodError::Damaged)?;
         Ok(geometry)
@@ -178,12 +179,17 @@ impl<M: Memory> Pod<M> {
         let zero = |from: ScrAddr<u64>, words: u64| {
             (0..words).for_each(|index| self.memory.store(from.element(index), 0));
         };
-        zero(areas.membership, 4 * 8);
-        zero(areas.hosts, 2 * 8 * u64::from(MAX_HOSTS));
-        zero(areas.ring, self.geometry.ring_entries + self.geometry.chunks);
+        zero(areas.membership, 3 * 8);
+        zero(areas.hosts, 8 * u64::from(MAX_HOSTS));
+        for shard in self.geometry.shards() {
+            let log = self.geometry.log_areas(shard);
+            zero(log.applied, 8 * u64::from(MAX_HOSTS));
+            zero(log.ring, self.geometry.ring_entries);
+            // The first lap starts at one ring's length: no word of it can look like a zero.
+            self.memory.store(log.tail, self.geometry.ring_entries);
+        }
+        zero(areas.chunk_table, self.geometry.chunks);
         zero(areas.mail_words, u64::from(MAX_HOSTS) * self.geometry.mail_slots);
-        // The first lap starts at one ring's length: no word of it can look like a zero.
-        self.memory.store(areas.tail, self.geometry.ring_entries);
         zero(areas.records, self.geometry.record_bytes().div_ceil(8));
     }
 }
@@ -227,6 +233,7 @@ fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
         geometry.counter_bits,
         geometry.record_width.encode(),
         geometry.mail_slots,
+        geometry.log_shards,
     ];
     let mut words = [0; WORDS];
     words[..used.len()].copy_from_slice(&used);

@@ -19,6 +19,7 @@ const SMALL: CreateOptions = CreateOptions {
         record_width: None,
         counter_bits: None,
         mail_slots: None,
+        log_shards: None,
     },
     force: false,
 };

@@ -19,6 +19,7 @@ mod mail;
 mod objects;
 mod operations;
 mod registry;
+mod shards;
 mod short;
 mod world;
 

@@ -46,8 +46,8 @@ pub(crate) fn join(memory: SimMemory) -> Host {
     let pod = Pod::open(memory).unwrap();
     let (seat, _) = pod.join().unwrap();
     seat.ready(pod.memory());
-    let position = Replica::<_, History>::announce(&pod, &seat);
-    Rc::new(Replica::new(pod, &seat, position, History::default(), ()))
+    let position = Replica::<_, History>::announce(&pod, &seat, 0);
+    Rc::new(Replica::new(pod, &seat, 0, position, History::default(), ()))
 }
 
 /// Two threads on each of two hosts commit, a third host only follows; all replicas end up with the same history, which holds
@@ -132,10 +132,10 @@ pub(crate) fn joining_by_copy(trial: &Trial) {
     simulation.spawn(1, move |memory| {
         let pod = Pod::open(memory.clone()).unwrap();
         let (seat, _) = pod.join().unwrap();
-        Replica::<_, History>::announce(&pod, &seat);
+        Replica::<_, History>::announce(&pod, &seat, 0);
         (0..memory.random() % 200).for_each(|_| memory.pause());
         let (position, entries) = first.paused(|position, state, _| (position, state.entries()));
-        let second = Replica::new(pod, &seat, position, History::of(entries), ());
+        let second = Replica::new(pod, &seat, 0, position, History::of(entries), ());
         seat.ready(&memory);
         second.commit(&Append { tag: 99, expected: None }, &|| ()).unwrap();
         while second.state().entries().len() < 41 {
@@ -178,10 +178,10 @@ pub(crate) fn join_and_fill(trial: &Trial) {
     simulation.spawn(2, move |memory| {
         let pod = Pod::open(memory.clone()).unwrap();
         let (seat, _) = pod.join().unwrap();
-        let position = Replica::<_, History>::announce(&pod, &seat);
+        let position = Replica::<_, History>::announce(&pod, &seat, 0);
         // As long as it takes to get a replica.
         (0..64).for_each(|_| memory.pause());
-        let host = Replica::new(pod, &seat, position, History::default(), ());
+        let host = Replica::new(pod, &seat, 0, position, History::default(), ());
         seat.ready(&memory);
         while committed.get() < 2 * ENTRIES {
             host.sync().unwrap();

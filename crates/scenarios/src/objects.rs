@@ -69,17 +69,22 @@ fn colliding_keys(host: &Objects<SimMemory>) -> (String, String) {
     keys.clone()
 }
 
-fn find_colliding_keys((k0, k1): (u64, u64)) -> (String, String) {
+fn find_colliding_keys(secret: (u64, u64)) -> (String, String) {
     let mut known = HashMap::new();
     for number in 0u64.. {
         let key = format!("k{number}");
-        let mut hasher = SipHasher13::new_with_keys(k0, k1);
-        hasher.write(key.as_bytes());
-        if let Some(other) = known.insert(hasher.finish() as u32, key.clone()) {
+        if let Some(other) = known.insert(key_hash(secret, &key), key.clone()) {
             return (other, key);
         }
     }
     unreachable!("there are only so many hashes")
+}
+
+/// The hash by which objects know a key.
+pub(crate) fn key_hash((k0, k1): (u64, u64), key: &str) -> u32 {
+    let mut hasher = SipHasher13::new_with_keys(k0, k1);
+    hasher.write(key.as_bytes());
+    hasher.finish() as u32
 }
 
 const WORDS: usize = 70;

@@ -3,7 +3,7 @@
 use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
-use crate::{crash, expiry, log, mail, objects, short};
+use crate::{crash, expiry, log, mail, objects, shards, short};
 
 /// What hosts do to each other, and whether it went right.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +50,9 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "partial-writes" Short short::partial_writes;
     "no-room" Short short::no_room;
     "mail" Short mail::short_mail;
+    "other-shard" Short shards::a_chunk_of_another_shard;
+    "filled-again" Short shards::a_chunk_that_fills_again;
+    "full-shards" Long shards::full_shards;
     "many-wraps" Long short::many_wraps;
     "split-record" Long short::split_record;
     "full-log" Long short::full_log;
@@ -57,6 +60,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "format-and-open" Long objects::format_and_open;
     "anything-goes" Long objects::anything_goes;
     "scarce-space" Long objects::scarce_space;
+    "shards-trade-chunks" Long shards::chunks_change_shards;
     "equal-hashes" Long objects::equal_hashes;
     "guards" Long objects::guards;
     "join-under-load" Long objects::join_under_load;
@@ -101,6 +105,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.read.counter-first", "wrap-around"),
     ("objects.record.split", "split-record"),
     ("objects.slot.known-first", "other-size"),
+    ("objects.chunk.empty", "filled-again"),
     ("pod.member.incarnation", "join-at-once"),
 ];
 

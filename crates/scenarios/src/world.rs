@@ -16,8 +16,9 @@ use crate::operations::{Log, Scribe, tolerate};
 
 pub(crate) type Host = Rc<Objects<SimMemory>>;
 
-/// Bytes of LNR before the first chunk.
-const BEFORE_CHUNKS: u64 = 78 << 10;
+/// Bytes of LNR before the first chunk: what there is once, and the segments of a log shard.
+const BEFORE_SEGMENTS: u64 = 70 << 10;
+const SEGMENTS: u64 = 8 << 10;
 
 /// Steps that a checker may take before a history counts as undecided.
 const CHECKER_BUDGET: u64 = 200_000;
@@ -34,6 +35,8 @@ pub(crate) struct Setup {
     pub(crate) width: Option<RecordWidth>,
     /// Chunks of 1 KiB.
     pub(crate) chunks: u64,
+    /// Shards of the log; unless it is fixed, every other seed has two.
+    pub(crate) log_shards: Option<u64>,
     /// Whether hosts do their background work while clients are at it.
     pub(crate) ticking: bool,
     pub(crate) kills: Option<Kills>,
@@ -48,6 +51,7 @@ impl Setup {
             records: 2,
             width: None,
             chunks: 40,
+            log_shards: None,
             ticking: true,
             kills: None,
         }
@@ -55,14 +59,16 @@ impl Setup {
 
     /// As small as can be: nothing goes on but what clients do.
     pub(crate) fn small(hosts: usize) -> Self {
-        Self { chunks: 4, ticking: false, width: Some(RecordWidth::Bits32), ..Self::roomy(hosts) }
+        let width = Some(RecordWidth::Bits32);
+        Self { chunks: 4, log_shards: Some(1), ticking: false, width, ..Self::roomy(hosts) }
     }
 
     fn config(&self) -> Config {
+        let log_shards = self.log_shards.unwrap_or(1);
         let mut config = Config {
             hosts: self.hosts,
-            scr_bytes: 4 << 10,
-            lnr_bytes: BEFORE_CHUNKS + (self.chunks << 10),
+            scr_bytes: (2 + 2 * log_shards) << 10,
+            lnr_bytes: BEFORE_SEGMENTS + log_shards * SEGMENTS + (self.chunks << 10),
             max_steps: 400_000,
             kills: self.kills.clone(),
             ..Config::default()
@@ -77,6 +83,7 @@ impl Setup {
     fn geometry(&self, config: &Config) -> Geometry {
         let width = self.width.unwrap_or_default();
         let options = tombolo_pod::Options {
+            log_shards: self.log_shards,
             ring_entries: Some(8),
             segment_entries: Some(8),
             chunk_bytes: Some(1024),
@@ -91,7 +98,11 @@ impl Setup {
     /// The pod, formatted and closed.
     pub(crate) fn simulation(&self, trial: &Trial) -> Simulation {
         let any = || RecordWidth::ALL[trial.seed as usize % RecordWidth::ALL.len()];
-        let setup = Self { width: self.width.or_else(|| Some(any())), ..self.clone() };
+        let setup = Self {
+            width: self.width.or_else(|| Some(any())),
+            log_shards: self.log_shards.or(Some(1 + trial.seed % 2)),
+            ..self.clone()
+        };
         let mut config = setup.config();
         let geometry = setup.geometry(&config);
         if trial.record {
@@ -113,23 +124,31 @@ impl Setup {
 pub(crate) fn places(geometry: &Geometry) -> Places {
     let (areas, hosts) = (geometry.areas(), u64::from(MAX_HOSTS));
     let segment = geometry.segment_entries * LINE_BYTES;
-    Places::default()
+    let places = Places::default()
         .scr("superblock", ScrAddr::<u64>::new(0), 256, 1)
         .scr("members", areas.membership, 8, 1)
         .scr("joins", areas.joins, 8, 1)
         .scr("pod's clock", areas.clock, 8, 1)
-        .scr("tail", areas.tail, 8, 1)
         .scr("host", areas.hosts, LINE_BYTES, hosts)
-        .scr("applied by", areas.applied, LINE_BYTES, hosts)
-        .scr("ring", areas.ring, 8, geometry.ring_entries)
         .scr("chunk", areas.chunk_table, 8, geometry.chunks)
-        .scr("records", areas.records, 4, geometry.record_bytes().div_ceil(4))
         .scr("mail of", areas.mail_words, 8 * geometry.mail_slots, hosts)
+        .scr("records", areas.records, 4, geometry.record_bytes().div_ceil(4))
         .lnr("superblock", LnrAddr::new(0), 256, 1)
-        .lnr("segment", areas.segments, segment, hosts)
         .lnr("mail of", areas.mail_lines, LINE_BYTES * geometry.mail_slots, hosts)
         .lnr("window", areas.windows, geometry.window_bytes, hosts)
-        .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks)
+        .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks);
+    let names = [
+        ["tail", "applied by", "ring", "segment"],
+        ["other tail", "other applied by", "other ring", "other segment"],
+    ];
+    names.into_iter().zip(geometry.shards()).fold(places, |places, (names, shard)| {
+        let log = geometry.log_areas(shard);
+        places
+            .scr(names[0], log.tail, 8, 1)
+            .scr(names[1], log.applied, LINE_BYTES, hosts)
+            .scr(names[2], log.ring, 8, geometry.ring_entries)
+            .lnr(names[3], log.segments, segment, hosts)
+    })
 }
 
 pub(crate) fn options() -> Options {

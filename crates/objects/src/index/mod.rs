@@ -33,6 +33,13 @@ pub struct IndexLimits {
     pub segments: u64,
 }
 
+impl IndexLimits {
+    /// The limits of one of `parts` tables that share these.
+    pub(crate) fn of_one_of(self, parts: u64) -> Self {
+        Self { segment_buckets: (self.segment_buckets / parts).max(1), ..self }
+    }
+}
+
 impl Default for IndexLimits {
     /// Segments of 2 MiB, up to 10^9 buckets: some 4 * 10^9 objects.
     fn default() -> Self {

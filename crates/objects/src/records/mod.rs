@@ -249,7 +249,7 @@ impl<M: Memory> Records<M> {
             .filter_map(|record| Some((record, self.owners.of(record)?)))
             .map(|(record, owner)| {
                 let counter = self.load(record).counter();
-                let writes = counter.wrapping_sub(owner.noted()) & self.layout.counter_mask(record);
+                let writes = owner.writes_until(counter, self.layout.counter_mask(record));
                 self.owners.note(record, owner, counter);
                 (writes, record, owner.hash())
             })
@@ -261,14 +261,14 @@ impl<M: Memory> Records<M> {
 
     /// The log says that `record` belongs to an object with this hash.
     pub(crate) fn assigned(&self, record: Record, hash: KeyHash) {
-        if self.owners.set(record, hash).is_none() {
+        if self.owners.add(record, hash) {
             self.group(record).used.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// The log says that `record` does not belong to the object with this hash any more.
     pub(crate) fn unassigned(&self, record: Record, hash: KeyHash) {
-        if self.owners.clear(record, hash) {
+        if self.owners.remove(record, hash) {
             self.group(record).used.fetch_sub(1, Ordering::Relaxed);
         }
     }

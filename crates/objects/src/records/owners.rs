@@ -1,4 +1,8 @@
 //! What this host knows of each record: a hint for finding free records and victims.
+//!
+//! An object has a record from one event to another, and a record one object. But a replica may know
+//! from one shard of the log who has a record now, and not yet from another who had it before. So
+//! there are sums, which come out right in whatever order shards are applied.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::layout::Record;
 use crate::event::KeyHash;
 
-/// Per record: in use (1 bit) | hash of its object (32) | counter when last sampled (31). There may be
-/// many more records than are ever used, so blocks of them come to be when first written.
+/// Per record: objects that have it (8 bits) | sum of their hashes (32) | counter when last sampled, low
+/// bits (24). There may be many more records than are ever used, so blocks of them come to be when
+/// first written.
 pub(super) struct Owners {
     blocks: Box<[OnceLock<Box<[AtomicU64]>>]>,
 }
@@ -18,21 +23,26 @@ pub(super) struct Owner(u64);
 
 const BLOCK: usize = 4096;
 
-const IN_USE: u64 = 1 << 63;
-const NOTED: u64 = (1 << 31) - 1;
+const NOTED_BITS: u32 = 24;
+const NOTED: u64 = (1 << NOTED_BITS) - 1;
+
+/// What the object with this hash adds to the word of its record.
+fn owned_by(hash: KeyHash) -> u64 {
+    1 << 56 | u64::from(hash) << NOTED_BITS
+}
+
+fn in_use(word: u64) -> bool {
+    word & !NOTED != 0
+}
 
 impl Owner {
-    fn new(hash: KeyHash) -> Self {
-        Self(IN_USE | u64::from(hash) << 31)
-    }
-
     pub(super) fn hash(self) -> KeyHash {
-        (self.0 >> 31) as u32
+        (self.0 >> NOTED_BITS) as u32
     }
 
-    /// The counter that was noted when the record was last sampled.
-    pub(super) fn noted(self) -> u32 {
-        (self.0 & NOTED) as u32
+    /// By how much the counter has grown since it was noted.
+    pub(super) fn writes_until(self, counter: u32, counter_mask: u32) -> u32 {
+        counter.wrapping_sub((self.0 & NOTED) as u32) & counter_mask & NOTED as u32
     }
 }
 
@@ -45,28 +55,30 @@ impl Owners {
     /// Who uses `record`, if anybody does.
     pub(super) fn of(&self, record: Record) -> Option<Owner> {
         let cell = &self.blocks[record as usize / BLOCK].get()?[record as usize % BLOCK];
-        let owner = cell.load(Ordering::Relaxed);
-        (owner & IN_USE != 0).then_some(Owner(owner))
+        let word = cell.load(Ordering::Relaxed);
+        in_use(word).then_some(Owner(word))
     }
 
-    /// Notes who uses `record`; who did before.
-    pub(super) fn set(&self, record: Record, hash: KeyHash) -> Option<Owner> {
-        let before = self.cell(record).swap(Owner::new(hash).0, Ordering::Relaxed);
-        (before & IN_USE != 0).then_some(Owner(before))
+    /// The object with this hash uses `record`; whether nobody did.
+    pub(super) fn add(&self, record: Record, hash: KeyHash) -> bool {
+        !in_use(self.change(record, owned_by(hash)))
     }
 
-    /// Notes that the object with this hash does not use `record` any more; whether it did.
-    pub(super) fn clear(&self, record: Record, hash: KeyHash) -> bool {
-        let used = self.of(record).is_some_and(|owner| owner.hash() == hash);
-        if used {
-            self.cell(record).store(0, Ordering::Relaxed);
-        }
-        used
+    /// The object with this hash uses `record` no more; whether nobody does now.
+    pub(super) fn remove(&self, record: Record, hash: KeyHash) -> bool {
+        let before = self.change(record, owned_by(hash).wrapping_neg());
+        before & !NOTED == owned_by(hash)
+    }
+
+    /// Changes who has a record, of which nothing is noted from then on; what was there before.
+    fn change(&self, record: Record, by: u64) -> u64 {
+        let add = |word: u64| (word & !NOTED).wrapping_add(by);
+        self.cell(record).update(Ordering::Relaxed, Ordering::Relaxed, add)
     }
 
     /// Notes a record's counter, unless its use has changed since it was looked at.
     pub(super) fn note(&self, record: Record, owner: Owner, counter: u32) {
-        let noted = owner.0 & !NOTED | u64::from(counter);
+        let noted = owner.0 & !NOTED | u64::from(counter) & NOTED;
         let cell = self.cell(record);
         let _ = cell.compare_exchange(owner.0, noted, Ordering::Relaxed, Ordering::Relaxed);
     }
