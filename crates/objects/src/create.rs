@@ -3,6 +3,8 @@
 use tombolo_memory::{Lines, Memory};
 
 use crate::event::{Event, KeyHash, Slot};
+use crate::index::Entry;
+use crate::lock::{changed_under_lock, target};
 use crate::read::{Looked, Part};
 use crate::replicated::fingerprint;
 use crate::space::Space;
@@ -24,7 +26,7 @@ impl<M: Memory> Objects<M> {
     /// [`Error::Exists`]; [`Error::LnrFull`], [`Error::TooLarge`] or [`Error::IndexFull`] if there is
     /// no room; [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
     pub fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
-        let hash = self.hash(key)?;
+        let hash = self.begin(key)?;
         let index = &self.state(hash).index;
         let objects = index.len();
         if objects >= index.capacity() {
@@ -82,5 +84,25 @@ impl<M: Memory> Objects<M> {
             memory.gives(*lines, header.total_bytes());
             self.commit(event)
         })
+    }
+
+    /// Gives an object that nobody else can change another value in another slot; `slot` was its own.
+    pub(crate) fn relocate(
+        &self,
+        entry: Entry,
+        slot: Slot,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Placed, Error> {
+        let space = &self.state(entry.hash).space;
+        let to = self.place(entry.hash, key, value)?;
+        let moved = self.announce(&to, Event::Move { target: target(entry), to: to.slot });
+        space.settle(to.slot, matches!(moved, Ok(true)));
+        if !moved? {
+            return Err(changed_under_lock());
+        }
+        self.count(Counter::Moves);
+        space.free_span(slot);
+        Ok(to)
     }
 }

@@ -3,8 +3,8 @@
 use tombolo_memory::Memory;
 
 use crate::index::Found;
-use crate::lock::Locked;
 use crate::read::{Looked, Part, Started};
+use crate::writer::Writer;
 use crate::{Error, Objects, Version};
 use tombolo_sharing::Counter;
 use tombolo_sharing::Header;
@@ -23,7 +23,7 @@ pub struct ReadGuard<'a, M: Memory> {
 
 /// A write in progress: this thread holds the object's lock. Dropping the guard ends it, too.
 pub struct WriteGuard<'a, M: Memory> {
-    locked: Locked<'a, M>,
+    locked: Writer<'a, M>,
 }
 
 impl<M: Memory> Objects<M> {
@@ -33,7 +33,7 @@ impl<M: Memory> Objects<M> {
     /// [`Error::NotFound`], and those of [`read`](Self::read).
     pub fn read_start(&self, key: &[u8]) -> Result<ReadGuard<'_, M>, Error> {
         self.count(Counter::Reads);
-        let hash = self.hash(key)?;
+        let hash = self.begin(key)?;
         let guard = self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {

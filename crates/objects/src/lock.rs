@@ -2,15 +2,16 @@
 
 use smallvec::SmallVec;
 use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
 
 use crate::event::{Event, Slot, Target};
 use crate::index::{Cell, Entry, Found};
-use crate::read::{Looked, Part};
+use crate::placement::Place;
+use crate::read::{Looked, Part, Started};
 use crate::records::Held;
 use crate::seen;
+use crate::writer::Writer;
 use crate::{Error, Objects, sites};
-use tombolo_sharing::Counter;
-use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
 
 /// An object whose record's lock this thread holds. Until it is dropped nobody else changes the
 /// object, its slot or its record; dropping it cleans what was written and releases the lock.
@@ -25,6 +26,8 @@ pub(crate) struct Locked<'a, M: Memory> {
     header: Header,
     /// This host has no stale line of the object.
     fresh: bool,
+    /// It had none before: nobody else has written the object since.
+    known: bool,
     dirty: SmallVec<[Lines; 2]>,
     /// When the lock was taken: nothing read under it was out of date by then.
     since: Moment,
@@ -32,8 +35,8 @@ pub(crate) struct Locked<'a, M: Memory> {
     gone: bool,
 }
 
-enum TryLock<'a, M: Memory> {
-    Locked(Locked<'a, M>),
+pub(crate) enum TryLock<'a, M: Memory> {
+    Locked(Writer<'a, M>),
     OtherKey,
     /// Somebody else has it, or it changed: look again.
     Busy,
@@ -42,19 +45,90 @@ enum TryLock<'a, M: Memory> {
 impl<M: Memory> Objects<M> {
     /// Locks the object with `key`, allocating a record if it has none; `None` if there is no such
     /// object (MEGALON, section 3.4.5, "Write").
-    pub(crate) fn lock(&self, key: &[u8]) -> Result<Option<Locked<'_, M>>, Error> {
-        let hash = self.hash(key)?;
+    pub(crate) fn lock(&self, key: &[u8]) -> Result<Option<Writer<'_, M>>, Error> {
+        let hash = self.begin(key)?;
         self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
-                match self.try_lock(&found, tail, key)? {
-                    TryLock::Locked(locked) => return Ok(Some(Some(locked))),
+                let locked = match found.entry.home {
+                    None => self.try_lock(&found, tail, key)?,
+                    Some(host) if host == self.seat.host() => self.lock_at_home(found.entry, key),
+                    Some(host) => {
+                        self.bring_back_from(host, found.entry)?;
+                        TryLock::Busy
+                    }
+                };
+                match locked {
+                    TryLock::Locked(Writer::Shared(locked)) => {
+                        let stays = self.place_before_write(locked, key)?;
+                        return Ok(stays.map(|locked| Some(Writer::Shared(locked))));
+                    }
+                    TryLock::Locked(resident) => return Ok(Some(Some(resident))),
                     TryLock::OtherKey => {}
                     TryLock::Busy => return Ok(None),
                 }
             }
             Ok(Some(None))
         })
+    }
+
+    /// Moves an object that is about to be written into this host's memory, if it is to be there; `None`
+    /// then, and the lock if it is not.
+    fn place_before_write<'a>(
+        &self,
+        locked: Locked<'a, M>,
+        key: &[u8],
+    ) -> Result<Option<Locked<'a, M>>, Error> {
+        if !self.home.is_open() {
+            return Ok(Some(locked));
+        }
+        let profile = self.profiles.access(locked.entry.hash, true, locked.known);
+        if self.placement.place(&profile) == Place::Home {
+            locked.settle(key)
+        } else {
+            Ok(Some(locked))
+        }
+    }
+
+    /// Copies an object that was read into this host's memory, or moves it there, if it is to be there.
+    pub(crate) fn place_after_read(
+        &self,
+        found: &Found<'_>,
+        started: &Started,
+        header: Header,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        if !self.home.is_open() && !self.copies.are_wanted() {
+            return;
+        }
+        let profile = self.profiles.access(started.entry.hash, false, started.known);
+        match self.placement.place(&profile) {
+            Place::Shared => {}
+            Place::Home if self.home.is_open() => {
+                // The read is done; if the object cannot move now, it may at the next access.
+                let _ = self.move_in(found, started, header, key, value);
+            }
+            Place::Home | Place::Copied => self.copies.keep(started, header, key, value),
+        }
+    }
+
+    fn move_in(
+        &self,
+        found: &Found<'_>,
+        started: &Started,
+        header: Header,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), Error> {
+        if started.entry.record.is_none() {
+            self.settle(started.entry, header, key, value.to_vec())?;
+        } else if let TryLock::Locked(Writer::Shared(locked)) =
+            self.try_lock(found, started.tail, key)?
+        {
+            locked.settle(key)?;
+        }
+        Ok(())
     }
 
     fn try_lock(&self, found: &Found<'_>, tail: u64, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
@@ -122,7 +196,7 @@ impl<M: Memory> Objects<M> {
             return Ok(TryLock::OtherKey);
         }
         memory.takes(lines);
-        Ok(TryLock::Locked(Locked {
+        let locked = Locked {
             objects: self,
             held: *held,
             entry: found.entry,
@@ -132,10 +206,12 @@ impl<M: Memory> Objects<M> {
             lines,
             header,
             fresh: known || small,
+            known,
             dirty: SmallVec::new(),
             since,
             gone: false,
-        }))
+        };
+        Ok(TryLock::Locked(Writer::Shared(locked)))
     }
 
     /// An event before the counter can be seen to start again: no note of an earlier read of the same
@@ -300,22 +376,15 @@ impl<M: Memory> Locked<'_, M> {
 
     fn move_to_other_slot(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let objects = self.objects;
-        let state = objects.state(self.entry.hash);
-        let to = objects.place(self.entry.hash, key, value)?;
         // Once the log names the new slot, the old one may be another object's.
         self.give();
-        let event = Event::Move { target: target(self.entry), to: to.slot };
-        let moved = objects.announce(&to, event);
-        state.space.settle(to.slot, matches!(moved, Ok(true)));
-        if !matches!(moved, Ok(true)) {
+        let moved = objects.relocate(self.entry, self.slot, key, value);
+        if moved.is_err() {
             objects.memory().takes(self.lines);
         }
-        if !moved? {
-            return Err(changed_under_lock());
-        }
-        objects.count(Counter::Moves);
-        state.space.free_span(self.slot);
-        let found = state.index.find_slot(objects.memory(), self.entry.hash, to.slot.line);
+        let to = moved?;
+        let index = &objects.state(self.entry.hash).index;
+        let found = index.find_slot(objects.memory(), self.entry.hash, to.slot.line);
         let found = found.ok_or_else(changed_under_lock)?;
         objects.memory().takes(to.lines);
         self.dirty.clear();
@@ -327,6 +396,26 @@ impl<M: Memory> Locked<'_, M> {
         self.header = to.header;
         self.fresh = true;
         Ok(())
+    }
+
+    /// Moves the object into this host's memory, and frees its record; `None` then, and itself if
+    /// the object stays.
+    fn settle(mut self, key: &[u8]) -> Result<Option<Self>, Error> {
+        let objects = self.objects;
+        if !objects.may_settle(self.header) {
+            return Ok(Some(self));
+        }
+        let mut value = vec![0; self.header.value_bytes as usize];
+        self.read(0, &mut value)?;
+        self.give();
+        let settled = objects.settle(self.entry, self.header, key, value);
+        if matches!(settled, Ok(true)) {
+            objects.records.free(self.held);
+            self.gone = true;
+            return Ok(None);
+        }
+        objects.memory().takes(self.lines);
+        settled.map(|_| Some(self))
     }
 }
 
@@ -350,6 +439,6 @@ impl<M: Memory> Drop for Locked<'_, M> {
     }
 }
 
-fn changed_under_lock() -> Error {
+pub(crate) fn changed_under_lock() -> Error {
     Error::Damaged("an object changed while its lock was held".to_owned())
 }

@@ -50,6 +50,8 @@ impl<M: Memory> Objects<M> {
     pub fn tick(&self) -> Result<(), Error> {
         self.sync_all()?;
         self.help_joining()?;
+        self.answer_in_tick()?;
+        self.make_room_at_home()?;
         self.reclaim_above_watermark()?;
         if self.upkeep.ticks.fetch_add(1, Ordering::Relaxed) % TICKS_TO_IDLE == TICKS_TO_IDLE - 1 {
             self.shards().iter().for_each(|shard| shard.state().space.release_idle());

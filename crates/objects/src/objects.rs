@@ -8,15 +8,18 @@ use tombolo_memory::Memory;
 use tombolo_pod::{Pod, Seat};
 use tombolo_sharing::{Counter, Counters, hash_key, persist};
 
+use crate::copies::Copies;
 use crate::event::{Event, KeyHash, Slot};
+use crate::home::Home;
 use crate::index::IndexLimits;
 use crate::maintain::{Maintenance, Upkeep};
+use crate::placement::{Placement, Profiles, Thresholds};
 use crate::records::Records;
 use crate::replicated::Replicated;
 use crate::{Error, Stats, Usage, Version, sites};
 
 /// How a host takes part.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Sizes of the index.
     pub index: IndexLimits,
@@ -25,11 +28,24 @@ pub struct Options {
     /// Objects of up to this many lines are made fresh in this host's caches whole even if only a
     /// part is read; of larger ones only the part.
     pub small_lines: u64,
+    /// Bytes of this host's memory for copies of objects; none, if 0.
+    pub copies_bytes: u64,
+    /// Bytes of this host's memory for objects that it uses alone; none, if 0.
+    pub home_bytes: u64,
+    /// Decides which objects are copied or moved there.
+    pub placement: Arc<dyn Placement>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { index: IndexLimits::default(), maintenance: Maintenance::default(), small_lines: 64 }
+        Self {
+            index: IndexLimits::default(),
+            maintenance: Maintenance::default(),
+            small_lines: 64,
+            copies_bytes: 0,
+            home_bytes: 0,
+            placement: Arc::new(Thresholds::default()),
+        }
     }
 }
 
@@ -46,6 +62,10 @@ pub struct Objects<M: Memory> {
     pub(crate) counters: Counters,
     pub(crate) upkeep: Upkeep,
     pub(crate) small_lines: u64,
+    pub(crate) copies: Copies,
+    pub(crate) home: Home<M>,
+    pub(crate) profiles: Profiles,
+    pub(crate) placement: Arc<dyn Placement>,
     versions: AtomicU64,
 }
 
@@ -67,6 +87,10 @@ impl<M: Memory> Objects<M> {
         options: Options,
     ) -> Self {
         Self {
+            copies: Copies::new(options.copies_bytes),
+            home: Home::new(&pod, &seat, options.home_bytes),
+            profiles: Profiles::new(),
+            placement: options.placement,
             pod,
             shards,
             records,
@@ -122,6 +146,8 @@ impl<M: Memory> Objects<M> {
             record_bytes_used: self.records.scr_bytes().0,
             record_bytes: self.records.scr_bytes().1,
             local_bytes: index_bytes + self.records.bytes(),
+            copies_bytes: self.copies.bytes(),
+            home_bytes: self.home.bytes(),
             log_lag: self.sum(Shard::lag),
         }
     }
@@ -190,7 +216,7 @@ impl<M: Memory> Objects<M> {
 
     /// Applies all shards, if there are more than the one that is applied anyway: to be called again
     /// and again by who waits for something in one of them.
-    fn sync_others(&self) -> Result<(), Error> {
+    pub(crate) fn sync_others(&self) -> Result<(), Error> {
         if self.shards.len() > 1 && self.memory().keeps(sites::SHARD_OTHERS) {
             self.sync_all()?;
         }
@@ -212,8 +238,20 @@ impl<M: Memory> Objects<M> {
         }
     }
 
+    /// Begins an operation on `key`: its hash, if its length is allowed.
+    #[inline]
+    pub(crate) fn begin(&self, key: &[u8]) -> Result<KeyHash, Error> {
+        self.answer_at_once();
+        self.hash(key)
+    }
+
+    /// Whether an event would not have to wait for other hosts now.
+    pub(crate) fn logs_have_room(&self) -> bool {
+        self.shards.iter().all(Shard::has_room)
+    }
+
     /// The hash of `key`, if its length is allowed.
-    pub(crate) fn hash(&self, key: &[u8]) -> Result<KeyHash, Error> {
+    fn hash(&self, key: &[u8]) -> Result<KeyHash, Error> {
         Ok(hash_key(self.pod(), key)? as KeyHash)
     }
 

@@ -57,7 +57,7 @@ impl<M: Memory> Replicated<M> {
         if !self.memory.check(sites::CREATE_CONDITION, same) || self.space.lines(slot).is_none() {
             return false;
         }
-        let entry = Entry { hash, generation, slot: slot.line, record: None };
+        let entry = Entry { hash, generation, slot: slot.line, record: None, home: None };
         self.show(slot, || self.index.insert(writer, entry));
         true
     }
@@ -111,36 +111,49 @@ impl<M: Memory> Replicated<M> {
             return false;
         }
         self.show(to, || {
-            self.change(target, generation, |entry| Some(Entry { slot: to.line, ..entry }));
+            self.change(target, generation, |entry| {
+                Some(Entry { slot: to.line, home: None, ..entry })
+            });
         });
         self.space.vacated(target.slot);
         true
     }
 
     fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {
-        let mut before = None;
-        let allocated = self.records.exists(record)
-            && self.change(target, generation, |entry| {
-                before = entry.record;
-                Some(Entry { record: Some(record), ..entry })
-            });
-        if allocated {
-            if let Some(before) = before {
-                self.records.unassigned(before, target.hash);
-            }
-            self.records.assigned(record, target.hash);
-        }
-        allocated
+        self.records.exists(record)
+            && self.share(generation, target, |entry| Some(Entry { record: Some(record), ..entry }))
     }
 
     fn deallocate(&self, generation: Generation, target: Target, record: u32) -> bool {
-        let deallocated = self.change(target, generation, |entry| {
+        self.share(generation, target, |entry| {
             (entry.record == Some(record)).then_some(Entry { record: None, ..entry })
+        })
+    }
+
+    fn settle(&self, generation: Generation, target: Target, host: u8) -> bool {
+        self.share(generation, target, |entry| {
+            Some(Entry { record: None, home: Some(host), ..entry })
+        })
+    }
+
+    /// Changes how the target is shared, and with that who has which record.
+    fn share(
+        &self,
+        generation: Generation,
+        target: Target,
+        change: impl FnOnce(Entry) -> Option<Entry>,
+    ) -> bool {
+        let (mut before, mut after) = (None, None);
+        let shared = self.change(target, generation, |entry| {
+            let changed = change(entry)?;
+            (before, after) = (entry.record, changed.record);
+            Some(changed)
         });
-        if deallocated {
-            self.records.unassigned(record, target.hash);
+        if shared {
+            before.into_iter().for_each(|record| self.records.unassigned(record, target.hash));
+            after.into_iter().for_each(|record| self.records.assigned(record, target.hash));
         }
-        deallocated
+        shared
     }
 }
 
@@ -159,6 +172,10 @@ impl<M: Memory> State for Replicated<M> {
             Event::Allocate { target, record } => self.allocate(generation, target, record),
             Event::Deallocate { target, record } => self.deallocate(generation, target, record),
             Event::Wrap(target) => self.change(target, generation, Some),
+            Event::Settle { target, host } => self.settle(generation, target, host),
+            Event::Return(target) => {
+                self.change(target, generation, |entry| Some(Entry { home: None, ..entry }))
+            }
         }
     }
 }

@@ -26,6 +26,24 @@ tombolo_memory::sites! {
     WRITE_LOCK = "objects.write.lock";
     /// A free record goes to one object.
     RECORD_CLAIM = "objects.record.claim";
+    /// A copy counts only for the same generation of the entry.
+    COPY_GENERATION = "objects.copy.generation";
+    /// A copy counts only for the same counter.
+    COPY_COUNTER = "objects.copy.counter";
+    /// A counter that a copy is compared with is the object's own if its entry is still the same.
+    COPY_ENTRY_AGAIN = "objects.copy.entry-again";
+    /// An object in a host's memory is used there only as long as its entry says so.
+    HOME_HERE = "objects.home.here";
+    /// What returns to LNR is in memory before the event says so.
+    HOME_CLEAN = "objects.home.clean";
+    /// Who waits for another host to bring an object back answers requests meanwhile.
+    HOME_ANSWER_MEANWHILE = "objects.home.answer-meanwhile";
+    /// Who leaves the pod brings back what is in its memory.
+    HOME_LEAVE = "objects.home.leave";
+    /// An object is used in a host's memory only once the log says that it is there.
+    EVENT_SETTLE = "objects.event.settle";
+    /// An object that returned is reached in LNR only once the log says so.
+    EVENT_RETURN = "objects.event.return";
     /// A record in two parts is read when both belong together.
     RECORD_SPLIT = "objects.record.split";
     /// Releasing a record that shares its word with others changes it alone.

@@ -110,10 +110,14 @@ impl<M: Memory> Objects<M> {
     }
 
     fn delete_if(&self, key: &[u8], expected: Option<Version>) -> Result<bool, Error> {
-        let hash = self.hash(key)?;
+        let hash = self.begin(key)?;
         self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
+                if found.entry.home == Some(self.seat.host()) {
+                    // This one, or another with its hash: the lock tells.
+                    return Ok(Some(self.delete_locked(key, expected)?.unwrap_or(false)));
+                }
                 let header = match self.look(&found, tail, key, Part::Nothing, |_, _| ())? {
                     Looked::Good((header, ())) => header,
                     Looked::OtherKey => continue,

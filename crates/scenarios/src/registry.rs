@@ -46,6 +46,10 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "mixed-records" Short short::mixed_records;
     "one-record" Short short::one_record;
     "move" Short short::move_to_another_slot;
+    "copies" Short short::copies;
+    "move-home" Long short::move_home;
+    "swap-homes" Long short::swap_homes;
+    "grow-at-home" Long short::grow_at_home;
     "compare-and-swap" Short short::compare_and_swap;
     "partial-writes" Short short::partial_writes;
     "no-room" Short short::no_room;

@@ -13,7 +13,7 @@ use tombolo_verify::models::Operation::{
 };
 
 use crate::operations::perform;
-use crate::world::{Setup, World};
+use crate::world::{COPIES, HOME, Setup, World};
 
 /// A host, and what a client does there.
 type Client<'a> = (usize, &'a [(&'a str, Operation<u64>)]);
@@ -206,6 +206,59 @@ pub(crate) fn move_to_another_slot(trial: &Trial) {
         &Setup::small(2),
         &[("a", Create(SHORT))],
         &[(0, &[("a", Put(LONG)), ("a", Put(2 * SHORT))]), (1, &[("a", Get), ("a", Get)])],
+    );
+}
+
+/// An object of which a host has a copy is written by another; then its record goes to another object.
+pub(crate) fn copies(trial: &Trial) {
+    run(
+        trial,
+        &Setup { records: 1, local: Some(COPIES), ..Setup::small(2) },
+        &[("a", Create(SHORT)), ("b", Create(SHORT)), ("a", Put(2 * SHORT))],
+        &[
+            (0, &[("a", Put(3 * SHORT)), ("b", Put(4 * SHORT)), ("a", Put(5 * SHORT))]),
+            (1, &[("a", Get), ("a", Get), ("b", Get), ("a", Get)]),
+        ],
+    );
+}
+
+/// An object moves into the memory of the host that uses it, and comes back for another that reads and
+/// writes it.
+pub(crate) fn move_home(trial: &Trial) {
+    let write = |n: u64| ("a", Put(n * 7));
+    run(
+        trial,
+        &Setup { local: Some(HOME), ticking: true, ..Setup::small(2) },
+        &[("a", Create(SHORT))],
+        &[(0, &[write(3), write(4), ("a", Get)]), (1, &[("a", Get), write(5), ("a", Get)])],
+    );
+}
+
+/// Two hosts have an object each in their memory, and want the other's.
+pub(crate) fn swap_homes(trial: &Trial) {
+    let write = |key, n: u64| (key, Put(n * 7));
+    run(
+        trial,
+        &Setup { local: Some(HOME), ticking: true, ..Setup::small(2) },
+        &[("a", Create(SHORT)), ("b", Create(2 * SHORT))],
+        &[
+            (0, &[write("a", 3), write("a", 4), write("a", 5), write("b", 6)]),
+            (1, &[write("b", 7), write("b", 8), write("b", 9), write("a", 10)]),
+        ],
+    );
+}
+
+/// An object in a host's memory grows out of its slot, and is deleted, while another host reads it.
+pub(crate) fn grow_at_home(trial: &Trial) {
+    let write = |n: u64| ("a", Put(n * 7));
+    run(
+        trial,
+        &Setup { local: Some(HOME), ticking: true, ..Setup::small(2) },
+        &[("a", Create(SHORT))],
+        &[
+            (0, &[write(2), write(3), ("a", Put(LONG)), write(4), write(5), ("a", Delete)]),
+            (1, &[("a", Get), ("a", Get)]),
+        ],
     );
 }
 

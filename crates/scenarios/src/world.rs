@@ -4,9 +4,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
-use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options};
+use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options, Thresholds};
 use tombolo_pod::{Geometry, MAX_HOSTS, Pod, RecordWidth};
 use tombolo_simulator::{Config, Kills, Places, SimMemory, Simulation, Trial};
 use tombolo_verify::linearizability::{Verdict, check};
@@ -23,6 +24,17 @@ const SEGMENTS: u64 = 8 << 10;
 /// Steps that a checker may take before a history counts as undecided.
 const CHECKER_BUDGET: u64 = 200_000;
 
+/// Bytes of a host's own memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Local {
+    copies: u64,
+    home: u64,
+}
+
+pub(crate) const NO_LOCAL: Local = Local { copies: 0, home: 0 };
+pub(crate) const COPIES: Local = Local { copies: 4 << 10, home: 0 };
+pub(crate) const HOME: Local = Local { copies: 4 << 10, home: 2 << 10 };
+
 /// What kind of pod a scenario takes place in.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -35,6 +47,9 @@ pub(crate) struct Setup {
     pub(crate) width: Option<RecordWidth>,
     /// Chunks of 1 KiB.
     pub(crate) chunks: u64,
+    /// Memory of each host for copies of objects, and for objects that it uses alone; unless it is given,
+    /// the seed decides.
+    pub(crate) local: Option<Local>,
     /// Shards of the log; unless it is fixed, every other seed has two.
     pub(crate) log_shards: Option<u64>,
     /// Whether hosts do their background work while clients are at it.
@@ -51,6 +66,7 @@ impl Setup {
             records: 2,
             width: None,
             chunks: 40,
+            local: None,
             log_shards: None,
             ticking: true,
             kills: None,
@@ -59,8 +75,26 @@ impl Setup {
 
     /// As small as can be: nothing goes on but what clients do.
     pub(crate) fn small(hosts: usize) -> Self {
-        let width = Some(RecordWidth::Bits32);
-        Self { chunks: 4, log_shards: Some(1), ticking: false, width, ..Self::roomy(hosts) }
+        let (width, local) = (Some(RecordWidth::Bits32), Some(NO_LOCAL));
+        Self { chunks: 4, local, log_shards: Some(1), ticking: false, width, ..Self::roomy(hosts) }
+    }
+
+    /// How hosts take part.
+    fn options(&self, trial: &Trial) -> Options {
+        // What is in the memory of a host that dies, nobody brings back yet.
+        let can_move = self.kills.is_none();
+        let by_seed = match trial.seed / 10 % 4 {
+            0 | 1 => NO_LOCAL,
+            2 => COPIES,
+            _ => HOME,
+        };
+        let local = self.local.unwrap_or(by_seed);
+        Options {
+            copies_bytes: local.copies,
+            home_bytes: if can_move { local.home } else { 0 },
+            placement: Arc::new(Thresholds { copy_after: 1, move_after: 3 }),
+            ..options()
+        }
     }
 
     fn config(&self) -> Config {
@@ -156,6 +190,7 @@ pub(crate) fn options() -> Options {
         index: IndexLimits { segment_buckets: 2, segments: 64 },
         maintenance: Maintenance { watermark_percent: 60, reclaim_batch: 1 },
         small_lines: 4,
+        ..Options::default()
     }
 }
 
@@ -164,7 +199,11 @@ pub(crate) fn join(memory: SimMemory) -> Host {
 }
 
 pub(crate) fn try_join(memory: SimMemory) -> Result<Host, Error> {
-    Objects::join(Pod::open(memory).unwrap(), options()).map(Rc::new)
+    join_with(memory, options())
+}
+
+fn join_with(memory: SimMemory, options: Options) -> Result<Host, Error> {
+    Objects::join(Pod::open(memory).unwrap(), options).map(Rc::new)
 }
 
 /// A pod with some hosts in it, whose threads are counted and whose background work is done until
@@ -203,12 +242,12 @@ impl World {
         let hosts = setup.joined;
         let joined: Rc<RefCell<BTreeMap<usize, Host>>> = Rc::default();
         for number in 0..hosts {
-            let joined = Rc::clone(&joined);
+            let (joined, options) = (Rc::clone(&joined), setup.options(trial));
             simulation.spawn(number, move |memory| {
                 while number > 0 && joined.borrow().is_empty() {
                     memory.pause();
                 }
-                let host = join(memory.clone());
+                let host = join_with(memory.clone(), options).unwrap();
                 joined.borrow_mut().insert(number, Rc::clone(&host));
                 while joined.borrow().len() < hosts {
                     host.tick().unwrap();
@@ -264,6 +303,8 @@ impl World {
             }
         }
         self.simulation.run().unwrap();
+        // From here on hosts take turns: nobody answers another.
+        self.living().iter().for_each(|host| host.return_all().unwrap());
         self.check_history();
         self.check_replicas();
     }

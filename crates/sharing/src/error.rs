@@ -69,6 +69,16 @@ pub enum Error {
         /// How long the wait was, in milliseconds.
         waited_ms: u64,
     },
+    /// The object is in a host's own memory, and that host does not bring it back.
+    #[error(
+        "the object is in the memory of host {host}, which has not brought it back for {waited_ms} ms; see whether that host is alive"
+    )]
+    Unanswered {
+        /// The host.
+        host: u8,
+        /// How long the wait was, in milliseconds.
+        waited_ms: u64,
+    },
     /// What shared memory holds is not what a host could have written.
     #[error("the pod is damaged: {0}; save what you can and create it anew")]
     Damaged(String),

@@ -37,6 +37,10 @@ pub struct Usage {
     pub record_bytes: u64,
     /// Bytes of this host's own memory for the index and what goes with it.
     pub local_bytes: u64,
+    /// Bytes of this host's own memory for copies of objects.
+    pub copies_bytes: u64,
+    /// Bytes of objects that are in this host's own memory alone.
+    pub home_bytes: u64,
     /// Log entries this host has not applied.
     pub log_lag: u64,
 }
