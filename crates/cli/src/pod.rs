@@ -64,7 +64,7 @@ impl Layout {
             ("LNR", format_size(self.lnr_bytes)),
             ("coherence records", self.records.to_string()),
             ("log shards", self.log_shards.to_string()),
-            ("log entries", self.ring_entries.to_string()),
+            ("log entries per shard", self.ring_entries.to_string()),
             ("chunks", format!("{} of {}", self.chunks, format_size(self.chunk_bytes))),
         ]
     }

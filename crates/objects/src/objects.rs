@@ -55,7 +55,7 @@ pub(crate) type Shard<M> = Replica<M, Replicated<M>>;
 /// In which of `shards` shards the events of objects with this hash are: its highest bits tell. (The
 /// lowest ones choose a bucket of the index.)
 pub(crate) fn shard_of(hash: KeyHash, shards: usize) -> usize {
-    (u64::from(hash) * shards as u64 >> KeyHash::BITS) as usize
+    ((u64::from(hash) * shards as u64) >> KeyHash::BITS) as usize
 }
 
 impl<M: Memory> Objects<M> {

@@ -315,7 +315,7 @@ impl<M: Memory> Objects<M> {
             self.visit_keys(hash, &mut visit)?;
         }
         Ok(match next {
-            0 if number + 1 < self.shards().len() as u64 => number + 1 << KeyHash::BITS,
+            0 if number + 1 < self.shards().len() as u64 => (number + 1) << KeyHash::BITS,
             0 => 0,
             next => number << KeyHash::BITS | next,
         })

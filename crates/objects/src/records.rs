@@ -253,3 +253,42 @@ impl<M: Memory> Records<M> {
         self.base.element(u64::from(record))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tombolo_pod::Geometry;
+    use tombolo_simulator::{Config, Simulation, Trial};
+
+    use super::*;
+
+    /// A record went from one object to another, and on; a replica learns it from two shards of the log,
+    /// whichever it applies first.
+    #[test]
+    fn owners_come_out_right_in_whatever_order_shards_are_applied() {
+        let config = Config { scr_bytes: 8 << 10, lnr_bytes: 1 << 20, ..Config::default() };
+        let geometry = Geometry::plan(8 << 10, 1 << 20, Default::default()).unwrap();
+        let memory = Simulation::new(config, &Trial::new(1)).memory(0);
+        let pod = Pod::format(memory, geometry).unwrap();
+        // What two shards' logs say of record 3, at last that the object with hash 9 has it.
+        let shards: [&[(KeyHash, bool)]; 2] =
+            [&[(u32::MAX, true), (u32::MAX, false), (9, true)], &[(0, true), (0, false)]];
+        for order in 0u32..1 << 5 {
+            if order.count_ones() != 2 {
+                continue;
+            }
+            let records = Records::new(&pod, 0);
+            let mut events = shards.map(|shard| shard.iter());
+            for step in 0..5 {
+                let (hash, has) = events[(order >> step & 1) as usize].next().unwrap();
+                if *has {
+                    records.assigned(3, *hash);
+                } else {
+                    records.unassigned(3, *hash);
+                }
+            }
+            assert_eq!((records.used(), records.victims()), (1, vec![(3, 9)]), "{order:b}");
+            records.unassigned(3, 9);
+            assert_eq!((records.used(), records.victims()), (0, Vec::new()), "{order:b}");
+        }
+    }
+}
