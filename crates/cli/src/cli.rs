@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tombolo::PodSpec;
+use tombolo_pod::RecordWidth;
 
 use crate::check::args::{self as check, CheckArgs};
 use crate::output::Format;
@@ -109,7 +110,7 @@ fn size(text: &str) -> Result<u64, String> {
     tombolo::parse_size(text)
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Sizes {
     /// Memory for objects (LNR), such as 200MiB or 1.5GiB. Unless given: 1GiB for `up`, what the
     /// workload needs for `bench`, little for `soak`, all that the memory has for `pod create`.
@@ -122,6 +123,12 @@ pub(crate) struct Sizes {
     /// Coherence records, at most. Unless given, SCR limits them; `soak` has one for two keys.
     #[arg(long, value_name = "N")]
     pub(crate) records: Option<u64>,
+    /// Bits of a coherence record: 8, 16, 24, 32, or auto. Narrow records are more, so that fewer have
+    /// to be taken from other objects, but their counters come round sooner, which takes an entry in the
+    /// log each time. With auto, records are wide while there is room, then narrow, and wide again for
+    /// objects that are written often. Unless given: 32.
+    #[arg(long, value_name = "N|auto", env = "TOMBOLO_RECORD_BITS")]
+    pub(crate) record_bits: Option<RecordWidth>,
     /// Shards of the log: 1, 2, 4, 8 or 16, among which objects are divided by their keys' hashes.
     /// Unless given: 1. More help only hosts whose many threads create and delete objects.
     #[arg(long, value_name = "N")]

@@ -23,6 +23,7 @@ impl Sizes {
     pub(crate) fn options(&self, force: bool) -> CreateOptions {
         let layout = tombolo_pod::Options {
             records: self.records,
+            record_width: self.record_bits,
             log_shards: self.log_shards,
             ..Default::default()
         };
@@ -39,7 +40,7 @@ struct Layout {
     chunk_bytes: u64,
     chunks: u64,
     records: u64,
-    counter_bits: u64,
+    record_bits: String,
 }
 
 impl From<&Geometry> for Layout {
@@ -52,7 +53,7 @@ impl From<&Geometry> for Layout {
             chunk_bytes: geometry.chunk_bytes,
             chunks: geometry.chunks,
             records: geometry.records,
-            counter_bits: geometry.counter_bits,
+            record_bits: geometry.record_width.to_string(),
         }
     }
 }
@@ -62,7 +63,7 @@ impl Layout {
         vec![
             ("SCR", format_size(self.scr_bytes)),
             ("LNR", format_size(self.lnr_bytes)),
-            ("coherence records", self.records.to_string()),
+            ("coherence records", format!("{} of {} bits", self.records, self.record_bits)),
             ("log shards", self.log_shards.to_string()),
             ("log entries per shard", self.ring_entries.to_string()),
             ("chunks", format!("{} of {}", self.chunks, format_size(self.chunk_bytes))),

@@ -48,7 +48,7 @@ pub(crate) enum Event {
     Delete(Target),
     /// The object's bytes are now in another slot.
     Move { target: Target, to: Slot },
-    /// The object has a record: it is read-write-shared.
+    /// The object has a record, or another one: it is read-write-shared.
     Allocate { target: Target, record: u32 },
     /// The object has no record any more: it is read-shared.
     Deallocate { target: Target, record: u32 },

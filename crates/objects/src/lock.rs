@@ -70,8 +70,8 @@ impl<M: Memory> Objects<M> {
                 Looked::Changed => None,
             },
         };
-        let Some(held) = held else { return Ok(TryLock::Busy) };
-        let outcome = self.enter(held, found.entry, key);
+        let Some(mut held) = held else { return Ok(TryLock::Busy) };
+        let outcome = self.enter(&mut held, found.entry, key);
         if !matches!(outcome, Ok(TryLock::Locked(_))) {
             self.records.unlock(held, false);
         }
@@ -79,7 +79,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Looks at the object again, now that its lock is held.
-    fn enter(&self, held: Held, entry: Entry, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
+    fn enter(&self, held: &mut Held, entry: Entry, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
         let memory = self.memory();
         let since = memory.moment();
         let again = memory.keeps(sites::WRITE_ENTRY_AGAIN);
@@ -91,10 +91,8 @@ impl<M: Memory> Objects<M> {
         let Some(mut found) = find().filter(|found| !again || ours(found)) else {
             return Ok(TryLock::Busy);
         };
-        if self.records.wraps(held) {
-            // Ordered before the counter can be seen to start again: no note of an earlier read of
-            // the same counter counts any more.
-            self.commit(Event::Wrap(target(found.entry)))?;
+        if self.records.wraps(*held) {
+            self.begin_new_count(held, found.entry)?;
             let Some(renewed) = find() else { return Ok(TryLock::Busy) };
             found = renewed;
         }
@@ -126,7 +124,7 @@ impl<M: Memory> Objects<M> {
         memory.takes(lines);
         Ok(TryLock::Locked(Locked {
             objects: self,
-            held,
+            held: *held,
             entry: found.entry,
             cell: found.cell,
             seen: found.seen,
@@ -138,6 +136,25 @@ impl<M: Memory> Objects<M> {
             since,
             gone: false,
         }))
+    }
+
+    /// An event before the counter can be seen to start again: no note of an earlier read of the same
+    /// counter counts any more. Where widths are mixed, it is one that gives the object a wide record,
+    /// if there is one.
+    fn begin_new_count(&self, held: &mut Held, entry: Entry) -> Result<(), Error> {
+        let records = &self.records;
+        if let Some(wider) = records.claim_wider(*held) {
+            let event = Event::Allocate { target: target(entry), record: wider.record };
+            let allocated = self.commit(event);
+            if matches!(allocated, Ok(true)) {
+                records.free(std::mem::replace(held, wider));
+                return Ok(());
+            }
+            records.free(wider);
+            allocated?;
+        }
+        self.commit(Event::Wrap(target(entry)))?;
+        Ok(())
     }
 
     /// Drops lines before they are read or partly written under a lock: a partial store into a stale

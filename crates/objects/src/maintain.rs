@@ -70,10 +70,9 @@ impl<M: Memory> Objects<M> {
     }
 
     fn reclaim_above_watermark(&self) -> Result<(), Error> {
-        let records = &self.records;
-        let most = records.count() * self.upkeep.options.watermark_percent / 100;
-        for _ in 0..self.upkeep.options.reclaim_batch {
-            if records.used() <= most || !self.reclaim_some()? {
+        let Maintenance { watermark_percent, reclaim_batch } = self.upkeep.options;
+        for _ in 0..reclaim_batch {
+            if !self.records.over(watermark_percent) || !self.reclaim_some()? {
                 break;
             }
         }

@@ -118,6 +118,9 @@ impl<M: Memory> Objects<M> {
             lnr_bytes: self.shards[0].state().space.bytes(),
             records_used: self.records.used(),
             records: self.records.count(),
+            records_wide: self.records.used_wide(),
+            record_bytes_used: self.records.scr_bytes().0,
+            record_bytes: self.records.scr_bytes().1,
             local_bytes: index_bytes + self.records.bytes(),
             log_lag: self.sum(Shard::lag),
         }

@@ -118,11 +118,16 @@ impl<M: Memory> Replicated<M> {
     }
 
     fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {
+        let mut before = None;
         let allocated = self.records.exists(record)
             && self.change(target, generation, |entry| {
-                entry.record.is_none().then_some(Entry { record: Some(record), ..entry })
+                before = entry.record;
+                Some(Entry { record: Some(record), ..entry })
             });
         if allocated {
+            if let Some(before) = before {
+                self.records.unassigned(before, target.hash);
+            }
             self.records.assigned(record, target.hash);
         }
         allocated

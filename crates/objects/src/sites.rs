@@ -26,6 +26,10 @@ tombolo_memory::sites! {
     WRITE_LOCK = "objects.write.lock";
     /// A free record goes to one object.
     RECORD_CLAIM = "objects.record.claim";
+    /// A record in two parts is read when both belong together.
+    RECORD_SPLIT = "objects.record.split";
+    /// Releasing a record that shares its word with others changes it alone.
+    RECORD_RELEASE = "objects.record.release";
     /// Whoever finds no free record applies the log, to learn who has them.
     RECORD_SYNC = "objects.record.sync";
     /// A writer applies the log and looks at the entry again once it has the lock.

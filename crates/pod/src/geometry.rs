@@ -1,13 +1,18 @@
 //! Where everything lies. All hosts compute the same places from the few numbers in the superblock.
 //!
 //! ```text
-//! SCR  superblock | shared words | host table | per log shard: tail, applied, ring | chunk table | records
-//! LNR  twin of the superblock | per log shard: segments | transfer windows | chunks
+//! SCR  superblock | shared words | host table | per log shard: tail, applied, ring | chunk table |
+//!      mail | records
+//! LNR  twin of the superblock | per log shard: segments | mail | transfer windows | chunks
 //! ```
+
+use std::fmt;
+use std::str::FromStr;
 
 use tombolo_memory::{LINE_BYTES, LnrAddr, ScrAddr};
 
 use crate::PodError;
+use crate::mailbox::MAX_SLOTS;
 
 /// How many hosts a pod takes.
 pub const MAX_HOSTS: u8 = 16;
@@ -16,10 +21,99 @@ const HOSTS: u64 = MAX_HOSTS as u64;
 
 /// LNR addresses are kept in 36 bits of line number: 4 TiB.
 const MAX_LNR_BYTES: u64 = LINE_BYTES << 36;
-/// Records are kept in 28 bits, and "none" is one of the values.
-const MAX_RECORDS: u64 = (1 << 28) - 1;
+/// Records are kept in 28 bits, of whose values some mean something else: none, or where else.
+const MAX_RECORDS: u64 = (1 << 28) - 256;
 /// A segment's index is kept in 24 bits.
 const MAX_SEGMENT_ENTRIES: u64 = 1 << 24;
+/// Slots of a mailbox, unless chosen otherwise: more than a host usually has threads that wait.
+const MAIL_SLOTS: u64 = 16;
+
+/// How large coherence records are (MEGALON, section 3.5.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecordWidth {
+    /// 8 bits each.
+    Bits8,
+    /// 16 bits each.
+    Bits16,
+    /// 24 bits each.
+    Bits24,
+    /// 32 bits each.
+    #[default]
+    Bits32,
+    /// 32 bits while there is room, 8 bits where records are scarce, 32 for what is written often.
+    Auto,
+}
+
+impl RecordWidth {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Bits8, Self::Bits16, Self::Bits24, Self::Bits32, Self::Auto];
+
+    /// Bits of the smallest record.
+    pub fn least_bits(self) -> u64 {
+        match self {
+            Self::Bits8 | Self::Auto => 8,
+            Self::Bits16 => 16,
+            Self::Bits24 => 24,
+            Self::Bits32 => 32,
+        }
+    }
+
+    /// Bytes that `records` records of the least width take.
+    pub fn bytes_for(self, records: u64) -> u64 {
+        self.least_bits() / 8 * records
+    }
+
+    /// How many records of the least width there are in so many bytes.
+    pub fn records_in(self, bytes: u64) -> u64 {
+        let records = bytes / 8 * 8 / (self.least_bits() / 8);
+        records / self.step() * self.step()
+    }
+
+    /// Records that come together: no word is divided among two kinds.
+    fn step(self) -> u64 {
+        match self {
+            Self::Bits24 => 2,
+            Self::Auto => 4,
+            _ => 1,
+        }
+    }
+
+    /// Numbers of records are kept in 28 bits; where widths are mixed, wide ones have numbers of
+    /// their own.
+    fn most_records(self) -> u64 {
+        let numbers = if self == Self::Auto { MAX_RECORDS / 5 * 4 } else { MAX_RECORDS };
+        numbers / self.step() * self.step()
+    }
+
+    pub(crate) fn encode(self) -> u64 {
+        if self == Self::Auto { 0 } else { self.least_bits() }
+    }
+
+    pub(crate) fn decode(code: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|width| width.encode() == code)
+    }
+}
+
+impl fmt::Display for RecordWidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            fixed => write!(f, "{}", fixed.least_bits()),
+        }
+    }
+}
+
+impl FromStr for RecordWidth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = |width: &Self| width.to_string() == text;
+        Self::ALL
+            .into_iter()
+            .find(known)
+            .ok_or_else(|| format!("{text:?} is none of 8, 16, 24, 32 and auto"))
+    }
+}
 /// A handle has a replica per shard; more of them than threads that commit buy nothing.
 const MAX_LOG_SHARDS: u64 = 16;
 
@@ -36,8 +130,12 @@ pub struct Options {
     pub chunk_bytes: Option<u64>,
     /// Coherence records, at most.
     pub records: Option<u64>,
-    /// Bits of a record's counter, 3 to 31.
+    /// Size of a record; 32 bits unless given.
+    pub record_width: Option<RecordWidth>,
+    /// Bits of a record's counter, at least 3, and fewer than its width leaves: for tests.
     pub counter_bits: Option<u32>,
+    /// Requests to others that a host may have under way, a power of two up to 64.
+    pub mail_slots: Option<u64>,
 }
 
 /// The numbers that determine a pod's layout.
@@ -57,10 +155,14 @@ pub struct Geometry {
     pub chunk_bytes: u64,
     /// Number of chunks.
     pub chunks: u64,
-    /// Number of 32-bit coherence records.
+    /// Coherence records, at most: as many as there would be of the least width.
     pub records: u64,
-    /// Bits of a record's counter.
+    /// Size of a record.
+    pub record_width: RecordWidth,
+    /// Bits of a record's counter, at most: its width may leave fewer.
     pub counter_bits: u64,
+    /// Requests to others that a host may have under way, a power of two.
+    pub mail_slots: u64,
     /// Shards of the log, a power of two.
     pub log_shards: u64,
 }
@@ -93,8 +195,12 @@ pub struct Areas {
     pub logs: ScrAddr<u64>,
     /// The chunk table, a word a chunk.
     pub chunk_table: ScrAddr<u64>,
-    /// The coherence records, packed.
-    pub records: ScrAddr<u32>,
+    /// A word per slot for a request, the hosts' slots one after the other.
+    pub mail_words: ScrAddr<u64>,
+    /// The coherence records.
+    pub records: ScrAddr<u64>,
+    /// A line per slot for a request, the hosts' slots one after the other.
+    pub mail_lines: LnrAddr,
     /// The hosts' transfer windows.
     pub windows: LnrAddr,
     /// The chunks.
@@ -134,14 +240,18 @@ impl Geometry {
             chunk_bytes,
             chunks: 0,
             records: 0,
+            record_width: options.record_width.unwrap_or_default(),
             counter_bits: u64::from(options.counter_bits.unwrap_or(31)),
+            mail_slots: options.mail_slots.unwrap_or(MAIL_SLOTS),
             log_shards,
         };
         // Places follow from sound numbers only.
         geometry.check_log().map_err(PodError::TooSmall)?;
         geometry.chunks = lnr_bytes.saturating_sub(geometry.chunk_area().offset()) / chunk_bytes;
         let free_scr = scr_bytes.saturating_sub(geometry.areas().records.offset());
-        geometry.records = (free_scr / 4).min(options.records.unwrap_or(u64::MAX)).min(MAX_RECORDS);
+        let width = geometry.record_width;
+        let wanted = options.records.map_or(u64::MAX, |n| n.next_multiple_of(width.step()));
+        geometry.records = width.records_in(free_scr).min(wanted).min(width.most_records());
         geometry.check().map_err(PodError::TooSmall)?;
         Ok(geometry)
     }
@@ -154,13 +264,15 @@ impl Geometry {
         self.check_log()?;
         power("a transfer window", self.window_bytes, 1 << 10, 1 << 30)?;
         power("a chunk", self.chunk_bytes, 1 << 10, 1 << 30)?;
+        power("the slots of a mailbox", self.mail_slots, 1, MAX_SLOTS)?;
         if !(3..=31).contains(&self.counter_bits) {
             return Err(format!("a counter of {} bits is not within 3 to 31", self.counter_bits));
         }
-        if self.lnr_bytes > MAX_LNR_BYTES || self.records > MAX_RECORDS || self.chunks > 1 << 32 {
+        let most_records = self.record_width.most_records();
+        if self.lnr_bytes > MAX_LNR_BYTES || self.records > most_records || self.chunks > 1 << 32 {
             return Err("it is larger than the format can address".to_owned());
         }
-        if self.records == 0 {
+        if self.records == 0 || !self.records.is_multiple_of(self.record_width.step()) {
             return Err(format!(
                 "SCR of {} bytes leaves no room for coherence records; {} bytes are the least",
                 self.scr_bytes,
@@ -174,7 +286,7 @@ impl Geometry {
                 self.chunk_area().offset() + self.chunk_bytes
             ));
         }
-        let scr_end = self.areas().records.offset() + 4 * self.records;
+        let scr_end = self.areas().records.offset() + self.record_bytes().next_multiple_of(8);
         let lnr_end = self.chunk_area().offset() + self.chunks * self.chunk_bytes;
         if scr_end > self.scr_bytes || lnr_end > self.lnr_bytes {
             return Err("its areas reach beyond its memory".to_owned());
@@ -193,6 +305,8 @@ impl Geometry {
         let line = |number: u64| ScrAddr::<u64>::new(number * LINE_BYTES);
         let logs = line(8 + HOSTS);
         let chunk_table = logs.line(self.log_shards * self.log_lines());
+        let next_line = |end: u64| end.next_multiple_of(LINE_BYTES);
+        let mail_words = ScrAddr::<u64>::new(next_line(chunk_table.element(self.chunks).offset()));
         Areas {
             membership: line(4),
             joins: line(5),
@@ -200,12 +314,17 @@ impl Geometry {
             hosts: line(8),
             logs,
             chunk_table,
-            records: ScrAddr::new(
-                chunk_table.element(self.chunks).offset().next_multiple_of(LINE_BYTES),
-            ),
+            mail_words,
+            records: ScrAddr::new(next_line(mail_words.element(HOSTS * self.mail_slots).offset())),
+            mail_lines: self.mail_lines(),
             windows: self.windows(),
             chunks: self.chunk_area(),
         }
+    }
+
+    /// Bytes of SCR for coherence records.
+    pub fn record_bytes(&self) -> u64 {
+        self.record_width.bytes_for(self.records)
     }
 
     /// Where shard `shard` of the log lies.
@@ -235,8 +354,12 @@ impl Geometry {
         HOSTS * self.segment_entries * LINE_BYTES
     }
 
-    fn windows(&self) -> LnrAddr {
+    fn mail_lines(&self) -> LnrAddr {
         SEGMENTS.plus(self.log_shards * self.segments_bytes())
+    }
+
+    fn windows(&self) -> LnrAddr {
+        self.mail_lines().plus(HOSTS * self.mail_slots * LINE_BYTES)
     }
 
     fn chunk_area(&self) -> LnrAddr {
@@ -283,9 +406,30 @@ mod tests {
         assert!(Geometry::plan(1 << 20, u64::MAX, Options::default()).is_err());
         let odd = Options { ring_entries: Some(100), ..Options::default() };
         assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err());
+        for mail_slots in [0, 3, 128] {
+            let odd = Options { mail_slots: Some(mail_slots), ..Options::default() };
+            assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err(), "{mail_slots} slots");
+        }
         for log_shards in [0, 3, 32, 1 << 63].map(Some) {
             let odd = Options { log_shards, ..Options::default() };
             assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err());
+        }
+    }
+
+    #[test]
+    fn areas_follow_each_other() {
+        for mail_slots in [1, 2, 64] {
+            let options = Options { mail_slots: Some(mail_slots), ..Options::default() };
+            let geometry = Geometry::plan(1 << 20, 64 << 20, options).unwrap();
+            let areas = geometry.areas();
+            assert!(
+                areas.chunk_table.element(geometry.chunks).offset() <= areas.mail_words.offset()
+            );
+            let mail_end = areas.mail_words.element(HOSTS * mail_slots).offset();
+            assert!(mail_end <= areas.records.offset());
+            assert_eq!(areas.mail_lines.line() + HOSTS * mail_slots, areas.windows.line());
+            let windows_end = areas.windows.plus(HOSTS * geometry.window_bytes);
+            assert!(windows_end <= areas.chunks);
         }
     }
 
@@ -302,7 +446,7 @@ mod tests {
                 scr = log.ring.element(geometry.ring_entries).offset();
                 lnr += geometry.segments_bytes();
             }
-            assert_eq!((scr, lnr), (areas.chunk_table.offset(), areas.windows.offset()));
+            assert_eq!((scr, lnr), (areas.chunk_table.offset(), areas.mail_lines.offset()));
         }
     }
 

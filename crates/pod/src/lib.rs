@@ -3,7 +3,7 @@
 //! [`Geometry`] plans where everything lies in SCR and LNR; [`Pod::format`] writes the format,
 //! [`Pod::open`] verifies it. [`Pod::join`] takes one of [`MAX_HOSTS`] seats; [`Seat::leave`] gives
 //! it back. `docs/format.md` draws the bytes. [`create`] and [`open`] do so in mapped memory that a
-//! [`PodSpec`] names.
+//! [`PodSpec`] names. A [`Mailbox`] is how hosts ask each other for something.
 //!
 //! Invariants:
 //! * A pod is known by UUID *and* incarnation: the incarnation grows with every host that joins, so
@@ -18,6 +18,7 @@
 mod clock;
 mod error;
 mod geometry;
+mod mailbox;
 mod mapped;
 mod membership;
 mod sites;
@@ -26,7 +27,8 @@ mod transfer;
 
 pub use clock::PodClock;
 pub use error::PodError;
-pub use geometry::{Areas, Geometry, LogAreas, MAX_HOSTS, Options};
+pub use geometry::{Areas, Geometry, LogAreas, MAX_HOSTS, Options, RecordWidth};
+pub use mailbox::{MAX_ANSWER, Mailbox, PAYLOAD_BYTES, Reply, Request, Ticket};
 pub use mapped::{CreateOptions, PodSpec, create, inspect, open, plan};
 pub use membership::{Leave, Membership, Phase, Seat};
 pub use sites::ALL as SITES;

@@ -61,12 +61,17 @@ impl Membership {
 
     /// The hosts that have a seat, by number.
     pub fn hosts(self) -> impl Iterator<Item = u8> {
-        (0..MAX_HOSTS).filter(move |host| self.seated() & (1 << host) != 0)
+        (0..MAX_HOSTS).filter(move |&host| self.is_seated(host))
     }
 
     /// How many hosts have a seat.
     pub fn count(self) -> u32 {
         self.seated().count_ones()
+    }
+
+    /// Whether `host` has a seat.
+    pub fn is_seated(self, host: u8) -> bool {
+        self.seated() & (1 << host) != 0
     }
 
     /// Whether `host` has a replica.
@@ -96,9 +101,20 @@ fn host_word(areas: &Areas, host: u8, column: u64) -> ScrAddr<u64> {
 const INCARNATION: u64 = 0;
 const PROCESS: u64 = 1;
 pub(crate) const REQUEST: u64 = 2;
+const DOORBELL: u64 = 3;
 
 pub(crate) fn request_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
     host_word(areas, host, REQUEST)
+}
+
+/// Who has mail for `host`: a bit per sender.
+pub(crate) fn doorbell_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
+    host_word(areas, host, DOORBELL)
+}
+
+/// The number of the stay of whoever has the seat of `host`, or had it last.
+pub(crate) fn incarnation_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
+    host_word(areas, host, INCARNATION)
 }
 
 /// One host's place in a pod, from [`Pod::join`] to [`Seat::leave`].
@@ -138,7 +154,7 @@ impl<M: Memory> Pod<M> {
                 let incarnation =
                     memory.fetch(sites::INCARNATION, areas.joins, FetchOp::Add, 1) as u32 + 1;
                 memory.store(host_word(&areas, host, REQUEST), 0);
-                memory.store(host_word(&areas, host, INCARNATION), u64::from(incarnation));
+                memory.store(incarnation_word(&areas, host), u64::from(incarnation));
                 memory.store(host_word(&areas, host, PROCESS), memory.process_id());
                 return Ok((Seat { areas, host, incarnation }, first));
             }

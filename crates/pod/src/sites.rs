@@ -21,4 +21,28 @@ tombolo_memory::sites! {
     CLOCK_MAX = "pod.clock.max";
     /// Whoever reports that a deadline has passed makes it pass for all.
     CLOCK_ADVANCE = "pod.clock.advance";
+    /// A request is in memory before it is posted.
+    MAIL_CLEAN = "pod.mail.clean";
+    /// A request is read afresh.
+    MAIL_INVALIDATE = "pod.mail.invalidate";
+    /// A request is taken by one thread, as it was when it was copied.
+    MAIL_TAKE = "pod.mail.take";
+    /// An answer is for a request that nobody has given up on.
+    MAIL_ANSWER = "pod.mail.answer";
+    /// Who gives up on a request says so before its slot is used again.
+    MAIL_ABANDON = "pod.mail.abandon";
+    /// Nobody takes what was meant for the last one in its seat.
+    MAIL_STAY = "pod.mail.stay";
+    /// Nobody gets an answer to what the last one in its seat had asked.
+    MAIL_RENEW = "pod.mail.renew";
+    /// Who has left is not waited for.
+    MAIL_GONE = "pod.mail.gone";
+    /// Nobody's bit in a doorbell is lost when another's is set.
+    MAIL_RING = "pod.mail.ring";
+    /// Nor when another's is cleared.
+    MAIL_HEAR = "pod.mail.hear";
+    /// A bit is cleared before the requests it stands for are looked for.
+    MAIL_HEAR_FIRST = "pod.mail.hear-first";
+    /// A bit is set again for the requests that are left.
+    MAIL_MORE = "pod.mail.more";
 }

@@ -6,7 +6,7 @@
 use tombolo_memory::{Lines, LnrAddr, Memory, ScrAddr};
 use uuid::Uuid;
 
-use crate::geometry::{Areas, Geometry, MAX_HOSTS};
+use crate::geometry::{Areas, Geometry, MAX_HOSTS, RecordWidth};
 use crate::membership::Membership;
 use crate::{PodClock, PodError, sites};
 
@@ -133,7 +133,11 @@ impl<M: Memory> Pod<M> {
             chunks: words[12],
             records: words[13],
             counter_bits: words[14],
-            log_shards: words[15],
+            record_width: RecordWidth::decode(words[15]).ok_or_else(|| {
+                PodError::Damaged(format!("records have no width with the code {}", words[15]))
+            })?,
+            mail_slots: words[16],
+            log_shards: words[17],
         };
         geometry.check().map_err(PodError::Damaged)?;
         Ok(geometry)
@@ -185,9 +189,8 @@ impl<M: Memory> Pod<M> {
             self.memory.store(log.tail, self.geometry.ring_entries);
         }
         zero(areas.chunk_table, self.geometry.chunks);
-        for record in 0..self.geometry.records {
-            self.memory.store(areas.records.element(record), 0);
-        }
+        zero(areas.mail_words, u64::from(MAX_HOSTS) * self.geometry.mail_slots);
+        zero(areas.records, self.geometry.record_bytes().div_ceil(8));
     }
 }
 
@@ -212,8 +215,7 @@ fn read_words<M: Memory>(memory: &M) -> [u64; WORDS] {
 
 fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
     let (low, high) = identity.uuid.as_u64_pair();
-    let mut words = [0; WORDS];
-    words[..16].copy_from_slice(&[
+    let used = [
         MAGIC,
         FORMAT_VERSION,
         low.to_be(),
@@ -229,8 +231,12 @@ fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
         geometry.chunks,
         geometry.records,
         geometry.counter_bits,
+        geometry.record_width.encode(),
+        geometry.mail_slots,
         geometry.log_shards,
-    ]);
+    ];
+    let mut words = [0; WORDS];
+    words[..used.len()].copy_from_slice(&used);
     words[CHECKSUM] = checksum(&words);
     words
 }

@@ -12,12 +12,14 @@ const SMALL: CreateOptions = CreateOptions {
     scr_bytes: Some(64 << 10),
     lnr_bytes: Some(8 << 20),
     layout: tombolo_pod::Options {
-        log_shards: None,
         ring_entries: None,
         segment_entries: None,
         chunk_bytes: None,
         records: None,
+        record_width: None,
         counter_bits: None,
+        mail_slots: None,
+        log_shards: None,
     },
     force: false,
 };

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tombolo_simulator::{Caches, Mutant, catch, enumerate};
 
+use crate::Kind;
 use crate::Scenario;
 use crate::campaign::{Conditions, Control};
 use crate::registry::WRITTEN_FOR;
@@ -87,12 +88,16 @@ fn hunt_from(
     };
     let written_for = WRITTEN_FOR.iter().find(|(name, _)| *name == site.name());
     let written_for = written_for
-        .and_then(|(_, wanted)| scenarios.iter().find(|scenario| scenario.name == *wanted));
+        .and_then(|(_, wanted)| scenarios.iter().position(|scenario| scenario.name == *wanted));
     let (mut schedules, mut kill) = (0, None);
-    if let Some(scenario) = written_for {
-        (schedules, kill) = enumerate_from(scenario, start, bound / 2, conditions, control);
-    }
     let mut weights = vec![(0, 0); scenarios.len()];
+    if let Some(index) = written_for {
+        weights[index] = (u64::MAX / 2, 0);
+        if scenarios[index].kind == Kind::Short {
+            let scenario = &scenarios[index];
+            (schedules, kill) = enumerate_from(scenario, start, bound / 2, conditions, control);
+        }
+    }
     let mut candidates: Vec<usize> = (0..scenarios.len()).collect();
     let mut seed = start;
     while kill.is_none() && schedules < bound && !control.is_stopped() {

@@ -15,6 +15,7 @@ mod expiry;
 mod failure;
 mod hunt;
 mod log;
+mod mail;
 mod objects;
 mod operations;
 mod registry;

@@ -13,7 +13,7 @@ use crate::world::places;
 
 pub(crate) type Host = Rc<Replica<SimMemory, History>>;
 
-const HOSTS: usize = 3;
+pub(crate) const HOSTS: usize = 3;
 
 /// A pod with a ring of 8 entries; segments shorter or longer than it.
 pub(crate) fn pod(trial: &Trial, kills: Option<Kills>) -> Simulation {
@@ -30,6 +30,7 @@ pub(crate) fn pod(trial: &Trial, kills: Option<Kills>) -> Simulation {
         segment_entries: Some(if trial.seed.is_multiple_of(2) { 4 } else { 16 }),
         chunk_bytes: Some(1024),
         records: Some(2),
+        mail_slots: Some(2),
         ..Options::default()
     };
     let geometry = Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap();

@@ -3,7 +3,7 @@
 use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
-use crate::{crash, expiry, log, objects, shards, short};
+use crate::{crash, expiry, log, mail, objects, shards, short};
 
 /// What hosts do to each other, and whether it went right.
 #[derive(Clone, Copy, Debug)]
@@ -43,15 +43,18 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "other-size" Short short::other_size;
     "delete-and-write" Short short::delete_and_write;
     "wrap-around" Short short::wrap_around;
+    "mixed-records" Short short::mixed_records;
     "one-record" Short short::one_record;
     "move" Short short::move_to_another_slot;
     "compare-and-swap" Short short::compare_and_swap;
     "partial-writes" Short short::partial_writes;
     "no-room" Short short::no_room;
+    "mail" Short mail::short_mail;
     "other-shard" Short shards::a_chunk_of_another_shard;
     "filled-again" Short shards::a_chunk_that_fills_again;
     "full-shards" Long shards::full_shards;
     "many-wraps" Long short::many_wraps;
+    "split-record" Long short::split_record;
     "full-log" Long short::full_log;
     "commits" Short log::short_commits;
     "format-and-open" Long objects::format_and_open;
@@ -69,6 +72,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "join-and-fill" Long log::join_and_fill;
     "leave-and-return" Long objects::leave_and_return;
     "crowded-chunks" Long objects::crowded_chunks;
+    "busy-mail" Long mail::busy_mail;
+    "mail-for-the-last-one" Long mail::mail_for_the_last_one;
     "concurrent-commits" Long log::concurrent_commits;
     "committed-before" Long log::reads_see_what_was_committed_before;
     "joining-by-copy" Long log::joining_by_copy;
@@ -94,12 +99,14 @@ pub fn sites() -> impl Iterator<Item = Site> {
     crates.into_iter().flatten().copied()
 }
 
-/// Steps whose absence shows in few schedules, and the short scenario that was written for it: all its
-/// schedules with up to three preemptions are among those that are run.
+/// Steps whose absence shows in few schedules, and the scenario that was written for it: if it is short, all
+/// its schedules with up to three preemptions are among those that are run.
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.read.counter-first", "wrap-around"),
+    ("objects.record.split", "split-record"),
     ("objects.slot.known-first", "other-size"),
     ("objects.chunk.empty", "filled-again"),
+    ("pod.member.incarnation", "join-at-once"),
 ];
 
 /// Steps whose absence does no harm that a run could show, and why: a person can check it.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use tombolo_memory::Memory;
 use tombolo_objects::Objects;
+use tombolo_pod::RecordWidth;
 use tombolo_simulator::{SimMemory, Trial};
 use tombolo_verify::models::Operation::{
     self, CompareAndSwap, Create, Delete, Get, Put, Replace, Update,
@@ -134,10 +135,36 @@ pub(crate) fn wrap_around(trial: &Trial) {
     );
 }
 
+/// One word for wide and narrow records: an object's narrow counter comes round, and it gets a wide
+/// record if no other has a part of the word.
+pub(crate) fn mixed_records(trial: &Trial) {
+    let setup = Setup { width: Some(RecordWidth::Auto), records: 8, ..Setup::small(2) };
+    let write = |key, n: u64| (key, Put(LONGER + n * 7));
+    run(
+        trial,
+        &setup,
+        &[("a", Create(LONGER)), write("a", 1), ("b", Create(SHORT)), ("c", Create(SHORT))],
+        &[
+            (0, &[2, 3, 4, 5].map(|n| write("b", n))),
+            (1, &[("c", Put(2 * SHORT)), ("b", Get), ("a", Put(3 * SHORT)), ("b", Get)]),
+        ],
+    );
+}
+
 /// A counter of three bits goes round several times while others read in two pieces, taking their time.
 pub(crate) fn many_wraps(trial: &Trial) {
+    write_and_read_slowly(trial, RecordWidth::Bits32);
+}
+
+/// As [`many_wraps`], with records in two parts: the one with the lock comes round.
+pub(crate) fn split_record(trial: &Trial) {
+    write_and_read_slowly(trial, RecordWidth::Bits24);
+}
+
+fn write_and_read_slowly(trial: &Trial, width: RecordWidth) {
     const BYTES: usize = 72;
-    let mut world = World::new(trial, &Setup { ticking: true, ..Setup::small(2) });
+    let setup = Setup { ticking: true, width: Some(width), ..Setup::small(2) };
+    let mut world = World::new(trial, &setup);
     world.hosts[0].create(b"a", &[0; BYTES]).unwrap();
     world.client(0, |host, _| {
         (1..16).for_each(|n| _ = host.write(b"a", &[n; BYTES]).unwrap());

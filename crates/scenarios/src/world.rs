@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options};
-use tombolo_pod::{Geometry, MAX_HOSTS, Pod};
+use tombolo_pod::{Geometry, MAX_HOSTS, Pod, RecordWidth};
 use tombolo_simulator::{Config, Kills, Places, SimMemory, Simulation, Trial};
 use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::KeyValue;
@@ -17,7 +17,7 @@ use crate::operations::{Log, Scribe, tolerate};
 pub(crate) type Host = Rc<Objects<SimMemory>>;
 
 /// Bytes of LNR before the first chunk: what there is once, and the segments of a log shard.
-const BEFORE_SEGMENTS: u64 = 68 << 10;
+const BEFORE_SEGMENTS: u64 = 70 << 10;
 const SEGMENTS: u64 = 8 << 10;
 
 /// Steps that a checker may take before a history counts as undecided.
@@ -31,6 +31,8 @@ pub(crate) struct Setup {
     /// Hosts there are.
     pub(crate) hosts: usize,
     pub(crate) records: u64,
+    /// How large records are; unless it is given, the seed decides.
+    pub(crate) width: Option<RecordWidth>,
     /// Chunks of 1 KiB.
     pub(crate) chunks: u64,
     /// Shards of the log; unless it is fixed, every other seed has two.
@@ -47,6 +49,7 @@ impl Setup {
             joined: hosts,
             hosts,
             records: 2,
+            width: None,
             chunks: 40,
             log_shards: None,
             ticking: true,
@@ -56,7 +59,8 @@ impl Setup {
 
     /// As small as can be: nothing goes on but what clients do.
     pub(crate) fn small(hosts: usize) -> Self {
-        Self { chunks: 4, log_shards: Some(1), ticking: false, ..Self::roomy(hosts) }
+        let width = Some(RecordWidth::Bits32);
+        Self { chunks: 4, log_shards: Some(1), ticking: false, width, ..Self::roomy(hosts) }
     }
 
     fn config(&self) -> Config {
@@ -77,21 +81,28 @@ impl Setup {
     }
 
     fn geometry(&self, config: &Config) -> Geometry {
+        let width = self.width.unwrap_or_default();
         let options = tombolo_pod::Options {
             log_shards: self.log_shards,
             ring_entries: Some(8),
             segment_entries: Some(8),
             chunk_bytes: Some(1024),
             records: Some(self.records),
+            record_width: Some(width),
             counter_bits: Some(3),
+            mail_slots: Some(2),
         };
         Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap()
     }
 
     /// The pod, formatted and closed.
     pub(crate) fn simulation(&self, trial: &Trial) -> Simulation {
-        let by_seed = Some(1 + trial.seed % 2);
-        let setup = Self { log_shards: self.log_shards.or(by_seed), ..self.clone() };
+        let any = || RecordWidth::ALL[trial.seed as usize % RecordWidth::ALL.len()];
+        let setup = Self {
+            width: self.width.or_else(|| Some(any())),
+            log_shards: self.log_shards.or(Some(1 + trial.seed % 2)),
+            ..self.clone()
+        };
         let mut config = setup.config();
         let geometry = setup.geometry(&config);
         if trial.record {
@@ -120,8 +131,10 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
         .scr("pod's clock", areas.clock, 8, 1)
         .scr("host", areas.hosts, LINE_BYTES, hosts)
         .scr("chunk", areas.chunk_table, 8, geometry.chunks)
-        .scr("record", areas.records, 4, geometry.records)
+        .scr("mail of", areas.mail_words, 8 * geometry.mail_slots, hosts)
+        .scr("records", areas.records, 4, geometry.record_bytes().div_ceil(4))
         .lnr("superblock", LnrAddr::new(0), 256, 1)
+        .lnr("mail of", areas.mail_lines, LINE_BYTES * geometry.mail_slots, hosts)
         .lnr("window", areas.windows, geometry.window_bytes, hosts)
         .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks);
     let names = [

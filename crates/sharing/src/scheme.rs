@@ -27,8 +27,14 @@ pub struct Usage {
     pub lnr_bytes: u64,
     /// Coherence records in use.
     pub records_used: u64,
-    /// Coherence records there are.
+    /// Coherence records there are, or could be if all were narrow.
     pub records: u64,
+    /// Of those in use, the wide ones, where widths are mixed.
+    pub records_wide: u64,
+    /// Bytes of SCR that records in use take.
+    pub record_bytes_used: u64,
+    /// Bytes of SCR there are for records.
+    pub record_bytes: u64,
     /// Bytes of this host's own memory for the index and what goes with it.
     pub local_bytes: u64,
     /// Log entries this host has not applied.

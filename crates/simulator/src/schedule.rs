@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Action {
     /// Lets another thread run.
     Switch(u16),
+    /// Sends the thread that runs to sleep for so many steps, from the next switch on.
+    Sleep(u32),
     /// Drops a line from a host's cache, writing it back if it is dirty.
     Evict(u8, u32),
     /// Brings a line into a host's cache.
@@ -86,6 +88,7 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Switch(thread) => write!(f, "thread {thread} runs"),
+            Self::Sleep(steps) => write!(f, "the thread sleeps for {steps} steps"),
             Self::Evict(host, line) => write!(f, "host {host} evicts line {line}"),
             Self::Prefetch(host, line) => write!(f, "host {host} prefetches line {line}"),
             Self::Hold => f.write_str("the store is held back"),

@@ -264,6 +264,9 @@ impl State {
                 let runs = self.threads.get(thread).is_some_and(|thread| !thread.finished);
                 self.next = runs.then_some(thread).or(self.next);
             }
+            Action::Sleep(steps) => {
+                self.threads[self.current].asleep_until = step + u64::from(steps);
+            }
             Action::Evict(host, line) => {
                 self.lnr.evict(usize::from(host), line, step);
             }

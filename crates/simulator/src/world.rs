@@ -88,21 +88,9 @@ impl World {
             state.next = Some(state.current);
         }
         if matches!(point, Point::Wait | Point::End) && state.next.is_none() {
-            self.take_turns(state, turn, at);
+            state.next = state.successor(state.current, state.steps);
         }
         self.actions.set(actions);
-    }
-
-    /// The next thread runs that does not sleep; a script, which sends nobody to sleep, has to be told
-    /// of it.
-    fn take_turns(&self, state: &mut State, turn: Turn, at: &'static Location<'static>) {
-        let next = state.successor(state.current, state.steps);
-        if next != state.successor(state.current, u64::MAX)
-            && let Some(next) = next
-        {
-            self.perform(state, turn, Action::Switch(next as u16), at);
-        }
-        state.next = next;
     }
 
     fn perform(
@@ -115,7 +103,7 @@ impl World {
         if self.trial.record {
             let mut observed = self.trial.observed();
             observed.schedule.actions.push((turn, action));
-            if !matches!(action, Action::Switch(_)) {
+            if !matches!(action, Action::Switch(_) | Action::Sleep(_)) {
                 observed.timeline.action(state.steps, action);
             }
         }

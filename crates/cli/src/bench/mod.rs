@@ -58,8 +58,7 @@ fn sizes(args: &YcsbArgs, workload: &Workload) -> Sizes {
     Sizes {
         size: args.sizes.size.or((!given).then_some(needed)),
         scr: args.sizes.scr.or((!given).then_some(DEFAULT_SCR)),
-        records: args.sizes.records,
-        log_shards: args.sizes.log_shards,
+        ..args.sizes
     }
 }
 

@@ -11,9 +11,6 @@ use crate::cli::{Scheme, YcsbArgs};
 use crate::drive::histogram;
 use crate::output::pairs;
 
-/// Bytes of a coherence record.
-const RECORD_BYTES: u64 = 4;
-
 #[derive(Serialize)]
 struct Latency {
     mean: f64,
@@ -47,6 +44,8 @@ pub(crate) struct Report {
     retries_per_op: f64,
     cleaned_lines_per_op: f64,
     invalidated_lines_per_op: f64,
+    records_used: u64,
+    records_wide: u64,
     scr_bytes_used: u64,
     local_bytes_per_object: f64,
     load_ops_per_s: f64,
@@ -82,7 +81,9 @@ impl Report {
             retries_per_op: per_op(|host| host.retries),
             cleaned_lines_per_op: per_op(|host| host.cleaned_lines),
             invalidated_lines_per_op: per_op(|host| host.invalidated_lines),
-            scr_bytes_used: scr_fixed_bytes + RECORD_BYTES * most(|host| host.records_used),
+            records_used: most(|host| host.records_used),
+            records_wide: most(|host| host.records_wide),
+            scr_bytes_used: scr_fixed_bytes + most(|host| host.record_bytes_used),
             local_bytes_per_object: most(|host| host.local_bytes) as f64
                 / most(|host| host.objects).max(1) as f64,
             load_ops_per_s: per_second(loaded),

@@ -56,6 +56,8 @@ pub(crate) struct PhaseResult {
     pub(crate) invalidated_lines: u64,
     pub(crate) objects: u64,
     pub(crate) records_used: u64,
+    pub(crate) records_wide: u64,
+    pub(crate) record_bytes_used: u64,
     pub(crate) local_bytes: u64,
 }
 
@@ -73,6 +75,8 @@ impl PhaseResult {
             invalidated_lines: stats.invalidated_lines,
             objects: usage.objects,
             records_used: usage.records_used,
+            records_wide: usage.records_wide,
+            record_bytes_used: usage.record_bytes_used,
             local_bytes: usage.local_bytes,
         }
     }

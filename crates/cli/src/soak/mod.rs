@@ -69,7 +69,7 @@ fn sizes(args: &SoakArgs) -> Sizes {
         size: args.sizes.size.or(scarce(lnr)),
         scr: args.sizes.scr.or(scarce(SCR)),
         records: args.sizes.records.or(Some(u64::from(args.keys / 2).max(1))),
-        log_shards: args.sizes.log_shards,
+        ..args.sizes
     }
 }
 

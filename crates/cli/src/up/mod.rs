@@ -29,8 +29,7 @@ pub(crate) fn run(args: &UpArgs) -> Result<()> {
     let sizes = Sizes {
         size: args.sizes.size.or(args.pod.is_none().then_some(DEFAULT_SIZE)),
         scr: args.sizes.scr.or(args.pod.is_none().then_some(DEFAULT_SCR)),
-        records: args.sizes.records,
-        log_shards: args.sizes.log_shards,
+        ..args.sizes
     };
     let place = Place::new(args.pod.as_ref(), "up", sizes.total());
     let pod = tombolo_pod::create(&place.spec, sizes.options(false))?;

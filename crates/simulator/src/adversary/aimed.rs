@@ -60,7 +60,7 @@ impl Aimed {
             }
         }
         if self.dice.one_in(2) {
-            self.dice.maybe_sleep(state);
+            self.dice.maybe_sleep(actions);
             actions.push(Action::Switch(thread as u16));
         }
     }

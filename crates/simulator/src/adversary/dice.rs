@@ -120,10 +120,9 @@ impl Dice {
     }
 
     /// Sends the thread that runs to sleep for long, now and then.
-    pub(crate) fn maybe_sleep(&mut self, state: &mut State) {
+    pub(crate) fn maybe_sleep(&mut self, actions: &mut Vec<Action>) {
         if self.one_in(64) {
-            let (current, now) = (state.current, state.steps);
-            state.threads[current].asleep_until = now + (20 << (self.roll() % 8));
+            actions.push(Action::Sleep(20 << (self.roll() % 8)));
         }
     }
 }

@@ -29,7 +29,7 @@ impl Walk {
         }
         self.next = self.dice.some_steps(self.gap);
         if let Some(thread) = self.dice.another(state) {
-            self.dice.maybe_sleep(state);
+            self.dice.maybe_sleep(actions);
             actions.push(Action::Switch(thread));
         }
     }

@@ -1,0 +1,434 @@
+//! How coherence records lie in SCR.
+//!
+//! ```text
+//! 8, 16, 32 bits   a word each: allocated (1 bit) | counter (the rest)
+//! 24 bits          a byte each: allocated (1) | low bits of the counter (7), and in a second array
+//!                  16 bits each: the counter's high bits
+//! auto             words of 32 bits, each of them four narrow records, or one wide record
+//!   narrow         a byte: allocated (1) | counter (7)
+//!   wide           first byte: allocated (1) | low bits of the counter (7);
+//!                  three more: 0 (1) | high bits of the counter (6) | 1 (1)
+//! ```
+//!
+//! The counter's lowest bit is the lock. A narrow record has 0 in its highest or in its lowest bit
+//! unless it is allocated, so no byte of a wide record but the first looks like one that is allocated,
+//! or free: whoever comes with an outdated notion of a word finds nothing there to lock or to claim. A
+//! free word is four free narrow records, and whoever claims it decides what it becomes.
+
+use tombolo_memory::{FetchOp, Memory, ScrAddr, Site, Word as ScrWord};
+use tombolo_pod::{Pod, RecordWidth};
+
+use super::{ALLOCATED, Word};
+use crate::sites;
+
+/// Number of a record: its place. Where widths are mixed, wide records have numbers of their own,
+/// above those of the narrow ones.
+pub(crate) type Record = u32;
+
+/// In a record's byte with the lock: it is allocated.
+const HEAD_ALLOCATED: u32 = 1 << 7;
+
+/// Bits of the counter that are not next to the lock.
+const SPLIT_BITS: u32 = 16;
+const WIDE_BITS: u32 = 3 * WIDE_BYTE_BITS;
+const WIDE_BYTE_BITS: u32 = 6;
+
+/// How the further bytes of a wide record are known: which bits, and what they are.
+const WIDE_MASK: u32 = 0x8181_8100;
+const WIDE_MARKS: u32 = 0x0101_0100;
+/// These bits are 0 in a word of which no part is a record.
+const FREE_MASK: u32 = 0x8181_8181;
+
+/// Neither allocated nor free.
+const ELSEWHERE: Word = Word(1);
+
+/// The records of a pod, as places for what they hold.
+pub(crate) struct Layout<M> {
+    memory: M,
+    width: RecordWidth,
+    base: u64,
+    records: u64,
+    /// Bits of the counter that are next to the lock.
+    low_bits: u32,
+    /// Which bits count in the counter of a narrow record, or of a record of the only width.
+    counter_mask: u32,
+    /// Which bits count in the counter of a wide record.
+    wide_counter_mask: u32,
+}
+
+impl<M: Memory> Layout<M> {
+    pub(crate) fn new(pod: &Pod<M>) -> Self {
+        let geometry = pod.geometry();
+        let (width, wanted) = (geometry.record_width, geometry.counter_bits as u32);
+        let low_bits = match width {
+            RecordWidth::Bits24 => wanted.min(7),
+            width => wanted.min(width.least_bits() as u32 - 1),
+        };
+        let more = |bits| mask((2 * wanted).min(low_bits + bits).min(31));
+        Self {
+            memory: pod.memory().clone(),
+            width,
+            base: pod.areas().records.offset(),
+            records: geometry.records,
+            low_bits,
+            counter_mask: match width {
+                RecordWidth::Bits24 => more(SPLIT_BITS),
+                _ => mask(low_bits),
+            },
+            wide_counter_mask: more(WIDE_BITS),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// One more than the highest number of a record.
+    pub(crate) fn numbers(&self) -> u64 {
+        self.records + self.wide_records()
+    }
+
+    /// How many wide records there can be.
+    pub(crate) fn wide_records(&self) -> u64 {
+        if self.width == RecordWidth::Auto { self.records / 4 } else { 0 }
+    }
+
+    /// The first number of a wide record.
+    pub(crate) fn first_wide(&self) -> u64 {
+        self.records
+    }
+
+    pub(crate) fn is_wide(&self, record: Record) -> bool {
+        u64::from(record) >= self.records
+    }
+
+    /// Bytes of SCR that a record takes.
+    pub(crate) fn bytes_of(&self, record: Record) -> u64 {
+        if self.is_wide(record) { 4 } else { self.width.least_bits() / 8 }
+    }
+
+    /// Bytes of SCR for records.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.width.bytes_for(self.records)
+    }
+
+    /// Which bits of a counter count.
+    pub(crate) fn counter_mask(&self, record: Record) -> u32 {
+        if self.is_wide(record) { self.wide_counter_mask } else { self.counter_mask }
+    }
+
+    /// What a record holds.
+    #[inline]
+    pub(crate) fn load(&self, record: Record) -> Word {
+        match self.width {
+            RecordWidth::Bits32 => Word(self.memory.load(self.at::<u32>(record))),
+            RecordWidth::Bits16 => widen(self.memory.load(self.at::<u16>(record))),
+            RecordWidth::Bits8 => widen(self.memory.load(self.at::<u8>(record))),
+            RecordWidth::Bits24 => self.load_split(record),
+            RecordWidth::Auto => {
+                let (at, part) = self.part(record);
+                part.of(self.memory.load(at))
+            }
+        }
+    }
+
+    /// Replaces a record's content by `to`, which is locked, if it still is `from`, which is not;
+    /// whether it was.
+    pub(crate) fn swap(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
+        match self.width {
+            RecordWidth::Bits32 => {
+                let at = self.at::<u32>(record);
+                self.memory.compare_exchange(site, at, from.0, to.0).is_ok()
+            }
+            RecordWidth::Bits16 => self.swap_word::<u16>(site, record, from, to),
+            RecordWidth::Bits8 => self.swap_word::<u8>(site, record, from, to),
+            RecordWidth::Bits24 => self.swap_split(site, record, from, to),
+            RecordWidth::Auto => self.swap_part(site, record, from, to),
+        }
+    }
+
+    /// Replaces the content of a record that this thread has locked, and whose content was `from`
+    /// since then.
+    pub(crate) fn store(&self, record: Record, from: Word, to: Word) {
+        match self.width {
+            RecordWidth::Bits32 => self.memory.store(self.at::<u32>(record), to.0),
+            RecordWidth::Bits16 => self.memory.store(self.at::<u16>(record), narrow(to)),
+            RecordWidth::Bits8 => self.memory.store(self.at::<u8>(record), narrow(to)),
+            RecordWidth::Bits24 => self.store_split(record, from, to),
+            RecordWidth::Auto => self.store_part(record, from, to),
+        }
+    }
+
+    /// Makes all records free: nobody uses any.
+    pub(crate) fn clear(&self) {
+        let words = self.bytes().div_ceil(8);
+        let first = ScrAddr::<u64>::new(self.base);
+        (0..words).for_each(|word| self.memory.store(first.element(word), 0));
+    }
+
+    fn swap_word<W: ScrWord>(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
+        let (current, new) = (narrow::<W>(from), narrow(to));
+        let swapped = self.memory.compare_exchange(site, self.at(record), current, new);
+        swapped.is_ok()
+    }
+
+    fn at<W: ScrWord>(&self, record: Record) -> ScrAddr<W> {
+        ScrAddr::<W>::new(self.base).element(u64::from(record))
+    }
+
+    /// The counter's high bits are written under the lock and before it is released. So if they are the
+    /// same before and after the low ones were loaded, they belong together.
+    fn load_split(&self, record: Record) -> Word {
+        let (head, rest) = self.split(record);
+        let mut high = self.memory.load(rest);
+        loop {
+            let low = self.memory.load(head);
+            let again = self.memory.load(rest);
+            if self.memory.check(sites::RECORD_SPLIT, again == high) {
+                return self.join(low, high);
+            }
+            high = again;
+        }
+    }
+
+    fn swap_split(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
+        let (head, rest) = self.split(record);
+        let (current, high) = self.divide(from);
+        if self.memory.compare_exchange(site, head, current, self.divide(to).0).is_err() {
+            return false;
+        }
+        // The low bits may have come round since they were loaded.
+        let same = self.memory.check(sites::RECORD_SPLIT, self.memory.load(rest) == high);
+        if !same {
+            self.memory.store(head, current);
+        }
+        same
+    }
+
+    fn store_split(&self, record: Record, from: Word, to: Word) {
+        let ((head, rest), (low, high)) = (self.split(record), self.divide(to));
+        if self.divide(from).1 != high {
+            self.memory.store(rest, high);
+        }
+        self.memory.store(head, low);
+    }
+
+    fn split(&self, record: Record) -> (ScrAddr<u8>, ScrAddr<u16>) {
+        let rest = ScrAddr::new(self.base + self.records);
+        (self.at(record), rest.element(u64::from(record)))
+    }
+
+    fn join(&self, low: u8, high: u16) -> Word {
+        let head = u32::from(low);
+        let counter = head & mask(self.low_bits) | u32::from(high) << self.low_bits;
+        Word(allocated(head & HEAD_ALLOCATED != 0) | counter)
+    }
+
+    fn divide(&self, word: Word) -> (u8, u16) {
+        (head(word, self.low_bits) as u8, (word.counter() >> self.low_bits) as u16)
+    }
+
+    fn swap_part(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
+        let (at, part) = self.part(record);
+        loop {
+            let word = self.memory.load(at);
+            if part.of(word) != from {
+                return false;
+            }
+            let new = part.set(word, to);
+            if self.memory.compare_exchange(site, at, word, new).is_ok() {
+                return true;
+            }
+            // A neighbour has changed.
+            self.memory.pause();
+        }
+    }
+
+    /// A wide record's word is its holder's alone; in that of a narrow one the neighbours may change.
+    fn store_part(&self, record: Record, from: Word, to: Word) {
+        let (at, part) = self.part(record);
+        match part {
+            Part::Wide { .. } => self.memory.store(at, part.set(0, to)),
+            Part::Narrow { .. } => {
+                let difference = part.set(0, to).wrapping_sub(part.set(0, from));
+                self.memory.fetch(sites::RECORD_RELEASE, at, FetchOp::Add, difference);
+            }
+        }
+    }
+
+    fn part(&self, record: Record) -> (ScrAddr<u32>, Part) {
+        let number = u64::from(record);
+        let words = ScrAddr::<u32>::new(self.base);
+        match number.checked_sub(self.records) {
+            Some(word) => (words.element(word), Part::Wide { low_bits: self.low_bits }),
+            None => (words.element(number / 4), Part::Narrow { shift: record % 4 * 8 }),
+        }
+    }
+}
+
+/// What part of a word of 32 bits a record is, where widths are mixed.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Narrow { shift: u32 },
+    Wide { low_bits: u32 },
+}
+
+impl Part {
+    /// What the record holds, if the word is what it takes for such a record.
+    fn of(self, word: u32) -> Word {
+        match self {
+            Self::Narrow { shift } => widen((word >> shift) as u8),
+            Self::Wide { .. } if word & FREE_MASK == 0 => widen(word as u8),
+            Self::Wide { .. } if word & WIDE_MASK != WIDE_MARKS => ELSEWHERE,
+            Self::Wide { low_bits } => {
+                let further = |byte: u32| word >> (8 * byte + 1) & mask(WIDE_BYTE_BITS);
+                let high = (1..4).map(|byte| further(byte) << (WIDE_BYTE_BITS * (byte - 1)));
+                let counter = word & mask(low_bits) | high.sum::<u32>() << low_bits;
+                Word(allocated(word & HEAD_ALLOCATED != 0) | counter)
+            }
+        }
+    }
+
+    /// The word with another content of this record.
+    fn set(self, word: u32, to: Word) -> u32 {
+        match self {
+            Self::Narrow { shift } => {
+                word & !(0xff << shift) | u32::from(narrow::<u8>(to)) << shift
+            }
+            Self::Wide { low_bits } => {
+                let low = head(to, low_bits);
+                if !to.is_allocated() {
+                    return low;
+                }
+                let high = to.counter() >> low_bits;
+                let further = |byte: u32| {
+                    (high >> (WIDE_BYTE_BITS * (byte - 1)) & mask(WIDE_BYTE_BITS)) << (8 * byte + 1)
+                };
+                low | WIDE_MARKS | (1..4).map(further).sum::<u32>()
+            }
+        }
+    }
+}
+
+fn allocated(is: bool) -> u32 {
+    if is { ALLOCATED } else { 0 }
+}
+
+/// The byte with the lock of a record that has more bytes.
+fn head(word: Word, low_bits: u32) -> u32 {
+    let mark = if word.is_allocated() { HEAD_ALLOCATED } else { 0 };
+    mark | word.counter() & mask(low_bits)
+}
+
+/// What a record of one word holds, whatever the word's size.
+fn widen<W: ScrWord>(word: W) -> Word {
+    let (bits, top) = (word.to_bits() as u32, 8 * size_of::<W>() as u32 - 1);
+    Word(allocated(bits >> top != 0) | bits & mask(top))
+}
+
+fn narrow<W: ScrWord>(word: Word) -> W {
+    let top = 8 * size_of::<W>() as u32 - 1;
+    W::from_bits(u64::from(u32::from(word.is_allocated()) << top | word.counter() & mask(top)))
+}
+
+fn mask(bits: u32) -> u32 {
+    (1 << bits) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use tombolo_pod::{Geometry, Options, Pod};
+    use tombolo_simulator::{Config, SimMemory, Simulation, Trial};
+
+    use super::*;
+    use crate::sites::{RECORD_CLAIM, WRITE_LOCK};
+
+    fn layout(width: RecordWidth) -> Layout<SimMemory> {
+        let config = Config { scr_bytes: 8 << 10, lnr_bytes: 4 << 20, ..Config::default() };
+        let options = Options {
+            ring_entries: Some(8),
+            records: Some(12),
+            record_width: Some(width),
+            ..Options::default()
+        };
+        let geometry = Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap();
+        let memory = Simulation::new(config, &Trial::new(1)).memory(0);
+        Layout::new(&Pod::format(memory, geometry).unwrap())
+    }
+
+    fn overlap(layout: &Layout<SimMemory>, one: Record, other: Record) -> bool {
+        let bytes = |record: Record| {
+            let width = layout.bytes_of(record);
+            let number = if layout.is_wide(record) {
+                u64::from(record) - layout.first_wide()
+            } else {
+                record.into()
+            };
+            number * width..(number + 1) * width
+        };
+        let (one, other) = (bytes(one), bytes(other));
+        one.start < other.end && other.start < one.end
+    }
+
+    proptest! {
+        /// Records hold what was put there, whatever their neighbours do, and no two that share bytes are
+        /// claimed at once.
+        #[test]
+        fn records_keep_to_themselves(
+            width in prop::sample::select(RecordWidth::ALL.to_vec()),
+            steps in prop::collection::vec((0..15u32, 0..4u8, any::<u32>()), 1..200),
+        ) {
+            let layout = layout(width);
+            let mut used: BTreeMap<Record, Word> = BTreeMap::new();
+            for (record, step, number) in steps {
+                let record = record % layout.numbers() as u32;
+                let found = layout.load(record);
+                match (step, used.get(&record).copied()) {
+                    (0, None) => {
+                        let shared = used.keys().any(|&other| overlap(&layout, record, other));
+                        let locked = Word(ALLOCATED | found.counter() | 1);
+                        let claimed = found.is_free() && layout.swap(RECORD_CLAIM, record, found, locked);
+                        prop_assert_eq!(claimed, !shared);
+                        if claimed {
+                            used.insert(record, locked);
+                        }
+                    }
+                    (1, Some(now)) if !now.is_locked() => {
+                        let locked = Word(now.0 | 1);
+                        let outdated = Word(now.0 ^ 2);
+                        prop_assert!(!layout.swap(WRITE_LOCK, record, outdated, Word(outdated.0 | 1)));
+                        prop_assert!(layout.swap(WRITE_LOCK, record, now, locked));
+                        used.insert(record, locked);
+                    }
+                    (2, Some(now)) if now.is_locked() => {
+                        let next = Word(ALLOCATED | number & layout.counter_mask(record) & !1);
+                        layout.store(record, now, next);
+                        used.insert(record, next);
+                    }
+                    (3, Some(now)) if now.is_locked() => {
+                        layout.store(record, now, Word(now.counter() & !1));
+                        used.remove(&record);
+                    }
+                    _ => {}
+                }
+                for (&record, &word) in &used {
+                    prop_assert_eq!(layout.load(record), word);
+                }
+                let strangers = (0..layout.numbers() as u32).filter(|r| !used.contains_key(r));
+                for stranger in strangers {
+                    let owner = used.keys().find(|&&other| overlap(&layout, stranger, other));
+                    let first = |other: &Record| {
+                        layout.is_wide(*other) && u64::from(stranger) == (u64::from(*other) - layout.first_wide()) * 4
+                    };
+                    // A narrow view of a wide record's first byte sees its lock: taking that takes the record.
+                    if !owner.is_some_and(first) {
+                        prop_assert!(layout.load(stranger).readable().is_none());
+                    }
+                }
+            }
+        }
+    }
+}
