@@ -65,7 +65,7 @@ impl Layout {
             ("LNR", format_size(self.lnr_bytes)),
             ("coherence records", format!("{} of {} bits", self.records, self.record_bits)),
             ("log shards", self.log_shards.to_string()),
-            ("log entries", self.ring_entries.to_string()),
+            ("log entries per shard", self.ring_entries.to_string()),
             ("chunks", format!("{} of {}", self.chunks, format_size(self.chunk_bytes))),
         ]
     }

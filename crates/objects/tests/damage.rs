@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tombolo_memory::{Backing, LnrAddr, Mapped, Memory, MemorySpec, ScrAddr, Site, Window};
 use tombolo_objects::{Objects, Options, check};
-use tombolo_pod::{Geometry, Pod};
+use tombolo_pod::{Geometry, Options as PodOptions, Pod};
 
 const SCR: u64 = 64 << 10;
 const LNR: u64 = 4 << 20;
@@ -25,7 +25,8 @@ fn value(number: u32) -> Vec<u8> {
 }
 
 fn filled_pod(memory: &Mapped) -> (Pod<Mapped>, Objects<Mapped>) {
-    let geometry = Geometry::plan(SCR, LNR, Default::default()).unwrap();
+    let options = PodOptions { log_shards: Some(2), ..Default::default() };
+    let geometry = Geometry::plan(SCR, LNR, options).unwrap();
     let pod = Pod::format(memory.clone(), geometry).unwrap();
     let objects = Objects::join(pod.clone(), Options::default()).unwrap();
     (0..OBJECTS).for_each(|n| _ = objects.put(&n.to_le_bytes(), &value(n)).unwrap());

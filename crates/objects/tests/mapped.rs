@@ -59,9 +59,14 @@ struct Place {
 }
 
 fn pod(lnr_mib: u64, records: Option<u64>) -> Place {
+    sharded_pod(lnr_mib, records, 1)
+}
+
+fn sharded_pod(lnr_mib: u64, records: Option<u64>, log_shards: u64) -> Place {
     let folder = tempfile::tempdir().unwrap();
     let spec = PodSpec::path(folder.path().join("pod"));
-    let layout = tombolo_pod::Options { records, ..Default::default() };
+    let log_shards = Some(log_shards);
+    let layout = tombolo_pod::Options { records, log_shards, ..Default::default() };
     let options = CreateOptions {
         scr_bytes: Some(1 << 20),
         lnr_bytes: Some(lnr_mib << 20),
@@ -85,7 +90,15 @@ fn tag(bytes: &[u8]) -> u64 {
 
 #[test]
 fn concurrent_clients_see_one_copy() {
-    let place = pod(64, Some(4));
+    one_copy_is_seen(&pod(64, Some(4)));
+}
+
+#[test]
+fn concurrent_clients_see_one_copy_through_a_log_of_shards() {
+    one_copy_is_seen(&sharded_pod(64, Some(4), 4));
+}
+
+fn one_copy_is_seen(place: &Place) {
     let hosts: Vec<Host> = (0..3).map(|_| Host::join(&place.spec)).collect();
     let recorder: Recorder<u64, Operation<u64>, Answer<u64>> = Recorder::new();
     let tags = AtomicU64::new(1);
@@ -185,7 +198,15 @@ fn values_and_keys_of_all_sizes() {
 
 #[test]
 fn a_full_pod_says_so_and_deletes_make_room() {
-    let place = pod(8, None);
+    room_comes_back(&pod(8, None));
+}
+
+#[test]
+fn a_full_pod_says_so_and_deletes_make_room_for_all_shards() {
+    room_comes_back(&sharded_pod(8, None, 4));
+}
+
+fn room_comes_back(place: &Place) {
     let hosts = [Host::join(&place.spec), Host::join(&place.spec)];
     let value = vec![7; 10_000];
     let key = |number: u64| number.to_le_bytes();
@@ -277,7 +298,12 @@ fn more_objects_than_records() {
 
 #[test]
 fn a_walk_meets_every_object() {
-    let place = pod(16, None);
+    for log_shards in [1, 8] {
+        walk(&sharded_pod(16, None, log_shards));
+    }
+}
+
+fn walk(place: &Place) {
     let host = Host::join(&place.spec);
     for number in 0..5000u32 {
         host.objects.create(&number.to_le_bytes(), b"x").unwrap();
@@ -291,11 +317,18 @@ fn a_walk_meets_every_object() {
         }
     }
     assert_eq!(met.len(), 5000);
+    assert_eq!(host.objects.object_count().unwrap(), 5000);
+    assert_eq!(host.objects.usage().objects, 5000);
 }
 
 #[test]
 fn objects_outlive_all_hosts_that_left() {
-    let place = pod(16, None);
+    for log_shards in [1, 2, 16] {
+        leave_and_return(&sharded_pod(16, None, log_shards));
+    }
+}
+
+fn leave_and_return(place: &Place) {
     {
         let host = Host::join(&place.spec);
         (0..1000u32)

@@ -94,3 +94,32 @@ impl Owners {
         &self.blocks[record as usize / BLOCK].get_or_init(new)[record as usize % BLOCK]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record went from one object to another, and on; a replica learns it from two shards of the log,
+    /// whichever it applies first.
+    #[test]
+    fn owners_come_out_right_in_whatever_order_shards_are_applied() {
+        // What the shards' logs say of record 3, at last that the object with hash 9 has it.
+        let shards: [&[(KeyHash, bool)]; 2] =
+            [&[(u32::MAX, true), (u32::MAX, false), (9, true)], &[(0, true), (0, false)]];
+        for order in (0u32..1 << 5).filter(|order| order.count_ones() == 2) {
+            let owners = Owners::new(4);
+            let mut events = shards.map(|shard| shard.iter());
+            let mut used = 0;
+            for step in 0..5 {
+                let &(hash, has) = events[(order >> step & 1) as usize].next().unwrap();
+                if has {
+                    used += i32::from(owners.add(3, hash));
+                } else {
+                    used -= i32::from(owners.remove(3, hash));
+                }
+            }
+            assert_eq!((used, owners.of(3).map(Owner::hash)), (1, Some(9)), "{order:b}");
+            assert!(owners.remove(3, 9) && owners.of(3).is_none(), "{order:b}");
+        }
+    }
+}
