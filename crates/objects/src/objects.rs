@@ -100,6 +100,7 @@ impl<M: Memory> Objects<M> {
             lnr_bytes,
             records_used: state.records.used(),
             records: state.records.count(),
+            scr_used_bytes: state.records.used() * size_of::<u32>() as u64,
             local_bytes: state.index.bytes() + state.records.bytes(),
             log_lag: self.replica.lag(),
         }

@@ -29,6 +29,8 @@ pub struct Usage {
     pub records_used: u64,
     /// Coherence records there are.
     pub records: u64,
+    /// Bytes of SCR that records, and what else objects have there, take up.
+    pub scr_used_bytes: u64,
     /// Bytes of this host's own memory for the index and what goes with it.
     pub local_bytes: u64,
     /// Log entries this host has not applied.
@@ -47,7 +49,7 @@ pub trait Scheme: Sized {
     /// The memory it works on.
     type Memory: Memory;
     /// How a host takes part.
-    type Options: Clone + Default;
+    type Options: Clone + Default + 'static;
 
     /// Joins a pod.
     ///
