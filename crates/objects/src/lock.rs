@@ -243,11 +243,14 @@ impl<M: Memory> Objects<M> {
     /// Gives a read-shared object a record; `None` if the object changed meanwhile. The record is
     /// locked by this thread.
     fn allocate(&self, entry: Entry) -> Result<Option<Held>, Error> {
+        let started = self.memory().uptime();
         let held = self.claim_record()?;
         let event = Event::Allocate { target: target(entry), record: held.record };
         match self.commit(event) {
             Ok(true) => {
+                let took = self.memory().uptime().saturating_sub(started);
                 self.count(Counter::Churn);
+                self.counters.add(Counter::ChurnNs, took.as_nanos() as u64);
                 Ok(Some(held))
             }
             lost => {

@@ -9,6 +9,7 @@
 //! wrong byte, and give up in time what it is in the way of.
 
 pub mod append;
+mod baselines;
 pub mod campaign;
 mod crash;
 mod expiry;

@@ -3,7 +3,7 @@
 use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
-use crate::{crash, expiry, log, mail, objects, shards, short};
+use crate::{baselines, crash, expiry, log, mail, objects, shards, short};
 
 /// What hosts do to each other, and whether it went right.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,9 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "other-shard" Short shards::a_chunk_of_another_shard;
     "filled-again" Short shards::a_chunk_that_fills_again;
     "full-shards" Long shards::full_shards;
+    "hcmeta-write-and-read" Short baselines::write_and_read;
+    "hcmeta-churn" Short baselines::churn;
+    "hcmeta-delete-and-create" Short baselines::delete_and_create;
     "many-wraps" Long short::many_wraps;
     "split-record" Long short::split_record;
     "full-log" Long short::full_log;
@@ -78,6 +81,12 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "crowded-chunks" Long objects::crowded_chunks;
     "busy-mail" Long mail::busy_mail;
     "mail-for-the-last-one" Long mail::mail_for_the_last_one;
+    "hcmeta" Long baselines::hcmeta;
+    "hcmeta-local" Long baselines::hcmeta_local;
+    "hcmeta-scarce-space" Long baselines::scarce_space;
+    "hcmeta-equal-fingerprints" Long baselines::equal_fingerprints;
+    "hcmeta-halves" Long baselines::halves;
+    "hcmeta-leave-and-return" Long baselines::leave_and_return;
     "concurrent-commits" Long log::concurrent_commits;
     "committed-before" Long log::reads_see_what_was_committed_before;
     "joining-by-copy" Long log::joining_by_copy;
@@ -98,6 +107,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
         tombolo_pod::SITES,
         tombolo_log::SITES,
         tombolo_objects::SITES,
+        tombolo_baselines::SITES,
         tombolo_kv::SITES,
     ];
     crates.into_iter().flatten().copied()

@@ -28,9 +28,9 @@ fn run(trial: &Trial, setup: &Setup, before: &[(&str, Operation<u64>)], clients:
     let mut world = World::new(trial, setup);
     let scribe = world.scribe();
     for (key, operation) in before {
-        perform(&world.hosts[0], &scribe, key, operation.clone());
+        perform(&*world.hosts[0], &scribe, key, operation.clone());
         for host in &world.hosts {
-            perform(host, &scribe, key, Get);
+            perform(&**host, &scribe, key, Get);
         }
     }
     for &(host, operations) in clients {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options, Thresholds};
 use tombolo_pod::{Geometry, MAX_HOSTS, Pod, RecordWidth};
+use tombolo_sharing::Scheme;
 use tombolo_simulator::{Config, Kills, Places, SimMemory, Simulation, Trial};
 use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::KeyValue;
@@ -199,19 +200,15 @@ pub(crate) fn join(memory: SimMemory) -> Host {
 }
 
 pub(crate) fn try_join(memory: SimMemory) -> Result<Host, Error> {
-    join_with(memory, options())
-}
-
-fn join_with(memory: SimMemory, options: Options) -> Result<Host, Error> {
-    Objects::join(Pod::open(memory).unwrap(), options).map(Rc::new)
+    Objects::join(Pod::open(memory).unwrap(), options()).map(Rc::new)
 }
 
 /// A pod with some hosts in it, whose threads are counted and whose background work is done until
 /// all of them are through.
-pub(crate) struct World {
+pub(crate) struct World<S = Objects<SimMemory>> {
     pub(crate) simulation: Simulation,
     /// The hosts that were in the pod when the scenario began.
-    pub(crate) hosts: Vec<Host>,
+    pub(crate) hosts: Vec<Rc<S>>,
     pub(crate) log: Rc<Log>,
     trial: Trial,
     ticking: bool,
@@ -238,16 +235,42 @@ impl Drop for Busy {
 impl World {
     /// The first of the hosts opens the pod and hands its replica to the others.
     pub(crate) fn new(trial: &Trial, setup: &Setup) -> Self {
+        Self::under(trial, setup, setup.options(trial))
+    }
+
+    /// Runs everything to its end, and checks what clients saw and that replicas agree.
+    pub(crate) fn finish(&mut self) {
+        self.run();
+        // From here on hosts take turns: nobody answers another.
+        self.living().iter().for_each(|host| host.return_all().unwrap());
+        self.check_replicas();
+    }
+
+    fn check_replicas(&self) {
+        let hosts = self.living();
+        for host in &hosts {
+            host.object_count().unwrap();
+        }
+        let usages: Vec<_> = hosts.iter().map(|host| host.usage()).collect();
+        for usage in &usages {
+            let first = &usages[0];
+            assert_eq!(usage.objects, first.objects, "replicas agree on the objects");
+            assert_eq!(usage.lnr_used_bytes, first.lnr_used_bytes, "and on their space");
+            assert!(usage.records_used <= usage.records);
+        }
+    }
+}
+
+impl<S: Scheme<Memory = SimMemory> + 'static> World<S> {
+    /// Hosts that share objects under a scheme.
+    pub(crate) fn under(trial: &Trial, setup: &Setup, options: S::Options) -> Self {
         let mut simulation = setup.simulation(trial);
         let hosts = setup.joined;
-        let joined: Rc<RefCell<BTreeMap<usize, Host>>> = Rc::default();
+        let joined: Rc<RefCell<BTreeMap<usize, Rc<S>>>> = Rc::default();
         for number in 0..hosts {
-            let (joined, options) = (Rc::clone(&joined), setup.options(trial));
+            let (joined, options) = (Rc::clone(&joined), options.clone());
             simulation.spawn(number, move |memory| {
-                while number > 0 && joined.borrow().is_empty() {
-                    memory.pause();
-                }
-                let host = join_with(memory.clone(), options).unwrap();
+                let host = Rc::new(S::join(Pod::open(memory.clone()).unwrap(), options).unwrap());
                 joined.borrow_mut().insert(number, Rc::clone(&host));
                 while joined.borrow().len() < hosts {
                     host.tick().unwrap();
@@ -269,11 +292,7 @@ impl World {
     }
 
     /// Adds a client thread to `host`.
-    pub(crate) fn client(
-        &mut self,
-        host: usize,
-        body: impl FnOnce(&Objects<SimMemory>, &Scribe) + 'static,
-    ) {
+    pub(crate) fn client(&mut self, host: usize, body: impl FnOnce(&S, &Scribe) + 'static) {
         let objects = Rc::clone(&self.hosts[host]);
         let scribe = self.scribe();
         self.thread(host, move |_| body(&objects, &scribe));
@@ -294,24 +313,21 @@ impl World {
         });
     }
 
-    /// Runs everything to its end, and checks what clients saw and that replicas agree.
-    pub(crate) fn finish(&mut self) {
+    /// Runs everything to its end, and checks what clients saw.
+    pub(crate) fn run(&mut self) {
         if self.ticking {
             for (number, host) in self.hosts.iter().enumerate() {
                 let (host, busy) = (Rc::clone(host), Rc::clone(&self.busy));
-                self.simulation.spawn(number, move |_| tick_while(&host, &busy));
+                self.simulation.spawn(number, move |_| tick_while(&*host, &busy));
             }
         }
         self.simulation.run().unwrap();
-        // From here on hosts take turns: nobody answers another.
-        self.living().iter().for_each(|host| host.return_all().unwrap());
         self.check_history();
-        self.check_replicas();
     }
 
     /// The hosts that were in the pod all the time.
-    pub(crate) fn living(&self) -> Vec<Host> {
-        let lives = |host: &&Host| self.simulation.deaths(host.memory().host()) == 0;
+    pub(crate) fn living(&self) -> Vec<Rc<S>> {
+        let lives = |host: &&Rc<S>| self.simulation.deaths(host.memory().host()) == 0;
         self.hosts.iter().filter(lives).cloned().collect()
     }
 
@@ -328,24 +344,10 @@ impl World {
             }
         }
     }
-
-    fn check_replicas(&self) {
-        let hosts = self.living();
-        for host in &hosts {
-            host.object_count().unwrap();
-        }
-        let usages: Vec<_> = hosts.iter().map(|host| host.usage()).collect();
-        for usage in &usages {
-            let first = &usages[0];
-            assert_eq!(usage.objects, first.objects, "replicas agree on the objects");
-            assert_eq!(usage.lnr_used_bytes, first.lnr_used_bytes, "and on their space");
-            assert!(usage.records_used <= usage.records);
-        }
-    }
 }
 
 /// Does a host's background work for as long as anybody is busy.
-pub(crate) fn tick_while(host: &Host, busy: &Cell<usize>) {
+pub(crate) fn tick_while<S: Scheme<Memory = SimMemory>>(host: &S, busy: &Cell<usize>) {
     let memory = host.memory();
     while busy.get() > 0 {
         tolerate(memory, host.tick()).unwrap();

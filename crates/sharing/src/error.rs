@@ -90,6 +90,17 @@ pub enum Error {
         /// How many seats are taken, this host's included.
         hosts: u32,
     },
+    /// The only host that could have helped has left.
+    #[error(
+        "host {host}, which owns the object, has left the pod; under this scheme all hosts leave together"
+    )]
+    OwnerGone {
+        /// Which.
+        host: u8,
+    },
+    /// The pod does not suit the scheme.
+    #[error("the pod cannot be used like this: {0}")]
+    Setup(String),
     /// The log could not order a change.
     #[error(transparent)]
     Log(#[from] LogError),

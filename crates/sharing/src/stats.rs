@@ -76,6 +76,8 @@ counters! {
     retries / Retries,
     /// Operations that had to allocate a coherence record.
     churn / Churn,
+    /// Nanoseconds that these operations took for it.
+    churn_ns / ChurnNs,
     /// Coherence records taken back.
     reclaims / Reclaims,
     /// Lines written back so that others see them.

@@ -83,7 +83,7 @@ impl Report {
             invalidated_lines_per_op: per_op(|host| host.invalidated_lines),
             records_used: most(|host| host.records_used),
             records_wide: most(|host| host.records_wide),
-            scr_bytes_used: scr_fixed_bytes + most(|host| host.record_bytes_used),
+            scr_bytes_used: scr_fixed_bytes + most(|host| host.scr_used_bytes),
             local_bytes_per_object: most(|host| host.local_bytes) as f64
                 / most(|host| host.objects).max(1) as f64,
             load_ops_per_s: per_second(loaded),

@@ -57,7 +57,7 @@ pub(crate) struct PhaseResult {
     pub(crate) objects: u64,
     pub(crate) records_used: u64,
     pub(crate) records_wide: u64,
-    pub(crate) record_bytes_used: u64,
+    pub(crate) scr_used_bytes: u64,
     pub(crate) local_bytes: u64,
 }
 
@@ -76,7 +76,7 @@ impl PhaseResult {
             objects: usage.objects,
             records_used: usage.records_used,
             records_wide: usage.records_wide,
-            record_bytes_used: usage.record_bytes_used,
+            scr_used_bytes: usage.scr_used_bytes,
             local_bytes: usage.local_bytes,
         }
     }
