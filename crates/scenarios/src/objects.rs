@@ -62,7 +62,7 @@ pub(crate) fn equal_hashes(trial: &Trial) {
 }
 
 /// Two keys with the same hash in a pod of these scenarios: all have the same secret.
-fn colliding_keys(host: &Objects<SimMemory>) -> (String, String) {
+pub(crate) fn colliding_keys(host: &Objects<SimMemory>) -> (String, String) {
     static FOUND: OnceLock<Collision> = OnceLock::new();
     let find =
         |secret| find_colliding_keys(secret, |number| format!("k{number}"), |hash| hash as u32);

@@ -48,7 +48,10 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "move" Short short::move_to_another_slot;
     "copies" Short short::copies;
     "move-home" Long short::move_home;
+    "wrapped-copy" Short short::wrapped_copy;
+    "home-of-another" Short short::home_of_another;
     "swap-homes" Long short::swap_homes;
+    "leave-home" Long short::leave_home;
     "grow-at-home" Long short::grow_at_home;
     "compare-and-swap" Short short::compare_and_swap;
     "partial-writes" Short short::partial_writes;
@@ -117,6 +120,9 @@ pub fn sites() -> impl Iterator<Item = Site> {
 /// its schedules with up to three preemptions are among those that are run.
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.read.counter-first", "wrap-around"),
+    ("objects.copy.entry-again", "wrapped-copy"),
+    ("objects.home.here", "home-of-another"),
+    ("objects.join.help", "join-under-churn"),
     ("objects.record.split", "split-record"),
     ("objects.slot.known-first", "other-size"),
     ("objects.chunk.empty", "filled-again"),

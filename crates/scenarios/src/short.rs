@@ -12,6 +12,7 @@ use tombolo_verify::models::Operation::{
     self, CompareAndSwap, Create, Delete, Get, Put, Replace, Update,
 };
 
+use crate::objects::colliding_keys;
 use crate::operations::perform;
 use crate::world::{COPIES, HOME, Setup, World};
 
@@ -222,6 +223,17 @@ pub(crate) fn copies(trial: &Trial) {
     );
 }
 
+/// A counter of three bits comes to where it was when a copy was made.
+pub(crate) fn wrapped_copy(trial: &Trial) {
+    let write = |n: u64| ("a", Put(LONGER + n * 7));
+    run(
+        trial,
+        &Setup { local: Some(COPIES), ..Setup::small(2) },
+        &[("a", Create(LONGER)), write(1)],
+        &[(0, &[2, 3, 4, 5].map(write)), (1, &[("a", Get)])],
+    );
+}
+
 /// An object moves into the memory of the host that uses it, and comes back for another that reads and
 /// writes it.
 pub(crate) fn move_home(trial: &Trial) {
@@ -234,18 +246,56 @@ pub(crate) fn move_home(trial: &Trial) {
     );
 }
 
-/// Two hosts have an object each in their memory, and want the other's.
+/// Two hosts have an object each in their memory, and want the other's; nobody answers but who waits.
 pub(crate) fn swap_homes(trial: &Trial) {
-    let write = |key, n: u64| (key, Put(n * 7));
-    run(
-        trial,
-        &Setup { local: Some(HOME), ticking: true, ..Setup::small(2) },
-        &[("a", Create(SHORT)), ("b", Create(2 * SHORT))],
-        &[
-            (0, &[write("a", 3), write("a", 4), write("a", 5), write("b", 6)]),
-            (1, &[write("b", 7), write("b", 8), write("b", 9), write("a", 10)]),
-        ],
-    );
+    let mut world = World::new(trial, &Setup { local: Some(HOME), ..Setup::small(2) });
+    let busy = Rc::new(Cell::new(2));
+    for (host, [mine, theirs]) in [["a", "b"], ["b", "a"]].into_iter().enumerate() {
+        let scribe = world.scribe();
+        perform(&*world.hosts[host], &scribe, mine, Create(SHORT));
+        let busy = Rc::clone(&busy);
+        world.client(host, move |host, scribe| {
+            (2..5).for_each(|n| perform(host, scribe, mine, Put(n * 7)));
+            perform(host, scribe, theirs, Update(5 * 7));
+            busy.set(busy.get() - 1);
+            while busy.get() > 0 {
+                host.tick().unwrap();
+                host.memory().pause();
+            }
+        });
+    }
+    world.run();
+}
+
+/// A host leaves the pod that has had an object in its memory, which another host wants.
+pub(crate) fn leave_home(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { local: Some(HOME), ..Setup::small(2) });
+    world.client(0, |host, scribe| {
+        perform(host, scribe, "a", Create(SHORT));
+        (2..6).for_each(|n| perform(host, scribe, "a", Put(n * 7)));
+        host.leave().unwrap();
+    });
+    world.client(1, |host, scribe| (0..3).for_each(|_| perform(host, scribe, "a", Get)));
+    world.run();
+}
+
+/// An object in a host's memory leaves it for a larger slot, and one with the same hash takes its slot, and
+/// its place there, while another thread looks for the first.
+pub(crate) fn home_of_another(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { local: Some(HOME), ..Setup::small(1) });
+    let (one, other) = colliding_keys(&world.hosts[0]);
+    let reader = one.clone();
+    world.client(0, move |host, scribe| {
+        perform(host, scribe, &one, Create(SHORT));
+        (2..5).for_each(|n| perform(host, scribe, &one, Put(n * 7)));
+        perform(host, scribe, &one, Put(LONG));
+        perform(host, scribe, &other, Create(SHORT));
+        (6..9).for_each(|n| perform(host, scribe, &other, Put(n * 7)));
+    });
+    world.client(0, move |host, scribe| {
+        (0..2).for_each(|_| perform(host, scribe, &reader, Get));
+    });
+    world.finish();
 }
 
 /// An object in a host's memory grows out of its slot, and is deleted, while another host reads it.

@@ -46,6 +46,7 @@ enum Reached<M: Memory> {
 
 impl<M: Memory> Objects<M> {
     fn reach(&self, entry: Entry, key: &[u8]) -> Reached<M> {
+        self.memory().step();
         let hold = self.home.resident(entry.slot).and_then(|resident| resident.try_lock_arc());
         let Some(mut hold) = hold else { return Reached::Changed };
         let same = hold.here.is_some_and(|here| here.generation == entry.generation);
