@@ -20,6 +20,7 @@ use crate::at_rest::object_at_rest;
 use crate::chunk_table::ChunkState;
 use crate::event::{KeyHash, Slot, generation_at};
 use crate::index::{Entry, Writer};
+use crate::logged::BY_LOG;
 use crate::objects::{Objects, Options};
 use crate::records::Records;
 use crate::replicated::Replicated;
@@ -208,7 +209,7 @@ fn adopt<M: Memory>(state: Replicated<M>, bytes: &[u8]) -> Option<Built<M>> {
         };
         let record = u32::from_le_bytes(*record).checked_sub(1);
         state.space.lines(slot)?;
-        if record.is_some_and(|record| !state.records.exists(record)) {
+        if record.is_some_and(|record| record != BY_LOG && !state.records.exists(record)) {
             return None;
         }
         let entry = Entry {

@@ -5,6 +5,7 @@ use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
 
 use crate::event::{Event, Slot, Target};
 use crate::index::{Cell, Entry, Found};
+use crate::logged::{BY_LOG, Locks};
 use crate::read::{Looked, Part};
 use crate::records::Held;
 use crate::seen;
@@ -59,6 +60,7 @@ impl<M: Memory> Objects<M> {
 
     fn try_lock(&self, found: &Found<'_>, tail: u64, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
         let held = match found.entry.record {
+            Some(BY_LOG) => None,
             Some(record) => {
                 let records = &self.state().records;
                 let counter = records.load(record).readable();
@@ -66,6 +68,7 @@ impl<M: Memory> Objects<M> {
             }
             // A record is worth allocating only for the right object.
             None => match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
+                Looked::Good(_) if self.locks == Locks::Log => self.lock_by_log(found.entry)?,
                 Looked::Good(_) => self.allocate(found.entry)?,
                 Looked::OtherKey => return Ok(TryLock::OtherKey),
                 Looked::Changed => None,
@@ -74,9 +77,19 @@ impl<M: Memory> Objects<M> {
         let Some(held) = held else { return Ok(TryLock::Busy) };
         let outcome = self.enter(held, found.entry, key);
         if !matches!(outcome, Ok(TryLock::Locked(_))) {
-            self.state().records.unlock(held, false);
+            self.let_go(held, found.entry)?;
         }
         outcome
+    }
+
+    /// Releases the lock of an object that is not entered after all.
+    fn let_go(&self, held: Held, entry: Entry) -> Result<(), Error> {
+        if held.record != BY_LOG {
+            self.state().records.unlock(held, false);
+            return Ok(());
+        }
+        let found = self.state().index.find_slot(self.memory(), entry.hash, entry.slot);
+        found.map_or(Ok(()), |found| self.unlock_by_log(found.entry))
     }
 
     /// Looks at the object again, now that its lock is held.
@@ -92,7 +105,7 @@ impl<M: Memory> Objects<M> {
         let Some(mut found) = find().filter(|found| !again || ours(found)) else {
             return Ok(TryLock::Busy);
         };
-        if self.state().records.wraps(held) {
+        if held.record != BY_LOG && self.state().records.wraps(held) {
             // Ordered before the counter can be seen to start again: no note of an earlier read of
             // the same counter counts any more.
             self.commit(Event::Wrap(target(found.entry)))?;
@@ -102,7 +115,10 @@ impl<M: Memory> Objects<M> {
         let Some((slot, lines)) = self.state().space.slot_at(entry.slot) else {
             return Ok(TryLock::Busy);
         };
-        let known = seen::is_fresh(memory, found.seen, found.entry.generation, held.counter);
+        // The log's lock has started a generation, in which nothing was written yet.
+        let by_log = held.record == BY_LOG;
+        let generation = if by_log { entry.generation } else { found.entry.generation };
+        let known = seen::is_fresh(memory, found.seen, generation, held.counter);
         let small = lines.count() <= self.small_lines;
         if !known && small {
             self.drop_stale(lines);
@@ -241,7 +257,9 @@ impl<M: Memory> Locked<'_, M> {
         }
         self.objects.count(Counter::Deletes);
         self.objects.state().space.free_span(self.slot);
-        self.objects.state().records.free(self.held);
+        if self.held.record != BY_LOG {
+            self.objects.state().records.free(self.held);
+        }
         self.gone = true;
         Ok(())
     }
@@ -329,9 +347,14 @@ impl<M: Memory> Drop for Locked<'_, M> {
         let dirty = std::mem::take(&mut self.dirty);
         let counter = objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| {
             self.give();
-            objects.state().records.unlock(self.held, written)
+            if self.held.record == BY_LOG {
+                // If the log is stuck, so is the object, and whoever wants it is told of the log.
+                let _ = objects.unlock_by_log(self.entry);
+                return None;
+            }
+            Some(objects.state().records.unlock(self.held, written))
         });
-        if self.fresh {
+        if let Some(counter) = counter.filter(|_| self.fresh) {
             seen::set(objects.memory(), self.cell, self.seen, self.entry.generation, counter);
         }
     }

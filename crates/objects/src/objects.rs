@@ -9,6 +9,7 @@ use tombolo_sharing::{Counter, Counters, hash_key, persist};
 
 use crate::event::{Event, KeyHash};
 use crate::index::IndexLimits;
+use crate::logged::Locks;
 use crate::maintain::{Maintenance, Upkeep};
 use crate::replicated::Replicated;
 use crate::{Error, Stats, Usage, Version, sites};
@@ -23,11 +24,18 @@ pub struct Options {
     /// Objects of up to this many lines are made fresh in this host's caches whole even if only a
     /// part is read; of larger ones only the part.
     pub small_lines: u64,
+    /// How writers keep others off an object.
+    pub locks: Locks,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { index: IndexLimits::default(), maintenance: Maintenance::default(), small_lines: 64 }
+        Self {
+            index: IndexLimits::default(),
+            maintenance: Maintenance::default(),
+            small_lines: 64,
+            locks: Locks::default(),
+        }
     }
 }
 
@@ -41,6 +49,7 @@ pub struct Objects<M: Memory> {
     pub(crate) counters: Counters,
     pub(crate) upkeep: Upkeep,
     pub(crate) small_lines: u64,
+    pub(crate) locks: Locks,
     versions: AtomicU64,
 }
 
@@ -58,6 +67,7 @@ impl<M: Memory> Objects<M> {
             counters: Counters::new(),
             upkeep: Upkeep::new(options.maintenance),
             small_lines: options.small_lines,
+            locks: options.locks,
         }
     }
 

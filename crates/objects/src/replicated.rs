@@ -5,6 +5,7 @@ use tombolo_memory::Memory;
 
 use crate::event::{Event, Generation, KeyHash, Slot, Target, generation_at};
 use crate::index::{Entry, Index, IndexLimits, Writer};
+use crate::logged::BY_LOG;
 use crate::records::Records;
 use crate::seen::{self, READ_SHARED};
 use crate::sites;
@@ -36,7 +37,7 @@ impl<M: Memory> Replicated<M> {
         {
             seen::set(&self.memory, found.cell, found.seen, entry.generation, READ_SHARED);
         }
-        if let Some(record) = entry.record {
+        if let Some(record) = entry.record.filter(|&record| record != BY_LOG) {
             self.records.assigned(record, entry.hash);
         }
     }
@@ -75,7 +76,7 @@ impl<M: Memory> Replicated<M> {
         let wanted = |entry: Entry| self.is_expected(entry, target);
         let Some(entry) = self.index.remove(target.hash, target.slot, wanted) else { return false };
         self.space.vacated(entry.slot);
-        if let Some(record) = entry.record {
+        if let Some(record) = entry.record.filter(|&record| record != BY_LOG) {
             self.records.unassigned(record);
         }
         true
@@ -114,11 +115,11 @@ impl<M: Memory> Replicated<M> {
     }
 
     fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {
-        let allocated = self.records.exists(record)
+        let allocated = (self.records.exists(record) || record == BY_LOG)
             && self.change(target, generation, |entry| {
                 entry.record.is_none().then_some(Entry { record: Some(record), ..entry })
             });
-        if allocated {
+        if allocated && record != BY_LOG {
             self.records.assigned(record, target.hash);
         }
         allocated
@@ -128,7 +129,7 @@ impl<M: Memory> Replicated<M> {
         let deallocated = self.change(target, generation, |entry| {
             (entry.record == Some(record)).then_some(Entry { record: None, ..entry })
         });
-        if deallocated {
+        if deallocated && record != BY_LOG {
             self.records.unassigned(record);
         }
         deallocated

@@ -124,6 +124,7 @@ pub(crate) fn options() -> Options {
         index: IndexLimits { segment_buckets: 2, segments: 64 },
         maintenance: Maintenance { watermark_percent: 60, reclaim_batch: 1 },
         small_lines: 4,
+        ..Options::default()
     }
 }
 
