@@ -103,6 +103,31 @@ pub(crate) enum BenchCommand {
 pub(crate) enum Scheme {
     /// Coherence records for objects that are written, a replica of the index per host.
     Megalon,
+    /// Index and coherence records in SCR; who finds no entry asks the object's owner for one.
+    #[value(name = "hcmeta")]
+    HcMeta,
+    /// The same, with objects that have no entry in their owner's own memory.
+    #[value(name = "hcmeta-local")]
+    HcMetaLocal,
+    /// hcmeta with as much SCR as it needs, whatever --scr says.
+    #[value(name = "hcmeta-unlimited")]
+    HcMetaUnlimited,
+    /// megalon without coherence records: each write takes two entries of the log.
+    #[value(name = "alllog")]
+    AllLog,
+}
+
+impl Scheme {
+    /// What it is called.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Megalon => "megalon",
+            Self::HcMeta => "hcmeta",
+            Self::HcMetaLocal => "hcmeta-local",
+            Self::HcMetaUnlimited => "hcmeta-unlimited",
+            Self::AllLog => "alllog",
+        }
+    }
 }
 
 /// A size such as `200MiB`.
@@ -258,6 +283,19 @@ pub(crate) struct YcsbArgs {
     /// How objects are shared.
     #[arg(long, value_enum, default_value_t = Scheme::Megalon)]
     pub(crate) scheme: Scheme,
+    /// Run these schemes in turn, each in a pod of its own, and compare them with megalon; all of
+    /// them unless named.
+    #[arg(long, value_enum, value_name = "SCHEME", value_delimiter = ',', num_args = 0..=1,
+        default_missing_value = "megalon,hcmeta,hcmeta-local,hcmeta-unlimited,alllog", conflicts_with = "scheme")]
+    pub(crate) compare: Option<Vec<Scheme>>,
+    /// How often each of them runs, one after the other in every round; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "compare",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Under hcmeta, an owner's answer takes so many microseconds at least, as from one that sleeps
+    /// between its looks for requests: the published prototype's churn takes about 44.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) owner_delay_us: u64,
     /// How the result is written.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
@@ -278,6 +316,10 @@ pub(crate) struct WorkerArgs {
     pub(crate) hosts: u32,
     #[arg(long)]
     pub(crate) threads: u32,
+    #[arg(long, value_enum)]
+    pub(crate) scheme: Scheme,
+    #[arg(long)]
+    pub(crate) owner_delay_us: u64,
 }
 
 #[derive(Debug, Args)]

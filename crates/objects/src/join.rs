@@ -22,6 +22,7 @@ use crate::at_rest::object_at_rest;
 use crate::chunk_table::ChunkState;
 use crate::event::{KeyHash, Slot, generation_at};
 use crate::index::{Entry, IndexLimits, Writer};
+use crate::logged::BY_LOG;
 use crate::objects::{Objects, Options, Shard, shard_of};
 use crate::records::Records;
 use crate::replicated::Replicated;
@@ -275,7 +276,7 @@ fn adopt_entry<M: Memory>(built: &mut Built<M>, bytes: &[u8; ENTRY_BYTES]) -> Op
     };
     let (record, home) = Entry::shared_as(u32::from_le_bytes(*sharing));
     built.state.space.lines(slot)?;
-    if record.is_some_and(|record| !built.state.records.exists(record)) {
+    if record.is_some_and(|record| record != BY_LOG && !built.state.records.exists(record)) {
         return None;
     }
     let entry = Entry {

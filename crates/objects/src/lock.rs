@@ -6,6 +6,7 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, object_bytes}
 
 use crate::event::{Event, Slot, Target};
 use crate::index::{Cell, Entry, Found};
+use crate::logged::{BY_LOG, Locks};
 use crate::placement::Place;
 use crate::read::{Looked, Part, Started};
 use crate::records::Held;
@@ -133,12 +134,14 @@ impl<M: Memory> Objects<M> {
 
     fn try_lock(&self, found: &Found<'_>, tail: u64, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
         let held = match found.entry.record {
+            Some(BY_LOG) => None,
             Some(record) => {
                 let counter = self.records.load(record).readable();
                 counter.and_then(|counter| self.records.lock(record, counter))
             }
             // A record is worth allocating only for the right object.
             None => match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
+                Looked::Good(_) if self.locks == Locks::Log => self.lock_by_log(found.entry)?,
                 Looked::Good(_) => self.allocate(found.entry)?,
                 Looked::OtherKey => return Ok(TryLock::OtherKey),
                 Looked::Changed => None,
@@ -147,9 +150,19 @@ impl<M: Memory> Objects<M> {
         let Some(mut held) = held else { return Ok(TryLock::Busy) };
         let outcome = self.enter(&mut held, found.entry, key);
         if !matches!(outcome, Ok(TryLock::Locked(_))) {
-            self.records.unlock(held, false);
+            self.let_go(held, found.entry)?;
         }
         outcome
+    }
+
+    /// Releases the lock of an object that is not entered after all.
+    fn let_go(&self, held: Held, entry: Entry) -> Result<(), Error> {
+        if held.record != BY_LOG {
+            self.records.unlock(held, false);
+            return Ok(());
+        }
+        let found = self.state(entry.hash).index.find_slot(self.memory(), entry.hash, entry.slot);
+        found.map_or(Ok(()), |found| self.unlock_by_log(found.entry))
     }
 
     /// Looks at the object again, now that its lock is held.
@@ -165,7 +178,7 @@ impl<M: Memory> Objects<M> {
         let Some(mut found) = find().filter(|found| !again || ours(found)) else {
             return Ok(TryLock::Busy);
         };
-        if self.records.wraps(*held) {
+        if held.record != BY_LOG && self.records.wraps(*held) {
             self.begin_new_count(held, found.entry)?;
             let Some(renewed) = find() else { return Ok(TryLock::Busy) };
             found = renewed;
@@ -173,7 +186,10 @@ impl<M: Memory> Objects<M> {
         let Some((slot, lines)) = self.state(entry.hash).space.slot_at(entry.slot) else {
             return Ok(TryLock::Busy);
         };
-        let known = seen::is_fresh(memory, found.seen, found.entry.generation, held.counter);
+        // The log's lock has started a generation, in which nothing was written yet.
+        let by_log = held.record == BY_LOG;
+        let generation = if by_log { entry.generation } else { found.entry.generation };
+        let known = seen::is_fresh(memory, found.seen, generation, held.counter);
         let small = lines.count() <= self.small_lines;
         if !known && small {
             self.drop_stale(lines);
@@ -333,7 +349,9 @@ impl<M: Memory> Locked<'_, M> {
         }
         self.objects.count(Counter::Deletes);
         self.objects.state(self.entry.hash).space.free_span(self.slot);
-        self.objects.records.free(self.held);
+        if self.held.record != BY_LOG {
+            self.objects.records.free(self.held);
+        }
         self.gone = true;
         Ok(())
     }
@@ -405,7 +423,7 @@ impl<M: Memory> Locked<'_, M> {
     /// the object stays.
     fn settle(mut self, key: &[u8]) -> Result<Option<Self>, Error> {
         let objects = self.objects;
-        if !objects.may_settle(self.header) {
+        if self.held.record == BY_LOG || !objects.may_settle(self.header) {
             return Ok(Some(self));
         }
         let mut value = vec![0; self.header.value_bytes as usize];
@@ -434,9 +452,14 @@ impl<M: Memory> Drop for Locked<'_, M> {
         let dirty = std::mem::take(&mut self.dirty);
         let counter = objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| {
             self.give();
-            objects.records.unlock(self.held, written)
+            if self.held.record == BY_LOG {
+                // If the log is stuck, so is the object, and whoever wants it is told of the log.
+                let _ = objects.unlock_by_log(self.entry);
+                return None;
+            }
+            Some(objects.records.unlock(self.held, written))
         });
-        if self.fresh {
+        if let Some(counter) = counter.filter(|_| self.fresh) {
             seen::set(objects.memory(), self.cell, self.seen, self.entry.generation, counter);
         }
     }

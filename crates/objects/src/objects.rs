@@ -12,6 +12,7 @@ use crate::copies::Copies;
 use crate::event::{Event, KeyHash, Slot};
 use crate::home::Home;
 use crate::index::IndexLimits;
+use crate::logged::Locks;
 use crate::maintain::{Maintenance, Upkeep};
 use crate::placement::{Placement, Profiles, Thresholds};
 use crate::records::Records;
@@ -34,6 +35,8 @@ pub struct Options {
     pub home_bytes: u64,
     /// Decides which objects are copied or moved there.
     pub placement: Arc<dyn Placement>,
+    /// How writers keep others off an object.
+    pub locks: Locks,
 }
 
 impl Default for Options {
@@ -45,6 +48,7 @@ impl Default for Options {
             copies_bytes: 0,
             home_bytes: 0,
             placement: Arc::new(Thresholds::default()),
+            locks: Locks::default(),
         }
     }
 }
@@ -66,6 +70,7 @@ pub struct Objects<M: Memory> {
     pub(crate) home: Home<M>,
     pub(crate) profiles: Profiles,
     pub(crate) placement: Arc<dyn Placement>,
+    pub(crate) locks: Locks,
     versions: AtomicU64,
 }
 
@@ -100,6 +105,7 @@ impl<M: Memory> Objects<M> {
             counters: Counters::new(),
             upkeep: Upkeep::new(options.maintenance),
             small_lines: options.small_lines,
+            locks: options.locks,
         }
     }
 

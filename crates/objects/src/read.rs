@@ -5,6 +5,7 @@ use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
 
 use crate::event::KeyHash;
 use crate::index::{Entry, Found};
+use crate::logged::BY_LOG;
 use crate::seen::{self, READ_SHARED};
 use crate::{Error, Objects, Version, sites};
 use tombolo_sharing::Counter;
@@ -227,8 +228,14 @@ impl<M: Memory> Objects<M> {
     }
 
     pub(crate) fn readable_counter(&self, entry: Entry) -> Option<u32> {
+        if !self.is_open(entry) {
+            return None;
+        }
         // A counter that is odd now would be found out after the copy, too; this saves the copy.
-        entry.record.map_or(Some(READ_SHARED), |record| self.records.load(record).readable())
+        entry
+            .record
+            .filter(|&record| record != BY_LOG)
+            .map_or(Some(READ_SHARED), |record| self.records.load(record).readable())
     }
 
     /// Drops the lines of a part of a large object, unless the whole is fresh.
@@ -270,7 +277,9 @@ impl<M: Memory> Objects<M> {
     }
 
     fn counter_holds(&self, started: &Started) -> bool {
-        let Some(record) = started.entry.record else { return true };
+        let Some(record) = started.entry.record.filter(|&record| record != BY_LOG) else {
+            return true;
+        };
         let counter = self.records.load(record).readable();
         self.memory().check(sites::READ_COUNTER_AGAIN, counter == Some(started.counter))
     }

@@ -8,7 +8,8 @@ use tombolo_memory::Memory;
 
 use crate::event::{Event, Generation, KeyHash, Slot, Target, generation_at};
 use crate::index::{Entry, Index, IndexLimits, Writer};
-use crate::records::Records;
+use crate::logged::BY_LOG;
+use crate::records::{Record, Records};
 use crate::seen::{self, READ_SHARED};
 use crate::sites;
 use crate::space::Space;
@@ -40,7 +41,7 @@ impl<M: Memory> Replicated<M> {
         {
             seen::set(&self.memory, found.cell, found.seen, entry.generation, READ_SHARED);
         }
-        if let Some(record) = entry.record {
+        if let Some(record) = entry.record.filter(|&record| record != BY_LOG) {
             self.records.assigned(record, entry.hash);
         }
     }
@@ -79,7 +80,7 @@ impl<M: Memory> Replicated<M> {
         let wanted = |entry: Entry| self.is_expected(entry, target);
         let Some(entry) = self.index.remove(target.hash, target.slot, wanted) else { return false };
         self.space.vacated(entry.slot);
-        if let Some(record) = entry.record {
+        if let Some(record) = entry.record.filter(|&record| record != BY_LOG) {
             self.records.unassigned(record, target.hash);
         }
         true
@@ -120,7 +121,7 @@ impl<M: Memory> Replicated<M> {
     }
 
     fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {
-        self.records.exists(record)
+        (self.records.exists(record) || record == BY_LOG)
             && self.share(generation, target, |entry| Some(Entry { record: Some(record), ..entry }))
     }
 
@@ -150,8 +151,9 @@ impl<M: Memory> Replicated<M> {
             Some(changed)
         });
         if shared {
-            before.into_iter().for_each(|record| self.records.unassigned(record, target.hash));
-            after.into_iter().for_each(|record| self.records.assigned(record, target.hash));
+            let in_scr = |record: Option<Record>| record.filter(|&record| record != BY_LOG);
+            in_scr(before).into_iter().for_each(|r| self.records.unassigned(r, target.hash));
+            in_scr(after).into_iter().for_each(|r| self.records.assigned(r, target.hash));
         }
         shared
     }

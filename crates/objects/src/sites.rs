@@ -18,6 +18,8 @@ tombolo_memory::sites! {
     READ_COUNTER_AGAIN = "objects.read.counter-again";
     /// The counter is looked at again before the log is.
     READ_COUNTER_FIRST = "objects.read.counter-first";
+    /// An object that is locked by the log is not read.
+    READ_LOG_LOCK = "objects.read.log-lock";
     /// A read of part of an object does not vouch for the rest.
     READ_PART_VOUCHES_NOT = "objects.read.part-vouches-not";
     /// Equal hashes are settled by comparing keys.

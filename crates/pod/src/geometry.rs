@@ -22,7 +22,7 @@ const HOSTS: u64 = MAX_HOSTS as u64;
 /// LNR addresses are kept in 36 bits of line number: 4 TiB.
 const MAX_LNR_BYTES: u64 = LINE_BYTES << 36;
 /// Records are kept in 28 bits, of whose values some mean something else: none, or where else.
-const MAX_RECORDS: u64 = (1 << 28) - 256;
+const MAX_RECORDS: u64 = (1 << 28) - 260;
 /// A segment's index is kept in 24 bits.
 const MAX_SEGMENT_ENTRIES: u64 = 1 << 24;
 /// Slots of a mailbox, unless chosen otherwise: more than a host usually has threads that wait.

@@ -1,4 +1,5 @@
-//! Other ways of sharing, in pods in which there are entries for two objects of each host.
+//! Other ways of sharing. Under HCMeta, pods have entries for two objects of each host; under AllLog, a log of
+//! eight entries.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -6,6 +7,7 @@ use std::sync::OnceLock;
 
 use tombolo_baselines::{HcMeta, HcMetaOptions};
 use tombolo_memory::{LINE_BYTES, Memory};
+use tombolo_objects::{Locks, Options};
 use tombolo_pod::Pod;
 use tombolo_sharing::Scheme;
 use tombolo_simulator::{SimMemory, Trial};
@@ -13,7 +15,7 @@ use tombolo_verify::models::Operation::{self, Create, Delete, Get, Put, Replace}
 
 use crate::objects::{Collision, add_mixed_clients, find_colliding_keys, recall};
 use crate::operations::{perform, tag};
-use crate::world::{Setup, World};
+use crate::world::{self, Setup, World};
 
 type Host = HcMeta<SimMemory>;
 
@@ -46,12 +48,12 @@ fn setup(hosts: usize) -> Setup {
     Setup { records: lines * LINE_BYTES / 4, ..Setup::roomy(hosts) }
 }
 
-fn world(trial: &Trial, hosts: usize, local: bool) -> World<Host> {
+fn few_entries(trial: &Trial, hosts: usize, local: bool) -> World<Host> {
     World::under(trial, &setup(hosts), options(hosts, local))
 }
 
 fn anything_goes(trial: &Trial, local: bool) {
-    let mut world = world(trial, trial.hosts_or(3), local);
+    let mut world = few_entries(trial, trial.hosts_or(3), local);
     add_mixed_clients(&mut world, &KEYS, 5, 8);
     world.run();
 }
@@ -78,7 +80,7 @@ pub(crate) fn scarce_space(trial: &Trial) {
 /// Two keys that entries cannot tell apart are two objects.
 pub(crate) fn equal_fingerprints(trial: &Trial) {
     static FOUND: OnceLock<Collision> = OnceLock::new();
-    let mut world = world(trial, 2, false);
+    let mut world = few_entries(trial, 2, false);
     let find = |secret| {
         let long = |number| format!("a key whose begin is not its own: {number}");
         find_colliding_keys(secret, long, |hash| ((hash >> 16) as u32, (hash >> 48) % 2))
@@ -131,7 +133,7 @@ fn scan(host: &Host) -> Vec<Vec<u8>> {
 /// Hosts work, leave together, and return: everything is as it was.
 pub(crate) fn leave_and_return(trial: &Trial) {
     let (hosts, local) = (trial.hosts_or(3), trial.seed.is_multiple_of(2));
-    let mut world = world(trial, hosts, local);
+    let mut world = few_entries(trial, hosts, local);
     add_mixed_clients(&mut world, &KEYS, 4, 6);
     world.run();
     let before = world.hosts.clone();
@@ -158,7 +160,7 @@ pub(crate) fn leave_and_return(trial: &Trial) {
 /// Two hosts change halves of one object each, and read it.
 pub(crate) fn halves(trial: &Trial) {
     const HALF: usize = 40;
-    let mut world = world(trial, 2, false);
+    let mut world = few_entries(trial, 2, false);
     let done = Rc::new(Cell::new(0));
     for number in 0..2 {
         let done = Rc::clone(&done);
@@ -193,7 +195,7 @@ type Client<'a> = (usize, &'a [(&'a str, Operation<u64>)]);
 
 /// Two hosts; objects are there that both have read; then clients do what they are to do.
 fn short(trial: &Trial, local: bool, before: &[&str], clients: &[Client<'_>]) {
-    let mut world = world(trial, 2, local);
+    let mut world = few_entries(trial, 2, local);
     let ready = Rc::new(Cell::new(0));
     for number in 0..2 {
         let (ready, host) = (Rc::clone(&ready), Rc::clone(&world.hosts[number]));
@@ -261,4 +263,34 @@ pub(crate) fn delete_and_create(trial: &Trial) {
             (1, &[("a", Get), ("a", Get), ("b", Delete), ("b", Create(28)), ("b", Get)]),
         ],
     );
+}
+
+/// Objects that are locked by the log, in a pod with few records for nobody to use.
+fn all_log(trial: &Trial, setup: &Setup) -> World {
+    let options = Options { locks: Locks::Log, ..world::options() };
+    World::under(trial, setup, options)
+}
+
+/// Five clients on three hosts do anything to two objects.
+pub(crate) fn all_log_anything_goes(trial: &Trial) {
+    let mut world = all_log(trial, &Setup::roomy(trial.hosts_or(3)));
+    add_mixed_clients(&mut world, &["a", "b"], 5, 8);
+    world.finish();
+    assert_eq!(world.hosts[0].usage().records_used, 0);
+}
+
+/// An object is written by two hosts, and read by both.
+pub(crate) fn all_log_writes(trial: &Trial) {
+    let mut world = all_log(trial, &Setup::small(2));
+    let scribe = world.scribe();
+    perform(&*world.hosts[0], &scribe, "a", Create(9));
+    for (number, tags) in [[16, 17], [23, 24]].into_iter().enumerate() {
+        world.client(number, move |host, scribe| {
+            for tag in tags {
+                perform(host, scribe, "a", Put(tag));
+                perform(host, scribe, "a", Get);
+            }
+        });
+    }
+    world.finish();
 }

@@ -63,6 +63,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "hcmeta-write-and-read" Short baselines::write_and_read;
     "hcmeta-churn" Short baselines::churn;
     "hcmeta-delete-and-create" Short baselines::delete_and_create;
+    "alllog-writes" Short baselines::all_log_writes;
     "many-wraps" Long short::many_wraps;
     "split-record" Long short::split_record;
     "full-log" Long short::full_log;
@@ -90,6 +91,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "hcmeta-equal-fingerprints" Long baselines::equal_fingerprints;
     "hcmeta-halves" Long baselines::halves;
     "hcmeta-leave-and-return" Long baselines::leave_and_return;
+    "alllog" Long baselines::all_log_anything_goes;
     "concurrent-commits" Long log::concurrent_commits;
     "committed-before" Long log::reads_see_what_was_committed_before;
     "joining-by-copy" Long log::joining_by_copy;

@@ -76,7 +76,7 @@ impl Default for Options {
             local: false,
             owner_delay: Duration::ZERO,
             shards: 1024,
-            idle_looks: 20_000,
+            idle_looks: 200_000,
         }
     }
 }

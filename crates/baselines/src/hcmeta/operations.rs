@@ -1,5 +1,7 @@
 //! What clients ask for.
 
+use std::sync::atomic::Ordering;
+
 use smallvec::{SmallVec, smallvec};
 use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_pod::Pod;
@@ -235,11 +237,13 @@ impl<M: Memory> Scheme for HcMeta<M> {
     fn tick(&self) -> Result<(), Error> {
         self.serve()?;
         // Nobody else of this host looks, if nothing else is done.
-        let idle = !self.active.swap(false, std::sync::atomic::Ordering::Relaxed);
-        for _ in 0..if idle { self.options.idle_looks } else { 0 } {
+        let mut looks = self.options.idle_looks;
+        while looks > 0 && !self.active.load(Ordering::Relaxed) {
+            looks -= 1;
             self.serve()?;
             self.memory().pause();
         }
+        self.active.store(false, Ordering::Relaxed);
         Ok(())
     }
 
