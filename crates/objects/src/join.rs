@@ -20,6 +20,7 @@ use crate::at_rest::object_at_rest;
 use crate::chunk_table::ChunkState;
 use crate::event::{KeyHash, Slot, generation_at};
 use crate::index::{Entry, Writer};
+use crate::marks::Marks;
 use crate::objects::{Objects, Options};
 use crate::records::Records;
 use crate::replicated::Replicated;
@@ -73,7 +74,7 @@ impl<M: Memory> Objects<M> {
         let new = || {
             let space = Space::new(pod, seat.host());
             let records = Records::new(pod, seat.host());
-            Replicated::new(pod.memory().clone(), options.index, space, records)
+            Replicated::new(pod.memory().clone(), options.index, space, records, Marks::new(pod))
         };
         if first {
             return rebuild(new(), pod, announced);
@@ -165,6 +166,8 @@ fn rebuild<M: Memory>(
 ) -> Result<Built<M>, Error> {
     let mut writer = Writer::default();
     state.records.free_all();
+    state.marks.reset();
+    let empty = state.marks.exist() && state.memory.keeps(sites::OPEN_EMPTY);
     let mut restored = 0;
     for number in state.space.chunk_numbers() {
         let word = state.space.word(number)?;
@@ -173,6 +176,10 @@ fn rebuild<M: Memory>(
             return Err(Error::Damaged(format!(
                 "host {host} left without giving up chunk {number}"
             )));
+        }
+        if empty {
+            state.space.free(number);
+            continue;
         }
         for slot in state.space.slots_of(number)? {
             let Some((_, key)) = object_at_rest(pod, &state.space, slot)? else { continue };

@@ -32,7 +32,7 @@ pub(crate) struct Locked<'a, M: Memory> {
     gone: bool,
 }
 
-enum TryLock<'a, M: Memory> {
+pub(crate) enum TryLock<'a, M: Memory> {
     Locked(Locked<'a, M>),
     OtherKey,
     /// Somebody else has it, or it changed: look again.
@@ -57,7 +57,12 @@ impl<M: Memory> Objects<M> {
         })
     }
 
-    fn try_lock(&self, found: &Found<'_>, tail: u64, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
+    pub(crate) fn try_lock(
+        &self,
+        found: &Found<'_>,
+        tail: u64,
+        key: &[u8],
+    ) -> Result<TryLock<'_, M>, Error> {
         let held = match found.entry.record {
             Some(record) => {
                 let records = &self.state().records;
@@ -190,6 +195,14 @@ impl<M: Memory> Locked<'_, M> {
         self.header
     }
 
+    pub(crate) fn objects(&self) -> &Objects<M> {
+        self.objects
+    }
+
+    pub(crate) fn record(&self) -> u32 {
+        self.held.record
+    }
+
     /// Reads part of the value.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         let from = self.value_at(offset, into.len())?;
@@ -238,7 +251,7 @@ impl<M: Memory> Locked<'_, M> {
         }
         self.objects.count(Counter::Deletes);
         self.objects.state().space.free_span(self.slot);
-        self.objects.state().records.free(self.held);
+        self.objects.free_unmarked(self.held);
         self.gone = true;
         Ok(())
     }

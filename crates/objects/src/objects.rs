@@ -1,5 +1,6 @@
 //! One host's handle on the objects of a pod.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo_log::Replica;
@@ -10,6 +11,7 @@ use tombolo_sharing::{Counter, Counters, hash_key, persist};
 use crate::event::{Event, KeyHash};
 use crate::index::IndexLimits;
 use crate::maintain::{Maintenance, Upkeep};
+use crate::marks::Cleaner;
 use crate::replicated::Replicated;
 use crate::{Error, Stats, Usage, Version, sites};
 
@@ -41,6 +43,7 @@ pub struct Objects<M: Memory> {
     pub(crate) counters: Counters,
     pub(crate) upkeep: Upkeep,
     pub(crate) small_lines: u64,
+    pub(crate) cleaner: OnceLock<Box<dyn Cleaner<M>>>,
     versions: AtomicU64,
 }
 
@@ -58,6 +61,7 @@ impl<M: Memory> Objects<M> {
             counters: Counters::new(),
             upkeep: Upkeep::new(options.maintenance),
             small_lines: options.small_lines,
+            cleaner: OnceLock::new(),
         }
     }
 

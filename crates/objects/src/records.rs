@@ -181,6 +181,12 @@ impl<M: Memory> Records<M> {
         self.memory.compare_exchange(sites::RECORD_CLAIM, at, found, claimed).is_ok()
     }
 
+    /// The hash of the object that has `record`, if this replica knows of one.
+    pub(crate) fn owner(&self, record: u32) -> Option<KeyHash> {
+        let owner = self.owners.load(record);
+        (owner & IN_USE != 0).then_some((owner >> 31) as u32)
+    }
+
     /// Some used records, those with the fewest writes since they were last sampled first.
     pub(crate) fn victims(&self) -> Vec<(u32, KeyHash)> {
         let count = self.count();

@@ -5,6 +5,7 @@ use tombolo_memory::Memory;
 
 use crate::event::{Event, Generation, KeyHash, Slot, Target, generation_at};
 use crate::index::{Entry, Index, IndexLimits, Writer};
+use crate::marks::Marks;
 use crate::records::Records;
 use crate::seen::{self, READ_SHARED};
 use crate::sites;
@@ -15,6 +16,7 @@ pub(crate) struct Replicated<M: Memory> {
     pub(crate) index: Index,
     pub(crate) space: Space<M>,
     pub(crate) records: Records<M>,
+    pub(crate) marks: Marks<M>,
 }
 
 impl<M: Memory> Replicated<M> {
@@ -23,8 +25,9 @@ impl<M: Memory> Replicated<M> {
         limits: IndexLimits,
         space: Space<M>,
         records: Records<M>,
+        marks: Marks<M>,
     ) -> Self {
-        Self { memory, index: Index::new(limits), space, records }
+        Self { memory, index: Index::new(limits), space, records, marks }
     }
 
     /// Adds an object that was there before this replica: from LNR, or from another replica.

@@ -1,7 +1,7 @@
 //! Where everything lies. All hosts compute the same places from the few numbers in the superblock.
 //!
 //! ```text
-//! SCR  superblock | shared words | host table | log: applied, ring | chunk table | records
+//! SCR  superblock | shared words | host table | log: applied, ring | chunk table | latches | records | marks
 //! LNR  twin of the superblock | log segments | transfer windows | chunks
 //! ```
 
@@ -34,6 +34,9 @@ pub struct Options {
     pub records: Option<u64>,
     /// Bits of a record's counter, 3 to 31.
     pub counter_bits: Option<u32>,
+    /// For a page cache: latches by which pages are admitted, a power of two, and a mark per record.
+    /// A pod with latches keeps no objects once all hosts have left it.
+    pub latches: Option<u64>,
 }
 
 /// The numbers that determine a pod's layout.
@@ -57,6 +60,8 @@ pub struct Geometry {
     pub records: u64,
     /// Bits of a record's counter.
     pub counter_bits: u64,
+    /// Latches of a page cache, a power of two; 0 if the pod is not made for one.
+    pub latches: u64,
 }
 
 /// Where the areas of a pod start.
@@ -78,8 +83,12 @@ pub struct Areas {
     pub ring: ScrAddr<u64>,
     /// The chunk table, a word a chunk.
     pub chunk_table: ScrAddr<u64>,
+    /// The latches of a page cache, a word each.
+    pub latches: ScrAddr<u64>,
     /// The coherence records, packed.
     pub records: ScrAddr<u32>,
+    /// A bit per record, if there are latches.
+    pub marks: ScrAddr<u64>,
     /// The hosts' log segments, a line an entry.
     pub segments: LnrAddr,
     /// The hosts' transfer windows.
@@ -118,10 +127,17 @@ impl Geometry {
             chunks: 0,
             records: 0,
             counter_bits: u64::from(options.counter_bits.unwrap_or(31)),
+            latches: options.latches.unwrap_or(0),
         };
         geometry.chunks = lnr_bytes.saturating_sub(geometry.chunk_area().offset()) / chunk_bytes;
         let free_scr = scr_bytes.saturating_sub(geometry.areas().records.offset());
-        geometry.records = (free_scr / 4).min(options.records.unwrap_or(u64::MAX)).min(MAX_RECORDS);
+        let most = if geometry.has_marks() {
+            // A record and its mark take 33 bits, and the marks begin on a line and end with a word.
+            free_scr.saturating_sub(LINE_BYTES + 8) * 8 / 33
+        } else {
+            free_scr / 4
+        };
+        geometry.records = most.min(options.records.unwrap_or(u64::MAX)).min(MAX_RECORDS);
         geometry.check().map_err(PodError::TooSmall)?;
         Ok(geometry)
     }
@@ -144,6 +160,9 @@ impl Geometry {
         if !(3..=31).contains(&self.counter_bits) {
             return Err(format!("a counter of {} bits is not within 3 to 31", self.counter_bits));
         }
+        if self.latches > 0 {
+            power("the number of latches", self.latches, 1, 1 << 16)?;
+        }
         if self.lnr_bytes > MAX_LNR_BYTES || self.records > MAX_RECORDS || self.chunks > 1 << 32 {
             return Err("it is larger than the format can address".to_owned());
         }
@@ -161,12 +180,24 @@ impl Geometry {
                 self.chunk_area().offset() + self.chunk_bytes
             ));
         }
-        let scr_end = self.areas().records.offset() + 4 * self.records;
+        let areas = self.areas();
+        let records_end = areas.records.element(self.records).offset();
+        let scr_end = records_end.max(areas.marks.element(self.mark_words()).offset());
         let lnr_end = self.chunk_area().offset() + self.chunks * self.chunk_bytes;
         if scr_end > self.scr_bytes || lnr_end > self.lnr_bytes {
             return Err("its areas reach beyond its memory".to_owned());
         }
         Ok(())
+    }
+
+    /// Whether there is a mark per record, and latches.
+    pub fn has_marks(&self) -> bool {
+        self.latches > 0
+    }
+
+    /// Words of marks.
+    pub fn mark_words(&self) -> u64 {
+        if self.has_marks() { self.records.div_ceil(64) } else { 0 }
     }
 
     /// Where the areas start.
@@ -175,6 +206,13 @@ impl Geometry {
         let ring = line(8 + 2 * HOSTS);
         let chunk_table = ring.element(self.ring_entries);
         let segments = LnrAddr::of_line(64);
+        let latches = line(chunk_table.element(self.chunks).offset().div_ceil(LINE_BYTES));
+        let records = latches.element(self.latches).offset().next_multiple_of(LINE_BYTES);
+        let marks = if self.has_marks() {
+            (records + 4 * self.records).next_multiple_of(LINE_BYTES)
+        } else {
+            records
+        };
         Areas {
             membership: line(4),
             joins: line(5),
@@ -184,9 +222,9 @@ impl Geometry {
             applied: line(8 + HOSTS),
             ring,
             chunk_table,
-            records: ScrAddr::new(
-                chunk_table.element(self.chunks).offset().next_multiple_of(LINE_BYTES),
-            ),
+            latches,
+            records: ScrAddr::new(records),
+            marks: ScrAddr::new(marks),
             segments,
             windows: segments.plus(HOSTS * self.segment_entries * LINE_BYTES),
             chunks: self.chunk_area(),
@@ -222,11 +260,27 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_for_pages_has_a_mark_for_each_record() {
+        for (scr, lnr) in [(32 << 10, 4 << 20), (1 << 20, 64 << 20), (1 << 30, 4 << 40)] {
+            let options = Options { latches: Some(16), ..Options::default() };
+            let geometry = Geometry::plan(scr, lnr, options).unwrap();
+            let areas = geometry.areas();
+            assert!(areas.latches.element(16).offset() <= areas.records.offset());
+            assert!(areas.records.element(geometry.records).offset() <= areas.marks.offset());
+            assert!(areas.marks.element(geometry.mark_words()).offset() <= scr);
+            let plain = Geometry::plan(scr, lnr, Options::default()).unwrap();
+            assert!(geometry.records * 34 / 32 + 100 >= plain.records);
+        }
+    }
+
+    #[test]
     fn refuses_what_cannot_hold_a_pod() {
         assert!(Geometry::plan(1 << 10, 1 << 30, Options::default()).is_err());
         assert!(Geometry::plan(1 << 20, 1 << 10, Options::default()).is_err());
         assert!(Geometry::plan(1 << 20, u64::MAX, Options::default()).is_err());
         let odd = Options { ring_entries: Some(100), ..Options::default() };
+        assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err());
+        let odd = Options { latches: Some(100), ..Options::default() };
         assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err());
     }
 

@@ -132,7 +132,8 @@ impl<M: Memory> Pod<M> {
             chunk_bytes: words[11],
             chunks: words[12],
             records: words[13],
-            counter_bits: words[14],
+            counter_bits: words[14] & u64::from(u32::MAX),
+            latches: words[14] >> 32,
         };
         geometry.check().map_err(PodError::Damaged)?;
         Ok(geometry)
@@ -182,6 +183,8 @@ impl<M: Memory> Pod<M> {
         for record in 0..self.geometry.records {
             self.memory.store(areas.records.element(record), 0);
         }
+        zero(areas.latches, self.geometry.latches);
+        zero(areas.marks, self.geometry.mark_words());
     }
 }
 
@@ -221,7 +224,7 @@ fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
         geometry.chunk_bytes,
         geometry.chunks,
         geometry.records,
-        geometry.counter_bits,
+        geometry.latches << 32 | geometry.counter_bits,
         0,
     ];
     words[CHECKSUM] = checksum(&words);

@@ -17,6 +17,7 @@ const SMALL: CreateOptions = CreateOptions {
         chunk_bytes: None,
         records: None,
         counter_bits: None,
+        latches: None,
     },
     force: false,
 };

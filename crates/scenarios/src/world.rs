@@ -35,12 +35,22 @@ pub(crate) struct Setup {
     /// Whether hosts do their background work while clients are at it.
     pub(crate) ticking: bool,
     pub(crate) kills: Option<Kills>,
+    /// Latches, if the pod is to have marks.
+    pub(crate) latches: u64,
 }
 
 impl Setup {
     /// Room for everything but records.
     pub(crate) fn roomy(hosts: usize) -> Self {
-        Self { joined: hosts, hosts, records: 2, chunks: 40, ticking: true, kills: None }
+        Self {
+            joined: hosts,
+            hosts,
+            records: 2,
+            chunks: 40,
+            ticking: true,
+            kills: None,
+            latches: 0,
+        }
     }
 
     /// As small as can be: nothing goes on but what clients do.
@@ -71,6 +81,7 @@ impl Setup {
             chunk_bytes: Some(1024),
             records: Some(self.records),
             counter_bits: Some(3),
+            latches: (self.latches > 0).then_some(self.latches),
         };
         Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap()
     }
@@ -109,6 +120,8 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
         .scr("ring", areas.ring, 8, geometry.ring_entries)
         .scr("chunk", areas.chunk_table, 8, geometry.chunks)
         .scr("record", areas.records, 4, geometry.records)
+        .scr("latch", areas.latches, 8, geometry.latches)
+        .scr("marks", areas.marks, 8, geometry.mark_words())
         .lnr("superblock", LnrAddr::new(0), 128, 1)
         .lnr("segment", areas.segments, segment, hosts)
         .lnr("window", areas.windows, geometry.window_bytes, hosts)
