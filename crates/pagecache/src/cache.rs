@@ -366,11 +366,13 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
 
     /// The pages that are dirty.
     fn dirty_pages(&self, of: Option<FileId>) -> Result<Vec<Key>, Error> {
-        let mut pages = Vec::new();
-        self.objects.marked(|key| {
-            pages.extend(Key::decode(key).filter(|key| of.is_none_or(|file| file == key.file)));
-        })?;
-        Ok(pages)
+        self.patiently(|| {
+            let mut pages = Vec::new();
+            self.objects.marked(|key| {
+                pages.extend(Key::decode(key).filter(|key| of.is_none_or(|file| file == key.file)));
+            })?;
+            Ok(pages)
+        })
     }
 
     /// Does what has to be done in the background, and must not be kept waiting by files: that of the
@@ -443,9 +445,12 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     ) -> Result<T, Error> {
         let mut started = None;
         loop {
-            let host = match attempt()? {
-                Ok(done) => return Ok(done),
-                Err(host) => host,
+            let host = match attempt() {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(host)) => host,
+                // Nothing was changed; pages are fewer than objects usually are, and more in use.
+                Err(Error::Objects(tombolo_objects::Error::Busy { .. })) => self.seat(),
+                Err(error) => return Err(error),
             };
             let now = self.memory().uptime();
             let waited = now.saturating_sub(*started.get_or_insert(now));
@@ -454,6 +459,14 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
             }
             self.memory().pause();
         }
+    }
+
+    /// Does something that may be in others' way, for longer than objects would.
+    pub(crate) fn patiently<T>(
+        &self,
+        attempt: impl Fn() -> Result<T, tombolo_objects::Error>,
+    ) -> Result<T, Error> {
+        self.wait(|| Ok(Ok(attempt()?)))
     }
 
     /// This host's seat, for [`wait`](Self::wait).

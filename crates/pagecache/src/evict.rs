@@ -30,6 +30,14 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         })
     }
 
+    /// Evicts some pages that this host does not use, or uses little; how many.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`], [`Error::Objects`].
+    pub fn shrink(&self, pages: u64) -> Result<u64, Error> {
+        self.make_room(pages)
+    }
+
     /// Evicts some pages or heads that this host does not use, or uses little; how many.
     pub(crate) fn make_room(&self, wanted: u64) -> Result<u64, Error> {
         let mut evicted = 0;
@@ -47,7 +55,11 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
                 match self.evict(key) {
                     Ok(gone) => evicted += u64::from(gone),
                     // It stays dirty; who synchronises its file is told why. Others may do.
-                    Err(Error::WriteBack(..) | Error::Backing(_)) => {}
+                    Err(
+                        Error::WriteBack(..)
+                        | Error::Backing(_)
+                        | Error::Objects(tombolo_objects::Error::Busy { .. }),
+                    ) => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -87,11 +99,11 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
                 let error = std::io::Error::from(std::io::ErrorKind::NotFound);
                 return Err(Error::WriteBack(file, error));
             }
-            self.objects.delete(&key.bytes())?;
+            self.patiently(|| self.objects.delete(&key.bytes()))?;
             first += 1;
         }
         for key in self.pages_of(file, first, last)? {
-            self.objects.delete(&key.bytes())?;
+            self.patiently(|| self.objects.delete(&key.bytes()))?;
         }
         Ok(())
     }
@@ -138,8 +150,11 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     /// # Errors
     /// [`Error::WriteBack`], [`Error::Backing`], [`Error::Stalled`], [`Error::Objects`].
     pub fn forget(&self, file: FileId) -> Result<(), Error> {
-        let Some((head, _)) = self.peek(file)? else { return self.forget_pages(file, u64::MAX) };
-        self.forget_pages(file, head.size.div_ceil(self.page_bytes))?;
+        let size = match self.peek(file)? {
+            Some((head, _)) => head.size,
+            None => self.backing.attributes(file)?.size,
+        };
+        self.forget_pages(file, size.div_ceil(self.page_bytes))?;
         self.wait(|| {
             let gone = self.evict_head(file)? || self.peek(file)?.is_none();
             Ok(if gone { Ok(()) } else { Err(self.seat()) })

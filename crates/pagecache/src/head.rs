@@ -251,7 +251,9 @@ impl<M: Memory, B: Backing> Alone<'_, M, B> {
 
     fn give_back(&mut self) -> Result<(), Error> {
         self.released = true;
-        let mut guard = self.cache.objects.write_start(&Key::head(self.file).bytes())?;
+        let cache = self.cache;
+        let key = Key::head(self.file).bytes();
+        let mut guard = cache.patiently(|| cache.objects.write_start(&key))?;
         guard.write(
             0,
             &Head { epoch: (self.head.epoch | 1).wrapping_add(1), ..self.head }.encode(),

@@ -198,7 +198,8 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
 
     /// Writes a page to its file if it is dirty; whether it is clean now.
     pub(crate) fn clean(&self, key: Key) -> Result<bool, Error> {
-        let Some(guard) = self.objects.write_marked(&key.bytes())? else { return Ok(true) };
+        let guard = self.patiently(|| self.objects.write_marked(&key.bytes()))?;
+        let Some(guard) = guard else { return Ok(true) };
         self.washer.wash(key, guard).map_err(|error| Error::WriteBack(key.file, error))
     }
 }

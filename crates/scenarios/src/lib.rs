@@ -11,12 +11,14 @@
 pub mod append;
 pub mod campaign;
 mod crash;
+mod disk;
 mod expiry;
 mod failure;
 mod hunt;
 mod log;
 mod objects;
 mod operations;
+mod pages;
 mod registry;
 mod short;
 mod world;

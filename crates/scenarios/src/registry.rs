@@ -3,7 +3,7 @@
 use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
-use crate::{crash, expiry, log, objects, short};
+use crate::{crash, expiry, log, objects, pages, short};
 
 /// What hosts do to each other, and whether it went right.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +71,20 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "expiry" Long expiry::gone_is_gone;
     "deadlines" Long expiry::deadlines;
     "expired-and-replaced" Long expiry::a_new_value_stays;
+    "page-admission" Short pages::admission;
+    "page-cut" Short pages::cutting;
+    "page-cut-while-admitted" Short pages::cutting_what_is_admitted;
+    "page-cut-dirty" Short pages::cutting_what_is_dirty;
+    "page-eviction" Short pages::eviction;
+    "page-eviction-one-by-one" Short pages::eviction_one_by_one;
+    "page-append" Short pages::appending;
+    "page-growth" Short pages::growing;
+    "page-records" Short pages::few_records;
+    "page-power-cut" Short pages::power_cut_at_once;
+    "pages" Long pages::anything_goes;
+    "scarce-pages" Long pages::scarce;
+    "pages-changed-behind" Long pages::changed_behind;
+    "power-cut" Long pages::power_cut;
     "host-dies" Crash crash::a_host_dies;
     "helper-dies" Crash crash::a_helper_dies;
     "only-host-dies" Crash crash::the_only_host_dies;
@@ -86,6 +100,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
         tombolo_log::SITES,
         tombolo_objects::SITES,
         tombolo_kv::SITES,
+        tombolo_pagecache::SITES,
     ];
     crates.into_iter().flatten().copied()
 }

@@ -61,7 +61,7 @@ impl Setup {
     fn config(&self) -> Config {
         let mut config = Config {
             hosts: self.hosts,
-            scr_bytes: 4 << 10,
+            scr_bytes: 5 << 10,
             lnr_bytes: BEFORE_CHUNKS + (self.chunks << 10),
             max_steps: 400_000,
             kills: self.kills.clone(),
