@@ -48,7 +48,7 @@ const TIDY: Duration = Duration::from_millis(10);
 pub enum MountError {
     /// The backing directory is none, or cannot be read.
     #[error("{0} cannot be used as backing directory: {1}")]
-    Backing(PathBuf, #[source] io::Error),
+    Backing(PathBuf, io::Error),
     /// There is no such mountpoint, or it is not an empty directory.
     #[error("{0} cannot be mounted on: {1}")]
     Mountpoint(PathBuf, String),
@@ -61,13 +61,13 @@ pub enum MountError {
     #[error(
         "mounting on {0} failed: {1}; it takes root, or `fusermount3` (Debian: apt-get install fuse3)"
     )]
-    Refused(PathBuf, #[source] io::Error),
+    Refused(PathBuf, io::Error),
     /// The pod could not be joined, or pages could not be written back.
     #[error(transparent)]
     Cache(#[from] tombolo_pagecache::Error),
     /// The file system could not be unmounted.
     #[error("unmounting failed: {0}")]
-    Unmount(#[source] io::Error),
+    Unmount(io::Error),
 }
 
 /// A mounted file system. [`unmount`](Self::unmount) it: what is dirty is written back then.

@@ -13,7 +13,7 @@ use tombolo_sharing::persist;
 pub(crate) use crate::backing::Backing;
 use crate::clock::Clock;
 use crate::key::Key;
-use crate::page::{Washer, pieces};
+use crate::page::{Piece, Stored, Washer, pieces};
 use crate::{Attributes, Error, FileId, sites};
 
 /// Bytes of a page.
@@ -226,11 +226,37 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
                     Ok(head) => head,
                     Err(holder) => return Ok(Err(holder)),
                 };
-                let stored = self.store(file, head.epoch, piece, part, true)?;
-                Ok(if stored { Ok(()) } else { Err(self.seat()) })
+                match self.store(file, head.epoch, piece, part, true)? {
+                    Stored::Yes => Ok(Ok(())),
+                    Stored::Changed => Ok(Err(self.seat())),
+                    Stored::TakesAlone => Ok(Ok(self.write_alone(file, piece, part)?)),
+                }
             })?;
         }
         Ok(())
+    }
+
+    /// Writes a piece of a file that this thread takes for itself meanwhile: so it never needs the locks,
+    /// or the records, of page and head at once.
+    fn write_alone(&self, file: FileId, piece: Piece, bytes: &[u8]) -> Result<(), Error> {
+        let alone = self.alone(file)?;
+        self.store_alone(file, alone.head.epoch, piece, bytes)?;
+        let end = piece.block * self.page_bytes + piece.within + piece.bytes;
+        let size = alone.head.size.max(end);
+        alone.release(size)
+    }
+
+    fn store_alone(
+        &self,
+        file: FileId,
+        epoch: u64,
+        piece: Piece,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        self.wait(|| match self.store(file, epoch, piece, bytes, false)? {
+            Stored::Yes => Ok(Ok(())),
+            Stored::Changed | Stored::TakesAlone => Ok(Err(self.seat())),
+        })
     }
 
     /// Writes all of `bytes` at the end of the file, in one step; where that was.
@@ -245,11 +271,7 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         for piece in pieces(self.page_bytes, offset, bytes.len() as u64) {
             let (part, others) = rest.split_at(piece.bytes as usize);
             rest = others;
-            let stored = self.wait(|| {
-                let stored = self.store(file, alone.head.epoch, piece, part, false)?;
-                Ok(if stored { Ok(()) } else { Err(self.seat()) })
-            });
-            if let Err(error) = stored {
+            if let Err(error) = self.store_alone(file, alone.head.epoch, piece, part) {
                 self.resize(file, offset + bytes.len() as u64, offset)?;
                 return Err(error);
             }

@@ -23,7 +23,7 @@ pub enum Error {
     },
     /// A dirty page could not be written to its file.
     #[error("a page of {0:?} could not be written to its file, and stays dirty: {1}")]
-    WriteBack(crate::FileId, #[source] io::Error),
+    WriteBack(crate::FileId, io::Error),
     /// The largest file there can be.
     #[error("a file cannot have more than {most} bytes")]
     TooLarge {

@@ -60,8 +60,8 @@ pub(crate) enum Told {
     Yes,
     /// The file was cut meanwhile, or is not in the cache: begin again.
     Changed,
-    /// Its head has to get a record first, for which no lock may be held.
-    NoRecord,
+    /// Its head is in use or has no record, for which nobody may wait who has a lock.
+    NotNow,
 }
 
 /// A file that this thread has alone.
@@ -126,7 +126,7 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
             return Ok(Told::Yes);
         }
         let Some(mut guard) = self.objects.try_write_start(&Key::head(file).bytes())? else {
-            return Ok(Told::NoRecord);
+            return Ok(Told::NotNow);
         };
         let head = locked_head(&guard)?;
         if !same(&head) {
@@ -135,14 +135,6 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         let changed = Head { size: head.size.max(end), modified: now, ..head };
         guard.write(0, &changed.encode())?;
         Ok(Told::Yes)
-    }
-
-    /// Gives a file's head a record, so that [`tell`](Self::tell) need not wait for one.
-    pub(crate) fn give_record(&self, file: FileId) -> Result<(), Error> {
-        match self.objects.write_start(&Key::head(file).bytes()) {
-            Ok(_) | Err(tombolo_objects::Error::NotFound) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Takes a file for this thread alone.
@@ -210,9 +202,9 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
                 deleted => Ok(deleted?),
             };
         }
-        let Some(guard) = self.objects.try_write_start(&key)? else {
-            self.give_record(file)?;
-            return Ok(false);
+        let guard = match self.objects.write_start(&key) {
+            Err(tombolo_objects::Error::NotFound) => return Ok(false),
+            guard => guard?,
         };
         let head = locked_head(&guard)?;
         if head.is_held() {

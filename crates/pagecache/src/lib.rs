@@ -21,7 +21,8 @@
 //! * **Nothing outlives the hosts.** A pod for a page cache is empty when the first host joins it:
 //!   files may have changed meanwhile.
 //! * **Locks.** A thread that has a latch may wait for an object's lock, not the other way round. A
-//!   thread that has a page's lock may look at the head, never wait for its lock or for a record.
+//!   thread that has a page's lock may look at the head, never wait for its lock or for a record: it
+//!   takes the file alone instead.
 //!
 //! Built on MEGALON itself and not on any way of sharing: dirty bits belong to coherence records, which
 //! others do not have.

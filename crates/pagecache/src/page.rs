@@ -20,6 +20,16 @@ use crate::{Error, FileId, sites};
 
 const LENGTH_BYTES: u64 = 8;
 
+/// What came of writing a piece of a file.
+pub(crate) enum Stored {
+    /// It is written.
+    Yes,
+    /// Something has changed: begin again.
+    Changed,
+    /// It takes having the file alone.
+    TakesAlone,
+}
+
 /// A piece of a file that lies within a page.
 #[derive(Clone, Copy)]
 pub(crate) struct Piece {
@@ -110,8 +120,8 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         Ok(false)
     }
 
-    /// Writes a piece of a file whose epoch is `epoch`; whether it did, or something has changed. With
-    /// `tell` the file learns of it; otherwise this thread has it alone.
+    /// Writes a piece of a file whose epoch is `epoch`. With `tell` the file learns of it; otherwise this
+    /// thread has it alone.
     pub(crate) fn store(
         &self,
         file: FileId,
@@ -119,13 +129,13 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         piece: Piece,
         bytes: &[u8],
         tell: bool,
-    ) -> Result<bool, Error> {
+    ) -> Result<Stored, Error> {
         let key = Key::page(file, piece.block);
         self.clock.touch(key);
         let mut guard = match self.objects.write_start(&key.bytes()) {
             Err(tombolo_objects::Error::NotFound) => {
                 self.admit(file, epoch, piece.block)?;
-                return Ok(false);
+                return Ok(Stored::Changed);
             }
             guard => guard?,
         };
@@ -133,12 +143,8 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         if tell {
             match self.tell(file, epoch, piece.block * self.page_bytes + end)? {
                 Told::Yes => {}
-                Told::Changed => return Ok(false),
-                Told::NoRecord => {
-                    drop(guard);
-                    self.give_record(file)?;
-                    return Ok(false);
-                }
+                Told::Changed => return Ok(Stored::Changed),
+                Told::NotNow => return Ok(Stored::TakesAlone),
             }
         }
         let memory = self.memory();
@@ -150,11 +156,11 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
             if memory.keeps(sites::WRITE_MARK) {
                 guard.mark();
             }
-            return Ok(true);
+            return Ok(Stored::Yes);
         }
         drop(guard);
         self.objects.write_start(&key.bytes())?.mark();
-        Ok(true)
+        Ok(Stored::Yes)
     }
 
     /// Brings a page of a file into the cache, if it is not there and the file's epoch is still `epoch`.

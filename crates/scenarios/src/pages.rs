@@ -353,16 +353,20 @@ fn run(trial: &Trial, chunks: u64, before: &[Operation], clients: Vec<(usize, Ve
     for (host, steps) in clients {
         world.client(host, move |cache, scribe| {
             for step in steps {
-                match step {
-                    Step::Do(operation) => perform(cache, scribe, file(0), operation),
-                    Step::Evict => cache.forget(file(0)).unwrap(),
-                    Step::EvictOne => _ = cache.shrink(1).unwrap(),
-                    Step::Sync => cache.sync(file(0), true).unwrap(),
-                }
+                take(cache, scribe, file(0), step);
             }
         });
     }
     world.finish(1);
+}
+
+fn take(cache: &Cache, scribe: &Scribe, file: FileId, step: Step) {
+    match step {
+        Step::Do(operation) => perform(cache, scribe, file, operation),
+        Step::Evict => cache.forget(file).unwrap(),
+        Step::EvictOne => _ = cache.shrink(1).unwrap(),
+        Step::Sync => cache.sync(file, true).unwrap(),
+    }
 }
 
 const fn read(page: u64) -> Step {
@@ -451,6 +455,59 @@ pub(crate) fn eviction(trial: &Trial) {
             (1, vec![Step::Do(write(0, 2, 2)), Step::Do(write(1, 2, 3)), read(0)]),
         ],
     );
+}
+
+/// Two threads on each of two hosts do what `choose` makes of a random number, with one-page files and
+/// few records.
+fn churn(trial: &Trial, files: u64, records: u64, operations: u64, choose: fn(u64, u64) -> Step) {
+    let mut world = World::in_pod(trial, &Setup { records, ..setup(2, 8) });
+    world.tidying = false;
+    let scribe = world.log.client(0);
+    for number in 0..files {
+        perform(&world.caches[0], &scribe, file(number), write(0, UNITS, 1 + number));
+        // Others apply the log by that, which is short.
+        world.caches.iter().for_each(|cache| _ = read_whole(cache, file(number)));
+        world.caches[0].forget(file(number)).unwrap();
+        world.caches.iter().for_each(|cache| _ = cache.attributes(file(number)).unwrap());
+    }
+    for number in 0..4u64 {
+        world.client(number as usize % 2, move |cache, scribe| {
+            for n in 0..operations {
+                let dice = cache.memory().random();
+                take(cache, scribe, file((dice >> 16) % files), choose(dice % 16, 10 * n + number));
+            }
+        });
+    }
+    world.finish(files);
+}
+
+/// A page is admitted, written and evicted all the time.
+pub(crate) fn comes_and_goes(trial: &Trial) {
+    churn(trial, 1, 4, 5, |dice, tag| match dice {
+        0..6 => read(0),
+        6..11 => Step::Do(write(0, UNITS, 100 + tag)),
+        _ => Step::Evict,
+    });
+}
+
+/// Pages are cut off all the time, while others admit them.
+pub(crate) fn cut_and_admitted(trial: &Trial) {
+    churn(trial, 1, 4, 6, |dice, tag| match dice {
+        0..5 => read(0),
+        5..7 => Step::Do(write(0, UNITS, 100 + tag)),
+        7..10 => Step::Do(Operation::Truncate(0)),
+        10..12 => Step::Do(Operation::Truncate(UNITS)),
+        _ => Step::Evict,
+    });
+}
+
+/// Dirty pages are cut off all the time, and their records go to others.
+pub(crate) fn cut_and_written(trial: &Trial) {
+    churn(trial, 2, 2, 5, |dice, tag| match dice {
+        0..2 => read(0),
+        2..10 => Step::Do(write(0, UNITS, 100 + tag)),
+        _ => Step::Do(Operation::Truncate(0)),
+    });
 }
 
 /// Heads and dirty pages of a file that has grown are evicted one by one.
