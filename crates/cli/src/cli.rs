@@ -14,6 +14,7 @@ Examples:
   tombolo up --load b --seconds 10
   tombolo pod create /dev/shm/my-pod --size 1GiB --scr 64MiB
   tombolo serve --pod /dev/shm/my-pod --listen 127.0.0.1:7000
+  tombolo mount --pod /dev/shm/my-pages /srv/data /mnt/data
   tombolo bench ycsb -P a -p recordcount=100000 --hosts 2 --format json
   tombolo check --seeds 1000
   tombolo soak --seconds 60";
@@ -31,6 +32,28 @@ The exit code is 3 if anything failed: then the part of a history that no order 
 or the host that died or hangs. What cannot be decided with reasonable effort is never counted as \
 passed: then the exit code is 4. The seed fixes the operations of each thread, but not how those of \
 several fall together.";
+
+const MOUNT: &str = "\
+Mount a directory through a pod, so that all hosts that do so share one cache of its pages.
+
+Each host runs this command with the same pod and the same backing directory, and sees the same \
+tree: what a write or rename on one host has done, the others see at once. Pages are written back \
+after about a second, when a file is closed, and when room is needed; fsync makes them durable, \
+whichever host wrote them. If power is cut, what was synchronised is in the backing directory.
+
+The pod has to be made for it (pod create --page-cache). It is a cache and nothing else: it may be \
+much smaller than the files, and is empty when the first host mounts. While it is mounted nobody \
+may change the backing directory by other ways. Files can be mapped privately, not shared; locks \
+hold among all hosts.
+
+It takes /dev/fuse, and root or fusermount3. Ctrl-C, SIGTERM and umount end it, after what is dirty \
+has been written back.";
+
+const MOUNT_EXAMPLES: &str = "\
+Examples:
+  tombolo pod create /dev/shm/pages --size 1GiB --page-cache
+  tombolo mount --pod /dev/shm/pages /srv/data /mnt/one
+  tombolo mount --pod /dev/shm/pages /srv/data /mnt/two";
 
 const SOAK_EXAMPLES: &str = "\
 Examples:
@@ -62,6 +85,9 @@ pub(crate) enum Command {
     Up(UpArgs),
     /// Join a pod and serve it to Redis clients.
     Serve(ServeArgs),
+    /// Mount a directory whose pages all hosts share.
+    #[command(long_about = MOUNT, after_help = MOUNT_EXAMPLES)]
+    Mount(MountArgs),
     /// Create pods and look at them.
     #[command(subcommand)]
     Pod(PodCommand),
@@ -211,6 +237,26 @@ pub(crate) struct ServeArgs {
     pub(crate) load: LoadArgs,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct MountArgs {
+    /// The pod to join, created with --page-cache: /dev/shm/pages, /dev/dax0.0, or SCR+LNR.
+    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
+    pub(crate) pod: PodSpec,
+    /// The directory whose files are shared; all hosts have to reach the same one.
+    pub(crate) backing: PathBuf,
+    /// An empty directory.
+    pub(crate) mountpoint: PathBuf,
+    /// Threads that answer the kernel.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: u16,
+    /// Write back what has been dirty for so long, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 500)]
+    pub(crate) write_back_ms: u64,
+    /// Stop when the process that started this one ends.
+    #[arg(long, hide = true)]
+    pub(crate) with_parent: bool,
+}
+
 /// The load that `up` puts on a host.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
@@ -230,6 +276,10 @@ pub(crate) struct CreateArgs {
     pub(crate) spec: PodSpec,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
+    /// Make it for a page cache (`tombolo mount`), with a mark per coherence record: 1/32 more SCR.
+    /// Such a pod is empty again once all hosts have left it.
+    #[arg(long)]
+    pub(crate) page_cache: bool,
     /// Overwrite what is there. A pod that hosts of this machine use is never overwritten.
     #[arg(long)]
     pub(crate) force: bool,

@@ -10,6 +10,7 @@ mod cli;
 mod config;
 mod drive;
 mod metrics;
+mod mount;
 mod output;
 mod place;
 mod pod;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Up(args) => up::run(&args)?,
+        Command::Mount(args) => mount::run(&args)?,
         Command::Serve(args) => serve::run(&args)?,
         Command::Pod(PodCommand::Create(args)) => pod::create(&args)?,
         Command::Pod(PodCommand::Info(args)) => pod::info(&args)?,

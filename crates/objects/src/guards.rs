@@ -4,6 +4,7 @@ use tombolo_memory::Memory;
 
 use crate::index::Found;
 use crate::read::{Looked, Part, Started};
+use crate::records::Record;
 use crate::writer::Writer;
 use crate::{Error, Objects, Version};
 use tombolo_sharing::Counter;
@@ -58,7 +59,7 @@ impl<M: Memory> Objects<M> {
     pub fn write_start(&self, key: &[u8]) -> Result<WriteGuard<'_, M>, Error> {
         let locked = self.lock(key)?.ok_or(Error::NotFound)?;
         self.count(Counter::Writes);
-        Ok(WriteGuard { locked })
+        Ok(WriteGuard::new(locked))
     }
 }
 
@@ -108,7 +109,11 @@ impl<M: Memory> ReadGuard<'_, M> {
     }
 }
 
-impl<M: Memory> WriteGuard<'_, M> {
+impl<'a, M: Memory> WriteGuard<'a, M> {
+    pub(crate) fn new(locked: Writer<'a, M>) -> Self {
+        Self { locked }
+    }
+
     /// The value's length in bytes.
     pub fn len(&self) -> u64 {
         u64::from(self.locked.header().value_bytes)
@@ -139,6 +144,47 @@ impl<M: Memory> WriteGuard<'_, M> {
     /// [`Error::OutOfRange`].
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.locked.write(offset, bytes)
+    }
+
+    /// The memory this host sees.
+    pub fn memory(&self) -> &M {
+        self.locked.objects().memory()
+    }
+
+    /// Puts the object's mark on: see [`Cleaner`](crate::Cleaner). Others see it before they see what
+    /// is written.
+    ///
+    /// # Panics
+    /// If the pod has no marks.
+    pub fn mark(&self) {
+        self.locked.objects().marks.set(self.marked_record());
+    }
+
+    /// Takes the object's mark off.
+    ///
+    /// # Panics
+    /// If the pod has no marks.
+    pub fn unmark(&self) {
+        self.locked.objects().marks.clear(self.marked_record());
+    }
+
+    /// Whether the object is marked.
+    pub fn is_marked(&self) -> bool {
+        self.locked.objects().marks.is_set(self.marked_record())
+    }
+
+    fn marked_record(&self) -> Record {
+        self.locked
+            .record()
+            .expect("objects of a pod with marks have records when they are written")
+    }
+
+    /// Deletes the object.
+    ///
+    /// # Errors
+    /// [`Error::Log`]: it is still there.
+    pub fn delete(self) -> Result<(), Error> {
+        self.locked.delete()
     }
 
     /// Ends the write: all hosts see it now. The version of the value.

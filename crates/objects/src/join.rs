@@ -23,6 +23,7 @@ use crate::chunk_table::ChunkState;
 use crate::event::{KeyHash, Slot, generation_at};
 use crate::index::{Entry, IndexLimits, Writer};
 use crate::logged::BY_LOG;
+use crate::marks::Marks;
 use crate::objects::{Objects, Options, Shard, shard_of};
 use crate::records::Records;
 use crate::replicated::Replicated;
@@ -186,6 +187,9 @@ impl<M: Memory> Objects<M> {
 /// The index as the objects' headers tell it.
 fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M>, Error> {
     empty.records.free_all();
+    let marks = Marks::new(pod);
+    marks.reset();
+    let without_objects = marks.exist() && pod.memory().keeps(sites::OPEN_EMPTY);
     let shards = empty.shards.len();
     let mut restored = 0;
     for number in empty.shards[0].state.space.chunk_numbers() {
@@ -196,6 +200,10 @@ fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M
             return Err(Error::Damaged(format!(
                 "host {host} left without giving up chunk {number}"
             )));
+        }
+        if without_objects {
+            built.state.space.free(number);
+            continue;
         }
         for slot in built.state.space.slots_of(number)? {
             let Some((_, key)) = object_at_rest(pod, &built.state.space, slot)? else { continue };

@@ -132,7 +132,12 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    fn try_lock(&self, found: &Found<'_>, tail: u64, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
+    pub(crate) fn try_lock(
+        &self,
+        found: &Found<'_>,
+        tail: u64,
+        key: &[u8],
+    ) -> Result<TryLock<'_, M>, Error> {
         let held = match found.entry.record {
             Some(BY_LOG) => None,
             Some(record) => {
@@ -236,13 +241,16 @@ impl<M: Memory> Objects<M> {
     fn begin_new_count(&self, held: &mut Held, entry: Entry) -> Result<(), Error> {
         let records = &self.records;
         if let Some(wider) = records.claim_wider(*held) {
+            if self.marks.is_set(held.record) {
+                self.marks.set(wider.record);
+            }
             let event = Event::Allocate { target: target(entry), record: wider.record };
             let allocated = self.commit(event);
             if matches!(allocated, Ok(true)) {
-                records.free(std::mem::replace(held, wider));
+                self.free_unmarked(std::mem::replace(held, wider));
                 return Ok(());
             }
-            records.free(wider);
+            self.free_unmarked(wider);
             allocated?;
         }
         self.commit(Event::Wrap(target(entry)))?;
@@ -301,6 +309,14 @@ impl<M: Memory> Locked<'_, M> {
         self.header
     }
 
+    pub(crate) fn objects(&self) -> &Objects<M> {
+        self.objects
+    }
+
+    pub(crate) fn record(&self) -> u32 {
+        self.held.record
+    }
+
     /// Reads part of the value.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         let from = self.value_at(offset, into.len())?;
@@ -350,7 +366,7 @@ impl<M: Memory> Locked<'_, M> {
         self.objects.count(Counter::Deletes);
         self.objects.state(self.entry.hash).space.free_span(self.slot);
         if self.held.record != BY_LOG {
-            self.objects.records.free(self.held);
+            self.objects.free_unmarked(self.held);
         }
         self.gone = true;
         Ok(())

@@ -94,6 +94,9 @@ impl<M: Memory> Objects<M> {
     /// Takes `record` back from the object that has it, whose hash was `hash`: the object is
     /// read-shared from then on.
     fn reclaim(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
+        if !self.clean_before_reclaim(record, hash)? {
+            return Ok(false);
+        }
         let records = &self.records;
         let Some(counter) = records.load(record).readable() else { return Ok(false) };
         let held = if self.memory().keeps(sites::RECLAIM_LOCK) {
@@ -102,7 +105,8 @@ impl<M: Memory> Objects<M> {
             Some(Held { record, counter })
         };
         let Some(held) = held else { return Ok(false) };
-        let reclaimed = self.deallocate(record, hash);
+        let unmarked = self.memory().check(sites::RECLAIM_UNMARKED, !self.marks.is_set(record));
+        let reclaimed = if unmarked { self.deallocate(record, hash) } else { Ok(false) };
         if matches!(reclaimed, Ok(true)) {
             self.count(Counter::Reclaims);
             records.free(held);

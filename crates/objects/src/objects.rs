@@ -1,7 +1,7 @@
 //! One host's handle on the objects of a pod.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tombolo_log::Replica;
 use tombolo_memory::Memory;
@@ -14,6 +14,7 @@ use crate::home::Home;
 use crate::index::IndexLimits;
 use crate::logged::Locks;
 use crate::maintain::{Maintenance, Upkeep};
+use crate::marks::{Cleaner, Marks};
 use crate::placement::{Placement, Profiles, Thresholds};
 use crate::records::Records;
 use crate::replicated::Replicated;
@@ -31,7 +32,8 @@ pub struct Options {
     pub small_lines: u64,
     /// Bytes of this host's memory for copies of objects; none, if 0.
     pub copies_bytes: u64,
-    /// Bytes of this host's memory for objects that it uses alone; none, if 0.
+    /// Bytes of this host's memory for objects that it uses alone; none, if 0, or if the pod is made for
+    /// a page cache.
     pub home_bytes: u64,
     /// Decides which objects are copied or moved there.
     pub placement: Arc<dyn Placement>,
@@ -71,6 +73,8 @@ pub struct Objects<M: Memory> {
     pub(crate) profiles: Profiles,
     pub(crate) placement: Arc<dyn Placement>,
     pub(crate) locks: Locks,
+    pub(crate) marks: Marks<M>,
+    pub(crate) cleaner: OnceLock<Box<dyn Cleaner<M>>>,
     versions: AtomicU64,
 }
 
@@ -93,6 +97,7 @@ impl<M: Memory> Objects<M> {
     ) -> Self {
         Self {
             copies: Copies::new(options.copies_bytes),
+            marks: Marks::new(&pod),
             home: Home::new(&pod, &seat, options.home_bytes),
             profiles: Profiles::new(),
             placement: options.placement,
@@ -106,6 +111,7 @@ impl<M: Memory> Objects<M> {
             upkeep: Upkeep::new(options.maintenance),
             small_lines: options.small_lines,
             locks: options.locks,
+            cleaner: OnceLock::new(),
         }
     }
 

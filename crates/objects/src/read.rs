@@ -30,6 +30,13 @@ pub(crate) struct Started {
     pub(crate) known: bool,
 }
 
+impl Started {
+    /// Nothing that is read was out of date before this moment.
+    pub(crate) fn since(&self) -> Moment {
+        self.since
+    }
+}
+
 /// What came of looking at one object.
 pub(crate) enum Looked<T> {
     /// It has the key; this is what was read, and the read is good.
@@ -338,7 +345,7 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    fn read_key(&self, started: &Started) -> Option<Vec<u8>> {
+    pub(crate) fn read_key(&self, started: &Started) -> Option<Vec<u8>> {
         let mut buffer = [0; PREFIX_BYTES];
         let prefix = &mut buffer[..PREFIX_BYTES.min(started.lines.bytes() as usize)];
         self.freshen(started, started.lines.start(), prefix.len() as u64);
@@ -379,7 +386,7 @@ enum Prefix {
     Nonsense,
 }
 
-fn damaged_object(started: &Started) -> Error {
+pub(crate) fn damaged_object(started: &Started) -> Error {
     let slot = started.lines.start();
     Error::Damaged(format!("the slot at {slot:?} holds no object, though the index says so"))
 }

@@ -82,6 +82,18 @@ tombolo_memory::sites! {
     EVENT_NEW_GENERATION = "objects.event.new-generation";
     /// A record is taken back only by who holds its lock.
     RECLAIM_LOCK = "objects.reclaim.lock";
+    /// A mark changes alone: its neighbours in the word are others'.
+    MARK_ALONE = "objects.mark.alone";
+    /// A record is taken back from a marked object only when its mark is off.
+    RECLAIM_UNMARKED = "objects.reclaim.unmarked";
+    /// Who takes a record back has a marked object cleaned first.
+    RECLAIM_CLEAN = "objects.reclaim.clean";
+    /// A marked object is not deleted by who wants unmarked ones gone.
+    DELETE_UNMARKED = "objects.delete.unmarked";
+    /// A deleted object's mark is off before its record is free for another.
+    DELETE_MARK = "objects.delete.mark";
+    /// A pod with marks is opened without objects: what they stood for may have changed since.
+    OPEN_EMPTY = "objects.open.empty";
     /// An object is deleted only by who holds its lock, if it has a record.
     DELETE_LOCK = "objects.delete.lock";
     /// A chunk goes to one host.

@@ -438,6 +438,11 @@ impl<M: Memory> Space<M> {
         self.table.word(number)
     }
 
+    /// Frees a chunk, whatever is in it: the pod is being opened, nobody uses it.
+    pub(crate) fn free(&self, number: u32) {
+        self.table.set(number, ChunkWord::FREE);
+    }
+
     /// Every slot that a chunk's word says there is, used or not.
     pub(crate) fn slots_of(&self, number: u32) -> Result<Vec<Slot>, Error> {
         let word = self.table.word(number)?;

@@ -3,9 +3,10 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::Header;
 
-use crate::Error;
 use crate::home::AtHome;
 use crate::lock::Locked;
+use crate::records::Record;
+use crate::{Error, Objects};
 
 /// An object that nobody else changes until this is dropped.
 pub(crate) enum Writer<'a, M: Memory> {
@@ -20,6 +21,21 @@ impl<M: Memory> Writer<'_, M> {
         match self {
             Self::Shared(locked) => locked.header(),
             Self::Home(resident) => resident.header(),
+        }
+    }
+
+    pub(crate) fn objects(&self) -> &Objects<M> {
+        match self {
+            Self::Shared(locked) => locked.objects(),
+            Self::Home(resident) => resident.objects(),
+        }
+    }
+
+    /// The object's record; none, if it is in this host's memory.
+    pub(crate) fn record(&self) -> Option<Record> {
+        match self {
+            Self::Shared(locked) => Some(locked.record()),
+            Self::Home(_) => None,
         }
     }
 

@@ -3,7 +3,7 @@
 use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
-use crate::{baselines, crash, expiry, log, mail, objects, shards, short};
+use crate::{baselines, crash, expiry, log, mail, objects, pages, shards, short};
 
 /// What hosts do to each other, and whether it went right.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +98,23 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "expiry" Long expiry::gone_is_gone;
     "deadlines" Long expiry::deadlines;
     "expired-and-replaced" Long expiry::a_new_value_stays;
+    "page-admission" Long pages::admission;
+    "page-cut" Long pages::cutting;
+    "page-cut-while-admitted" Long pages::cutting_what_is_admitted;
+    "page-cut-dirty" Long pages::cutting_what_is_dirty;
+    "page-eviction" Long pages::eviction;
+    "page-eviction-one-by-one" Long pages::eviction_one_by_one;
+    "page-append" Long pages::appending;
+    "page-growth" Long pages::growing;
+    "page-records" Long pages::few_records;
+    "page-power-cut" Long pages::power_cut_at_once;
+    "page-comes-and-goes" Long pages::comes_and_goes;
+    "page-cut-and-admitted" Long pages::cut_and_admitted;
+    "page-cut-and-written" Long pages::cut_and_written;
+    "pages" Long pages::anything_goes;
+    "scarce-pages" Long pages::scarce;
+    "pages-changed-behind" Long pages::changed_behind;
+    "power-cut" Long pages::power_cut;
     "host-dies" Crash crash::a_host_dies;
     "helper-dies" Crash crash::a_helper_dies;
     "only-host-dies" Crash crash::the_only_host_dies;
@@ -114,6 +131,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
         tombolo_objects::SITES,
         tombolo_baselines::SITES,
         tombolo_kv::SITES,
+        tombolo_pagecache::SITES,
     ];
     crates.into_iter().flatten().copied()
 }

@@ -56,6 +56,8 @@ pub(crate) struct Setup {
     /// Whether hosts do their background work while clients are at it.
     pub(crate) ticking: bool,
     pub(crate) kills: Option<Kills>,
+    /// Latches, if the pod is to have marks.
+    pub(crate) latches: u64,
 }
 
 impl Setup {
@@ -71,6 +73,7 @@ impl Setup {
             log_shards: None,
             ticking: true,
             kills: None,
+            latches: 0,
         }
     }
 
@@ -102,7 +105,7 @@ impl Setup {
         let log_shards = self.log_shards.unwrap_or(1);
         let mut config = Config {
             hosts: self.hosts,
-            scr_bytes: (2 + 2 * log_shards) << 10,
+            scr_bytes: (3 + 2 * log_shards) << 10,
             lnr_bytes: BEFORE_SEGMENTS + log_shards * SEGMENTS + (self.chunks << 10),
             max_steps: 400_000,
             kills: self.kills.clone(),
@@ -126,6 +129,7 @@ impl Setup {
             record_width: Some(width),
             counter_bits: Some(3),
             mail_slots: Some(2),
+            latches: (self.latches > 0).then_some(self.latches),
         };
         Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap()
     }
@@ -170,6 +174,8 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
         .scr("records", areas.records, 4, geometry.record_bytes().div_ceil(4))
         .lnr("superblock", LnrAddr::new(0), 256, 1)
         .lnr("mail of", areas.mail_lines, LINE_BYTES * geometry.mail_slots, hosts)
+        .scr("latch", areas.latches, 8, geometry.latches)
+        .scr("marks", areas.marks, 8, geometry.mark_words())
         .lnr("window", areas.windows, geometry.window_bytes, hosts)
         .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks);
     let names = [

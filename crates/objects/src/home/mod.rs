@@ -48,7 +48,8 @@ impl<M: Memory> Home<M> {
         Self {
             host: seat.host(),
             mailbox: Mailbox::new(pod, seat),
-            budget,
+            // What is marked is so by its record.
+            budget: if pod.geometry().has_marks() { 0 } else { budget },
             bytes: AtomicU64::new(0),
             shards: std::array::from_fn(|_| RwLock::default()),
         }

@@ -101,6 +101,10 @@ impl<M: Memory> AtHome<'_, M> {
         self.header
     }
 
+    pub(crate) fn objects(&self) -> &Objects<M> {
+        self.objects
+    }
+
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         into.copy_from_slice(&self.hold.value[self.range(offset, into.len())?]);
         Ok(())
