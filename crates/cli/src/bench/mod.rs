@@ -1,6 +1,7 @@
 //! `tombolo bench`: hosts as processes, each with some threads, driven through a load phase and a run
 //! phase.
 
+pub(crate) mod pages;
 mod report;
 pub(crate) mod worker;
 

@@ -15,14 +15,14 @@ use crate::output::pairs;
 const RECORD_BYTES: u64 = 4;
 
 #[derive(Serialize)]
-struct Latency {
-    mean: f64,
-    p50: u64,
-    p99: u64,
+pub(crate) struct Latency {
+    pub(crate) mean: f64,
+    pub(crate) p50: u64,
+    pub(crate) p99: u64,
 }
 
 impl Latency {
-    fn of(histogram: &Histogram<u64>) -> Self {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         Self {
             mean: histogram.mean(),
             p50: histogram.value_at_quantile(0.5),
