@@ -44,6 +44,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "delete-and-write" Short short::delete_and_write;
     "wrap-around" Short short::wrap_around;
     "one-record" Short short::one_record;
+    "mark-and-delete" Short short::a_mark_changes_hands;
     "move" Short short::move_to_another_slot;
     "compare-and-swap" Short short::compare_and_swap;
     "partial-writes" Short short::partial_writes;
@@ -110,8 +111,11 @@ pub fn sites() -> impl Iterator<Item = Site> {
 
 /// Steps whose absence shows in few schedules, and the short scenario that was written for it: all its
 /// schedules with up to three preemptions are among those that are run.
-pub(crate) const WRITTEN_FOR: &[(&str, &str)] =
-    &[("objects.read.counter-first", "wrap-around"), ("objects.slot.known-first", "other-size")];
+pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
+    ("objects.read.counter-first", "wrap-around"),
+    ("objects.slot.known-first", "other-size"),
+    ("objects.delete.mark", "mark-and-delete"),
+];
 
 /// Steps whose absence does no harm that a run could show, and why: a person can check it.
 pub const EXCUSED: &[(&str, &str)] = &[

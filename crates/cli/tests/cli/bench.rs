@@ -66,3 +66,17 @@ fn a_pod_that_is_too_small_for_the_workload_says_so() {
     ]);
     assert!(said.contains("full"), "{said}");
 }
+
+#[test]
+fn a_file_larger_than_the_pod_is_read_and_written() {
+    let args = "bench pagecache --format json --seconds 1 --read-percent 70 --file-size 24MiB \
+        --size 8MiB --scr 512KiB --threads 2";
+    let reports: serde_json::Value =
+        serde_json::from_str(&printed(&args.split_whitespace().collect::<Vec<_>>())).unwrap();
+    let report = &reports["results"][0];
+    assert_eq!((&report["scheme"], &report["hosts"]), (&"megalon".into(), &2.into()));
+    for positive in ["operations", "ops_per_s", "admitted_per_op", "evicted_per_op"] {
+        assert!(report[positive].as_f64().unwrap() > 0.0, "{positive}: {report}");
+    }
+    assert!(report["written_back_per_op"].as_f64().unwrap() > 0.0, "{report}");
+}
