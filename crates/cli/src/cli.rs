@@ -103,6 +103,9 @@ pub(crate) enum Command {
     /// One host of a benchmark.
     #[command(hide = true)]
     Worker(WorkerArgs),
+    /// One host of a benchmark of pages.
+    #[command(hide = true)]
+    PageWorker(PageWorkerArgs),
     /// One host of a soak.
     #[command(hide = true)]
     SoakWorker(SoakWorkerArgs),
@@ -122,6 +125,8 @@ pub(crate) enum PodCommand {
 pub(crate) enum BenchCommand {
     /// YCSB over hosts that are processes.
     Ycsb(YcsbArgs),
+    /// Pages of one file, read and written by hosts that are processes.
+    Pagecache(PagesArgs),
 }
 
 /// A way to share objects.
@@ -370,6 +375,67 @@ pub(crate) struct WorkerArgs {
     pub(crate) scheme: Scheme,
     #[arg(long)]
     pub(crate) owner_delay_us: u64,
+}
+
+/// What hosts do with the pages of a file.
+#[derive(Debug, Args)]
+pub(crate) struct PageLoad {
+    /// Threads of each host.
+    #[arg(long, default_value_t = 1, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) threads: u32,
+    /// How long, in seconds.
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: u64,
+    /// Operations that read; the others write a whole page.
+    #[arg(long, default_value_t = 95, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(crate) read_percent: u8,
+    /// Skew of the popularity of pages, 0 (none) to 0.99 (YCSB's).
+    #[arg(long, default_value_t = 0.99, value_name = "THETA", value_parser = skew)]
+    pub(crate) zipf: f64,
+    /// Size of the file.
+    #[arg(long, default_value = "256MiB", value_parser = size, value_name = "SIZE")]
+    pub(crate) file_size: u64,
+    /// Determines which pages are read and written.
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+}
+
+/// A skew that a Zipf distribution may have here.
+fn skew(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|theta| (0.0..=0.99).contains(theta));
+    found.ok_or_else(|| format!("{text} is not a number from 0 to 0.99"))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PagesArgs {
+    #[command(flatten)]
+    pub(crate) load: PageLoad,
+    /// Hosts, each a process.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16), env = "TOMBOLO_HOSTS")]
+    pub(crate) hosts: u8,
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    /// Where to put the file, instead of the folder for temporary files.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) folder: Option<PathBuf>,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// Where to create the pod, instead of a new file in /dev/shm (on disk, if that is too small).
+    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
+    pub(crate) pod: Option<PodSpec>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PageWorkerArgs {
+    #[command(flatten)]
+    pub(crate) load: PageLoad,
+    #[arg(long)]
+    pub(crate) pod: PodSpec,
+    #[arg(long)]
+    pub(crate) host: u32,
+    #[arg(long)]
+    pub(crate) file: PathBuf,
 }
 
 #[derive(Debug, Args)]

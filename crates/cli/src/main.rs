@@ -50,9 +50,11 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Pod(PodCommand::Info(args)) => pod::info(&args)?,
         Command::Pod(PodCommand::Check(args)) => return pod::check(&args),
         Command::Bench(BenchCommand::Ycsb(args)) => bench::run(&args)?,
+        Command::Bench(BenchCommand::Pagecache(args)) => bench::pages::run(&args)?,
         Command::Check(args) => return check::run(&args),
         Command::Soak(args) => return soak::run(&args),
         Command::Worker(args) => bench::worker::run(&args)?,
+        Command::PageWorker(args) => bench::pages::work(&args)?,
         Command::SoakWorker(args) => soak::worker::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -76,7 +76,7 @@ impl Layout {
 }
 
 /// Latches of a page cache: more than there are threads that admit pages.
-const LATCHES: u64 = 256;
+pub(crate) const LATCHES: u64 = 256;
 
 #[derive(Serialize)]
 struct Created {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ pub(crate) fn open_name(parent: &Node, name: &OsStr) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(&parent.fd, name, flags, Mode::empty())
 }
 
-pub(crate) fn look(fd: &OwnedFd) -> Result<Statx, Errno> {
+pub(crate) fn look(fd: &impl AsFd) -> Result<Statx, Errno> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, wanted)
 }

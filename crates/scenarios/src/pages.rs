@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tombolo_memory::Memory;
 use tombolo_pagecache::{Backing, FileId, Options, PageCache};
-use tombolo_pod::Pod;
+use tombolo_pod::{Pod, RecordWidth};
 use tombolo_simulator::{SimMemory, Simulation, Trial};
 use tombolo_verify::history::{Client, Recorder};
 use tombolo_verify::linearizability::{Model, Verdict, check};
@@ -344,7 +344,9 @@ enum Step {
 }
 
 fn run(trial: &Trial, chunks: u64, before: &[Operation], clients: Vec<(usize, Vec<Step>)>) {
-    let mut world = World::new(trial, 2, chunks);
+    // While the file is prepared, no host but the first applies the log, which is short.
+    let (width, log_shards) = (Some(RecordWidth::Bits32), Some(1));
+    let mut world = World::in_pod(trial, &Setup { width, log_shards, ..setup(2, chunks) });
     world.tidying = false;
     let scribe = world.log.client(0);
     for operation in before {

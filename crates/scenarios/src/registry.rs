@@ -45,6 +45,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "wrap-around" Short short::wrap_around;
     "mixed-records" Short short::mixed_records;
     "one-record" Short short::one_record;
+    "mark-and-delete" Short short::a_mark_changes_hands;
     "move" Short short::move_to_another_slot;
     "copies" Short short::copies;
     "move-home" Long short::move_home;
@@ -141,6 +142,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.read.counter-first", "wrap-around"),
     ("objects.copy.entry-again", "wrapped-copy"),
+    ("objects.delete.mark", "mark-and-delete"),
     ("objects.home.here", "home-of-another"),
     ("objects.join.help", "join-under-churn"),
     ("objects.record.split", "split-record"),

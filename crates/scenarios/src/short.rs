@@ -13,7 +13,7 @@ use tombolo_verify::models::Operation::{
 };
 
 use crate::objects::colliding_keys;
-use crate::operations::perform;
+use crate::operations::{perform, value};
 use crate::world::{COPIES, HOME, Setup, World};
 
 /// A host, and what a client does there.
@@ -198,6 +198,21 @@ pub(crate) fn one_record(trial: &Trial) {
             (1, &[("a", Get), ("a", Put(5 * SHORT)), ("b", Get)]),
         ],
     );
+}
+
+/// A marked object is deleted, and its record goes to another one that is marked.
+pub(crate) fn a_mark_changes_hands(trial: &Trial) {
+    let setup = Setup { records: 1, latches: 1, ..Setup::small(2) };
+    let mut world = World::new(trial, &setup);
+    let (first, second) = (Rc::clone(&world.hosts[0]), Rc::clone(&world.hosts[1]));
+    for key in [b"a", b"b"] {
+        first.create(key, &value(SHORT)).unwrap();
+    }
+    first.write_start(b"a").unwrap().mark();
+    world.client(0, |host, _| assert!(host.delete(b"a").unwrap()));
+    world.client(1, |host, _| host.write_start(b"b").unwrap().mark());
+    world.finish();
+    assert!(second.write_marked(b"b").unwrap().is_some(), "a mark was lost");
 }
 
 /// An object outgrows its slot while another host reads it.

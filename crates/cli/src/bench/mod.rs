@@ -2,6 +2,7 @@
 //! phase; or schemes in turn, to compare them.
 
 mod comparison;
+pub(crate) mod pages;
 mod report;
 mod shared;
 pub(crate) mod worker;

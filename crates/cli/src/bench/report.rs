@@ -19,7 +19,7 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    fn of(histogram: &Histogram<u64>) -> Self {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         Self {
             mean: histogram.mean(),
             p50: histogram.value_at_quantile(0.5),

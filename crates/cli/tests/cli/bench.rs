@@ -123,3 +123,17 @@ fn schemes_are_compared() {
         printed(&["bench", "ycsb", "-p", "operationcount=500", "--compare", "--rounds", "1"]);
     assert!(table.contains("hcmeta-unlimited") && table.contains("x as fast"), "{table}");
 }
+
+#[test]
+fn a_file_larger_than_the_pod_is_read_and_written() {
+    let args = "bench pagecache --format json --seconds 1 --read-percent 70 --file-size 24MiB \
+        --size 8MiB --scr 512KiB --threads 2";
+    let reports: serde_json::Value =
+        serde_json::from_str(&printed(&args.split_whitespace().collect::<Vec<_>>())).unwrap();
+    let report = &reports["results"][0];
+    assert_eq!((&report["scheme"], &report["hosts"]), (&"megalon".into(), &2.into()));
+    for positive in ["operations", "ops_per_s", "admitted_per_op", "evicted_per_op"] {
+        assert!(report[positive].as_f64().unwrap() > 0.0, "{positive}: {report}");
+    }
+    assert!(report["written_back_per_op"].as_f64().unwrap() > 0.0, "{report}");
+}
