@@ -3,12 +3,12 @@
 use tombolo_memory::{Lines, Memory};
 
 use crate::event::{Event, Slot};
-use crate::read::{Looked, Part};
+use crate::read::Looked;
 use crate::replicated::fingerprint;
 use crate::space::Space;
 use crate::{Error, Objects, Version, sites};
 use tombolo_sharing::Counter;
-use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
+use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes};
 
 /// An object's bytes in a slot that is promised to it, not announced yet.
 pub(crate) struct Placed {

@@ -4,10 +4,9 @@ use tombolo_memory::Memory;
 
 use crate::index::Found;
 use crate::lock::Locked;
-use crate::read::{Looked, Part, Started};
+use crate::read::{Looked, Started};
 use crate::{Error, Objects, Version};
-use tombolo_sharing::Counter;
-use tombolo_sharing::Header;
+use tombolo_sharing::{Counter, Header, Part};
 
 /// A read in progress. What it reads counts only if [`read_end`](Self::read_end) says so.
 ///

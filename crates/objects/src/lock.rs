@@ -6,12 +6,12 @@ use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
 use crate::event::{Event, Slot, Target};
 use crate::index::{Cell, Entry, Found};
 use crate::logged::{BY_LOG, Locks};
-use crate::read::{Looked, Part};
+use crate::read::Looked;
 use crate::records::Held;
 use crate::seen;
 use crate::{Error, Objects, sites};
 use tombolo_sharing::Counter;
-use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
+use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes};
 
 /// An object whose record's lock this thread holds. Until it is dropped nobody else changes the
 /// object, its slot or its record; dropping it cleans what was written and releases the lock.

@@ -8,8 +8,7 @@ use crate::index::{Entry, Found};
 use crate::logged::BY_LOG;
 use crate::seen::{self, READ_SHARED};
 use crate::{Error, Objects, Version, sites};
-use tombolo_sharing::Counter;
-use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
 /// What a read began with; it is good if all of it still holds at its end.
 #[derive(Clone, Copy)]
@@ -36,31 +35,6 @@ pub(crate) enum Looked<T> {
     OtherKey,
     /// It changed meanwhile.
     Changed,
-}
-
-/// Which bytes of the value a read wants.
-#[derive(Clone, Copy)]
-pub(crate) enum Part {
-    Nothing,
-    Whole,
-    /// From an offset, as many bytes.
-    Range(u64, u64),
-}
-
-impl Part {
-    fn of(self, length: u64) -> Result<(u64, u64), Error> {
-        match self {
-            Self::Nothing => Ok((0, 0)),
-            Self::Whole => Ok((0, length)),
-            Self::Range(offset, bytes) => {
-                let end = offset.saturating_add(bytes);
-                if end > length {
-                    return Err(Error::OutOfRange { offset, end, length });
-                }
-                Ok((offset, bytes))
-            }
-        }
-    }
 }
 
 impl<M: Memory> Objects<M> {

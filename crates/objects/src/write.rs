@@ -4,9 +4,9 @@ use tombolo_memory::Memory;
 
 use crate::event::Event;
 use crate::lock::target;
-use crate::read::{Looked, Part};
+use crate::read::Looked;
 use crate::{Change, Error, Objects, Version, sites};
-use tombolo_sharing::Counter;
+use tombolo_sharing::{Counter, Part};
 
 impl<M: Memory> Objects<M> {
     /// Replaces the value of an existing object; it may have another length.

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use smallvec::{SmallVec, smallvec};
 use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_pod::Pod;
-use tombolo_sharing::{Change, Counter, Error, Scheme, Stats, Usage, Version};
+use tombolo_sharing::{Change, Counter, Error, Part, Scheme, Stats, Usage, Version};
 
 use super::body::{Opened, no_slot};
-use super::entry::{Part, Tried};
+use super::entry::Tried;
 use super::partition::{Key, Place};
 use super::request::{KeyAt, Outcome, Wish};
 use super::table::EntryNumber;
