@@ -13,11 +13,11 @@ use std::sync::Arc;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 use tombolo_memory::Memory;
-use tombolo_sharing::{Counter, Header};
+use tombolo_sharing::{Counter, Header, Part};
 
 use crate::event::{Generation, SlotLine};
 use crate::index::{Entry, Found};
-use crate::read::{Outcome, Part, Started};
+use crate::read::{Outcome, Started};
 use crate::{Error, Objects, sites};
 
 /// What a copy takes besides its bytes, about.

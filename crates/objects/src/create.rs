@@ -1,16 +1,15 @@
 //! New objects, and new places for old ones.
 
 use tombolo_memory::{Lines, Memory};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes};
 
 use crate::event::{Event, KeyHash, Slot};
 use crate::index::Entry;
 use crate::lock::{changed_under_lock, target};
-use crate::read::{Looked, Part};
+use crate::read::Looked;
 use crate::replicated::fingerprint;
 use crate::space::Space;
 use crate::{Error, Objects, Version, sites};
-use tombolo_sharing::Counter;
-use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
 
 /// An object's bytes in a slot that is promised to it, not announced yet.
 pub(crate) struct Placed {

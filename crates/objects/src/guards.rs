@@ -1,14 +1,13 @@
 //! The paper's `read_start`/`read_end` and `write_start`/`write_end` (section 4) as guards.
 
 use tombolo_memory::Memory;
+use tombolo_sharing::{Counter, Header, Part};
 
 use crate::index::Found;
-use crate::read::{Looked, Part, Started};
+use crate::read::{Looked, Started};
 use crate::records::Record;
 use crate::writer::Writer;
 use crate::{Error, Objects, Version};
-use tombolo_sharing::Counter;
-use tombolo_sharing::Header;
 
 /// A read in progress. What it reads counts only if [`read_end`](Self::read_end) says so.
 ///

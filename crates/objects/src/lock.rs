@@ -2,13 +2,13 @@
 
 use smallvec::SmallVec;
 use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
-use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes};
 
 use crate::event::{Event, Slot, Target};
 use crate::index::{Cell, Entry, Found};
 use crate::logged::{BY_LOG, Locks};
 use crate::placement::Place;
-use crate::read::{Looked, Part, Started};
+use crate::read::{Looked, Started};
 use crate::records::Held;
 use crate::seen;
 use crate::writer::Writer;

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo_memory::Memory;
 use tombolo_pod::Giver;
+use tombolo_sharing::Counter;
 
 use crate::event::{Event, KeyHash};
 use crate::lock::target;
 use crate::records::Held;
 use crate::{Error, Objects, sites};
-use tombolo_sharing::Counter;
 
 /// How the background work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,12 +13,13 @@
 
 use tombolo_memory::{FetchOp, Memory, ScrAddr};
 use tombolo_pod::Pod;
+use tombolo_sharing::Part;
 
 use crate::event::KeyHash;
 use crate::guards::WriteGuard;
 use crate::index::Found;
 use crate::lock::TryLock;
-use crate::read::{Part, damaged_object};
+use crate::read::damaged_object;
 use crate::records::Held;
 use crate::{Error, Objects, sites};
 

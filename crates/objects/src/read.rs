@@ -2,14 +2,13 @@
 //! section 3.4.5).
 
 use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
 use crate::event::KeyHash;
 use crate::index::{Entry, Found};
 use crate::logged::BY_LOG;
 use crate::seen::{self, READ_SHARED};
 use crate::{Error, Objects, Version, sites};
-use tombolo_sharing::Counter;
-use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES};
 
 /// What a read began with; it is good if all of it still holds at its end.
 #[derive(Clone, Copy)]
@@ -49,31 +48,6 @@ pub(crate) enum Looked<T> {
 
 /// An object's header, and whether it had the part that was wanted.
 pub(crate) type Outcome = (Header, Result<(), Error>);
-
-/// Which bytes of the value a read wants.
-#[derive(Clone, Copy)]
-pub(crate) enum Part {
-    Nothing,
-    Whole,
-    /// From an offset, as many bytes.
-    Range(u64, u64),
-}
-
-impl Part {
-    pub(crate) fn of(self, length: u64) -> Result<(u64, u64), Error> {
-        match self {
-            Self::Nothing => Ok((0, 0)),
-            Self::Whole => Ok((0, length)),
-            Self::Range(offset, bytes) => {
-                let end = offset.saturating_add(bytes);
-                if end > length {
-                    return Err(Error::OutOfRange { offset, end, length });
-                }
-                Ok((offset, bytes))
-            }
-        }
-    }
-}
 
 impl<M: Memory> Objects<M> {
     /// Reads the value of `key` into `value`, replacing what is there; its version, or `None` if

@@ -19,12 +19,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory};
 use tombolo_pod::Pod;
+use tombolo_sharing::{Classes, SPAN, SPAN_BODY};
 
 use crate::chunk::Chunk;
 use crate::chunk_table::{ChunkState, ChunkTable, ChunkWord};
 use crate::event::{Slot, SlotLine};
 use crate::{Error, sites};
-use tombolo_sharing::{Classes, SPAN, SPAN_BODY};
 
 /// What this host knows about the chunks.
 struct View {

@@ -1,12 +1,12 @@
 //! Changing and deleting objects.
 
 use tombolo_memory::Memory;
+use tombolo_sharing::{Counter, Part};
 
 use crate::event::Event;
 use crate::lock::target;
-use crate::read::{Looked, Part};
+use crate::read::Looked;
 use crate::{Change, Error, Objects, Version, sites};
-use tombolo_sharing::Counter;
 
 impl<M: Memory> Objects<M> {
     /// Replaces the value of an existing object; it may have another length.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 use tombolo_memory::{Lines, LnrAddr, Memory, Moment, Site};
 use tombolo_sharing::{
-    Counter, Counters, Error, HEADER_BYTES, Header, PREFIX_BYTES, Version, object_bytes,
+    Counter, Counters, Error, HEADER_BYTES, Header, PREFIX_BYTES, Part, Version, object_bytes,
 };
 
 use super::sites;
@@ -174,11 +174,8 @@ impl<'a, M: Memory> Body<'a, M> {
     }
 
     fn value_at(&self, offset: u64, bytes: usize) -> Result<LnrAddr, Error> {
-        let end = offset.saturating_add(bytes as u64);
         let length = u64::from(self.header.value_bytes);
-        if end > length {
-            return Err(Error::OutOfRange { offset, end, length });
-        }
+        let (offset, _) = Part::Range(offset, bytes as u64).of(length)?;
         Ok(self.lines.start().plus(self.header.value_offset() + offset))
     }
 
@@ -257,9 +254,6 @@ impl<M: Memory> Opened<'_, M> {
 }
 
 fn range(offset: u64, bytes: usize, length: usize) -> Result<std::ops::Range<usize>, Error> {
-    let (end, length) = (offset.saturating_add(bytes as u64), length as u64);
-    if end > length {
-        return Err(Error::OutOfRange { offset, end, length });
-    }
-    Ok(offset as usize..end as usize)
+    let (offset, bytes) = Part::Range(offset, bytes as u64).of(length as u64)?;
+    Ok(offset as usize..(offset + bytes) as usize)
 }

@@ -1,7 +1,7 @@
 //! Reading and writing shared objects, without messages.
 
 use tombolo_memory::Memory;
-use tombolo_sharing::{Counter, Error, HEADER_BYTES, Header, PREFIX_BYTES};
+use tombolo_sharing::{Counter, Error, HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
 use super::body::{Body, Opened, has_key, no_slot};
 use super::record::Layout;
@@ -15,31 +15,6 @@ pub(crate) enum Tried<T> {
     OtherKey,
     /// Somebody writes, or it changed meanwhile.
     Busy,
-}
-
-/// Which bytes of the value a read wants.
-#[derive(Clone, Copy)]
-pub(crate) enum Part {
-    Nothing,
-    Whole,
-    /// From an offset, as many bytes.
-    Range(u64, u64),
-}
-
-impl Part {
-    pub(crate) fn of(self, length: u64) -> Result<(u64, u64), Error> {
-        match self {
-            Self::Nothing => Ok((0, 0)),
-            Self::Whole => Ok((0, length)),
-            Self::Range(offset, bytes) => {
-                let end = offset.saturating_add(bytes);
-                if end > length {
-                    return Err(Error::OutOfRange { offset, end, length });
-                }
-                Ok((offset, bytes))
-            }
-        }
-    }
 }
 
 /// A shared object that this thread has locked.

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use smallvec::{SmallVec, smallvec};
 use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_pod::Pod;
-use tombolo_sharing::{Change, Counter, Error, Scheme, Stats, Usage, Version};
+use tombolo_sharing::{Change, Counter, Error, Part, Scheme, Stats, Usage, Version};
 
 use super::body::{Opened, no_slot};
-use super::entry::{Part, Tried};
-use super::partition::Place;
+use super::entry::Tried;
+use super::partition::{Key, Place};
 use super::request::{KeyAt, Outcome, Wish};
 use super::table::EntryNumber;
 use super::{HcMeta, Options, sites};
@@ -181,7 +181,7 @@ impl<M: Memory> HcMeta<M> {
     }
 
     /// The keys of a shard of another host's.
-    fn ask_for_keys(&self, owner: u8, shard: u64) -> Result<Vec<Box<[u8]>>, Error> {
+    fn ask_for_keys(&self, owner: u8, shard: u64) -> Result<Vec<Key>, Error> {
         let mut room = LINE_BYTES;
         loop {
             let line = self.space.reserve(room)?;
@@ -211,7 +211,7 @@ impl<M: Memory> HcMeta<M> {
 }
 
 /// Keys, each after its length, after the length of all.
-fn parse_keys(bytes: &[u8]) -> Option<Vec<Box<[u8]>>> {
+fn parse_keys(bytes: &[u8]) -> Option<Vec<Key>> {
     let mut rest = bytes.get(4..)?;
     let mut keys = Vec::new();
     while let Some((length, after)) = rest.split_first_chunk() {

@@ -5,7 +5,7 @@ use tombolo_pod::Request;
 use tombolo_sharing::{Error, HEADER_BYTES, Header, PREFIX_BYTES, Version, object_bytes};
 
 use super::body::{Body, Opened, no_slot};
-use super::partition::{Owned, Place, Private, Shard, Sharing};
+use super::partition::{Key, Owned, Place, Private, Shard, Sharing};
 use super::record::Layout;
 use super::request::{KeyAt, Outcome, Wish, decode};
 use super::table::EntryNumber;
@@ -351,7 +351,7 @@ impl<M: Memory> HcMeta<M> {
     }
 
     /// The keys of one of this host's shards.
-    pub(crate) fn keys_of(&self, shard: usize) -> Vec<Box<[u8]>> {
+    pub(crate) fn keys_of(&self, shard: usize) -> Vec<Key> {
         let shard: Option<&HostMutex<M, Shard>> = self.partition.shards().get(shard);
         shard.map_or_else(Vec::new, |shard| {
             shard.lock().objects().map(|owned| owned.key.clone()).collect()

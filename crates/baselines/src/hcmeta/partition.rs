@@ -1,15 +1,19 @@
 //! What a host knows of the objects that it owns: all of them, and where each one is.
 
 use hashbrown::HashTable;
+use smallvec::SmallVec;
 use tombolo_memory::{HostMutex, Memory};
 use tombolo_sharing::Version;
 
 use super::table::EntryNumber;
 
+/// A key; one of usual length costs no look elsewhere.
+pub(crate) type Key = SmallVec<[u8; 32]>;
+
 /// An object.
 pub(crate) struct Owned {
     pub(crate) hash: u64,
-    pub(crate) key: Box<[u8]>,
+    pub(crate) key: Key,
     pub(crate) place: Place,
 }
 

@@ -2,12 +2,12 @@
 
 use tombolo_memory::Memory;
 use tombolo_memory::lock_api::ArcMutexGuard;
-use tombolo_sharing::{Counter, Header, object_bytes};
+use tombolo_sharing::{Counter, Header, Part, object_bytes};
 
 use crate::event::Event;
 use crate::index::{Entry, Found};
 use crate::lock::{TryLock, target};
-use crate::read::{Looked, Outcome, Part};
+use crate::read::{Looked, Outcome};
 use crate::writer::Writer;
 use crate::{Error, Objects, sites};
 
