@@ -50,8 +50,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "no-room" Short short::no_room;
     "mail" Short mail::short_mail;
     "hcmeta-write-and-read" Short baselines::write_and_read;
-    "hcmeta-churn" Short baselines::churn;
-    "hcmeta-delete-and-create" Short baselines::delete_and_create;
+    "hcmeta-churn" Long baselines::churn;
+    "hcmeta-delete-and-create" Long baselines::delete_and_create;
     "alllog-writes" Short baselines::all_log_writes;
     "many-wraps" Long short::many_wraps;
     "full-log" Long short::full_log;
