@@ -115,7 +115,9 @@ struct World {
 }
 
 fn setup(hosts: usize, chunks: u64) -> Setup {
-    Setup { records: 4, chunks, latches: 2, ..Setup::roomy(hosts) }
+    // While files are prepared, no host but the first applies the log, which is short.
+    let (width, log_shards) = (Some(RecordWidth::Bits32), Some(1));
+    Setup { records: 4, chunks, width, log_shards, latches: 2, ..Setup::roomy(hosts) }
 }
 
 fn cache_options() -> Options {
@@ -344,9 +346,7 @@ enum Step {
 }
 
 fn run(trial: &Trial, chunks: u64, before: &[Operation], clients: Vec<(usize, Vec<Step>)>) {
-    // While the file is prepared, no host but the first applies the log, which is short.
-    let (width, log_shards) = (Some(RecordWidth::Bits32), Some(1));
-    let mut world = World::in_pod(trial, &Setup { width, log_shards, ..setup(2, chunks) });
+    let mut world = World::new(trial, 2, chunks);
     world.tidying = false;
     let scribe = world.log.client(0);
     for operation in before {

@@ -62,8 +62,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "filled-again" Short shards::a_chunk_that_fills_again;
     "full-shards" Long shards::full_shards;
     "hcmeta-write-and-read" Short baselines::write_and_read;
-    "hcmeta-churn" Short baselines::churn;
-    "hcmeta-delete-and-create" Short baselines::delete_and_create;
+    "hcmeta-churn" Long baselines::churn;
+    "hcmeta-delete-and-create" Long baselines::delete_and_create;
     "alllog-writes" Short baselines::all_log_writes;
     "many-wraps" Long short::many_wraps;
     "split-record" Long short::split_record;
