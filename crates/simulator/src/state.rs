@@ -202,7 +202,7 @@ impl State {
         thread.waits += 1;
         thread.waited_at = thread.decisions;
         let all_idle = thread.waits >= IDLE && self.threads.iter().all(ThreadState::is_idle);
-        // Scripts send nobody to sleep, and time must leap for them where it leapt before.
+        // Whoever sleeps wakes up: it may be what the others wait for.
         if all_idle || now > self.progressed_at + STANDSTILL {
             self.advance_clock(LEAP);
             self.deliver_all();
