@@ -227,12 +227,13 @@ impl LocalArgs {
 
     /// The same, for a host that this process starts.
     pub(crate) fn words(&self) -> Vec<String> {
-        vec![
-            format!("--copies={}", self.copies.unwrap_or(0)),
+        let mut words = vec![
             format!("--copy-after={}", self.copy_after),
-            format!("--partition={}", self.partition.unwrap_or(0)),
             format!("--move-after={}", self.move_after),
-        ]
+        ];
+        words.extend(self.copies.map(|bytes| format!("--copies={bytes}")));
+        words.extend(self.partition.map(|bytes| format!("--partition={bytes}")));
+        words
     }
 }
 

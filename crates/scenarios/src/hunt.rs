@@ -91,10 +91,13 @@ fn hunt_from(
         .and_then(|(_, wanted)| scenarios.iter().find(|scenario| scenario.name == *wanted));
     let (mut schedules, mut kill) = (0, None);
     if let Some(scenario) = written_for {
-        (schedules, kill) = match scenario.kind {
-            Kind::Short => enumerate_from(scenario, start, bound / 2, conditions, control),
-            _ => run_from(scenario, start, bound / 2, conditions, control),
-        };
+        if scenario.kind == Kind::Short {
+            (schedules, kill) = enumerate_from(scenario, start, bound / 2, conditions, control);
+        }
+        if kill.is_none() {
+            let (more, found) = run_from(scenario, start, bound / 4, conditions, control);
+            (schedules, kill) = (schedules + more, found);
+        }
     }
     let mut weights = vec![(0, 0); scenarios.len()];
     let mut candidates: Vec<usize> = (0..scenarios.len()).collect();
