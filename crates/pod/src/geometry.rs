@@ -449,7 +449,7 @@ mod tests {
             let geometry = Geometry::plan(scr, lnr, options).unwrap();
             let areas = geometry.areas();
             assert!(areas.latches.element(16).offset() <= areas.records.offset());
-            assert!(areas.records.element(geometry.records).offset() <= areas.marks.offset());
+            assert!(areas.records.offset() + geometry.record_bytes() <= areas.marks.offset());
             assert!(areas.marks.element(geometry.mark_words()).offset() <= scr);
             let plain = Geometry::plan(scr, lnr, Options::default()).unwrap();
             assert!(geometry.records * 34 / 32 + 100 >= plain.records);
