@@ -1,7 +1,10 @@
 //! New objects, and new places for old ones.
 
+use std::time::Duration;
+
 use tombolo_memory::{Lines, Memory};
 
+use crate::compact::PATIENCE;
 use crate::event::{Event, KeyHash, Slot};
 use crate::read::{Looked, Part};
 use crate::replicated::fingerprint;
@@ -43,7 +46,7 @@ impl<M: Memory> Objects<M> {
             }
             let expected = fingerprint(found.iter().map(|found| found.entry));
             if placed.is_none() {
-                placed = Some(self.place(hash, key, value)?);
+                placed = Some(self.place(hash, key, value, PATIENCE)?);
             }
             let Some(placed) = &placed else { return Ok(None) };
             let event = Event::Create { hash, slot: placed.slot, expected };
@@ -59,19 +62,30 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Writes an object into a free slot, through this host's caches.
-    pub(crate) fn place(&self, hash: KeyHash, key: &[u8], value: &[u8]) -> Result<Placed, Error> {
+    pub(crate) fn place(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        value: &[u8],
+        patience: Duration,
+    ) -> Result<Placed, Error> {
         let bytes = object_bytes(key, value)?;
-        let slot = self.reserve(hash, bytes)?;
+        let slot = self.reserve(hash, bytes, patience)?;
         let header = Header::new(self.next_version(), key, value.len() as u32);
+        Ok(self.write_new(slot, header, key, value))
+    }
+
+    /// Writes an object into a slot that is promised to it.
+    pub(crate) fn write_new(&self, slot: Slot, header: Header, key: &[u8], value: &[u8]) -> Placed {
         let mut prefix = [0; PREFIX_BYTES];
         prefix[..HEADER_BYTES].copy_from_slice(&header.encode());
         prefix[HEADER_BYTES..][..key.len()].copy_from_slice(key);
         let start = Space::<M>::start(slot);
-        let lines = Lines::covering(start, bytes);
+        let lines = Lines::covering(start, header.total_bytes());
         self.memory().takes_blank(lines);
         self.memory().write(start, &prefix[..HEADER_BYTES + key.len()]);
         self.memory().write(start.plus(header.value_offset()), value);
-        Ok(Placed { slot, lines, header })
+        Placed { slot, lines, header }
     }
 
     /// Brings a placed object into memory and commits the event that names its slot.

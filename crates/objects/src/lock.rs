@@ -1,8 +1,11 @@
 //! Holding an object's lock: the way to change it in place.
 
+use std::time::Duration;
+
 use smallvec::SmallVec;
 use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
 
+use crate::create::Placed;
 use crate::event::{Event, Slot, Target};
 use crate::index::{Cell, Entry, Found};
 use crate::read::{Looked, Part};
@@ -32,7 +35,7 @@ pub(crate) struct Locked<'a, M: Memory> {
     gone: bool,
 }
 
-enum TryLock<'a, M: Memory> {
+pub(crate) enum TryLock<'a, M: Memory> {
     Locked(Locked<'a, M>),
     OtherKey,
     /// Somebody else has it, or it changed: look again.
@@ -57,7 +60,12 @@ impl<M: Memory> Objects<M> {
         })
     }
 
-    fn try_lock(&self, found: &Found<'_>, tail: u64, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
+    pub(crate) fn try_lock(
+        &self,
+        found: &Found<'_>,
+        tail: u64,
+        key: &[u8],
+    ) -> Result<TryLock<'_, M>, Error> {
         let held = match found.entry.record {
             Some(record) => {
                 let counter = self.records.load(record).readable();
@@ -299,9 +307,24 @@ impl<M: Memory> Locked<'_, M> {
     }
 
     fn move_to_other_slot(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        let to = self.objects.place(self.entry.hash, key, value, Duration::ZERO)?;
+        self.move_to(to)
+    }
+
+    /// Moves the object to another slot of the same size; whether there was one.
+    pub(crate) fn move_as_is(mut self, key: &[u8]) -> Result<bool, Error> {
+        let mut value = vec![0; self.header.value_bytes as usize];
+        self.read(0, &mut value)?;
+        let (hash, header) = (self.entry.hash, self.header);
+        let Some(to) = self.objects.place_copy(hash, self.slot, header, key, &value)? else {
+            return Ok(false);
+        };
+        self.move_to(to).map(|()| true)
+    }
+
+    fn move_to(&mut self, to: Placed) -> Result<(), Error> {
         let objects = self.objects;
         let state = objects.state(self.entry.hash);
-        let to = objects.place(self.entry.hash, key, value)?;
         // Once the log names the new slot, the old one may be another object's.
         self.give();
         let event = Event::Move { target: target(self.entry), to: to.slot };

@@ -10,6 +10,7 @@
 
 pub mod append;
 pub mod campaign;
+mod compaction;
 mod crash;
 mod expiry;
 mod failure;
