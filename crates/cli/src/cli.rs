@@ -14,6 +14,7 @@ Examples:
   tombolo up --load b --seconds 10
   tombolo pod create /dev/shm/my-pod --size 1GiB --scr 64MiB
   tombolo serve --pod /dev/shm/my-pod --listen 127.0.0.1:7000
+  tombolo mount --pod /dev/shm/my-pages /srv/data /mnt/data
   tombolo bench ycsb -P a -p recordcount=100000 --hosts 2 --format json
   tombolo check --seeds 1000
   tombolo soak --seconds 60";
@@ -31,6 +32,28 @@ The exit code is 3 if anything failed: then the part of a history that no order 
 or the host that died or hangs. What cannot be decided with reasonable effort is never counted as \
 passed: then the exit code is 4. The seed fixes the operations of each thread, but not how those of \
 several fall together.";
+
+const MOUNT: &str = "\
+Mount a directory through a pod, so that all hosts that do so share one cache of its pages.
+
+Each host runs this command with the same pod and the same backing directory, and sees the same \
+tree: what a write or rename on one host has done, the others see at once. Pages are written back \
+after about a second, when a file is closed, and when room is needed; fsync makes them durable, \
+whichever host wrote them. If power is cut, what was synchronised is in the backing directory.
+
+The pod has to be made for it (pod create --page-cache). It is a cache and nothing else: it may be \
+much smaller than the files, and is empty when the first host mounts. While it is mounted nobody \
+may change the backing directory by other ways. Files can be mapped privately, not shared; locks \
+hold among all hosts.
+
+It takes /dev/fuse, and root or fusermount3. Ctrl-C, SIGTERM and umount end it, after what is dirty \
+has been written back.";
+
+const MOUNT_EXAMPLES: &str = "\
+Examples:
+  tombolo pod create /dev/shm/pages --size 1GiB --page-cache
+  tombolo mount --pod /dev/shm/pages /srv/data /mnt/one
+  tombolo mount --pod /dev/shm/pages /srv/data /mnt/two";
 
 const SOAK_EXAMPLES: &str = "\
 Examples:
@@ -62,6 +85,9 @@ pub(crate) enum Command {
     Up(UpArgs),
     /// Join a pod and serve it to Redis clients.
     Serve(ServeArgs),
+    /// Mount a directory whose pages all hosts share.
+    #[command(long_about = MOUNT, after_help = MOUNT_EXAMPLES)]
+    Mount(MountArgs),
     /// Create pods and look at them.
     #[command(subcommand)]
     Pod(PodCommand),
@@ -77,6 +103,9 @@ pub(crate) enum Command {
     /// One host of a benchmark.
     #[command(hide = true)]
     Worker(WorkerArgs),
+    /// One host of a benchmark of pages.
+    #[command(hide = true)]
+    PageWorker(PageWorkerArgs),
     /// One host of a soak.
     #[command(hide = true)]
     SoakWorker(SoakWorkerArgs),
@@ -96,6 +125,8 @@ pub(crate) enum PodCommand {
 pub(crate) enum BenchCommand {
     /// YCSB over hosts that are processes.
     Ycsb(YcsbArgs),
+    /// Pages of one file, read and written by hosts that are processes.
+    Pagecache(PagesArgs),
 }
 
 /// A way to share objects.
@@ -103,6 +134,31 @@ pub(crate) enum BenchCommand {
 pub(crate) enum Scheme {
     /// Coherence records for objects that are written, a replica of the index per host.
     Megalon,
+    /// Index and coherence records in SCR; who finds no entry asks the object's owner for one.
+    #[value(name = "hcmeta")]
+    HcMeta,
+    /// The same, with objects that have no entry in their owner's own memory.
+    #[value(name = "hcmeta-local")]
+    HcMetaLocal,
+    /// hcmeta with as much SCR as it needs, whatever --scr says.
+    #[value(name = "hcmeta-unlimited")]
+    HcMetaUnlimited,
+    /// megalon without coherence records: each write takes two entries of the log.
+    #[value(name = "alllog")]
+    AllLog,
+}
+
+impl Scheme {
+    /// What it is called.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Megalon => "megalon",
+            Self::HcMeta => "hcmeta",
+            Self::HcMetaLocal => "hcmeta-local",
+            Self::HcMetaUnlimited => "hcmeta-unlimited",
+            Self::AllLog => "alllog",
+        }
+    }
 }
 
 /// A size such as `200MiB`.
@@ -186,6 +242,26 @@ pub(crate) struct ServeArgs {
     pub(crate) load: LoadArgs,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct MountArgs {
+    /// The pod to join, created with --page-cache: /dev/shm/pages, /dev/dax0.0, or SCR+LNR.
+    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
+    pub(crate) pod: PodSpec,
+    /// The directory whose files are shared; all hosts have to reach the same one.
+    pub(crate) backing: PathBuf,
+    /// An empty directory.
+    pub(crate) mountpoint: PathBuf,
+    /// Threads that answer the kernel.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: u16,
+    /// Write back what has been dirty for so long, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 500)]
+    pub(crate) write_back_ms: u64,
+    /// Stop when the process that started this one ends.
+    #[arg(long, hide = true)]
+    pub(crate) with_parent: bool,
+}
+
 /// The load that `up` puts on a host.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
@@ -205,6 +281,10 @@ pub(crate) struct CreateArgs {
     pub(crate) spec: PodSpec,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
+    /// Make it for a page cache (`tombolo mount`), with a mark per coherence record: 1/32 more SCR.
+    /// Such a pod is empty again once all hosts have left it.
+    #[arg(long)]
+    pub(crate) page_cache: bool,
     /// Overwrite what is there. A pod that hosts of this machine use is never overwritten.
     #[arg(long)]
     pub(crate) force: bool,
@@ -258,6 +338,19 @@ pub(crate) struct YcsbArgs {
     /// How objects are shared.
     #[arg(long, value_enum, default_value_t = Scheme::Megalon)]
     pub(crate) scheme: Scheme,
+    /// Run these schemes in turn, each in a pod of its own, and compare them with megalon; all of
+    /// them unless named.
+    #[arg(long, value_enum, value_name = "SCHEME", value_delimiter = ',', num_args = 0..=1,
+        default_missing_value = "megalon,hcmeta,hcmeta-local,hcmeta-unlimited,alllog", conflicts_with = "scheme")]
+    pub(crate) compare: Option<Vec<Scheme>>,
+    /// How often each of them runs, one after the other in every round; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "compare",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Under hcmeta, an owner's answer takes so many microseconds at least, as from one that sleeps
+    /// between its looks for requests: the published prototype's churn takes about 44.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) owner_delay_us: u64,
     /// How the result is written.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
@@ -278,6 +371,71 @@ pub(crate) struct WorkerArgs {
     pub(crate) hosts: u32,
     #[arg(long)]
     pub(crate) threads: u32,
+    #[arg(long, value_enum)]
+    pub(crate) scheme: Scheme,
+    #[arg(long)]
+    pub(crate) owner_delay_us: u64,
+}
+
+/// What hosts do with the pages of a file.
+#[derive(Debug, Args)]
+pub(crate) struct PageLoad {
+    /// Threads of each host.
+    #[arg(long, default_value_t = 1, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) threads: u32,
+    /// How long, in seconds.
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: u64,
+    /// Operations that read; the others write a whole page.
+    #[arg(long, default_value_t = 95, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(crate) read_percent: u8,
+    /// Skew of the popularity of pages, 0 (none) to 0.99 (YCSB's).
+    #[arg(long, default_value_t = 0.99, value_name = "THETA", value_parser = skew)]
+    pub(crate) zipf: f64,
+    /// Size of the file.
+    #[arg(long, default_value = "256MiB", value_parser = size, value_name = "SIZE")]
+    pub(crate) file_size: u64,
+    /// Determines which pages are read and written.
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+}
+
+/// A skew that a Zipf distribution may have here.
+fn skew(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|theta| (0.0..=0.99).contains(theta));
+    found.ok_or_else(|| format!("{text} is not a number from 0 to 0.99"))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PagesArgs {
+    #[command(flatten)]
+    pub(crate) load: PageLoad,
+    /// Hosts, each a process.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16), env = "TOMBOLO_HOSTS")]
+    pub(crate) hosts: u8,
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    /// Where to put the file, instead of the folder for temporary files.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) folder: Option<PathBuf>,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// Where to create the pod, instead of a new file in /dev/shm (on disk, if that is too small).
+    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
+    pub(crate) pod: Option<PodSpec>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PageWorkerArgs {
+    #[command(flatten)]
+    pub(crate) load: PageLoad,
+    #[arg(long)]
+    pub(crate) pod: PodSpec,
+    #[arg(long)]
+    pub(crate) host: u32,
+    #[arg(long)]
+    pub(crate) file: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
-use tombolo::{Entry, Objects, Store, StoreError};
+use tombolo::{Entry, Store, StoreError};
 use tombolo_workloads::{
     FieldLengths, Inserts, Op, Operations, Properties, ValueLengths, Workload, check_value,
     fill_value,
@@ -77,22 +77,6 @@ pub(crate) trait Target: Sync {
 
     /// Replaces part of a value, if it can; else `false`.
     fn put_part(&self, key: &[u8], offset: u64, bytes: &[u8]) -> Result<bool>;
-}
-
-impl Target for Objects {
-    fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        Ok((**self).read(key, value)?.is_some())
-    }
-
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        (**self).put(key, value)?;
-        Ok(())
-    }
-
-    fn put_part(&self, key: &[u8], offset: u64, bytes: &[u8]) -> Result<bool> {
-        self.write_range(key, offset, bytes)?;
-        Ok(true)
-    }
 }
 
 impl Target for Store {

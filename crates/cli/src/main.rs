@@ -10,6 +10,7 @@ mod cli;
 mod config;
 mod drive;
 mod metrics;
+mod mount;
 mod output;
 mod place;
 mod pod;
@@ -43,14 +44,17 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Up(args) => up::run(&args)?,
+        Command::Mount(args) => mount::run(&args)?,
         Command::Serve(args) => serve::run(&args)?,
         Command::Pod(PodCommand::Create(args)) => pod::create(&args)?,
         Command::Pod(PodCommand::Info(args)) => pod::info(&args)?,
         Command::Pod(PodCommand::Check(args)) => return pod::check(&args),
         Command::Bench(BenchCommand::Ycsb(args)) => bench::run(&args)?,
+        Command::Bench(BenchCommand::Pagecache(args)) => bench::pages::run(&args)?,
         Command::Check(args) => return check::run(&args),
         Command::Soak(args) => return soak::run(&args),
         Command::Worker(args) => bench::worker::run(&args)?,
+        Command::PageWorker(args) => bench::pages::work(&args)?,
         Command::SoakWorker(args) => soak::worker::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -41,6 +41,7 @@ struct Layout {
     chunks: u64,
     records: u64,
     record_bits: String,
+    page_cache: bool,
 }
 
 impl From<&Geometry> for Layout {
@@ -54,13 +55,16 @@ impl From<&Geometry> for Layout {
             chunks: geometry.chunks,
             records: geometry.records,
             record_bits: geometry.record_width.to_string(),
+            page_cache: geometry.has_marks(),
         }
     }
 }
 
 impl Layout {
     fn rows(&self) -> Vec<(&'static str, String)> {
+        let made_for = if self.page_cache { "a page cache" } else { "objects" };
         vec![
+            ("made for", made_for.to_owned()),
             ("SCR", format_size(self.scr_bytes)),
             ("LNR", format_size(self.lnr_bytes)),
             ("coherence records", format!("{} of {} bits", self.records, self.record_bits)),
@@ -71,6 +75,9 @@ impl Layout {
     }
 }
 
+/// Latches of a page cache: more than there are threads that admit pages.
+pub(crate) const LATCHES: u64 = 256;
+
 #[derive(Serialize)]
 struct Created {
     spec: String,
@@ -79,7 +86,10 @@ struct Created {
 }
 
 pub(crate) fn create(args: &CreateArgs) -> Result<()> {
-    let options = args.sizes.options(args.force);
+    let mut options = args.sizes.options(args.force);
+    if args.page_cache {
+        options.layout.latches = Some(LATCHES);
+    }
     let (uuid, geometry) = if args.dry_run {
         (None, tombolo_pod::plan(&args.spec, options)?)
     } else {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tombolo::Store;
 use tombolo_server::{Config, Server};
 
@@ -29,7 +29,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     };
     // What is wrong with the address is said before anything is joined.
     config.address()?;
-    let store = Arc::new(Store::join_pod(tombolo_pod::open(&args.pod)?, Default::default())?);
+    let pod = tombolo_pod::open(&args.pod)?;
+    if pod.geometry().has_marks() {
+        bail!(
+            "{} is made for a page cache, and keeps nothing; create one without --page-cache",
+            args.pod
+        );
+    }
+    let store = Arc::new(Store::join_pod(pod, Default::default())?);
     let server = Arc::new(Server::start(config, Arc::new(Served(store.clone())))?);
     let seat = store.objects().seat();
     println!("host {}: listening on {}", seat.host(), server.local_addr());

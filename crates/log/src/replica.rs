@@ -109,6 +109,11 @@ impl<M: Memory, S: State> Replica<M, S> {
         self.ring.lost()
     }
 
+    /// Whether an entry would find room now, as far as is known without waiting.
+    pub fn has_room(&self) -> bool {
+        self.ring.has_room(self.ring.tail())
+    }
+
     /// How far this replica is behind the tail, in entries.
     pub fn lag(&self) -> u64 {
         self.tail().saturating_sub(self.applied.load(Ordering::Acquire))

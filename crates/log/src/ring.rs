@@ -115,7 +115,7 @@ impl<M: Memory> Ring<M> {
         found == 0 || carries(found, position - self.entries) || !self.memory.keeps(sites::RING_LAP)
     }
 
-    fn has_room(&self, position: u64) -> bool {
+    pub(crate) fn has_room(&self, position: u64) -> bool {
         self.is_applied_by_all(position.saturating_sub(self.entries))
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_pod::Pod;
+use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, hash_key};
 
 use crate::chunk_table::ChunkState;
 use crate::event::{KeyHash, Slot};
@@ -11,7 +12,6 @@ use crate::join::other_shard;
 use crate::objects::shard_of;
 use crate::space::Space;
 use crate::{Error, sites};
-use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, hash_key};
 
 /// What there is in a pod at rest, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

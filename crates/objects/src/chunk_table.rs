@@ -6,9 +6,9 @@
 
 use tombolo_memory::{Memory, ScrAddr};
 use tombolo_pod::Pod;
+use tombolo_sharing::UNDIVIDED;
 
 use crate::{Error, sites};
-use tombolo_sharing::UNDIVIDED;
 
 /// What a chunk is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

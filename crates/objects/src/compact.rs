@@ -14,14 +14,15 @@ use tombolo_memory::{Lines, Memory};
 
 use crate::chunk_table::ChunkState;
 use crate::create::Placed;
-use crate::event::{Event, KeyHash, Slot};
+use crate::event::{KeyHash, Slot};
 use crate::index::Found;
-use crate::lock::{TryLock, target};
+use crate::lock::TryLock;
 use crate::objects::Shard;
-use crate::read::{Looked, Part};
+use crate::read::Looked;
 use crate::space::{Space, Sparse};
+use crate::writer::Writer;
 use crate::{Error, Objects, sites};
-use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES};
+use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
 /// How long who needs room, and holds no lock, waits for objects that are in use. (Who holds a lock
 /// would wait for itself, or for others who wait for it.)
@@ -123,11 +124,15 @@ impl<M: Memory> Objects<M> {
         let Some(found) = state.index.find_slot(self.memory(), hash, slot.line) else {
             return Ok(());
         };
+        if found.entry.home.is_some() {
+            // Its slot is where it returns to.
+            return Ok(());
+        }
         let unlocked = found.entry.record.is_none() || !self.memory().keeps(sites::COMPACT_LOCK);
         if unlocked {
             self.move_as_read(&found, tail, &key, slot)
-        } else if let TryLock::Locked(locked) = self.try_lock(&found, tail, &key)? {
-            locked.move_as_is(&key).map(drop)
+        } else if let TryLock::Locked(Writer::Shared(locked)) = self.try_lock(&found, tail, &key)? {
+            locked.move_as_is(&key)
         } else {
             Ok(())
         }
@@ -162,14 +167,7 @@ impl<M: Memory> Objects<M> {
         let Some(to) = self.place_copy(found.entry.hash, from, header, key, &value)? else {
             return Ok(());
         };
-        let event = Event::Move { target: target(found.entry), to: to.slot };
-        let moved = self.announce(&to, event);
-        let space = &self.state(found.entry.hash).space;
-        space.settle(to.slot, matches!(moved, Ok(true)));
-        if moved? {
-            self.count(Counter::Moves);
-        }
-        Ok(())
+        self.announce_move(found.entry, from, to).map(drop)
     }
 
     /// Writes an object as it is into a slot of the size of its own.

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use tombolo_memory::{Lines, Memory};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes};
 
 use crate::compact::PATIENCE;
 use crate::event::{Event, KeyHash, Slot};
-use crate::read::{Looked, Part};
+use crate::index::Entry;
+use crate::lock::{changed_under_lock, target};
+use crate::read::Looked;
 use crate::replicated::fingerprint;
 use crate::space::Space;
 use crate::{Error, Objects, Version, sites};
-use tombolo_sharing::Counter;
-use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
 
 /// An object's bytes in a slot that is promised to it, not announced yet.
 pub(crate) struct Placed {
@@ -27,7 +28,7 @@ impl<M: Memory> Objects<M> {
     /// [`Error::Exists`]; [`Error::LnrFull`], [`Error::TooLarge`] or [`Error::IndexFull`] if there is
     /// no room; [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
     pub fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
-        let hash = self.hash(key)?;
+        let hash = self.begin(key)?;
         let index = &self.state(hash).index;
         let objects = index.len();
         if objects >= index.capacity() {
@@ -96,5 +97,36 @@ impl<M: Memory> Objects<M> {
             memory.gives(*lines, header.total_bytes());
             self.commit(event)
         })
+    }
+
+    /// Gives an object that nobody else can change another value in another slot; `slot` was its own.
+    pub(crate) fn relocate(
+        &self,
+        entry: Entry,
+        slot: Slot,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Placed, Error> {
+        // Its caller keeps others off an object.
+        let to = self.place(entry.hash, key, value, Duration::ZERO)?;
+        self.announce_move(entry, slot, to)?.ok_or_else(changed_under_lock)
+    }
+
+    /// Commits the move of an object out of its `slot`; `None` if the object has changed meanwhile.
+    pub(crate) fn announce_move(
+        &self,
+        entry: Entry,
+        slot: Slot,
+        to: Placed,
+    ) -> Result<Option<Placed>, Error> {
+        let space = &self.state(entry.hash).space;
+        let moved = self.announce(&to, Event::Move { target: target(entry), to: to.slot });
+        space.settle(to.slot, matches!(moved, Ok(true)));
+        if !moved? {
+            return Ok(None);
+        }
+        self.count(Counter::Moves);
+        space.free_span(slot);
+        Ok(Some(to))
     }
 }

@@ -54,6 +54,10 @@ pub(crate) enum Event {
     Deallocate { target: Target, record: u32 },
     /// The object's counter starts again at zero.
     Wrap(Target),
+    /// The object is in a host's own memory, and has no record.
+    Settle { target: Target, host: u8 },
+    /// The object is in its slot again.
+    Return(Target),
 }
 
 impl Event {
@@ -65,7 +69,9 @@ impl Event {
             | Self::Move { target, .. }
             | Self::Allocate { target, .. }
             | Self::Deallocate { target, .. }
-            | Self::Wrap(target) => target.hash,
+            | Self::Wrap(target)
+            | Self::Settle { target, .. }
+            | Self::Return(target) => target.hash,
         }
     }
 
@@ -78,6 +84,8 @@ impl Event {
             Self::Allocate { .. } => sites::EVENT_ALLOCATE,
             Self::Deallocate { .. } => sites::EVENT_DEALLOCATE,
             Self::Wrap(_) => sites::EVENT_WRAP,
+            Self::Settle { .. } => sites::EVENT_SETTLE,
+            Self::Return(_) => sites::EVENT_RETURN,
         }
     }
 }
@@ -85,7 +93,7 @@ impl Event {
 /// ```text
 /// byte 0      kind                 bytes 16..24  slot of the object
 /// byte 1      class of new slot    bytes 24..32  new slot
-/// bytes 4..8  hash                 bytes 32..36  record
+/// bytes 4..8  hash                 bytes 32..36  record, or host
 /// bytes 8..12 expected             bytes 36..40  chunks of the new slot
 /// ```
 impl Entry for Event {
@@ -100,6 +108,8 @@ impl Entry for Event {
             Self::Allocate { target, record } => (4, target, NO_SLOT, record),
             Self::Deallocate { target, record } => (5, target, NO_SLOT, record),
             Self::Wrap(target) => (6, target, NO_SLOT, 0),
+            Self::Settle { target, host } => (7, target, NO_SLOT, host.into()),
+            Self::Return(target) => (8, target, NO_SLOT, 0),
         };
         let mut payload = [0; PAYLOAD_BYTES];
         payload[0] = kind;
@@ -126,6 +136,8 @@ impl Entry for Event {
             4 => Self::Allocate { target, record },
             5 => Self::Deallocate { target, record },
             6 => Self::Wrap(target),
+            7 => Self::Settle { target, host: u8::try_from(record).ok()? },
+            8 => Self::Return(target),
             _ => return None,
         })
     }
@@ -146,6 +158,8 @@ mod tests {
             Event::Allocate { target, record: 9 },
             Event::Deallocate { target, record: 10 },
             Event::Wrap(target),
+            Event::Settle { target, host: 11 },
+            Event::Return(target),
         ] {
             assert_eq!(Event::decode(&event.encode()), Some(event));
         }

@@ -1,13 +1,13 @@
 //! The paper's `read_start`/`read_end` and `write_start`/`write_end` (section 4) as guards.
 
 use tombolo_memory::Memory;
+use tombolo_sharing::{Counter, Header, Part};
 
 use crate::index::Found;
-use crate::lock::Locked;
-use crate::read::{Looked, Part, Started};
+use crate::read::{Looked, Started};
+use crate::records::Record;
+use crate::writer::Writer;
 use crate::{Error, Objects, Version};
-use tombolo_sharing::Counter;
-use tombolo_sharing::Header;
 
 /// A read in progress. What it reads counts only if [`read_end`](Self::read_end) says so.
 ///
@@ -23,7 +23,7 @@ pub struct ReadGuard<'a, M: Memory> {
 
 /// A write in progress: this thread holds the object's lock. Dropping the guard ends it, too.
 pub struct WriteGuard<'a, M: Memory> {
-    locked: Locked<'a, M>,
+    locked: Writer<'a, M>,
 }
 
 impl<M: Memory> Objects<M> {
@@ -33,7 +33,7 @@ impl<M: Memory> Objects<M> {
     /// [`Error::NotFound`], and those of [`read`](Self::read).
     pub fn read_start(&self, key: &[u8]) -> Result<ReadGuard<'_, M>, Error> {
         self.count(Counter::Reads);
-        let hash = self.hash(key)?;
+        let hash = self.begin(key)?;
         let guard = self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
@@ -58,7 +58,7 @@ impl<M: Memory> Objects<M> {
     pub fn write_start(&self, key: &[u8]) -> Result<WriteGuard<'_, M>, Error> {
         let locked = self.lock(key)?.ok_or(Error::NotFound)?;
         self.count(Counter::Writes);
-        Ok(WriteGuard { locked })
+        Ok(WriteGuard::new(locked))
     }
 }
 
@@ -108,7 +108,11 @@ impl<M: Memory> ReadGuard<'_, M> {
     }
 }
 
-impl<M: Memory> WriteGuard<'_, M> {
+impl<'a, M: Memory> WriteGuard<'a, M> {
+    pub(crate) fn new(locked: Writer<'a, M>) -> Self {
+        Self { locked }
+    }
+
     /// The value's length in bytes.
     pub fn len(&self) -> u64 {
         u64::from(self.locked.header().value_bytes)
@@ -139,6 +143,47 @@ impl<M: Memory> WriteGuard<'_, M> {
     /// [`Error::OutOfRange`].
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.locked.write(offset, bytes)
+    }
+
+    /// The memory this host sees.
+    pub fn memory(&self) -> &M {
+        self.locked.objects().memory()
+    }
+
+    /// Puts the object's mark on: see [`Cleaner`](crate::Cleaner). Others see it before they see what
+    /// is written.
+    ///
+    /// # Panics
+    /// If the pod has no marks.
+    pub fn mark(&self) {
+        self.locked.objects().marks.set(self.marked_record());
+    }
+
+    /// Takes the object's mark off.
+    ///
+    /// # Panics
+    /// If the pod has no marks.
+    pub fn unmark(&self) {
+        self.locked.objects().marks.clear(self.marked_record());
+    }
+
+    /// Whether the object is marked.
+    pub fn is_marked(&self) -> bool {
+        self.locked.objects().marks.is_set(self.marked_record())
+    }
+
+    fn marked_record(&self) -> Record {
+        self.locked
+            .record()
+            .expect("objects of a pod with marks have records when they are written")
+    }
+
+    /// Deletes the object.
+    ///
+    /// # Errors
+    /// [`Error::Log`]: it is still there.
+    pub fn delete(self) -> Result<(), Error> {
+        self.locked.delete()
     }
 
     /// Ends the write: all hosts see it now. The version of the value.

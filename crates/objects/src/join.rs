@@ -20,7 +20,9 @@ use tombolo_sharing::hash_key;
 
 use crate::at_rest::object_at_rest;
 use crate::event::{KeyHash, Slot, generation_at};
-use crate::index::{Entry, Writer};
+use crate::index::{Entry, IndexLimits, Writer};
+use crate::logged::BY_LOG;
+use crate::marks::Marks;
 use crate::objects::{Objects, Options, Shard, shard_of};
 use crate::records::Records;
 use crate::replicated::Replicated;
@@ -54,9 +56,9 @@ struct Replicas<M: Memory> {
 
 impl<M: Memory> Replicas<M> {
     /// Of an empty pod whose log ends at these positions.
-    fn empty(pod: &Pod<M>, seat: &Seat, options: Options, positions: &[u64]) -> Self {
+    fn empty(pod: &Pod<M>, seat: &Seat, limits: IndexLimits, positions: &[u64]) -> Self {
         let records = Arc::new(Records::new(pod, seat.host()));
-        let limits = options.index.of_one_of(pod.geometry().log_shards);
+        let limits = limits.of_one_of(pod.geometry().log_shards);
         let shard = |(shard, &position): (u8, &u64)| {
             let space = Space::new(pod, seat.host(), shard);
             let memory = pod.memory().clone();
@@ -79,7 +81,7 @@ impl<M: Memory> Objects<M> {
         let shards = pod.geometry().shards();
         let announced: Vec<u64> =
             shards.clone().map(|shard| Shard::<M>::announce(&pod, &seat, shard)).collect();
-        let joined = Self::build(&pod, &seat, options, first, &announced).and_then(|built| {
+        let joined = Self::build(&pod, &seat, options.index, first, &announced).and_then(|built| {
             let replica = |(shard, built): (u8, Built<M>)| {
                 let Built { state, writer, position } = built;
                 Replica::new(pod.clone(), &seat, shard, position, state, writer)
@@ -100,11 +102,11 @@ impl<M: Memory> Objects<M> {
     fn build(
         pod: &Pod<M>,
         seat: &Seat,
-        options: Options,
+        limits: IndexLimits,
         first: bool,
         announced: &[u64],
     ) -> Result<Replicas<M>, Error> {
-        let empty = || Replicas::empty(pod, seat, options, announced);
+        let empty = || Replicas::empty(pod, seat, limits, announced);
         if first {
             return rebuild(empty(), pod);
         }
@@ -135,6 +137,9 @@ impl<M: Memory> Objects<M> {
     /// [`Error::Log`], [`Error::Damaged`]: the seat is still taken.
     pub fn leave(&self) -> Result<(), Error> {
         let memory = self.memory();
+        if memory.keeps(sites::HOME_LEAVE) {
+            self.return_all()?;
+        }
         self.shards().iter().for_each(|shard| shard.state().space.release_all());
         let started = memory.uptime();
         loop {
@@ -181,6 +186,9 @@ impl<M: Memory> Objects<M> {
 /// The index as the objects' headers tell it.
 fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M>, Error> {
     empty.records.free_all();
+    let marks = Marks::new(pod);
+    marks.reset();
+    let without_objects = marks.exist() && pod.memory().keeps(sites::OPEN_EMPTY);
     let shards = empty.shards.len();
     let mut restored = 0;
     for number in empty.shards[0].state.space.chunk_numbers() {
@@ -191,6 +199,10 @@ fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M
             return Err(Error::Damaged(format!(
                 "host {host} left without giving up chunk {number}"
             )));
+        }
+        if without_objects {
+            built.state.space.free(number);
+            continue;
         }
         for slot in built.state.space.slots_of(number)? {
             let Some((_, key)) = object_at_rest(pod, &built.state.space, slot)? else { continue };
@@ -205,6 +217,7 @@ fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M
                 generation: generation_at(built.position.wrapping_sub(restored)),
                 slot: slot.line,
                 record: None,
+                home: None,
             };
             built.restore(entry, slot);
         }
@@ -228,7 +241,7 @@ fn add_to_snapshot<M: Memory>(bytes: &mut Vec<u8>, position: u64, state: &Replic
         bytes.extend(entry.hash.to_le_bytes());
         bytes.extend(entry.generation.to_le_bytes());
         bytes.extend(slot.line.to_le_bytes());
-        bytes.extend(entry.record.map_or(0, |record| record + 1).to_le_bytes());
+        bytes.extend(entry.sharing().to_le_bytes());
         bytes.extend(slot.chunks.to_le_bytes());
         bytes.push(slot.class);
     }
@@ -261,16 +274,16 @@ fn adopt_entry<M: Memory>(built: &mut Built<M>, bytes: &[u8; ENTRY_BYTES]) -> Op
     let (hash, rest) = bytes.split_first_chunk()?;
     let (generation, rest) = rest.split_first_chunk()?;
     let (line, rest) = rest.split_first_chunk()?;
-    let (record, rest) = rest.split_first_chunk()?;
+    let (sharing, rest) = rest.split_first_chunk()?;
     let (chunks, rest) = rest.split_first_chunk()?;
     let slot = Slot {
         line: u64::from_le_bytes(*line),
         class: *rest.first()?,
         chunks: u32::from_le_bytes(*chunks),
     };
-    let record = u32::from_le_bytes(*record).checked_sub(1);
+    let (record, home) = Entry::shared_as(u32::from_le_bytes(*sharing));
     built.state.space.lines(slot)?;
-    if record.is_some_and(|record| !built.state.records.exists(record)) {
+    if record.is_some_and(|record| record != BY_LOG && !built.state.records.exists(record)) {
         return None;
     }
     let entry = Entry {
@@ -278,6 +291,7 @@ fn adopt_entry<M: Memory>(built: &mut Built<M>, bytes: &[u8; ENTRY_BYTES]) -> Op
         generation: u32::from_le_bytes(*generation),
         slot: slot.line,
         record,
+        home,
     };
     built.restore(entry, slot);
     Some(())

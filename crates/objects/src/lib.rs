@@ -23,20 +23,25 @@
 //! * Equal hashes are settled by comparing keys. No length found in LNR is used before it is checked
 //!   against the slot, and no value is handed out before its read is validated.
 //!
-//! Left out: what keys and values mean, local copies and partitions, recovery of dead hosts.
+//! Left out: what keys and values mean, recovery of dead hosts.
 
 mod at_rest;
 mod chunk;
 mod chunk_table;
 mod compact;
+mod copies;
 mod create;
 mod event;
 mod guards;
+mod home;
 mod index;
 mod join;
 mod lock;
+mod logged;
 mod maintain;
+mod marks;
 mod objects;
+mod placement;
 mod read;
 mod records;
 mod replicated;
@@ -46,11 +51,15 @@ mod sites;
 mod space;
 mod sync;
 mod write;
+mod writer;
 
 pub use at_rest::{Findings, check};
 pub use guards::{ReadGuard, WriteGuard};
 pub use index::IndexLimits;
+pub use logged::Locks;
 pub use maintain::Maintenance;
+pub use marks::Cleaner;
 pub use objects::{Objects, Options};
+pub use placement::{Place, Placement, Profile, Thresholds};
 pub use sites::ALL as SITES;
 pub use tombolo_sharing::{Change, Error, MAX_KEY_BYTES, Scheme, Stats, Usage, Version};

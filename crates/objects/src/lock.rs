@@ -1,19 +1,19 @@
 //! Holding an object's lock: the way to change it in place.
 
-use std::time::Duration;
-
 use smallvec::SmallVec;
 use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes};
 
 use crate::create::Placed;
 use crate::event::{Event, Slot, Target};
 use crate::index::{Cell, Entry, Found};
-use crate::read::{Looked, Part};
+use crate::logged::{BY_LOG, Locks};
+use crate::placement::Place;
+use crate::read::{Looked, Started};
 use crate::records::Held;
 use crate::seen;
+use crate::writer::Writer;
 use crate::{Error, Objects, sites};
-use tombolo_sharing::Counter;
-use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
 
 /// An object whose record's lock this thread holds. Until it is dropped nobody else changes the
 /// object, its slot or its record; dropping it cleans what was written and releases the lock.
@@ -28,6 +28,8 @@ pub(crate) struct Locked<'a, M: Memory> {
     header: Header,
     /// This host has no stale line of the object.
     fresh: bool,
+    /// It had none before: nobody else has written the object since.
+    known: bool,
     dirty: SmallVec<[Lines; 2]>,
     /// When the lock was taken: nothing read under it was out of date by then.
     since: Moment,
@@ -36,7 +38,7 @@ pub(crate) struct Locked<'a, M: Memory> {
 }
 
 pub(crate) enum TryLock<'a, M: Memory> {
-    Locked(Locked<'a, M>),
+    Locked(Writer<'a, M>),
     OtherKey,
     /// Somebody else has it, or it changed: look again.
     Busy,
@@ -45,19 +47,90 @@ pub(crate) enum TryLock<'a, M: Memory> {
 impl<M: Memory> Objects<M> {
     /// Locks the object with `key`, allocating a record if it has none; `None` if there is no such
     /// object (MEGALON, section 3.4.5, "Write").
-    pub(crate) fn lock(&self, key: &[u8]) -> Result<Option<Locked<'_, M>>, Error> {
-        let hash = self.hash(key)?;
+    pub(crate) fn lock(&self, key: &[u8]) -> Result<Option<Writer<'_, M>>, Error> {
+        let hash = self.begin(key)?;
         self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
-                match self.try_lock(&found, tail, key)? {
-                    TryLock::Locked(locked) => return Ok(Some(Some(locked))),
+                let locked = match found.entry.home {
+                    None => self.try_lock(&found, tail, key)?,
+                    Some(host) if host == self.seat.host() => self.lock_at_home(found.entry, key),
+                    Some(host) => {
+                        self.bring_back_from(host, found.entry)?;
+                        TryLock::Busy
+                    }
+                };
+                match locked {
+                    TryLock::Locked(Writer::Shared(locked)) => {
+                        let stays = self.place_before_write(locked, key)?;
+                        return Ok(stays.map(|locked| Some(Writer::Shared(locked))));
+                    }
+                    TryLock::Locked(resident) => return Ok(Some(Some(resident))),
                     TryLock::OtherKey => {}
                     TryLock::Busy => return Ok(None),
                 }
             }
             Ok(Some(None))
         })
+    }
+
+    /// Moves an object that is about to be written into this host's memory, if it is to be there; `None`
+    /// then, and the lock if it is not.
+    fn place_before_write<'a>(
+        &self,
+        locked: Locked<'a, M>,
+        key: &[u8],
+    ) -> Result<Option<Locked<'a, M>>, Error> {
+        if !self.home.is_open() {
+            return Ok(Some(locked));
+        }
+        let profile = self.profiles.access(locked.entry.hash, true, locked.known);
+        if self.placement.place(&profile) == Place::Home {
+            locked.settle(key)
+        } else {
+            Ok(Some(locked))
+        }
+    }
+
+    /// Copies an object that was read into this host's memory, or moves it there, if it is to be there.
+    pub(crate) fn place_after_read(
+        &self,
+        found: &Found<'_>,
+        started: &Started,
+        header: Header,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        if !self.home.is_open() && !self.copies.are_wanted() {
+            return;
+        }
+        let profile = self.profiles.access(started.entry.hash, false, started.known);
+        match self.placement.place(&profile) {
+            Place::Shared => {}
+            Place::Home if self.home.is_open() => {
+                // The read is done; if the object cannot move now, it may at the next access.
+                let _ = self.move_in(found, started, header, key, value);
+            }
+            Place::Home | Place::Copied => self.copies.keep(started, header, key, value),
+        }
+    }
+
+    fn move_in(
+        &self,
+        found: &Found<'_>,
+        started: &Started,
+        header: Header,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), Error> {
+        if started.entry.record.is_none() {
+            self.settle(started.entry, header, key, value.to_vec())?;
+        } else if let TryLock::Locked(Writer::Shared(locked)) =
+            self.try_lock(found, started.tail, key)?
+        {
+            locked.settle(key)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn try_lock(
@@ -67,12 +140,14 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
     ) -> Result<TryLock<'_, M>, Error> {
         let held = match found.entry.record {
+            Some(BY_LOG) => None,
             Some(record) => {
                 let counter = self.records.load(record).readable();
                 counter.and_then(|counter| self.records.lock(record, counter))
             }
             // A record is worth allocating only for the right object.
             None => match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
+                Looked::Good(_) if self.locks == Locks::Log => self.lock_by_log(found.entry)?,
                 Looked::Good(_) => self.allocate(found.entry)?,
                 Looked::OtherKey => return Ok(TryLock::OtherKey),
                 Looked::Changed => None,
@@ -81,9 +156,19 @@ impl<M: Memory> Objects<M> {
         let Some(mut held) = held else { return Ok(TryLock::Busy) };
         let outcome = self.enter(&mut held, found.entry, key);
         if !matches!(outcome, Ok(TryLock::Locked(_))) {
-            self.records.unlock(held, false);
+            self.let_go(held, found.entry)?;
         }
         outcome
+    }
+
+    /// Releases the lock of an object that is not entered after all.
+    fn let_go(&self, held: Held, entry: Entry) -> Result<(), Error> {
+        if held.record != BY_LOG {
+            self.records.unlock(held, false);
+            return Ok(());
+        }
+        let found = self.state(entry.hash).index.find_slot(self.memory(), entry.hash, entry.slot);
+        found.map_or(Ok(()), |found| self.unlock_by_log(found.entry))
     }
 
     /// Looks at the object again, now that its lock is held.
@@ -99,7 +184,7 @@ impl<M: Memory> Objects<M> {
         let Some(mut found) = find().filter(|found| !again || ours(found)) else {
             return Ok(TryLock::Busy);
         };
-        if self.records.wraps(*held) {
+        if held.record != BY_LOG && self.records.wraps(*held) {
             self.begin_new_count(held, found.entry)?;
             let Some(renewed) = find() else { return Ok(TryLock::Busy) };
             found = renewed;
@@ -107,7 +192,10 @@ impl<M: Memory> Objects<M> {
         let Some((slot, lines)) = self.state(entry.hash).space.slot_at(entry.slot) else {
             return Ok(TryLock::Busy);
         };
-        let known = seen::is_fresh(memory, found.seen, found.entry.generation, held.counter);
+        // The log's lock has started a generation, in which nothing was written yet.
+        let by_log = held.record == BY_LOG;
+        let generation = if by_log { entry.generation } else { found.entry.generation };
+        let known = seen::is_fresh(memory, found.seen, generation, held.counter);
         let small = lines.count() <= self.small_lines;
         if !known && small {
             self.drop_stale(lines);
@@ -130,7 +218,7 @@ impl<M: Memory> Objects<M> {
             return Ok(TryLock::OtherKey);
         }
         memory.takes(lines);
-        Ok(TryLock::Locked(Locked {
+        let locked = Locked {
             objects: self,
             held: *held,
             entry: found.entry,
@@ -140,10 +228,12 @@ impl<M: Memory> Objects<M> {
             lines,
             header,
             fresh: known || small,
+            known,
             dirty: SmallVec::new(),
             since,
             gone: false,
-        }))
+        };
+        Ok(TryLock::Locked(Writer::Shared(locked)))
     }
 
     /// An event before the counter can be seen to start again: no note of an earlier read of the same
@@ -152,13 +242,16 @@ impl<M: Memory> Objects<M> {
     fn begin_new_count(&self, held: &mut Held, entry: Entry) -> Result<(), Error> {
         let records = &self.records;
         if let Some(wider) = records.claim_wider(*held) {
+            if self.marks.is_set(held.record) {
+                self.marks.set(wider.record);
+            }
             let event = Event::Allocate { target: target(entry), record: wider.record };
             let allocated = self.commit(event);
             if matches!(allocated, Ok(true)) {
-                records.free(std::mem::replace(held, wider));
+                self.free_unmarked(std::mem::replace(held, wider));
                 return Ok(());
             }
-            records.free(wider);
+            self.free_unmarked(wider);
             allocated?;
         }
         self.commit(Event::Wrap(target(entry)))?;
@@ -175,11 +268,14 @@ impl<M: Memory> Objects<M> {
     /// Gives a read-shared object a record; `None` if the object changed meanwhile. The record is
     /// locked by this thread.
     fn allocate(&self, entry: Entry) -> Result<Option<Held>, Error> {
+        let started = self.memory().uptime();
         let held = self.claim_record()?;
         let event = Event::Allocate { target: target(entry), record: held.record };
         match self.commit(event) {
             Ok(true) => {
+                let took = self.memory().uptime().saturating_sub(started);
                 self.count(Counter::Churn);
+                self.counters.add(Counter::ChurnNs, took.as_nanos() as u64);
                 Ok(Some(held))
             }
             lost => {
@@ -212,6 +308,14 @@ pub(crate) fn target(entry: Entry) -> Target {
 impl<M: Memory> Locked<'_, M> {
     pub(crate) fn header(&self) -> Header {
         self.header
+    }
+
+    pub(crate) fn objects(&self) -> &Objects<M> {
+        self.objects
+    }
+
+    pub(crate) fn record(&self) -> u32 {
+        self.held.record
     }
 
     /// Reads part of the value.
@@ -262,7 +366,9 @@ impl<M: Memory> Locked<'_, M> {
         }
         self.objects.count(Counter::Deletes);
         self.objects.state(self.entry.hash).space.free_span(self.slot);
-        self.objects.records.free(self.held);
+        if self.held.record != BY_LOG {
+            self.objects.free_unmarked(self.held);
+        }
         self.gone = true;
         Ok(())
     }
@@ -307,38 +413,33 @@ impl<M: Memory> Locked<'_, M> {
     }
 
     fn move_to_other_slot(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        let to = self.objects.place(self.entry.hash, key, value, Duration::ZERO)?;
-        self.move_to(to)
-    }
-
-    /// Moves the object to another slot of the same size; whether there was one.
-    pub(crate) fn move_as_is(mut self, key: &[u8]) -> Result<bool, Error> {
-        let mut value = vec![0; self.header.value_bytes as usize];
-        self.read(0, &mut value)?;
-        let (hash, header) = (self.entry.hash, self.header);
-        let Some(to) = self.objects.place_copy(hash, self.slot, header, key, &value)? else {
-            return Ok(false);
-        };
-        self.move_to(to).map(|()| true)
-    }
-
-    fn move_to(&mut self, to: Placed) -> Result<(), Error> {
-        let objects = self.objects;
-        let state = objects.state(self.entry.hash);
         // Once the log names the new slot, the old one may be another object's.
         self.give();
-        let event = Event::Move { target: target(self.entry), to: to.slot };
-        let moved = objects.announce(&to, event);
-        state.space.settle(to.slot, matches!(moved, Ok(true)));
-        if !matches!(moved, Ok(true)) {
+        let moved = self.objects.relocate(self.entry, self.slot, key, value);
+        self.follow(moved)
+    }
+
+    /// Moves the object to another slot of the same size, if there is one.
+    pub(crate) fn move_as_is(mut self, key: &[u8]) -> Result<(), Error> {
+        let mut value = vec![0; self.header.value_bytes as usize];
+        self.read(0, &mut value)?;
+        let to = self.objects.place_copy(self.entry.hash, self.slot, self.header, key, &value)?;
+        let Some(to) = to else { return Ok(()) };
+        self.give();
+        let moved = self.objects.announce_move(self.entry, self.slot, to);
+        let moved = moved.and_then(|moved| moved.ok_or_else(changed_under_lock));
+        self.follow(moved)
+    }
+
+    /// Goes on in the slot to which the object has moved; or where it was, if it could not.
+    fn follow(&mut self, moved: Result<Placed, Error>) -> Result<(), Error> {
+        let objects = self.objects;
+        if moved.is_err() {
             objects.memory().takes(self.lines);
         }
-        if !moved? {
-            return Err(changed_under_lock());
-        }
-        objects.count(Counter::Moves);
-        state.space.free_span(self.slot);
-        let found = state.index.find_slot(objects.memory(), self.entry.hash, to.slot.line);
+        let to = moved?;
+        let index = &objects.state(self.entry.hash).index;
+        let found = index.find_slot(objects.memory(), self.entry.hash, to.slot.line);
         let found = found.ok_or_else(changed_under_lock)?;
         objects.memory().takes(to.lines);
         self.dirty.clear();
@@ -350,6 +451,26 @@ impl<M: Memory> Locked<'_, M> {
         self.header = to.header;
         self.fresh = true;
         Ok(())
+    }
+
+    /// Moves the object into this host's memory, and frees its record; `None` then, and itself if
+    /// the object stays.
+    fn settle(mut self, key: &[u8]) -> Result<Option<Self>, Error> {
+        let objects = self.objects;
+        if self.held.record == BY_LOG || !objects.may_settle(self.header) {
+            return Ok(Some(self));
+        }
+        let mut value = vec![0; self.header.value_bytes as usize];
+        self.read(0, &mut value)?;
+        self.give();
+        let settled = objects.settle(self.entry, self.header, key, value);
+        if matches!(settled, Ok(true)) {
+            objects.records.free(self.held);
+            self.gone = true;
+            return Ok(None);
+        }
+        objects.memory().takes(self.lines);
+        settled.map(|_| Some(self))
     }
 }
 
@@ -365,14 +486,19 @@ impl<M: Memory> Drop for Locked<'_, M> {
         let dirty = std::mem::take(&mut self.dirty);
         let counter = objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| {
             self.give();
-            objects.records.unlock(self.held, written)
+            if self.held.record == BY_LOG {
+                // If the log is stuck, so is the object, and whoever wants it is told of the log.
+                let _ = objects.unlock_by_log(self.entry);
+                return None;
+            }
+            Some(objects.records.unlock(self.held, written))
         });
-        if self.fresh {
+        if let Some(counter) = counter.filter(|_| self.fresh) {
             seen::set(objects.memory(), self.cell, self.seen, self.entry.generation, counter);
         }
     }
 }
 
-fn changed_under_lock() -> Error {
+pub(crate) fn changed_under_lock() -> Error {
     Error::Damaged("an object changed while its lock was held".to_owned())
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tombolo_memory::Memory;
 use tombolo_pod::Giver;
+use tombolo_sharing::Counter;
 
 use crate::compact::Room;
 use crate::event::{Event, KeyHash};
@@ -11,7 +12,6 @@ use crate::lock::target;
 use crate::objects::Shard;
 use crate::records::Held;
 use crate::{Error, Objects, sites};
-use tombolo_sharing::Counter;
 
 /// How the background work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,8 @@ impl<M: Memory> Objects<M> {
     pub fn tick(&self) -> Result<(), Error> {
         self.sync_all()?;
         self.help_joining()?;
+        self.answer_in_tick()?;
+        self.make_room_at_home()?;
         self.reclaim_above_watermark()?;
         let ticks = self.upkeep.ticks.fetch_add(1, Ordering::Relaxed) + 1;
         if ticks.is_multiple_of(TICKS_TO_IDLE) {
@@ -124,6 +126,9 @@ impl<M: Memory> Objects<M> {
     /// Takes `record` back from the object that has it, whose hash was `hash`: the object is
     /// read-shared from then on.
     fn reclaim(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
+        if !self.clean_before_reclaim(record, hash)? {
+            return Ok(false);
+        }
         let records = &self.records;
         let Some(counter) = records.load(record).readable() else { return Ok(false) };
         let held = if self.memory().keeps(sites::RECLAIM_LOCK) {
@@ -132,7 +137,8 @@ impl<M: Memory> Objects<M> {
             Some(Held { record, counter })
         };
         let Some(held) = held else { return Ok(false) };
-        let reclaimed = self.deallocate(record, hash);
+        let unmarked = self.memory().check(sites::RECLAIM_UNMARKED, !self.marks.is_set(record));
+        let reclaimed = if unmarked { self.deallocate(record, hash) } else { Ok(false) };
         if matches!(reclaimed, Ok(true)) {
             self.count(Counter::Reclaims);
             records.free(held);

@@ -1,7 +1,7 @@
 //! One host's handle on the objects of a pod.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tombolo_log::Replica;
@@ -9,15 +9,20 @@ use tombolo_memory::Memory;
 use tombolo_pod::{Pod, Seat};
 use tombolo_sharing::{Counter, Counters, hash_key, persist};
 
+use crate::copies::Copies;
 use crate::event::{Event, KeyHash, Slot};
+use crate::home::Home;
 use crate::index::IndexLimits;
+use crate::logged::Locks;
 use crate::maintain::{Maintenance, Upkeep};
+use crate::marks::{Cleaner, Marks};
+use crate::placement::{Placement, Profiles, Thresholds};
 use crate::records::Records;
 use crate::replicated::Replicated;
 use crate::{Error, Stats, Usage, Version, sites};
 
 /// How a host takes part.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Sizes of the index.
     pub index: IndexLimits,
@@ -26,11 +31,28 @@ pub struct Options {
     /// Objects of up to this many lines are made fresh in this host's caches whole even if only a
     /// part is read; of larger ones only the part.
     pub small_lines: u64,
+    /// Bytes of this host's memory for copies of objects; none, if 0.
+    pub copies_bytes: u64,
+    /// Bytes of this host's memory for objects that it uses alone; none, if 0, or if the pod is made for
+    /// a page cache.
+    pub home_bytes: u64,
+    /// Decides which objects are copied or moved there.
+    pub placement: Arc<dyn Placement>,
+    /// How writers keep others off an object.
+    pub locks: Locks,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { index: IndexLimits::default(), maintenance: Maintenance::default(), small_lines: 64 }
+        Self {
+            index: IndexLimits::default(),
+            maintenance: Maintenance::default(),
+            small_lines: 64,
+            copies_bytes: 0,
+            home_bytes: 0,
+            placement: Arc::new(Thresholds::default()),
+            locks: Locks::default(),
+        }
     }
 }
 
@@ -47,6 +69,13 @@ pub struct Objects<M: Memory> {
     pub(crate) counters: Counters,
     pub(crate) upkeep: Upkeep,
     pub(crate) small_lines: u64,
+    pub(crate) copies: Copies,
+    pub(crate) home: Home<M>,
+    pub(crate) profiles: Profiles,
+    pub(crate) placement: Arc<dyn Placement>,
+    pub(crate) locks: Locks,
+    pub(crate) marks: Marks<M>,
+    pub(crate) cleaner: OnceLock<Box<dyn Cleaner<M>>>,
     versions: AtomicU64,
 }
 
@@ -68,6 +97,11 @@ impl<M: Memory> Objects<M> {
         options: Options,
     ) -> Self {
         Self {
+            copies: Copies::new(options.copies_bytes),
+            marks: Marks::new(&pod),
+            home: Home::new(&pod, &seat, options.home_bytes),
+            profiles: Profiles::new(),
+            placement: options.placement,
             pod,
             shards,
             records,
@@ -77,6 +111,8 @@ impl<M: Memory> Objects<M> {
             counters: Counters::new(),
             upkeep: Upkeep::new(options.maintenance),
             small_lines: options.small_lines,
+            locks: options.locks,
+            cleaner: OnceLock::new(),
         }
     }
 
@@ -121,9 +157,10 @@ impl<M: Memory> Objects<M> {
             records_used: self.records.used(),
             records: self.records.count(),
             records_wide: self.records.used_wide(),
-            record_bytes_used: self.records.scr_bytes().0,
-            record_bytes: self.records.scr_bytes().1,
+            scr_used_bytes: self.records.scr_bytes().0,
             local_bytes: index_bytes + self.records.bytes(),
+            copies_bytes: self.copies.bytes(),
+            home_bytes: self.home.bytes(),
             log_lag: self.sum(Shard::lag),
         }
     }
@@ -192,7 +229,7 @@ impl<M: Memory> Objects<M> {
 
     /// Applies all shards, if there are more than the one that is applied anyway: to be called again
     /// and again by who waits for something in one of them.
-    fn sync_others(&self) -> Result<(), Error> {
+    pub(crate) fn sync_others(&self) -> Result<(), Error> {
         if self.shards.len() > 1 && self.memory().keeps(sites::SHARD_OTHERS) {
             self.sync_all()?;
         }
@@ -216,6 +253,18 @@ impl<M: Memory> Objects<M> {
     /// The same, if there is one as things are.
     pub(crate) fn reserve_free(&self, hash: KeyHash, bytes: u64) -> Result<Slot, Error> {
         self.state(hash).space.reserve(bytes, || self.sync(hash).map(drop))
+    }
+
+    /// Begins an operation on `key`: its hash, if its length is allowed.
+    #[inline]
+    pub(crate) fn begin(&self, key: &[u8]) -> Result<KeyHash, Error> {
+        self.answer_at_once();
+        self.hash(key)
+    }
+
+    /// Whether an event would not have to wait for other hosts now.
+    pub(crate) fn logs_have_room(&self) -> bool {
+        self.shards.iter().all(Shard::has_room)
     }
 
     /// The hash of `key`, if its length is allowed.

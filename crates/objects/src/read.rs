@@ -2,13 +2,13 @@
 //! section 3.4.5).
 
 use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
 use crate::event::KeyHash;
 use crate::index::{Entry, Found};
+use crate::logged::BY_LOG;
 use crate::seen::{self, READ_SHARED};
 use crate::{Error, Objects, Version, sites};
-use tombolo_sharing::Counter;
-use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES};
 
 /// What a read began with; it is good if all of it still holds at its end.
 #[derive(Clone, Copy)]
@@ -18,13 +18,22 @@ pub(crate) struct Started {
     /// The record's counter, or [`READ_SHARED`].
     pub(crate) counter: u32,
     /// The log's tail before the entry was looked up.
-    tail: u64,
+    pub(crate) tail: u64,
     /// Nothing that is read from here on was out of date before.
     since: Moment,
     /// What was noted of an earlier read.
     seen: u64,
     /// The whole object is fresh in this host's caches as of `counter`.
     fresh: bool,
+    /// It was so before: nobody else has written it since this host read it last.
+    pub(crate) known: bool,
+}
+
+impl Started {
+    /// Nothing that is read was out of date before this moment.
+    pub(crate) fn since(&self) -> Moment {
+        self.since
+    }
 }
 
 /// What came of looking at one object.
@@ -37,30 +46,8 @@ pub(crate) enum Looked<T> {
     Changed,
 }
 
-/// Which bytes of the value a read wants.
-#[derive(Clone, Copy)]
-pub(crate) enum Part {
-    Nothing,
-    Whole,
-    /// From an offset, as many bytes.
-    Range(u64, u64),
-}
-
-impl Part {
-    fn of(self, length: u64) -> Result<(u64, u64), Error> {
-        match self {
-            Self::Nothing => Ok((0, 0)),
-            Self::Whole => Ok((0, length)),
-            Self::Range(offset, bytes) => {
-                let end = offset.saturating_add(bytes);
-                if end > length {
-                    return Err(Error::OutOfRange { offset, end, length });
-                }
-                Ok((offset, bytes))
-            }
-        }
-    }
-}
+/// An object's header, and whether it had the part that was wanted.
+pub(crate) type Outcome = (Header, Result<(), Error>);
 
 impl<M: Memory> Objects<M> {
     /// Reads the value of `key` into `value`, replacing what is there; its version, or `None` if
@@ -102,14 +89,11 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<Option<Header>, Error> {
         self.count(Counter::Reads);
-        let hash = self.hash(key)?;
+        let hash = self.begin(key)?;
         self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
-                let copy = |started: &Started, header: &Header| {
-                    self.copy_value(started, header, part, value)
-                };
-                match self.look(&found, tail, key, part, copy)? {
+                match self.read_found(&found, tail, key, part, value)? {
                     Looked::Good((header, range)) => return range.map(|()| Some(Some(header))),
                     Looked::OtherKey => {}
                     Looked::Changed => return Ok(None),
@@ -117,6 +101,34 @@ impl<M: Memory> Objects<M> {
             }
             Ok(Some(None))
         })
+    }
+
+    /// Reads part of an object that may have `key`, wherever it is.
+    #[inline]
+    fn read_found(
+        &self,
+        found: &Found<'_>,
+        tail: u64,
+        key: &[u8],
+        part: Part,
+        value: &mut Vec<u8>,
+    ) -> Result<Looked<Outcome>, Error> {
+        if found.entry.home == Some(self.seat.host()) {
+            return Ok(self.read_at_home(found, key, part, value));
+        }
+        if let Some(read) = self.read_copy(found, tail, key, part, value)? {
+            return Ok(Looked::Good(read));
+        }
+        let mut at = None;
+        let copy = |started: &Started, header: &Header| {
+            at = Some(*started);
+            self.copy_value(started, header, part, value)
+        };
+        let looked = self.look(found, tail, key, part, copy)?;
+        if let (Looked::Good((header, Ok(()))), Some(started), Part::Whole) = (&looked, at, part) {
+            self.place_after_read(found, &started, *header, key, value);
+        }
+        Ok(looked)
     }
 
     /// Copies part of a value. A range that the value does not have is an error only if the read
@@ -145,6 +157,10 @@ impl<M: Memory> Objects<M> {
         part: Part,
         copy: impl FnOnce(&Started, &Header) -> T,
     ) -> Result<Looked<(Header, T)>, Error> {
+        if let Some(host) = found.entry.home {
+            self.bring_back_from(host, found.entry)?;
+            return Ok(Looked::Changed);
+        }
         let Some(started) = self.start(found, tail, part) else {
             self.count(Counter::Retries);
             return Ok(Looked::Changed);
@@ -188,13 +204,19 @@ impl<M: Memory> Objects<M> {
             if doubtful.is_some() {
                 self.counters.add(Counter::InvalidatedLines, lines.count());
             }
-            (Some(Started { entry, lines, counter, tail, since, seen, fresh }), doubtful)
+            (Some(Started { entry, lines, counter, tail, since, seen, fresh, known }), doubtful)
         })
     }
 
-    fn readable_counter(&self, entry: Entry) -> Option<u32> {
+    pub(crate) fn readable_counter(&self, entry: Entry) -> Option<u32> {
+        if !self.is_open(entry) {
+            return None;
+        }
         // A counter that is odd now would be found out after the copy, too; this saves the copy.
-        entry.record.map_or(Some(READ_SHARED), |record| self.records.load(record).readable())
+        entry
+            .record
+            .filter(|&record| record != BY_LOG)
+            .map_or(Some(READ_SHARED), |record| self.records.load(record).readable())
     }
 
     /// Drops the lines of a part of a large object, unless the whole is fresh.
@@ -236,7 +258,9 @@ impl<M: Memory> Objects<M> {
     }
 
     fn counter_holds(&self, started: &Started) -> bool {
-        let Some(record) = started.entry.record else { return true };
+        let Some(record) = started.entry.record.filter(|&record| record != BY_LOG) else {
+            return true;
+        };
         let counter = self.records.load(record).readable();
         self.memory().check(sites::READ_COUNTER_AGAIN, counter == Some(started.counter))
     }
@@ -247,12 +271,18 @@ impl<M: Memory> Objects<M> {
             return Ok(true);
         }
         let entry = started.entry;
-        let tail = self.sync(entry.hash)?;
-        let same = tail == started.tail || {
-            let found = self.state(entry.hash).index.find_slot(memory, entry.hash, entry.slot);
+        let same = self.entry_is_still(entry, started.tail)?;
+        Ok(memory.check(sites::READ_ENTRY_AGAIN, same))
+    }
+
+    /// Whether an entry that was found as of `tail` is the same as of the tail now.
+    pub(crate) fn entry_is_still(&self, entry: Entry, tail: u64) -> Result<bool, Error> {
+        let same = self.sync(entry.hash)? == tail || {
+            let index = &self.state(entry.hash).index;
+            let found = index.find_slot(self.memory(), entry.hash, entry.slot);
             found.is_some_and(|found| found.entry == entry)
         };
-        Ok(memory.check(sites::READ_ENTRY_AGAIN, same))
+        Ok(same)
     }
 
     /// After a good read: this host has no stale line of the object as of its counter.
@@ -289,7 +319,7 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    fn read_key(&self, started: &Started) -> Option<Vec<u8>> {
+    pub(crate) fn read_key(&self, started: &Started) -> Option<Vec<u8>> {
         let mut buffer = [0; PREFIX_BYTES];
         let prefix = &mut buffer[..PREFIX_BYTES.min(started.lines.bytes() as usize)];
         self.freshen(started, started.lines.start(), prefix.len() as u64);
@@ -330,7 +360,7 @@ enum Prefix {
     Nonsense,
 }
 
-fn damaged_object(started: &Started) -> Error {
+pub(crate) fn damaged_object(started: &Started) -> Error {
     let slot = started.lines.start();
     Error::Damaged(format!("the slot at {slot:?} holds no object, though the index says so"))
 }

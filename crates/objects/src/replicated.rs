@@ -8,7 +8,8 @@ use tombolo_memory::Memory;
 
 use crate::event::{Event, Generation, KeyHash, Slot, Target, generation_at};
 use crate::index::{Entry, Index, IndexLimits, Writer};
-use crate::records::Records;
+use crate::logged::BY_LOG;
+use crate::records::{Record, Records};
 use crate::seen::{self, READ_SHARED};
 use crate::sites;
 use crate::space::Space;
@@ -40,7 +41,7 @@ impl<M: Memory> Replicated<M> {
         {
             seen::set(&self.memory, found.cell, found.seen, entry.generation, READ_SHARED);
         }
-        if let Some(record) = entry.record {
+        if let Some(record) = entry.record.filter(|&record| record != BY_LOG) {
             self.records.assigned(record, entry.hash);
         }
     }
@@ -57,7 +58,7 @@ impl<M: Memory> Replicated<M> {
         if !self.memory.check(sites::CREATE_CONDITION, same) || self.space.lines(slot).is_none() {
             return false;
         }
-        let entry = Entry { hash, generation, slot: slot.line, record: None };
+        let entry = Entry { hash, generation, slot: slot.line, record: None, home: None };
         self.show(slot, || self.index.insert(writer, entry));
         true
     }
@@ -79,7 +80,7 @@ impl<M: Memory> Replicated<M> {
         let wanted = |entry: Entry| self.is_expected(entry, target);
         let Some(entry) = self.index.remove(target.hash, target.slot, wanted) else { return false };
         self.space.vacated(entry.slot);
-        if let Some(record) = entry.record {
+        if let Some(record) = entry.record.filter(|&record| record != BY_LOG) {
             self.records.unassigned(record, target.hash);
         }
         true
@@ -111,36 +112,50 @@ impl<M: Memory> Replicated<M> {
             return false;
         }
         self.show(to, || {
-            self.change(target, generation, |entry| Some(Entry { slot: to.line, ..entry }));
+            self.change(target, generation, |entry| {
+                Some(Entry { slot: to.line, home: None, ..entry })
+            });
         });
         self.space.vacated(target.slot);
         true
     }
 
     fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {
-        let mut before = None;
-        let allocated = self.records.exists(record)
-            && self.change(target, generation, |entry| {
-                before = entry.record;
-                Some(Entry { record: Some(record), ..entry })
-            });
-        if allocated {
-            if let Some(before) = before {
-                self.records.unassigned(before, target.hash);
-            }
-            self.records.assigned(record, target.hash);
-        }
-        allocated
+        (self.records.exists(record) || record == BY_LOG)
+            && self.share(generation, target, |entry| Some(Entry { record: Some(record), ..entry }))
     }
 
     fn deallocate(&self, generation: Generation, target: Target, record: u32) -> bool {
-        let deallocated = self.change(target, generation, |entry| {
+        self.share(generation, target, |entry| {
             (entry.record == Some(record)).then_some(Entry { record: None, ..entry })
+        })
+    }
+
+    fn settle(&self, generation: Generation, target: Target, host: u8) -> bool {
+        self.share(generation, target, |entry| {
+            Some(Entry { record: None, home: Some(host), ..entry })
+        })
+    }
+
+    /// Changes how the target is shared, and with that who has which record.
+    fn share(
+        &self,
+        generation: Generation,
+        target: Target,
+        change: impl FnOnce(Entry) -> Option<Entry>,
+    ) -> bool {
+        let (mut before, mut after) = (None, None);
+        let shared = self.change(target, generation, |entry| {
+            let changed = change(entry)?;
+            (before, after) = (entry.record, changed.record);
+            Some(changed)
         });
-        if deallocated {
-            self.records.unassigned(record, target.hash);
+        if shared {
+            let in_scr = |record: Option<Record>| record.filter(|&record| record != BY_LOG);
+            in_scr(before).into_iter().for_each(|r| self.records.unassigned(r, target.hash));
+            in_scr(after).into_iter().for_each(|r| self.records.assigned(r, target.hash));
         }
-        deallocated
+        shared
     }
 }
 
@@ -159,6 +174,10 @@ impl<M: Memory> State for Replicated<M> {
             Event::Allocate { target, record } => self.allocate(generation, target, record),
             Event::Deallocate { target, record } => self.deallocate(generation, target, record),
             Event::Wrap(target) => self.change(target, generation, Some),
+            Event::Settle { target, host } => self.settle(generation, target, host),
+            Event::Return(target) => {
+                self.change(target, generation, |entry| Some(Entry { home: None, ..entry }))
+            }
         }
     }
 }

@@ -18,6 +18,8 @@ tombolo_memory::sites! {
     READ_COUNTER_AGAIN = "objects.read.counter-again";
     /// The counter is looked at again before the log is.
     READ_COUNTER_FIRST = "objects.read.counter-first";
+    /// An object that is locked by the log is not read.
+    READ_LOG_LOCK = "objects.read.log-lock";
     /// A read of part of an object does not vouch for the rest.
     READ_PART_VOUCHES_NOT = "objects.read.part-vouches-not";
     /// Equal hashes are settled by comparing keys.
@@ -26,6 +28,24 @@ tombolo_memory::sites! {
     WRITE_LOCK = "objects.write.lock";
     /// A free record goes to one object.
     RECORD_CLAIM = "objects.record.claim";
+    /// A copy counts only for the same generation of the entry.
+    COPY_GENERATION = "objects.copy.generation";
+    /// A copy counts only for the same counter.
+    COPY_COUNTER = "objects.copy.counter";
+    /// A counter that a copy is compared with is the object's own if its entry is still the same.
+    COPY_ENTRY_AGAIN = "objects.copy.entry-again";
+    /// An object in a host's memory is used there only as long as its entry says so.
+    HOME_HERE = "objects.home.here";
+    /// What returns to LNR is in memory before the event says so.
+    HOME_CLEAN = "objects.home.clean";
+    /// Who waits for another host to bring an object back answers requests meanwhile.
+    HOME_ANSWER_MEANWHILE = "objects.home.answer-meanwhile";
+    /// Who leaves the pod brings back what is in its memory.
+    HOME_LEAVE = "objects.home.leave";
+    /// An object is used in a host's memory only once the log says that it is there.
+    EVENT_SETTLE = "objects.event.settle";
+    /// An object that returned is reached in LNR only once the log says so.
+    EVENT_RETURN = "objects.event.return";
     /// A record in two parts is read when both belong together.
     RECORD_SPLIT = "objects.record.split";
     /// Releasing a record that shares its word with others changes it alone.
@@ -62,6 +82,18 @@ tombolo_memory::sites! {
     EVENT_NEW_GENERATION = "objects.event.new-generation";
     /// A record is taken back only by who holds its lock.
     RECLAIM_LOCK = "objects.reclaim.lock";
+    /// A mark changes alone: its neighbours in the word are others'.
+    MARK_ALONE = "objects.mark.alone";
+    /// A record is taken back from a marked object only when its mark is off.
+    RECLAIM_UNMARKED = "objects.reclaim.unmarked";
+    /// Who takes a record back has a marked object cleaned first.
+    RECLAIM_CLEAN = "objects.reclaim.clean";
+    /// A marked object is not deleted by who wants unmarked ones gone.
+    DELETE_UNMARKED = "objects.delete.unmarked";
+    /// A deleted object's mark is off before its record is free for another.
+    DELETE_MARK = "objects.delete.mark";
+    /// A pod with marks is opened without objects: what they stood for may have changed since.
+    OPEN_EMPTY = "objects.open.empty";
     /// An object is deleted only by who holds its lock, if it has a record.
     DELETE_LOCK = "objects.delete.lock";
     /// A chunk goes to one host.

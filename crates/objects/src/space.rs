@@ -19,12 +19,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory};
 use tombolo_pod::Pod;
+use tombolo_sharing::{Classes, SPAN, SPAN_BODY};
 
 use crate::chunk::Chunk;
 use crate::chunk_table::{ChunkState, ChunkTable, ChunkWord};
 use crate::event::{Slot, SlotLine};
 use crate::{Error, sites};
-use tombolo_sharing::{Classes, SPAN, SPAN_BODY};
 
 mod sparse;
 
@@ -452,6 +452,11 @@ impl<M: Memory> Space<M> {
 
     pub(crate) fn word(&self, number: u32) -> Result<ChunkWord, Error> {
         self.table.word(number)
+    }
+
+    /// Frees a chunk, whatever is in it: the pod is being opened, nobody uses it.
+    pub(crate) fn free(&self, number: u32) {
+        self.table.set(number, ChunkWord::FREE);
     }
 
     /// Every slot that a chunk's word says there is, used or not.

@@ -1,12 +1,12 @@
 //! Changing and deleting objects.
 
 use tombolo_memory::Memory;
+use tombolo_sharing::{Counter, Part};
 
 use crate::event::Event;
 use crate::lock::target;
-use crate::read::{Looked, Part};
+use crate::read::Looked;
 use crate::{Change, Error, Objects, Version, sites};
-use tombolo_sharing::Counter;
 
 impl<M: Memory> Objects<M> {
     /// Replaces the value of an existing object; it may have another length.
@@ -98,7 +98,7 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
-        self.delete_if(key, None)
+        self.delete_if(key, None, false)
     }
 
     /// Deletes an object if it is at version `expected`; whether there was one.
@@ -106,14 +106,25 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::Changed`] if it is at another, and those of [`delete`](Self::delete).
     pub fn delete_version(&self, key: &[u8], expected: Version) -> Result<bool, Error> {
-        self.delete_if(key, Some(expected))
+        self.delete_if(key, Some(expected), false)
     }
 
-    fn delete_if(&self, key: &[u8], expected: Option<Version>) -> Result<bool, Error> {
-        let hash = self.hash(key)?;
+    pub(crate) fn delete_if(
+        &self,
+        key: &[u8],
+        expected: Option<Version>,
+        unmarked_only: bool,
+    ) -> Result<bool, Error> {
+        let hash = self.begin(key)?;
         self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
+                if found.entry.home == Some(self.seat.host()) {
+                    // This one, or another with its hash: the lock tells.
+                    return Ok(Some(
+                        self.delete_locked(key, expected, unmarked_only)?.unwrap_or(false),
+                    ));
+                }
                 let header = match self.look(&found, tail, key, Part::Nothing, |_, _| ())? {
                     Looked::Good((header, ())) => header,
                     Looked::OtherKey => continue,
@@ -124,7 +135,7 @@ impl<M: Memory> Objects<M> {
                 }
                 let locked = self.memory().keeps(sites::DELETE_LOCK);
                 if found.entry.record.is_some() && locked {
-                    return self.delete_locked(key, expected);
+                    return self.delete_locked(key, expected, unmarked_only);
                 }
                 // Read-shared: nobody can write it without an event that makes this one void.
                 let slot = self.state(hash).space.slot_at(found.entry.slot);
@@ -141,10 +152,20 @@ impl<M: Memory> Objects<M> {
         })
     }
 
-    fn delete_locked(&self, key: &[u8], expected: Option<Version>) -> Result<Option<bool>, Error> {
+    fn delete_locked(
+        &self,
+        key: &[u8],
+        expected: Option<Version>,
+        unmarked_only: bool,
+    ) -> Result<Option<bool>, Error> {
         let Some(locked) = self.lock(key)? else { return Ok(None) };
         if expected.is_some_and(|expected| expected != locked.header().version) {
             return Err(Error::Changed);
+        }
+        let marked =
+            unmarked_only && locked.record().is_some_and(|record| self.marks.is_set(record));
+        if !self.memory().check(sites::DELETE_UNMARKED, !marked) {
+            return Ok(Some(false));
         }
         locked.delete()?;
         Ok(Some(true))

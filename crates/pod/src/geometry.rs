@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! SCR  superblock | shared words | host table | per log shard: tail, applied, ring | chunk table |
-//!      mail | records
+//!      mail | latches | records | marks
 //! LNR  twin of the superblock | per log shard: segments | mail | transfer windows | chunks
 //! ```
 
@@ -22,7 +22,7 @@ const HOSTS: u64 = MAX_HOSTS as u64;
 /// LNR addresses are kept in 36 bits of line number: 4 TiB.
 const MAX_LNR_BYTES: u64 = LINE_BYTES << 36;
 /// Records are kept in 28 bits, of whose values some mean something else: none, or where else.
-const MAX_RECORDS: u64 = (1 << 28) - 256;
+const MAX_RECORDS: u64 = (1 << 28) - 260;
 /// A segment's index is kept in 24 bits.
 const MAX_SEGMENT_ENTRIES: u64 = 1 << 24;
 /// Slots of a mailbox, unless chosen otherwise: more than a host usually has threads that wait.
@@ -85,6 +85,11 @@ impl RecordWidth {
         numbers / self.step() * self.step()
     }
 
+    /// One more than the highest number of a record, where there is room for so many of the least width.
+    pub fn numbers(self, records: u64) -> u64 {
+        if self == Self::Auto { records + records / 4 } else { records }
+    }
+
     pub(crate) fn encode(self) -> u64 {
         if self == Self::Auto { 0 } else { self.least_bits() }
     }
@@ -136,6 +141,9 @@ pub struct Options {
     pub counter_bits: Option<u32>,
     /// Requests to others that a host may have under way, a power of two up to 64.
     pub mail_slots: Option<u64>,
+    /// For a page cache: latches by which pages are admitted, a power of two, and a mark per record.
+    /// A pod with latches keeps no objects once all hosts have left it.
+    pub latches: Option<u64>,
 }
 
 /// The numbers that determine a pod's layout.
@@ -165,6 +173,8 @@ pub struct Geometry {
     pub mail_slots: u64,
     /// Shards of the log, a power of two.
     pub log_shards: u64,
+    /// Latches of a page cache, a power of two; 0 if the pod is not made for one.
+    pub latches: u64,
 }
 
 /// Where one shard of the log lies.
@@ -197,8 +207,12 @@ pub struct Areas {
     pub chunk_table: ScrAddr<u64>,
     /// A word per slot for a request, the hosts' slots one after the other.
     pub mail_words: ScrAddr<u64>,
+    /// The latches of a page cache, a word each.
+    pub latches: ScrAddr<u64>,
     /// The coherence records.
     pub records: ScrAddr<u64>,
+    /// A bit per record, if there are latches.
+    pub marks: ScrAddr<u64>,
     /// A line per slot for a request, the hosts' slots one after the other.
     pub mail_lines: LnrAddr,
     /// The hosts' transfer windows.
@@ -244,6 +258,7 @@ impl Geometry {
             counter_bits: u64::from(options.counter_bits.unwrap_or(31)),
             mail_slots: options.mail_slots.unwrap_or(MAIL_SLOTS),
             log_shards,
+            latches: options.latches.unwrap_or(0),
         };
         // Places follow from sound numbers only.
         geometry.check_log().map_err(PodError::TooSmall)?;
@@ -251,7 +266,14 @@ impl Geometry {
         let free_scr = scr_bytes.saturating_sub(geometry.areas().records.offset());
         let width = geometry.record_width;
         let wanted = options.records.map_or(u64::MAX, |n| n.next_multiple_of(width.step()));
-        geometry.records = width.records_in(free_scr).min(wanted).min(width.most_records());
+        let bytes = if geometry.has_marks() {
+            // Four records have up to five marks, which begin on a line and end with a word.
+            let bits = 4 * width.least_bits();
+            free_scr.saturating_sub(LINE_BYTES + 16) * bits / (bits + 5)
+        } else {
+            free_scr
+        };
+        geometry.records = width.records_in(bytes).min(wanted).min(width.most_records());
         geometry.check().map_err(PodError::TooSmall)?;
         Ok(geometry)
     }
@@ -269,6 +291,9 @@ impl Geometry {
             return Err(format!("a counter of {} bits is not within 3 to 31", self.counter_bits));
         }
         let most_records = self.record_width.most_records();
+        if self.latches > 0 {
+            power("the number of latches", self.latches, 1, 1 << 16)?;
+        }
         if self.lnr_bytes > MAX_LNR_BYTES || self.records > most_records || self.chunks > 1 << 32 {
             return Err("it is larger than the format can address".to_owned());
         }
@@ -286,7 +311,9 @@ impl Geometry {
                 self.chunk_area().offset() + self.chunk_bytes
             ));
         }
-        let scr_end = self.areas().records.offset() + self.record_bytes().next_multiple_of(8);
+        let areas = self.areas();
+        let records_end = areas.records.offset() + self.record_bytes().next_multiple_of(8);
+        let scr_end = records_end.max(areas.marks.element(self.mark_words()).offset());
         let lnr_end = self.chunk_area().offset() + self.chunks * self.chunk_bytes;
         if scr_end > self.scr_bytes || lnr_end > self.lnr_bytes {
             return Err("its areas reach beyond its memory".to_owned());
@@ -306,7 +333,11 @@ impl Geometry {
         let logs = line(8 + HOSTS);
         let chunk_table = logs.line(self.log_shards * self.log_lines());
         let next_line = |end: u64| end.next_multiple_of(LINE_BYTES);
-        let mail_words = ScrAddr::<u64>::new(next_line(chunk_table.element(self.chunks).offset()));
+        let after = |last: ScrAddr<u64>| ScrAddr::<u64>::new(next_line(last.offset()));
+        let mail_words = after(chunk_table.element(self.chunks));
+        let latches = after(mail_words.element(HOSTS * self.mail_slots));
+        let records = after(latches.element(self.latches));
+        let marks = after(records.element(self.record_bytes().div_ceil(8)));
         Areas {
             membership: line(4),
             joins: line(5),
@@ -315,7 +346,9 @@ impl Geometry {
             logs,
             chunk_table,
             mail_words,
-            records: ScrAddr::new(next_line(mail_words.element(HOSTS * self.mail_slots).offset())),
+            latches,
+            records,
+            marks: if self.has_marks() { marks } else { records },
             mail_lines: self.mail_lines(),
             windows: self.windows(),
             chunks: self.chunk_area(),
@@ -325,6 +358,16 @@ impl Geometry {
     /// Bytes of SCR for coherence records.
     pub fn record_bytes(&self) -> u64 {
         self.record_width.bytes_for(self.records)
+    }
+
+    /// Whether there is a mark per record, and latches.
+    pub fn has_marks(&self) -> bool {
+        self.latches > 0
+    }
+
+    /// Words of marks.
+    pub fn mark_words(&self) -> u64 {
+        if self.has_marks() { self.record_width.numbers(self.records).div_ceil(64) } else { 0 }
     }
 
     /// Where shard `shard` of the log lies.
@@ -400,6 +443,20 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_for_pages_has_a_mark_for_each_record() {
+        for (scr, lnr) in [(32 << 10, 4 << 20), (1 << 20, 64 << 20), (1 << 30, 4 << 40)] {
+            let options = Options { latches: Some(16), ..Options::default() };
+            let geometry = Geometry::plan(scr, lnr, options).unwrap();
+            let areas = geometry.areas();
+            assert!(areas.latches.element(16).offset() <= areas.records.offset());
+            assert!(areas.records.element(geometry.records).offset() <= areas.marks.offset());
+            assert!(areas.marks.element(geometry.mark_words()).offset() <= scr);
+            let plain = Geometry::plan(scr, lnr, Options::default()).unwrap();
+            assert!(geometry.records * 34 / 32 + 100 >= plain.records);
+        }
+    }
+
+    #[test]
     fn refuses_what_cannot_hold_a_pod() {
         assert!(Geometry::plan(1 << 10, 1 << 30, Options::default()).is_err());
         assert!(Geometry::plan(1 << 20, 1 << 10, Options::default()).is_err());
@@ -448,6 +505,8 @@ mod tests {
             }
             assert_eq!((scr, lnr), (areas.chunk_table.offset(), areas.mail_lines.offset()));
         }
+        let odd = Options { latches: Some(100), ..Options::default() };
+        assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err());
     }
 
     #[test]

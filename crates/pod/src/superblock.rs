@@ -138,6 +138,7 @@ impl<M: Memory> Pod<M> {
             })?,
             mail_slots: words[16],
             log_shards: words[17],
+            latches: words[18],
         };
         geometry.check().map_err(PodError::Damaged)?;
         Ok(geometry)
@@ -191,6 +192,8 @@ impl<M: Memory> Pod<M> {
         zero(areas.chunk_table, self.geometry.chunks);
         zero(areas.mail_words, u64::from(MAX_HOSTS) * self.geometry.mail_slots);
         zero(areas.records, self.geometry.record_bytes().div_ceil(8));
+        zero(areas.latches, self.geometry.latches);
+        zero(areas.marks, self.geometry.mark_words());
     }
 }
 
@@ -234,6 +237,7 @@ fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
         geometry.record_width.encode(),
         geometry.mail_slots,
         geometry.log_shards,
+        geometry.latches,
     ];
     let mut words = [0; WORDS];
     words[..used.len()].copy_from_slice(&used);

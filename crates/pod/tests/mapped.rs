@@ -20,6 +20,7 @@ const SMALL: CreateOptions = CreateOptions {
         counter_bits: None,
         mail_slots: None,
         log_shards: None,
+        latches: None,
     },
     force: false,
 };

@@ -6,7 +6,7 @@ use tombolo_simulator::{SimMemory, Trial};
 use tombolo_verify::models::Operation::{CompareAndSwap, Get, Put};
 
 use crate::operations::{perform, value};
-use crate::world::{Host, Setup, World};
+use crate::world::{Host, NO_LOCAL, Setup, World};
 
 /// Objects of this size fill a chunk by fives; there is one class for them.
 fn small(n: u64) -> u64 {
@@ -64,7 +64,8 @@ fn remove(host: &Objects<SimMemory>, other: &Objects<SimMemory>, keys: &[String]
 fn setup(trial: &Trial) -> Setup {
     let log_shards = 1 + trial.seed % 2;
     let chunks = 2 + 4 * log_shards;
-    Setup { chunks, log_shards: Some(log_shards), ..Setup::roomy(2) }
+    // Objects in a host's memory keep their slots.
+    Setup { chunks, log_shards: Some(log_shards), local: Some(NO_LOCAL), ..Setup::roomy(2) }
 }
 
 /// Whoever needs room for other sizes finds it, while objects that have to be moved are read and written.
@@ -116,7 +117,7 @@ fn moves(hosts: &[Host]) -> u64 {
 fn work_on(world: &mut World, keys: &[String]) {
     let scribe = world.scribe();
     for (number, key) in (0..).zip(keys) {
-        perform(&world.hosts[1], &scribe, key, Put(small(number)));
+        perform(&*world.hosts[1], &scribe, key, Put(small(number)));
         world.hosts[0].object_count().unwrap();
     }
     for client in 0..4u64 {

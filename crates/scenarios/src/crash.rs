@@ -39,7 +39,7 @@ pub(crate) fn a_host_dies(trial: &Trial) {
     let scribe = world.scribe();
     for host in world.living() {
         for key in KEYS {
-            perform(&host, &scribe, key, Operation::Get);
+            perform(&*host, &scribe, key, Operation::Get);
         }
     }
     world.check_history();
@@ -54,7 +54,7 @@ fn return_and_work(memory: SimMemory, scribe: &Scribe) {
     let tags = Cell::new(1_000_000);
     for _ in 0..3 {
         let dice = memory.random();
-        perform(&host, scribe, KEYS[dice as usize % 2], some_operation(dice >> 8, &tags));
+        perform(&*host, scribe, KEYS[dice as usize % 2], some_operation(dice >> 8, &tags));
     }
 }
 
@@ -86,9 +86,9 @@ pub(crate) fn the_only_host_dies(trial: &Trial) {
         let _through = OnDrop(through);
         let host = try_join(memory).unwrap();
         for (number, key) in KEYS.iter().enumerate() {
-            perform(&host, &first, key, Operation::Put(7 * number as u64));
+            perform(&*host, &first, key, Operation::Put(7 * number as u64));
         }
-        perform(&host, &first, KEYS[0], Operation::Delete);
+        perform(&*host, &first, KEYS[0], Operation::Delete);
         host.leave().unwrap();
     });
     world.thread(1, move |memory| {

@@ -9,9 +9,11 @@
 //! wrong byte, and give up in time what it is in the way of.
 
 pub mod append;
+mod baselines;
 pub mod campaign;
 mod compaction;
 mod crash;
+mod disk;
 mod expiry;
 mod failure;
 mod hunt;
@@ -19,6 +21,7 @@ mod log;
 mod mail;
 mod objects;
 mod operations;
+mod pages;
 mod registry;
 mod shards;
 mod short;

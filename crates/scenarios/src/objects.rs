@@ -10,6 +10,7 @@ use siphasher::sip::SipHasher13;
 use tombolo_memory::Memory;
 use tombolo_objects::{Error, Objects};
 use tombolo_pod::Pod;
+use tombolo_sharing::Scheme;
 use tombolo_simulator::{SimMemory, Trial};
 use tombolo_verify::models::Operation;
 
@@ -17,8 +18,8 @@ use crate::operations::{perform, some_operation, tag, value};
 use crate::world::{Setup, World, join};
 
 /// Clients on all hosts in turn that do `operations` random operations each to some keys.
-pub(crate) fn add_mixed_clients(
-    world: &mut World,
+pub(crate) fn add_mixed_clients<S: Scheme<Memory = SimMemory> + 'static>(
+    world: &mut World<S>,
     keys: &[&str],
     clients: usize,
     operations: usize,
@@ -61,30 +62,48 @@ pub(crate) fn equal_hashes(trial: &Trial) {
 }
 
 /// Two keys with the same hash in a pod of these scenarios: all have the same secret.
-fn colliding_keys(host: &Objects<SimMemory>) -> (String, String) {
-    static FOUND: OnceLock<((u64, u64), (String, String))> = OnceLock::new();
-    let secret = host.pod().identity().hash_key;
-    let (of, keys) = FOUND.get_or_init(|| (secret, find_colliding_keys(secret)));
+pub(crate) fn colliding_keys(host: &Objects<SimMemory>) -> (String, String) {
+    static FOUND: OnceLock<Collision> = OnceLock::new();
+    let find =
+        |secret| find_colliding_keys(secret, |number| format!("k{number}"), |hash| hash as u32);
+    recall(&FOUND, host.pod().identity().hash_key, find)
+}
+
+/// A secret, and keys that collide under it.
+pub(crate) type Collision = ((u64, u64), (String, String));
+
+/// What was found once for all runs.
+pub(crate) fn recall(
+    known: &OnceLock<Collision>,
+    secret: (u64, u64),
+    find: impl FnOnce((u64, u64)) -> (String, String),
+) -> (String, String) {
+    let (of, keys) = known.get_or_init(|| (secret, find(secret)));
     assert_eq!(*of, secret, "the set-up of scenarios does not depend on the seed");
     keys.clone()
 }
 
-fn find_colliding_keys(secret: (u64, u64)) -> (String, String) {
+/// Two of the keys that `name` makes, of whose hashes `part` is the same.
+pub(crate) fn find_colliding_keys<P: std::hash::Hash + Eq>(
+    secret: (u64, u64),
+    name: impl Fn(u64) -> String,
+    part: impl Fn(u64) -> P,
+) -> (String, String) {
     let mut known = HashMap::new();
     for number in 0u64.. {
-        let key = format!("k{number}");
-        if let Some(other) = known.insert(key_hash(secret, &key), key.clone()) {
+        let key = name(number);
+        if let Some(other) = known.insert(part(key_hash(secret, &key)), key.clone()) {
             return (other, key);
         }
     }
     unreachable!("there are only so many hashes")
 }
 
-/// The hash by which objects know a key.
-pub(crate) fn key_hash((k0, k1): (u64, u64), key: &str) -> u32 {
+/// The hash of a key, of whose low 32 bits objects know it.
+pub(crate) fn key_hash((k0, k1): (u64, u64), key: &str) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(k0, k1);
     hasher.write(key.as_bytes());
-    hasher.finish() as u32
+    hasher.finish()
 }
 
 const WORDS: usize = 70;
@@ -236,8 +255,8 @@ pub(crate) fn join_at_once(trial: &Trial) {
             assert!(others.iter().all(|&(other, _)| other != seat), "one seat for two hosts");
             assert!(others.iter().all(|&(_, other)| other != stay), "one number for two stays");
             inside.borrow_mut().push((seat, stay));
-            perform(&host, &scribe, "a", Operation::Update(number as u64));
-            perform(&host, &scribe, "b", Operation::Create(number as u64));
+            perform(&*host, &scribe, "a", Operation::Update(number as u64));
+            perform(&*host, &scribe, "b", Operation::Create(number as u64));
             inside.borrow_mut().retain(|&(other, _)| other != seat);
             host.leave().unwrap();
         });

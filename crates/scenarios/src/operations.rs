@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use tombolo_log::LogError;
-use tombolo_objects::{Error, Objects};
+use tombolo_sharing::{Change, Error, Scheme};
 use tombolo_simulator::SimMemory;
 use tombolo_verify::history::{Client, Recorder};
 use tombolo_verify::models::{Operation, Result as Answer};
@@ -42,8 +42,8 @@ pub(crate) fn tag(bytes: &[u8]) -> u64 {
 }
 
 /// One operation on an object, recorded. Errors that say "no room" count as not done.
-pub(crate) fn perform(
-    host: &Objects<SimMemory>,
+pub(crate) fn perform<S: Scheme<Memory = SimMemory>>(
+    host: &S,
     scribe: &Scribe,
     key: &str,
     operation: Operation<u64>,
@@ -66,7 +66,7 @@ pub(crate) fn perform(
     memory.answered();
     match answer {
         Ok(answer) => scribe.returned(began, answer),
-        Err(Error::LnrFull { .. }) => {
+        Err(Error::LnrFull { .. } | Error::TooLarge { .. }) => {
             memory.note("no room in LNR");
             scribe.failed(began);
         }
@@ -78,7 +78,7 @@ pub(crate) fn perform(
     }
 }
 
-fn read(host: &Objects<SimMemory>, key: &[u8]) -> Result<Answer<u64>, Error> {
+fn read<S: Scheme>(host: &S, key: &[u8]) -> Result<Answer<u64>, Error> {
     let mut bytes = Vec::new();
     let found = host.read(key, &mut bytes)?;
     Ok(Answer::Value(found.map(|_| tag(&bytes))))
@@ -93,12 +93,7 @@ fn flag(outcome: Result<(), Error>) -> Result<Answer<u64>, Error> {
 }
 
 /// Compares values by way of versions: writes if the version read with the expected value stands.
-fn compare_and_swap(
-    host: &Objects<SimMemory>,
-    key: &[u8],
-    expected: u64,
-    new: u64,
-) -> Result<(), Error> {
+fn compare_and_swap<S: Scheme>(host: &S, key: &[u8], expected: u64, new: u64) -> Result<(), Error> {
     let mut bytes = Vec::new();
     let version = host.read(key, &mut bytes)?.ok_or(Error::NotFound)?;
     if tag(&bytes) != expected {
@@ -107,11 +102,11 @@ fn compare_and_swap(
     host.compare_and_swap(key, version, &value(new)).map(|_| ())
 }
 
-fn update(host: &Objects<SimMemory>, key: &[u8], new: u64) -> Result<Answer<u64>, Error> {
+fn update<S: Scheme>(host: &S, key: &[u8], new: u64) -> Result<Answer<u64>, Error> {
     let mut before = None;
     host.update(key, |bytes| {
         before = bytes.map(tag);
-        tombolo_objects::Change::Put(value(new))
+        Change::Put(value(new))
     })?;
     Ok(Answer::Value(before))
 }

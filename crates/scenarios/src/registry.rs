@@ -3,7 +3,7 @@
 use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
-use crate::{compaction, crash, expiry, log, mail, objects, shards, short};
+use crate::{baselines, compaction, crash, expiry, log, mail, objects, pages, shards, short};
 
 /// What hosts do to each other, and whether it went right.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,15 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "wrap-around" Short short::wrap_around;
     "mixed-records" Short short::mixed_records;
     "one-record" Short short::one_record;
+    "mark-and-delete" Short short::a_mark_changes_hands;
     "move" Short short::move_to_another_slot;
+    "copies" Short short::copies;
+    "move-home" Long short::move_home;
+    "wrapped-copy" Short short::wrapped_copy;
+    "home-of-another" Short short::home_of_another;
+    "swap-homes" Long short::swap_homes;
+    "leave-home" Long short::leave_home;
+    "grow-at-home" Long short::grow_at_home;
     "compare-and-swap" Short short::compare_and_swap;
     "partial-writes" Short short::partial_writes;
     "no-room" Short short::no_room;
@@ -53,6 +61,10 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "other-shard" Short shards::a_chunk_of_another_shard;
     "filled-again" Short shards::a_chunk_that_fills_again;
     "full-shards" Long shards::full_shards;
+    "hcmeta-write-and-read" Short baselines::write_and_read;
+    "hcmeta-churn" Long baselines::churn;
+    "hcmeta-delete-and-create" Long baselines::delete_and_create;
+    "alllog-writes" Short baselines::all_log_writes;
     "many-wraps" Long short::many_wraps;
     "split-record" Long short::split_record;
     "full-log" Long short::full_log;
@@ -77,12 +89,36 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "crowded-chunks" Long objects::crowded_chunks;
     "busy-mail" Long mail::busy_mail;
     "mail-for-the-last-one" Long mail::mail_for_the_last_one;
+    "hcmeta" Long baselines::hcmeta;
+    "hcmeta-local" Long baselines::hcmeta_local;
+    "hcmeta-scarce-space" Long baselines::scarce_space;
+    "hcmeta-equal-fingerprints" Long baselines::equal_fingerprints;
+    "hcmeta-halves" Long baselines::halves;
+    "hcmeta-leave-and-return" Long baselines::leave_and_return;
+    "alllog" Long baselines::all_log_anything_goes;
     "concurrent-commits" Long log::concurrent_commits;
     "committed-before" Long log::reads_see_what_was_committed_before;
     "joining-by-copy" Long log::joining_by_copy;
     "expiry" Long expiry::gone_is_gone;
     "deadlines" Long expiry::deadlines;
     "expired-and-replaced" Long expiry::a_new_value_stays;
+    "page-admission" Long pages::admission;
+    "page-cut" Long pages::cutting;
+    "page-cut-while-admitted" Long pages::cutting_what_is_admitted;
+    "page-cut-dirty" Long pages::cutting_what_is_dirty;
+    "page-eviction" Long pages::eviction;
+    "page-eviction-one-by-one" Long pages::eviction_one_by_one;
+    "page-append" Long pages::appending;
+    "page-growth" Long pages::growing;
+    "page-records" Long pages::few_records;
+    "page-power-cut" Long pages::power_cut_at_once;
+    "page-comes-and-goes" Long pages::comes_and_goes;
+    "page-cut-and-admitted" Long pages::cut_and_admitted;
+    "page-cut-and-written" Long pages::cut_and_written;
+    "pages" Long pages::anything_goes;
+    "scarce-pages" Long pages::scarce;
+    "pages-changed-behind" Long pages::changed_behind;
+    "power-cut" Long pages::power_cut;
     "host-dies" Crash crash::a_host_dies;
     "helper-dies" Crash crash::a_helper_dies;
     "only-host-dies" Crash crash::the_only_host_dies;
@@ -97,7 +133,9 @@ pub fn sites() -> impl Iterator<Item = Site> {
         tombolo_pod::SITES,
         tombolo_log::SITES,
         tombolo_objects::SITES,
+        tombolo_baselines::SITES,
         tombolo_kv::SITES,
+        tombolo_pagecache::SITES,
     ];
     crates.into_iter().flatten().copied()
 }
@@ -106,6 +144,10 @@ pub fn sites() -> impl Iterator<Item = Site> {
 /// its schedules with up to three preemptions are among those that are run.
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.read.counter-first", "wrap-around"),
+    ("objects.copy.entry-again", "wrapped-copy"),
+    ("objects.delete.mark", "mark-and-delete"),
+    ("objects.home.here", "home-of-another"),
+    ("objects.join.help", "join-under-churn"),
     ("objects.record.split", "split-record"),
     ("objects.slot.known-first", "other-size"),
     ("objects.chunk.empty", "filled-again"),

@@ -26,7 +26,7 @@ fn keys(world: &World) -> [[String; 3]; 2] {
     let secret = world.hosts[0].pod().identity().hash_key;
     [0, 1].map(|shard| {
         let all = (0..).map(|number: u32| format!("k{number}"));
-        let mut ours = all.filter(|key| key_hash(secret, key) >> 31 == shard);
+        let mut ours = all.filter(|key| key_hash(secret, key) as u32 >> 31 == shard);
         [(); 3].map(|()| ours.next().expect("keys do not run out"))
     })
 }
@@ -68,9 +68,9 @@ pub(crate) fn a_chunk_that_fills_again(trial: &Trial) {
     let mut world = World::new(trial, &two_shards(Setup { chunks: 1, ..Setup::small(2) }));
     let [[first, second, _], [other, another, _]] = keys(&world);
     let scribe = world.scribe();
-    perform(&world.hosts[0], &scribe, &first, Create(SHORT));
-    perform(&world.hosts[0], &scribe, &other, Create(LONG));
-    perform(&world.hosts[0], &scribe, &first, Delete);
+    perform(&*world.hosts[0], &scribe, &first, Create(SHORT));
+    perform(&*world.hosts[0], &scribe, &other, Create(LONG));
+    perform(&*world.hosts[0], &scribe, &first, Delete);
     let key = second.clone();
     world.client(0, move |host, scribe| {
         perform(host, scribe, &other, Create(2 * SHORT));

@@ -12,8 +12,9 @@ use tombolo_verify::models::Operation::{
     self, CompareAndSwap, Create, Delete, Get, Put, Replace, Update,
 };
 
-use crate::operations::perform;
-use crate::world::{Setup, World};
+use crate::objects::colliding_keys;
+use crate::operations::{perform, value};
+use crate::world::{COPIES, HOME, Setup, World};
 
 /// A host, and what a client does there.
 type Client<'a> = (usize, &'a [(&'a str, Operation<u64>)]);
@@ -28,9 +29,9 @@ fn run(trial: &Trial, setup: &Setup, before: &[(&str, Operation<u64>)], clients:
     let mut world = World::new(trial, setup);
     let scribe = world.scribe();
     for (key, operation) in before {
-        perform(&world.hosts[0], &scribe, key, operation.clone());
+        perform(&*world.hosts[0], &scribe, key, operation.clone());
         for host in &world.hosts {
-            perform(host, &scribe, key, Get);
+            perform(&**host, &scribe, key, Get);
         }
     }
     for &(host, operations) in clients {
@@ -199,6 +200,21 @@ pub(crate) fn one_record(trial: &Trial) {
     );
 }
 
+/// A marked object is deleted, and its record goes to another one that is marked.
+pub(crate) fn a_mark_changes_hands(trial: &Trial) {
+    let setup = Setup { records: 1, latches: 1, ..Setup::small(2) };
+    let mut world = World::new(trial, &setup);
+    let (first, second) = (Rc::clone(&world.hosts[0]), Rc::clone(&world.hosts[1]));
+    for key in [b"a", b"b"] {
+        first.create(key, &value(SHORT)).unwrap();
+    }
+    first.write_start(b"a").unwrap().mark();
+    world.client(0, |host, _| assert!(host.delete(b"a").unwrap()));
+    world.client(1, |host, _| host.write_start(b"b").unwrap().mark());
+    world.finish();
+    assert!(second.write_marked(b"b").unwrap().is_some(), "a mark was lost");
+}
+
 /// An object outgrows its slot while another host reads it.
 pub(crate) fn move_to_another_slot(trial: &Trial) {
     run(
@@ -206,6 +222,108 @@ pub(crate) fn move_to_another_slot(trial: &Trial) {
         &Setup::small(2),
         &[("a", Create(SHORT))],
         &[(0, &[("a", Put(LONG)), ("a", Put(2 * SHORT))]), (1, &[("a", Get), ("a", Get)])],
+    );
+}
+
+/// An object of which a host has a copy is written by another; then its record goes to another object.
+pub(crate) fn copies(trial: &Trial) {
+    run(
+        trial,
+        &Setup { records: 1, local: Some(COPIES), ..Setup::small(2) },
+        &[("a", Create(SHORT)), ("b", Create(SHORT)), ("a", Put(2 * SHORT))],
+        &[
+            (0, &[("a", Put(3 * SHORT)), ("b", Put(4 * SHORT)), ("a", Put(5 * SHORT))]),
+            (1, &[("a", Get), ("a", Get), ("b", Get), ("a", Get)]),
+        ],
+    );
+}
+
+/// A counter of three bits comes to where it was when a copy was made.
+pub(crate) fn wrapped_copy(trial: &Trial) {
+    let write = |n: u64| ("a", Put(LONGER + n * 7));
+    run(
+        trial,
+        &Setup { local: Some(COPIES), ..Setup::small(2) },
+        &[("a", Create(LONGER)), write(1)],
+        &[(0, &[2, 3, 4, 5].map(write)), (1, &[("a", Get)])],
+    );
+}
+
+/// An object moves into the memory of the host that uses it, and comes back for another that reads and
+/// writes it.
+pub(crate) fn move_home(trial: &Trial) {
+    let write = |n: u64| ("a", Put(n * 7));
+    run(
+        trial,
+        &Setup { local: Some(HOME), ticking: true, ..Setup::small(2) },
+        &[("a", Create(SHORT))],
+        &[(0, &[write(3), write(4), ("a", Get)]), (1, &[("a", Get), write(5), ("a", Get)])],
+    );
+}
+
+/// Two hosts have an object each in their memory, and want the other's; nobody answers but who waits.
+pub(crate) fn swap_homes(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { local: Some(HOME), ..Setup::small(2) });
+    let busy = Rc::new(Cell::new(2));
+    for (host, [mine, theirs]) in [["a", "b"], ["b", "a"]].into_iter().enumerate() {
+        let scribe = world.scribe();
+        perform(&*world.hosts[host], &scribe, mine, Create(SHORT));
+        let busy = Rc::clone(&busy);
+        world.client(host, move |host, scribe| {
+            (2..5).for_each(|n| perform(host, scribe, mine, Put(n * 7)));
+            perform(host, scribe, theirs, Update(5 * 7));
+            busy.set(busy.get() - 1);
+            while busy.get() > 0 {
+                host.tick().unwrap();
+                host.memory().pause();
+            }
+        });
+    }
+    world.run();
+}
+
+/// A host leaves the pod that has had an object in its memory, which another host wants.
+pub(crate) fn leave_home(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { local: Some(HOME), ..Setup::small(2) });
+    world.client(0, |host, scribe| {
+        perform(host, scribe, "a", Create(SHORT));
+        (2..6).for_each(|n| perform(host, scribe, "a", Put(n * 7)));
+        host.leave().unwrap();
+    });
+    world.client(1, |host, scribe| (0..3).for_each(|_| perform(host, scribe, "a", Get)));
+    world.run();
+}
+
+/// An object in a host's memory leaves it for a larger slot, and one with the same hash takes its slot, and
+/// its place there, while another thread looks for the first.
+pub(crate) fn home_of_another(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { local: Some(HOME), ..Setup::small(1) });
+    let (one, other) = colliding_keys(&world.hosts[0]);
+    let reader = one.clone();
+    world.client(0, move |host, scribe| {
+        perform(host, scribe, &one, Create(SHORT));
+        (2..5).for_each(|n| perform(host, scribe, &one, Put(n * 7)));
+        perform(host, scribe, &one, Put(LONG));
+        perform(host, scribe, &other, Create(SHORT));
+        (6..9).for_each(|n| perform(host, scribe, &other, Put(n * 7)));
+    });
+    world.client(0, move |host, scribe| {
+        (0..2).for_each(|_| perform(host, scribe, &reader, Get));
+    });
+    world.finish();
+}
+
+/// An object in a host's memory grows out of its slot, and is deleted, while another host reads it.
+pub(crate) fn grow_at_home(trial: &Trial) {
+    let write = |n: u64| ("a", Put(n * 7));
+    run(
+        trial,
+        &Setup { local: Some(HOME), ticking: true, ..Setup::small(2) },
+        &[("a", Create(SHORT))],
+        &[
+            (0, &[write(2), write(3), ("a", Put(LONG)), write(4), write(5), ("a", Delete)]),
+            (1, &[("a", Get), ("a", Get)]),
+        ],
     );
 }
 

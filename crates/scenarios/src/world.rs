@@ -4,10 +4,12 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
-use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options};
+use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options, Thresholds};
 use tombolo_pod::{Geometry, MAX_HOSTS, Pod, RecordWidth};
+use tombolo_sharing::Scheme;
 use tombolo_simulator::{Config, Kills, Places, SimMemory, Simulation, Trial};
 use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::KeyValue;
@@ -23,6 +25,17 @@ const SEGMENTS: u64 = 8 << 10;
 /// Steps that a checker may take before a history counts as undecided.
 const CHECKER_BUDGET: u64 = 200_000;
 
+/// Bytes of a host's own memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Local {
+    copies: u64,
+    home: u64,
+}
+
+pub(crate) const NO_LOCAL: Local = Local { copies: 0, home: 0 };
+pub(crate) const COPIES: Local = Local { copies: 4 << 10, home: 0 };
+pub(crate) const HOME: Local = Local { copies: 4 << 10, home: 2 << 10 };
+
 /// What kind of pod a scenario takes place in.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -35,11 +48,16 @@ pub(crate) struct Setup {
     pub(crate) width: Option<RecordWidth>,
     /// Chunks of 1 KiB.
     pub(crate) chunks: u64,
+    /// Memory of each host for copies of objects, and for objects that it uses alone; unless it is given,
+    /// the seed decides.
+    pub(crate) local: Option<Local>,
     /// Shards of the log; unless it is fixed, every other seed has two.
     pub(crate) log_shards: Option<u64>,
     /// Whether hosts do their background work while clients are at it.
     pub(crate) ticking: bool,
     pub(crate) kills: Option<Kills>,
+    /// Latches, if the pod is to have marks.
+    pub(crate) latches: u64,
 }
 
 impl Setup {
@@ -51,23 +69,43 @@ impl Setup {
             records: 2,
             width: None,
             chunks: 40,
+            local: None,
             log_shards: None,
             ticking: true,
             kills: None,
+            latches: 0,
         }
     }
 
     /// As small as can be: nothing goes on but what clients do.
     pub(crate) fn small(hosts: usize) -> Self {
-        let width = Some(RecordWidth::Bits32);
-        Self { chunks: 4, log_shards: Some(1), ticking: false, width, ..Self::roomy(hosts) }
+        let (width, local) = (Some(RecordWidth::Bits32), Some(NO_LOCAL));
+        Self { chunks: 4, local, log_shards: Some(1), ticking: false, width, ..Self::roomy(hosts) }
+    }
+
+    /// How hosts take part.
+    fn options(&self, trial: &Trial) -> Options {
+        // What is in the memory of a host that dies, nobody brings back yet.
+        let can_move = self.kills.is_none();
+        let by_seed = match trial.seed / 10 % 4 {
+            0 | 1 => NO_LOCAL,
+            2 => COPIES,
+            _ => HOME,
+        };
+        let local = self.local.unwrap_or(by_seed);
+        Options {
+            copies_bytes: local.copies,
+            home_bytes: if can_move { local.home } else { 0 },
+            placement: Arc::new(Thresholds { copy_after: 1, move_after: 3 }),
+            ..options()
+        }
     }
 
     fn config(&self) -> Config {
         let log_shards = self.log_shards.unwrap_or(1);
         let mut config = Config {
             hosts: self.hosts,
-            scr_bytes: (2 + 2 * log_shards) << 10,
+            scr_bytes: (3 + 2 * log_shards) << 10,
             lnr_bytes: BEFORE_SEGMENTS + log_shards * SEGMENTS + (self.chunks << 10),
             max_steps: 400_000,
             kills: self.kills.clone(),
@@ -91,6 +129,7 @@ impl Setup {
             record_width: Some(width),
             counter_bits: Some(3),
             mail_slots: Some(2),
+            latches: (self.latches > 0).then_some(self.latches),
         };
         Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap()
     }
@@ -135,6 +174,8 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
         .scr("records", areas.records, 4, geometry.record_bytes().div_ceil(4))
         .lnr("superblock", LnrAddr::new(0), 256, 1)
         .lnr("mail of", areas.mail_lines, LINE_BYTES * geometry.mail_slots, hosts)
+        .scr("latch", areas.latches, 8, geometry.latches)
+        .scr("marks", areas.marks, 8, geometry.mark_words())
         .lnr("window", areas.windows, geometry.window_bytes, hosts)
         .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks);
     let names = [
@@ -161,6 +202,7 @@ pub(crate) fn options() -> Options {
             move_batch: 2,
         },
         small_lines: 4,
+        ..Options::default()
     }
 }
 
@@ -174,10 +216,10 @@ pub(crate) fn try_join(memory: SimMemory) -> Result<Host, Error> {
 
 /// A pod with some hosts in it, whose threads are counted and whose background work is done until
 /// all of them are through.
-pub(crate) struct World {
+pub(crate) struct World<S = Objects<SimMemory>> {
     pub(crate) simulation: Simulation,
     /// The hosts that were in the pod when the scenario began.
-    pub(crate) hosts: Vec<Host>,
+    pub(crate) hosts: Vec<Rc<S>>,
     pub(crate) log: Rc<Log>,
     trial: Trial,
     ticking: bool,
@@ -204,16 +246,42 @@ impl Drop for Busy {
 impl World {
     /// The first of the hosts opens the pod and hands its replica to the others.
     pub(crate) fn new(trial: &Trial, setup: &Setup) -> Self {
+        Self::under(trial, setup, setup.options(trial))
+    }
+
+    /// Runs everything to its end, and checks what clients saw and that replicas agree.
+    pub(crate) fn finish(&mut self) {
+        self.run();
+        // From here on hosts take turns: nobody answers another.
+        self.living().iter().for_each(|host| host.return_all().unwrap());
+        self.check_replicas();
+    }
+
+    fn check_replicas(&self) {
+        let hosts = self.living();
+        for host in &hosts {
+            host.object_count().unwrap();
+        }
+        let usages: Vec<_> = hosts.iter().map(|host| host.usage()).collect();
+        for usage in &usages {
+            let first = &usages[0];
+            assert_eq!(usage.objects, first.objects, "replicas agree on the objects");
+            assert_eq!(usage.lnr_used_bytes, first.lnr_used_bytes, "and on their space");
+            assert!(usage.records_used <= usage.records);
+        }
+    }
+}
+
+impl<S: Scheme<Memory = SimMemory> + 'static> World<S> {
+    /// Hosts that share objects under a scheme.
+    pub(crate) fn under(trial: &Trial, setup: &Setup, options: S::Options) -> Self {
         let mut simulation = setup.simulation(trial);
         let hosts = setup.joined;
-        let joined: Rc<RefCell<BTreeMap<usize, Host>>> = Rc::default();
+        let joined: Rc<RefCell<BTreeMap<usize, Rc<S>>>> = Rc::default();
         for number in 0..hosts {
-            let joined = Rc::clone(&joined);
+            let (joined, options) = (Rc::clone(&joined), options.clone());
             simulation.spawn(number, move |memory| {
-                while number > 0 && joined.borrow().is_empty() {
-                    memory.pause();
-                }
-                let host = join(memory.clone());
+                let host = Rc::new(S::join(Pod::open(memory.clone()).unwrap(), options).unwrap());
                 joined.borrow_mut().insert(number, Rc::clone(&host));
                 while joined.borrow().len() < hosts {
                     host.tick().unwrap();
@@ -235,11 +303,7 @@ impl World {
     }
 
     /// Adds a client thread to `host`.
-    pub(crate) fn client(
-        &mut self,
-        host: usize,
-        body: impl FnOnce(&Objects<SimMemory>, &Scribe) + 'static,
-    ) {
+    pub(crate) fn client(&mut self, host: usize, body: impl FnOnce(&S, &Scribe) + 'static) {
         let objects = Rc::clone(&self.hosts[host]);
         let scribe = self.scribe();
         self.thread(host, move |_| body(&objects, &scribe));
@@ -260,22 +324,21 @@ impl World {
         });
     }
 
-    /// Runs everything to its end, and checks what clients saw and that replicas agree.
-    pub(crate) fn finish(&mut self) {
+    /// Runs everything to its end, and checks what clients saw.
+    pub(crate) fn run(&mut self) {
         if self.ticking {
             for (number, host) in self.hosts.iter().enumerate() {
                 let (host, busy) = (Rc::clone(host), Rc::clone(&self.busy));
-                self.simulation.spawn(number, move |_| tick_while(&host, &busy));
+                self.simulation.spawn(number, move |_| tick_while(&*host, &busy));
             }
         }
         self.simulation.run().unwrap();
         self.check_history();
-        self.check_replicas();
     }
 
     /// The hosts that were in the pod all the time.
-    pub(crate) fn living(&self) -> Vec<Host> {
-        let lives = |host: &&Host| self.simulation.deaths(host.memory().host()) == 0;
+    pub(crate) fn living(&self) -> Vec<Rc<S>> {
+        let lives = |host: &&Rc<S>| self.simulation.deaths(host.memory().host()) == 0;
         self.hosts.iter().filter(lives).cloned().collect()
     }
 
@@ -292,24 +355,10 @@ impl World {
             }
         }
     }
-
-    fn check_replicas(&self) {
-        let hosts = self.living();
-        for host in &hosts {
-            host.object_count().unwrap();
-        }
-        let usages: Vec<_> = hosts.iter().map(|host| host.usage()).collect();
-        for usage in &usages {
-            let first = &usages[0];
-            assert_eq!(usage.objects, first.objects, "replicas agree on the objects");
-            assert_eq!(usage.lnr_used_bytes, first.lnr_used_bytes, "and on their space");
-            assert!(usage.records_used <= usage.records);
-        }
-    }
 }
 
 /// Does a host's background work for as long as anybody is busy.
-pub(crate) fn tick_while(host: &Host, busy: &Cell<usize>) {
+pub(crate) fn tick_while<S: Scheme<Memory = SimMemory>>(host: &S, busy: &Cell<usize>) {
     let memory = host.memory();
     while busy.get() > 0 {
         tolerate(memory, host.tick()).unwrap();

@@ -69,6 +69,16 @@ pub enum Error {
         /// How long the wait was, in milliseconds.
         waited_ms: u64,
     },
+    /// The object is in a host's own memory, and that host does not bring it back.
+    #[error(
+        "the object is in the memory of host {host}, which has not brought it back for {waited_ms} ms; see whether that host is alive"
+    )]
+    Unanswered {
+        /// The host.
+        host: u8,
+        /// How long the wait was, in milliseconds.
+        waited_ms: u64,
+    },
     /// What shared memory holds is not what a host could have written.
     #[error("the pod is damaged: {0}; save what you can and create it anew")]
     Damaged(String),
@@ -80,6 +90,17 @@ pub enum Error {
         /// How many seats are taken, this host's included.
         hosts: u32,
     },
+    /// The only host that could have helped has left.
+    #[error(
+        "host {host}, which owns the object, has left the pod; under this scheme all hosts leave together"
+    )]
+    OwnerGone {
+        /// Which.
+        host: u8,
+    },
+    /// The pod does not suit the scheme.
+    #[error("the pod cannot be used like this: {0}")]
+    Setup(String),
     /// The log could not order a change.
     #[error(transparent)]
     Log(#[from] LogError),

@@ -34,12 +34,14 @@ pub struct Usage {
     pub records: u64,
     /// Of those in use, the wide ones, where widths are mixed.
     pub records_wide: u64,
-    /// Bytes of SCR that records in use take.
-    pub record_bytes_used: u64,
-    /// Bytes of SCR there are for records.
-    pub record_bytes: u64,
+    /// Bytes of SCR that records, and what else objects have there, take up.
+    pub scr_used_bytes: u64,
     /// Bytes of this host's own memory for the index and what goes with it.
     pub local_bytes: u64,
+    /// Bytes of this host's own memory for copies of objects.
+    pub copies_bytes: u64,
+    /// Bytes of objects that are in this host's own memory alone.
+    pub home_bytes: u64,
     /// Log entries this host has not applied.
     pub log_lag: u64,
 }
@@ -56,7 +58,7 @@ pub trait Scheme: Sized {
     /// The memory it works on.
     type Memory: Memory;
     /// How a host takes part.
-    type Options: Clone + Default;
+    type Options: Clone + Default + 'static;
 
     /// Joins a pod.
     ///

@@ -64,10 +64,20 @@ counters! {
     deletes / Deletes,
     /// Objects moved to another slot.
     moves / Moves,
+    /// Reads from a copy in this host's own memory.
+    copy_reads / CopyReads,
+    /// Reads of objects that are in this host's own memory alone.
+    home_reads / HomeReads,
+    /// Objects that moved into this host's own memory.
+    moved_in / MovedIn,
+    /// Objects that it has brought back.
+    moved_out / MovedOut,
     /// Reads begun again because the object changed meanwhile.
     retries / Retries,
     /// Operations that had to allocate a coherence record.
     churn / Churn,
+    /// Nanoseconds that these operations took for it.
+    churn_ns / ChurnNs,
     /// Coherence records taken back.
     reclaims / Reclaims,
     /// Lines written back so that others see them.

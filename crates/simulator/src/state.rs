@@ -92,9 +92,9 @@ struct StaleRead {
 }
 
 impl ThreadState {
-    fn is_idle(&self, now: u64) -> bool {
+    fn is_idle(&self) -> bool {
         let looking = self.decisions - self.waited_at <= LOOKING;
-        self.finished || (self.waits >= IDLE && looking && self.asleep_until <= now)
+        self.finished || (self.waits >= IDLE && looking)
     }
 }
 
@@ -201,11 +201,12 @@ impl State {
         let thread = &mut self.threads[self.current];
         thread.waits += 1;
         thread.waited_at = thread.decisions;
-        let all_idle =
-            thread.waits >= IDLE && self.threads.iter().all(|thread| thread.is_idle(now));
+        let all_idle = thread.waits >= IDLE && self.threads.iter().all(ThreadState::is_idle);
+        // Whoever sleeps wakes up: it may be what the others wait for.
         if all_idle || now > self.progressed_at + STANDSTILL {
             self.advance_clock(LEAP);
             self.deliver_all();
+            self.threads.iter_mut().for_each(|thread| thread.asleep_until = 0);
         } else {
             self.advance_clock(Duration::from_micros(1));
         }

@@ -17,12 +17,14 @@ const TICK: Duration = Duration::from_millis(1);
 pub trait Handle: Sized + Send + Sync + 'static {
     /// What can go wrong with it.
     type Error: From<PodError> + Send;
+    /// How a host takes part.
+    type Options: Default;
 
     /// Joins a pod.
     ///
     /// # Errors
     /// If there is no seat, or nobody to get the index from.
-    fn join(pod: Pod<Mapped>, options: Options) -> Result<Self, Self::Error>;
+    fn join(pod: Pod<Mapped>, options: Self::Options) -> Result<Self, Self::Error>;
 
     /// Does a little of the background work.
     ///
@@ -41,6 +43,7 @@ macro_rules! handle {
     ($handle:ty, $error:ty) => {
         impl Handle for $handle {
             type Error = $error;
+            type Options = Options;
 
             fn join(pod: Pod<Mapped>, options: Options) -> Result<Self, $error> {
                 Self::join(pod, options)
@@ -78,14 +81,14 @@ impl<H: Handle> Member<H> {
     /// # Errors
     /// [`PodError`] if it cannot be opened; else those of joining.
     pub fn join(spec: &str) -> Result<Self, H::Error> {
-        Self::join_pod(crate::open(spec)?, Options::default())
+        Self::join_pod(crate::open(spec)?, H::Options::default())
     }
 
     /// Joins a pod that is open, with other than the usual options.
     ///
     /// # Errors
     /// If there is no seat, or nobody to get the index from.
-    pub fn join_pod(pod: Pod<Mapped>, options: Options) -> Result<Self, H::Error> {
+    pub fn join_pod(pod: Pod<Mapped>, options: H::Options) -> Result<Self, H::Error> {
         let handle = Arc::new(H::join(pod, options)?);
         Ok(Self { background: Some(Background::start(handle.clone())), handle })
     }

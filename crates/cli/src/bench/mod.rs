@@ -1,7 +1,10 @@
 //! `tombolo bench`: hosts as processes, each with some threads, driven through a load phase and a run
-//! phase.
+//! phase; or schemes in turn, to compare them.
 
+mod comparison;
+pub(crate) mod pages;
 mod report;
+mod shared;
 pub(crate) mod worker;
 
 use std::time::Duration;
@@ -10,10 +13,11 @@ use anyhow::{Context, Result, bail};
 use tombolo_pod::create;
 use tombolo_workloads::Workload;
 
+use crate::bench::comparison::{Comparison, Outcome};
 use crate::bench::report::Report;
 use crate::bench::worker::{Event, PhaseResult};
 use crate::children::{HostProcess, wait_for_all};
-use crate::cli::{Sizes, YcsbArgs};
+use crate::cli::{Scheme, Sizes, YcsbArgs};
 use crate::output;
 use crate::place::Place;
 use crate::stop::Stop;
@@ -26,16 +30,33 @@ const BAR: &str = "{prefix} {bar:40} {human_pos} of {human_len}, {per_sec}, {eta
 
 pub(crate) fn run(args: &YcsbArgs) -> Result<()> {
     let stop = Stop::on_signals()?;
+    let Some(schemes) = &args.compare else {
+        let report = measure(args, args.scheme, false, &stop)?;
+        return output::print(&report, args.format, Report::text);
+    };
+    let mut comparison = Comparison::of(schemes);
+    for round in 0..args.rounds {
+        for (number, scheme) in comparison.schemes().into_iter().enumerate() {
+            // Where a pod was asked for, the last run has left one.
+            let again = args.pod.is_some() && (round, number) != (0, 0);
+            comparison.add(scheme, measure(args, scheme, again, &stop)?);
+        }
+    }
+    output::print(&comparison.outcome(), args.format, Outcome::text)
+}
+
+/// One run, in a pod of its own; `again` where there was one for the run before.
+fn measure(args: &YcsbArgs, scheme: Scheme, again: bool, stop: &Stop) -> Result<Report> {
     let mut workload = args.workload.workload()?;
     let threads = args.threads.unwrap_or(workload.thread_count);
     workload.thread_count = threads * u32::from(args.hosts);
     workload.check()?;
-    let sizes = sizes(args, &workload);
+    let sizes = sizes(args, scheme, &workload);
     let place = Place::new(args.pod.as_ref(), "bench", sizes.total());
-    let pod = create(&place.spec, sizes.options(false))?;
+    let pod = create(&place.spec, sizes.options(again))?;
     let scr_fixed_bytes = pod.areas().records.offset();
 
-    let mut hosts = Hosts::start(args, &place, threads, stop)?;
+    let mut hosts = Hosts::start(args, scheme, &place, threads, stop)?;
     hosts.phase("joining", 0, &[], |event| matches!(event, Event::Joined))?;
     let loaded = hosts.phase("load", workload.insert_count, &["load"], Event::is_done)?;
     let operations = workload.operation_count.unwrap_or(0);
@@ -45,30 +66,38 @@ pub(crate) fn run(args: &YcsbArgs) -> Result<()> {
 
     let loaded: Vec<PhaseResult> = loaded.into_iter().filter_map(Event::result).collect();
     let ran: Vec<PhaseResult> = ran.into_iter().filter_map(Event::result).collect();
-    let report = Report::new(args, &workload, threads, scr_fixed_bytes, &loaded, &ran)?;
-    output::print(&report, args.format, Report::text)
+    Report::new(args, scheme, &workload, threads, scr_fixed_bytes, &loaded, &ran)
 }
 
 /// The sizes given, or such as the workload needs.
-fn sizes(args: &YcsbArgs, workload: &Workload) -> Sizes {
+fn sizes(args: &YcsbArgs, scheme: Scheme, workload: &Workload) -> Sizes {
     let records = workload.record_count + workload.operation_count.unwrap_or(0) / 4;
-    let object = workload.value_bytes() + u64::from(workload.longest_key_bytes()) + 64;
-    let needed = records.saturating_mul(object).saturating_mul(3) / 2 + SPARE_LNR;
+    let key = u64::from(workload.longest_key_bytes());
+    let needed = records.saturating_mul(workload.value_bytes() + key + 64).saturating_mul(3) / 2;
     let given = args.pod.is_some();
+    let scr = args.sizes.scr.or((!given).then_some(DEFAULT_SCR));
+    // So much that hardly a set of the index is ever full.
+    let unlimited = records.saturating_mul(key + 16).saturating_mul(4) + DEFAULT_SCR;
     Sizes {
-        size: args.sizes.size.or((!given).then_some(needed)),
-        scr: args.sizes.scr.or((!given).then_some(DEFAULT_SCR)),
+        size: args.sizes.size.or((!given).then_some(needed + SPARE_LNR)),
+        scr: if scheme == Scheme::HcMetaUnlimited { Some(unlimited) } else { scr },
         ..args.sizes
     }
 }
 
-struct Hosts {
+struct Hosts<'a> {
     processes: Vec<HostProcess>,
-    stop: Stop,
+    stop: &'a Stop,
 }
 
-impl Hosts {
-    fn start(args: &YcsbArgs, place: &Place, threads: u32, stop: Stop) -> Result<Self> {
+impl<'a> Hosts<'a> {
+    fn start(
+        args: &YcsbArgs,
+        scheme: Scheme,
+        place: &Place,
+        threads: u32,
+        stop: &'a Stop,
+    ) -> Result<Self> {
         let start = |host: u8| {
             let mut words = vec![
                 "worker".to_owned(),
@@ -77,6 +106,8 @@ impl Hosts {
                 format!("--hosts={}", args.hosts),
                 format!("--threads={threads}"),
                 format!("--seed={}", args.workload.seed),
+                format!("--scheme={}", scheme.name()),
+                format!("--owner-delay-us={}", args.owner_delay_us),
             ];
             words.extend(args.workload.verify.then(|| "--verify".to_owned()));
             words.extend(args.workload.files.iter().map(|file| format!("-P{file}")));

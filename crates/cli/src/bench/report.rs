@@ -11,15 +11,15 @@ use crate::cli::{Scheme, YcsbArgs};
 use crate::drive::histogram;
 use crate::output::pairs;
 
-#[derive(Serialize)]
-struct Latency {
-    mean: f64,
-    p50: u64,
-    p99: u64,
+#[derive(Clone, Serialize)]
+pub(crate) struct Latency {
+    pub(crate) mean: f64,
+    pub(crate) p50: u64,
+    pub(crate) p99: u64,
 }
 
 impl Latency {
-    fn of(histogram: &Histogram<u64>) -> Self {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         Self {
             mean: histogram.mean(),
             p50: histogram.value_at_quantile(0.5),
@@ -29,24 +29,26 @@ impl Latency {
 }
 
 /// The result of a run phase, over all hosts.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub(crate) struct Report {
-    scheme: &'static str,
+    pub(crate) scheme: &'static str,
     workload: String,
     world: &'static str,
     hosts: u8,
     threads_per_host: u32,
     records: u64,
     operations: u64,
-    ops_per_s: f64,
-    latency_ns: Latency,
-    churn_per_op: f64,
+    pub(crate) ops_per_s: f64,
+    pub(crate) latency_ns: Latency,
+    pub(crate) churn_per_op: f64,
+    /// Of an operation that churned, what that took; nothing, if none did.
+    pub(crate) churn_us: Option<f64>,
     retries_per_op: f64,
     cleaned_lines_per_op: f64,
     invalidated_lines_per_op: f64,
     records_used: u64,
     records_wide: u64,
-    scr_bytes_used: u64,
+    pub(crate) scr_bytes_used: u64,
     local_bytes_per_object: f64,
     load_ops_per_s: f64,
 }
@@ -54,6 +56,7 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn new(
         args: &YcsbArgs,
+        scheme: Scheme,
         workload: &Workload,
         threads_per_host: u32,
         scr_fixed_bytes: u64,
@@ -66,9 +69,7 @@ impl Report {
         };
         let most = |value: fn(&PhaseResult) -> u64| ran.iter().map(value).max().unwrap_or(0);
         Ok(Self {
-            scheme: match args.scheme {
-                Scheme::Megalon => "megalon",
-            },
+            scheme: scheme.name(),
             workload: args.workload.name(),
             world: "mapped",
             hosts: args.hosts,
@@ -78,12 +79,13 @@ impl Report {
             ops_per_s: per_second(ran),
             latency_ns: Latency::of(&latencies(ran)?),
             churn_per_op: per_op(|host| host.churn),
+            churn_us: churn_us(ran),
             retries_per_op: per_op(|host| host.retries),
             cleaned_lines_per_op: per_op(|host| host.cleaned_lines),
             invalidated_lines_per_op: per_op(|host| host.invalidated_lines),
             records_used: most(|host| host.records_used),
             records_wide: most(|host| host.records_wide),
-            scr_bytes_used: scr_fixed_bytes + most(|host| host.record_bytes_used),
+            scr_bytes_used: scr_fixed_bytes + most(|host| host.scr_used_bytes),
             local_bytes_per_object: most(|host| host.local_bytes) as f64
                 / most(|host| host.objects).max(1) as f64,
             load_ops_per_s: per_second(loaded),
@@ -91,7 +93,6 @@ impl Report {
     }
 
     pub(crate) fn text(&self) -> String {
-        let us = |ns: f64| format!("{:.2} µs", ns / 1000.0);
         pairs(&[
             ("scheme", self.scheme.to_owned()),
             ("workload", self.workload.clone()),
@@ -104,6 +105,7 @@ impl Report {
             ("latency, p50", us(self.latency_ns.p50 as f64)),
             ("latency, p99", us(self.latency_ns.p99 as f64)),
             ("churn", format!("{:.4} per operation", self.churn_per_op)),
+            ("churn, mean cost", self.churn_cost()),
             ("retries", format!("{:.4} per operation", self.retries_per_op)),
             ("lines cleaned", format!("{:.2} per operation", self.cleaned_lines_per_op)),
             ("lines invalidated", format!("{:.2} per operation", self.invalidated_lines_per_op)),
@@ -111,6 +113,24 @@ impl Report {
             ("local memory", format!("{:.1} bytes per object", self.local_bytes_per_object)),
         ])
     }
+}
+
+impl Report {
+    /// What churn costs, for people.
+    pub(crate) fn churn_cost(&self) -> String {
+        self.churn_us.map_or_else(|| "-".to_owned(), |cost| us(1000.0 * cost))
+    }
+}
+
+/// A time, for people.
+pub(crate) fn us(ns: f64) -> String {
+    format!("{:.2} µs", ns / 1000.0)
+}
+
+fn churn_us(hosts: &[PhaseResult]) -> Option<f64> {
+    let churn: u64 = hosts.iter().map(|host| host.churn).sum();
+    let took: u64 = hosts.iter().map(|host| host.churn_ns).sum();
+    (churn > 0).then(|| took as f64 / churn as f64 / 1000.0)
 }
 
 /// Operations of all hosts in the time that the slowest took.

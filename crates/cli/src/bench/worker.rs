@@ -8,10 +8,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use tombolo::{Objects, Stats};
+use tombolo::{Mapped, Member, Stats, Usage};
+use tombolo_baselines::{HcMeta, HcMetaOptions};
+use tombolo_objects::{Locks, Objects, Options};
+use tombolo_sharing::Scheme as Sharing;
+use tombolo_workloads::Workload;
 
+use crate::bench::shared::Shared;
 use crate::children::tell;
-use crate::cli::WorkerArgs;
+use crate::cli::{Scheme, WorkerArgs};
 use crate::drive::{Driver, Phase};
 use crate::stop::Stop;
 
@@ -51,45 +56,70 @@ pub(crate) struct PhaseResult {
     /// Latencies in nanoseconds, each with how often it occurred.
     pub(crate) latencies: Vec<(u64, u64)>,
     pub(crate) churn: u64,
+    pub(crate) churn_ns: u64,
     pub(crate) retries: u64,
     pub(crate) cleaned_lines: u64,
     pub(crate) invalidated_lines: u64,
     pub(crate) objects: u64,
     pub(crate) records_used: u64,
     pub(crate) records_wide: u64,
-    pub(crate) record_bytes_used: u64,
+    pub(crate) scr_used_bytes: u64,
     pub(crate) local_bytes: u64,
 }
 
 impl PhaseResult {
-    fn new(phase: &Phase, stats: Stats, objects: &Objects) -> Self {
-        let usage = objects.usage();
+    fn new(phase: &Phase, stats: Stats, usage: Usage) -> Self {
         let recorded = phase.latency_ns.iter_recorded();
         Self {
             operations: phase.operations,
             elapsed_ns: phase.elapsed.as_nanos() as u64,
             latencies: recorded.map(|v| (v.value_iterated_to(), v.count_at_value())).collect(),
             churn: stats.churn,
+            churn_ns: stats.churn_ns,
             retries: stats.retries,
             cleaned_lines: stats.cleaned_lines,
             invalidated_lines: stats.invalidated_lines,
             objects: usage.objects,
             records_used: usage.records_used,
             records_wide: usage.records_wide,
-            record_bytes_used: usage.record_bytes_used,
+            scr_used_bytes: usage.scr_used_bytes,
             local_bytes: usage.local_bytes,
         }
     }
 }
 
 pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
+    let mut workload = args.workload.workload()?;
+    workload.thread_count = args.threads * args.hosts;
+    let hcmeta = HcMetaOptions {
+        hosts: u8::try_from(args.hosts)?,
+        key_bytes: u64::from(workload.longest_key_bytes()),
+        local: args.scheme == Scheme::HcMetaLocal,
+        owner_delay: Duration::from_micros(args.owner_delay_us),
+        ..HcMetaOptions::default()
+    };
+    match args.scheme {
+        Scheme::Megalon => take_part::<Objects<Mapped>>(args, &workload, Default::default()),
+        Scheme::AllLog => {
+            let options = Options { locks: Locks::Log, ..Options::default() };
+            take_part::<Objects<Mapped>>(args, &workload, options)
+        }
+        Scheme::HcMeta | Scheme::HcMetaLocal | Scheme::HcMetaUnlimited => {
+            take_part::<HcMeta<Mapped>>(args, &workload, hcmeta)
+        }
+    }
+}
+
+fn take_part<S: Sharing<Memory = Mapped> + Send + Sync + 'static>(
+    args: &WorkerArgs,
+    workload: &Workload,
+    options: S::Options,
+) -> Result<()> {
     // Whoever started this one catches the signals, and is watched instead.
     let stop = Stop::on_signals()?;
     stop.with_parent()?;
     let stopping = &AtomicBool::new(false);
-    let mut workload = args.workload.workload()?;
-    workload.thread_count = args.threads * args.hosts;
-    let objects = Objects::join_pod(tombolo_pod::open(&args.pod)?, Default::default())?;
+    let objects = Member::<Shared<S>>::join_pod(tombolo_pod::open(&args.pod)?, options)?;
     tell(&Event::Joined)?;
     let ended = &AtomicBool::new(false);
     let outcome = thread::scope(|scope| {
@@ -97,7 +127,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
             while !ended.load(Ordering::Relaxed) && !stop.within(PROGRESS) {}
             stopping.store(true, Ordering::Relaxed);
         });
-        let outcome = obey(args, &objects, &workload, stopping);
+        let outcome = obey(args, &objects, workload, stopping);
         ended.store(true, Ordering::Relaxed);
         outcome
     });
@@ -105,10 +135,10 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     outcome
 }
 
-fn obey(
+fn obey<S: Sharing<Memory = Mapped> + Send + Sync + 'static>(
     args: &WorkerArgs,
-    objects: &Objects,
-    workload: &tombolo_workloads::Workload,
+    objects: &Member<Shared<S>>,
+    workload: &Workload,
     stopping: &AtomicBool,
 ) -> Result<()> {
     for line in std::io::stdin().lock().lines() {
@@ -132,7 +162,7 @@ fn obey(
             other => bail!("{other:?} means nothing to a worker"),
         };
         let stats = objects.stats().since(before);
-        tell(&Event::Done(PhaseResult::new(&phase, stats, objects)))?;
+        tell(&Event::Done(PhaseResult::new(&phase, stats, objects.usage())))?;
     }
     Ok(())
 }

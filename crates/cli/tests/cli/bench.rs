@@ -66,3 +66,74 @@ fn a_pod_that_is_too_small_for_the_workload_says_so() {
     ]);
     assert!(said.contains("full"), "{said}");
 }
+
+#[test]
+fn every_scheme_serves_what_was_written() {
+    for scheme in ["hcmeta", "hcmeta-local", "hcmeta-unlimited", "alllog"] {
+        for workload in ["a", "d", "f"] {
+            let report = report(&[
+                "-P",
+                workload,
+                "-p",
+                "operationcount=4000",
+                "--threads",
+                "2",
+                "--scr",
+                "32KiB",
+                "--scheme",
+                scheme,
+            ]);
+            assert_eq!(report["scheme"], scheme);
+            assert_eq!(report["operations"], 4000);
+            let churns = report["churn_per_op"].as_f64().unwrap() > 0.0;
+            assert_eq!(churns, report["churn_us"].is_number(), "{report}");
+            assert!(churns || ["hcmeta-unlimited", "alllog"].contains(&scheme), "{report}");
+        }
+    }
+}
+
+#[test]
+fn an_owner_may_be_slow() {
+    let args = ["-P", "c", "-p", "operationcount=2000", "--threads", "1", "--scr", "32KiB"];
+    let slow = report(&[&args[..], &["--scheme", "hcmeta", "--owner-delay-us", "500"]].concat());
+    assert!(slow["churn_us"].as_f64().unwrap() >= 500.0, "{slow}");
+}
+
+#[test]
+fn schemes_are_compared() {
+    let compared = report(&[
+        "-p",
+        "operationcount=2000",
+        "--scr",
+        "32KiB",
+        "--compare",
+        "hcmeta,alllog",
+        "--rounds",
+        "2",
+    ]);
+    let results = compared["results"].as_array().unwrap();
+    let schemes: Vec<_> = results.iter().map(|result| result["scheme"].as_str().unwrap()).collect();
+    assert_eq!(schemes, ["megalon", "hcmeta", "alllog"]);
+    for result in &results[1..] {
+        let speed = |result: &serde_json::Value| result["ops_per_s"].as_f64().unwrap();
+        let ratio = compared["ratios"][result["scheme"].as_str().unwrap()].as_f64().unwrap();
+        assert!((ratio - speed(&results[0]) / speed(result)).abs() < 1e-9, "{compared}");
+    }
+    let table =
+        printed(&["bench", "ycsb", "-p", "operationcount=500", "--compare", "--rounds", "1"]);
+    assert!(table.contains("hcmeta-unlimited") && table.contains("x as fast"), "{table}");
+}
+
+#[test]
+fn a_file_larger_than_the_pod_is_read_and_written() {
+    let args = "bench pagecache --format json --seconds 1 --read-percent 70 --file-size 24MiB \
+        --size 8MiB --scr 512KiB --threads 2";
+    let reports: serde_json::Value =
+        serde_json::from_str(&printed(&args.split_whitespace().collect::<Vec<_>>())).unwrap();
+    let report = &reports["results"][0];
+    assert_eq!((&report["scheme"], &report["hosts"]), (&"megalon".into(), &2.into()));
+    for positive in ["operations", "ops_per_s", "admitted_per_op", "evicted_per_op"] {
+        assert!(report[positive].as_f64().unwrap() > 0.0, "{positive}: {report}");
+    }
+    assert!(report["written_back_per_op"].as_f64().unwrap() > 0.0, "{report}");
+}

@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod commands;
 mod hosts;
+mod mount;
 mod soak;
 mod tombolo;
 mod up;

@@ -8,7 +8,6 @@ use crate::sync::{AtomicU64, OnceLock, Ordering, fence};
 
 pub(crate) const CELLS: usize = 5;
 
-/// "No record" in the 28 bits that hold one plus one.
 const RECORD_SHIFT: u32 = 36;
 const SLOT_MASK: u64 = (1 << RECORD_SHIFT) - 1;
 
@@ -18,15 +17,38 @@ pub(crate) struct Entry {
     pub(crate) hash: KeyHash,
     pub(crate) generation: Generation,
     pub(crate) slot: SlotLine,
-    /// `None`: read-shared.
+    /// `None`: read-shared, or at home with a host.
     pub(crate) record: Option<u32>,
+    /// The host in whose memory the object is, if it is not in its slot.
+    pub(crate) home: Option<u8>,
+}
+
+/// The highest values of the 28 bits for a record stand for hosts; 0 for neither.
+const LAST: u32 = (1 << (64 - RECORD_SHIFT)) - 1;
+const HOMES: u32 = LAST - u8::MAX as u32;
+
+impl Entry {
+    /// Record or home, as they are encoded in 28 bits.
+    pub(crate) fn sharing(&self) -> u32 {
+        let home = self.home.map(|host| LAST - u32::from(host));
+        home.or(self.record.map(|record| record + 1)).unwrap_or(0)
+    }
+
+    /// What [`sharing`](Self::sharing) encodes: record, and home.
+    pub(crate) fn shared_as(sharing: u32) -> (Option<u32>, Option<u8>) {
+        if sharing >= HOMES {
+            (None, Some((LAST - sharing) as u8))
+        } else {
+            (sharing.checked_sub(1), None)
+        }
+    }
 }
 
 /// An entry in memory.
 ///
 /// ```text
 /// identity   generation (32 bits) | hash (32)
-/// place      record + 1 (28 bits) | line of the slot (36); 0 if the cell is empty
+/// place      record + 1, or host (28 bits) | line of the slot (36); 0 if the cell is empty
 /// seen       see `seen.rs`
 /// ```
 #[derive(Default)]
@@ -43,11 +65,13 @@ impl Cell {
             return None;
         }
         let identity = self.identity.load(Ordering::Relaxed);
+        let (record, home) = Entry::shared_as((place >> RECORD_SHIFT) as u32);
         Some(Entry {
             hash: identity as u32,
             generation: (identity >> 32) as u32,
             slot: place & SLOT_MASK,
-            record: ((place >> RECORD_SHIFT) as u32).checked_sub(1),
+            record,
+            home,
         })
     }
 
@@ -56,10 +80,10 @@ impl Cell {
     }
 
     pub(crate) fn set(&self, entry: Entry, seen: u64) {
-        let record = entry.record.map_or(0, |record| u64::from(record) + 1);
+        let sharing = u64::from(entry.sharing());
         let identity = u64::from(entry.generation) << 32 | u64::from(entry.hash);
         self.identity.store(identity, Ordering::Relaxed);
-        self.place.store(record << RECORD_SHIFT | entry.slot, Ordering::Relaxed);
+        self.place.store(sharing << RECORD_SHIFT | entry.slot, Ordering::Relaxed);
         self.seen.store(seen, Ordering::Relaxed);
     }
 

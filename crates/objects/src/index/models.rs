@@ -17,7 +17,7 @@ fn memory() -> HostMemory {
 }
 
 fn entry(hash: KeyHash, generation: Generation) -> Entry {
-    Entry { hash, generation, slot: u64::from(generation), record: Some(generation) }
+    Entry { hash, generation, slot: u64::from(generation), record: Some(generation), home: None }
 }
 
 /// An index with these hashes' entries, of generations from 1 on.

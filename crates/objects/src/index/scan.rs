@@ -66,7 +66,9 @@ mod tests {
     use super::*;
 
     fn entry(hash: u32, slot: u64) -> Entry {
-        Entry { hash, generation: 7, slot, record: slot.is_multiple_of(3).then_some(slot as u32) }
+        let record = slot.is_multiple_of(3).then_some(slot as u32);
+        let home = (slot % 3 == 1).then_some(slot as u8);
+        Entry { hash, generation: 7, slot, record, home }
     }
 
     fn index() -> Index {

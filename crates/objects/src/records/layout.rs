@@ -85,12 +85,7 @@ impl<M: Memory> Layout<M> {
 
     /// One more than the highest number of a record.
     pub(crate) fn numbers(&self) -> u64 {
-        self.records + self.wide_records()
-    }
-
-    /// How many wide records there can be.
-    pub(crate) fn wide_records(&self) -> u64 {
-        if self.width == RecordWidth::Auto { self.records / 4 } else { 0 }
+        self.width.numbers(self.records)
     }
 
     /// The first number of a wide record.

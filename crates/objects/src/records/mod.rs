@@ -233,6 +233,11 @@ impl<M: Memory> Records<M> {
         held
     }
 
+    /// The hash of the object that has `record`, if this replica knows of one.
+    pub(crate) fn owner(&self, record: Record) -> Option<KeyHash> {
+        self.owners.of(record).map(|owner| owner.hash())
+    }
+
     /// Some used records, those whose bytes have served the fewest writes since they were last sampled
     /// first.
     pub(crate) fn victims(&self) -> Vec<(Record, KeyHash)> {

@@ -1,0 +1,207 @@
+//! All hosts come before the first operation, and leave after the last.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use tombolo_memory::{FetchOp, LINE_BYTES, Lines, Memory, ScrAddr};
+use tombolo_pod::{Leave, Mailbox, Pod, Seat};
+use tombolo_sharing::{Counters, Error, Usage};
+
+use super::body::no_slot;
+use super::partition::{Partition, Place};
+use super::record::Layout;
+use super::space::Space;
+use super::table::Table;
+use super::{HcMeta, Options, sites};
+
+/// How long hosts wait for each other.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl<M: Memory> HcMeta<M> {
+    /// Joins a pod, and waits for all other hosts to join.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] if the others do not come, the pod is used under another scheme, or it is too
+    /// small; [`Error::Pod`].
+    pub fn join(pod: Pod<M>, options: Options) -> Result<Self, Error> {
+        let (seat, first) = pod.join()?;
+        let joined = Self::enter(pod.clone(), seat.clone(), first, options);
+        if joined.is_err() {
+            seat.give_up(pod.memory());
+        }
+        joined
+    }
+
+    fn enter(pod: Pod<M>, seat: Seat, first: bool, options: Options) -> Result<Self, Error> {
+        let (host, hosts) = (seat.host(), options.hosts);
+        if !(1..=tombolo_pod::MAX_HOSTS).contains(&hosts) || host >= hosts {
+            return Err(Error::Setup(format!(
+                "there are to be {hosts} hosts, and this is one more"
+            )));
+        }
+        if pod.geometry().lnr_bytes > LINE_BYTES << 32 {
+            return Err(Error::Setup("LNR is larger than 256 GiB".to_owned()));
+        }
+        let table = Table::new(&pod, hosts, options.key_bytes)?;
+        if first {
+            table.format();
+        } else if !table.is_there() {
+            return Err(Error::Setup("its hosts use another scheme, or other options".to_owned()));
+        }
+        seat.ready(pod.memory());
+        let scheme = Self {
+            mailbox: Mailbox::new(&pod, &seat),
+            layout: Layout::new(hosts, host),
+            space: Space::new(&pod, host, hosts),
+            partition: Partition::new(options.shards.max(1), table.entries(), table.ways()),
+            counters: Counters::new(),
+            versions: AtomicU64::new(u64::from(seat.incarnation()) << 40),
+            active: AtomicBool::new(true),
+            table,
+            options: Options { shards: options.shards.max(1), ..options },
+            seat,
+            pod,
+        };
+        scheme.restore()?;
+        if !scheme.meet(scheme.table.come())? {
+            return Err(Error::Setup(format!("not all of its {hosts} hosts have come")));
+        }
+        Ok(scheme)
+    }
+
+    /// Waits until all hosts have got as far; whether they have.
+    fn meet(&self, at: ScrAddr<u64>) -> Result<bool, Error> {
+        let memory = self.memory();
+        memory.fetch(sites::COUNT_HOST, at, FetchOp::Add, 1);
+        let started = memory.uptime();
+        while memory.load(at) < u64::from(self.options.hosts) {
+            if memory.uptime().saturating_sub(started) > PATIENCE {
+                return Ok(false);
+            }
+            self.serve()?;
+            memory.pause();
+        }
+        Ok(true)
+    }
+
+    /// Finds this host's objects in a pod that was closed. Nobody gives slots out before all have
+    /// done so.
+    fn restore(&self) -> Result<(), Error> {
+        for chunk in self.space.chunks() {
+            if !self.space.is_usable(chunk) {
+                return Err(Error::Setup(format!(
+                    "chunk {chunk} is part of a large object, or damaged"
+                )));
+            }
+            let divided = self.space.slots_of(chunk);
+            for line in divided {
+                self.restore_slot(chunk, line)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn restore_slot(&self, chunk: u64, line: u64) -> Result<(), Error> {
+        let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
+        match self.header_at(sites::OPEN_INVALIDATE, lines)? {
+            None if chunk % u64::from(self.options.hosts) == u64::from(self.seat.host()) => {
+                self.space.free(line);
+            }
+            Some((_, key)) if self.owner_of(self.hash(&key)?) == self.seat.host() => {
+                let hash = self.hash(&key)?;
+                let place = self.withdraw(line, false, &key)?;
+                self.enrol(&mut self.partition.shard(hash).lock(), hash, &key, place);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Waits for all hosts to leave, and leaves LNR such that a slot holds a header if and only if it
+    /// holds an object.
+    pub(crate) fn leave_with_all(&self) -> Result<(), Error> {
+        let memory = self.memory();
+        self.meet(self.table.left())?;
+        self.settle()?;
+        loop {
+            match self.seat.leave(memory, true) {
+                Leave::Left => return Ok(()),
+                Leave::Wait => memory.pause(),
+                Leave::Close => {
+                    self.table.clear();
+                    self.seat.closed(memory);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        let (memory, means) = (self.memory(), self.means());
+        for shard in self.partition.shards() {
+            for owned in shard.lock().objects() {
+                let (lines, bytes) = match &owned.place {
+                    Place::Shared(_) => continue,
+                    Place::Private(private) => {
+                        let line = private.line;
+                        let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
+                        (lines, private.dirty.unwrap_or(0))
+                    }
+                    Place::Local { value, version } => {
+                        let (lines, header) = means.place(&owned.key, value, *version)?;
+                        (lines, header.total_bytes())
+                    }
+                };
+                means.publish(sites::CLOSE_CLEAN, [lines], |memory| memory.gives(lines, bytes));
+            }
+        }
+        for line in self.space.take_all_free() {
+            if memory.keeps(sites::CLOSE_VOID) {
+                let lines = Lines::new(line, 1);
+                memory.takes_blank(lines);
+                memory.write(lines.start(), &[0; LINE_BYTES as usize]);
+                means.publish(sites::CLOSE_CLEAN, [lines], |memory| {
+                    memory.gives(lines, LINE_BYTES);
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// How many objects there are.
+    pub(crate) fn objects(&self) -> u64 {
+        let count = |host| self.memory().load(self.table.objects(host));
+        (0..self.options.hosts).map(count).sum()
+    }
+
+    pub(crate) fn used(&self) -> Usage {
+        let sharing = self.partition.sharing.lock();
+        let entries = sharing.hashes.iter().flatten().count() as u64;
+        drop(sharing);
+        let (lnr_used_bytes, lnr_bytes) = self.space.usage();
+        let hosts = u64::from(self.options.hosts);
+        Usage {
+            objects: self.objects(),
+            lnr_used_bytes,
+            lnr_bytes,
+            records_used: entries * hosts,
+            records: self.table.entries() * hosts,
+            scr_used_bytes: entries * hosts * self.table.entry_bytes(),
+            local_bytes: self.local_bytes(),
+            ..Usage::default()
+        }
+    }
+
+    /// Bytes of this host's own memory for what it knows of its objects.
+    fn local_bytes(&self) -> u64 {
+        let of_object = |owned: &mut super::partition::Owned| {
+            let value = match &owned.place {
+                Place::Local { value, .. } => value.capacity(),
+                Place::Private(_) | Place::Shared(_) => 0,
+            };
+            (size_of_val(owned) + owned.key.len() + value) as u64
+        };
+        let shards = self.partition.shards().iter();
+        shards.map(|shard| shard.lock().objects().map(of_object).sum::<u64>()).sum()
+    }
+}

@@ -1,0 +1,198 @@
+//! HCMeta: the index and the coherence records lie in SCR, physically shared.
+//!
+//! Keys are partitioned among the hosts by their hash. An object's owner always knows of it; other
+//! hosts find it through an entry in SCR, which names its slot and says whose caches are current. Who
+//! finds no entry asks the owner, by message, which makes one, if need be by taking another object's
+//! away: the object is *shared*, the other one *unshared*. That is this scheme's churn. Reads and
+//! writes of shared objects take no messages; nor do the owner's of its own objects.
+//!
+//! Variants: unshared objects stay in LNR, or are moved to their owner's own memory
+//! ([`Options::local`]). (With an SCR in which all entries fit there is no churn.) An object gets an
+//! entry when it is created, as long as there are free ones.
+//!
+//! An owner looks for messages before each of its operations, while it waits for others, and when it
+//! is idle. Everything an answer takes is done by whoever finds the message.
+//!
+//! Invariants:
+//! * An object is shared or unshared under the mutex of its shard; only its owner does so.
+//! * An entry changes hands only while its record is locked, and has another version afterwards: a
+//!   reader to whom record, key and place look the same before and after its read has read one object.
+//! * An unshared object's lines are its owner's alone, and may be dirty in its caches.
+//!
+//! All hosts join before the first operation, and leave together (Tigon, too, has a fixed set of
+//! them); a host that dies takes its objects with it. An owner that does not answer for five seconds
+//! is given up on; what it was asked for may still happen.
+
+mod body;
+mod entry;
+mod membership;
+mod operations;
+mod owner;
+mod partition;
+mod record;
+mod request;
+mod sites;
+mod space;
+mod table;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tombolo_memory::{Memory, ScrAddr};
+use tombolo_pod::{Mailbox, Pod, Reply, Seat};
+use tombolo_sharing::{Counter, Counters, Error, hash_key, persist};
+
+use body::Means;
+use partition::Partition;
+use record::Layout;
+use request::{INLINE_KEY, KeyAt, Outcome, Wish, encode};
+use space::Space;
+use table::Table;
+
+pub use sites::ALL as SITES;
+
+/// How a host takes part. All hosts of a pod say the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How many hosts there are.
+    pub hosts: u8,
+    /// Bytes of a key that an entry has room for.
+    pub key_bytes: u64,
+    /// Objects without an entry are in their owner's own memory, instead of LNR.
+    pub local: bool,
+    /// An answer takes at least so long, as from an owner that sleeps between its looks for messages.
+    pub owner_delay: Duration,
+    /// Shards of what a host knows of its objects.
+    pub shards: usize,
+    /// How often an idle host looks for messages in one tick.
+    pub idle_looks: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            hosts: 1,
+            key_bytes: 40,
+            local: false,
+            owner_delay: Duration::ZERO,
+            shards: 1024,
+            idle_looks: 200_000,
+        }
+    }
+}
+
+/// The objects of a pod, as one host shares them under HCMeta.
+pub struct HcMeta<M: Memory> {
+    pod: Pod<M>,
+    seat: Seat,
+    options: Options,
+    mailbox: Mailbox<M>,
+    table: Table<M>,
+    layout: Layout,
+    space: Space<M>,
+    partition: Partition<M>,
+    counters: Counters,
+    versions: AtomicU64,
+    /// Whether anything was done since the last tick.
+    active: AtomicBool,
+}
+
+impl<M: Memory> HcMeta<M> {
+    fn memory(&self) -> &M {
+        self.pod.memory()
+    }
+
+    /// This host's place in the pod.
+    pub fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    fn means(&self) -> Means<'_, M> {
+        let Self { pod, space, counters, versions, .. } = self;
+        Means { memory: pod.memory(), space, counters, versions }
+    }
+
+    fn count(&self, counter: Counter) {
+        self.counters.add(counter, 1);
+    }
+
+    fn hash(&self, key: &[u8]) -> Result<u64, Error> {
+        hash_key(&self.pod, key)
+    }
+
+    /// Whose the object with this hash is.
+    fn owner_of(&self, hash: u64) -> u8 {
+        ((hash >> 48) % u64::from(self.options.hosts)) as u8
+    }
+
+    fn own_count(&self) -> ScrAddr<u64> {
+        self.table.objects(self.seat.host())
+    }
+
+    /// Repeats `attempt` until it comes to something; in between this host answers others.
+    fn persist<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
+        if !self.active.load(Ordering::Relaxed) {
+            self.active.store(true, Ordering::Relaxed);
+        }
+        persist(self.memory(), || {
+            self.serve()?;
+            attempt()
+        })
+    }
+
+    /// Asks the owner of an object for something, and waits for what comes of it.
+    fn ask(&self, owner: u8, wish: Wish, key: KeyAt<'_>) -> Result<Outcome, Error> {
+        let payload = encode(wish, key);
+        let started = self.memory().uptime();
+        let mut ticket = self.persist(|| Ok(self.mailbox.try_post(owner, &payload)))?;
+        let answer = self.persist(|| match ticket.reply() {
+            Reply::Waiting => Ok(None),
+            Reply::Answered(answer) => Ok(Some(answer)),
+            Reply::Gone => Err(Error::OwnerGone { host: owner }),
+        })?;
+        if !self.options.owner_delay.is_zero() {
+            while self.memory().uptime().saturating_sub(started) < self.options.owner_delay {
+                self.serve()?;
+                self.memory().pause();
+            }
+        }
+        match Outcome::decode(answer) {
+            Outcome::Failed => Err(Error::Damaged(format!("host {owner} came upon damage"))),
+            Outcome::NoRoom(bytes) if !matches!(wish, Wish::Keys(_)) => {
+                Err(Error::LnrFull { bytes: bytes.into() })
+            }
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// The same, about the object with `key`.
+    fn ask_about(&self, owner: u8, wish: Wish, key: &[u8]) -> Result<Outcome, Error> {
+        if key.len() <= INLINE_KEY {
+            return self.ask(owner, wish, KeyAt::Here(key));
+        }
+        let means = self.means();
+        let (lines, header) = means.place(key, &[], means.next_version())?;
+        means.publish(sites::HAND_CLEAN, [lines], |memory| {
+            memory.gives(lines, header.total_bytes());
+        });
+        // Unless there is an answer, the owner may still look at the slot: then nobody uses it again.
+        let outcome = self.ask(owner, wish, KeyAt::Line(lines.first()))?;
+        self.space.free(lines.first());
+        Ok(outcome)
+    }
+
+    /// Has an object of another host shared: its entry, unless there is no such object.
+    fn ask_to_share(&self, owner: u8, key: &[u8]) -> Result<Outcome, Error> {
+        let started = self.memory().uptime();
+        let outcome = self.ask_about(owner, Wish::Share, key)?;
+        if matches!(outcome, Outcome::Done(_)) {
+            let took = self.memory().uptime().saturating_sub(started);
+            self.count(Counter::Churn);
+            self.counters.add(Counter::ChurnNs, took.as_nanos() as u64);
+        }
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,390 @@
+//! What an owner does with its objects: for itself, and when it is asked.
+
+use tombolo_memory::{FetchOp, HostMutex, Lines, Memory, Site};
+use tombolo_pod::Request;
+use tombolo_sharing::{Error, HEADER_BYTES, Header, PREFIX_BYTES, Version, object_bytes};
+
+use super::body::{Body, Opened, no_slot};
+use super::partition::{Key, Owned, Place, Private, Shard, Sharing};
+use super::record::Layout;
+use super::request::{KeyAt, Outcome, Wish, decode};
+use super::table::EntryNumber;
+use super::{HcMeta, sites};
+
+impl<M: Memory> HcMeta<M> {
+    /// Answers all requests there are.
+    pub(crate) fn serve(&self) -> Result<(), Error> {
+        while let Some(request) = self.mailbox.next() {
+            let outcome = self.grant(&request);
+            let answer = *outcome.as_ref().unwrap_or(&Outcome::Failed);
+            self.mailbox.answer(&request, answer.encode());
+            outcome?;
+        }
+        Ok(())
+    }
+
+    fn grant(&self, request: &Request) -> Result<Outcome, Error> {
+        let strange = || Error::Damaged(format!("host {} asks for nothing known", request.from));
+        match decode(&request.payload).ok_or_else(strange)? {
+            (Wish::Create, KeyAt::Line(line)) => self.adopt(line),
+            (Wish::Keys(shard), KeyAt::Line(line)) => self.write_keys(shard as usize, line),
+            (wish, KeyAt::Here(key)) => self.grant_for(wish, key),
+            (wish, KeyAt::Line(line)) => {
+                let (_, key) = self.object_at(sites::HAND_INVALIDATE, line)?;
+                self.grant_for(wish, &key)
+            }
+        }
+    }
+
+    fn grant_for(&self, wish: Wish, key: &[u8]) -> Result<Outcome, Error> {
+        let hash = self.hash(key)?;
+        match wish {
+            Wish::Share => {
+                let number = self.partition.shard_of(hash);
+                let mut shard = self.partition.shards()[number].lock();
+                match shard.find(hash, key) {
+                    None => Ok(Outcome::Absent),
+                    Some(Owned { place: Place::Shared(entry), .. }) => Ok(Outcome::Done(*entry)),
+                    Some(_) => self.share(number, &mut shard, hash, key, true),
+                }
+            }
+            Wish::Delete(version) => self.remove(hash, key, version),
+            Wish::Create | Wish::Keys(_) => Ok(Outcome::Failed),
+        }
+    }
+
+    /// Header and key of the object in the slot at `line`.
+    pub(crate) fn object_at(&self, site: Site, line: u64) -> Result<(Header, Vec<u8>), Error> {
+        let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
+        self.header_at(site, lines)?.ok_or_else(|| no_slot(line))
+    }
+
+    /// The same, if there is one.
+    pub(crate) fn header_at(
+        &self,
+        site: Site,
+        lines: Lines,
+    ) -> Result<Option<(Header, Vec<u8>)>, Error> {
+        let memory = self.memory();
+        let mut buffer = [0; PREFIX_BYTES];
+        let prefix = &mut buffer[..PREFIX_BYTES.min(lines.bytes() as usize)];
+        let since = memory.moment();
+        self.means().drop_stale(site, Lines::covering(lines.start(), prefix.len() as u64));
+        memory.read(lines.start(), prefix);
+        memory.relies_on(lines.start(), prefix.len() as u64, since);
+        Ok(Header::decode(prefix, lines.bytes()).map(|header| {
+            (header, prefix[HEADER_BYTES..][..usize::from(header.key_bytes)].to_vec())
+        }))
+    }
+
+    /// Creates an object of this host's own.
+    pub(crate) fn create_own(&self, hash: u64, key: &[u8], value: &[u8]) -> Result<Version, Error> {
+        let number = self.partition.shard_of(hash);
+        let mut shard = self.partition.shards()[number].lock();
+        if shard.find(hash, key).is_some() {
+            return Err(Error::Exists);
+        }
+        let version = self.means().next_version();
+        let place = if self.options.local {
+            self.space.class_for(object_bytes(key, value)?)?;
+            Place::Local { value: value.to_vec(), version }
+        } else {
+            let (lines, header) = self.means().place(key, value, version)?;
+            let dirty = Some(header.total_bytes());
+            Place::Private(Private { line: lines.first(), fresh: true, dirty })
+        };
+        self.enrol(&mut shard, hash, key, place);
+        self.share(number, &mut shard, hash, key, false)?;
+        Ok(version)
+    }
+
+    /// Takes on an object that another host has written into the slot at `line`.
+    fn adopt(&self, line: u64) -> Result<Outcome, Error> {
+        let (_, key) = self.object_at(sites::HAND_INVALIDATE, line)?;
+        let hash = self.hash(&key)?;
+        let number = self.partition.shard_of(hash);
+        let mut shard = self.partition.shards()[number].lock();
+        if shard.find(hash, &key).is_some() {
+            return Ok(Outcome::Exists);
+        }
+        let place = self.withdraw(line, false, &key)?;
+        self.enrol(&mut shard, hash, &key, place);
+        self.share(number, &mut shard, hash, &key, false)?;
+        Ok(Outcome::Done(0))
+    }
+
+    /// From here on there is an object.
+    pub(crate) fn enrol(&self, shard: &mut Shard, hash: u64, key: &[u8], place: Place) {
+        shard.insert(Owned { hash, key: key.into(), place });
+        self.memory().fetch(sites::COUNT_OBJECT, self.own_count(), FetchOp::Add, 1);
+    }
+
+    /// Gives an object of this host's an entry, if there is a free one, or with `evict` one that is taken
+    /// from another object.
+    fn share(
+        &self,
+        number: usize,
+        shard: &mut Shard,
+        hash: u64,
+        key: &[u8],
+        evict: bool,
+    ) -> Result<Outcome, Error> {
+        let mut sharing = self.partition.sharing.lock();
+        let set = self.table.set(self.seat.host(), hash);
+        let free = set.clone().find(|&entry| sharing.hashes[self.index_of(entry)].is_none());
+        let entry = match free {
+            None if evict => self.evict(number, shard, &mut sharing, hash)?,
+            free => free,
+        };
+        let Some(entry) = entry else { return Ok(Outcome::Busy) };
+        let owned = shard.find(hash, key).ok_or_else(vanished)?;
+        let private = match &owned.place {
+            Place::Private(private) => *private,
+            Place::Shared(entry) => return Ok(Outcome::Done(*entry)),
+            Place::Local { value, version } => match self.means().place(key, value, *version) {
+                Ok((lines, header)) => {
+                    let dirty = Some(header.total_bytes());
+                    Private { line: lines.first(), fresh: true, dirty }
+                }
+                Err(Error::LnrFull { bytes }) => return Ok(Outcome::NoRoom(bytes as u32)),
+                Err(error) => return Err(error),
+            },
+        };
+        self.publish_entry(entry, hash, key, private)?;
+        owned.place = Place::Shared(entry);
+        sharing.hashes[self.index_of(entry)] = Some(hash);
+        Ok(Outcome::Done(entry))
+    }
+
+    fn publish_entry(
+        &self,
+        entry: EntryNumber,
+        hash: u64,
+        key: &[u8],
+        private: Private,
+    ) -> Result<(), Error> {
+        let Private { line, fresh, dirty } = private;
+        let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
+        let memory = self.memory();
+        let before = memory.load(self.table.record(entry));
+        let moved = memory.keeps(sites::SHARE_VERSION);
+        let others = !memory.keeps(sites::SHARE_ALONE);
+        let record = self.layout.released(before, moved, fresh, others);
+        self.means().publish(sites::SHARE_CLEAN, dirty.map(|_| lines), |memory| {
+            memory.gives(lines, dirty.unwrap_or(0));
+            self.table.fill(entry, hash, key, line, record);
+        });
+        Ok(())
+    }
+
+    /// Takes an entry that was not used lately from its object.
+    fn evict(
+        &self,
+        number: usize,
+        shard: &mut Shard,
+        sharing: &mut Sharing,
+        hash: u64,
+    ) -> Result<Option<EntryNumber>, Error> {
+        let (memory, set) = (self.memory(), self.table.set(self.seat.host(), hash));
+        let ways = self.table.ways();
+        let hand = self.index_of(set.start) / ways as usize;
+        for _ in 0..2 * ways + 1 {
+            let entry = set.start + u32::from(sharing.hands[hand]);
+            sharing.hands[hand] = ((u64::from(sharing.hands[hand]) + 1) % ways) as u8;
+            let Some(victim) = sharing.hashes[self.index_of(entry)] else { continue };
+            let at = self.table.record(entry);
+            let record = memory.load(at);
+            if Layout::is_locked(record) {
+                continue;
+            }
+            if Layout::is_used(record) {
+                // Whoever is faster uses it, and has it spared by that.
+                let _ = memory.compare_exchange(sites::CLOCK, at, record, Layout::unused(record));
+                continue;
+            }
+            let of_victim = self.partition.shard_of(victim);
+            let mut other = None;
+            let shard = if of_victim == number {
+                &mut *shard
+            } else {
+                let Some(locked) = self.partition.shards()[of_victim].try_lock() else { continue };
+                &mut **other.insert(locked)
+            };
+            if self.unshare(shard, sharing, victim, entry, record)? {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes the entry, whose record was `record`, from the object that has it; whether nobody was
+    /// faster.
+    fn unshare(
+        &self,
+        shard: &mut Shard,
+        sharing: &mut Sharing,
+        hash: u64,
+        entry: EntryNumber,
+        record: u32,
+    ) -> Result<bool, Error> {
+        let owned = shard.with_entry(hash, entry).ok_or_else(vanished)?;
+        let Some((line, fresh)) = self.close_entry(sharing, entry, record) else {
+            return Ok(false);
+        };
+        owned.place = self.withdraw(line, fresh, &owned.key)?;
+        Ok(true)
+    }
+
+    /// Takes an entry away from readers and writers for good: where its object is, and whether this
+    /// host's caches are current.
+    fn close_entry(
+        &self,
+        sharing: &mut Sharing,
+        entry: EntryNumber,
+        record: u32,
+    ) -> Option<(u64, bool)> {
+        let (memory, locked) = (self.memory(), Layout::locked(record));
+        let at = self.table.record(entry);
+        memory.compare_exchange(sites::UNSHARE_LOCK, at, record, locked).ok()?;
+        if memory.keeps(sites::UNSHARE_VOID) {
+            self.table.void(entry);
+        }
+        sharing.hashes[self.index_of(entry)] = None;
+        let fresh = memory.check(sites::UNSHARE_STALE, self.layout.is_current(record));
+        Some((self.table.object(entry), fresh))
+    }
+
+    /// An object in LNR that is this host's alone from here on.
+    pub(crate) fn withdraw(&self, line: u64, fresh: bool, key: &[u8]) -> Result<Place, Error> {
+        let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
+        self.memory().takes(lines);
+        let private = Private { line, fresh, dirty: None };
+        if !self.options.local {
+            return Ok(Place::Private(private));
+        }
+        let mut body = self.open(private, key)?;
+        let (mut value, version) = (vec![0; body.header.value_bytes as usize], body.header.version);
+        body.read(0, &mut value)?;
+        self.give_up(private)?;
+        Ok(Place::Local { value, version })
+    }
+
+    fn open(&self, private: Private, key: &[u8]) -> Result<Body<'_, M>, Error> {
+        let Private { line, fresh, .. } = private;
+        let body = Body::open(self.means(), sites::PRIVATE_INVALIDATE, line, fresh, key)?;
+        let mut body = body.ok_or_else(|| no_slot(line))?;
+        body.freshen();
+        Ok(body)
+    }
+
+    /// Returns the slot of an object that was this host's alone.
+    fn give_up(&self, private: Private) -> Result<(), Error> {
+        let Private { line, dirty, .. } = private;
+        let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
+        self.means().publish(sites::FREE_CLEAN, dirty.map(|_| lines), |memory| {
+            memory.gives(lines, 0);
+        });
+        self.space.free(line);
+        Ok(())
+    }
+
+    /// Does something to an object that has no entry.
+    pub(crate) fn with_unshared<T>(
+        &self,
+        owned: &mut Owned,
+        mut act: impl FnMut(&mut Opened<'_, M>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        match &mut owned.place {
+            Place::Local { value, version } => {
+                act(&mut Opened::Local { value, version, means: self.means() })
+            }
+            Place::Private(private) => {
+                let mut opened = Opened::Slot(self.open(*private, &owned.key)?);
+                let done = act(&mut opened);
+                let Opened::Slot(body) = opened else { return done };
+                let before = *private;
+                let written = (!body.dirty.is_empty()).then(|| body.header.total_bytes());
+                let left = body.left.is_some();
+                *private = Private {
+                    line: body.lines.first(),
+                    fresh: body.fresh,
+                    dirty: written.or(before.dirty),
+                };
+                if left {
+                    self.give_up(before)?;
+                }
+                done
+            }
+            Place::Shared(_) => Err(vanished()),
+        }
+    }
+
+    /// Deletes an object of this host's, if it is at version `expected`.
+    pub(crate) fn remove(
+        &self,
+        hash: u64,
+        key: &[u8],
+        expected: Option<Version>,
+    ) -> Result<Outcome, Error> {
+        let mut shard = self.partition.shard(hash).lock();
+        let Some(owned) = shard.find(hash, key) else { return Ok(Outcome::Absent) };
+        if let Place::Shared(entry) = owned.place {
+            let mut sharing = self.partition.sharing.lock();
+            let record = self.memory().load(self.table.record(entry));
+            let free = !Layout::is_locked(record);
+            if !free || !self.unshare(&mut shard, &mut sharing, hash, entry, record)? {
+                return Ok(Outcome::Busy);
+            }
+        }
+        let owned = shard.find(hash, key).ok_or_else(vanished)?;
+        if let Some(expected) = expected
+            && self.with_unshared(owned, |opened| Ok(opened.version()))? != expected
+        {
+            return Ok(Outcome::Changed);
+        }
+        if let Place::Private(private) = owned.place {
+            self.give_up(private)?;
+        }
+        shard.remove(hash, key);
+        self.memory().fetch(sites::COUNT_OBJECT, self.own_count(), FetchOp::Add, u64::MAX);
+        Ok(Outcome::Done(0))
+    }
+
+    /// The keys of one of this host's shards.
+    pub(crate) fn keys_of(&self, shard: usize) -> Vec<Key> {
+        let shard: Option<&HostMutex<M, Shard>> = self.partition.shards().get(shard);
+        shard.map_or_else(Vec::new, |shard| {
+            shard.lock().objects().map(|owned| owned.key.clone()).collect()
+        })
+    }
+
+    /// Writes the keys of a shard into the slot at `line`, each after its length, if they fit.
+    fn write_keys(&self, shard: usize, line: u64) -> Result<Outcome, Error> {
+        let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
+        let mut bytes = vec![0; 4];
+        for key in self.keys_of(shard) {
+            bytes.extend((key.len() as u16).to_le_bytes());
+            bytes.extend(&key[..]);
+        }
+        let length = bytes.len() as u32;
+        if u64::from(length) > lines.bytes() {
+            return Ok(Outcome::NoRoom(length));
+        }
+        bytes[..4].copy_from_slice(&length.to_le_bytes());
+        self.memory().takes_blank(lines);
+        self.memory().write(lines.start(), &bytes);
+        self.means().publish(sites::HAND_CLEAN, [lines], |memory| {
+            memory.gives(lines, u64::from(length));
+        });
+        Ok(Outcome::Done(length))
+    }
+
+    /// An entry's place among this host's own.
+    fn index_of(&self, entry: EntryNumber) -> usize {
+        (u64::from(entry) % self.table.entries()) as usize
+    }
+}
+
+fn vanished() -> Error {
+    Error::Damaged("an object vanished while its owner held it".to_owned())
+}

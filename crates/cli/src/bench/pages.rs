@@ -1,0 +1,324 @@
+//! `tombolo bench pagecache`: hosts that are processes read and write pages of one file.
+
+use std::fs::File;
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use hdrhistogram::Histogram;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
+use tombolo::format_size;
+use tombolo_memory::Mapped;
+use tombolo_mount::Files;
+use tombolo_pagecache::{FileId, Options, PAGE_BYTES, PageCache};
+use tombolo_pod::create;
+use tombolo_workloads::Zipfian;
+
+use super::report::Latency;
+use crate::children::{HostProcess, tell, wait_for_all};
+use crate::cli::{PageLoad, PageWorkerArgs, PagesArgs};
+use crate::drive::histogram;
+use crate::output::{self, pairs};
+use crate::place::Place;
+use crate::pod::LATCHES;
+use crate::stop::Stop;
+
+/// LNR that a pod takes besides its pages, and SCR, unless given.
+const SPARE_LNR: u64 = 64 << 20;
+const DEFAULT_SCR: u64 = 64 << 20;
+
+/// What a host tells.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Event {
+    Joined,
+    Done(Ran),
+}
+
+/// What a run came to on one host.
+#[derive(Default, Serialize, Deserialize)]
+struct Ran {
+    operations: u64,
+    elapsed_ns: u64,
+    latencies: Vec<(u64, u64)>,
+    admitted: u64,
+    evicted: u64,
+    written_back: u64,
+    churn: u64,
+}
+
+/// The result, over all hosts.
+#[derive(Serialize)]
+struct Report {
+    scheme: &'static str,
+    world: &'static str,
+    hosts: u8,
+    threads_per_host: u32,
+    file_bytes: u64,
+    lnr_bytes: u64,
+    read_percent: u8,
+    zipf: f64,
+    operations: u64,
+    ops_per_s: f64,
+    latency_ns: Latency,
+    admitted_per_op: f64,
+    evicted_per_op: f64,
+    written_back_per_op: f64,
+    churn_per_op: f64,
+}
+
+#[derive(Serialize)]
+struct Reports {
+    results: Vec<Report>,
+}
+
+/// A file that is there for as long as a benchmark runs.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+pub(crate) fn run(args: &PagesArgs) -> Result<()> {
+    let stop = Stop::on_signals()?;
+    let load = &args.load;
+    let place = Place::new(args.pod.as_ref(), "bench", load.file_size + SPARE_LNR + DEFAULT_SCR);
+    let scratch = Scratch(
+        args.folder
+            .clone()
+            .unwrap_or_else(std::env::temp_dir)
+            .join(format!("tombolo-bench-{}.pages", std::process::id())),
+    );
+    fill(&scratch.0, load.file_size).with_context(|| format!("cannot write {:?}", scratch.0))?;
+    let mut sizes = args.sizes.options(false);
+    if args.pod.is_none() {
+        // A page takes 5 KiB, its slot.
+        let whole = load.file_size / 4 * 5 + SPARE_LNR;
+        sizes.lnr_bytes = sizes.lnr_bytes.or(Some(whole));
+        sizes.scr_bytes = sizes.scr_bytes.or(Some(DEFAULT_SCR));
+    }
+    sizes.layout.latches = Some(LATCHES);
+    let pod = create(&place.spec, sizes)?;
+    let start = |host: u8| {
+        let words = [
+            "page-worker".to_owned(),
+            format!("--pod={}", place.spec),
+            format!("--host={host}"),
+            format!("--file={}", scratch.0.display()),
+            format!("--threads={}", load.threads),
+            format!("--seconds={}", load.seconds),
+            format!("--read-percent={}", load.read_percent),
+            format!("--zipf={}", load.zipf),
+            format!("--file-size={}", load.file_size),
+            format!("--seed={}", load.seed),
+        ];
+        HostProcess::start(format!("host {host}"), &words, None)
+    };
+    let mut hosts = (0..args.hosts).map(start).collect::<Result<Vec<_>>>()?;
+    events(&mut hosts, &stop)?;
+    hosts.iter_mut().try_for_each(|host| host.tell("run"))?;
+    let ran: Vec<Ran> = events(&mut hosts, &stop)?
+        .into_iter()
+        .filter_map(|event| if let Event::Done(ran) = event { Some(ran) } else { None })
+        .collect();
+    hosts.iter_mut().try_for_each(|host| host.tell("leave"))?;
+    wait_for_all(&mut hosts)?;
+    let report = Report::new(args, pod.geometry().lnr_bytes, &ran)?;
+    drop(pod);
+    output::print(&Reports { results: vec![report] }, args.format, |reports| {
+        reports.results.iter().map(Report::text).collect()
+    })
+}
+
+/// A file of so many bytes, no two pages alike.
+fn fill(path: &Path, bytes: u64) -> std::io::Result<()> {
+    let mut file = std::io::BufWriter::with_capacity(1 << 20, File::create(path)?);
+    (0..bytes / PAGE_BYTES)
+        .try_for_each(|page| file.write_all(&page.to_le_bytes().repeat(PAGE_BYTES as usize / 8)))?;
+    file.flush()
+}
+
+/// The next event of every host.
+fn events(hosts: &mut [HostProcess], stop: &Stop) -> Result<Vec<Event>> {
+    let mut events = Vec::new();
+    for host in hosts {
+        let line = loop {
+            if stop.within(Duration::ZERO) {
+                bail!("stopped");
+            }
+            if let Some(line) = host.line(Duration::from_millis(50))? {
+                break line;
+            }
+        };
+        events.push(serde_json::from_str(&line).with_context(|| format!("a host says {line:?}"))?);
+    }
+    Ok(events)
+}
+
+impl Report {
+    fn new(args: &PagesArgs, lnr_bytes: u64, ran: &[Ran]) -> Result<Self> {
+        let operations: u64 = ran.iter().map(|host| host.operations).sum();
+        let slowest = ran.iter().map(|host| host.elapsed_ns).max().unwrap_or(0);
+        let per_op = |count: fn(&Ran) -> u64| {
+            ran.iter().map(count).sum::<u64>() as f64 / operations.max(1) as f64
+        };
+        let mut latencies = histogram();
+        for &(value, count) in ran.iter().flat_map(|host| &host.latencies) {
+            latencies.record_n(value, count).context("a latency is out of bounds")?;
+        }
+        Ok(Self {
+            scheme: "megalon",
+            world: "mapped",
+            hosts: args.hosts,
+            threads_per_host: args.load.threads,
+            file_bytes: args.load.file_size,
+            lnr_bytes,
+            read_percent: args.load.read_percent,
+            zipf: args.load.zipf,
+            operations,
+            ops_per_s: operations as f64 / (slowest.max(1) as f64 / 1e9),
+            latency_ns: Latency::of(&latencies),
+            admitted_per_op: per_op(|host| host.admitted),
+            evicted_per_op: per_op(|host| host.evicted),
+            written_back_per_op: per_op(|host| host.written_back),
+            churn_per_op: per_op(|host| host.churn),
+        })
+    }
+
+    fn text(&self) -> String {
+        let us = |ns: f64| format!("{:.2} µs", ns / 1000.0);
+        let per_op = |count: f64| format!("{count:.4} per operation");
+        pairs(&[
+            ("scheme", self.scheme.to_owned()),
+            ("hosts", format!("{} with {} threads each", self.hosts, self.threads_per_host)),
+            ("file", format_size(self.file_bytes)),
+            ("pod", format_size(self.lnr_bytes)),
+            ("reads", format!("{} %, Zipf {}", self.read_percent, self.zipf)),
+            ("operations", self.operations.to_string()),
+            ("throughput", format!("{:.0} pages/s", self.ops_per_s)),
+            ("latency, mean", us(self.latency_ns.mean)),
+            ("latency, p50", us(self.latency_ns.p50 as f64)),
+            ("latency, p99", us(self.latency_ns.p99 as f64)),
+            ("pages admitted", per_op(self.admitted_per_op)),
+            ("pages evicted", per_op(self.evicted_per_op)),
+            ("pages written back", per_op(self.written_back_per_op)),
+            ("churn", per_op(self.churn_per_op)),
+        ])
+    }
+}
+
+type Cache = PageCache<Mapped, Files>;
+
+/// One host of the benchmark.
+pub(crate) fn work(args: &PageWorkerArgs) -> Result<()> {
+    let stop = Stop::on_signals()?;
+    stop.with_parent()?;
+    let files = Arc::new(Files::default());
+    let file = files.share(&args.file).with_context(|| format!("cannot open {:?}", args.file))?;
+    let cache = Cache::join(tombolo_pod::open(&args.pod)?, files, Options::default())?;
+    tell(&Event::Joined)?;
+    let over = AtomicBool::new(false);
+    let every = |time: Duration, work: fn(&Cache) -> Result<(), tombolo_pagecache::Error>| {
+        while !over.load(Ordering::Relaxed) {
+            work(&cache)?;
+            thread::sleep(time);
+        }
+        anyhow::Ok(())
+    };
+    thread::scope(|scope| {
+        let ticking = scope.spawn(|| every(Duration::from_millis(1), Cache::tick));
+        let tidying = scope.spawn(|| every(Duration::from_millis(10), Cache::tidy));
+        let outcome = obey(args, &cache, file, &stop);
+        over.store(true, Ordering::Relaxed);
+        for thread in [ticking, tidying] {
+            thread.join().expect("the background work does not panic")?;
+        }
+        outcome
+    })?;
+    Ok(cache.leave()?)
+}
+
+fn obey(args: &PageWorkerArgs, cache: &Cache, file: FileId, stop: &Stop) -> Result<()> {
+    for line in std::io::stdin().lock().lines() {
+        match line.context("cannot read what to do")?.as_str() {
+            "run" => tell(&Event::Done(run_here(args, cache, file, stop)?))?,
+            "leave" => return Ok(()),
+            other => bail!("{other:?} means nothing to a worker"),
+        }
+    }
+    Ok(())
+}
+
+fn run_here(args: &PageWorkerArgs, cache: &Cache, file: FileId, stop: &Stop) -> Result<Ran> {
+    let (over, load) = (AtomicBool::new(false), &args.load);
+    let (counts, churn, started) = (cache.counts(), cache.objects().stats().churn, Instant::now());
+    let latencies = thread::scope(|scope| {
+        let threads: Vec<_> = (0..load.threads)
+            .map(|thread| {
+                let seed = load.seed << 16 | u64::from(args.host) << 8 | u64::from(thread);
+                let over = &over;
+                scope.spawn(move || client(load, cache, file, seed, over))
+            })
+            .collect();
+        stop.within(Duration::from_secs(load.seconds));
+        over.store(true, Ordering::Relaxed);
+        let mut all = histogram();
+        for thread in threads {
+            all.add(thread.join().expect("a client does not panic")?)?;
+        }
+        anyhow::Ok(all)
+    })?;
+    let now = cache.counts();
+    Ok(Ran {
+        operations: latencies.len(),
+        elapsed_ns: started.elapsed().as_nanos() as u64,
+        latencies: latencies
+            .iter_recorded()
+            .map(|value| (value.value_iterated_to(), value.count_at_value()))
+            .collect(),
+        admitted: now.admitted - counts.admitted,
+        evicted: now.evicted - counts.evicted,
+        written_back: now.written_back - counts.written_back,
+        churn: cache.objects().stats().churn - churn,
+    })
+}
+
+/// Reads and writes whole pages until it is over.
+fn client(
+    load: &PageLoad,
+    cache: &Cache,
+    file: FileId,
+    seed: u64,
+    over: &AtomicBool,
+) -> Result<Histogram<u64>> {
+    let pages = (load.file_size / PAGE_BYTES).max(1);
+    let (zipfian, mut dice) = (Zipfian::new(pages, load.zipf), ChaCha8Rng::seed_from_u64(seed));
+    let mut latencies = histogram();
+    let mut bytes = vec![0; PAGE_BYTES as usize];
+    while !over.load(Ordering::Relaxed) {
+        let rank = zipfian.rank((dice.next_u64() >> 11) as f64 / (1u64 << 53) as f64);
+        // The popular pages lie anywhere in the file.
+        let page = rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % pages;
+        let reads = dice.next_u64() % 100 < u64::from(load.read_percent);
+        let started = Instant::now();
+        if reads {
+            let length = cache.read(file, page * PAGE_BYTES, &mut bytes)?;
+            if length != bytes.len() {
+                bail!("page {page} has {length} bytes");
+            }
+        } else {
+            bytes[..8].copy_from_slice(&page.to_le_bytes());
+            cache.write(file, page * PAGE_BYTES, &bytes)?;
+        }
+        latencies.saturating_record(started.elapsed().as_nanos() as u64);
+    }
+    Ok(latencies)
+}

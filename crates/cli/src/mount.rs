@@ -1,0 +1,51 @@
+//! `tombolo mount`.
+
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+use anyhow::Result;
+use indicatif::ProgressBar;
+use tombolo_mount::Mounted;
+use tombolo_pagecache::Options;
+
+use crate::cli::MountArgs;
+use crate::stop::Stop;
+
+/// How often to see whether somebody else has unmounted it.
+const LOOK: Duration = Duration::from_millis(100);
+
+pub(crate) fn run(args: &MountArgs) -> Result<()> {
+    let stop = Stop::on_signals()?;
+    if args.with_parent {
+        stop.with_parent()?;
+    }
+    tracing_subscriber::fmt()
+        .with_writer(stderr)
+        .with_ansi(stderr().is_terminal())
+        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+        .with_target(false)
+        .init();
+    let options = Options {
+        write_back_after: Duration::from_millis(args.write_back_ms),
+        ..Options::default()
+    };
+    let pod = tombolo_pod::open(&args.pod)?;
+    let threads = usize::from(args.threads);
+    let mounted = Mounted::new(pod, &args.backing, &args.mountpoint, threads, options)?;
+    println!("{} is mounted on {}", args.backing.display(), args.mountpoint.display());
+    while !stop.within(LOOK) && !mounted.is_over() {}
+    let counts = mounted.counts();
+    let bar = stderr().is_terminal().then(|| ProgressBar::new(0));
+    mounted.unmount(&mut |left| {
+        if let Some(bar) = &bar {
+            bar.set_message("pages to write back");
+            bar.set_length(bar.length().unwrap_or(0).max(left as u64));
+            bar.set_position(bar.length().unwrap_or(0) - left as u64);
+        }
+    })?;
+    println!(
+        "unmounted; pages: {} read from files, {} written to them, {} evicted",
+        counts.admitted, counts.written_back, counts.evicted
+    );
+    Ok(())
+}

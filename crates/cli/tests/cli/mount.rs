@@ -1,0 +1,345 @@
+//! One directory, mounted by two hosts through one pod.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use rustix::fs::FlockOperation;
+use tempfile::TempDir;
+
+use crate::tombolo::{Running, complaint, folder, printed};
+
+/// Two hosts and what they mount.
+struct Mounts {
+    hosts: Vec<Running>,
+    places: Vec<PathBuf>,
+    backing: PathBuf,
+    folder: TempDir,
+}
+
+impl Mounts {
+    /// `None`, with the reason printed, where FUSE cannot be used.
+    fn start(create: &[&str]) -> Option<Self> {
+        if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+            eprintln!("skipped: /dev/fuse cannot be opened: {error}");
+            return None;
+        }
+        let root = rustix::process::geteuid().is_root();
+        if !root && Command::new("fusermount3").arg("-V").output().is_err() {
+            eprintln!("skipped: neither root nor fusermount3");
+            return None;
+        }
+        let folder = folder();
+        let (spec, backing) = (folder.path().join("pod"), folder.path().join("backing"));
+        let places: Vec<PathBuf> =
+            ["one", "two"].iter().map(|name| folder.path().join(name)).collect();
+        printed(&[&["pod", "create", path(&spec), "--page-cache"], create].concat());
+        fs::create_dir(&backing).unwrap();
+        let start = |place: &PathBuf| {
+            fs::create_dir(place).unwrap();
+            let mut host =
+                Running::start(&["mount", "--pod", path(&spec), path(&backing), path(place)]);
+            host.line_with("is mounted on");
+            host
+        };
+        let hosts = places.iter().map(start).collect();
+        Some(Self { hosts, places, backing, folder })
+    }
+
+    /// Unmounts; what the hosts say they have done.
+    fn end(&mut self) -> Vec<String> {
+        let hosts = self.hosts.iter_mut();
+        hosts
+            .map(|host| {
+                host.signal("-TERM");
+                let line = host.line_with("unmounted");
+                assert!(host.end().success());
+                line
+            })
+            .collect()
+    }
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn what_is_done_on_one_host_is_there_on_the_other() {
+    let Some(mut mounts) = Mounts::start(&["--size", "16MiB", "--scr", "1MiB"]) else { return };
+    let [one, two] = &mounts.places[..] else { unreachable!() };
+    let writing = File::create(one.join("file")).unwrap();
+    let reading = File::open(two.join("file")).unwrap();
+    for number in 0..200u64 {
+        writing.write_all_at(&number.to_le_bytes(), number * 1000).unwrap();
+        let mut bytes = [0; 8];
+        reading.read_exact_at(&mut bytes, number * 1000).unwrap();
+        assert_eq!(u64::from_le_bytes(bytes), number, "no host waits for a close");
+        assert_eq!(reading.metadata().unwrap().len(), number * 1000 + 8);
+    }
+    writing.set_len(10).unwrap();
+    assert_eq!(fs::read(two.join("file")).unwrap().len(), 10);
+    fs::rename(two.join("file"), two.join("other")).unwrap();
+    assert!(!one.join("file").exists());
+    writing.write_all_at(b"still", 0).unwrap();
+    fs::remove_file(one.join("other")).unwrap();
+    let mut bytes = [0; 5];
+    reading.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"still", "who has it open still has it");
+    drop((writing, reading));
+    fs::write(one.join("last"), "last words").unwrap();
+    mounts.end();
+    assert_eq!(fs::read(mounts.backing.join("last")).unwrap(), b"last words");
+    assert_eq!(fs::read_dir(&mounts.backing).unwrap().count(), 1);
+}
+
+#[test]
+fn locks_hold_among_hosts() {
+    let Some(mounts) = Mounts::start(&["--size", "8MiB", "--scr", "1MiB"]) else { return };
+    let first = File::create(mounts.places[0].join("lock")).unwrap();
+    let second = File::open(mounts.places[1].join("lock")).unwrap();
+    let lock = |file: &File, how| rustix::fs::flock(file, how);
+    lock(&first, FlockOperation::NonBlockingLockExclusive).unwrap();
+    assert!(lock(&second, FlockOperation::NonBlockingLockExclusive).is_err());
+    drop(first);
+    lock(&second, FlockOperation::LockExclusive).unwrap();
+}
+
+/// Bytes of a file, at most.
+const SPAN: u64 = 300_000;
+
+/// Random operations on files and names, each on one of two hosts, and the same ones on a directory
+/// of the file system below: both have to come to the same, in a pod that holds a fraction of them.
+#[test]
+fn two_hosts_are_as_good_as_a_file_system() {
+    for seed in 0..3 {
+        let Some(mut mounts) = Mounts::start(&["--size", "5MiB", "--scr", "256KiB"]) else {
+            return;
+        };
+        let oracle = mounts.folder.path().join("oracle");
+        fs::create_dir(&oracle).unwrap();
+        let mut random = Random { dice: SmallRng::seed_from_u64(seed), oracle, step: 0 };
+        for _ in 0..1500 {
+            random.step(&mounts.places);
+        }
+        random.compare(&mounts.places[0]);
+        random.compare(&mounts.places[1]);
+        let told = mounts.end();
+        assert!(!told[0].ends_with(" 0 evicted"), "the pod is too large for this test: {told:?}");
+        random.compare(&mounts.backing);
+    }
+}
+
+struct Random {
+    dice: SmallRng,
+    oracle: PathBuf,
+    step: u64,
+}
+
+impl Random {
+    fn name(&mut self) -> String {
+        let folder = ["", "a/", "a/b/"][self.dice.random_range(0..3)];
+        format!("{folder}f{}", self.dice.random_range(0..6))
+    }
+
+    /// Does the same in both worlds.
+    fn step(&mut self, places: &[PathBuf]) {
+        self.step += 1;
+        let place = &places[self.dice.random_range(0..places.len())];
+        let (name, other) = (self.name(), self.name());
+        let (offset, length) = (self.dice.random_range(0..SPAN), self.length());
+        let mut bytes = vec![0; length];
+        self.dice.fill(&mut bytes[..]);
+        let kind = self.dice.random_range(0..100);
+        let both = [place, &self.oracle].map(|root| {
+            let (path, other) = (root.join(&name), root.join(&other));
+            perform(kind, &path, &other, offset, &bytes)
+        });
+        assert_eq!(both[0], both[1], "step {}, kind {kind}: {name}, {other}, {offset}", self.step);
+    }
+
+    fn length(&mut self) -> usize {
+        match self.dice.random_range(0..4) {
+            0 => self.dice.random_range(0..10),
+            1 => 4096,
+            2 => self.dice.random_range(0..9000),
+            _ => self.dice.random_range(0..60_000),
+        }
+    }
+
+    fn compare(&self, root: &Path) {
+        assert_eq!(tree(root, root), tree(&self.oracle, &self.oracle), "{}", root.display());
+    }
+}
+
+/// What an operation came to: what was read, or the error's number.
+type Seen = Result<Vec<u8>, Option<i32>>;
+
+fn perform(kind: u32, path: &Path, other: &Path, offset: u64, bytes: &[u8]) -> Seen {
+    let open = || OpenOptions::new().read(true).write(true).open(path);
+    let done = match kind {
+        0..30 => open().and_then(|file| {
+            let mut bytes = vec![0; bytes.len()];
+            let mut done = 0;
+            // Up to the end, however many pieces that takes.
+            while let read @ 1.. = file.read_at(&mut bytes[done..], offset + done as u64)? {
+                done += read;
+            }
+            bytes.truncate(done);
+            Ok(bytes)
+        }),
+        30..55 => open().and_then(|file| file.write_all_at(bytes, offset)).map(|()| vec![]),
+        55..60 => OpenOptions::new()
+            .append(true)
+            .open(path)
+            .and_then(|mut file| std::io::Write::write_all(&mut file, bytes).map(|()| vec![])),
+        60..68 => open().and_then(|file| file.set_len(offset)).map(|()| vec![]),
+        68..71 => open().and_then(|file| file.set_len(offset / 100)).map(|()| vec![]),
+        71..74 => open().and_then(|file| file.sync_data()).map(|()| vec![]),
+        74..82 => File::create(path).map(|_| vec![]),
+        82..85 => fs::remove_file(path).map(|()| vec![]),
+        85..88 => fs::rename(path, other).map(|()| vec![]),
+        88..90 => fs::hard_link(path, other).map(|()| vec![]),
+        90..93 => fs::create_dir_all(path.parent().unwrap()).map(|()| vec![]),
+        93 => fs::remove_dir_all(path.parent().unwrap().join("b")).map(|()| vec![]),
+        94 | 95 => open()
+            .and_then(|file| {
+                let flags = rustix::fs::FallocateFlags::empty();
+                Ok(rustix::fs::fallocate(&file, flags, offset, 1 + bytes.len() as u64)?)
+            })
+            .map(|()| vec![]),
+        96 => std::os::unix::fs::symlink("f0", path).map(|()| vec![]),
+        _ => fs::metadata(path).map(|found| {
+            let facts = [found.len(), found.nlink(), u64::from(found.mode())];
+            facts.iter().flat_map(|fact| fact.to_le_bytes()).collect()
+        }),
+    };
+    done.map_err(|error| error.raw_os_error())
+}
+
+/// Every name below a directory, with what it stands for.
+fn tree(root: &Path, folder: &Path) -> BTreeSet<(PathBuf, Vec<u8>)> {
+    let mut all = BTreeSet::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.strip_prefix(root).unwrap().to_owned();
+        let found = fs::symlink_metadata(&path).unwrap();
+        if found.is_dir() {
+            all.extend(tree(root, &path));
+            all.insert((name, b"a directory".to_vec()));
+        } else if found.is_symlink() {
+            let target = fs::read_link(&path).unwrap();
+            all.insert((name, target.into_os_string().into_encoded_bytes()));
+        } else {
+            all.insert((name, fs::read(&path).unwrap()));
+        }
+    }
+    all
+}
+
+/// What a shell says to some commands that have to succeed.
+fn shell(folder: &Path, script: &str) -> String {
+    let output = Command::new("sh").args(["-ec", script]).current_dir(folder).output().unwrap();
+    let (said, complained) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{script}\n{said}\n{complained}");
+    said.into_owned()
+}
+
+fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: there is no {program}");
+    }
+    found
+}
+
+#[test]
+fn a_file_larger_than_the_pod_is_copied() {
+    let Some(mut mounts) = Mounts::start(&["--size", "8MiB", "--scr", "512KiB"]) else { return };
+    let script = "dd if=/dev/urandom of=one/large bs=1M count=40 conv=fsync 2>&1
+        cmp one/large two/large
+        dd if=two/large of=two/copy bs=64k 2>&1
+        cmp one/large one/copy";
+    shell(mounts.folder.path(), script);
+    mounts.end();
+    shell(&mounts.backing, "cmp large copy");
+}
+
+#[test]
+fn git_works_on_both_hosts() {
+    if !has("git") {
+        return;
+    }
+    let Some(mut mounts) = Mounts::start(&["--size", "16MiB", "--scr", "1MiB"]) else { return };
+    let script = "
+        export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+        export GIT_CONFIG_GLOBAL=/dev/null
+        git init -q one/repo
+        cd one/repo
+        for i in $(seq 1 100); do echo \"file $i\" > f$i; done
+        git add -A
+        git commit -qm first
+        cd ../../two/repo
+        test -z \"$(git status --short)\"
+        echo more >> f1
+        git commit -qam second
+        git gc -q
+        cd ../../one/repo
+        git fsck --full --strict
+        test -z \"$(git status --short)\"
+        git clone -q . ../clone
+        git -C ../../two/clone log --oneline | wc -l";
+    assert_eq!(shell(mounts.folder.path(), script).trim(), "2");
+    mounts.end();
+    shell(&mounts.backing, "git -C clone -c safe.directory='*' fsck --full");
+}
+
+#[test]
+fn sqlite_works_on_both_hosts_at_once() {
+    if !has("sqlite3") {
+        return;
+    }
+    let Some(mut mounts) = Mounts::start(&["--size", "8MiB", "--scr", "512KiB"]) else { return };
+    let script = "
+        sqlite3 one/db 'create table t(host text, number int)'
+        writer() {
+          for i in $(seq 1 20); do
+            sqlite3 -cmd '.timeout 60000' $1/db \"insert into t values('$1', $i)\"
+          done
+        }
+        writer one & first=$!
+        writer two & second=$!
+        writer one & third=$!
+        wait $first && wait $second && wait $third
+        sqlite3 two/db 'select count(*), sum(number) from t; pragma integrity_check'";
+    assert_eq!(shell(mounts.folder.path(), script), "60|630\nok\n");
+    mounts.end();
+    let check = "sqlite3 db 'select count(*) from t; pragma integrity_check'";
+    assert_eq!(shell(&mounts.backing, check), "60\nok\n");
+}
+
+#[test]
+fn what_cannot_be_mounted_is_said() {
+    let folder = folder();
+    let (spec, place) = (folder.path().join("pod"), folder.path().join("place"));
+    fs::create_dir(&place).unwrap();
+    printed(&["pod", "create", path(&spec), "--size", "8MiB", "--scr", "64KiB"]);
+    let mount = ["mount", "--pod", path(&spec)];
+    let nowhere = complaint(&[&mount[..], &["/nowhere", path(&place)]].concat());
+    assert!(nowhere.contains("/nowhere cannot be used as backing directory"), "{nowhere}");
+    let full = complaint(&[&mount[..], &["/etc", path(folder.path())]].concat());
+    assert!(full.contains("it is not empty"), "{full}");
+    if Path::new("/dev/fuse").exists() {
+        let plain = complaint(&[&mount[..], &["/etc", path(&place)]].concat());
+        assert!(plain.contains("--page-cache"), "{plain}");
+    }
+    let pages = folder.path().join("pages");
+    printed(&["pod", "create", path(&pages), "--size", "8MiB", "--scr", "64KiB", "--page-cache"]);
+    let serving = complaint(&["serve", "--pod", path(&pages), "--listen", "127.0.0.1:0"]);
+    assert!(serving.contains("made for a page cache"), "{serving}");
+}

@@ -1,0 +1,220 @@
+//! Floor 5: a file system over the page cache, by FUSE: every host that mounts a backing directory
+//! through the same pod sees one tree.
+//!
+//! * Names, directories, permissions, links and extended attributes are those of the backing directory,
+//!   and pass through at once. Bytes, sizes and times of files are the page cache's.
+//! * The kernel keeps nothing: no pages (direct I/O), no names, no attributes. So what a `write` on one
+//!   host has done before it returned, a `read` that begins afterwards on any host sees; and likewise
+//!   for names. That is more than close-to-open.
+//! * `close` writes back and says what went wrong, without making anything durable; `fsync` does that.
+//! * Locks (`fcntl` and `flock`) are taken on the backing files, and so hold among all hosts.
+//! * A file can be mapped privately; what is mapped is a copy as of then. Mapping it shared is refused
+//!   by the kernel (`ENODEV`): it would not see other hosts' writes.
+//!
+//! Nobody may change the files below while they are mounted. The backing directory is on one file system
+//! that all hosts reach, and that shows each host what others wrote: on one machine any one.
+//!
+//! Left out: mounts within the backing directory, sparse operations (`fallocate` makes room, and
+//! nothing else), ACLs, deadlock detection among locks.
+
+mod files;
+mod filesystem;
+mod locks;
+mod nodes;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use tombolo_memory::Mapped;
+use tombolo_pagecache::{Counts, Options, PageCache};
+use tombolo_pod::Pod;
+
+pub use files::Files;
+use filesystem::{Mount, Shared};
+
+/// How often the background work is done.
+const TICK: Duration = Duration::from_millis(1);
+const TIDY: Duration = Duration::from_millis(10);
+
+/// Why a directory is not mounted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MountError {
+    /// The backing directory is none, or cannot be read.
+    #[error("{0} cannot be used as backing directory: {1}")]
+    Backing(PathBuf, io::Error),
+    /// There is no such mountpoint, or it is not an empty directory.
+    #[error("{0} cannot be mounted on: {1}")]
+    Mountpoint(PathBuf, String),
+    /// The kernel has no FUSE, or this process may not use it.
+    #[error(
+        "/dev/fuse cannot be opened ({0}); load the kernel module `fuse`, and in a container pass the device on"
+    )]
+    NoFuse(io::Error),
+    /// The kernel did not mount it.
+    #[error(
+        "mounting on {0} failed: {1}; it takes root, or `fusermount3` (Debian: apt-get install fuse3)"
+    )]
+    Refused(PathBuf, io::Error),
+    /// The pod could not be joined, or pages could not be written back.
+    #[error(transparent)]
+    Cache(#[from] tombolo_pagecache::Error),
+    /// The file system could not be unmounted.
+    #[error("unmounting failed: {0}")]
+    Unmount(io::Error),
+}
+
+/// A mounted file system. [`unmount`](Self::unmount) it: what is dirty is written back then.
+pub struct Mounted {
+    cache: Arc<PageCache<Mapped, Files>>,
+    shared: Arc<Shared>,
+    session: BackgroundSession,
+    background: Background,
+}
+
+/// Threads that do the background work.
+struct Background {
+    stopping: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Background {
+    fn start(cache: &Arc<PageCache<Mapped, Files>>) -> Self {
+        let stopping = Arc::new(AtomicBool::new(false));
+        let every = |time: Duration, work: fn(&PageCache<Mapped, Files>) -> Result<(), _>| {
+            let (stopping, cache) = (Arc::clone(&stopping), Arc::clone(cache));
+            thread::spawn(move || {
+                let mut last = None;
+                while !stopping.load(Ordering::Relaxed) {
+                    if let Err(error) = work(&cache) {
+                        // The same error comes with each attempt: once in a while is enough.
+                        let now = Instant::now();
+                        if last.is_none_or(|last| now - last > Duration::from_secs(5)) {
+                            tracing::error!("{error}");
+                            last = Some(now);
+                        }
+                    }
+                    thread::sleep(time);
+                }
+            })
+        };
+        let threads = vec![every(TICK, PageCache::tick), every(TIDY, PageCache::tidy)];
+        Self { stopping, threads }
+    }
+
+    fn stop(self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            // If it panicked, that was reported when it did.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Mounted {
+    /// Joins a pod that was made for a page cache, and mounts `backing` on `mountpoint`, an empty
+    /// directory. Requests are answered by so many threads.
+    ///
+    /// # Errors
+    /// What is wrong with either: see [`MountError`].
+    pub fn new(
+        pod: Pod<Mapped>,
+        backing: &Path,
+        mountpoint: &Path,
+        threads: usize,
+        options: Options,
+    ) -> Result<Self, MountError> {
+        let (backing, mountpoint) = check(backing, mountpoint)?;
+        let cache = Arc::new(PageCache::join(pod, Arc::<Files>::default(), options)?);
+        let background = Background::start(&cache);
+        let mounted = Self::mount(&cache, &background, &backing, &mountpoint, threads);
+        match mounted {
+            Ok((shared, session)) => Ok(Self { cache, shared, session, background }),
+            Err(error) => {
+                background.stop();
+                cache.leave()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn mount(
+        cache: &Arc<PageCache<Mapped, Files>>,
+        background: &Background,
+        backing: &Path,
+        mountpoint: &Path,
+        threads: usize,
+    ) -> Result<(Arc<Shared>, BackgroundSession), MountError> {
+        // The kernel has applied the mask of whoever creates a file; this process has none of its own.
+        rustix::process::umask(rustix::fs::Mode::empty());
+        let shared = Shared::new(Arc::clone(cache), backing, Arc::clone(&background.stopping))
+            .map_err(|error| MountError::Backing(backing.to_owned(), error))?;
+        let shared = Arc::new(shared);
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName("tombolo".to_owned()),
+            MountOption::Subtype("tombolo".to_owned()),
+            MountOption::DefaultPermissions,
+        ];
+        if rustix::process::geteuid().is_root() {
+            config.acl = SessionACL::All;
+        }
+        config.n_threads = Some(threads);
+        config.clone_fd = true;
+        let session = fuser::spawn_mount(Mount(Arc::clone(&shared)), mountpoint, &config)
+            .map_err(|error| MountError::Refused(mountpoint.to_owned(), error))?;
+        Ok((shared, session))
+    }
+
+    /// Whether somebody else has unmounted it.
+    pub fn is_over(&self) -> bool {
+        self.session.guard.is_finished()
+    }
+
+    /// What this host has done.
+    pub fn counts(&self) -> Counts {
+        self.cache.counts()
+    }
+
+    /// Unmounts, writes back what is dirty and leaves the pod; says now and then how many dirty pages are
+    /// left.
+    ///
+    /// # Errors
+    /// [`MountError::Unmount`] if the kernel does not let go; [`MountError::Cache`] if pages cannot be
+    /// written back: then this host is still in the pod.
+    pub fn unmount(self, progress: &mut dyn FnMut(usize)) -> Result<(), MountError> {
+        let Self { cache, shared, session, background } = self;
+        if !session.guard.is_finished() {
+            session.umount_and_join().map_err(MountError::Unmount)?;
+        }
+        shared.close_all();
+        drop(shared);
+        cache.write_back_all(progress)?;
+        background.stop();
+        Ok(cache.leave()?)
+    }
+}
+
+/// Both directories, as what they really are.
+fn check(backing: &Path, mountpoint: &Path) -> Result<(PathBuf, PathBuf), MountError> {
+    let below = fs::canonicalize(backing)
+        .and_then(|path| fs::read_dir(&path).map(|_| path))
+        .map_err(|error| MountError::Backing(backing.to_owned(), error))?;
+    let refuse = |why: &str| MountError::Mountpoint(mountpoint.to_owned(), why.to_owned());
+    let on = fs::canonicalize(mountpoint).map_err(|error| refuse(&error.to_string()))?;
+    let mut entries = fs::read_dir(&on).map_err(|error| refuse(&error.to_string()))?;
+    if entries.next().is_some() {
+        return Err(refuse("it is not empty; give an empty directory"));
+    }
+    if on.starts_with(&below) || below.starts_with(&on) {
+        return Err(refuse("it and the backing directory must lie apart"));
+    }
+    fs::File::options().read(true).write(true).open("/dev/fuse").map_err(MountError::NoFuse)?;
+    Ok((below, on))
+}

@@ -1,0 +1,121 @@
+//! Locks on files and ranges of them, for all hosts: each owner of locks, as the kernel tells them
+//! apart, gets a descriptor of the file below and holds its locks there (`F_OFD_SETLK`).
+//!
+//! `flock` and `fcntl` locks come to the same here, as on NFS. The kernel below knows nothing of who
+//! waits for whom: no deadlock is reported.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use fuser::{INodeNo, LockOwner};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use parking_lot::Mutex;
+
+use crate::nodes::Node;
+
+/// How long to wait between two attempts to get a lock.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A range of a file, and what is wanted with it.
+#[derive(Clone, Copy)]
+pub(crate) struct Range {
+    pub(crate) start: u64,
+    /// The last byte.
+    pub(crate) end: u64,
+    /// `F_RDLCK`, `F_WRLCK` or `F_UNLCK`.
+    pub(crate) kind: i32,
+}
+
+impl Range {
+    fn flock(self) -> libc::flock {
+        let to_the_end = self.end >= i64::MAX as u64;
+        libc::flock {
+            l_type: self.kind as libc::c_short,
+            l_whence: libc::SEEK_SET as libc::c_short,
+            l_start: self.start as i64,
+            l_len: if to_the_end { 0 } else { (self.end - self.start + 1) as i64 },
+            l_pid: 0,
+        }
+    }
+}
+
+type Owner = (u64, u64);
+
+#[derive(Default)]
+pub(crate) struct Locks(Mutex<HashMap<Owner, Arc<File>>>);
+
+impl Locks {
+    /// The lock of somebody else that is in the way, if there is one.
+    pub(crate) fn find(&self, node: &Node, owner: LockOwner, wanted: Range) -> io::Result<Range> {
+        let file = self.file(node, owner)?;
+        let mut flock = wanted.flock();
+        fcntl(&*file, FcntlArg::F_OFD_GETLK(&mut flock))?;
+        let end = if flock.l_len == 0 { i64::MAX } else { flock.l_start + flock.l_len - 1 };
+        Ok(Range { start: flock.l_start as u64, end: end as u64, kind: i32::from(flock.l_type) })
+    }
+
+    /// Takes or gives up a lock; whether nobody is in the way.
+    pub(crate) fn set(&self, node: &Node, owner: LockOwner, wanted: Range) -> io::Result<bool> {
+        let file = if wanted.kind == libc::F_UNLCK {
+            let held = self.0.lock().get(&(node.number.0, owner.0)).cloned();
+            let Some(file) = held else { return Ok(true) };
+            file
+        } else {
+            self.file(node, owner)?
+        };
+        match fcntl(&*file, FcntlArg::F_OFD_SETLK(&wanted.flock())) {
+            Ok(_) => Ok(true),
+            Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes a lock, for which the process `pid` waits; gives up when it is sent a signal, or when it
+    /// is time to stop.
+    pub(crate) fn wait(
+        &self,
+        node: &Node,
+        owner: LockOwner,
+        wanted: Range,
+        pid: u32,
+        stopping: impl Fn() -> bool,
+    ) -> io::Result<()> {
+        while !self.set(node, owner, wanted)? {
+            if stopping() || has_signal(pid) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Gives up all locks of an owner on a file.
+    pub(crate) fn release(&self, number: INodeNo, owner: LockOwner) {
+        self.0.lock().remove(&(number.0, owner.0));
+    }
+
+    fn file(&self, node: &Node, owner: LockOwner) -> io::Result<Arc<File>> {
+        let mut locks = self.0.lock();
+        if let Some(file) = locks.get(&(node.number.0, owner.0)) {
+            return Ok(Arc::clone(file));
+        }
+        let file = Arc::new(node.open()?);
+        locks.insert((node.number.0, owner.0), Arc::clone(&file));
+        Ok(file)
+    }
+}
+
+/// Whether a signal is waiting for a process, or the process is gone: the kernel does not say so.
+fn has_signal(pid: u32) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return true };
+    let mask = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    };
+    (mask("SigPnd:") | mask("ShdPnd:")) & !mask("SigBlk:") & !mask("SigIgn:") != 0
+}

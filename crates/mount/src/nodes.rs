@@ -1,0 +1,174 @@
+//! The files and directories that the kernel knows, by inode number.
+//!
+//! Each is held open by a descriptor that stands for the file and not for its name: so it does not
+//! matter who renames it, on which host, and its inode number is nobody else's as long as it is known.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fuser::{FileAttr, FileType, INodeNo};
+use parking_lot::Mutex;
+use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags, StatxTimestamp};
+use rustix::io::Errno;
+use tombolo_pagecache::FileId;
+
+use crate::files::time;
+
+/// A file or directory that the kernel knows.
+pub(crate) struct Node {
+    pub(crate) number: INodeNo,
+    pub(crate) id: FileId,
+    pub(crate) kind: FileType,
+    pub(crate) fd: OwnedFd,
+}
+
+struct Known {
+    node: Arc<Node>,
+    lookups: u64,
+}
+
+pub(crate) struct Nodes {
+    root: Arc<Node>,
+    device: (u32, u32),
+    known: Mutex<HashMap<u64, Known>>,
+}
+
+impl Nodes {
+    pub(crate) fn new(root: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(root, flags, Mode::empty())?;
+        let found = look(&fd)?;
+        let device = (found.stx_dev_major, found.stx_dev_minor);
+        let root = Arc::new(Node { number: INodeNo::ROOT, id: id(&found), kind: kind(&found), fd });
+        Ok(Self { root, device, known: Mutex::default() })
+    }
+
+    pub(crate) fn get(&self, number: INodeNo) -> Result<Arc<Node>, Errno> {
+        if number == INodeNo::ROOT {
+            return Ok(Arc::clone(&self.root));
+        }
+        let known = self.known.lock();
+        known.get(&number.0).map(|known| Arc::clone(&known.node)).ok_or(Errno::STALE)
+    }
+
+    /// The node of that name in a directory, which the kernel knows once more from now on.
+    pub(crate) fn look_up(&self, parent: &Node, name: &OsStr) -> Result<(Arc<Node>, Statx), Errno> {
+        let fd = open_name(parent, name)?;
+        let found = look(&fd)?;
+        if (found.stx_dev_major, found.stx_dev_minor) != self.device {
+            return Err(Errno::XDEV);
+        }
+        let mut known = self.known.lock();
+        let entry = known.entry(found.stx_ino).or_insert_with(|| {
+            let number = INodeNo(found.stx_ino);
+            let node = Node { number, id: id(&found), kind: kind(&found), fd };
+            Known { node: Arc::new(node), lookups: 0 }
+        });
+        entry.lookups += 1;
+        Ok((Arc::clone(&entry.node), found))
+    }
+
+    /// The kernel forgets so many lookups.
+    pub(crate) fn forget(&self, number: INodeNo, lookups: u64) {
+        let mut known = self.known.lock();
+        if let Some(entry) = known.get_mut(&number.0) {
+            entry.lookups = entry.lookups.saturating_sub(lookups);
+            if entry.lookups == 0 {
+                known.remove(&number.0);
+            }
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn is_file(&self) -> bool {
+        self.kind == FileType::RegularFile
+    }
+
+    pub(crate) fn look(&self) -> Result<Statx, Errno> {
+        look(&self.fd)
+    }
+
+    /// A path that leads to this very file, for what takes one.
+    pub(crate) fn path(&self) -> PathBuf {
+        path_of(&self.fd)
+    }
+
+    /// The file, for reading and writing.
+    pub(crate) fn open(&self) -> io::Result<File> {
+        open(&self.fd)
+    }
+}
+
+pub(crate) fn path_of(fd: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
+}
+
+/// Opens what a descriptor stands for; only for reading, if there is no other way.
+pub(crate) fn open(fd: &OwnedFd) -> io::Result<File> {
+    let path = path_of(fd);
+    let both = File::options().read(true).write(true).open(&path);
+    both.or_else(|error| File::open(&path).map_err(|_| error))
+}
+
+pub(crate) fn open_name(parent: &Node, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(&parent.fd, name, flags, Mode::empty())
+}
+
+pub(crate) fn look(fd: &impl AsFd) -> Result<Statx, Errno> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, wanted)
+}
+
+/// Which file it is: see [`FileId`].
+pub(crate) fn id(found: &Statx) -> FileId {
+    let born = if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME) {
+        found.stx_btime.tv_sec.cast_unsigned() * 1_000_000_000 + u64::from(found.stx_btime.tv_nsec)
+    } else {
+        0
+    };
+    FileId { inode: found.stx_ino, born }
+}
+
+fn kind(found: &Statx) -> FileType {
+    use rustix::fs::FileType as Found;
+    match Found::from_raw_mode(u32::from(found.stx_mode)) {
+        Found::Directory => FileType::Directory,
+        Found::Symlink => FileType::Symlink,
+        Found::Fifo => FileType::NamedPipe,
+        Found::Socket => FileType::Socket,
+        Found::CharacterDevice => FileType::CharDevice,
+        Found::BlockDevice => FileType::BlockDevice,
+        _ => FileType::RegularFile,
+    }
+}
+
+/// What the kernel is told about a node.
+pub(crate) fn attributes(number: INodeNo, found: &Statx) -> FileAttr {
+    let when = |at: &StatxTimestamp| {
+        time(at.tv_sec.saturating_mul(1_000_000_000).saturating_add(i64::from(at.tv_nsec)))
+    };
+    FileAttr {
+        ino: number,
+        size: found.stx_size,
+        blocks: found.stx_blocks,
+        atime: when(&found.stx_atime),
+        mtime: when(&found.stx_mtime),
+        ctime: when(&found.stx_ctime),
+        crtime: when(&found.stx_btime),
+        kind: kind(found),
+        perm: found.stx_mode & 0o7777,
+        nlink: found.stx_nlink,
+        uid: found.stx_uid,
+        gid: found.stx_gid,
+        rdev: rustix::fs::makedev(found.stx_rdev_major, found.stx_rdev_minor) as u32,
+        blksize: 4096,
+        flags: 0,
+    }
+}

@@ -1,0 +1,81 @@
+//! Moving out: back into LNR, where all can reach it.
+
+use tombolo_memory::{HostMutex, Lines, LnrAddr, Memory};
+use tombolo_sharing::{Counter, HEADER_BYTES};
+
+use super::resident::Hold;
+use crate::event::{Event, SlotLine};
+use crate::index::Entry;
+use crate::lock::target;
+use crate::{Error, Objects, sites};
+
+/// Residents that leave in one tick, at most, because they have not been used and others want to come.
+const LEAVE_BATCH: usize = 16;
+
+impl<M: Memory> Objects<M> {
+    /// Sends a resident back, if it is here. On an error it stays.
+    pub(super) fn send_back(&self, slot: SlotLine, hold: &mut Hold<M>) -> Result<(), Error> {
+        let (Some(entry), Some(header)) = (hold.here, hold.header) else { return Ok(()) };
+        let lines = Lines::covering(LnrAddr::of_line(slot), header.total_bytes());
+        let memory = self.memory();
+        memory.takes_blank(lines);
+        memory.write(lines.start(), &header.encode());
+        memory.write(lines.start().plus(HEADER_BYTES as u64), &hold.key);
+        memory.write(lines.start().plus(header.value_offset()), &hold.value);
+        self.counters.add(Counter::CleanedLines, lines.count());
+        let back = memory.publish(sites::HOME_CLEAN, [lines], |memory| {
+            memory.gives(lines, header.total_bytes());
+            self.commit(Event::Return(target(entry)))
+        });
+        if !back? {
+            return Err(Error::Damaged("an object at home changed elsewhere".to_owned()));
+        }
+        self.count(Counter::MovedOut);
+        self.home.leave(slot, hold);
+        Ok(())
+    }
+
+    /// Sends the object with this entry back, which is in this host's memory, unless it is in use.
+    pub(crate) fn give_up_home(&self, entry: Entry) -> Result<(), Error> {
+        match self.home.resident(entry.slot).and_then(|resident| resident.try_lock_arc()) {
+            Some(mut hold) => self.send_back(entry.slot, &mut hold),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends the objects in this host's own memory back to where all hosts can reach them: because it
+    /// leaves, or will not be able to answer for a while.
+    ///
+    /// # Errors
+    /// [`Error::Log`], [`Error::Damaged`]. The other objects are where they were.
+    pub fn return_all(&self) -> Result<(), Error> {
+        for slot in self.home.slots() {
+            if let Some(resident) = self.home.resident(slot) {
+                self.send_back(slot, &mut HostMutex::<M, _>::lock_arc(&resident))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room when there is little: residents that were not used since the last look leave.
+    pub(crate) fn make_room_at_home(&self) -> Result<(), Error> {
+        let home = &self.home;
+        if !home.is_open() || home.bytes() <= home.budget / 10 * 9 {
+            return Ok(());
+        }
+        let mut left = LEAVE_BATCH;
+        for slot in home.slots() {
+            let Some(mut hold) = home.resident(slot).and_then(|it| it.try_lock_arc()) else {
+                continue;
+            };
+            if !std::mem::take(&mut hold.busy) {
+                self.send_back(slot, &mut hold)?;
+                left -= 1;
+                if left == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! Objects in a host's own memory (MEGALON, section 3.5.2): its local partition.
+//!
+//! An object that one host alone uses moves into that host's memory; the index says so on all hosts,
+//! by an event. It keeps its slot, in which its key stays and to which it can always return. Whoever
+//! else wants it asks its host by mail, and waits for the event that brings it back.
+//!
+//! Invariants:
+//! * The entry says `home` exactly between the two events. Its host has a resident for it before the
+//!   first, and until after the second.
+//! * Who reads or changes a resident holds its lock, and finds it here as of the entry's generation.
+//!   Who sends it back holds the lock until the event is in the log.
+//! * What returns is in its slot, and in memory, before the event says so.
+
+mod leave;
+mod resident;
+mod settle;
+mod summon;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+use tombolo_memory::{HostMutex, Memory};
+use tombolo_pod::{Mailbox, Pod, Seat};
+
+use self::resident::Hold;
+pub(crate) use self::resident::{AtHome, Resident};
+use crate::event::SlotLine;
+
+/// Residents by slot, in shards that have locks of their own.
+const SHARDS: usize = 32;
+
+type Shared<M> = Arc<HostMutex<M, Resident>>;
+type Residents<M> = HashMap<SlotLine, Shared<M>, foldhash::fast::FixedState>;
+
+/// The objects in one host's memory.
+pub(crate) struct Home<M: Memory> {
+    host: u8,
+    mailbox: Mailbox<M>,
+    budget: u64,
+    bytes: AtomicU64,
+    shards: [RwLock<Residents<M>>; SHARDS],
+}
+
+impl<M: Memory> Home<M> {
+    pub(crate) fn new(pod: &Pod<M>, seat: &Seat, budget: u64) -> Self {
+        Self {
+            host: seat.host(),
+            mailbox: Mailbox::new(pod, seat),
+            // What is marked is so by its record.
+            budget: if pod.geometry().has_marks() { 0 } else { budget },
+            bytes: AtomicU64::new(0),
+            shards: std::array::from_fn(|_| RwLock::default()),
+        }
+    }
+
+    /// Whether objects may move here.
+    pub(crate) fn is_open(&self) -> bool {
+        self.budget > 0
+    }
+
+    /// Bytes of local memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        self.bytes() + bytes <= self.budget
+    }
+
+    fn shard(&self, slot: SlotLine) -> &RwLock<Residents<M>> {
+        &self.shards[slot as usize % SHARDS]
+    }
+
+    fn resident(&self, slot: SlotLine) -> Option<Shared<M>> {
+        self.shard(slot).read().get(&slot).cloned()
+    }
+
+    /// A resident for the object in `slot`, which is expected, with its lock held; `None` if there is one
+    /// already.
+    fn expect(&self, slot: SlotLine) -> Option<Hold<M>> {
+        let resident = Shared::<M>::default();
+        let hold = resident.try_lock_arc()?;
+        let mut shard = self.shard(slot).write();
+        let new = !shard.contains_key(&slot);
+        new.then(|| {
+            shard.insert(slot, resident);
+            hold
+        })
+    }
+
+    fn forget(&self, slot: SlotLine) {
+        self.shard(slot).write().remove(&slot);
+    }
+
+    fn slots(&self) -> Vec<SlotLine> {
+        self.shards
+            .iter()
+            .flat_map(|shard| shard.read().keys().copied().collect::<Vec<_>>())
+            .collect()
+    }
+}

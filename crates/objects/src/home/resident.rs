@@ -1,0 +1,173 @@
+//! An object in this host's memory, and a thread's hold on it.
+
+use tombolo_memory::Memory;
+use tombolo_memory::lock_api::ArcMutexGuard;
+use tombolo_sharing::{Counter, Header, Part, object_bytes};
+
+use crate::event::Event;
+use crate::index::{Entry, Found};
+use crate::lock::{TryLock, target};
+use crate::read::{Looked, Outcome};
+use crate::writer::Writer;
+use crate::{Error, Objects, sites};
+
+/// An object's bytes; shared by the host's threads under a lock.
+#[derive(Default)]
+pub(crate) struct Resident {
+    /// The entry by which it is here; `None` before that, and once it is gone.
+    pub(super) here: Option<Entry>,
+    pub(super) header: Option<Header>,
+    pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    /// Accesses since it came.
+    pub(super) accesses: u64,
+    /// Whether it was accessed since the last look.
+    pub(super) busy: bool,
+}
+
+/// What stands between a thread and a resident.
+pub(super) type Hold<M> = ArcMutexGuard<<M as Memory>::RawMutex, Resident>;
+
+/// An object in this host's memory whose lock this thread holds.
+pub(crate) struct AtHome<'a, M: Memory> {
+    objects: &'a Objects<M>,
+    hold: Hold<M>,
+    entry: Entry,
+    header: Header,
+}
+
+/// What came of looking for a resident with a key.
+enum Reached<M: Memory> {
+    Here(Hold<M>, Header),
+    OtherKey,
+    /// It is in use, or has left, or is another one.
+    Changed,
+}
+
+impl<M: Memory> Objects<M> {
+    fn reach(&self, entry: Entry, key: &[u8]) -> Reached<M> {
+        self.memory().step();
+        let hold = self.home.resident(entry.slot).and_then(|resident| resident.try_lock_arc());
+        let Some(mut hold) = hold else { return Reached::Changed };
+        let same = hold.here.is_some_and(|here| here.generation == entry.generation);
+        let (true, Some(header)) = (self.memory().check(sites::HOME_HERE, same), hold.header)
+        else {
+            return Reached::Changed;
+        };
+        if hold.key != key {
+            return Reached::OtherKey;
+        }
+        hold.accesses += 1;
+        hold.busy = true;
+        Reached::Here(hold, header)
+    }
+
+    /// Reads part of an object in this host's memory.
+    pub(crate) fn read_at_home(
+        &self,
+        found: &Found<'_>,
+        key: &[u8],
+        part: Part,
+        value: &mut Vec<u8>,
+    ) -> Looked<Outcome> {
+        match self.reach(found.entry, key) {
+            Reached::Here(hold, header) => {
+                self.count(Counter::HomeReads);
+                let range = part.of(hold.value.len() as u64).map(|(offset, bytes)| {
+                    value.clear();
+                    value.extend_from_slice(&hold.value[offset as usize..][..bytes as usize]);
+                });
+                Looked::Good((header, range))
+            }
+            Reached::OtherKey => Looked::OtherKey,
+            Reached::Changed => Looked::Changed,
+        }
+    }
+
+    /// Takes hold of an object in this host's memory, to change it.
+    pub(crate) fn lock_at_home(&self, entry: Entry, key: &[u8]) -> TryLock<'_, M> {
+        match self.reach(entry, key) {
+            Reached::Here(hold, header) => {
+                TryLock::Locked(Writer::Home(AtHome { objects: self, hold, entry, header }))
+            }
+            Reached::OtherKey => TryLock::OtherKey,
+            Reached::Changed => TryLock::Busy,
+        }
+    }
+}
+
+impl<M: Memory> AtHome<'_, M> {
+    pub(crate) fn header(&self) -> Header {
+        self.header
+    }
+
+    pub(crate) fn objects(&self) -> &Objects<M> {
+        self.objects
+    }
+
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        into.copy_from_slice(&self.hold.value[self.range(offset, into.len())?]);
+        Ok(())
+    }
+
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let range = self.range(offset, bytes.len())?;
+        self.hold.value[range].copy_from_slice(bytes);
+        self.renew_header();
+        Ok(())
+    }
+
+    /// Replaces the value: here, if its slot has room for it to return to; else in a larger slot, and the
+    /// object leaves. On an error nothing is changed.
+    pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        let objects = self.objects;
+        objects.count(Counter::Writes);
+        let Some((slot, lines)) = objects.state(self.entry.hash).space.slot_at(self.entry.slot)
+        else {
+            return Err(Error::Damaged("an object has left while its lock was held".to_owned()));
+        };
+        if object_bytes(key, value)? > lines.bytes() {
+            self.header = objects.relocate(self.entry, slot, key, value)?.header;
+            self.gone();
+            return Ok(());
+        }
+        self.hold.value.clear();
+        self.hold.value.extend_from_slice(value);
+        self.renew_header();
+        Ok(())
+    }
+
+    /// Deletes the object.
+    pub(crate) fn delete(mut self) -> Result<(), Error> {
+        let objects = self.objects;
+        let slot = objects.state(self.entry.hash).space.slot_at(self.entry.slot);
+        if !objects.commit(Event::Delete(target(self.entry)))? {
+            return Err(Error::Damaged("an object changed while its lock was held".to_owned()));
+        }
+        objects.count(Counter::Deletes);
+        if let Some((slot, _)) = slot {
+            objects.state(self.entry.hash).space.free_span(slot);
+        }
+        self.gone();
+        Ok(())
+    }
+
+    fn gone(&mut self) {
+        self.objects.home.leave(self.entry.slot, &mut self.hold);
+    }
+
+    fn range(&self, offset: u64, bytes: usize) -> Result<std::ops::Range<usize>, Error> {
+        let length = self.hold.value.len() as u64;
+        let end = offset.saturating_add(bytes as u64);
+        if end > length {
+            return Err(Error::OutOfRange { offset, end, length });
+        }
+        Ok(offset as usize..end as usize)
+    }
+
+    fn renew_header(&mut self) {
+        let version = self.objects.next_version();
+        self.header = Header { version, value_bytes: self.hold.value.len() as u32, ..self.header };
+        self.hold.header = Some(self.header);
+    }
+}

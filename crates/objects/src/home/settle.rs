@@ -1,0 +1,67 @@
+//! Moving in.
+
+use tombolo_memory::Memory;
+use tombolo_sharing::{Counter, Header};
+
+use super::Home;
+use super::resident::Hold;
+use crate::event::{Event, SlotLine};
+use crate::index::Entry;
+use crate::lock::target;
+use crate::{Error, Objects};
+
+/// Objects of up to this many bytes move: who asks for one waits while it is written back.
+const LARGEST: u64 = 64 << 10;
+
+impl<M: Memory> Objects<M> {
+    /// Moves an object, as it was when it had this entry, into this host's memory; whether it did. The
+    /// caller makes sure that it has not been written since, or that the entry would have changed.
+    pub(crate) fn settle(
+        &self,
+        entry: Entry,
+        header: Header,
+        key: &[u8],
+        value: Vec<u8>,
+    ) -> Result<bool, Error> {
+        if !self.may_settle(header) {
+            return Ok(false);
+        }
+        let Some(mut hold) = self.home.expect(entry.slot) else { return Ok(false) };
+        let settled = self.commit(Event::Settle { target: target(entry), host: self.home.host });
+        let found = self.state(entry.hash).index.find_slot(self.memory(), entry.hash, entry.slot);
+        match found {
+            Some(found) if matches!(settled, Ok(true)) => {
+                self.count(Counter::MovedIn);
+                self.home.arrive(&mut hold, found.entry, header, key, value);
+            }
+            _ => self.home.forget(entry.slot),
+        }
+        settled
+    }
+}
+
+impl<M: Memory> Objects<M> {
+    /// Whether there is room for an object with this header, and for an event.
+    pub(crate) fn may_settle(&self, header: Header) -> bool {
+        let bytes = header.total_bytes();
+        bytes <= LARGEST && self.home.has_room(bytes) && self.logs_have_room()
+    }
+}
+
+impl<M: Memory> Home<M> {
+    fn arrive(&self, hold: &mut Hold<M>, entry: Entry, header: Header, key: &[u8], value: Vec<u8>) {
+        hold.here = Some(entry);
+        hold.header = Some(header);
+        hold.key = key.to_vec();
+        hold.value = value;
+        self.bytes.fetch_add(header.total_bytes(), std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The resident is gone: who still comes for it looks at the index again.
+    pub(super) fn leave(&self, slot: SlotLine, hold: &mut Hold<M>) {
+        hold.here = None;
+        let bytes = hold.header.take().map_or(0, |header| header.total_bytes());
+        self.bytes.fetch_sub(bytes, std::sync::atomic::Ordering::Relaxed);
+        self.forget(slot);
+    }
+}

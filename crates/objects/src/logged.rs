@@ -1,0 +1,46 @@
+//! Locks without coherence records: a pair of log events about an object without one. That is how the
+//! paper's AllLog variant writes (section 6.10); it takes no SCR, and every replica pays for each write.
+//!
+//! An object that is locked so has [`BY_LOG`] where its record would be. Nobody reads it meanwhile.
+//! Taking the lock is conditional on the generation, so one writer gets it; releasing it starts a new
+//! generation, so all other hosts' notes of earlier reads are void.
+
+use tombolo_memory::Memory;
+
+use crate::event::Event;
+use crate::index::Entry;
+use crate::lock::target;
+use crate::records::Held;
+use crate::seen::READ_SHARED;
+use crate::{Error, Objects, sites};
+
+/// How a writer keeps others off an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Locks {
+    /// By a coherence record, which the object gets when it is first written.
+    #[default]
+    Records,
+    /// By two events in the log for each write, unless the object has a record.
+    Log,
+}
+
+/// Stands for the record of an object that is locked by the log. No record has this number.
+pub(crate) const BY_LOG: u32 = (1 << 28) - 258;
+
+impl<M: Memory> Objects<M> {
+    /// Locks an object without a record; `None` if it changed meanwhile.
+    pub(crate) fn lock_by_log(&self, entry: Entry) -> Result<Option<Held>, Error> {
+        let locked = self.commit(Event::Allocate { target: target(entry), record: BY_LOG })?;
+        Ok(locked.then_some(Held { record: BY_LOG, counter: READ_SHARED }))
+    }
+
+    /// Releases the lock of the object with this entry.
+    pub(crate) fn unlock_by_log(&self, entry: Entry) -> Result<(), Error> {
+        self.commit(Event::Deallocate { target: target(entry), record: BY_LOG }).map(|_| ())
+    }
+
+    /// Whether nobody has locked the object by the log, as far as its entry says.
+    pub(crate) fn is_open(&self, entry: Entry) -> bool {
+        self.memory().check(sites::READ_LOG_LOCK, entry.record != Some(BY_LOG))
+    }
+}

@@ -1,0 +1,504 @@
+//! One host's handle on the cache.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tombolo_memory::{HostMutex, Memory};
+use tombolo_objects::{Objects, Version};
+use tombolo_pod::Pod;
+use tombolo_sharing::persist;
+
+pub(crate) use crate::backing::Backing;
+use crate::clock::Clock;
+use crate::key::Key;
+use crate::page::{Piece, Stored, Washer, pieces};
+use crate::{Attributes, Error, FileId, sites};
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// The largest file.
+const MAX_FILE_BYTES: u64 = i64::MAX as u64;
+
+/// How long to wait for a host that has a file alone, or a latch.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How a host takes part.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How it shares objects.
+    pub objects: tombolo_objects::Options,
+    /// Bytes of a page: the same on all hosts.
+    pub page_bytes: u64,
+    /// Pages are evicted in the background while more than this share of LNR is in use, in percent.
+    pub watermark_percent: u64,
+    /// Pages that were dirty for this long, and less than twice as long, are written back.
+    pub write_back_after: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        // Pages are made fresh whole.
+        let objects = tombolo_objects::Options { small_lines: 128, ..Default::default() };
+        Self {
+            objects,
+            page_bytes: PAGE_BYTES,
+            watermark_percent: 97,
+            write_back_after: Duration::from_millis(500),
+        }
+    }
+}
+
+/// What a host has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pages read from files into the cache.
+    pub admitted: u64,
+    /// Pages evicted.
+    pub evicted: u64,
+    /// Pages written back to files.
+    pub written_back: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Counted {
+    admitted: AtomicU64,
+    evicted: AtomicU64,
+    written_back: AtomicU64,
+}
+
+impl Counted {
+    pub(crate) fn admitted(&self) {
+        self.admitted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn evicted(&self) {
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn written_back(&self) {
+        self.written_back.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What the background work remembers.
+#[derive(Default)]
+struct Upkeep {
+    last: Duration,
+    /// Pages that were dirty when it last looked.
+    dirty: BTreeSet<Key>,
+}
+
+/// Files, in pages that all hosts of a pod share. Used by all threads of a host.
+pub struct PageCache<M: Memory, B: Backing> {
+    pub(crate) objects: Objects<M>,
+    pub(crate) backing: Arc<B>,
+    pub(crate) washer: Washer<B>,
+    pub(crate) counted: Arc<Counted>,
+    pub(crate) clock: Clock,
+    pub(crate) page_bytes: u64,
+    options: Options,
+    upkeep: HostMutex<M, Upkeep>,
+}
+
+impl<M: Memory, B: Backing> PageCache<M, B> {
+    /// Joins a pod that was made for a page cache. Whoever joins first finds it empty.
+    ///
+    /// # Errors
+    /// [`Error::NotForPages`]; [`Error::Objects`] if there is no seat.
+    pub fn join(pod: Pod<M>, backing: Arc<B>, options: Options) -> Result<Self, Error> {
+        if !pod.geometry().has_marks() {
+            return Err(Error::NotForPages);
+        }
+        let page_bytes = options.page_bytes;
+        let pages = pod.geometry().lnr_bytes / page_bytes;
+        let objects = Objects::join(pod, options.objects.clone())?;
+        let counted: Arc<Counted> = Arc::default();
+        let washer =
+            || Washer { backing: Arc::clone(&backing), page_bytes, counted: Arc::clone(&counted) };
+        objects.set_cleaner(Box::new(washer()));
+        Ok(Self {
+            washer: washer(),
+            counted,
+            clock: Clock::new(pages),
+            upkeep: HostMutex::<M, _>::new(Upkeep::default()),
+            objects,
+            backing,
+            page_bytes,
+            options,
+        })
+    }
+
+    /// Writes back what is dirty and leaves the pod. Nothing else may be done with the handle
+    /// afterwards, or meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::WriteBack`]: this host is still in the pod. [`Error::Objects`].
+    pub fn leave(&self) -> Result<(), Error> {
+        self.write_back_all(&mut |_| ())?;
+        Ok(self.objects.leave()?)
+    }
+
+    /// The objects that hold pages and heads.
+    pub fn objects(&self) -> &Objects<M> {
+        &self.objects
+    }
+
+    /// The files below.
+    pub fn backing(&self) -> &Arc<B> {
+        &self.backing
+    }
+
+    /// The memory this host sees.
+    pub fn memory(&self) -> &M {
+        self.objects.memory()
+    }
+
+    /// What this host has done.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            admitted: self.counted.admitted.load(Ordering::Relaxed),
+            evicted: self.counted.evicted.load(Ordering::Relaxed),
+            written_back: self.counted.written_back.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Size and time of a file as all hosts see them, if it is in the cache; otherwise they are what
+    /// they are below.
+    ///
+    /// # Errors
+    /// [`Error::Objects`].
+    pub fn attributes(&self, file: FileId) -> Result<Option<Attributes>, Error> {
+        let head = self.peek(file)?;
+        Ok(head.map(|(head, _)| Attributes { size: head.size, modified: head.modified }))
+    }
+
+    /// Reads from `offset` up to the end of `into` or of the file; how many bytes. What lies within a
+    /// page is read in one step.
+    ///
+    /// # Errors
+    /// [`Error::Backing`], [`Error::Stalled`], [`Error::Objects`].
+    pub fn read(&self, file: FileId, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
+        self.wait(|| {
+            let head = match self.head(file)? {
+                Ok(head) => head,
+                Err(holder) => return Ok(Err(holder)),
+            };
+            let wanted = offset.saturating_add(into.len() as u64);
+            let bytes = wanted.min(head.size).saturating_sub(offset);
+            let mut rest = &mut into[..bytes as usize];
+            for piece in pieces(self.page_bytes, offset, bytes) {
+                let (part, others) = rest.split_at_mut(piece.bytes as usize);
+                rest = others;
+                if !self.load(file, head.epoch, piece, part)? {
+                    return Ok(Err(self.seat()));
+                }
+            }
+            let again = self.peek(file)?.map(|(head, _)| head);
+            let uncut = again.is_some_and(|again| again.epoch == head.epoch);
+            // The page may hold what was written after the file grew: then it is not the old end that
+            // counts.
+            let same_end =
+                wanted <= head.size || again.is_some_and(|again| again.size == head.size);
+            let memory = self.memory();
+            let good =
+                memory.check(sites::READ_EPOCH, uncut) && memory.check(sites::READ_SIZE, same_end);
+            Ok(if good { Ok(bytes as usize) } else { Err(self.seat()) })
+        })
+    }
+
+    /// Writes all of `bytes` at `offset`; the file grows as needed. What lies within a page is written in
+    /// one step.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::Backing`], [`Error::Stalled`], [`Error::Objects`]. Some pages may be
+    /// written.
+    pub fn write(&self, file: FileId, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        check_size(offset, bytes.len())?;
+        let mut rest = bytes;
+        for piece in pieces(self.page_bytes, offset, bytes.len() as u64) {
+            let (part, others) = rest.split_at(piece.bytes as usize);
+            rest = others;
+            self.wait(|| {
+                let head = match self.head(file)? {
+                    Ok(head) => head,
+                    Err(holder) => return Ok(Err(holder)),
+                };
+                match self.store(file, head.epoch, piece, part, true)? {
+                    Stored::Yes => Ok(Ok(())),
+                    Stored::Changed => Ok(Err(self.seat())),
+                    Stored::TakesAlone => Ok(Ok(self.write_alone(file, piece, part)?)),
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes a piece of a file that this thread takes for itself meanwhile: so it never needs the locks,
+    /// or the records, of page and head at once.
+    fn write_alone(&self, file: FileId, piece: Piece, bytes: &[u8]) -> Result<(), Error> {
+        let alone = self.alone(file)?;
+        self.store_alone(file, alone.head.epoch, piece, bytes)?;
+        let end = piece.block * self.page_bytes + piece.within + piece.bytes;
+        let size = alone.head.size.max(end);
+        alone.release(size)
+    }
+
+    fn store_alone(
+        &self,
+        file: FileId,
+        epoch: u64,
+        piece: Piece,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        self.wait(|| match self.store(file, epoch, piece, bytes, false)? {
+            Stored::Yes => Ok(Ok(())),
+            Stored::Changed | Stored::TakesAlone => Ok(Err(self.seat())),
+        })
+    }
+
+    /// Writes all of `bytes` at the end of the file, in one step; where that was.
+    ///
+    /// # Errors
+    /// As of [`write`](Self::write); the file is as long as it was.
+    pub fn append(&self, file: FileId, bytes: &[u8]) -> Result<u64, Error> {
+        let alone = self.alone(file)?;
+        let offset = alone.head.size;
+        check_size(offset, bytes.len())?;
+        let mut rest = bytes;
+        for piece in pieces(self.page_bytes, offset, bytes.len() as u64) {
+            let (part, others) = rest.split_at(piece.bytes as usize);
+            rest = others;
+            if let Err(error) = self.store_alone(file, alone.head.epoch, piece, part) {
+                self.resize(file, offset + bytes.len() as u64, offset)?;
+                return Err(error);
+            }
+        }
+        alone.release(offset + bytes.len() as u64)?;
+        Ok(offset)
+    }
+
+    /// Cuts the file, or lets it grow by zeros.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::Backing`], [`Error::WriteBack`], [`Error::Stalled`],
+    /// [`Error::Objects`].
+    pub fn truncate(&self, file: FileId, size: u64) -> Result<(), Error> {
+        check_size(size, 0)?;
+        let alone = self.alone(file)?;
+        self.resize(file, alone.head.size, size)?;
+        alone.release(size)
+    }
+
+    /// Lets the file grow by zeros up to `size` at least, after `reserve` has made room for that below.
+    ///
+    /// # Errors
+    /// As of [`truncate`](Self::truncate), and those of `reserve`.
+    pub fn grow(
+        &self,
+        file: FileId,
+        size: u64,
+        reserve: impl FnOnce() -> std::io::Result<()>,
+    ) -> Result<(), Error> {
+        check_size(size, 0)?;
+        let alone = self.alone(file)?;
+        reserve()?;
+        let size = size.max(alone.head.size);
+        self.resize(file, alone.head.size, size)?;
+        alone.release(size)
+    }
+
+    /// Changes the size of a file that this thread has alone.
+    fn resize(&self, file: FileId, from: u64, to: u64) -> Result<(), Error> {
+        if to < from {
+            self.cut(file, to, from)?;
+        }
+        self.memory().step();
+        Ok(self.backing.resize(file, to)?)
+    }
+
+    /// Makes durable what any host wrote to the file before: when this is done, it survives that all
+    /// hosts lose power at once.
+    ///
+    /// # Errors
+    /// [`Error::WriteBack`]: what could not be written stays dirty. [`Error::Backing`],
+    /// [`Error::Stalled`], [`Error::Objects`].
+    pub fn sync(&self, file: FileId, data_only: bool) -> Result<(), Error> {
+        let memory = self.memory();
+        let (clean, first) =
+            (memory.keeps(sites::SYNC_CLEAN), memory.keeps(sites::SYNC_CLEAN_FIRST));
+        if clean && first {
+            self.write_back(file)?;
+        }
+        memory.step();
+        if memory.keeps(sites::SYNC_FLUSH) {
+            self.backing.sync(file, data_only)?;
+        }
+        if clean && !first {
+            self.write_back(file)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the file's dirty pages back, without making that durable.
+    ///
+    /// # Errors
+    /// [`Error::WriteBack`], [`Error::Backing`], [`Error::Objects`].
+    pub fn write_back(&self, file: FileId) -> Result<(), Error> {
+        let Some((head, _)) = self.peek(file)? else {
+            return self.write_back_pages(self.dirty_pages(Some(file))?);
+        };
+        let pages = head.size.div_ceil(self.page_bytes);
+        // What takes fewer looks: at the file's pages, or at all marks.
+        if pages <= self.objects.pod().geometry().mark_words() {
+            self.write_back_pages((0..pages).map(|block| Key::page(file, block)))?;
+        } else {
+            self.write_back_pages(self.dirty_pages(Some(file))?)?;
+        }
+        self.memory().step();
+        Ok(self.backing.set_modified(file, head.modified)?)
+    }
+
+    fn write_back_pages(&self, pages: impl IntoIterator<Item = Key>) -> Result<(), Error> {
+        for key in pages {
+            if !self.clean(key)? {
+                let error = std::io::Error::from(std::io::ErrorKind::NotFound);
+                return Err(Error::WriteBack(key.file, error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes back all dirty pages that this host can write to their files; says after each how many are
+    /// left to look at.
+    ///
+    /// # Errors
+    /// [`Error::WriteBack`], [`Error::Objects`].
+    pub fn write_back_all(&self, progress: &mut dyn FnMut(usize)) -> Result<(), Error> {
+        let pages = self.dirty_pages(None)?;
+        for (number, key) in pages.iter().enumerate() {
+            progress(pages.len() - number);
+            self.clean(*key)?;
+        }
+        progress(0);
+        Ok(())
+    }
+
+    /// The pages that are dirty.
+    fn dirty_pages(&self, of: Option<FileId>) -> Result<Vec<Key>, Error> {
+        self.patiently(|| {
+            let mut pages = Vec::new();
+            self.objects.marked(|key| {
+                pages.extend(Key::decode(key).filter(|key| of.is_none_or(|file| file == key.file)));
+            })?;
+            Ok(pages)
+        })
+    }
+
+    /// Does what has to be done in the background, and must not be kept waiting by files: that of the
+    /// objects. To be called about every millisecond, by one thread of each host.
+    ///
+    /// # Errors
+    /// [`Error::Objects`].
+    pub fn tick(&self) -> Result<(), Error> {
+        Ok(self.objects.tick()?)
+    }
+
+    /// Does what else has to be done in the background: writes back what has been dirty for a while, and
+    /// evicts pages when memory runs short. To be called every few milliseconds, by another thread.
+    ///
+    /// # Errors
+    /// [`Error::WriteBack`], [`Error::Objects`].
+    pub fn tidy(&self) -> Result<(), Error> {
+        let usage = self.objects.usage();
+        if usage.lnr_used_bytes > usage.lnr_bytes / 100 * self.options.watermark_percent {
+            self.make_room(self.batch())?;
+        }
+        let now = self.memory().uptime();
+        let old = {
+            let mut upkeep = self.upkeep.lock();
+            if now.saturating_sub(upkeep.last) < self.options.write_back_after {
+                return Ok(());
+            }
+            upkeep.last = now;
+            std::mem::take(&mut upkeep.dirty)
+        };
+        let dirty: BTreeSet<Key> = self.dirty_pages(None)?.into_iter().collect();
+        let mut outcome = Ok(());
+        for &key in dirty.intersection(&old) {
+            if let Err(error) = self.clean(key) {
+                outcome = Err(error);
+            }
+        }
+        self.upkeep.lock().dirty = &dirty - &old;
+        outcome
+    }
+
+    /// Reads bytes of an object; its version, or `None` if there is none.
+    pub(crate) fn read_bytes(
+        &self,
+        key: Key,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<Option<Version>, Error> {
+        use tombolo_objects::Error::{NotFound, Torn};
+        let key = key.bytes();
+        let read = persist(self.memory(), || {
+            let guard = match self.objects.read_start(&key) {
+                Err(NotFound) => return Ok(Some(None)),
+                guard => guard?,
+            };
+            guard.read(offset, into)?;
+            let version = guard.version();
+            match guard.read_end() {
+                Err(Torn) => Ok(None),
+                ended => ended.map(|()| Some(Some(version))),
+            }
+        });
+        Ok(read?)
+    }
+
+    /// Repeats `attempt` until it comes to something, which it tells from the host that is in the way.
+    pub(crate) fn wait<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<Result<T, u64>, Error>,
+    ) -> Result<T, Error> {
+        let mut started = None;
+        loop {
+            let host = match attempt() {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(host)) => host,
+                // Nothing was changed; pages are fewer than objects usually are, and more in use.
+                Err(Error::Objects(tombolo_objects::Error::Busy { .. })) => self.seat(),
+                Err(error) => return Err(error),
+            };
+            let now = self.memory().uptime();
+            let waited = now.saturating_sub(*started.get_or_insert(now));
+            if waited > PATIENCE {
+                return Err(Error::Stalled { host, waited_ms: waited.as_millis() as u64 });
+            }
+            self.memory().pause();
+        }
+    }
+
+    /// Does something that may be in others' way, for longer than objects would.
+    pub(crate) fn patiently<T>(
+        &self,
+        attempt: impl Fn() -> Result<T, tombolo_objects::Error>,
+    ) -> Result<T, Error> {
+        self.wait(|| Ok(Ok(attempt()?)))
+    }
+
+    /// This host's seat, for [`wait`](Self::wait).
+    pub(crate) fn seat(&self) -> u64 {
+        u64::from(self.objects.seat().host())
+    }
+}
+
+fn check_size(offset: u64, bytes: usize) -> Result<(), Error> {
+    let end = offset.checked_add(bytes as u64);
+    let fits = end.is_some_and(|end| end <= MAX_FILE_BYTES);
+    if fits { Ok(()) } else { Err(Error::TooLarge { most: MAX_FILE_BYTES }) }
+}

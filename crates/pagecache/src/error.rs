@@ -1,0 +1,39 @@
+//! What can go wrong with a file.
+
+use std::io;
+
+/// Why something was not done with a file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The pod has no marks and latches.
+    #[error(
+        "the pod is not made for a page cache; create one with `tombolo pod create --page-cache`"
+    )]
+    NotForPages,
+    /// A host is in the middle of something with the file, and does not get on.
+    #[error(
+        "a file was in use by host {host} for {waited_ms} ms without getting on; try again, and see whether that host hangs"
+    )]
+    Stalled {
+        /// The host waited for.
+        host: u64,
+        /// For how long.
+        waited_ms: u64,
+    },
+    /// A dirty page could not be written to its file.
+    #[error("a page of {0:?} could not be written to its file, and stays dirty: {1}")]
+    WriteBack(crate::FileId, io::Error),
+    /// The largest file there can be.
+    #[error("a file cannot have more than {most} bytes")]
+    TooLarge {
+        /// The limit.
+        most: u64,
+    },
+    /// What the file system below says.
+    #[error("the backing file system: {0}")]
+    Backing(#[from] io::Error),
+    /// What sharing pages came to.
+    #[error(transparent)]
+    Objects(#[from] tombolo_objects::Error),
+}

@@ -1,0 +1,173 @@
+//! Pages leave the cache: because there is no room, because the file is cut, or because it is gone.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use tombolo_memory::Memory;
+
+use crate::cache::{Backing, PageCache};
+use crate::clock::MOST;
+use crate::key::Key;
+use crate::{Error, FileId, sites};
+
+impl<M: Memory, B: Backing> PageCache<M, B> {
+    /// Pages evicted at once.
+    pub(crate) fn batch(&self) -> u64 {
+        (self.objects.pod().geometry().lnr_bytes / self.page_bytes / 256).clamp(1, 64)
+    }
+
+    /// Creates an object, for which others are evicted if need be.
+    pub(crate) fn create(&self, key: Key, value: &[u8]) -> Result<(), Error> {
+        use tombolo_objects::Error::{IndexFull, LnrFull};
+        self.wait(|| match self.objects.create(&key.bytes(), value) {
+            Err(full @ (LnrFull { .. } | IndexFull { .. })) => {
+                // What cannot be evicted here and now, others may be using or writing back.
+                let evicted = self.make_room(self.batch())?;
+                let hopeless = evicted == 0 && self.objects.object_count()? == 0;
+                if hopeless { Err(full.into()) } else { Ok(Err(self.seat())) }
+            }
+            created => Ok(Ok(created.map(|_| ())?)),
+        })
+    }
+
+    /// Evicts some pages that this host does not use, or uses little; how many.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`], [`Error::Objects`].
+    pub fn shrink(&self, pages: u64) -> Result<u64, Error> {
+        self.make_room(pages)
+    }
+
+    /// Evicts some pages or heads that this host does not use, or uses little; how many.
+    pub(crate) fn make_room(&self, wanted: u64) -> Result<u64, Error> {
+        let mut evicted = 0;
+        let mut rounds = 0;
+        // After this many rounds every count has been down to nothing.
+        while rounds <= MOST + 1 && evicted < wanted {
+            let mut keys = BTreeSet::new();
+            let hand = self.clock.hand.load(Ordering::Relaxed);
+            let next = self.objects.scan(hand, |key| keys.extend(Key::decode(key)))?;
+            self.clock.hand.store(next, Ordering::Relaxed);
+            for key in keys {
+                if self.clock.passes(key) {
+                    continue;
+                }
+                match self.evict(key) {
+                    Ok(gone) => evicted += u64::from(gone),
+                    // It stays dirty; who synchronises its file is told why. Others may do.
+                    Err(
+                        Error::WriteBack(..)
+                        | Error::Backing(_)
+                        | Error::Objects(tombolo_objects::Error::Busy { .. }),
+                    ) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            rounds += u8::from(next == 0);
+        }
+        Ok(evicted)
+    }
+
+    /// Evicts a page, which is written back first if it is dirty, or a head; whether it did.
+    fn evict(&self, key: Key) -> Result<bool, Error> {
+        if key.block().is_none() {
+            return self.evict_head(key.file);
+        }
+        if self.memory().keeps(sites::EVICT_CLEAN) && !self.clean_now(key)? {
+            return Ok(false);
+        }
+        let evicted = self.objects.delete_unmarked(&key.bytes())?;
+        if evicted {
+            self.counted.evicted();
+        }
+        Ok(evicted)
+    }
+
+    /// Takes all pages from `size` on, where the file is to end, out of the cache of a file that ended at
+    /// `end` and that this thread has alone.
+    pub(crate) fn cut(&self, file: FileId, size: u64, end: u64) -> Result<(), Error> {
+        let (first, last) = (size / self.page_bytes, end.div_ceil(self.page_bytes));
+        self.wait_for_admissions(file, first, last)?;
+        if !self.memory().keeps(sites::CUT_PAGES) {
+            return Ok(());
+        }
+        let mut first = first;
+        if !size.is_multiple_of(self.page_bytes) {
+            // Part of this page stays, and goes to the file before that is cut.
+            let key = Key::page(file, first);
+            if !self.clean(key)? {
+                let error = std::io::Error::from(std::io::ErrorKind::NotFound);
+                return Err(Error::WriteBack(file, error));
+            }
+            self.patiently(|| self.objects.delete(&key.bytes()))?;
+            first += 1;
+        }
+        for key in self.pages_of(file, first, last)? {
+            self.patiently(|| self.objects.delete(&key.bytes()))?;
+        }
+        Ok(())
+    }
+
+    /// Whoever is admitting one of these pages, as of before this thread had the file alone, is through
+    /// when this returns.
+    fn wait_for_admissions(&self, file: FileId, first: u64, last: u64) -> Result<(), Error> {
+        if !self.memory().keeps(sites::CUT_BARRIER) {
+            return Ok(());
+        }
+        let latches = self.objects.pod().geometry().latches;
+        let some: BTreeSet<u64> = if last - first.min(last) < latches {
+            (first..last).map(|block| self.latch_of(Key::page(file, block))).collect()
+        } else {
+            (0..latches).collect()
+        };
+        some.into_iter().try_for_each(|latch| self.latch(latch).map(drop))
+    }
+
+    /// The pages of a file that may be in the cache, from `first` on and before `last`.
+    fn pages_of(&self, file: FileId, first: u64, last: u64) -> Result<Vec<Key>, Error> {
+        let wanted = first..last.max(first);
+        // What takes fewer looks: at each page there may be, or at all that are in the cache.
+        if last.saturating_sub(first) <= self.objects.object_count()? {
+            return Ok(wanted.map(|block| Key::page(file, block)).collect());
+        }
+        let mut keys = Vec::new();
+        let mut cursor = 0;
+        loop {
+            cursor = self.objects.scan(cursor, |key| {
+                let key = Key::decode(key).filter(|key| key.file == file);
+                keys.extend(key.filter(|key| key.block().is_some_and(|b| wanted.contains(&b))));
+            })?;
+            if cursor == 0 {
+                return Ok(keys);
+            }
+        }
+    }
+
+    /// Takes everything of a file out of the cache; what is dirty is written back first. For files that
+    /// have no name any more, before the last host that has them open closes them: whoever gets the
+    /// inode number next finds no page under it.
+    ///
+    /// # Errors
+    /// [`Error::WriteBack`], [`Error::Backing`], [`Error::Stalled`], [`Error::Objects`].
+    pub fn forget(&self, file: FileId) -> Result<(), Error> {
+        let size = match self.peek(file)? {
+            Some((head, _)) => head.size,
+            None => self.backing.attributes(file)?.size,
+        };
+        self.forget_pages(file, size.div_ceil(self.page_bytes))?;
+        self.wait(|| {
+            let gone = self.evict_head(file)? || self.peek(file)?.is_none();
+            Ok(if gone { Ok(()) } else { Err(self.seat()) })
+        })
+    }
+
+    fn forget_pages(&self, file: FileId, pages: u64) -> Result<(), Error> {
+        for key in self.pages_of(file, 0, pages)? {
+            self.wait(|| {
+                let gone = self.evict(key)? || self.objects.stat(&key.bytes())?.is_none();
+                Ok(if gone { Ok(()) } else { Err(self.seat()) })
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! The steps of this crate that the simulator can take out.
+
+tombolo_memory::sites! {
+    /// One thread at a time admits a page.
+    LATCH_TAKE = "pagecache.latch.take";
+    /// A page is looked for once more under the latch, before its file is read.
+    ADMIT_ABSENT = "pagecache.admit.absent";
+    /// A page is admitted only for the state of the file that its reader or writer began with.
+    ADMIT_EPOCH = "pagecache.admit.epoch";
+    /// Who cuts a file waits for pages that are being admitted.
+    CUT_BARRIER = "pagecache.cut.barrier";
+    /// Pages beyond the cut leave the cache.
+    CUT_PAGES = "pagecache.cut.pages";
+    /// Who cuts a file has it alone.
+    CUT_ALONE = "pagecache.cut.alone";
+    /// A read counts only if the file was not cut meanwhile.
+    READ_EPOCH = "pagecache.read.epoch";
+    /// A read that ends at the file's end counts only if that is still the end.
+    READ_SIZE = "pagecache.read.size";
+    /// A write counts only if the file has not been cut since it began.
+    WRITE_EPOCH = "pagecache.write.epoch";
+    /// A page knows how many of its bytes belong to the file.
+    WRITE_LENGTH = "pagecache.write.length";
+    /// A written page is marked.
+    WRITE_MARK = "pagecache.write.mark";
+    /// It is so before others can see what was written.
+    WRITE_MARK_FIRST = "pagecache.write.mark-first";
+    /// A page is in its file before its mark is off.
+    CLEAN_WRITE_FIRST = "pagecache.clean.write-first";
+    /// A marked page is cleaned before it is evicted.
+    EVICT_CLEAN = "pagecache.evict.clean";
+    /// A file has its size before the note of it is evicted.
+    EVICT_SIZE = "pagecache.evict.size";
+    /// Marked pages of a file are cleaned before it is synchronised.
+    SYNC_CLEAN = "pagecache.sync.clean";
+    /// They are so before, not after.
+    SYNC_CLEAN_FIRST = "pagecache.sync.clean-first";
+    /// A file is synchronised.
+    SYNC_FLUSH = "pagecache.sync.flush";
+}

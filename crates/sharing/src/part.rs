@@ -1,0 +1,34 @@
+//! Which bytes of a value are wanted.
+
+use crate::Error;
+
+/// Which bytes of a value are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// None.
+    Nothing,
+    /// All.
+    Whole,
+    /// From an offset, as many bytes.
+    Range(u64, u64),
+}
+
+impl Part {
+    /// Offset and count, of a value of `length` bytes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn of(self, length: u64) -> Result<(u64, u64), Error> {
+        match self {
+            Self::Nothing => Ok((0, 0)),
+            Self::Whole => Ok((0, length)),
+            Self::Range(offset, bytes) => {
+                let end = offset.saturating_add(bytes);
+                if end > length {
+                    return Err(Error::OutOfRange { offset, end, length });
+                }
+                Ok((offset, bytes))
+            }
+        }
+    }
+}
