@@ -1,9 +1,10 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use tombolo::PodSpec;
+use tombolo::{Options, PodSpec, Thresholds};
 use tombolo_pod::RecordWidth;
 
 use crate::check::args::{self as check, CheckArgs};
@@ -191,6 +192,51 @@ pub(crate) struct Sizes {
     pub(crate) log_shards: Option<u64>,
 }
 
+/// How much of its own memory a host gives to objects, and to which.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LocalArgs {
+    /// Each host's own memory for copies of objects that it reads, such as 1GiB; unless given: none.
+    #[arg(long, value_parser = size, value_name = "SIZE", env = "TOMBOLO_COPIES")]
+    pub(crate) copies: Option<u64>,
+    /// An object is copied once a host has accessed it so often, without noticing another.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) copy_after: u32,
+    /// Each host's own memory for objects that it uses alone: they move there, and come back when another
+    /// host asks. Unless given: none. What is there is lost if the host dies.
+    #[arg(long, value_parser = size, value_name = "SIZE", env = "TOMBOLO_PARTITION")]
+    pub(crate) partition: Option<u64>,
+    /// An object moves there once a host has accessed it so often without noticing another; twice as
+    /// often each time it had to be brought back.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) move_after: u32,
+}
+
+impl LocalArgs {
+    /// How a host takes part.
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            copies_bytes: self.copies.unwrap_or(0),
+            home_bytes: self.partition.unwrap_or(0),
+            placement: Arc::new(Thresholds {
+                copy_after: self.copy_after,
+                move_after: self.move_after,
+            }),
+            ..Options::default()
+        }
+    }
+
+    /// The same, for a host that this process starts.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words = vec![
+            format!("--copy-after={}", self.copy_after),
+            format!("--move-after={}", self.move_after),
+        ];
+        words.extend(self.copies.map(|bytes| format!("--copies={bytes}")));
+        words.extend(self.partition.map(|bytes| format!("--partition={bytes}")));
+        words
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     /// Hosts, each a process.
@@ -198,6 +244,8 @@ pub(crate) struct UpArgs {
     pub(crate) hosts: u8,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
     /// The first host's port; the next host has the next port.
     #[arg(long, default_value_t = 7000, env = "TOMBOLO_PORT")]
     pub(crate) port: u16,
@@ -217,6 +265,8 @@ pub(crate) struct UpArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
     /// The pod to join: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
     #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
     pub(crate) pod: PodSpec,
@@ -335,6 +385,8 @@ pub(crate) struct YcsbArgs {
     pub(crate) threads: Option<u32>,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
     /// How objects are shared.
     #[arg(long, value_enum, default_value_t = Scheme::Megalon)]
     pub(crate) scheme: Scheme,
@@ -361,6 +413,8 @@ pub(crate) struct YcsbArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
     #[arg(long)]
@@ -454,6 +508,8 @@ pub(crate) struct SoakArgs {
     pub(crate) keys: u32,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
     /// Determines the operations of each thread.
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,
@@ -470,6 +526,8 @@ pub(crate) struct SoakArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SoakWorkerArgs {
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
     #[arg(long)]
     pub(crate) pod: PodSpec,
     #[arg(long)]

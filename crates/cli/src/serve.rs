@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
             args.pod
         );
     }
-    let store = Arc::new(Store::join_pod(pod, Default::default())?);
+    let store = Arc::new(Store::join_pod(pod, args.local.options())?);
     let server = Arc::new(Server::start(config, Arc::new(Served(store.clone())))?);
     let seat = store.objects().seat();
     println!("host {}: listening on {}", seat.host(), server.local_addr());

@@ -52,7 +52,7 @@ impl<S: Scheme> Store<S> {
     fn remove_expired_of_one_step(&self, found: &mut Found) -> Result<u64, Error> {
         let mut keys = Vec::new();
         let cursor = self.expiry.cursor.load(Ordering::Relaxed);
-        let next = self.objects.scan(cursor, |key| keys.push(key.to_vec()))?;
+        let next = self.objects.scan_within_reach(cursor, |key| keys.push(key.to_vec()))?;
         self.expiry.cursor.store(next, Ordering::Relaxed);
         for key in keys {
             let (deadline, version) = match self.deadline(&key) {

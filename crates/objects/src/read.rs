@@ -295,13 +295,19 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Shows the key of every object with `hash` to `visit`.
-    fn visit_keys(&self, hash: KeyHash, visit: &mut impl FnMut(&[u8])) -> Result<(), Error> {
+    /// Shows the keys of the `wanted` objects with `hash` to `visit`.
+    fn visit_keys(
+        &self,
+        hash: KeyHash,
+        wanted: impl Fn(Entry) -> bool,
+        visit: &mut impl FnMut(&[u8]),
+    ) -> Result<(), Error> {
         let mut keys = Vec::new();
         self.persist(|| {
             keys.clear();
             let tail = self.sync(hash)?;
-            for found in self.state(hash).index.find(self.memory(), hash) {
+            let found = self.state(hash).index.find(self.memory(), hash);
+            for found in found.into_iter().filter(|found| wanted(found.entry)) {
                 let Some(started) = self.start(&found, tail, Part::Nothing) else {
                     return Ok(None);
                 };
@@ -334,7 +340,25 @@ impl<M: Memory> Objects<M> {
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
-    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(&[u8])) -> Result<u64, Error> {
+    pub fn scan(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
+        self.scan_wanted(cursor, |_| true, visit)
+    }
+
+    /// As [`scan`](Self::scan), but for objects in other hosts' own memory: those hosts meet them.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read).
+    pub fn scan_within_reach(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
+        let me = self.seat.host();
+        self.scan_wanted(cursor, |entry| entry.home.is_none_or(|host| host == me), visit)
+    }
+
+    fn scan_wanted(
+        &self,
+        cursor: u64,
+        wanted: impl Fn(Entry) -> bool,
+        mut visit: impl FnMut(&[u8]),
+    ) -> Result<u64, Error> {
         // One shard after the other.
         let number = cursor >> KeyHash::BITS;
         let Some(shard) = self.shards().get(number as usize) else { return Ok(0) };
@@ -342,7 +366,7 @@ impl<M: Memory> Objects<M> {
         let within = cursor & u64::from(KeyHash::MAX);
         let (hashes, next) = shard.state().index.scan(self.memory(), within);
         for hash in hashes {
-            self.visit_keys(hash, &mut visit)?;
+            self.visit_keys(hash, &wanted, &mut visit)?;
         }
         Ok(match next {
             0 if number + 1 < self.shards().len() as u64 => (number + 1) << KeyHash::BITS,

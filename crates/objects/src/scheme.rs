@@ -44,5 +44,6 @@ impl<M: Memory> Scheme for Objects<M> {
         delete(key: &[u8]) -> Result<bool, Error>;
         delete_version(key: &[u8], expected: Version) -> Result<bool, Error>;
         scan(cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error>;
+        scan_within_reach(cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error>;
     }
 }

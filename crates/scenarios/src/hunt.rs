@@ -88,16 +88,18 @@ fn hunt_from(
     };
     let written_for = WRITTEN_FOR.iter().find(|(name, _)| *name == site.name());
     let written_for = written_for
-        .and_then(|(_, wanted)| scenarios.iter().position(|scenario| scenario.name == *wanted));
+        .and_then(|(_, wanted)| scenarios.iter().find(|scenario| scenario.name == *wanted));
     let (mut schedules, mut kill) = (0, None);
-    let mut weights = vec![(0, 0); scenarios.len()];
-    if let Some(index) = written_for {
-        weights[index] = (u64::MAX / 2, 0);
-        if scenarios[index].kind == Kind::Short {
-            let scenario = &scenarios[index];
+    if let Some(scenario) = written_for {
+        if scenario.kind == Kind::Short {
             (schedules, kill) = enumerate_from(scenario, start, bound / 2, conditions, control);
         }
+        if kill.is_none() {
+            let (more, found) = run_from(scenario, start, bound / 4, conditions, control);
+            (schedules, kill) = (schedules + more, found);
+        }
     }
+    let mut weights = vec![(0, 0); scenarios.len()];
     let mut candidates: Vec<usize> = (0..scenarios.len()).collect();
     let mut seed = start;
     while kill.is_none() && schedules < bound && !control.is_stopped() {
@@ -121,6 +123,24 @@ fn hunt_from(
         }
     }
     (schedules, kill)
+}
+
+/// The scenario, with `bound` seeds.
+fn run_from(
+    scenario: &Scenario,
+    start: u64,
+    bound: u64,
+    conditions: &Conditions,
+    control: &Control,
+) -> (u64, Option<Kill>) {
+    for seed in (start..start + bound).take_while(|_| !control.is_stopped()) {
+        control.ran(1);
+        let trial = conditions.trial(seed);
+        if let Err(what) = catch(|| (scenario.run)(&trial)) {
+            return (seed - start + 1, Some((scenario.name, seed, what)));
+        }
+    }
+    (bound, None)
 }
 
 /// The scenario's schedules with few preemptions, up to `bound` of them for each kind of caches.

@@ -223,7 +223,7 @@ pub(crate) fn join_under_load(trial: &Trial) {
 /// A host joins while the only one that could help it waits for room in the log, with all its threads:
 /// clients and background work alike take records from objects and give them to others.
 pub(crate) fn join_under_churn(trial: &Trial) {
-    let mut world = World::new(trial, &Setup { hosts: 2, ..Setup::roomy(1) });
+    let mut world = World::new(trial, &Setup { hosts: 2, ..Setup::roomy(1).plain() });
     for key in ["a", "b", "c", "d"] {
         world.client(0, move |host, scribe| {
             for tag in 1..8 {

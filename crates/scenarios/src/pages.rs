@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tombolo_memory::Memory;
 use tombolo_pagecache::{Backing, FileId, Options, PageCache};
-use tombolo_pod::{Pod, RecordWidth};
+use tombolo_pod::Pod;
 use tombolo_simulator::{SimMemory, Simulation, Trial};
 use tombolo_verify::history::{Client, Recorder};
 use tombolo_verify::linearizability::{Model, Verdict, check};
@@ -116,8 +116,7 @@ struct World {
 
 fn setup(hosts: usize, chunks: u64) -> Setup {
     // While files are prepared, no host but the first applies the log, which is short.
-    let (width, log_shards) = (Some(RecordWidth::Bits32), Some(1));
-    Setup { records: 4, chunks, width, log_shards, latches: 2, ..Setup::roomy(hosts) }
+    Setup { records: 4, chunks, latches: 2, ..Setup::roomy(hosts).plain() }
 }
 
 fn cache_options() -> Options {

@@ -151,6 +151,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.record.split", "split-record"),
     ("objects.slot.known-first", "other-size"),
     ("objects.chunk.empty", "filled-again"),
+    ("pagecache.clean.write-first", "power-cut"),
     ("pod.member.incarnation", "join-at-once"),
 ];
 

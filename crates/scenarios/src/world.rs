@@ -77,10 +77,15 @@ impl Setup {
         }
     }
 
+    /// Nothing of it depends on the seed: the usual records, one log, no memory of a host's own.
+    pub(crate) fn plain(self) -> Self {
+        let (width, local) = (Some(RecordWidth::Bits32), Some(NO_LOCAL));
+        Self { width, local, log_shards: Some(1), ..self }
+    }
+
     /// As small as can be: nothing goes on but what clients do.
     pub(crate) fn small(hosts: usize) -> Self {
-        let (width, local) = (Some(RecordWidth::Bits32), Some(NO_LOCAL));
-        Self { chunks: 4, local, log_shards: Some(1), ticking: false, width, ..Self::roomy(hosts) }
+        Self { chunks: 4, ticking: false, ..Self::roomy(hosts) }.plain()
     }
 
     /// How hosts take part.

@@ -162,4 +162,13 @@ pub trait Scheme: Sized {
     /// over when 0 comes back. It meets every object that is there all the time, others perhaps;
     /// an object may be met twice.
     fn scan(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error>;
+
+    /// The same, but for objects that only another host can reach without being asked to: that host meets
+    /// them.
+    ///
+    /// # Errors
+    /// Those of [`scan`](Self::scan).
+    fn scan_within_reach(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
+        self.scan(cursor, visit)
+    }
 }

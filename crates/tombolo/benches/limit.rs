@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tombolo::{CreateOptions, Entry, Mapped, MemorySpec, Objects, Store};
+use tombolo::{CreateOptions, Entry, Mapped, MemorySpec, Objects, Options, Store, Thresholds};
 use tombolo_memory::{Backing, Lines, LnrAddr, Memory, ScrAddr, Site, Window};
 
 const OBJECTS: u64 = 100_000;
@@ -84,19 +84,28 @@ fn main() {
     let bytes = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(1000);
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let pod = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (first, second) = (pod("objects"), pod("store"));
+    let [first, second, third] = ["objects", "store", "copied"].map(pod);
     let size = (OBJECTS * (bytes as u64 + 300) * 2).max(64 << 20);
-    tombolo::create(&first, CreateOptions::sized(size)).unwrap();
-    tombolo::create(&second, CreateOptions::sized(size)).unwrap();
+    for spec in [&first, &second, &third] {
+        tombolo::create(spec, CreateOptions::sized(size)).unwrap();
+    }
     let objects = Arc::new(Objects::join(&first).unwrap());
     let store = Arc::new(Store::join(&second).unwrap());
+    // A host that copies what it reads into its own memory.
+    let options = Options {
+        copies_bytes: size,
+        placement: Arc::new(Thresholds { copy_after: 1, ..Thresholds::default() }),
+        ..Options::default()
+    };
+    let copies = Arc::new(Objects::join_pod(tombolo::open(&third).unwrap(), options).unwrap());
     let bare = Arc::new(Bare::new(bytes));
     let value = vec![7; bytes];
     for number in 0..OBJECTS {
         objects.create(&key(number), &value).unwrap();
+        copies.create(&key(number), &value).unwrap();
         store.put(&key(number), &Entry::lasting(value.clone())).unwrap();
     }
-    let mut rows = rows(&bare, &objects, &store, bytes);
+    let mut rows = rows(&bare, [&objects, &copies], &store, bytes);
     for round in 0..=ROUNDS {
         for row in &mut rows {
             let started = Instant::now();
@@ -109,14 +118,27 @@ fn main() {
     report(&mut rows);
 }
 
-fn rows(bare: &Arc<Bare>, objects: &Arc<Objects>, store: &Arc<Store>, bytes: usize) -> Vec<Row> {
+fn rows(
+    bare: &Arc<Bare>,
+    [objects, copies]: [&Arc<Objects>; 2],
+    store: &Arc<Store>,
+    bytes: usize,
+) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut add = |name, against, run: Box<dyn FnMut()>| {
         rows.push(Row { name, against, run, ns: Vec::new() });
     };
-    for (end, [plain, read, get]) in [
-        (FEW, ["lookup and copy, cached", "read, cached", "store get, cached"]),
-        (OBJECTS, ["lookup and copy", "read", "store get"]),
+    for (end, [plain, read, copy, get]) in [
+        (
+            FEW,
+            [
+                "lookup and copy, cached",
+                "read, cached",
+                "read of a copy, cached",
+                "store get, cached",
+            ],
+        ),
+        (OBJECTS, ["lookup and copy", "read", "read of a copy", "store get"]),
     ] {
         let (b, mut next, mut buffer) = (bare.clone(), numbers(end), vec![0; bytes]);
         add(
@@ -129,17 +151,19 @@ fn rows(bare: &Arc<Bare>, objects: &Arc<Objects>, store: &Arc<Store>, bytes: usi
                 }
             }),
         );
-        let (o, mut next, mut buffer) = (objects.clone(), numbers(end), Vec::new());
-        add(
-            read,
-            Some(plain),
-            Box::new(move || {
-                for _ in 0..OPERATIONS {
-                    o.read(&key(next()), &mut buffer).unwrap();
-                    black_box(&buffer);
-                }
-            }),
-        );
+        for (name, host) in [(read, objects), (copy, copies)] {
+            let (o, mut next, mut buffer) = (host.clone(), numbers(end), Vec::new());
+            add(
+                name,
+                Some(plain),
+                Box::new(move || {
+                    for _ in 0..OPERATIONS {
+                        o.read(&key(next()), &mut buffer).unwrap();
+                        black_box(&buffer);
+                    }
+                }),
+            );
+        }
         let (s, mut next) = (store.clone(), numbers(end));
         add(
             get,

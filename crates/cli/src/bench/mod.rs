@@ -109,6 +109,7 @@ impl<'a> Hosts<'a> {
                 format!("--scheme={}", scheme.name()),
                 format!("--owner-delay-us={}", args.owner_delay_us),
             ];
+            words.extend(args.local.words());
             words.extend(args.workload.verify.then(|| "--verify".to_owned()));
             words.extend(args.workload.files.iter().map(|file| format!("-P{file}")));
             words.extend(args.workload.properties.iter().map(|pair| format!("-p{pair}")));

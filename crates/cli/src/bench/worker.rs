@@ -63,6 +63,9 @@ pub(crate) struct PhaseResult {
     pub(crate) objects: u64,
     pub(crate) records_used: u64,
     pub(crate) records_wide: u64,
+    pub(crate) copy_reads: u64,
+    pub(crate) home_reads: u64,
+    pub(crate) moved_in: u64,
     pub(crate) scr_used_bytes: u64,
     pub(crate) local_bytes: u64,
 }
@@ -82,6 +85,9 @@ impl PhaseResult {
             objects: usage.objects,
             records_used: usage.records_used,
             records_wide: usage.records_wide,
+            copy_reads: stats.copy_reads,
+            home_reads: stats.home_reads,
+            moved_in: stats.moved_in,
             scr_used_bytes: usage.scr_used_bytes,
             local_bytes: usage.local_bytes,
         }
@@ -99,7 +105,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
         ..HcMetaOptions::default()
     };
     match args.scheme {
-        Scheme::Megalon => take_part::<Objects<Mapped>>(args, &workload, Default::default()),
+        Scheme::Megalon => take_part::<Objects<Mapped>>(args, &workload, args.local.options()),
         Scheme::AllLog => {
             let options = Options { locks: Locks::Log, ..Options::default() };
             take_part::<Objects<Mapped>>(args, &workload, options)

@@ -73,6 +73,7 @@ impl<'a> Hosts<'a> {
             format!("--keys={}", self.args.keys),
             format!("--seed={}", self.args.seed),
         ];
+        words.extend(self.args.local.words());
         let lies = self.args.plant_stale_read && self.lives == 0;
         words.extend(lies.then(|| "--plant-stale-read".to_owned()));
         self.lives += 1;

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &SoakWorkerArgs) -> Result<()> {
 }
 
 fn stay(args: &SoakWorkerArgs) -> Result<()> {
-    let objects = Objects::join_pod(tombolo_pod::open(&args.pod)?, Default::default())?;
+    let objects = Objects::join_pod(tombolo_pod::open(&args.pod)?, args.local.options())?;
     tell(&Event::Joined)?;
     let client = |thread| {
         let &SoakWorkerArgs { host, life, seed, keys, .. } = args;

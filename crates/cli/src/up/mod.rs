@@ -88,6 +88,7 @@ impl Host {
             format!("--listen=127.0.0.1:{port}"),
             "--workers=2".into(),
         ];
+        words.extend(args.local.words());
         if let Some(load) = &args.load {
             let records = LOAD_RECORDS.min(lnr_bytes / 2 / LOAD_RECORD_BYTES).max(1);
             words.extend([

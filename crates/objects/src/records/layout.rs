@@ -33,6 +33,9 @@ const SPLIT_BITS: u32 = 16;
 const WIDE_BITS: u32 = 3 * WIDE_BYTE_BITS;
 const WIDE_BYTE_BITS: u32 = 6;
 
+/// Bytes of SCR that a wide record takes.
+pub(crate) const WIDE_BYTES: u64 = 4;
+
 /// How the further bytes of a wide record are known: which bits, and what they are.
 const WIDE_MASK: u32 = 0x8181_8100;
 const WIDE_MARKS: u32 = 0x0101_0100;
@@ -97,9 +100,9 @@ impl<M: Memory> Layout<M> {
         u64::from(record) >= self.records
     }
 
-    /// Bytes of SCR that a record takes.
-    pub(crate) fn bytes_of(&self, record: Record) -> u64 {
-        if self.is_wide(record) { 4 } else { self.width.least_bits() / 8 }
+    /// Bytes of SCR that a record takes which is not wide.
+    pub(crate) fn least_bytes(&self) -> u64 {
+        self.width.least_bits() / 8
     }
 
     /// Bytes of SCR for records.
@@ -356,11 +359,10 @@ mod tests {
 
     fn overlap(layout: &Layout<SimMemory>, one: Record, other: Record) -> bool {
         let bytes = |record: Record| {
-            let width = layout.bytes_of(record);
-            let number = if layout.is_wide(record) {
-                u64::from(record) - layout.first_wide()
+            let (width, number) = if layout.is_wide(record) {
+                (WIDE_BYTES, u64::from(record) - layout.first_wide())
             } else {
-                record.into()
+                (layout.least_bytes(), record.into())
             };
             number * width..(number + 1) * width
         };

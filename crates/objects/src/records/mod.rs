@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tombolo_memory::Memory;
 use tombolo_pod::Pod;
 
-use self::layout::Layout;
 pub(crate) use self::layout::Record;
+use self::layout::{Layout, WIDE_BYTES};
 use self::owners::Owners;
 use crate::event::KeyHash;
 use crate::sites;
@@ -144,9 +144,8 @@ impl<M: Memory> Records<M> {
 
     /// Bytes of SCR that records in use take, and that there are for records.
     pub(crate) fn scr_bytes(&self) -> (u64, u64) {
-        let bytes = |group: &Group, record| group.used() * self.layout.bytes_of(record);
-        let used = bytes(&self.narrow, 0) + bytes(&self.wide, self.layout.first_wide() as Record);
-        (used, self.layout.bytes())
+        let narrow = self.narrow.used() * self.layout.least_bytes();
+        (narrow + self.wide.used() * WIDE_BYTES, self.layout.bytes())
     }
 
     /// Whether more than so many percent of the space for records is in use.
@@ -242,12 +241,12 @@ impl<M: Memory> Records<M> {
     /// first.
     pub(crate) fn victims(&self) -> Vec<(Record, KeyHash)> {
         let memory = self.layout.memory();
-        let used = self.used();
+        let (used, _) = self.scr_bytes();
         if used == 0 {
             return Vec::new();
         }
-        let group =
-            if memory.random() % used < self.wide.used() { &self.wide } else { &self.narrow };
+        let wide = self.wide.used() * WIDE_BYTES;
+        let group = if memory.random() % used < wide { &self.wide } else { &self.narrow };
         let start = memory.random() % (group.numbers.end - group.numbers.start);
         let mut sample: Vec<(u32, Record, KeyHash)> = group
             .from(start)
