@@ -93,6 +93,11 @@ pub(crate) fn figures(store: &Store) -> Vec<Figure> {
         gauge("objects", "Objects in the pod.", usage.objects),
         gauge("lnr_used_bytes", "Bytes of LNR in use for objects.", usage.lnr_used_bytes),
         gauge("lnr_bytes", "Bytes of LNR for objects.", usage.lnr_bytes),
+        gauge(
+            "lnr_fragmented_bytes",
+            "Bytes of LNR in slots without an object, of chunks with some.",
+            usage.lnr_fragmented_bytes,
+        ),
         gauge("records_used", "Coherence records in use.", usage.records_used),
         gauge("records", "Coherence records.", usage.records),
         gauge("local_bytes", "Bytes of this host's memory for its replica.", usage.local_bytes),

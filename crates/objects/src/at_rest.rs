@@ -51,7 +51,7 @@ fn check_chunk<M: Memory>(
 ) -> Result<(), Error> {
     let word = space.word(number)?;
     findings.chunks_used += u64::from(word.state != ChunkState::Free);
-    if word.state == ChunkState::Held {
+    if word.is_taken() {
         let host = word.host;
         findings.problems.push(format!("host {host} left without giving up chunk {number}"));
     }

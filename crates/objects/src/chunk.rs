@@ -70,6 +70,21 @@ impl Chunk {
         self.occupied + self.promised < self.slots
     }
 
+    /// Class and used slots of a chunk that is divided and has objects in it.
+    pub(crate) fn divided(&self) -> Option<(u8, u64)> {
+        let spanned = matches!(self.class, SPAN | SPAN_BODY);
+        (self.occupied > 0 && !spanned).then_some((self.class, self.occupied))
+    }
+
+    pub(crate) fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// Which slots hold objects.
+    pub(crate) fn occupied_slots(&self) -> impl Iterator<Item = u64> {
+        (0..self.slots).filter(|&index| self.is_occupied(index))
+    }
+
     pub(crate) fn is_occupied(&self, index: u64) -> bool {
         let (word, bit) = place(index);
         self.live.get(word).is_some_and(|bits| bits & bit != 0)

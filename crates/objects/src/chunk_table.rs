@@ -23,6 +23,8 @@ pub(crate) enum ChunkState {
     Span,
     /// A further chunk of a large object.
     Body,
+    /// Divided; one host promises none of its slots, and moves its objects elsewhere.
+    Moving,
 }
 
 /// A chunk's word in the table.
@@ -48,6 +50,15 @@ impl ChunkWord {
         Self { state: ChunkState::Held, host, class, shard, chunks: 0 }
     }
 
+    pub(crate) fn moving(host: u8, class: u8, shard: u8) -> Self {
+        Self { state: ChunkState::Moving, ..Self::held(host, class, shard) }
+    }
+
+    /// Whether one host has taken the chunk, and nobody else may.
+    pub(crate) fn is_taken(self) -> bool {
+        matches!(self.state, ChunkState::Held | ChunkState::Moving)
+    }
+
     fn encode(self) -> u64 {
         (self.state as u64) << 56
             | u64::from(self.host) << 48
@@ -63,6 +74,7 @@ impl ChunkWord {
             2 => ChunkState::Shared,
             3 => ChunkState::Span,
             4 => ChunkState::Body,
+            5 => ChunkState::Moving,
             _ => return None,
         };
         let (host, class, shard) = ((word >> 48) as u8, (word >> 40) as u8, (word >> 32) as u8);
@@ -98,11 +110,10 @@ impl<M: Memory> ChunkTable<M> {
         self.memory.store(self.at(number), word.encode());
     }
 
-    /// Takes a chunk whose word is `from` for a shard; whether nobody was faster.
-    pub(crate) fn claim(&self, number: u32, from: ChunkWord, host: u8, shard: u8) -> bool {
-        let held = ChunkWord::held(host, from.class, shard);
-        let (from, held) = (from.encode(), held.encode());
-        self.memory.compare_exchange(sites::CHUNK_CLAIM, self.at(number), from, held).is_ok()
+    /// Takes a chunk whose word is `from`; whether nobody was faster.
+    pub(crate) fn claim(&self, number: u32, from: ChunkWord, to: ChunkWord) -> bool {
+        let (from, to) = (from.encode(), to.encode());
+        self.memory.compare_exchange(sites::CHUNK_CLAIM, self.at(number), from, to).is_ok()
     }
 
     fn at(&self, number: u32) -> ScrAddr<u64> {

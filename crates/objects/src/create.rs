@@ -1,8 +1,11 @@
 //! New objects, and new places for old ones.
 
+use std::time::Duration;
+
 use tombolo_memory::{Lines, Memory};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes};
 
+use crate::compact::PATIENCE;
 use crate::event::{Event, KeyHash, Slot};
 use crate::index::Entry;
 use crate::lock::{changed_under_lock, target};
@@ -44,7 +47,7 @@ impl<M: Memory> Objects<M> {
             }
             let expected = fingerprint(found.iter().map(|found| found.entry));
             if placed.is_none() {
-                placed = Some(self.place(hash, key, value)?);
+                placed = Some(self.place(hash, key, value, PATIENCE)?);
             }
             let Some(placed) = &placed else { return Ok(None) };
             let event = Event::Create { hash, slot: placed.slot, expected };
@@ -60,19 +63,30 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Writes an object into a free slot, through this host's caches.
-    pub(crate) fn place(&self, hash: KeyHash, key: &[u8], value: &[u8]) -> Result<Placed, Error> {
+    pub(crate) fn place(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        value: &[u8],
+        patience: Duration,
+    ) -> Result<Placed, Error> {
         let bytes = object_bytes(key, value)?;
-        let slot = self.reserve(hash, bytes)?;
+        let slot = self.reserve(hash, bytes, patience)?;
         let header = Header::new(self.next_version(), key, value.len() as u32);
+        Ok(self.write_new(slot, header, key, value))
+    }
+
+    /// Writes an object into a slot that is promised to it.
+    pub(crate) fn write_new(&self, slot: Slot, header: Header, key: &[u8], value: &[u8]) -> Placed {
         let mut prefix = [0; PREFIX_BYTES];
         prefix[..HEADER_BYTES].copy_from_slice(&header.encode());
         prefix[HEADER_BYTES..][..key.len()].copy_from_slice(key);
         let start = Space::<M>::start(slot);
-        let lines = Lines::covering(start, bytes);
+        let lines = Lines::covering(start, header.total_bytes());
         self.memory().takes_blank(lines);
         self.memory().write(start, &prefix[..HEADER_BYTES + key.len()]);
         self.memory().write(start.plus(header.value_offset()), value);
-        Ok(Placed { slot, lines, header })
+        Placed { slot, lines, header }
     }
 
     /// Brings a placed object into memory and commits the event that names its slot.
@@ -93,15 +107,26 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         value: &[u8],
     ) -> Result<Placed, Error> {
+        // Its caller keeps others off an object.
+        let to = self.place(entry.hash, key, value, Duration::ZERO)?;
+        self.announce_move(entry, slot, to)?.ok_or_else(changed_under_lock)
+    }
+
+    /// Commits the move of an object out of its `slot`; `None` if the object has changed meanwhile.
+    pub(crate) fn announce_move(
+        &self,
+        entry: Entry,
+        slot: Slot,
+        to: Placed,
+    ) -> Result<Option<Placed>, Error> {
         let space = &self.state(entry.hash).space;
-        let to = self.place(entry.hash, key, value)?;
         let moved = self.announce(&to, Event::Move { target: target(entry), to: to.slot });
         space.settle(to.slot, matches!(moved, Ok(true)));
         if !moved? {
-            return Err(changed_under_lock());
+            return Ok(None);
         }
         self.count(Counter::Moves);
         space.free_span(slot);
-        Ok(to)
+        Ok(Some(to))
     }
 }

@@ -19,7 +19,6 @@ use tombolo_pod::{Leave, Pod, Seat, Taker};
 use tombolo_sharing::hash_key;
 
 use crate::at_rest::object_at_rest;
-use crate::chunk_table::ChunkState;
 use crate::event::{KeyHash, Slot, generation_at};
 use crate::index::{Entry, IndexLimits, Writer};
 use crate::logged::BY_LOG;
@@ -195,7 +194,7 @@ fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M
     for number in empty.shards[0].state.space.chunk_numbers() {
         let word = empty.shards[0].state.space.word(number)?;
         let built = &mut empty.shards[usize::from(word.shard)];
-        if word.state == ChunkState::Held {
+        if word.is_taken() {
             let host = word.host;
             return Err(Error::Damaged(format!(
                 "host {host} left without giving up chunk {number}"

@@ -28,6 +28,7 @@
 mod at_rest;
 mod chunk;
 mod chunk_table;
+mod compact;
 mod copies;
 mod create;
 mod event;

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes};
 
+use crate::create::Placed;
 use crate::event::{Event, Slot, Target};
 use crate::index::{Cell, Entry, Found};
 use crate::logged::{BY_LOG, Locks};
@@ -412,10 +413,27 @@ impl<M: Memory> Locked<'_, M> {
     }
 
     fn move_to_other_slot(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        let objects = self.objects;
         // Once the log names the new slot, the old one may be another object's.
         self.give();
-        let moved = objects.relocate(self.entry, self.slot, key, value);
+        let moved = self.objects.relocate(self.entry, self.slot, key, value);
+        self.follow(moved)
+    }
+
+    /// Moves the object to another slot of the same size, if there is one.
+    pub(crate) fn move_as_is(mut self, key: &[u8]) -> Result<(), Error> {
+        let mut value = vec![0; self.header.value_bytes as usize];
+        self.read(0, &mut value)?;
+        let to = self.objects.place_copy(self.entry.hash, self.slot, self.header, key, &value)?;
+        let Some(to) = to else { return Ok(()) };
+        self.give();
+        let moved = self.objects.announce_move(self.entry, self.slot, to);
+        let moved = moved.and_then(|moved| moved.ok_or_else(changed_under_lock));
+        self.follow(moved)
+    }
+
+    /// Goes on in the slot to which the object has moved; or where it was, if it could not.
+    fn follow(&mut self, moved: Result<Placed, Error>) -> Result<(), Error> {
+        let objects = self.objects;
         if moved.is_err() {
             objects.memory().takes(self.lines);
         }

@@ -1,13 +1,15 @@
 //! What a host does in the background, a little at a time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tombolo_memory::Memory;
 use tombolo_pod::Giver;
 use tombolo_sharing::Counter;
 
+use crate::compact::Room;
 use crate::event::{Event, KeyHash};
 use crate::lock::target;
+use crate::objects::Shard;
 use crate::records::Held;
 use crate::{Error, Objects, sites};
 
@@ -18,32 +20,42 @@ pub struct Maintenance {
     pub watermark_percent: u64,
     /// Records taken back in one tick, at most.
     pub reclaim_batch: u64,
+    /// Objects of sparsely used chunks are moved together while more than this share of LNR is divided
+    /// into slots and unused, in percent.
+    pub fragmented_percent: u64,
+    /// Objects moved in one tick, at most.
+    pub move_batch: usize,
 }
 
 impl Default for Maintenance {
     fn default() -> Self {
-        Self { watermark_percent: 90, reclaim_batch: 32 }
+        Self { watermark_percent: 90, reclaim_batch: 32, fragmented_percent: 10, move_batch: 32 }
     }
 }
 
 /// Ticks between two looks for chunks that are held but not used.
 const TICKS_TO_IDLE: u64 = 128;
 
+/// Ticks between two looks at how fragmented LNR is, while there is nothing to be done about it.
+const TICKS_TO_COMPACT: u64 = 32;
+
 pub(crate) struct Upkeep {
     options: Maintenance,
     ticks: AtomicU64,
+    /// Whether the last tick moved objects, and the next may go on.
+    compacting: AtomicBool,
 }
 
 impl Upkeep {
     pub(crate) fn new(options: Maintenance) -> Self {
-        Self { options, ticks: AtomicU64::new(0) }
+        Self { options, ticks: AtomicU64::new(0), compacting: AtomicBool::new(false) }
     }
 }
 
 impl<M: Memory> Objects<M> {
     /// Does what has to be done in the background: applies the log, so that its head can move on;
     /// hands the replica to joining hosts; takes little-used records back; hands on chunks that this
-    /// host holds and does not use. To be called about every millisecond, by one thread of each host.
+    /// host holds and does not use; moves objects of sparsely used chunks together. To be called about every millisecond, by one thread of each host.
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Damaged`].
@@ -53,10 +65,30 @@ impl<M: Memory> Objects<M> {
         self.answer_in_tick()?;
         self.make_room_at_home()?;
         self.reclaim_above_watermark()?;
-        if self.upkeep.ticks.fetch_add(1, Ordering::Relaxed) % TICKS_TO_IDLE == TICKS_TO_IDLE - 1 {
+        let ticks = self.upkeep.ticks.fetch_add(1, Ordering::Relaxed) + 1;
+        if ticks.is_multiple_of(TICKS_TO_IDLE) {
             self.shards().iter().for_each(|shard| shard.state().space.release_idle());
         }
+        let compacting = self.upkeep.compacting.load(Ordering::Relaxed);
+        if compacting || ticks.is_multiple_of(TICKS_TO_COMPACT) {
+            let goes_on = self.compact_above_watermark()?;
+            self.upkeep.compacting.store(goes_on, Ordering::Relaxed);
+        }
         Ok(())
+    }
+
+    /// Moves some objects together; whether there may be more to do.
+    fn compact_above_watermark(&self) -> Result<bool, Error> {
+        let Maintenance { fragmented_percent, move_batch, .. } = self.upkeep.options;
+        let fragmented = |shard: &Shard<M>| shard.state().space.fragmented_bytes();
+        let most = self.shards()[0].state().space.bytes() / 100 * fragmented_percent;
+        if self.shards().iter().map(fragmented).sum::<u64>() <= most {
+            return Ok(false);
+        }
+        let Some(shard) = self.shards().iter().max_by_key(|shard| fragmented(shard)) else {
+            return Ok(false);
+        };
+        Ok(self.compact(shard, move_batch)? == Room::Made)
     }
 
     /// Answers hosts that want a replica.
@@ -72,7 +104,7 @@ impl<M: Memory> Objects<M> {
     }
 
     fn reclaim_above_watermark(&self) -> Result<(), Error> {
-        let Maintenance { watermark_percent, reclaim_batch } = self.upkeep.options;
+        let Maintenance { watermark_percent, reclaim_batch, .. } = self.upkeep.options;
         for _ in 0..reclaim_batch {
             if !self.records.over(watermark_percent) || !self.reclaim_some()? {
                 break;

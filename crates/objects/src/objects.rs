@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tombolo_log::Replica;
 use tombolo_memory::Memory;
@@ -151,6 +152,7 @@ impl<M: Memory> Objects<M> {
         Usage {
             objects: self.sum(|shard| shard.state().index.len()),
             lnr_used_bytes: self.sum(|shard| shard.state().space.used_bytes()),
+            lnr_fragmented_bytes: self.sum(|shard| shard.state().space.fragmented_bytes()),
             lnr_bytes: self.shards[0].state().space.bytes(),
             records_used: self.records.used(),
             records: self.records.count(),
@@ -234,19 +236,23 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// A slot for an object with this hash, promised to it.
-    pub(crate) fn reserve(&self, hash: KeyHash, bytes: u64) -> Result<Slot, Error> {
-        let reserve = || self.state(hash).space.reserve(bytes, || self.sync(hash).map(drop));
-        match reserve() {
-            Err(Error::LnrFull { .. }) => {
-                // Chunks that are empty, but not free: other classes', other shards'.
-                for shard in &self.shards {
-                    shard.state().space.free_empty(|| Ok(shard.sync().map(drop)?))?;
-                }
-                reserve()
-            }
+    /// A slot for an object with this hash, promised to it. If the pod is full as things are, objects
+    /// that are in use are waited for, for as long as `patience` lasts.
+    pub(crate) fn reserve(
+        &self,
+        hash: KeyHash,
+        bytes: u64,
+        patience: Duration,
+    ) -> Result<Slot, Error> {
+        match self.reserve_free(hash, bytes) {
+            Err(Error::LnrFull { .. }) => self.reserve_after_making_room(hash, bytes, patience),
             reserved => reserved,
         }
+    }
+
+    /// The same, if there is one as things are.
+    pub(crate) fn reserve_free(&self, hash: KeyHash, bytes: u64) -> Result<Slot, Error> {
+        self.state(hash).space.reserve(bytes, || self.sync(hash).map(drop))
     }
 
     /// Begins an operation on `key`: its hash, if its length is allowed.
@@ -262,7 +268,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// The hash of `key`, if its length is allowed.
-    fn hash(&self, key: &[u8]) -> Result<KeyHash, Error> {
+    pub(crate) fn hash(&self, key: &[u8]) -> Result<KeyHash, Error> {
         Ok(hash_key(self.pod(), key)? as KeyHash)
     }
 

@@ -133,7 +133,7 @@ impl<M: Memory> Objects<M> {
 
     /// Copies part of a value. A range that the value does not have is an error only if the read
     /// turns out good: hence the inner result.
-    fn copy_value(
+    pub(crate) fn copy_value(
         &self,
         started: &Started,
         header: &Header,

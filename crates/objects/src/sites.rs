@@ -102,6 +102,8 @@ tombolo_memory::sites! {
     CHUNK_SHARD = "objects.chunk.shard";
     /// A chunk is free for all only if it is empty as of the end of its shard's log.
     CHUNK_EMPTY = "objects.chunk.empty";
+    /// An object that has a record is moved only by who holds its lock.
+    COMPACT_LOCK = "objects.compact.lock";
     /// A chunk that changes hands is looked at only when its last holder's changes are known.
     CHUNK_SYNC = "objects.chunk.sync";
     /// A slot that is promised to one object is not given to another.

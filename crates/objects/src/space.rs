@@ -26,6 +26,10 @@ use crate::chunk_table::{ChunkState, ChunkTable, ChunkWord};
 use crate::event::{Slot, SlotLine};
 use crate::{Error, sites};
 
+mod sparse;
+
+pub(crate) use sparse::Sparse;
+
 /// What this host knows about the chunks.
 struct View {
     chunks: Vec<Chunk>,
@@ -211,45 +215,35 @@ impl<M: Memory> Space<M> {
     }
 
     /// Frees the shard's chunks that hold nothing, those included that this host holds for objects to
-    /// come.
-    pub(crate) fn free_empty(&self, sync: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
-        self.release_active(|chunk| chunk.is_settled());
+    /// come; whether there were any.
+    pub(crate) fn free_empty(&self, sync: impl Fn() -> Result<(), Error>) -> Result<bool, Error> {
+        let mut freed = self.release_active(|chunk| chunk.is_settled());
         sync()?;
         let mut from = 0;
         while let Some((distance, number)) = self.find(0, from, &Chunk::is_empty) {
             let word = self.table.word(number)?;
-            if word.state == ChunkState::Shared && word.shard == self.shard {
-                self.free_if_empty(number, word, &sync)?;
+            let ours = word.state == ChunkState::Shared && word.shard == self.shard;
+            let moving = ChunkWord::moving(self.host, word.class, self.shard);
+            if ours && self.claim(number, word, moving, &sync)? {
+                freed |= self.free_or(number, word);
             }
             from = distance + 1;
         }
-        Ok(())
+        Ok(freed)
     }
 
-    fn free_if_empty(
-        &self,
-        number: u32,
-        word: ChunkWord,
-        sync: &impl Fn() -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        if self.claim(number, word, sync)? {
-            let empty = self.view.lock().chunks[number as usize].is_empty();
-            let empty = self.memory.check(sites::CHUNK_EMPTY, empty);
-            self.table.set(number, if empty { ChunkWord::FREE } else { word });
-        }
-        Ok(())
-    }
-
-    fn release_active(&self, idle: impl Fn(&mut Chunk) -> bool) {
-        let mut view = self.view.lock();
+    /// Whether any of them is free now.
+    fn release_active(&self, idle: impl Fn(&mut Chunk) -> bool) -> bool {
+        let (mut view, mut freed) = (self.view.lock(), false);
         for class in 0..view.active.len() {
             if let Some(number) = view.active[class]
                 && idle(&mut view.chunks[number as usize])
             {
                 view.active[class] = None;
-                self.hand_on_if_idle(&mut view, number);
+                freed |= self.hand_on_if_idle(&mut view, number);
             }
         }
+        freed
     }
 
     /// A slot of the active chunk of `class`.
@@ -262,46 +256,60 @@ impl<M: Memory> Space<M> {
             self.hand_on_if_idle(&mut view, number);
             return None;
         };
-        let start = self.first_line + u64::from(number) * self.classes.chunk_lines();
+        let start = self.chunk_start(number);
         let lines = self.classes.slot_lines(class)?;
         Some(Slot { line: start + index * lines, class, chunks: 0 })
     }
 
-    /// Hands a held chunk on, unless slots are promised from it or will be.
-    fn hand_on_if_idle(&self, view: &mut View, number: u32) {
+    /// Hands a held chunk on, unless slots are promised from it or will be; whether it is free now.
+    fn hand_on_if_idle(&self, view: &mut View, number: u32) -> bool {
         let chunk = &mut view.chunks[number as usize];
         let settled = self.memory.check(sites::CHUNK_SETTLED, chunk.is_settled());
-        if chunk.held && settled && view.active[usize::from(chunk.class)] != Some(number) {
-            chunk.held = false;
-            let word = if chunk.is_empty() {
-                ChunkWord::FREE
-            } else {
-                ChunkWord::shared(chunk.class, self.shard)
-            };
-            self.table.set(number, word);
+        if !chunk.held || !settled || view.active[usize::from(chunk.class)] == Some(number) {
+            return false;
         }
+        chunk.held = false;
+        let shared = ChunkWord::shared(chunk.class, self.shard);
+        self.table.set(number, if chunk.is_empty() { ChunkWord::FREE } else { shared });
+        chunk.is_empty()
     }
 
     /// Takes a chunk for slots of `class`: a partly used one, or else a free one. Whether there was one.
     fn acquire(&self, class: u8, sync: &impl Fn() -> Result<(), Error>) -> Result<bool, Error> {
         // What others deleted meanwhile counts, too.
         sync()?;
+        Ok(self.acquire_partly_used(class, sync)?
+            || self.acquire_one(class, &Chunk::is_empty, ChunkState::Free, sync)?)
+    }
+
+    fn acquire_partly_used(
+        &self,
+        class: u8,
+        sync: &impl Fn() -> Result<(), Error>,
+    ) -> Result<bool, Error> {
         let partly_used = |chunk: &Chunk| chunk.class == class && chunk.has_room();
-        let preferences: [(Wanted<'_>, ChunkState); 2] =
-            [(&partly_used, ChunkState::Shared), (&Chunk::is_empty, ChunkState::Free)];
-        for (wanted, state) in preferences {
-            let start = u64::from(self.last.load(Ordering::Relaxed));
-            let mut from = 0;
-            while let Some((distance, number)) = self.find(start, from, wanted) {
-                let word = self.table.word(number)?;
-                let same = word.shard == self.shard || word.state == ChunkState::Free;
-                let ours = self.memory.check(sites::CHUNK_SHARD, same);
-                if word.state == state && ours && self.try_acquire(number, word, class, sync)? {
-                    self.last.store(number, Ordering::Relaxed);
-                    return Ok(true);
-                }
-                from = distance + 1;
+        self.acquire_one(class, &partly_used, ChunkState::Shared, sync)
+    }
+
+    /// Takes a chunk in this state that is `wanted`; whether there was one.
+    fn acquire_one(
+        &self,
+        class: u8,
+        wanted: Wanted<'_>,
+        state: ChunkState,
+        sync: &impl Fn() -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let start = u64::from(self.last.load(Ordering::Relaxed));
+        let mut from = 0;
+        while let Some((distance, number)) = self.find(start, from, wanted) {
+            let word = self.table.word(number)?;
+            let same = word.shard == self.shard || word.state == ChunkState::Free;
+            let ours = self.memory.check(sites::CHUNK_SHARD, same);
+            if word.state == state && ours && self.try_acquire(number, word, class, sync)? {
+                self.last.store(number, Ordering::Relaxed);
+                return Ok(true);
             }
+            from = distance + 1;
         }
         Ok(false)
     }
@@ -322,7 +330,8 @@ impl<M: Memory> Space<M> {
         class: u8,
         sync: &impl Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        if !self.claim(number, word, sync)? {
+        let held = ChunkWord::held(self.host, word.class, self.shard);
+        if !self.claim(number, word, held, sync)? {
             return Ok(false);
         }
         let mut view = self.view.lock();
@@ -342,14 +351,15 @@ impl<M: Memory> Space<M> {
         Ok(true)
     }
 
-    /// Takes a chunk whose word is `word`, and learns what is in it; whether nobody was faster.
+    /// Takes a chunk whose word is `from`, and learns what is in it; whether nobody was faster.
     fn claim(
         &self,
         number: u32,
-        word: ChunkWord,
+        from: ChunkWord,
+        to: ChunkWord,
         sync: &impl Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        if !self.table.claim(number, word, self.host, self.shard) {
+        if !self.table.claim(number, from, to) {
             return Ok(false);
         }
         // Everything the last holder did with this chunk is in the log before it was handed on.
@@ -375,7 +385,7 @@ impl<M: Memory> Space<M> {
         while u64::from(first + chunks) <= self.count {
             match self.try_span(first, chunks, &sync)? {
                 None => {
-                    let line = self.first_line + u64::from(first) * self.classes.chunk_lines();
+                    let line = self.chunk_start(first);
                     return Ok(Slot { line, class: SPAN, chunks });
                 }
                 Some(obstacle) => first = obstacle + 1,
@@ -398,7 +408,8 @@ impl<M: Memory> Space<M> {
         for number in first..first + chunks {
             let word = self.table.word(number)?;
             let free = word.state == ChunkState::Free;
-            if !free || !self.table.claim(number, word, self.host, self.shard) {
+            let held = ChunkWord::held(self.host, word.class, self.shard);
+            if !free || !self.table.claim(number, word, held) {
                 put_back(&taken);
                 return Ok(Some(number));
             }
@@ -426,6 +437,11 @@ impl<M: Memory> Space<M> {
         Ok(None)
     }
 
+    /// The first line of a chunk.
+    fn chunk_start(&self, number: u32) -> SlotLine {
+        self.first_line + u64::from(number) * self.classes.chunk_lines()
+    }
+
     /// Chunk and index in it.
     fn locate(&self, slot: Slot) -> (u32, u64) {
         let offset = slot.line - self.first_line;
@@ -446,11 +462,11 @@ impl<M: Memory> Space<M> {
     /// Every slot that a chunk's word says there is, used or not.
     pub(crate) fn slots_of(&self, number: u32) -> Result<Vec<Slot>, Error> {
         let word = self.table.word(number)?;
-        let start = self.first_line + u64::from(number) * self.classes.chunk_lines();
+        let start = self.chunk_start(number);
         Ok(match word.state {
             ChunkState::Free | ChunkState::Body => Vec::new(),
             ChunkState::Span => vec![Slot { line: start, class: SPAN, chunks: word.chunks }],
-            ChunkState::Shared | ChunkState::Held => {
+            ChunkState::Shared | ChunkState::Held | ChunkState::Moving => {
                 let class = word.class;
                 let lines = self.classes.slot_lines(class).unwrap_or(1);
                 let slots = self.classes.slots(class).unwrap_or(0);

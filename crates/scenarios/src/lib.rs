@@ -11,6 +11,7 @@
 pub mod append;
 mod baselines;
 pub mod campaign;
+mod compaction;
 mod crash;
 mod disk;
 mod expiry;

@@ -3,7 +3,7 @@
 use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
-use crate::{baselines, crash, expiry, log, mail, objects, pages, shards, short};
+use crate::{baselines, compaction, crash, expiry, log, mail, objects, pages, shards, short};
 
 /// What hosts do to each other, and whether it went right.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +83,9 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "crowded-segment" Long log::crowded_segment;
     "join-and-fill" Long log::join_and_fill;
     "leave-and-return" Long objects::leave_and_return;
+    "make-room" Long compaction::room_is_made;
+    "compaction" Long compaction::background;
+    "unknown-objects" Long compaction::unknown_objects;
     "crowded-chunks" Long objects::crowded_chunks;
     "busy-mail" Long mail::busy_mail;
     "mail-for-the-last-one" Long mail::mail_for_the_last_one;

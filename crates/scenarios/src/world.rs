@@ -200,7 +200,12 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
 pub(crate) fn options() -> Options {
     Options {
         index: IndexLimits { segment_buckets: 2, segments: 64 },
-        maintenance: Maintenance { watermark_percent: 60, reclaim_batch: 1 },
+        maintenance: Maintenance {
+            watermark_percent: 60,
+            reclaim_batch: 1,
+            fragmented_percent: 5,
+            move_batch: 2,
+        },
         small_lines: 4,
         ..Options::default()
     }

@@ -23,6 +23,9 @@ pub struct Usage {
     pub objects: u64,
     /// Bytes of LNR in slots that hold objects.
     pub lnr_used_bytes: u64,
+    /// Bytes of LNR that are divided into slots, some with objects, and that no object takes up: for
+    /// objects of other sizes they are there only when those have been moved together.
+    pub lnr_fragmented_bytes: u64,
     /// Bytes of LNR there are for objects.
     pub lnr_bytes: u64,
     /// Coherence records in use.
