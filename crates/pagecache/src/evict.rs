@@ -94,18 +94,29 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         let mut first = first;
         if !size.is_multiple_of(self.page_bytes) {
             // Part of this page stays, and goes to the file before that is cut.
-            let key = Key::page(file, first);
-            if !self.clean(key)? {
-                let error = std::io::Error::from(std::io::ErrorKind::NotFound);
-                return Err(Error::WriteBack(file, error));
-            }
-            self.patiently(|| self.objects.delete(&key.bytes()))?;
+            self.wait(|| self.take_out_clean(Key::page(file, first)))?;
             first += 1;
         }
         for key in self.pages_of(file, first, last)? {
             self.patiently(|| self.objects.delete(&key.bytes()))?;
         }
         Ok(())
+    }
+
+    /// Writes a page to its file and takes it out of the cache. A writer that had it before this thread had
+    /// the file may mark it in between: then it is clean no more.
+    fn take_out_clean(&self, key: Key) -> Result<Result<(), u64>, Error> {
+        if !self.clean(key)? {
+            let error = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(Error::WriteBack(key.file, error));
+        }
+        let bytes = key.bytes();
+        let out = if self.memory().keeps(sites::CUT_UNMARKED) {
+            self.objects.delete_unmarked(&bytes)? || self.objects.stat(&bytes)?.is_none()
+        } else {
+            self.objects.delete(&bytes).map(|_| true)?
+        };
+        Ok(if out { Ok(()) } else { Err(self.seat()) })
     }
 
     /// Whoever is admitting one of these pages, as of before this thread had the file alone, is through

@@ -27,6 +27,8 @@ tombolo_memory::sites! {
     WRITE_MARK_FIRST = "pagecache.write.mark-first";
     /// A page is in its file before its mark is off.
     CLEAN_WRITE_FIRST = "pagecache.clean.write-first";
+    /// A page of which a part stays is taken out of the cache only if it is clean.
+    CUT_UNMARKED = "pagecache.cut.unmarked";
     /// A marked page is cleaned before it is evicted.
     EVICT_CLEAN = "pagecache.evict.clean";
     /// A file has its size before the note of it is evicted.

@@ -404,6 +404,19 @@ pub(crate) fn cutting(trial: &Trial) {
     );
 }
 
+/// A page of which a part stays is written while the file is cut.
+pub(crate) fn cutting_what_is_written(trial: &Trial) {
+    run(
+        trial,
+        8,
+        &[write(0, UNITS, 1)],
+        vec![
+            (0, vec![Step::Sync, Step::Do(Operation::Truncate(1)), read(0)]),
+            (1, vec![Step::Do(write(0, 1, 3)), read(0)]),
+        ],
+    );
+}
+
 /// A page that is not in the cache is cut off while another host admits it, and the file grows again.
 pub(crate) fn cutting_what_is_admitted(trial: &Trial) {
     run(

@@ -105,6 +105,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "page-admission" Long pages::admission;
     "page-cut" Long pages::cutting;
     "page-cut-while-admitted" Long pages::cutting_what_is_admitted;
+    "page-cut-while-written" Long pages::cutting_what_is_written;
     "page-cut-dirty" Long pages::cutting_what_is_dirty;
     "page-eviction" Long pages::eviction;
     "page-eviction-one-by-one" Long pages::eviction_one_by_one;
@@ -152,6 +153,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.slot.known-first", "other-size"),
     ("objects.chunk.empty", "filled-again"),
     ("pagecache.clean.write-first", "power-cut"),
+    ("pagecache.cut.unmarked", "page-cut-while-written"),
     ("pod.member.incarnation", "join-at-once"),
 ];
 
