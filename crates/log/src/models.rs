@@ -77,7 +77,7 @@ type Host = Rc<Replica<HostMemory, Tags>>;
 
 /// A pod with `hosts` hosts, whose log is ready to be shared.
 fn pod(hosts: u8) -> (Pod<HostMemory>, Vec<Seat>) {
-    let memory = HostMemory::new(4 << 10, 80 << 10);
+    let memory = HostMemory::new(8 << 10, 96 << 10);
     let options = Options {
         ring_entries: Some(RING),
         segment_entries: Some(SEGMENT),
