@@ -272,6 +272,7 @@ impl World {
             let first = &usages[0];
             assert_eq!(usage.objects, first.objects, "replicas agree on the objects");
             assert_eq!(usage.lnr_used_bytes, first.lnr_used_bytes, "and on their space");
+            assert_eq!(usage.home_bytes, 0, "all objects have returned");
             assert!(usage.records_used <= usage.records);
         }
     }

@@ -19,6 +19,8 @@ pub(crate) struct Resident {
     pub(super) header: Option<Header>,
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
+    /// What it counts for in the memory of its host.
+    pub(super) bytes: u64,
     /// Accesses since it came.
     pub(super) accesses: u64,
     /// Whether it was accessed since the last look.
@@ -168,6 +170,6 @@ impl<M: Memory> AtHome<'_, M> {
     fn renew_header(&mut self) {
         let version = self.objects.next_version();
         self.header = Header { version, value_bytes: self.hold.value.len() as u32, ..self.header };
-        self.hold.header = Some(self.header);
+        self.objects.home.keep(&mut self.hold, self.header);
     }
 }

@@ -1,5 +1,7 @@
 //! Moving in.
 
+use std::sync::atomic::Ordering;
+
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Header};
 
@@ -51,17 +53,24 @@ impl<M: Memory> Objects<M> {
 impl<M: Memory> Home<M> {
     fn arrive(&self, hold: &mut Hold<M>, entry: Entry, header: Header, key: &[u8], value: Vec<u8>) {
         hold.here = Some(entry);
-        hold.header = Some(header);
         hold.key = key.to_vec();
         hold.value = value;
-        self.bytes.fetch_add(header.total_bytes(), std::sync::atomic::Ordering::Relaxed);
+        self.keep(hold, header);
+    }
+
+    /// The resident has this header now.
+    pub(super) fn keep(&self, hold: &mut Hold<M>, header: Header) {
+        hold.header = Some(header);
+        let before = std::mem::replace(&mut hold.bytes, header.total_bytes());
+        self.bytes.fetch_add(hold.bytes, Ordering::Relaxed);
+        self.bytes.fetch_sub(before, Ordering::Relaxed);
     }
 
     /// The resident is gone: who still comes for it looks at the index again.
     pub(super) fn leave(&self, slot: SlotLine, hold: &mut Hold<M>) {
         hold.here = None;
-        let bytes = hold.header.take().map_or(0, |header| header.total_bytes());
-        self.bytes.fetch_sub(bytes, std::sync::atomic::Ordering::Relaxed);
+        hold.header = None;
+        self.bytes.fetch_sub(std::mem::take(&mut hold.bytes), Ordering::Relaxed);
         self.forget(slot);
     }
 }
