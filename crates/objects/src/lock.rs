@@ -288,15 +288,15 @@ impl<M: Memory> Objects<M> {
     /// A free record, if need be one that was taken from another object.
     fn claim_record(&self) -> Result<Held, Error> {
         self.persist(|| {
-            let held = self.records.claim();
-            if held.is_none() {
-                // Who has the records, the log knows; nobody else may be applying it.
-                if self.memory().keeps(sites::RECORD_SYNC) {
-                    self.sync_all()?;
-                }
-                self.reclaim_some()?;
+            if let Some(held) = self.records.claim() {
+                return Ok(Some(held));
             }
-            Ok(held)
+            // Who has the records, the log knows; nobody else may be applying it.
+            if self.memory().keeps(sites::RECORD_SYNC) {
+                self.sync_all()?;
+            }
+            let freed = self.reclaim_some()?;
+            Ok(freed.and_then(|record| self.records.claim_freed(record)))
         })
     }
 }

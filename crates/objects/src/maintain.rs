@@ -29,7 +29,7 @@ pub struct Maintenance {
 
 impl Default for Maintenance {
     fn default() -> Self {
-        Self { watermark_percent: 90, reclaim_batch: 32, fragmented_percent: 10, move_batch: 32 }
+        Self { watermark_percent: 90, reclaim_batch: 256, fragmented_percent: 10, move_batch: 32 }
     }
 }
 
@@ -106,21 +106,21 @@ impl<M: Memory> Objects<M> {
     fn reclaim_above_watermark(&self) -> Result<(), Error> {
         let Maintenance { watermark_percent, reclaim_batch, .. } = self.upkeep.options;
         for _ in 0..reclaim_batch {
-            if !self.records.over(watermark_percent) || !self.reclaim_some()? {
+            if !self.records.over(watermark_percent) || self.reclaim_some()?.is_none() {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Takes a record back from an object that is little written; whether there was one.
-    pub(crate) fn reclaim_some(&self) -> Result<bool, Error> {
+    /// Takes a record back from an object that is little written, and frees it; which one.
+    pub(crate) fn reclaim_some(&self) -> Result<Option<u32>, Error> {
         for (record, hash) in self.records.victims() {
             if self.reclaim(record, hash)? {
-                return Ok(true);
+                return Ok(Some(record));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Takes `record` back from the object that has it, whose hash was `hash`: the object is

@@ -100,6 +100,12 @@ impl<M: Memory> Layout<M> {
         u64::from(record) >= self.records
     }
 
+    /// The record itself, or the first of the narrow ones that take the place of a wide one.
+    pub(crate) fn first_narrow_in(&self, record: Record) -> u64 {
+        let number = u64::from(record);
+        number.checked_sub(self.records).map_or(number, |word| 4 * word)
+    }
+
     /// Bytes of SCR that a record takes which is not wide.
     pub(crate) fn least_bytes(&self) -> u64 {
         self.width.least_bits() / 8

@@ -37,8 +37,9 @@ const SAMPLE: usize = 8;
 /// New records are narrow, if they can be, once this share of the bytes is in use, in percent.
 const WIDE_PERCENT: u64 = 50;
 
-/// A search for room for a wide record gives up after so many words: narrow ones may be all over.
-const WIDE_PATIENCE: usize = 256;
+/// A search gives up after so many records: if that many in a row are in use, taking one back from
+/// another object costs less than looking on.
+const PATIENCE: usize = 256;
 
 /// What a record held when it was looked at: allocated (1 bit) | counter (31), whatever its width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,21 +81,19 @@ impl Held {
     }
 }
 
-/// Records of one width: their numbers, at how many a search for a free one looks, how many are in use,
-/// where the next search begins.
+/// Records of one width: their numbers, how many are in use, where the next search begins.
 struct Group {
     numbers: Range<u64>,
-    patience: usize,
     used: AtomicU64,
     cursor: AtomicU64,
 }
 
 impl Group {
-    fn new(numbers: Range<u64>, patience: usize, host: u8) -> Self {
+    fn new(numbers: Range<u64>, host: u8) -> Self {
         // Hosts start apart, so that they do not claim the same records.
         let count = numbers.end - numbers.start;
         let start = count / u64::from(tombolo_pod::MAX_HOSTS) * u64::from(host);
-        Self { numbers, patience, used: AtomicU64::new(0), cursor: AtomicU64::new(start) }
+        Self { numbers, used: AtomicU64::new(0), cursor: AtomicU64::new(start) }
     }
 
     fn used(&self) -> u64 {
@@ -122,8 +121,8 @@ impl<M: Memory> Records<M> {
         let (first_wide, numbers) = (layout.first_wide(), layout.numbers());
         Self {
             owners: Owners::new(numbers),
-            narrow: Group::new(0..first_wide, usize::MAX, host),
-            wide: Group::new(first_wide..numbers, WIDE_PATIENCE, host),
+            narrow: Group::new(0..first_wide, host),
+            wide: Group::new(first_wide..numbers, host),
             layout,
         }
     }
@@ -201,6 +200,12 @@ impl<M: Memory> Records<M> {
         roomy.then(|| self.claim_wide()).flatten().or_else(|| self.claim_from(&self.narrow))
     }
 
+    /// The same, where this host has just freed `record`.
+    pub(crate) fn claim_freed(&self, record: Record) -> Option<Held> {
+        self.narrow.cursor.store(self.layout.first_narrow_in(record), Ordering::Relaxed);
+        self.claim_from(&self.narrow)
+    }
+
     /// A free wide record, if there are such.
     pub(crate) fn claim_wide(&self) -> Option<Held> {
         self.claim_from(&self.wide)
@@ -218,7 +223,7 @@ impl<M: Memory> Records<M> {
         }
         let start = group.cursor.load(Ordering::Relaxed);
         let mut looked = 0;
-        let held = group.from(start).take(group.patience).find_map(|record| {
+        let held = group.from(start).take(PATIENCE).find_map(|record| {
             looked += 1;
             if self.owners.of(record).is_some() {
                 return None;
