@@ -36,7 +36,7 @@ pub use cache::CacheControl;
 pub use error::MemoryError;
 pub use lock_api;
 pub use mapped::Mapped;
-pub use memory::{Memory, Moment};
+pub use memory::{Local, Memory, Moment, Work};
 pub use region::{Region, Window};
 pub use site::Site;
 pub use spec::{MemorySpec, Source, format_size, parse_size};

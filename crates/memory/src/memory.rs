@@ -6,6 +6,37 @@ use crate::address::{Lines, LnrAddr, ScrAddr};
 use crate::site::Site;
 use crate::word::{FetchOp, Word};
 
+/// A step of the code that takes a processor's time, besides its accesses to memory: what it takes, a
+/// simulated pod's profile says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// An operation on an object: its hash, its counters, and all else.
+    Operation,
+    /// Taking and releasing an object's lock.
+    Lock,
+    /// Putting an event into the log.
+    Append,
+    /// Applying an event to a replica.
+    Apply,
+    /// Answering another host's message.
+    Message,
+}
+
+/// What lies in a host's own memory and takes so much of it that it may not be in any cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Local {
+    /// The index.
+    Index,
+    /// Who owns which coherence record.
+    Owners,
+    /// Copies of objects.
+    Copies,
+    /// Objects in this host's memory alone.
+    Objects,
+    /// What else a host knows of its own objects.
+    Partition,
+}
+
 /// A moment in a simulated run; on mapped memory there is only one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub u64);
@@ -139,6 +170,19 @@ pub trait Memory: Clone + 'static {
     #[inline]
     fn relies_on(&self, from: LnrAddr, bytes: u64, since: Moment) {
         let _ = (from, bytes, since);
+    }
+
+    /// This thread does a step that takes a processor's time.
+    #[inline]
+    fn works(&self, work: Work) {
+        let _ = work;
+    }
+
+    /// This thread reads, or writes, `lines` lines of its host's own memory from `line` on, where each part of
+    /// that memory has lines of its own, from 0.
+    #[inline]
+    fn touches(&self, what: Local, line: u64, lines: u64, write: bool) {
+        let _ = (what, line, lines, write);
     }
 
     /// Whether the step at `site` is to be done: always, except where the simulator takes it out.

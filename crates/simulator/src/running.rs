@@ -1,41 +1,21 @@
 //! The thread that runs: how it lets others run, waits, and dies.
 
-#![allow(unsafe_code)]
-
 use std::cell::RefCell;
 use std::panic::{Location, resume_unwind};
-use std::ptr::NonNull;
 use std::rc::Rc;
 
-use corosensei::Yielder;
+pub(crate) use tombolo_coroutines::suspend as switch;
 
 use crate::adversary::Point;
 use crate::world::World;
 
-/// The coroutine that is running on this OS thread, and its world.
-pub(crate) struct Running {
-    yielder: NonNull<Yielder<(), ()>>,
-    world: Rc<World>,
-}
-
 thread_local! {
-    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+    /// The world of the thread that is running on this OS thread.
+    static RUNNING: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
 }
 
 /// What a thread of a dead host is unwound with.
 pub(crate) struct Killed;
-
-/// Lets another thread run, if this is one. A thread that is being unwound is not left any more.
-pub(crate) fn switch() {
-    if std::thread::panicking() {
-        return;
-    }
-    let Some(running) = RUNNING.take() else { return };
-    // SAFETY: `RUNNING` is set only while the coroutine that owns the yielder runs, and that
-    // coroutine is what calls us; its yielder lives until its closure returns.
-    unsafe { running.yielder.as_ref() }.suspend(());
-    RUNNING.set(Some(running));
-}
 
 /// Ends a thread whose host is dead. One that is being unwound already goes on with that.
 pub(crate) fn die() {
@@ -88,7 +68,7 @@ fn running_world() -> Option<Rc<World>> {
     if std::thread::panicking() {
         return None;
     }
-    RUNNING.with_borrow(|running| running.as_ref().map(|running| Rc::clone(&running.world)))
+    RUNNING.with_borrow(Clone::clone)
 }
 
 fn leave_if_dead(world: &World) {
@@ -100,14 +80,9 @@ fn leave_if_dead(world: &World) {
     }
 }
 
-/// From here on this coroutine is the one that runs.
-pub(crate) fn enter(yielder: &Yielder<(), ()>, world: Rc<World>) {
-    RUNNING.set(Some(Running { yielder: NonNull::from(yielder), world }));
-}
-
-/// Resumes a coroutine from within this one, or from none.
-pub(crate) fn within<R>(resume: impl FnOnce() -> R) -> R {
-    let before = RUNNING.take();
+/// Resumes a thread of a world from within another, or from none.
+pub(crate) fn within<R>(world: &Rc<World>, resume: impl FnOnce() -> R) -> R {
+    let before = RUNNING.replace(Some(Rc::clone(world)));
     let outcome = resume();
     RUNNING.set(before);
     outcome

@@ -4,13 +4,11 @@
 //! dies is unwound while nothing that it does has any effect. Outside a coroutine, as in the set-up
 //! of a test, memory operations work and never switch.
 
-use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
-use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult};
+use tombolo_coroutines::Thread;
 
 use crate::adversary::Point;
 use crate::config::Config;
@@ -18,15 +16,6 @@ use crate::memory::SimMemory;
 use crate::running::{self, Killed};
 use crate::trial::Trial;
 use crate::world::World;
-
-const STACK_BYTES: usize = 256 << 10;
-
-type Thread = Coroutine<(), (), (), DefaultStack>;
-
-thread_local! {
-    /// Stacks of threads that have ended.
-    static STACKS: Cell<Vec<DefaultStack>> = const { Cell::new(Vec::new()) };
-}
 
 /// Why a run did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,12 +75,8 @@ impl Simulation {
     /// If there is no such host, or no memory for its stack.
     pub fn spawn(&mut self, host: usize, body: impl FnOnce(SimMemory) + 'static) {
         let memory = self.memory(host);
-        let world = Rc::clone(&self.world);
         self.world.state().add_thread(host, self.world.trial.seed);
-        self.threads.push(Some(Coroutine::with_stack(stack(), move |yielder, ()| {
-            running::enter(yielder, world);
-            body(memory);
-        })));
+        self.threads.push(Some(Thread::new(move || body(memory))));
     }
 
     /// What `host` does when it is started again after it has died.
@@ -133,8 +118,7 @@ impl Simulation {
                 return Err(Failure::Stuck { steps: self.world.config.max_steps, unfinished });
             }
             if self.resume(thread) {
-                let ended = self.threads[thread].take();
-                recycle(ended);
+                self.threads[thread] = None;
                 let mut state = self.world.state();
                 state.threads[thread].finished = true;
                 let host = usize::from(state.threads[thread].host);
@@ -169,10 +153,9 @@ impl Simulation {
 
     /// Runs a thread up to its next switch; whether it has ended.
     fn resume(&mut self, thread: usize) -> bool {
-        let coroutine = self.threads[thread].as_mut().expect("it has not ended");
-        let outcome = running::within(|| catch_unwind(AssertUnwindSafe(|| coroutine.resume(()))));
-        match outcome {
-            Ok(outcome) => matches!(outcome, CoroutineResult::Return(())),
+        let thread = self.threads[thread].as_mut().expect("it has not ended");
+        match running::within(&self.world, || thread.resume()) {
+            Ok(ended) => ended,
             Err(panic) if panic.is::<Killed>() => true,
             Err(panic) => resume_unwind(panic),
         }
@@ -186,35 +169,5 @@ impl Simulation {
     /// How often `host` has died.
     pub fn deaths(&self, host: usize) -> u32 {
         self.world.state().lives[host]
-    }
-}
-
-impl Drop for Simulation {
-    /// Threads that never finished are abandoned where they stand: unwinding them would run code
-    /// that a host which stops does not run.
-    fn drop(&mut self) {
-        for thread in self.threads.drain(..) {
-            match thread {
-                Some(thread) if thread.started() && !thread.done() => std::mem::forget(thread),
-                ended => recycle(ended),
-            }
-        }
-    }
-}
-
-fn stack() -> DefaultStack {
-    let mut stacks = STACKS.take();
-    let stack = stacks.pop();
-    STACKS.set(stacks);
-    stack.unwrap_or_else(|| {
-        DefaultStack::new(STACK_BYTES).expect("no memory for a coroutine's stack")
-    })
-}
-
-fn recycle(thread: Option<Thread>) {
-    if let Some(thread) = thread.filter(Thread::done) {
-        let mut stacks = STACKS.take();
-        stacks.push(thread.into_stack());
-        STACKS.set(stacks);
     }
 }

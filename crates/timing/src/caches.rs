@@ -1,0 +1,262 @@
+//! The caches of one host: private ones of each core, and one that all share and that includes them.
+//!
+//! The shared cache notes which cores may have a line, whether it is dirty in any of them, and whether the
+//! host has it alone, as it must before a core may change a line of SCR. A core that has changed a line
+//! notes so in its own caches, and changes it again without asking.
+
+use crate::cache::{Cache, Line, Region};
+use crate::{Ps, profile, ps};
+
+/// What the shared cache notes of a line.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Note {
+    /// A bit per core that may have it.
+    cores: u64,
+    pub(crate) dirty: bool,
+    /// No other host has it; for lines of SCR.
+    alone: bool,
+}
+
+/// What came of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// The host's caches serve it, and it takes so long.
+    Served(Ps),
+    /// No cache of this host has the line.
+    Missing,
+    /// The host has the line, but not alone.
+    NotAlone,
+}
+
+struct Level<N> {
+    cache: Cache<N>,
+    latency: Ps,
+}
+
+impl<N: crate::cache::Note> Level<N> {
+    fn new(cache: &profile::Cache) -> Self {
+        Self { cache: Cache::new(cache.kib, cache.ways), latency: ps(cache.latency_ns) }
+    }
+}
+
+pub(crate) struct HostCaches {
+    /// By core, from the nearest cache on. A line's note: whether this core may change it.
+    private: Vec<Vec<Level<bool>>>,
+    shared: Level<Note>,
+    core_to_core: Ps,
+}
+
+impl HostCaches {
+    pub(crate) fn new(profile: &profile::Profile) -> Self {
+        let (shared, private) = profile.cache.split_last().expect("a profile has caches");
+        let cores = 0..profile.pod.cores;
+        Self {
+            private: cores.map(|_| private.iter().map(Level::new).collect()).collect(),
+            shared: Level::new(shared),
+            core_to_core: ps(profile.core.core_to_core_ns),
+        }
+    }
+
+    /// A core reads a line, or changes it.
+    #[inline]
+    pub(crate) fn access(&mut self, core: usize, line: Line, write: bool) -> Access {
+        let mut here = None;
+        for level in 0..self.private[core].len() {
+            let Some(&mut mine) = self.private[core][level].cache.touch(line) else { continue };
+            let latency = self.private[core][level].latency;
+            if !write || mine {
+                self.private[core][..level].iter_mut().for_each(|nearer| {
+                    nearer.cache.add(line, mine);
+                });
+                return Access::Served(latency);
+            }
+            here = Some(latency);
+            break;
+        }
+        self.access_shared(core, line, write, here)
+    }
+
+    /// The same, where the core's own caches do not suffice; `here` is the latency of the one that has
+    /// the line.
+    fn access_shared(&mut self, core: usize, line: Line, write: bool, here: Option<Ps>) -> Access {
+        let Some(note) = self.shared.cache.touch(line) else { return Access::Missing };
+        if write && line.region() == Region::Scr && !note.alone {
+            return Access::NotAlone;
+        }
+        let others = note.cores & !(1 << core);
+        let changed_elsewhere = note.dirty && others.is_power_of_two();
+        if write {
+            (note.cores, note.dirty) = (1 << core, true);
+        } else {
+            note.cores |= 1 << core;
+        }
+        let slow = others != 0 && (write || (changed_elsewhere && here.is_none()));
+        for other in bits(others) {
+            if write {
+                self.drop_at(other, line);
+            } else if changed_elsewhere {
+                self.share_at(other, line);
+            }
+        }
+        self.keep(core, line, write);
+        let nearest = here.unwrap_or(self.shared.latency);
+        Access::Served(if slow { nearest.max(self.core_to_core) } else { nearest })
+    }
+
+    /// A line has come from memory; the one that had to go for it, with what was noted of it.
+    pub(crate) fn fill(
+        &mut self,
+        core: usize,
+        line: Line,
+        write: bool,
+        alone: bool,
+    ) -> Option<(Line, Note)> {
+        let note = Note { cores: 1 << core, dirty: write, alone };
+        let gone = self.shared.cache.add(line, note);
+        if let Some((line, note)) = gone {
+            bits(note.cores).for_each(|core| self.drop_at(core, line));
+        }
+        self.keep(core, line, write);
+        gone
+    }
+
+    /// The host has a line alone from now on.
+    pub(crate) fn has_alone(&mut self, line: Line) {
+        if let Some(note) = self.shared.cache.peek(line) {
+            note.alone = true;
+        }
+    }
+
+    /// Drops a line; whether it was there, and dirty.
+    pub(crate) fn drop_line(&mut self, line: Line) -> Option<bool> {
+        let note = self.shared.cache.remove(line)?;
+        bits(note.cores).for_each(|core| self.drop_at(core, line));
+        Some(note.dirty)
+    }
+
+    /// Writes a line back, which stays; whether it was dirty.
+    pub(crate) fn clean(&mut self, line: Line) -> bool {
+        self.settle(line, |note| std::mem::take(&mut note.dirty))
+    }
+
+    /// Another host reads a line that this one had alone; whether it was dirty.
+    pub(crate) fn share(&mut self, line: Line) -> bool {
+        self.settle(line, |note| {
+            note.alone = false;
+            std::mem::take(&mut note.dirty)
+        })
+    }
+
+    /// Changes what is noted of a line; cores have to ask again before they change it.
+    fn settle(&mut self, line: Line, change: impl FnOnce(&mut Note) -> bool) -> bool {
+        let Some(note) = self.shared.cache.peek(line) else { return false };
+        let cores = note.cores;
+        let dirty = change(note);
+        if dirty {
+            bits(cores).for_each(|core| self.share_at(core, line));
+        }
+        dirty
+    }
+
+    fn keep(&mut self, core: usize, line: Line, mine: bool) {
+        for level in &mut self.private[core] {
+            match level.cache.touch(line) {
+                Some(note) => *note = mine,
+                None => drop(level.cache.add(line, mine)),
+            }
+        }
+    }
+
+    fn drop_at(&mut self, core: usize, line: Line) {
+        for level in &mut self.private[core] {
+            level.cache.remove(line);
+        }
+    }
+
+    fn share_at(&mut self, core: usize, line: Line) {
+        for level in &mut self.private[core] {
+            if let Some(mine) = level.cache.peek(line) {
+                *mine = false;
+            }
+        }
+    }
+}
+
+fn bits(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let next = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(next)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> HostCaches {
+        let mut profile = profile::tests::tiny();
+        profile.core.core_to_core_ns = 50.0;
+        HostCaches::new(&profile)
+    }
+
+    const LNR: Line = Line::new(Region::Lnr, 5);
+    const SCR: Line = Line::new(Region::Scr, 5);
+
+    #[test]
+    fn a_line_is_nearest_to_who_used_it_last() {
+        let mut host = host();
+        assert_eq!(host.access(0, LNR, false), Access::Missing);
+        host.fill(0, LNR, false, false);
+        assert_eq!(host.access(0, LNR, false), Access::Served(1_000));
+        assert_eq!(host.access(1, LNR, false), Access::Served(20_000));
+        assert_eq!(host.access(1, LNR, false), Access::Served(1_000));
+    }
+
+    #[test]
+    fn a_line_that_another_core_has_changed_comes_from_there() {
+        let mut host = host();
+        host.fill(0, LNR, true, false);
+        assert_eq!(host.access(0, LNR, true), Access::Served(1_000));
+        assert_eq!(host.access(1, LNR, false), Access::Served(50_000));
+        // Both have it now, so each change has to reach the other.
+        assert_eq!(host.access(0, LNR, true), Access::Served(50_000));
+        assert_eq!(host.access(0, LNR, true), Access::Served(1_000));
+        assert_eq!(host.access(1, LNR, true), Access::Served(50_000));
+    }
+
+    #[test]
+    fn a_coherent_line_is_changed_only_by_a_host_that_has_it_alone() {
+        let mut host = host();
+        host.fill(0, SCR, false, false);
+        assert_eq!(host.access(0, SCR, true), Access::NotAlone);
+        host.has_alone(SCR);
+        assert_eq!(host.access(0, SCR, true), Access::Served(1_000));
+        assert!(host.share(SCR));
+        assert_eq!(host.access(0, SCR, false), Access::Served(1_000));
+        assert_eq!(host.access(0, SCR, true), Access::NotAlone);
+    }
+
+    #[test]
+    fn a_clean_line_gets_dirty_again() {
+        let mut host = host();
+        host.fill(0, LNR, true, false);
+        assert!(host.clean(LNR));
+        assert!(!host.clean(LNR));
+        assert_eq!(host.access(0, LNR, true), Access::Served(1_000));
+        assert_eq!(host.drop_line(LNR), Some(true));
+        assert_eq!(host.access(0, LNR, false), Access::Missing);
+        assert_eq!(host.drop_line(LNR), None);
+    }
+
+    #[test]
+    fn what_leaves_the_shared_cache_leaves_all() {
+        let mut host = host();
+        let mut gone = Vec::new();
+        for number in 0..100_000 {
+            gone.extend(host.fill(0, Line::new(Region::Lnr, number), false, false));
+        }
+        let (line, _) = gone[0];
+        assert_eq!(host.access(0, line, false), Access::Missing);
+    }
+}

@@ -1,0 +1,47 @@
+//! What is counted of a run, and no hardware counter reports.
+
+use serde::Serialize;
+
+/// What happened in a pod, over all hosts or of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Counts {
+    /// Lines looked up in some cache.
+    pub accesses: u64,
+    /// Accesses to SCR that no cache of the host could serve.
+    pub scr_misses: u64,
+    /// Copies of SCR lines in other hosts' caches that had to be dropped or handed back first.
+    pub back_invalidations: u64,
+    /// Accesses to LNR that no cache of the host could serve.
+    pub lnr_misses: u64,
+    /// Lines of LNR that were written back because they were cleaned.
+    pub lnr_cleans: u64,
+    /// Accesses to the host's own memory that no cache could serve.
+    pub local_misses: u64,
+    /// Bytes over the hosts' links.
+    pub link_bytes: u64,
+    /// Bytes in and out of the device.
+    pub device_bytes: u64,
+    /// Bytes in and out of the hosts' own memory.
+    pub local_bytes: u64,
+    /// Nanoseconds that lines waited for bandwidth.
+    pub queueing_ns: u64,
+}
+
+impl Counts {
+    /// What has been added since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            accesses: self.accesses - before.accesses,
+            scr_misses: self.scr_misses - before.scr_misses,
+            back_invalidations: self.back_invalidations - before.back_invalidations,
+            lnr_misses: self.lnr_misses - before.lnr_misses,
+            lnr_cleans: self.lnr_cleans - before.lnr_cleans,
+            local_misses: self.local_misses - before.local_misses,
+            link_bytes: self.link_bytes - before.link_bytes,
+            device_bytes: self.device_bytes - before.device_bytes,
+            local_bytes: self.local_bytes - before.local_bytes,
+            queueing_ns: self.queueing_ns - before.queueing_ns,
+        }
+    }
+}

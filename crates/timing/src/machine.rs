@@ -1,0 +1,284 @@
+//! Caches, links, memories and the directory: how long an access takes, and what it moves.
+
+use tombolo_memory::LINE_BYTES;
+
+use crate::cache::{Line, Region};
+use crate::caches::{Access, HostCaches, Note};
+use crate::counts::Counts;
+use crate::directory::Directory;
+use crate::overlap::Overlap;
+use crate::pipe::Pipe;
+use crate::profile::Profile;
+use crate::{Ps, ps};
+
+struct Host {
+    caches: HostCaches,
+    local: Pipe,
+    link: Pipe,
+}
+
+/// A core of a host.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CoreId {
+    pub(crate) host: usize,
+    pub(crate) core: usize,
+}
+
+/// Times that the profile states, in picoseconds.
+struct Costs {
+    local: Ps,
+    device: Ps,
+    copy: Ps,
+    clean: Ps,
+    clean_more: Ps,
+    invalidate: Ps,
+    invalidate_more: Ps,
+    misses_at_once: usize,
+    stores_at_once: usize,
+}
+
+pub(crate) struct Machine {
+    hosts: Vec<Host>,
+    device: Pipe,
+    directory: Directory,
+    costs: Costs,
+    counts: Counts,
+}
+
+impl Machine {
+    pub(crate) fn new(profile: &Profile, scr_bytes: u64) -> Self {
+        let host = |_| Host {
+            caches: HostCaches::new(profile),
+            local: Pipe::new(&profile.local.bandwidth()),
+            link: Pipe::new(&profile.link),
+        };
+        let (core, flush, coherence) = (&profile.core, &profile.flush, &profile.coherence);
+        Self {
+            hosts: (0..profile.pod.hosts).map(host).collect(),
+            device: Pipe::new(&profile.device.bandwidth()),
+            directory: Directory::new(scr_bytes, ps(coherence.latency_ns), ps(coherence.snoop_ns)),
+            costs: Costs {
+                local: ps(profile.local.latency_ns),
+                device: ps(profile.device.latency_ns),
+                copy: ps(core.copy_ns),
+                clean: ps(flush.clean_ns),
+                clean_more: ps(flush.clean_more_ns),
+                invalidate: ps(flush.invalidate_ns),
+                invalidate_more: ps(flush.invalidate_more_ns),
+                misses_at_once: core.misses_at_once as usize,
+                stores_at_once: core.stores_at_once as usize,
+            },
+            counts: Counts::default(),
+        }
+    }
+
+    /// What has happened so far.
+    pub(crate) fn counts(&self) -> Counts {
+        let all = |figure: fn(&Host) -> u64| self.hosts.iter().map(figure).sum::<u64>();
+        let waited = all(|host| host.link.waited + host.local.waited) + self.device.waited;
+        Counts {
+            link_bytes: all(|host| host.link.bytes),
+            local_bytes: all(|host| host.local.bytes),
+            device_bytes: self.device.bytes,
+            queueing_ns: waited / 1000,
+            ..self.counts
+        }
+    }
+
+    /// How long a core's access to a line takes that begins at `now`.
+    #[inline]
+    pub(crate) fn access(&mut self, at: CoreId, line: Line, write: bool, now: Ps) -> Ps {
+        self.counts.accesses += 1;
+        match self.hosts[at.host].caches.access(at.core, line, write) {
+            Access::Served(takes) => takes,
+            Access::Missing => self.miss(at, line, write, now),
+            Access::NotAlone => {
+                self.counts.scr_misses += 1;
+                let takes = self.grant(at.host, line, true, now).0;
+                self.hosts[at.host].caches.has_alone(line);
+                let _ = self.hosts[at.host].caches.access(at.core, line, true);
+                takes
+            }
+        }
+    }
+
+    fn miss(&mut self, at: CoreId, line: Line, write: bool, now: Ps) -> Ps {
+        let (takes, alone) = match line.region() {
+            Region::Local => {
+                self.counts.local_misses += 1;
+                let waits = self.hosts[at.host].local.pass(now, LINE_BYTES);
+                (self.costs.local + waits, true)
+            }
+            Region::Lnr => {
+                self.counts.lnr_misses += 1;
+                (self.costs.device + self.transfer(at.host, now), true)
+            }
+            Region::Scr => {
+                self.counts.scr_misses += 1;
+                let waits = self.transfer(at.host, now);
+                let (takes, alone) = self.grant(at.host, line, write, now);
+                (takes + waits, alone)
+            }
+        };
+        if let Some(gone) = self.hosts[at.host].caches.fill(at.core, line, write, alone) {
+            self.evicted(at.host, gone, now);
+        }
+        takes
+    }
+
+    /// A line goes over a host's link and in or out of the device; how long it waits for that.
+    fn transfer(&mut self, host: usize, now: Ps) -> Ps {
+        self.hosts[host].link.pass(now, LINE_BYTES) + self.device.pass(now, LINE_BYTES)
+    }
+
+    /// A host gets a line of SCR, alone if it is to be written; how long that takes, and whether it is
+    /// alone.
+    fn grant(&mut self, host: usize, line: Line, write: bool, now: Ps) -> (Ps, bool) {
+        let granted = self.directory.grant(host, line.number(), write, now);
+        for other in (0..self.hosts.len()).filter(|other| granted.drops & 1 << other != 0) {
+            self.counts.back_invalidations += 1;
+            if self.hosts[other].caches.drop_line(line) == Some(true) {
+                self.transfer(other, now);
+            }
+        }
+        if let Some(other) = granted.shares {
+            self.counts.back_invalidations += 1;
+            if self.hosts[other].caches.share(line) {
+                self.transfer(other, now);
+            }
+        }
+        (granted.takes, granted.alone)
+    }
+
+    fn evicted(&mut self, host: usize, (line, note): (Line, Note), now: Ps) {
+        match line.region() {
+            Region::Local if note.dirty => drop(self.hosts[host].local.pass(now, LINE_BYTES)),
+            Region::Scr => {
+                self.directory.evicted(host, line.number());
+                if note.dirty {
+                    self.transfer(host, now);
+                }
+            }
+            Region::Lnr if note.dirty => drop(self.transfer(host, now)),
+            Region::Local | Region::Lnr => {}
+        }
+    }
+
+    /// Reads lines; when that is done.
+    pub(crate) fn read(&mut self, at: CoreId, lines: impl Iterator<Item = Line>, now: Ps) -> Ps {
+        let copy = self.costs.copy;
+        let mut overlap = Overlap::new(self.costs.misses_at_once, now);
+        for line in lines {
+            overlap.begin(copy, |begins| self.access(at, line, false, begins));
+        }
+        overlap.end.max(overlap.next)
+    }
+
+    /// Writes lines; when the core may go on, and when all is done.
+    pub(crate) fn write(
+        &mut self,
+        at: CoreId,
+        lines: impl Iterator<Item = Line>,
+        now: Ps,
+    ) -> (Ps, Ps) {
+        let copy = self.costs.copy;
+        let mut overlap = Overlap::new(self.costs.misses_at_once, now);
+        let mut goes_on = now;
+        for line in lines {
+            overlap.begin(copy, |begins| self.access(at, line, true, begins));
+            goes_on = (goes_on + copy).max(overlap.done_before(self.costs.stores_at_once));
+        }
+        (goes_on, overlap.end)
+    }
+
+    /// Writes dirty lines of LNR back; when that is done.
+    pub(crate) fn clean(&mut self, at: CoreId, lines: std::ops::Range<u64>, now: Ps) -> Ps {
+        let mut end = now;
+        let mut dirty = 0;
+        for number in lines {
+            if self.hosts[at.host].caches.clean(Line::new(Region::Lnr, number)) {
+                let issued = now + dirty * self.costs.clean_more;
+                let waits = self.transfer(at.host, issued);
+                end = end.max(issued + waits + self.costs.clean);
+                dirty += 1;
+            }
+        }
+        self.counts.lnr_cleans += dirty;
+        end
+    }
+
+    /// Drops lines of LNR; when that is done.
+    pub(crate) fn invalidate(&mut self, at: CoreId, lines: std::ops::Range<u64>, now: Ps) -> Ps {
+        let count = lines.end - lines.start;
+        for number in lines {
+            let dropped = self.hosts[at.host].caches.drop_line(Line::new(Region::Lnr, number));
+            if dropped == Some(true) {
+                self.transfer(at.host, now);
+            }
+        }
+        if count == 0 {
+            return now;
+        }
+        now + self.costs.invalidate + (count - 1) * self.costs.invalidate_more
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile;
+
+    const AT: CoreId = CoreId { host: 0, core: 0 };
+    const OTHER: CoreId = CoreId { host: 1, core: 0 };
+
+    fn machine() -> Machine {
+        Machine::new(&profile::tests::tiny(), 4096)
+    }
+
+    fn lnr(number: u64) -> Line {
+        Line::new(Region::Lnr, number)
+    }
+
+    #[test]
+    fn misses_overlap() {
+        let mut machine = machine();
+        let one = machine.read(AT, [lnr(0)].into_iter(), 0);
+        let many = machine.read(AT, (100..108).map(lnr), 0);
+        assert_eq!(one, 300_000);
+        // Four at once.
+        assert!((600_000..620_000).contains(&many), "{many}");
+        assert!(machine.read(AT, (100..108).map(lnr), many) - many < 20_000);
+    }
+
+    #[test]
+    fn hosts_contend_for_a_line_of_scr() {
+        let mut machine = machine();
+        let word = Line::new(Region::Scr, 1);
+        assert_eq!(machine.access(AT, word, true, 0), 200_000);
+        assert_eq!(machine.access(AT, word, true, 300_000), 1_000);
+        assert_eq!(machine.access(OTHER, word, true, 400_000), 350_000);
+        assert_eq!(machine.access(AT, word, false, 1_000_000), 350_000);
+        assert_eq!(machine.counts().back_invalidations, 2);
+        assert_eq!(machine.counts().scr_misses, 3);
+    }
+
+    #[test]
+    fn only_dirty_lines_are_written_back() {
+        let mut machine = machine();
+        let (goes_on, done) = machine.write(AT, (0..2).map(lnr), 0);
+        assert!(goes_on < done);
+        let cleaned = machine.clean(AT, 0..10, done);
+        assert_eq!(cleaned - done, 120_000);
+        assert_eq!(machine.clean(AT, 0..10, cleaned), cleaned);
+        assert_eq!(machine.counts().lnr_cleans, 2);
+    }
+
+    #[test]
+    fn a_dropped_line_has_to_be_fetched_again() {
+        let mut machine = machine();
+        machine.read(AT, [lnr(3)].into_iter(), 0);
+        let now = machine.invalidate(AT, 3..5, 1_000_000);
+        assert_eq!(now, 1_000_000 + 40_000 + 5_000);
+        assert_eq!(machine.read(AT, [lnr(3)].into_iter(), now), now + 300_000);
+    }
+}

@@ -1,0 +1,245 @@
+//! [`Memory`] in virtual time.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use rand::Rng;
+use tombolo_memory::{
+    FetchOp, LINE_BYTES, Lines, LnrAddr, Local, Memory, ScrAddr, Site, Word, Work,
+};
+
+use crate::cache::{Line, Region};
+use crate::mutex::TimedRawMutex;
+use crate::world::{State, World};
+
+/// A store that a cache takes at once.
+const STORE_PS: u64 = 500;
+
+/// What waiting takes in a pod that is being set up.
+const UNTIMED_PAUSE_PS: u64 = 1_000_000;
+
+/// When pods are set up: some day in 2026.
+const EPOCH_MS: u64 = 1_780_000_000_000;
+
+/// One host's view of a pod in virtual time. Clones are threads of the same host.
+#[derive(Clone)]
+pub struct TimedMemory {
+    world: Rc<World>,
+    host: usize,
+}
+
+impl TimedMemory {
+    pub(crate) fn new(world: Rc<World>, host: usize) -> Self {
+        Self { world, host }
+    }
+
+    /// Which host this is, from 0.
+    pub fn host(&self) -> usize {
+        self.host
+    }
+
+    /// Lets time pass.
+    pub fn sleep(&self, time: Duration) {
+        self.world.state().now += time.as_nanos() as u64 * 1000;
+        tombolo_coroutines::suspend();
+    }
+
+    fn scr_line<W: Word>(at: ScrAddr<W>) -> Line {
+        Line::new(Region::Scr, at.offset() / LINE_BYTES)
+    }
+
+    /// Changes a word by `change`, in one step; what stood there before.
+    #[inline]
+    fn modify<W: Word>(&self, at: ScrAddr<W>, change: impl FnOnce(W) -> Option<W>) -> W {
+        let mut state = self.world.in_turn();
+        let found = state.word(at.offset());
+        if let Some(new) = change(found) {
+            state.set_word(at.offset(), new);
+        }
+        if state.timed {
+            let (here, pending) = (state.here(), state.thread().pending);
+            let begins = state.now.max(pending);
+            let takes = state.machine.access(here, Self::scr_line(at), true, begins);
+            state.now = begins + takes + state.costs.atomic;
+        }
+        found
+    }
+
+    /// Shows `look` the pieces of some bytes, line by line: line, offset, range.
+    #[inline]
+    fn pieces(
+        start: LnrAddr,
+        bytes: usize,
+        mut look: impl FnMut(u64, usize, std::ops::Range<usize>),
+    ) {
+        let mut done = 0;
+        while done < bytes {
+            let at = start.plus(done as u64);
+            let offset = (at.offset() % LINE_BYTES) as usize;
+            let length = (LINE_BYTES as usize - offset).min(bytes - done);
+            look(at.line(), offset, done..done + length);
+            done += length;
+        }
+    }
+
+    fn check(&self, start: LnrAddr, bytes: u64) {
+        let end = start.offset().checked_add(bytes);
+        let within = end.is_some_and(|end| end <= self.world.lnr_bytes);
+        assert!(within, "{bytes} bytes at {start:?} are outside LNR");
+    }
+
+    /// What was stored before completes, and what `then` does after that.
+    fn fenced(&self, lines: Lines, then: impl FnOnce(&mut State, std::ops::Range<u64>)) {
+        let mut state = self.world.in_turn();
+        if state.timed {
+            let pending = state.thread().pending;
+            state.now = state.now.max(pending);
+            then(&mut state, lines.numbers());
+        }
+    }
+}
+
+fn lnr_lines(lines: Lines) -> impl Iterator<Item = Line> {
+    lines.numbers().map(|number| Line::new(Region::Lnr, number))
+}
+
+impl Memory for TimedMemory {
+    type RawMutex = TimedRawMutex;
+
+    fn scr_bytes(&self) -> u64 {
+        self.world.scr_bytes
+    }
+
+    fn lnr_bytes(&self) -> u64 {
+        self.world.lnr_bytes
+    }
+
+    #[inline]
+    fn load<W: Word>(&self, at: ScrAddr<W>) -> W {
+        let mut state = self.world.in_turn();
+        if state.timed {
+            let (here, now) = (state.here(), state.now);
+            state.now += state.machine.access(here, Self::scr_line(at), false, now);
+        }
+        state.word(at.offset())
+    }
+
+    #[inline]
+    fn store<W: Word>(&self, at: ScrAddr<W>, value: W) {
+        let mut state = self.world.in_turn();
+        state.set_word(at.offset(), value);
+        if state.timed {
+            let (here, pending) = (state.here(), state.thread().pending);
+            // Stores take effect in order.
+            let begins = state.now.max(pending);
+            let takes = state.machine.access(here, Self::scr_line(at), true, begins);
+            state.thread().pending = begins + takes;
+            state.now += STORE_PS;
+        }
+    }
+
+    fn compare_exchange<W: Word>(
+        &self,
+        _: Site,
+        at: ScrAddr<W>,
+        current: W,
+        new: W,
+    ) -> Result<W, W> {
+        let found = self.modify(at, |found| (found == current).then_some(new));
+        if found == current { Ok(found) } else { Err(found) }
+    }
+
+    fn fetch<W: Word>(&self, _: Site, at: ScrAddr<W>, op: FetchOp, operand: W) -> W {
+        self.modify(at, |found| Some(W::apply(op, found, operand)))
+    }
+
+    fn read(&self, from: LnrAddr, into: &mut [u8]) {
+        self.check(from, into.len() as u64);
+        let mut state = self.world.in_turn();
+        if state.timed {
+            let lines = lnr_lines(Lines::covering(from, into.len() as u64));
+            let (here, now) = (state.here(), state.now);
+            state.now = state.machine.read(here, lines, now);
+        }
+        Self::pieces(from, into.len(), |line, offset, range| {
+            state.lnr.read(line, offset, &mut into[range]);
+        });
+    }
+
+    fn write(&self, to: LnrAddr, bytes: &[u8]) {
+        self.check(to, bytes.len() as u64);
+        let mut state = self.world.in_turn();
+        if state.timed {
+            let lines = lnr_lines(Lines::covering(to, bytes.len() as u64));
+            let (here, now) = (state.here(), state.now);
+            let (goes_on, done) = state.machine.write(here, lines, now);
+            state.now = goes_on;
+            let thread = state.thread();
+            thread.pending = thread.pending.max(done);
+        }
+        Self::pieces(to, bytes.len(), |line, offset, range| {
+            state.lnr.write(line, offset, &bytes[range]);
+        });
+    }
+
+    fn clean(&self, _: Site, lines: Lines) {
+        self.fenced(lines, |state, numbers| {
+            let (here, now) = (state.here(), state.now);
+            state.now = state.machine.clean(here, numbers, now);
+        });
+    }
+
+    fn invalidate(&self, _: Site, lines: Lines) {
+        self.fenced(lines, |state, numbers| {
+            let (here, now) = (state.here(), state.now);
+            state.now = state.machine.invalidate(here, numbers, now);
+        });
+    }
+
+    fn pause(&self) {
+        let mut state = self.world.state();
+        state.now += if state.timed { state.costs.pause } else { UNTIMED_PAUSE_PS };
+        drop(state);
+        tombolo_coroutines::suspend();
+    }
+
+    fn wall_clock_ms(&self) -> u64 {
+        EPOCH_MS + self.world.state().now / 1_000_000_000
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_nanos(self.world.state().now / 1000)
+    }
+
+    fn random(&self) -> u64 {
+        self.world.state().dice.next_u64()
+    }
+
+    fn process_id(&self) -> u64 {
+        self.host as u64 + 1
+    }
+
+    #[inline]
+    fn works(&self, work: Work) {
+        let mut state = self.world.state();
+        if state.timed {
+            state.now += state.costs.work[work as usize];
+        }
+    }
+
+    #[inline]
+    fn touches(&self, what: Local, line: u64, lines: u64, write: bool) {
+        let mut state = self.world.state();
+        if !state.timed {
+            return;
+        }
+        let first = (what as u64) << 40 | line;
+        let lines = (first..first + lines).map(|number| Line::new(Region::Local, number));
+        let (here, now) = (state.here(), state.now);
+        state.now = if write {
+            state.machine.write(here, lines, now).0
+        } else {
+            state.machine.read(here, lines, now)
+        };
+    }
+}

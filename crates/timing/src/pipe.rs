@@ -1,0 +1,127 @@
+//! Something with a bandwidth, that many use: a link, a device, a host's memory.
+//!
+//! Time is divided into windows. What does not fit into one goes into the next, which is what a queue of a
+//! fixed rate comes to; and whoever comes while much of the bandwidth is in use waits longer anyhow, as the
+//! profile's curve says. Requests need not come in the order of their times.
+
+use crate::Ps;
+use crate::profile::Bandwidth;
+
+const WINDOW: Ps = 200_000;
+const WINDOWS: usize = 1 << 12;
+
+#[derive(Clone, Copy, Default)]
+struct Window {
+    number: u64,
+    bytes: u64,
+}
+
+pub(crate) struct Pipe {
+    windows: Vec<Window>,
+    /// Bytes that go through in a window.
+    capacity: u64,
+    /// Shares of the bandwidth in use, and what is waited then.
+    curve: Vec<(f64, f64)>,
+    /// Bytes that went through, and the time that was waited.
+    pub(crate) bytes: u64,
+    pub(crate) waited: Ps,
+}
+
+impl Pipe {
+    pub(crate) fn new(bandwidth: &Bandwidth) -> Self {
+        // GB/s are bytes per nanosecond.
+        let capacity = bandwidth.gb_per_s * WINDOW as f64 / 1000.0;
+        Self {
+            windows: vec![Window::default(); WINDOWS],
+            capacity: (capacity as u64).max(1),
+            curve: bandwidth.curve.iter().map(|&[share, ns]| (share, ns * 1000.0)).collect(),
+            bytes: 0,
+            waited: 0,
+        }
+    }
+
+    /// How long `bytes` bytes wait that come at `now`.
+    pub(crate) fn pass(&mut self, now: Ps, bytes: u64) -> Ps {
+        let first = now / WINDOW;
+        let share = first.checked_sub(1).map_or(0, |number| self.window(number).bytes) as f64
+            / self.capacity as f64;
+        let mut number = first;
+        // Nobody waits for longer than the windows there are; so slow a pipe is used up anyhow.
+        while self.window(number).bytes >= self.capacity && number < first + WINDOWS as u64 / 2 {
+            number += 1;
+        }
+        self.fill(number, bytes);
+        let queued = (number * WINDOW).saturating_sub(now);
+        let waits = queued.max(self.at(share));
+        self.bytes += bytes;
+        self.waited += waits;
+        waits
+    }
+
+    /// Bytes go through in window `number`, and what is too much for it in the next ones.
+    fn fill(&mut self, mut number: u64, mut bytes: u64) {
+        while bytes > 0 {
+            let room = self.capacity.saturating_sub(self.window(number).bytes).min(bytes);
+            self.window(number).bytes += room;
+            bytes -= room;
+            number += 1;
+        }
+    }
+
+    fn window(&mut self, number: u64) -> &mut Window {
+        let window = &mut self.windows[number as usize % WINDOWS];
+        if window.number < number {
+            *window = Window { number, bytes: 0 };
+        }
+        window
+    }
+
+    /// What is waited while this share of the bandwidth is in use.
+    fn at(&self, share: f64) -> Ps {
+        let mut before = (0.0, 0.0);
+        for &(at, ps) in &self.curve {
+            if share <= at {
+                let part = if at > before.0 { (share - before.0) / (at - before.0) } else { 1.0 };
+                return (before.1 + part * (ps - before.1)) as Ps;
+            }
+            before = (at, ps);
+        }
+        before.1 as Ps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pipe() -> Pipe {
+        Pipe::new(&Bandwidth { gb_per_s: 1.0, curve: vec![[0.0, 0.0], [0.5, 10.0], [1.0, 100.0]] })
+    }
+
+    #[test]
+    fn no_more_goes_through_than_the_bandwidth_allows() {
+        let mut pipe = pipe();
+        let last = (0..1000).map(|_| pipe.pass(0, 64)).max().unwrap_or(0);
+        // 64,000 bytes at a byte per nanosecond, to the window.
+        assert!((62_000_000..=64_200_000).contains(&last), "{last}");
+    }
+
+    #[test]
+    fn who_comes_late_but_was_early_finds_room() {
+        let mut pipe = pipe();
+        for _ in 0..3 {
+            pipe.pass(10 * WINDOW, 64);
+        }
+        assert_eq!(pipe.pass(WINDOW, 64), 0);
+    }
+
+    #[test]
+    fn waits_follow_the_curve() {
+        let mut pipe = pipe();
+        let half = pipe.capacity / 2;
+        pipe.pass(0, half);
+        assert_eq!(pipe.pass(WINDOW, 64), 10_000);
+        assert_eq!(pipe.at(0.75), 55_000);
+        assert_eq!(pipe.at(2.0), 100_000);
+    }
+}

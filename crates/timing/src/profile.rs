@@ -1,0 +1,307 @@
+//! What a pod is made of, and what things take there.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use thiserror::Error;
+
+/// A pod to be simulated, as read from TOML. Times are in nanoseconds, bandwidths in GB/s (10^9).
+///
+/// `docs/simulation.md` explains every entry; `profiles/` has one file per machine, which says of every number
+/// where it comes from.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// What it is called.
+    pub name: String,
+    /// What it stands for, in a sentence.
+    pub about: String,
+    /// How many hosts and cores.
+    pub pod: Hosts,
+    /// What a core does by itself.
+    pub core: Core,
+    /// Caches from the core outwards; the last one is shared by a host's cores, and includes the others.
+    pub cache: Vec<Cache>,
+    /// A host's own memory.
+    pub local: Memory,
+    /// The way from a host to the device, and back.
+    pub link: Bandwidth,
+    /// The memory that hosts share; its latency is that of the way there and back, too.
+    pub device: Memory,
+    /// How the small region is kept coherent.
+    pub coherence: Coherence,
+    /// Instructions that make the caches of a host forget or write back.
+    pub flush: Flush,
+    /// What the code's own steps take, with everything in the nearest cache.
+    pub steps: Steps,
+}
+
+/// How many hosts and cores.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hosts {
+    /// Hosts, 64 at most.
+    pub hosts: u32,
+    /// Cores of each, 64 at most.
+    pub cores: u32,
+}
+
+/// What a core does by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Core {
+    /// A compare-and-swap of a line that this core has alone.
+    pub atomic_ns: f64,
+    /// A round of a loop that waits.
+    pub pause_ns: f64,
+    /// Copying a line from or to the nearest cache.
+    pub copy_ns: f64,
+    /// Misses that are under way at once.
+    pub misses_at_once: u32,
+    /// Lines that may be written before the first of them is there.
+    pub stores_at_once: u32,
+    /// A line that another core of the same host has changed.
+    pub core_to_core_ns: f64,
+}
+
+/// A cache.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// How much it holds.
+    pub kib: f64,
+    /// In how many places a line may be.
+    pub ways: u32,
+    /// From load to use.
+    pub latency_ns: f64,
+}
+
+/// How much goes through, and how much longer it takes while much does.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bandwidth {
+    /// What goes through at most.
+    pub gb_per_s: f64,
+    /// Shares of that in use, rising, and nanoseconds that each line takes longer then.
+    #[serde(default)]
+    pub curve: Vec<[f64; 2]>,
+}
+
+/// Memory.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// From load to use, when nobody else is there.
+    pub latency_ns: f64,
+    /// What goes in and out at most.
+    pub gb_per_s: f64,
+    /// Shares of that in use, rising, and nanoseconds that each line takes longer then.
+    #[serde(default)]
+    pub curve: Vec<[f64; 2]>,
+}
+
+impl Memory {
+    pub(crate) fn bandwidth(&self) -> Bandwidth {
+        Bandwidth { gb_per_s: self.gb_per_s, curve: self.curve.clone() }
+    }
+}
+
+/// How the small region is kept coherent: a directory at the device sends back-invalidations.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Coherence {
+    /// From load to use of a line that no other host has changed.
+    pub latency_ns: f64,
+    /// How much longer, if other hosts have to drop it or hand it back first.
+    pub snoop_ns: f64,
+}
+
+/// Instructions that make the caches of a host forget or write back.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flush {
+    /// Cleaning one dirty line, with its fence.
+    pub clean_ns: f64,
+    /// Each further one.
+    pub clean_more_ns: f64,
+    /// Dropping one line, with its fence.
+    pub invalidate_ns: f64,
+    /// Each further one.
+    pub invalidate_more_ns: f64,
+}
+
+/// What the code's own steps take, with everything in the nearest cache.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Steps {
+    /// An operation on an object, but for what its accesses and copies take.
+    pub operation_ns: f64,
+    /// Taking and releasing an object's lock.
+    pub lock_ns: f64,
+    /// Putting an event into the log.
+    pub append_ns: f64,
+    /// Applying an event to a replica.
+    pub apply_ns: f64,
+    /// Answering another host's message.
+    pub message_ns: f64,
+}
+
+/// What is wrong with a profile.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// The file cannot be read.
+    #[error("cannot read the profile {path}: {error}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// It is no TOML, lacks an entry, or has one that nobody knows.
+    #[error("the profile {path} is not understood: {error}")]
+    Syntax {
+        /// The file.
+        path: String,
+        /// Where, and what is expected there.
+        error: Box<toml::de::Error>,
+    },
+    /// An entry makes no sense.
+    #[error("the profile {path} makes no sense: {what}")]
+    Nonsense {
+        /// The file.
+        path: String,
+        /// The entry, what it is, and what it may be.
+        what: String,
+    },
+}
+
+impl Profile {
+    /// Reads a profile from a file.
+    ///
+    /// # Errors
+    /// [`ProfileError`].
+    pub fn read(path: &Path) -> Result<Self, ProfileError> {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ProfileError::Unreadable { path: shown.clone(), error })?;
+        Self::parse(&shown, &text)
+    }
+
+    /// Reads a profile from text; `path` is what it is called in errors.
+    ///
+    /// # Errors
+    /// [`ProfileError`].
+    pub fn parse(path: &str, text: &str) -> Result<Self, ProfileError> {
+        let profile: Self = toml::from_str(text)
+            .map_err(|error| ProfileError::Syntax { path: path.to_owned(), error: error.into() })?;
+        profile.check().map_err(|what| ProfileError::Nonsense { path: path.to_owned(), what })?;
+        Ok(profile)
+    }
+
+    /// The same machine with caches that hold `share` as much, for workloads that are as much smaller.
+    #[must_use]
+    pub fn with_caches_of(mut self, share: f64) -> Self {
+        self.cache.iter_mut().for_each(|cache| cache.kib *= share);
+        self
+    }
+
+    fn check(&self) -> Result<(), String> {
+        within("pod.hosts", self.pod.hosts.into(), 1.0, 64.0)?;
+        within("pod.cores", self.pod.cores.into(), 1.0, 64.0)?;
+        within("core.misses_at_once", self.core.misses_at_once.into(), 1.0, 256.0)?;
+        within("core.stores_at_once", self.core.stores_at_once.into(), 1.0, 256.0)?;
+        if !(2..=4).contains(&self.cache.len()) {
+            return Err(format!(
+                "there are {} [[cache]] entries; name 1 to 3 private ones and the shared one",
+                self.cache.len()
+            ));
+        }
+        for (number, cache) in self.cache.iter().enumerate() {
+            within(&format!("kib of cache {number}"), cache.kib, 1.0, 1e9)?;
+            within(&format!("ways of cache {number}"), cache.ways.into(), 1.0, 64.0)?;
+        }
+        let bandwidths = [
+            ("local", self.local.bandwidth()),
+            ("link", self.link.clone()),
+            ("device", self.device.bandwidth()),
+        ];
+        for (name, Bandwidth { gb_per_s, curve }) in bandwidths {
+            within(&format!("{name}.gb_per_s"), gb_per_s, 0.01, 1e5)?;
+            if !curve.is_sorted_by(|a, b| a[0] < b[0] && a[1] <= b[1]) {
+                return Err(format!("{name}.curve does not rise: {curve:?}"));
+            }
+        }
+        self.times().into_iter().try_for_each(|(name, ns)| within(name, ns, 0.0, 1e6))
+    }
+
+    fn times(&self) -> [(&'static str, f64); 17] {
+        let Self { core, local, device, coherence, flush, steps, .. } = self;
+        [
+            ("core.atomic_ns", core.atomic_ns),
+            ("core.pause_ns", core.pause_ns),
+            ("core.copy_ns", core.copy_ns),
+            ("core.core_to_core_ns", core.core_to_core_ns),
+            ("local.latency_ns", local.latency_ns),
+            ("device.latency_ns", device.latency_ns),
+            ("coherence.latency_ns", coherence.latency_ns),
+            ("coherence.snoop_ns", coherence.snoop_ns),
+            ("flush.clean_ns", flush.clean_ns),
+            ("flush.clean_more_ns", flush.clean_more_ns),
+            ("flush.invalidate_ns", flush.invalidate_ns),
+            ("flush.invalidate_more_ns", flush.invalidate_more_ns),
+            ("steps.operation_ns", steps.operation_ns),
+            ("steps.lock_ns", steps.lock_ns),
+            ("steps.append_ns", steps.append_ns),
+            ("steps.apply_ns", steps.apply_ns),
+            ("steps.message_ns", steps.message_ns),
+        ]
+    }
+}
+
+fn within(name: &str, value: f64, least: f64, most: f64) -> Result<(), String> {
+    let sound = (least..=most).contains(&value);
+    sound.then_some(()).ok_or_else(|| format!("{name} is {value}, but may be {least} to {most}"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    const TINY: &str = r#"
+        name = "tiny"
+        about = "two hosts with two cores, for tests"
+        pod = { hosts = 2, cores = 2 }
+        core = { atomic_ns = 5, pause_ns = 40, copy_ns = 2, misses_at_once = 4, stores_at_once = 4, core_to_core_ns = 50 }
+        cache = [{ kib = 16, ways = 4, latency_ns = 1 }, { kib = 256, ways = 8, latency_ns = 20 }]
+        local = { latency_ns = 100, gb_per_s = 100 }
+        link = { gb_per_s = 100 }
+        device = { latency_ns = 300, gb_per_s = 100, curve = [[0.5, 0], [1, 100]] }
+        coherence = { latency_ns = 200, snoop_ns = 150 }
+        flush = { clean_ns = 100, clean_more_ns = 20, invalidate_ns = 40, invalidate_more_ns = 5 }
+        steps = { operation_ns = 50, lock_ns = 10, append_ns = 40, apply_ns = 30, message_ns = 50 }
+    "#;
+
+    pub(crate) fn tiny() -> Profile {
+        Profile::parse("tiny", TINY).unwrap()
+    }
+
+    /// What is said of a profile in which one thing was replaced by another.
+    fn said(this: &str, that: &str) -> String {
+        assert!(TINY.contains(this));
+        Profile::parse("odd.toml", &TINY.replace(this, that)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_profile_is_said() {
+        let said_of_hosts = said("hosts = 2", "hosts = 65");
+        assert_eq!(
+            said_of_hosts,
+            "the profile odd.toml makes no sense: pod.hosts is 65, but may be 1 to 64"
+        );
+        assert!(said("[[0.5, 0], [1, 100]]", "[[0.5, 0], [0.4, 9]]").contains("device.curve"));
+        assert!(said("apply_ns = 30", "apply_ns = -1").contains("steps.apply_ns is -1"));
+        assert!(said("snoop_ns = 150", "snop_ns = 150").contains("snop_ns"));
+        assert!(said("lock_ns = 10, ", "").contains("lock_ns"));
+    }
+}
