@@ -124,7 +124,7 @@ pub(crate) enum PodCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// YCSB over hosts that are processes.
+    /// YCSB over hosts that are processes, or simulated.
     Ycsb(YcsbArgs),
     /// Pages of one file, read and written by hosts that are processes.
     Pagecache(PagesArgs),
@@ -377,12 +377,21 @@ pub(crate) struct WorkloadArgs {
 pub(crate) struct YcsbArgs {
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
-    /// Hosts, each a process.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16), env = "TOMBOLO_HOSTS")]
-    pub(crate) hosts: u8,
-    /// Threads of each host; threadcount of the workload unless given.
+    /// Hosts, each a process; 2, or as many as the profile has, unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16), env = "TOMBOLO_HOSTS")]
+    pub(crate) hosts: Option<u8>,
+    /// Threads of each host; threadcount of the workload, or as many as the profile has cores, unless
+    /// given.
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) threads: Option<u32>,
+    /// Measure in virtual time, in a simulated pod: profiles/*.toml describe some. Everything runs in this
+    /// process, and comes out the same whenever it is repeated with the same seed.
+    #[arg(long, value_name = "FILE", conflicts_with = "pod", env = "TOMBOLO_PROFILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Operations of each thread before those that are measured, in virtual time; as many as are measured,
+    /// unless given.
+    #[arg(long, value_name = "N", requires = "profile")]
+    pub(crate) warm_up: Option<u64>,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
     #[command(flatten)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
 use tombolo::{Entry, Store, StoreError};
+use tombolo_memory::Memory;
 use tombolo_workloads::{
     FieldLengths, Inserts, Op, Operations, Properties, ValueLengths, Workload, check_value,
     fill_value,
@@ -68,7 +69,10 @@ fn stock_letter(file: &str) -> Option<char> {
 }
 
 /// What is driven: objects, or the key-value store.
-pub(crate) trait Target: Sync {
+pub(crate) trait Target {
+    /// The time that has passed for who does all this.
+    fn uptime(&self) -> Duration;
+
     /// Reads a value into a buffer; whether there is one.
     fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
 
@@ -80,6 +84,10 @@ pub(crate) trait Target: Sync {
 }
 
 impl Target for Store {
+    fn uptime(&self) -> Duration {
+        self.objects().memory().uptime()
+    }
+
     fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let found = self.get(key)?;
         let there = found.is_some();
@@ -106,12 +114,20 @@ pub(crate) struct Driver<'a, T> {
     pub(crate) hosts: u32,
     /// Check every value that is read.
     pub(crate) verify: bool,
+    /// Values are zeros: only how many bytes they have counts.
+    pub(crate) blank: bool,
     /// Once the pod is full, go on without inserts.
     pub(crate) until_full: bool,
     /// Operations done so far, by all threads of this host.
     pub(crate) done: &'a AtomicU64,
     /// Set when the threads are to end.
     pub(crate) stopping: &'a AtomicBool,
+}
+
+/// What one thread has done.
+pub(crate) struct Share {
+    pub(crate) operations: u64,
+    latency_ns: Histogram<u64>,
 }
 
 /// What a phase came to.
@@ -127,38 +143,67 @@ impl<T: Target> Driver<'_, T> {
     }
 
     /// Creates this host's share of the records.
-    pub(crate) fn load(&self) -> Result<Phase> {
-        self.run_threads(|thread| {
-            let mut worker = Worker::new(self, thread);
-            for number in self.workload.records_of_thread(thread) {
-                if self.stopping.load(Ordering::Relaxed) {
-                    break;
-                }
-                worker.timed(|worker| worker.put(number))?;
+    pub(crate) fn load(&self) -> Result<Phase>
+    where
+        T: Sync,
+    {
+        self.run_threads(|thread| self.load_share(thread))
+    }
+
+    /// Creates one thread's share of the records.
+    pub(crate) fn load_share(&self, thread: u32) -> Result<Share> {
+        let mut worker = Worker::new(self, thread);
+        for number in self.workload.records_of_thread(thread) {
+            if self.is_stopping() {
+                break;
             }
-            Ok(worker.finish())
-        })
+            worker.timed(|worker| worker.put(number))?;
+        }
+        Ok(worker.finish())
     }
 
     /// Runs this host's share of the operations, or until time is up.
-    pub(crate) fn run(&self) -> Result<Phase> {
-        let inserts =
-            Arc::new(Inserts::of_host(self.workload, self.host.into(), self.hosts.into()));
-        let seed = self.workload.seed.unwrap_or(self.seed);
-        let until = self.workload.max_execution_time.map(|limit| Instant::now() + limit);
+    pub(crate) fn run(&self) -> Result<Phase>
+    where
+        T: Sync,
+    {
+        let inserts = self.inserts();
         self.run_threads(|thread| {
-            let mut worker = Worker::new(self, thread);
-            let operations = Operations::new(self.workload, seed, thread, inserts.clone())?;
             let limit = self.workload.operations_of_thread(thread).unwrap_or(u64::MAX);
-            for operation in operations.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
-                let look = worker.count.is_multiple_of(CLOCK);
-                if look && (self.is_stopping() || until.is_some_and(|u| Instant::now() >= u)) {
-                    break;
-                }
-                worker.timed(|worker| worker.perform(operation, &inserts))?;
-            }
-            Ok(worker.finish())
+            let operations = self.operations(thread, &inserts)?;
+            self.run_share(thread, operations, limit, &inserts)
         })
+    }
+
+    /// What this host's threads insert.
+    pub(crate) fn inserts(&self) -> Arc<Inserts> {
+        Arc::new(Inserts::of_host(self.workload, self.host.into(), self.hosts.into()))
+    }
+
+    /// The operations of one thread.
+    pub(crate) fn operations(&self, thread: u32, inserts: &Arc<Inserts>) -> Result<Operations> {
+        let seed = self.workload.seed.unwrap_or(self.seed);
+        Ok(Operations::new(self.workload, seed, thread, Arc::clone(inserts))?)
+    }
+
+    /// Runs up to `limit` of one thread's operations, or until time is up.
+    pub(crate) fn run_share(
+        &self,
+        thread: u32,
+        operations: impl Iterator<Item = Op>,
+        limit: u64,
+        inserts: &Inserts,
+    ) -> Result<Share> {
+        let mut worker = Worker::new(self, thread);
+        let until = self.workload.max_execution_time.map(|limit| self.target.uptime() + limit);
+        for operation in operations.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+            let look = worker.count.is_multiple_of(CLOCK);
+            if look && (self.is_stopping() || until.is_some_and(|u| self.target.uptime() >= u)) {
+                break;
+            }
+            worker.timed(|worker| worker.perform(operation, inserts))?;
+        }
+        Ok(worker.finish())
     }
 
     fn verifies(&self) -> bool {
@@ -169,10 +214,10 @@ impl<T: Target> Driver<'_, T> {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    fn run_threads(
-        &self,
-        body: impl Fn(u32) -> Result<(u64, Histogram<u64>)> + Sync,
-    ) -> Result<Phase> {
+    fn run_threads(&self, body: impl Fn(u32) -> Result<Share> + Sync) -> Result<Phase>
+    where
+        T: Sync,
+    {
         let started = Instant::now();
         let first = self.host * self.threads();
         let outcomes = std::thread::scope(|scope| {
@@ -187,12 +232,16 @@ impl<T: Target> Driver<'_, T> {
         });
         let mut phase =
             Phase { operations: 0, elapsed: started.elapsed(), latency_ns: histogram() };
-        for outcome in outcomes {
-            let (operations, latency_ns) = outcome?;
-            phase.operations += operations;
-            phase.latency_ns.add(latency_ns).context("latencies are within bounds")?;
-        }
+        outcomes.into_iter().try_for_each(|outcome| phase.add(outcome?))?;
         Ok(phase)
+    }
+}
+
+impl Phase {
+    /// Adds what one thread has done.
+    pub(crate) fn add(&mut self, share: Share) -> Result<()> {
+        self.operations += share.operations;
+        self.latency_ns.add(share.latency_ns).context("latencies are within bounds")
     }
 }
 
@@ -232,9 +281,10 @@ impl<'a, T: Target> Worker<'a, T> {
 
     fn timed(&mut self, operation: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         if self.count.is_multiple_of(TIMED) {
-            let started = Instant::now();
+            let started = self.driver.target.uptime();
             operation(self)?;
-            self.latency_ns.saturating_record(started.elapsed().as_nanos() as u64);
+            let took = self.driver.target.uptime() - started;
+            self.latency_ns.saturating_record(took.as_nanos() as u64);
         } else {
             operation(self)?;
         }
@@ -245,9 +295,9 @@ impl<'a, T: Target> Worker<'a, T> {
         Ok(())
     }
 
-    fn finish(self) -> (u64, Histogram<u64>) {
+    fn finish(self) -> Share {
         self.driver.done.fetch_add(self.count % CLOCK, Ordering::Relaxed);
-        (self.count, self.latency_ns)
+        Share { operations: self.count, latency_ns: self.latency_ns }
     }
 
     fn perform(&mut self, operation: Op, inserts: &Inserts) -> Result<()> {
@@ -292,8 +342,14 @@ impl<'a, T: Target> Worker<'a, T> {
         self.driver.workload.key(number, &mut self.key);
         self.version += 1;
         self.written.resize(self.lengths.of(number, self.version) as usize, 0);
-        fill_value(number, self.version, &mut self.written);
+        self.fill(number);
         self.driver.target.put(&self.key, &self.written)
+    }
+
+    fn fill(&mut self, number: u64) {
+        if !self.driver.blank {
+            fill_value(number, self.version, &mut self.written);
+        }
     }
 
     /// Replaces one field, or all of them if the workload says so, values are verified, or fields
@@ -308,7 +364,7 @@ impl<'a, T: Target> Worker<'a, T> {
         self.version += 1;
         let length = workload.field_length_bytes as usize;
         self.written.resize(length, 0);
-        fill_value(number, self.version, &mut self.written);
+        self.fill(number);
         let offset = self.version % workload.field_count * workload.field_length_bytes;
         if self.driver.target.put_part(&self.key, offset, &self.written)? {
             return Ok(());

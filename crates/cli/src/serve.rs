@@ -88,6 +88,7 @@ fn with_load(store: &Store, args: &LoadArgs, body: impl FnOnce()) -> Result<()> 
         host: args.load_host,
         hosts: args.load_hosts,
         verify: workload.verify,
+        blank: false,
         until_full: true,
         done: &done,
         stopping: &stopping,

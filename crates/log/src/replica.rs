@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tombolo_memory::{HostMutex, Lines, Memory};
+use tombolo_memory::{HostMutex, Lines, Memory, Work};
 use tombolo_pod::{MAX_HOSTS, Pod, Seat};
 
 use crate::entry::{self, Entry, LineBytes};
@@ -150,6 +150,7 @@ impl<M: Memory, S: State> Replica<M, S> {
     /// # Errors
     /// [`LogError::Stalled`]: nothing was changed. [`LogError::Damaged`].
     pub fn commit(&self, entry: &S::Entry, meanwhile: &dyn Fn()) -> Result<bool, LogError> {
+        self.pod.memory().works(Work::Append);
         let number = self.submit(entry, meanwhile)?;
         loop {
             if let Some(mut ordered) = self.ordered.try_lock() {

@@ -1,5 +1,6 @@
 //! The trait everything above this floor is written against.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::address::{Lines, LnrAddr, ScrAddr};
@@ -178,11 +179,11 @@ pub trait Memory: Clone + 'static {
         let _ = work;
     }
 
-    /// This thread reads, or writes, `lines` lines of its host's own memory from `line` on, where each part of
-    /// that memory has lines of its own, from 0.
+    /// This thread reads, or writes, lines of its host's own memory. Each part of that memory has lines of
+    /// its own, numbered below 2^40.
     #[inline]
-    fn touches(&self, what: Local, line: u64, lines: u64, write: bool) {
-        let _ = (what, line, lines, write);
+    fn touches(&self, what: Local, write: bool, lines: impl FnOnce() -> Range<u64>) {
+        let _ = (what, write, lines);
     }
 
     /// Whether the step at `site` is to be done: always, except where the simulator takes it out.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
-use tombolo_memory::Memory;
+use tombolo_memory::{LINE_BYTES, Local, Memory};
 use tombolo_sharing::{Counter, Header, Part};
 
 use crate::event::{Generation, SlotLine};
@@ -112,8 +112,12 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<Option<Outcome>, Error> {
         let entry = found.entry;
+        if !self.copies.are_wanted() {
+            return Ok(None);
+        }
+        let (memory, slot) = (self.memory(), entry.slot);
+        memory.touches(Local::Copies, false, || slot..slot + 1);
         let Some(copy) = self.copies.of(entry.slot) else { return Ok(None) };
-        let memory = self.memory();
         let same = memory.check(sites::COPY_GENERATION, copy.generation == entry.generation)
             && self
                 .readable_counter(entry)
@@ -127,6 +131,7 @@ impl<M: Memory> Objects<M> {
         }
         self.count(Counter::CopyReads);
         let range = part.of(copy.value.len() as u64).map(|(offset, bytes)| {
+            memory.touches(Local::Copies, false, || slot..slot + bytes.div_ceil(LINE_BYTES));
             value.clear();
             value.extend_from_slice(&copy.value[offset as usize..][..bytes as usize]);
         });

@@ -1,7 +1,7 @@
 //! Holding an object's lock: the way to change it in place.
 
 use smallvec::SmallVec;
-use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
+use tombolo_memory::{Lines, LnrAddr, Memory, Moment, Work};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes};
 
 use crate::create::Placed;
@@ -174,6 +174,7 @@ impl<M: Memory> Objects<M> {
     /// Looks at the object again, now that its lock is held.
     fn enter(&self, held: &mut Held, entry: Entry, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
         let memory = self.memory();
+        memory.works(Work::Lock);
         let since = memory.moment();
         let again = memory.keeps(sites::WRITE_ENTRY_AGAIN);
         if again {

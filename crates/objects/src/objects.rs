@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tombolo_log::Replica;
-use tombolo_memory::Memory;
+use tombolo_memory::{Memory, Work};
 use tombolo_pod::{Pod, Seat};
 use tombolo_sharing::{Counter, Counters, hash_key, persist};
 
@@ -258,6 +258,7 @@ impl<M: Memory> Objects<M> {
     /// Begins an operation on `key`: its hash, if its length is allowed.
     #[inline]
     pub(crate) fn begin(&self, key: &[u8]) -> Result<KeyHash, Error> {
+        self.memory().works(Work::Operation);
         self.answer_at_once();
         self.hash(key)
     }

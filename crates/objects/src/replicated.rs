@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tombolo_log::State;
-use tombolo_memory::Memory;
+use tombolo_memory::{Memory, Work};
 
 use crate::event::{Event, Generation, KeyHash, Slot, Target, generation_at};
 use crate::index::{Entry, Index, IndexLimits, Writer};
@@ -164,6 +164,8 @@ impl<M: Memory> State for Replicated<M> {
     type Writer = Writer;
 
     fn apply(&self, writer: &mut Writer, position: u64, event: &Event) -> bool {
+        self.memory.works(Work::Apply);
+        self.index.touched(&self.memory, event.hash(), true);
         let generation = generation_at(position);
         match *event {
             Event::Create { hash, slot, expected } => {

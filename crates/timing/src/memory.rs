@@ -1,5 +1,6 @@
 //! [`Memory`] in virtual time.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -228,13 +229,12 @@ impl Memory for TimedMemory {
     }
 
     #[inline]
-    fn touches(&self, what: Local, line: u64, lines: u64, write: bool) {
+    fn touches(&self, what: Local, write: bool, lines: impl FnOnce() -> Range<u64>) {
         let mut state = self.world.state();
         if !state.timed {
             return;
         }
-        let first = (what as u64) << 40 | line;
-        let lines = (first..first + lines).map(|number| Line::new(Region::Local, number));
+        let lines = lines().map(|line| Line::new(Region::Local, (what as u64) << 40 | line));
         let (here, now) = (state.here(), state.now);
         state.now = if write {
             state.machine.write(here, lines, now).0

@@ -49,6 +49,11 @@ impl Simulation {
         TimedMemory::new(Rc::clone(&self.world), host)
     }
 
+    /// How many cores each host has.
+    pub fn cores(&self) -> usize {
+        self.world.profile.pod.cores as usize
+    }
+
     /// From now on operations take time, or do not: as while a pod is set up.
     pub fn takes_time(&self, timed: bool) {
         self.world.state().timed = timed;

@@ -1,6 +1,6 @@
 //! Reading and writing shared objects, without messages.
 
-use tombolo_memory::Memory;
+use tombolo_memory::{Memory, Work};
 use tombolo_sharing::{Counter, Error, HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
 use super::body::{Body, Opened, has_key, no_slot};
@@ -101,6 +101,7 @@ impl<M: Memory> HcMeta<M> {
         if !self.table.has_key(entry, key) {
             return Ok(Tried::OtherKey);
         }
+        memory.works(Work::Lock);
         let locked = Layout::locked(record);
         if memory.compare_exchange(sites::WRITE_LOCK, at, record, locked).is_err() {
             return Ok(Tried::Busy);

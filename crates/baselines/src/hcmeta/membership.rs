@@ -109,7 +109,7 @@ impl<M: Memory> HcMeta<M> {
             }
             Some((_, key)) if self.owner_of(self.hash(&key)?) == self.seat.host() => {
                 let hash = self.hash(&key)?;
-                let place = self.withdraw(line, false, &key)?;
+                let place = self.withdraw(line, false, hash, &key)?;
                 self.enrol(&mut self.partition.shard(hash).lock(), hash, &key, place);
             }
             _ => {}

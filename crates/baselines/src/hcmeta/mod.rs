@@ -38,7 +38,7 @@ mod table;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tombolo_memory::{Memory, ScrAddr};
+use tombolo_memory::{LINE_BYTES, Local, Memory, ScrAddr, Work};
 use tombolo_pod::{Mailbox, Pod, Reply, Seat};
 use tombolo_sharing::{Counter, Counters, Error, hash_key, persist};
 
@@ -117,7 +117,25 @@ impl<M: Memory> HcMeta<M> {
     }
 
     fn hash(&self, key: &[u8]) -> Result<u64, Error> {
+        self.memory().works(Work::Operation);
         hash_key(&self.pod, key)
+    }
+
+    /// Tells what of this host's memory it takes to look an object of its own up.
+    fn owned_touched(&self, hash: u64) {
+        self.memory().touches(Local::Partition, true, || {
+            let first = own_line(hash, 2);
+            first..first + 2
+        });
+    }
+
+    /// Tells that this host reads or writes an object's value in its own memory.
+    fn local_touched(&self, hash: u64, value_bytes: usize, write: bool) {
+        self.memory().touches(Local::Objects, write, || {
+            let lines = (value_bytes as u64).div_ceil(LINE_BYTES);
+            let first = own_line(hash, 64);
+            first..first + lines
+        });
     }
 
     /// Whose the object with this hash is.
@@ -195,4 +213,10 @@ impl<M: Memory> HcMeta<M> {
         }
         Ok(outcome)
     }
+}
+
+/// Where what belongs to the object with this hash might lie in its owner's memory, if it takes so many
+/// lines: apart from others', nearly always.
+fn own_line(hash: u64, lines: u64) -> u64 {
+    hash % ((1 << 40) / lines) * lines
 }

@@ -44,6 +44,7 @@ impl<M: Memory> HcMeta<M> {
         let own = owner == self.seat.host();
         let found = if own {
             let mut shard = self.partition.shard(hash).lock();
+            self.owned_touched(hash);
             match shard.find(hash, key) {
                 None => Found::Absent,
                 Some(owned) => match owned.place {

@@ -1,6 +1,6 @@
 //! What an owner does with its objects: for itself, and when it is asked.
 
-use tombolo_memory::{FetchOp, HostMutex, Lines, Memory, Site};
+use tombolo_memory::{FetchOp, HostMutex, Lines, Memory, Site, Work};
 use tombolo_pod::Request;
 use tombolo_sharing::{Error, HEADER_BYTES, Header, PREFIX_BYTES, Version, object_bytes};
 
@@ -15,6 +15,7 @@ impl<M: Memory> HcMeta<M> {
     /// Answers all requests there are.
     pub(crate) fn serve(&self) -> Result<(), Error> {
         while let Some(request) = self.mailbox.next() {
+            self.memory().works(Work::Message);
             let outcome = self.grant(&request);
             let answer = *outcome.as_ref().unwrap_or(&Outcome::Failed);
             self.mailbox.answer(&request, answer.encode());
@@ -42,6 +43,7 @@ impl<M: Memory> HcMeta<M> {
             Wish::Share => {
                 let number = self.partition.shard_of(hash);
                 let mut shard = self.partition.shards()[number].lock();
+                self.owned_touched(hash);
                 match shard.find(hash, key) {
                     None => Ok(Outcome::Absent),
                     Some(Owned { place: Place::Shared(entry), .. }) => Ok(Outcome::Done(*entry)),
@@ -81,6 +83,7 @@ impl<M: Memory> HcMeta<M> {
     pub(crate) fn create_own(&self, hash: u64, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         let number = self.partition.shard_of(hash);
         let mut shard = self.partition.shards()[number].lock();
+        self.owned_touched(hash);
         if shard.find(hash, key).is_some() {
             return Err(Error::Exists);
         }
@@ -107,7 +110,7 @@ impl<M: Memory> HcMeta<M> {
         if shard.find(hash, &key).is_some() {
             return Ok(Outcome::Exists);
         }
-        let place = self.withdraw(line, false, &key)?;
+        let place = self.withdraw(line, false, hash, &key)?;
         self.enrol(&mut shard, hash, &key, place);
         self.share(number, &mut shard, hash, &key, false)?;
         Ok(Outcome::Done(0))
@@ -141,14 +144,17 @@ impl<M: Memory> HcMeta<M> {
         let private = match &owned.place {
             Place::Private(private) => *private,
             Place::Shared(entry) => return Ok(Outcome::Done(*entry)),
-            Place::Local { value, version } => match self.means().place(key, value, *version) {
-                Ok((lines, header)) => {
-                    let dirty = Some(header.total_bytes());
-                    Private { line: lines.first(), fresh: true, dirty }
+            Place::Local { value, version } => {
+                self.local_touched(hash, value.len(), false);
+                match self.means().place(key, value, *version) {
+                    Ok((lines, header)) => {
+                        let dirty = Some(header.total_bytes());
+                        Private { line: lines.first(), fresh: true, dirty }
+                    }
+                    Err(Error::LnrFull { bytes }) => return Ok(Outcome::NoRoom(bytes as u32)),
+                    Err(error) => return Err(error),
                 }
-                Err(Error::LnrFull { bytes }) => return Ok(Outcome::NoRoom(bytes as u32)),
-                Err(error) => return Err(error),
-            },
+            }
         };
         self.publish_entry(entry, hash, key, private)?;
         owned.place = Place::Shared(entry);
@@ -227,11 +233,12 @@ impl<M: Memory> HcMeta<M> {
         entry: EntryNumber,
         record: u32,
     ) -> Result<bool, Error> {
+        self.owned_touched(hash);
         let owned = shard.with_entry(hash, entry).ok_or_else(vanished)?;
         let Some((line, fresh)) = self.close_entry(sharing, entry, record) else {
             return Ok(false);
         };
-        owned.place = self.withdraw(line, fresh, &owned.key)?;
+        owned.place = self.withdraw(line, fresh, hash, &owned.key)?;
         Ok(true)
     }
 
@@ -255,7 +262,13 @@ impl<M: Memory> HcMeta<M> {
     }
 
     /// An object in LNR that is this host's alone from here on.
-    pub(crate) fn withdraw(&self, line: u64, fresh: bool, key: &[u8]) -> Result<Place, Error> {
+    pub(crate) fn withdraw(
+        &self,
+        line: u64,
+        fresh: bool,
+        hash: u64,
+        key: &[u8],
+    ) -> Result<Place, Error> {
         let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
         self.memory().takes(lines);
         let private = Private { line, fresh, dirty: None };
@@ -265,6 +278,7 @@ impl<M: Memory> HcMeta<M> {
         let mut body = self.open(private, key)?;
         let (mut value, version) = (vec![0; body.header.value_bytes as usize], body.header.version);
         body.read(0, &mut value)?;
+        self.local_touched(hash, value.len(), true);
         self.give_up(private)?;
         Ok(Place::Local { value, version })
     }
@@ -296,6 +310,7 @@ impl<M: Memory> HcMeta<M> {
     ) -> Result<T, Error> {
         match &mut owned.place {
             Place::Local { value, version } => {
+                self.local_touched(owned.hash, value.len(), true);
                 act(&mut Opened::Local { value, version, means: self.means() })
             }
             Place::Private(private) => {

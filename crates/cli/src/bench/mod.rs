@@ -5,16 +5,18 @@ mod comparison;
 pub(crate) mod pages;
 mod report;
 mod shared;
+mod simulated;
 pub(crate) mod worker;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tombolo_pod::create;
+use tombolo_timing::Profile;
 use tombolo_workloads::Workload;
 
 use crate::bench::comparison::{Comparison, Outcome};
-use crate::bench::report::Report;
+use crate::bench::report::{Report, Setting};
 use crate::bench::worker::{Event, PhaseResult};
 use crate::children::{HostProcess, wait_for_all};
 use crate::cli::{Scheme, Sizes, YcsbArgs};
@@ -47,26 +49,39 @@ pub(crate) fn run(args: &YcsbArgs) -> Result<()> {
 
 /// One run, in a pod of its own; `again` where there was one for the run before.
 fn measure(args: &YcsbArgs, scheme: Scheme, again: bool, stop: &Stop) -> Result<Report> {
+    if let Some(path) = &args.profile {
+        return simulated::measure(args, scheme, &Profile::read(path)?);
+    }
     let mut workload = args.workload.workload()?;
+    let hosts = args.hosts.unwrap_or(2);
     let threads = args.threads.unwrap_or(workload.thread_count);
-    workload.thread_count = threads * u32::from(args.hosts);
+    workload.thread_count = threads * u32::from(hosts);
     workload.check()?;
     let sizes = sizes(args, scheme, &workload);
     let place = Place::new(args.pod.as_ref(), "bench", sizes.total());
     let pod = create(&place.spec, sizes.options(again))?;
     let scr_fixed_bytes = pod.areas().records.offset();
 
-    let mut hosts = Hosts::start(args, scheme, &place, threads, stop)?;
-    hosts.phase("joining", 0, &[], |event| matches!(event, Event::Joined))?;
-    let loaded = hosts.phase("load", workload.insert_count, &["load"], Event::is_done)?;
+    let mut processes = Hosts::start(args, scheme, &place, hosts, threads, stop)?;
+    processes.phase("joining", 0, &[], |event| matches!(event, Event::Joined))?;
+    let loaded = processes.phase("load", workload.insert_count, &["load"], Event::is_done)?;
     let operations = workload.operation_count.unwrap_or(0);
-    let ran = hosts.phase("run", operations, &["run"], Event::is_done)?;
-    hosts.leave()?;
+    let ran = processes.phase("run", operations, &["run"], Event::is_done)?;
+    processes.leave()?;
     drop(pod);
 
     let loaded: Vec<PhaseResult> = loaded.into_iter().filter_map(Event::result).collect();
     let ran: Vec<PhaseResult> = ran.into_iter().filter_map(Event::result).collect();
-    Report::new(args, scheme, &workload, threads, scr_fixed_bytes, &loaded, &ran)
+    let setting = Setting {
+        scheme,
+        workload: args.workload.name(),
+        world: "mapped",
+        hosts,
+        threads_per_host: threads,
+        records: workload.record_count,
+        scr_fixed_bytes,
+    };
+    Report::new(setting, Some(&loaded), &ran, None)
 }
 
 /// The sizes given, or such as the workload needs.
@@ -95,6 +110,7 @@ impl<'a> Hosts<'a> {
         args: &YcsbArgs,
         scheme: Scheme,
         place: &Place,
+        hosts: u8,
         threads: u32,
         stop: &'a Stop,
     ) -> Result<Self> {
@@ -103,7 +119,7 @@ impl<'a> Hosts<'a> {
                 "worker".to_owned(),
                 format!("--pod={}", place.spec),
                 format!("--host={host}"),
-                format!("--hosts={}", args.hosts),
+                format!("--hosts={hosts}"),
                 format!("--threads={threads}"),
                 format!("--seed={}", args.workload.seed),
                 format!("--scheme={}", scheme.name()),
@@ -115,7 +131,7 @@ impl<'a> Hosts<'a> {
             words.extend(args.workload.properties.iter().map(|pair| format!("-p{pair}")));
             HostProcess::start(format!("host {host}"), &words, None)
         };
-        let processes = (0..args.hosts).map(start).collect::<Result<_>>()?;
+        let processes = (0..hosts).map(start).collect::<Result<_>>()?;
         Ok(Self { processes, stop })
     }
 

@@ -4,10 +4,10 @@ use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use tombolo::format_size;
-use tombolo_workloads::Workload;
+use tombolo_timing::Counts;
 
 use super::worker::PhaseResult;
-use crate::cli::{Scheme, YcsbArgs};
+use crate::cli::Scheme;
 use crate::drive::histogram;
 use crate::output::pairs;
 
@@ -26,6 +26,29 @@ impl Latency {
             p99: histogram.value_at_quantile(0.99),
         }
     }
+}
+
+/// What was measured.
+pub(crate) struct Setting {
+    pub(crate) scheme: Scheme,
+    pub(crate) workload: String,
+    pub(crate) world: &'static str,
+    pub(crate) hosts: u8,
+    pub(crate) threads_per_host: u32,
+    pub(crate) records: u64,
+    /// SCR that is in use whatever is in the pod.
+    pub(crate) scr_fixed_bytes: u64,
+}
+
+/// What only a simulated pod tells.
+#[derive(Clone, Serialize)]
+pub(crate) struct Simulated {
+    /// The profile.
+    pub(crate) profile: String,
+    /// The time it took to simulate, all in all.
+    pub(crate) wall_s: f64,
+    /// What happened while it was measured.
+    pub(crate) counts: Counts,
 }
 
 /// The result of a run phase, over all hosts.
@@ -53,18 +76,18 @@ pub(crate) struct Report {
     records_wide: u64,
     pub(crate) scr_bytes_used: u64,
     local_bytes_per_object: f64,
-    load_ops_per_s: f64,
+    /// Nothing where loading takes no time.
+    load_ops_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulated: Option<Simulated>,
 }
 
 impl Report {
     pub(crate) fn new(
-        args: &YcsbArgs,
-        scheme: Scheme,
-        workload: &Workload,
-        threads_per_host: u32,
-        scr_fixed_bytes: u64,
-        loaded: &[PhaseResult],
+        setting: Setting,
+        loaded: Option<&[PhaseResult]>,
         ran: &[PhaseResult],
+        simulated: Option<Simulated>,
     ) -> Result<Self> {
         let operations: u64 = ran.iter().map(|host| host.operations).sum();
         let per_op = |count: fn(&PhaseResult) -> u64| {
@@ -72,12 +95,12 @@ impl Report {
         };
         let most = |value: fn(&PhaseResult) -> u64| ran.iter().map(value).max().unwrap_or(0);
         Ok(Self {
-            scheme: scheme.name(),
-            workload: args.workload.name(),
-            world: "mapped",
-            hosts: args.hosts,
-            threads_per_host,
-            records: workload.record_count,
+            scheme: setting.scheme.name(),
+            workload: setting.workload,
+            world: setting.world,
+            hosts: setting.hosts,
+            threads_per_host: setting.threads_per_host,
+            records: setting.records,
             operations,
             ops_per_s: per_second(ran),
             latency_ns: Latency::of(&latencies(ran)?),
@@ -91,21 +114,26 @@ impl Report {
             invalidated_lines_per_op: per_op(|host| host.invalidated_lines),
             records_used: most(|host| host.records_used),
             records_wide: most(|host| host.records_wide),
-            scr_bytes_used: scr_fixed_bytes + most(|host| host.scr_used_bytes),
+            scr_bytes_used: setting.scr_fixed_bytes + most(|host| host.scr_used_bytes),
             local_bytes_per_object: most(|host| host.local_bytes) as f64
                 / most(|host| host.objects).max(1) as f64,
-            load_ops_per_s: per_second(loaded),
+            load_ops_per_s: loaded.map(per_second),
+            simulated,
         })
     }
 
     pub(crate) fn text(&self) -> String {
-        pairs(&[
+        let load = self
+            .load_ops_per_s
+            .map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0} objects/s"));
+        let mut rows = vec![
             ("scheme", self.scheme.to_owned()),
+            ("world", self.world.to_owned()),
             ("workload", self.workload.clone()),
             ("hosts", format!("{} with {} threads each", self.hosts, self.threads_per_host)),
             ("records", self.records.to_string()),
             ("operations", self.operations.to_string()),
-            ("load", format!("{:.0} objects/s", self.load_ops_per_s)),
+            ("load", load),
             ("throughput", format!("{:.0} ops/s", self.ops_per_s)),
             ("latency, mean", us(self.latency_ns.mean)),
             ("latency, p50", us(self.latency_ns.p50 as f64)),
@@ -120,7 +148,30 @@ impl Report {
             ("lines invalidated", format!("{:.2} per operation", self.invalidated_lines_per_op)),
             ("SCR used", format_size(self.scr_bytes_used)),
             ("local memory", format!("{:.1} bytes per object", self.local_bytes_per_object)),
-        ])
+        ];
+        if let Some(simulated) = &self.simulated {
+            rows.extend(simulated.rows(self.operations));
+        }
+        pairs(&rows)
+    }
+}
+
+impl Simulated {
+    fn rows(&self, operations: u64) -> Vec<(&'static str, String)> {
+        let per_op =
+            |count: u64| format!("{:.3} per operation", count as f64 / operations.max(1) as f64);
+        let Counts { scr_misses, back_invalidations, lnr_misses, local_misses, link_bytes, .. } =
+            self.counts;
+        vec![
+            ("profile", self.profile.clone()),
+            ("SCR misses", per_op(scr_misses)),
+            ("back-invalidations", per_op(back_invalidations)),
+            ("LNR misses", per_op(lnr_misses)),
+            ("misses in local memory", per_op(local_misses)),
+            ("bytes over links", per_op(link_bytes)),
+            ("waiting for bandwidth", format!("{} ns", per_op(self.counts.queueing_ns))),
+            ("simulated in", format!("{:.1} s", self.wall_s)),
+        ]
     }
 }
 

@@ -1,7 +1,10 @@
 //! Objects as a host that is measured shares them, under whatever scheme.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use tombolo::{Error, Handle, Mapped, Member, Stats, Usage};
+use tombolo_memory::Memory;
 use tombolo_pod::Pod;
 use tombolo_sharing::Scheme;
 
@@ -38,6 +41,10 @@ impl<S: Scheme> Shared<S> {
 }
 
 impl<S: Scheme<Memory = Mapped> + Send + Sync + 'static> Target for Member<Shared<S>> {
+    fn uptime(&self) -> Duration {
+        self.0.memory().uptime()
+    }
+
     fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         Ok(self.0.read(key, value)?.is_some())
     }

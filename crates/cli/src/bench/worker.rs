@@ -71,7 +71,7 @@ pub(crate) struct PhaseResult {
 }
 
 impl PhaseResult {
-    fn new(phase: &Phase, stats: Stats, usage: Usage) -> Self {
+    pub(crate) fn new(phase: &Phase, stats: Stats, usage: Usage) -> Self {
         let recorded = phase.latency_ns.iter_recorded();
         Self {
             operations: phase.operations,
@@ -156,6 +156,7 @@ fn obey<S: Sharing<Memory = Mapped> + Send + Sync + 'static>(
             host: args.host,
             hosts: args.hosts,
             verify: args.workload.verify,
+            blank: false,
             until_full: false,
             done: &done,
             stopping,

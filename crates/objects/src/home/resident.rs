@@ -1,7 +1,7 @@
 //! An object in this host's memory, and a thread's hold on it.
 
-use tombolo_memory::Memory;
 use tombolo_memory::lock_api::ArcMutexGuard;
+use tombolo_memory::{LINE_BYTES, Local, Memory};
 use tombolo_sharing::{Counter, Header, Part, object_bytes};
 
 use crate::event::Event;
@@ -61,6 +61,9 @@ impl<M: Memory> Objects<M> {
         }
         hold.accesses += 1;
         hold.busy = true;
+        self.memory().touches(Local::Objects, false, || {
+            entry.slot..entry.slot + (hold.value.len() as u64).div_ceil(LINE_BYTES)
+        });
         Reached::Here(hold, header)
     }
 

@@ -13,7 +13,7 @@ mod models;
 mod scan;
 
 use smallvec::SmallVec;
-use tombolo_memory::Memory;
+use tombolo_memory::{LINE_BYTES, Local, Memory};
 
 use bucket::{Arena, Bucket, CELLS};
 pub(crate) use bucket::{Cell, Entry};
@@ -23,6 +23,9 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// Entries per bucket, on average, above which the table grows; in tenths.
 const LOAD_TENTHS: u64 = 36;
+
+/// Lines of a bucket.
+const LINES: u64 = size_of::<Bucket>() as u64 / LINE_BYTES;
 
 /// Sizes of the table; tests use tiny ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +103,7 @@ impl Index {
     #[inline]
     pub(crate) fn find<M: Memory>(&self, memory: &M, hash: KeyHash) -> SmallVec<[Found<'_>; 1]> {
         memory.step();
+        self.touched(memory, hash, false);
         let mut found = SmallVec::new();
         while !self.try_chain(hash, |cell| {
             if cell.has_hash(hash)
@@ -112,6 +116,15 @@ impl Index {
             memory.pause();
         }
         found
+    }
+
+    /// Tells what of this host's memory it takes to find, or to change, entries with `hash`.
+    #[inline]
+    pub(crate) fn touched<M: Memory>(&self, memory: &M, hash: KeyHash, write: bool) {
+        memory.touches(Local::Index, write, || {
+            let first = LINES * bucket_number(hash, self.buckets.load(Ordering::Relaxed));
+            first..first + LINES
+        });
     }
 
     /// The entry of the object in `slot`, as it stands.

@@ -20,7 +20,7 @@ mod owners;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tombolo_memory::Memory;
+use tombolo_memory::{Local, Memory};
 use tombolo_pod::Pod;
 
 pub(crate) use self::layout::Record;
@@ -225,6 +225,7 @@ impl<M: Memory> Records<M> {
         let mut looked = 0;
         let held = group.from(start).take(PATIENCE).find_map(|record| {
             looked += 1;
+            self.owner_touched(record, false);
             if self.owners.of(record).is_some() {
                 return None;
             }
@@ -257,6 +258,7 @@ impl<M: Memory> Records<M> {
             .from(start)
             .filter_map(|record| Some((record, self.owners.of(record)?)))
             .map(|(record, owner)| {
+                self.owner_touched(record, true);
                 let counter = self.load(record).counter();
                 let writes = owner.writes_until(counter, self.layout.counter_mask(record));
                 self.owners.note(record, owner, counter);
@@ -270,6 +272,7 @@ impl<M: Memory> Records<M> {
 
     /// The log says that `record` belongs to an object with this hash.
     pub(crate) fn assigned(&self, record: Record, hash: KeyHash) {
+        self.owner_touched(record, true);
         if self.owners.add(record, hash) {
             self.group(record).used.fetch_add(1, Ordering::Relaxed);
         }
@@ -277,9 +280,18 @@ impl<M: Memory> Records<M> {
 
     /// The log says that `record` does not belong to the object with this hash any more.
     pub(crate) fn unassigned(&self, record: Record, hash: KeyHash) {
+        self.owner_touched(record, true);
         if self.owners.remove(record, hash) {
             self.group(record).used.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// Tells what of this host's memory it takes to know who owns a record.
+    fn owner_touched(&self, record: Record, write: bool) {
+        self.layout.memory().touches(Local::Owners, write, || {
+            let line = u64::from(record) / owners::PER_LINE;
+            line..line + 1
+        });
     }
 
     fn group(&self, record: Record) -> &Group {

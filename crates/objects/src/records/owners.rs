@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::layout::Record;
 use crate::event::KeyHash;
 
+/// Records whose owners are in one line.
+pub(super) const PER_LINE: u64 = tombolo_memory::LINE_BYTES / size_of::<AtomicU64>() as u64;
+
 /// Per record: objects that have it (8 bits) | sum of their hashes (32) | counter when last sampled, low
 /// bits (24). There may be many more records than are ever used, so blocks of them come to be when
 /// first written.
