@@ -42,14 +42,10 @@ pub(crate) trait Note: Copy + Default {}
 
 impl<T: Copy + Default> Note for T {}
 
-#[derive(Clone, Copy)]
-struct Way<N> {
-    line: u64,
-    note: N,
-}
-
+/// Tags and notes apart: a search looks at tags alone.
 pub(crate) struct Cache<N> {
-    ways: Vec<Way<N>>,
+    tags: Vec<u64>,
+    notes: Vec<N>,
     per_set: usize,
     mask: u64,
 }
@@ -61,50 +57,77 @@ impl<N: Note> Cache<N> {
         let lines = ((kib * 1024.0) as u64 / LINE_BYTES).max(u64::from(ways));
         let sets = 1 << (lines / u64::from(ways)).ilog2();
         let per_set = (lines / sets) as usize;
-        let empty = Way { line: 0, note: N::default() };
-        Self { ways: vec![empty; per_set * sets as usize], per_set, mask: sets - 1 }
+        let all = per_set * sets as usize;
+        Self { tags: vec![0; all], notes: vec![N::default(); all], per_set, mask: sets - 1 }
     }
 
-    fn set(&mut self, line: Line) -> &mut [Way<N>] {
+    /// Where a line's set begins.
+    #[inline]
+    fn set(&self, line: Line) -> usize {
         // Regions start at different sets, so that their first lines do not meet in one.
         let index = (line.0 ^ (line.0 >> REGION).wrapping_mul(0x9e37_79b9)) & self.mask;
-        let start = index as usize * self.per_set;
-        &mut self.ways[start..start + self.per_set]
+        index as usize * self.per_set
+    }
+
+    /// Where a line is.
+    #[inline]
+    fn find(&self, line: Line) -> Option<usize> {
+        let start = self.set(line);
+        let set = &self.tags[start..start + self.per_set];
+        if set[0] == line.0 {
+            return Some(start);
+        }
+        // Without a way out in between, so that ways are compared several at a time.
+        let mut found = usize::MAX;
+        for (way, &tag) in set.iter().enumerate() {
+            if tag == line.0 {
+                found = way;
+            }
+        }
+        (found != usize::MAX).then(|| start + found)
+    }
+
+    /// Makes the line at `place` the most recently used one of the set that begins at `start`.
+    fn to_front(&mut self, start: usize, place: usize, tag: u64, note: N) {
+        self.tags.copy_within(start..place, start + 1);
+        self.notes.copy_within(start..place, start + 1);
+        self.tags[start] = tag;
+        self.notes[start] = note;
     }
 
     /// The note of a line, which is the most recently used one of its set from now on.
     #[inline]
     pub(crate) fn touch(&mut self, line: Line) -> Option<&mut N> {
-        let set = self.set(line);
-        let way = set.iter().position(|way| way.line == line.0)?;
-        let found = set[way];
-        set.copy_within(0..way, 1);
-        set[0] = found;
-        Some(&mut set[0].note)
+        let (start, place) = (self.set(line), self.find(line)?);
+        if place != start {
+            self.to_front(start, place, line.0, self.notes[place]);
+        }
+        Some(&mut self.notes[start])
     }
 
     /// The note of a line.
     pub(crate) fn peek(&mut self, line: Line) -> Option<&mut N> {
-        self.set(line).iter_mut().find(|way| way.line == line.0).map(|way| &mut way.note)
+        let place = self.find(line)?;
+        Some(&mut self.notes[place])
     }
 
     /// Adds a line that is not there; the one that had to go, if one had to.
     pub(crate) fn add(&mut self, line: Line, note: N) -> Option<(Line, N)> {
-        let set = self.set(line);
-        let last = set[set.len() - 1];
-        set.copy_within(0..set.len() - 1, 1);
-        set[0] = Way { line: line.0, note };
-        (last.line != 0).then_some((Line(last.line), last.note))
+        let start = self.set(line);
+        let last = start + self.per_set - 1;
+        let gone = (Line(self.tags[last]), self.notes[last]);
+        self.to_front(start, last, line.0, note);
+        (gone.0.0 != 0).then_some(gone)
     }
 
     /// Drops a line; its note, if it was there.
     pub(crate) fn remove(&mut self, line: Line) -> Option<N> {
-        let set = self.set(line);
-        let way = set.iter().position(|way| way.line == line.0)?;
-        let note = set[way].note;
-        set.copy_within(way + 1.., way);
-        let last = set.len() - 1;
-        set[last] = Way { line: 0, note: N::default() };
+        let place = self.find(line)?;
+        let note = self.notes[place];
+        let end = self.set(line) + self.per_set;
+        self.tags.copy_within(place + 1..end, place);
+        self.notes.copy_within(place + 1..end, place);
+        self.tags[end - 1] = 0;
         Some(note)
     }
 }
@@ -134,7 +157,7 @@ mod tests {
     #[test]
     fn a_cache_holds_what_it_is_to_hold() {
         let cache: Cache<()> = Cache::new(60.0 * 1024.0, 15);
-        assert_eq!(cache.ways.len() as u64 * LINE_BYTES, 60 << 20);
+        assert_eq!(cache.tags.len() as u64 * LINE_BYTES, 60 << 20);
     }
 
     #[test]
