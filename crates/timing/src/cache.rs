@@ -1,11 +1,12 @@
 //! A set-associative cache that holds tags: which lines are there, and in what state.
 //!
-//! A set is kept in the order of use, so the last way is the one to go.
+//! A set remembers which of its lines were used lately, a bit each; once all were, only the last one was.
+//! One that was not used lately is the one to go: what processors do, too, instead of keeping an order.
 
 use tombolo_memory::LINE_BYTES;
 
 /// A line of some region, as caches know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line(u64);
 
 /// The memory a line is of.
@@ -42,15 +43,37 @@ pub(crate) trait Note: Copy + Default {}
 
 impl<T: Copy + Default> Note for T {}
 
-/// Tags and notes apart: a search looks at tags alone.
-pub(crate) struct Cache<N> {
-    tags: Vec<u64>,
+/// How a cache tells lines apart; 0 is none.
+pub(crate) trait Tag: Copy + Default + Eq {
+    fn of(line: Line) -> Self;
+}
+
+/// The line itself.
+impl Tag for Line {
+    fn of(line: Line) -> Self {
+        line
+    }
+}
+
+/// Half of a line's hash: so small that a search is fast, and so seldom the same for two lines of a set that
+/// nobody will notice.
+impl Tag for u32 {
+    fn of(line: Line) -> Self {
+        (line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1
+    }
+}
+
+/// Tags, notes and use apart: a search looks at tags alone.
+pub(crate) struct Cache<T, N> {
+    tags: Vec<T>,
     notes: Vec<N>,
+    /// By set, a bit per way that was used lately.
+    recent: Vec<u64>,
     per_set: usize,
     mask: u64,
 }
 
-impl<N: Note> Cache<N> {
+impl<T: Tag, N: Note> Cache<T, N> {
     /// A cache of `kib` KiB. The number of sets is a power of two; so that it holds as much as it is to, it
     /// may have more ways than `ways`.
     pub(crate) fn new(kib: f64, ways: u32) -> Self {
@@ -58,77 +81,76 @@ impl<N: Note> Cache<N> {
         let sets = 1 << (lines / u64::from(ways)).ilog2();
         let per_set = (lines / sets) as usize;
         let all = per_set * sets as usize;
-        Self { tags: vec![0; all], notes: vec![N::default(); all], per_set, mask: sets - 1 }
+        Self {
+            tags: vec![T::default(); all],
+            notes: vec![N::default(); all],
+            recent: vec![0; sets as usize],
+            per_set,
+            mask: sets - 1,
+        }
     }
 
-    /// Where a line's set begins.
     #[inline]
     fn set(&self, line: Line) -> usize {
         // Regions start at different sets, so that their first lines do not meet in one.
-        let index = (line.0 ^ (line.0 >> REGION).wrapping_mul(0x9e37_79b9)) & self.mask;
-        index as usize * self.per_set
+        ((line.0 ^ (line.0 >> REGION).wrapping_mul(0x9e37_79b9)) & self.mask) as usize
     }
 
-    /// Where a line is.
+    /// The set of a line and its way there, if it is there.
     #[inline]
-    fn find(&self, line: Line) -> Option<usize> {
-        let start = self.set(line);
-        let set = &self.tags[start..start + self.per_set];
-        if set[0] == line.0 {
-            return Some(start);
-        }
+    fn find(&self, line: Line) -> (usize, Option<usize>) {
+        let set = self.set(line);
+        let tag = T::of(line);
         // Without a way out in between, so that ways are compared several at a time.
         let mut found = usize::MAX;
-        for (way, &tag) in set.iter().enumerate() {
-            if tag == line.0 {
+        for (way, &there) in self.tags[set * self.per_set..][..self.per_set].iter().enumerate() {
+            if there == tag {
                 found = way;
             }
         }
-        (found != usize::MAX).then(|| start + found)
+        (set, (found != usize::MAX).then_some(found))
     }
 
-    /// Makes the line at `place` the most recently used one of the set that begins at `start`.
-    fn to_front(&mut self, start: usize, place: usize, tag: u64, note: N) {
-        self.tags.copy_within(start..place, start + 1);
-        self.notes.copy_within(start..place, start + 1);
-        self.tags[start] = tag;
-        self.notes[start] = note;
+    #[inline]
+    fn used(&mut self, set: usize, way: usize) {
+        let recent = self.recent[set] | 1 << way;
+        let all = u64::MAX >> (64 - self.per_set);
+        self.recent[set] = if recent == all { 1 << way } else { recent };
     }
 
-    /// The note of a line, which is the most recently used one of its set from now on.
+    /// The note of a line, which is used.
     #[inline]
     pub(crate) fn touch(&mut self, line: Line) -> Option<&mut N> {
-        let (start, place) = (self.set(line), self.find(line)?);
-        if place != start {
-            self.to_front(start, place, line.0, self.notes[place]);
-        }
-        Some(&mut self.notes[start])
+        let (set, way) = self.find(line);
+        self.used(set, way?);
+        Some(&mut self.notes[set * self.per_set + way?])
     }
 
     /// The note of a line.
     pub(crate) fn peek(&mut self, line: Line) -> Option<&mut N> {
-        let place = self.find(line)?;
-        Some(&mut self.notes[place])
+        let (set, way) = self.find(line);
+        Some(&mut self.notes[set * self.per_set + way?])
     }
 
     /// Adds a line that is not there; the one that had to go, if one had to.
-    pub(crate) fn add(&mut self, line: Line, note: N) -> Option<(Line, N)> {
-        let start = self.set(line);
-        let last = start + self.per_set - 1;
-        let gone = (Line(self.tags[last]), self.notes[last]);
-        self.to_front(start, last, line.0, note);
-        (gone.0.0 != 0).then_some(gone)
+    pub(crate) fn add(&mut self, line: Line, note: N) -> Option<(T, N)> {
+        let set = self.set(line);
+        let way = (self.recent[set].trailing_ones() as usize).min(self.per_set - 1);
+        let place = set * self.per_set + way;
+        let gone = (self.tags[place], self.notes[place]);
+        self.tags[place] = T::of(line);
+        self.notes[place] = note;
+        self.used(set, way);
+        (gone.0 != T::default()).then_some(gone)
     }
 
     /// Drops a line; its note, if it was there.
     pub(crate) fn remove(&mut self, line: Line) -> Option<N> {
-        let place = self.find(line)?;
-        let note = self.notes[place];
-        let end = self.set(line) + self.per_set;
-        self.tags.copy_within(place + 1..end, place);
-        self.notes.copy_within(place + 1..end, place);
-        self.tags[end - 1] = 0;
-        Some(note)
+        let (set, way) = self.find(line);
+        let place = set * self.per_set + way?;
+        self.tags[place] = T::default();
+        self.recent[set] &= !(1 << way?);
+        Some(self.notes[place])
     }
 }
 
@@ -141,22 +163,24 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_line_goes() {
-        let mut cache: Cache<u8> = Cache::new(0.25, 4);
+    fn what_was_used_lately_stays() {
+        let mut cache: Cache<Line, u8> = Cache::new(0.25, 4);
         assert_eq!((cache.per_set, cache.mask), (4, 0));
-        (1..=4).for_each(|number| assert!(cache.add(line(number), number as u8).is_none()));
+        (1..=3).for_each(|number| assert!(cache.add(line(number), number as u8).is_none()));
+        // The fourth makes all of them recent, and so only itself.
+        assert!(cache.add(line(4), 4).is_none());
         assert_eq!(cache.touch(line(1)), Some(&mut 1));
         assert_eq!(cache.add(line(5), 5), Some((line(2), 2)));
-        assert_eq!(cache.remove(line(3)), Some(3));
+        assert_eq!(cache.remove(line(1)), Some(1));
         assert!(cache.add(line(6), 6).is_none());
-        assert_eq!(cache.add(line(7), 7), Some((line(4), 4)));
+        assert_eq!(cache.add(line(7), 7), Some((line(3), 3)));
         assert_eq!(cache.peek(line(2)), None);
-        assert_eq!(cache.peek(line(1)), Some(&mut 1));
+        assert_eq!(cache.peek(line(4)), Some(&mut 4));
     }
 
     #[test]
     fn a_cache_holds_what_it_is_to_hold() {
-        let cache: Cache<()> = Cache::new(60.0 * 1024.0, 15);
+        let cache: Cache<u32, ()> = Cache::new(60.0 * 1024.0, 15);
         assert_eq!(cache.tags.len() as u64 * LINE_BYTES, 60 << 20);
     }
 

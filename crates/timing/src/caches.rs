@@ -4,7 +4,7 @@
 //! host has it alone, as it must before a core may change a line of SCR. A core that has changed a line
 //! notes so in its own caches, and changes it again without asking.
 
-use crate::cache::{Cache, Line, Region};
+use crate::cache::{Cache, Line, Region, Tag};
 use crate::{Ps, profile, ps};
 
 /// What the shared cache notes of a line.
@@ -28,12 +28,12 @@ pub(crate) enum Access {
     NotAlone,
 }
 
-struct Level<N> {
-    cache: Cache<N>,
+struct Level<T, N> {
+    cache: Cache<T, N>,
     latency: Ps,
 }
 
-impl<N: crate::cache::Note> Level<N> {
+impl<T: Tag, N: crate::cache::Note> Level<T, N> {
     fn new(cache: &profile::Cache) -> Self {
         Self { cache: Cache::new(cache.kib, cache.ways), latency: ps(cache.latency_ns) }
     }
@@ -41,8 +41,8 @@ impl<N: crate::cache::Note> Level<N> {
 
 pub(crate) struct HostCaches {
     /// By core, from the nearest cache on. A line's note: whether this core may change it.
-    private: Vec<Vec<Level<bool>>>,
-    shared: Level<Note>,
+    private: Vec<Vec<Level<u32, bool>>>,
+    shared: Level<Line, Note>,
     core_to_core: Ps,
 }
 
@@ -98,7 +98,10 @@ impl HostCaches {
                 self.share_at(other, line);
             }
         }
-        self.keep(core, line, write);
+        match here {
+            Some(_) => self.change_at(core, line, write),
+            None => self.add_at(core, line, write),
+        }
         let nearest = here.unwrap_or(self.shared.latency);
         Access::Served(if slow { nearest.max(self.core_to_core) } else { nearest })
     }
@@ -116,7 +119,7 @@ impl HostCaches {
         if let Some((line, note)) = gone {
             bits(note.cores).for_each(|core| self.drop_at(core, line));
         }
-        self.keep(core, line, write);
+        self.add_at(core, line, write);
         gone
     }
 
@@ -158,12 +161,19 @@ impl HostCaches {
         dirty
     }
 
-    fn keep(&mut self, core: usize, line: Line, mine: bool) {
+    /// A core that has a line in some of its caches has it in all of them.
+    fn change_at(&mut self, core: usize, line: Line, mine: bool) {
         for level in &mut self.private[core] {
             match level.cache.touch(line) {
                 Some(note) => *note = mine,
                 None => drop(level.cache.add(line, mine)),
             }
+        }
+    }
+
+    fn add_at(&mut self, core: usize, line: Line, mine: bool) {
+        for level in &mut self.private[core] {
+            level.cache.add(line, mine);
         }
     }
 
