@@ -62,6 +62,21 @@ Examples:
   tombolo soak --seconds 600 --hosts 4 --keys 2 --records 1
   tombolo soak --pod /dev/dax0.0 --seconds 60 --format json";
 
+const CALIBRATE: &str = "\
+Measure this machine, and write a profile by which simulated pods are like it.
+
+What caches, memory, atomics and flushes take is measured one by one; then what the code's own steps \
+take: reads, writes, creates and messages, less what a simulated machine with these caches takes for \
+them. The profile says of every number where it comes from. It is of a machine whose processes are the \
+hosts; to get one of a pod, replace the figures of link, device and coherence.
+
+It takes about half a minute, and a quiet machine.";
+
+const CALIBRATE_EXAMPLES: &str = "\
+Examples:
+  tombolo calibrate --out here.toml
+  tombolo bench ycsb -P b --profile here.toml --threads 1";
+
 /// Share objects and a key-value store among hosts through partly coherent memory.
 ///
 /// A pod is memory that several hosts map: a file in /dev/shm or hugetlbfs, a DAX device, a PCI BAR.
@@ -95,6 +110,9 @@ pub(crate) enum Command {
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Measure this machine, and write a profile by which simulated pods are like it.
+    #[command(long_about = CALIBRATE, after_help = CALIBRATE_EXAMPLES)]
+    Calibrate(CalibrateArgs),
     /// Run the protocols in a simulator whose caches really are incoherent, and check what hosts see.
     #[command(long_about = check::ABOUT, after_help = check::EXAMPLES)]
     Check(CheckArgs),
@@ -418,6 +436,19 @@ pub(crate) struct YcsbArgs {
     /// Where to create the pod, instead of a new file in /dev/shm (on disk, if that is too small).
     #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
     pub(crate) pod: Option<PodSpec>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Where to write the profile, instead of to the standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// What the profile is called.
+    #[arg(long, value_name = "NAME", default_value = "this machine")]
+    pub(crate) name: String,
+    /// Hosts among which the processors are divided.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) hosts: u32,
 }
 
 #[derive(Debug, Args)]

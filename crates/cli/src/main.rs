@@ -4,6 +4,7 @@
 //! `pod check` found problems, `check` or `soak` failures, 4 if these found none but could not decide all.
 
 mod bench;
+mod calibrate;
 mod check;
 mod children;
 mod cli;
@@ -51,6 +52,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Pod(PodCommand::Check(args)) => return pod::check(&args),
         Command::Bench(BenchCommand::Ycsb(args)) => bench::run(&args)?,
         Command::Bench(BenchCommand::Pagecache(args)) => bench::pages::run(&args)?,
+        Command::Calibrate(args) => calibrate::run(&args)?,
         Command::Check(args) => return check::run(&args),
         Command::Soak(args) => return soak::run(&args),
         Command::Worker(args) => bench::worker::run(&args)?,

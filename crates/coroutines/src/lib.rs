@@ -39,6 +39,8 @@ impl Thread {
     /// # Panics
     /// If there is no memory for its stack.
     pub fn new(body: impl FnOnce() + 'static) -> Self {
+        // What the thread begins with may not be large.
+        let body = Box::new(body);
         Self(Some(Coroutine::with_stack(stack(), move |yielder, ()| {
             RUNNING.set(Some(NonNull::from(yielder)));
             body();

@@ -77,7 +77,12 @@ impl<T: Tag, N: Note> Cache<T, N> {
     /// A cache of `kib` KiB. The number of sets is a power of two; so that it holds as much as it is to, it
     /// may have more ways than `ways`.
     pub(crate) fn new(kib: f64, ways: u32) -> Self {
-        let lines = ((kib * 1024.0) as u64 / LINE_BYTES).max(u64::from(ways));
+        Self::of_lines((kib * 1024.0) as u64 / LINE_BYTES, ways)
+    }
+
+    /// A cache of so many lines.
+    pub(crate) fn of_lines(lines: u64, ways: u32) -> Self {
+        let lines = lines.max(u64::from(ways));
         let sets = 1 << (lines / u64::from(ways)).ilog2();
         let per_set = (lines / sets) as usize;
         let all = per_set * sets as usize;

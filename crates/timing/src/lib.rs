@@ -20,7 +20,8 @@
 //! **Bytes** are there once: nothing is stale, which is what the simulator is for. Lines of zeros take no
 //! memory (`sparse.rs`), so objects without content can be many.
 //!
-//! Left out: TLBs, prefetchers (but for the overlap), page faults, simultaneous multithreading, frequency,
+//! Left out: prefetchers (but that a core which reads one line after the other has the next ones under
+//! way), levels of TLBs and what a page walk reads, page faults, simultaneous multithreading, frequency,
 //! more threads than cores, DRAM banks, the directory's own capacity.
 
 mod cache;

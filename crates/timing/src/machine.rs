@@ -2,7 +2,7 @@
 
 use tombolo_memory::LINE_BYTES;
 
-use crate::cache::{Line, Region};
+use crate::cache::{Cache, Line, Region};
 use crate::caches::{Access, HostCaches, Note};
 use crate::counts::Counts;
 use crate::directory::Directory;
@@ -12,6 +12,7 @@ use crate::profile::Profile;
 use crate::{Ps, ps};
 
 struct Host {
+    cores: Vec<Memory>,
     caches: HostCaches,
     local: Pipe,
     link: Pipe,
@@ -35,6 +36,16 @@ struct Costs {
     invalidate_more: Ps,
     misses_at_once: usize,
     stores_at_once: usize,
+    page_lines: u64,
+    page_walk: Ps,
+}
+
+/// What a core remembers besides its caches.
+struct Memory {
+    /// Where pages are.
+    pages: Cache<u32, ()>,
+    /// The line after the last one it has read.
+    next: Line,
 }
 
 pub(crate) struct Machine {
@@ -47,7 +58,12 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new(profile: &Profile, scr_bytes: u64) -> Self {
+        let tlb = &profile.tlb;
+        // As many ways as usual.
+        let core =
+            |_| Memory { pages: Cache::of_lines(tlb.pages.into(), 8), next: Line::default() };
         let host = |_| Host {
+            cores: (0..profile.pod.cores).map(core).collect(),
             caches: HostCaches::new(profile),
             local: Pipe::new(&profile.local.bandwidth()),
             link: Pipe::new(&profile.link),
@@ -67,6 +83,8 @@ impl Machine {
                 invalidate_more: ps(flush.invalidate_more_ns),
                 misses_at_once: core.misses_at_once as usize,
                 stores_at_once: core.stores_at_once as usize,
+                page_lines: (tlb.page_kib * 1024.0) as u64 / LINE_BYTES,
+                page_walk: ps(tlb.miss_ns),
             },
             counts: Counts::default(),
         }
@@ -100,6 +118,32 @@ impl Machine {
                 takes
             }
         }
+    }
+
+    /// How long a core's access to a word takes that begins at `now`.
+    #[inline]
+    pub(crate) fn access_word(&mut self, at: CoreId, line: Line, write: bool, now: Ps) -> Ps {
+        let walks = self.walk(at, line);
+        walks + self.access(at, line, write, now + walks)
+    }
+
+    /// How long it takes to find out where the page of a line is.
+    #[inline]
+    fn walk(&mut self, at: CoreId, line: Line) -> Ps {
+        let page = Line::new(line.region(), line.number() / self.costs.page_lines);
+        let pages = &mut self.hosts[at.host].cores[at.core].pages;
+        if pages.touch(page).is_some() {
+            return 0;
+        }
+        pages.add(page, ());
+        self.costs.page_walk
+    }
+
+    /// How long it takes to find out where the pages of lines in a row are, of which `line` is the first, or
+    /// a later one.
+    fn walk_on(&mut self, at: CoreId, line: Line, first: bool) -> Ps {
+        let begins = first || line.number().is_multiple_of(self.costs.page_lines);
+        if begins { self.walk(at, line) } else { 0 }
     }
 
     fn miss(&mut self, at: CoreId, line: Line, write: bool, now: Ps) -> Ps {
@@ -168,8 +212,16 @@ impl Machine {
     pub(crate) fn read(&mut self, at: CoreId, lines: impl Iterator<Item = Line>, now: Ps) -> Ps {
         let copy = self.costs.copy;
         let mut overlap = Overlap::new(self.costs.misses_at_once, now);
+        let mut first = true;
         for line in lines {
-            overlap.begin(copy, |begins| self.access(at, line, false, begins));
+            let walks = self.walk_on(at, line, first);
+            let goes_on = first && self.hosts[at.host].cores[at.core].next == line;
+            overlap.begin(copy, |begins| {
+                let takes = self.access(at, line, false, begins + walks);
+                walks + if goes_on { takes / self.costs.misses_at_once as u64 } else { takes }
+            });
+            first = false;
+            self.hosts[at.host].cores[at.core].next = Line::new(line.region(), line.number() + 1);
         }
         overlap.end.max(overlap.next)
     }
@@ -183,9 +235,11 @@ impl Machine {
     ) -> (Ps, Ps) {
         let copy = self.costs.copy;
         let mut overlap = Overlap::new(self.costs.misses_at_once, now);
-        let mut goes_on = now;
+        let (mut goes_on, mut first) = (now, true);
         for line in lines {
-            overlap.begin(copy, |begins| self.access(at, line, true, begins));
+            let walks = self.walk_on(at, line, first);
+            first = false;
+            overlap.begin(copy, |begins| walks + self.access(at, line, true, begins + walks));
             goes_on = (goes_on + copy).max(overlap.done_before(self.costs.stores_at_once));
         }
         (goes_on, overlap.end)
@@ -245,6 +299,8 @@ mod tests {
         let one = machine.read(AT, [lnr(0)].into_iter(), 0);
         let many = machine.read(AT, (100..108).map(lnr), 0);
         assert_eq!(one, 300_000);
+        // Whoever goes on where it was has the next line under way.
+        assert_eq!(machine.read(AT, [lnr(108)].into_iter(), many) - many, 75_000);
         // Four at once.
         assert!((600_000..620_000).contains(&many), "{many}");
         assert!(machine.read(AT, (100..108).map(lnr), many) - many < 20_000);

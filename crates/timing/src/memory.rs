@@ -60,7 +60,7 @@ impl TimedMemory {
         if state.timed {
             let (here, pending) = (state.here(), state.thread().pending);
             let begins = state.now.max(pending);
-            let takes = state.machine.access(here, Self::scr_line(at), true, begins);
+            let takes = state.machine.access_word(here, Self::scr_line(at), true, begins);
             state.now = begins + takes + state.costs.atomic;
         }
         found
@@ -120,7 +120,7 @@ impl Memory for TimedMemory {
         let mut state = self.world.in_turn();
         if state.timed {
             let (here, now) = (state.here(), state.now);
-            state.now += state.machine.access(here, Self::scr_line(at), false, now);
+            state.now += state.machine.access_word(here, Self::scr_line(at), false, now);
         }
         state.word(at.offset())
     }
@@ -133,7 +133,7 @@ impl Memory for TimedMemory {
             let (here, pending) = (state.here(), state.thread().pending);
             // Stores take effect in order.
             let begins = state.now.max(pending);
-            let takes = state.machine.access(here, Self::scr_line(at), true, begins);
+            let takes = state.machine.access_word(here, Self::scr_line(at), true, begins);
             state.thread().pending = begins + takes;
             state.now += STORE_PS;
         }

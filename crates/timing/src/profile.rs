@@ -20,6 +20,8 @@ pub struct Profile {
     pub pod: Hosts,
     /// What a core does by itself.
     pub core: Core,
+    /// Where a core remembers where pages are.
+    pub tlb: Tlb,
     /// Caches from the core outwards; the last one is shared by a host's cores, and includes the others.
     pub cache: Vec<Cache>,
     /// A host's own memory.
@@ -62,6 +64,18 @@ pub struct Core {
     pub stores_at_once: u32,
     /// A line that another core of the same host has changed.
     pub core_to_core_ns: f64,
+}
+
+/// Where a core remembers where pages are.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tlb {
+    /// Size of a page.
+    pub page_kib: f64,
+    /// Pages it remembers.
+    pub pages: u32,
+    /// Finding out where another page is.
+    pub miss_ns: f64,
 }
 
 /// A cache.
@@ -211,6 +225,8 @@ impl Profile {
         within("pod.cores", self.pod.cores.into(), 1.0, 64.0)?;
         within("core.misses_at_once", self.core.misses_at_once.into(), 1.0, 256.0)?;
         within("core.stores_at_once", self.core.stores_at_once.into(), 1.0, 256.0)?;
+        within("tlb.page_kib", self.tlb.page_kib, 4.0, 1_048_576.0)?;
+        within("tlb.pages", self.tlb.pages.into(), 16.0, 65_536.0)?;
         if !(2..=4).contains(&self.cache.len()) {
             return Err(format!(
                 "there are {} [[cache]] entries; name 1 to 3 private ones and the shared one",
@@ -235,13 +251,14 @@ impl Profile {
         self.times().into_iter().try_for_each(|(name, ns)| within(name, ns, 0.0, 1e6))
     }
 
-    fn times(&self) -> [(&'static str, f64); 17] {
-        let Self { core, local, device, coherence, flush, steps, .. } = self;
+    fn times(&self) -> [(&'static str, f64); 18] {
+        let Self { core, tlb, local, device, coherence, flush, steps, .. } = self;
         [
             ("core.atomic_ns", core.atomic_ns),
             ("core.pause_ns", core.pause_ns),
             ("core.copy_ns", core.copy_ns),
             ("core.core_to_core_ns", core.core_to_core_ns),
+            ("tlb.miss_ns", tlb.miss_ns),
             ("local.latency_ns", local.latency_ns),
             ("device.latency_ns", device.latency_ns),
             ("coherence.latency_ns", coherence.latency_ns),
@@ -273,6 +290,7 @@ pub(crate) mod tests {
         about = "two hosts with two cores, for tests"
         pod = { hosts = 2, cores = 2 }
         core = { atomic_ns = 5, pause_ns = 40, copy_ns = 2, misses_at_once = 4, stores_at_once = 4, core_to_core_ns = 50 }
+        tlb = { page_kib = 4, pages = 16, miss_ns = 0 }
         cache = [{ kib = 16, ways = 4, latency_ns = 1 }, { kib = 256, ways = 8, latency_ns = 20 }]
         local = { latency_ns = 100, gb_per_s = 100 }
         link = { gb_per_s = 100 }

@@ -12,6 +12,7 @@ const PROFILE: &str = r#"
     about = "three hosts with two cores"
     pod = { hosts = 3, cores = 2 }
     core = { atomic_ns = 5, pause_ns = 40, copy_ns = 2, misses_at_once = 4, stores_at_once = 4, core_to_core_ns = 50 }
+    tlb = { page_kib = 4, pages = 64, miss_ns = 0 }
     cache = [{ kib = 16, ways = 4, latency_ns = 1 }, { kib = 256, ways = 8, latency_ns = 20 }]
     local = { latency_ns = 100, gb_per_s = 100 }
     link = { gb_per_s = 10 }

@@ -1,0 +1,177 @@
+//! What the code's own steps take: what is measured on this machine, less what the simulated one takes for
+//! the same without them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tombolo_memory::{Backing, Mapped, Memory, MemorySpec, Window};
+use tombolo_objects::{Objects, Options};
+use tombolo_pod::{Geometry, Mailbox, Pod};
+use tombolo_timing::{Profile, Simulation, Spec, TimedMemory};
+
+use super::{Entry, least};
+
+const SCR: u64 = 1 << 20;
+const LNR: u64 = 64 << 20;
+const ROUNDS: usize = 9;
+const OPERATIONS: u32 = 5000;
+/// Objects created and deleted at once: the log has to hold that.
+const OBJECTS: u32 = 500;
+
+/// Nanoseconds, with everything in the nearest cache.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    read: f64,
+    write: f64,
+    /// Creating an object and deleting it again, for which it gets a record: three events.
+    change: f64,
+    /// Applying an event of another host.
+    apply: f64,
+    message: f64,
+}
+
+/// Steps that take nothing.
+pub(super) const NONE: [Entry; 5] = [
+    ("operation_ns", 0.0, ""),
+    ("lock_ns", 0.0, ""),
+    ("append_ns", 0.0, ""),
+    ("apply_ns", 0.0, ""),
+    ("message_ns", 0.0, ""),
+];
+
+pub(super) fn measure(mut profile: Profile) -> Result<[Entry; 5]> {
+    profile.pod.hosts = 2;
+    let (real, bare) = (on_this_machine()?, in_virtual_time(profile)?);
+    let operation = (real.read - bare.read).max(0.0);
+    let lock = (real.write - bare.write - operation).max(0.0);
+    let apply = (real.apply - bare.apply).max(0.0);
+    let events = real.change - bare.change - 2.0 * operation - lock;
+    let append = (events / 3.0 - apply).max(0.0);
+    Ok([
+        ("operation_ns", operation, "reading an object again and again, but for its accesses"),
+        ("lock_ns", lock, "the same for writing, but for that"),
+        ("append_ns", append, "creating and deleting objects, but for that"),
+        ("apply_ns", apply, "applying what another host has logged, but for its accesses"),
+        (
+            "message_ns",
+            (real.message - bare.message).max(0.0),
+            "a message and its answer, but for their accesses",
+        ),
+    ])
+}
+
+fn on_this_machine() -> Result<Times> {
+    let region = Arc::new(Backing::open(&MemorySpec::anonymous(SCR + LNR))?.map(SCR + LNR)?);
+    let window = |offset, bytes| Window::new(Arc::clone(&region), offset, bytes);
+    let memory = Mapped::new(window(0, SCR), window(SCR, LNR));
+    Pod::format(memory.clone(), geometry()?)?;
+    let first = join(memory.clone())?;
+    let second = std::thread::scope(|scope| {
+        let second = scope.spawn(|| join(memory.clone()));
+        while !second.is_finished() {
+            first.tick()?;
+        }
+        second.join().expect("joining does not panic")
+    })?;
+    times(&first, &second)
+}
+
+fn in_virtual_time(profile: Profile) -> Result<Times> {
+    type Slot<T> = Rc<RefCell<Option<Result<T>>>>;
+    let mut simulation = Simulation::new(Spec { profile, scr_bytes: SCR, lnr_bytes: LNR, seed: 1 });
+    Pod::format(simulation.memory(0), geometry()?)?;
+    let joined: [Slot<Objects<TimedMemory>>; 2] = Default::default();
+    for (host, slot) in joined.iter().enumerate() {
+        let (mine, other) = (Rc::clone(slot), Rc::clone(&joined[1]));
+        simulation.spawn(host, 0, move |memory| {
+            *mine.borrow_mut() = Some(join(memory.clone()));
+            while other.borrow().is_none() {
+                if let Some(Ok(objects)) = &*mine.borrow() {
+                    let _ = objects.tick();
+                }
+                memory.sleep(Duration::from_micros(10));
+            }
+        });
+    }
+    simulation.run();
+    simulation.takes_time(true);
+    let [first, second] = joined.map(|slot| slot.take().context("a host has not joined")?);
+    let (first, second) = (first?, second?);
+    let outcome: Slot<Times> = Slot::default();
+    let told = Rc::clone(&outcome);
+    simulation.spawn(0, 0, move |_| *told.borrow_mut() = Some(times(&first, &second)));
+    simulation.run();
+    outcome.take().context("the measurement has not ended")?
+}
+
+fn geometry() -> Result<Geometry> {
+    Ok(Geometry::plan(SCR, LNR, tombolo_pod::Options::default())?)
+}
+
+fn join<M: Memory>(memory: M) -> Result<Objects<M>> {
+    Ok(Objects::join(Pod::open(memory)?, Options::default())?)
+}
+
+/// What two hosts' handles take, used by one thread.
+fn times<M: Memory>(first: &Objects<M>, second: &Objects<M>) -> Result<Times> {
+    let key = |number: u32| format!("object-{number:08}").into_bytes();
+    let memory = first.memory();
+    let each = |count: u32, body: &mut dyn FnMut() -> Result<()>| -> Result<f64> {
+        let started = memory.uptime();
+        body()?;
+        Ok((memory.uptime() - started).as_nanos() as f64 / f64::from(count))
+    };
+    let hot = key(u32::MAX);
+    first.create(&hot, &[0; 32])?;
+    let mut value = Vec::new();
+    let (mut read, mut write, mut change, mut apply) = (vec![], vec![], vec![], vec![]);
+    for _ in 0..ROUNDS {
+        read.push(each(OPERATIONS, &mut || {
+            (0..OPERATIONS).try_for_each(|_| first.read(&hot, &mut value).map(drop))?;
+            Ok(())
+        })?);
+        write.push(each(OPERATIONS, &mut || {
+            (0..OPERATIONS).try_for_each(|_| first.write(&hot, &[0; 32]).map(drop))?;
+            Ok(())
+        })?);
+        change.push(each(OBJECTS, &mut || {
+            for number in 0..OBJECTS {
+                first.create(&key(number), &[0; 32])?;
+            }
+            for number in 0..OBJECTS {
+                first.delete(&key(number))?;
+            }
+            Ok(())
+        })?);
+        apply.push(each(3 * OBJECTS, &mut || Ok(second.object_count().map(drop)?))?);
+    }
+    Ok(Times {
+        read: least(read),
+        write: least(write),
+        change: least(change),
+        apply: least(apply),
+        message: message(first, second)?,
+    })
+}
+
+fn message<M: Memory>(first: &Objects<M>, second: &Objects<M>) -> Result<f64> {
+    let boxes = [first, second].map(|objects| Mailbox::new(objects.pod(), objects.seat()));
+    let payload = [0; tombolo_pod::PAYLOAD_BYTES];
+    let memory = first.memory();
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        let started = memory.uptime();
+        for _ in 0..OPERATIONS {
+            let mut ticket =
+                boxes[0].try_post(second.seat().host(), &payload).context("no slot is free")?;
+            let request = boxes[1].next().context("the message has not come")?;
+            boxes[1].answer(&request, 1);
+            ticket.reply();
+        }
+        rounds.push((memory.uptime() - started).as_nanos() as f64 / f64::from(OPERATIONS));
+    }
+    Ok(least(rounds))
+}
