@@ -154,3 +154,24 @@ fn a_seed_gives_one_run() {
     };
     assert_eq!(run(), run());
 }
+
+/// Every profile that comes with the program is sound, and says of every number where it comes from.
+#[test]
+fn profiles_are_sound_and_say_where_numbers_come_from() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles");
+    let mut found = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        Profile::read(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        // A comment may stand for the numbers below it, up to the next section.
+        let mut explained = false;
+        for line in text.lines().skip_while(|line| !line.starts_with('[')) {
+            explained &= !line.starts_with('[');
+            explained |= line.contains('#');
+            assert!(explained || !line.contains('='), "{}: {line}", path.display());
+        }
+        found += 1;
+    }
+    assert!(found >= 8, "{found} profiles");
+}
