@@ -12,6 +12,7 @@ const SMALL: CreateOptions = CreateOptions {
     scr_bytes: Some(64 << 10),
     lnr_bytes: Some(8 << 20),
     layout: tombolo_pod::Options {
+        hosts: None,
         ring_entries: None,
         segment_entries: None,
         chunk_bytes: None,
@@ -137,7 +138,7 @@ fn hosts_that_died_in_the_pod_are_named() {
     let pod = create(&place.spec, SMALL).unwrap();
     let (seat, first) = pod.join().unwrap();
     assert!(first);
-    seat.ready(pod.memory());
+    seat.ready(pod.memory()).unwrap();
     // While that host is there, another may open the pod.
     drop(open(&place.spec).unwrap());
     drop(pod);
@@ -167,7 +168,7 @@ fn hosts_that_join_at_once_get_different_seats() {
         let join = || {
             let pod = open(&place.spec).unwrap();
             let (seat, first) = pod.join().unwrap();
-            seat.ready(pod.memory());
+            seat.ready(pod.memory()).unwrap();
             (seat.host(), seat.incarnation(), first)
         };
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(join)).collect();
@@ -188,7 +189,7 @@ fn the_last_to_leave_closes() {
     let place = place();
     let pod = create(&place.spec, SMALL).unwrap();
     let (seat, _) = pod.join().unwrap();
-    seat.ready(pod.memory());
+    seat.ready(pod.memory()).unwrap();
     assert_eq!(seat.leave(pod.memory(), true), Leave::Close);
     seat.closed(pod.memory());
     drop(pod);
