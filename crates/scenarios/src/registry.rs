@@ -151,6 +151,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
 /// Steps whose absence shows in few schedules, and the scenario that was written for it: if it is short, all
 /// its schedules with up to three preemptions are among those that are run.
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
+    ("hcmeta.clock.step", "hcmeta-churn"),
     ("objects.read.counter-first", "wrap-around"),
     ("objects.copy.entry-again", "wrapped-copy"),
     ("objects.delete.mark", "mark-and-delete"),
