@@ -41,6 +41,8 @@ impl Sizes {
 struct Layout {
     max_hosts: u64,
     scr_bytes: u64,
+    /// What of it is for hosts, the log and tables, whatever is in the pod.
+    scr_fixed_bytes: u64,
     lnr_bytes: u64,
     log_shards: u64,
     ring_entries: u64,
@@ -56,6 +58,7 @@ impl From<&Geometry> for Layout {
         Self {
             max_hosts: geometry.hosts,
             scr_bytes: geometry.scr_bytes,
+            scr_fixed_bytes: geometry.areas().records.offset(),
             lnr_bytes: geometry.lnr_bytes,
             log_shards: geometry.log_shards,
             ring_entries: geometry.ring_entries,
@@ -74,6 +77,7 @@ impl Layout {
         vec![
             ("made for", format!("{made_for}, up to {} hosts", self.max_hosts)),
             ("SCR", format_size(self.scr_bytes)),
+            ("of it, hosts, log and tables", format_size(self.scr_fixed_bytes)),
             ("LNR", format_size(self.lnr_bytes)),
             ("coherence records", format!("{} of {} bits", self.records, self.record_bits)),
             ("log shards", self.log_shards.to_string()),

@@ -19,7 +19,8 @@
 //! * all seats are as the membership word says at any time, however many words they take: as they
 //!   are found, but for the one that it names;
 //! * a host that dies has made its change, or has not. What is left to be done is in the membership
-//!   word, for anybody to do;
+//!   word, for anybody to do. (Only the number of its process it stores afterwards: if it dies in
+//!   between, there is still that of the last one in its seat.)
 //! * a host is a member from its compare-and-swap on, before it loads anything that others may
 //!   change as long as it is not.
 //!
