@@ -160,8 +160,10 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.record.split", "split-record"),
     ("objects.slot.known-first", "other-size"),
     ("objects.chunk.empty", "filled-again"),
+    ("pagecache.admit.epoch", "page-cut-and-admitted"),
     ("pagecache.clean.write-first", "power-cut"),
     ("pagecache.cut.unmarked", "page-cut-while-written"),
+    ("pagecache.latch.take", "page-cut-and-admitted"),
 ];
 
 /// Steps whose absence does no harm that a run could show, and why: a person can check it.
