@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use tombolo::{Options, PodSpec, Thresholds};
-use tombolo_pod::RecordWidth;
+use tombolo::{MAX_HOSTS, Options, PodSpec, Thresholds};
+use tombolo_pod::{DEFAULT_HOSTS, RecordWidth};
 
 use crate::check::args::{self as check, CheckArgs};
 use crate::output::Format;
@@ -180,6 +181,11 @@ impl Scheme {
     }
 }
 
+/// How many hosts a pod may have.
+fn hosts() -> RangedU64ValueParser<u8> {
+    RangedU64ValueParser::new().range(1..=MAX_HOSTS.into())
+}
+
 /// A size such as `200MiB`.
 fn size(text: &str) -> Result<u64, String> {
     tombolo::parse_size(text)
@@ -258,7 +264,7 @@ impl LocalArgs {
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     /// Hosts, each a process.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16), env = "TOMBOLO_HOSTS")]
+    #[arg(long, default_value_t = 3, value_parser = hosts(), env = "TOMBOLO_HOSTS")]
     pub(crate) hosts: u8,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
@@ -347,6 +353,10 @@ pub(crate) struct LoadArgs {
 pub(crate) struct CreateArgs {
     /// Where: /dev/shm/pod, /dev/dax0.0, or SCR+LNR; each may have ,size= ,offset= ,huge ,numa=.
     pub(crate) spec: PodSpec,
+    /// Hosts that may be in the pod at once, up to 64. Each takes 256 bytes of coherent memory (64
+    /// more for each further log shard), and some of the other, whether it is there or not.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_HOSTS, value_parser = hosts())]
+    pub(crate) hosts: u8,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
     /// Make it for a page cache (`tombolo mount`), with a mark per coherence record: 1/32 more SCR.
@@ -396,7 +406,7 @@ pub(crate) struct YcsbArgs {
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
     /// Hosts, each a process; 2, or as many as the profile has, unless given.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16), env = "TOMBOLO_HOSTS")]
+    #[arg(long, value_name = "N", value_parser = hosts(), env = "TOMBOLO_HOSTS")]
     pub(crate) hosts: Option<u8>,
     /// Threads of each host; threadcount of the workload, or as many as the profile has cores, unless
     /// given.
@@ -505,7 +515,7 @@ pub(crate) struct PagesArgs {
     #[command(flatten)]
     pub(crate) load: PageLoad,
     /// Hosts, each a process.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16), env = "TOMBOLO_HOSTS")]
+    #[arg(long, default_value_t = 2, value_parser = hosts(), env = "TOMBOLO_HOSTS")]
     pub(crate) hosts: u8,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
@@ -538,7 +548,7 @@ pub(crate) struct SoakArgs {
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: u64,
     /// Hosts, each a process; one of them is away now and then.
-    #[arg(long, default_value_t = 3, value_name = "H", value_parser = clap::value_parser!(u8).range(1..=16), env = "TOMBOLO_HOSTS")]
+    #[arg(long, default_value_t = 3, value_name = "H", value_parser = hosts(), env = "TOMBOLO_HOSTS")]
     pub(crate) hosts: u8,
     /// Threads of each host.
     #[arg(long, default_value_t = 2, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=64))]

@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 use tombolo::{CreateOptions, Geometry, Pod, PodSpec, format_size};
 use tombolo_log::Ring;
-use tombolo_pod::Phase;
+use tombolo_pod::{DEFAULT_HOSTS, Phase};
 
 use crate::cli::{CreateArgs, InfoArgs, Sizes};
 use crate::output::{PROBLEMS, pairs, print};
@@ -19,21 +19,30 @@ impl Sizes {
         self.size.unwrap_or(0).saturating_add(self.scr.unwrap_or(0))
     }
 
+    /// A pod like this for so many hosts that a command starts, and for others that may come.
+    pub(crate) fn options_for(&self, hosts: u8) -> CreateOptions {
+        self.options(hosts.max(DEFAULT_HOSTS))
+    }
+
     /// What `pod create` makes of them.
-    pub(crate) fn options(&self, force: bool) -> CreateOptions {
+    fn options(&self, hosts: u8) -> CreateOptions {
         let layout = tombolo_pod::Options {
+            hosts: Some(hosts),
             records: self.records,
             record_width: self.record_bits,
             log_shards: self.log_shards,
             ..Default::default()
         };
-        CreateOptions { scr_bytes: self.scr, lnr_bytes: self.size, layout, force }
+        CreateOptions { scr_bytes: self.scr, lnr_bytes: self.size, layout, force: false }
     }
 }
 
 #[derive(Serialize)]
 struct Layout {
+    max_hosts: u64,
     scr_bytes: u64,
+    /// What of it is for hosts, the log and tables, whatever is in the pod.
+    scr_fixed_bytes: u64,
     lnr_bytes: u64,
     log_shards: u64,
     ring_entries: u64,
@@ -47,7 +56,9 @@ struct Layout {
 impl From<&Geometry> for Layout {
     fn from(geometry: &Geometry) -> Self {
         Self {
+            max_hosts: geometry.hosts,
             scr_bytes: geometry.scr_bytes,
+            scr_fixed_bytes: geometry.areas().records.offset(),
             lnr_bytes: geometry.lnr_bytes,
             log_shards: geometry.log_shards,
             ring_entries: geometry.ring_entries,
@@ -64,8 +75,9 @@ impl Layout {
     fn rows(&self) -> Vec<(&'static str, String)> {
         let made_for = if self.page_cache { "a page cache" } else { "objects" };
         vec![
-            ("made for", made_for.to_owned()),
+            ("made for", format!("{made_for}, up to {} hosts", self.max_hosts)),
             ("SCR", format_size(self.scr_bytes)),
+            ("of it, hosts, log and tables", format_size(self.scr_fixed_bytes)),
             ("LNR", format_size(self.lnr_bytes)),
             ("coherence records", format!("{} of {} bits", self.records, self.record_bits)),
             ("log shards", self.log_shards.to_string()),
@@ -86,7 +98,7 @@ struct Created {
 }
 
 pub(crate) fn create(args: &CreateArgs) -> Result<()> {
-    let mut options = args.sizes.options(args.force);
+    let mut options = CreateOptions { force: args.force, ..args.sizes.options(args.hosts) };
     if args.page_cache {
         options.layout.latches = Some(LATCHES);
     }

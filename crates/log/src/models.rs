@@ -79,6 +79,7 @@ type Host = Rc<Replica<HostMemory, Tags>>;
 fn pod(hosts: u8) -> (Pod<HostMemory>, Vec<Seat>) {
     let memory = HostMemory::new(8 << 10, 96 << 10);
     let options = Options {
+        hosts: Some(hosts),
         ring_entries: Some(RING),
         segment_entries: Some(SEGMENT),
         chunk_bytes: Some(1 << 10),
@@ -94,7 +95,7 @@ fn pod(hosts: u8) -> (Pod<HostMemory>, Vec<Seat>) {
 
 fn seat(pod: &Pod<HostMemory>) -> Seat {
     let (seat, _) = pod.join().unwrap();
-    seat.ready(pod.memory());
+    seat.ready(pod.memory()).unwrap();
     Replica::<_, Tags>::announce(pod, &seat, 0);
     seat
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tombolo_memory::{HostMutex, Lines, Memory, Work};
-use tombolo_pod::{MAX_HOSTS, Pod, Seat};
+use tombolo_pod::{Pod, Seat};
 
 use crate::entry::{self, Entry, LineBytes};
 use crate::ring::{Full, Place, Ring};
@@ -258,10 +258,11 @@ impl<M: Memory, S: State> Replica<M, S> {
         places: &mut Vec<Place>,
     ) -> Result<(), LogError> {
         places.clear();
-        let entries = self.segment.entries();
+        let (hosts, entries) = (self.pod.geometry().hosts, self.segment.entries());
+        let sound =
+            |place: &Place| u64::from(place.host) < hosts && u64::from(place.index) < entries;
         for position in positions {
             let place = self.ring.place(position);
-            let sound = |place: &Place| place.host < MAX_HOSTS && u64::from(place.index) < entries;
             places.push(place.filter(sound).ok_or(LogError::Damaged { position })?);
         }
         Ok(())

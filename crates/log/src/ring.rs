@@ -144,16 +144,14 @@ impl<M: Memory> Ring<M> {
     /// members have applied says how far the head may go only if nobody has joined meanwhile: then
     /// whoever joins later finds a tail that is not below any of it.
     pub fn progress(&self) -> Vec<(u8, u64)> {
-        let load = || Membership::load(&self.memory, &self.areas);
-        let mut members = load();
         loop {
+            let members = Membership::load(&self.memory, &self.areas);
             let applied = |host| (host, self.memory.load(self.applied(host)));
             let progress = members.hosts().map(applied).collect();
-            let again = load();
-            if self.memory.check(sites::HEAD_MEMBERS, again == members) {
+            let current = members.is_current(&self.memory, &self.areas);
+            if self.memory.check(sites::HEAD_MEMBERS, current) {
                 return progress;
             }
-            members = again;
         }
     }
 

@@ -15,7 +15,7 @@ const ENTRIES: u64 = 1000;
 fn join(spec: &PodSpec) -> Replica<Mapped, History> {
     let pod = open(spec).unwrap();
     let (seat, _) = pod.join().unwrap();
-    seat.ready(pod.memory());
+    seat.ready(pod.memory()).unwrap();
     let position = Replica::<_, History>::announce(&pod, &seat, 0);
     Replica::new(pod, &seat, 0, position, History::default(), ())
 }

@@ -92,9 +92,12 @@ impl<M: Memory> Objects<M> {
             objects.sync_all()?;
             Ok(objects)
         });
-        match &joined {
-            Ok(_) => seat.ready(pod.memory()),
-            Err(_) => seat.give_up(pod.memory()),
+        let joined = joined.and_then(|objects| {
+            seat.ready(pod.memory())?;
+            Ok(objects)
+        });
+        if joined.is_err() {
+            seat.give_up(pod.memory());
         }
         joined
     }

@@ -93,6 +93,9 @@ impl<M: Memory> Objects<M> {
 
     /// Answers hosts that want a replica.
     pub(crate) fn help_joining(&self) -> Result<(), Error> {
+        if !self.pod().has_joining() {
+            return Ok(());
+        }
         let members = self.pod().membership();
         for host in members.hosts().filter(|&host| !members.is_ready(host)) {
             let geometry = self.pod().geometry();

@@ -207,9 +207,7 @@ impl<M: Memory> Objects<M> {
         // another shard.
         let meanwhile = || {
             let _ = self.sync_others();
-            let members = self.pod().membership();
-            let all_ready = members.hosts().all(|host| members.is_ready(host));
-            if !self.memory().check(sites::JOIN_HELP, all_ready) {
+            if !self.memory().check(sites::JOIN_HELP, !self.pod().has_joining()) {
                 // What is wrong with the log, the commit finds out, too.
                 let _ = self.help_joining();
             }

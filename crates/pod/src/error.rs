@@ -80,8 +80,21 @@ pub enum PodError {
     #[error(transparent)]
     Memory(#[from] tombolo_memory::MemoryError),
     /// All seats are taken.
-    #[error("the pod has {MAX} hosts already, which is all it takes; let one leave first", MAX = crate::MAX_HOSTS)]
-    Full,
+    #[error(
+        "the pod takes no more hosts at once than it was made for ({hosts}); let one leave first, or create a pod for more (--hosts)"
+    )]
+    Full {
+        /// How many it takes.
+        hosts: u8,
+    },
+    /// The pod was closed under a host that was joining it.
+    #[error(
+        "the last host left the pod and closed it while host {host} was joining: nobody waits for that for ever; join again"
+    )]
+    Expelled {
+        /// The seat it had.
+        host: u8,
+    },
     /// The pod is being opened or closed, and this takes too long.
     #[error(
         "host {host} (pid {pid}) has been {doing} the pod for {waited_ms} ms; if that process is gone, create the pod anew"

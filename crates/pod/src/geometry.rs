@@ -14,10 +14,11 @@ use tombolo_memory::{LINE_BYTES, LnrAddr, ScrAddr};
 use crate::PodError;
 use crate::mailbox::MAX_SLOTS;
 
-/// How many hosts a pod takes.
-pub const MAX_HOSTS: u8 = 16;
+/// How many hosts a pod may be made for: whoever has mail for a host is a bit in a word.
+pub const MAX_HOSTS: u8 = 64;
 
-const HOSTS: u64 = MAX_HOSTS as u64;
+/// How many hosts a pod is made for, unless chosen otherwise.
+pub const DEFAULT_HOSTS: u8 = 16;
 
 /// LNR addresses are kept in 36 bits of line number: 4 TiB.
 const MAX_LNR_BYTES: u64 = LINE_BYTES << 36;
@@ -125,6 +126,9 @@ const MAX_LOG_SHARDS: u64 = 16;
 /// Choices that differ from the plan; `None` leaves them to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
+    /// Hosts that may be in the pod at once, up to 64. Each takes some SCR and LNR, whether it is
+    /// there or not.
+    pub hosts: Option<u8>,
     /// Shards of the log, a power of two up to 16.
     pub log_shards: Option<u64>,
     /// Entries of the ring of a log shard, a power of two.
@@ -153,6 +157,8 @@ pub struct Geometry {
     pub scr_bytes: u64,
     /// Size of LNR in bytes.
     pub lnr_bytes: u64,
+    /// Hosts that may be in the pod at once.
+    pub hosts: u64,
     /// Entries of the ring of a log shard, a power of two.
     pub ring_entries: u64,
     /// Entries of each host's segment of a log shard, a power of two.
@@ -195,12 +201,12 @@ pub struct LogAreas {
 pub struct Areas {
     /// The membership word.
     pub membership: ScrAddr<u64>,
-    /// Counts the joins there were; the source of incarnations.
-    pub joins: ScrAddr<u64>,
     /// The pod's clock: the latest deadline that was reported as passed, in milliseconds.
     pub clock: ScrAddr<u64>,
-    /// A line per host: incarnation, process, request for a transfer.
+    /// A line per host: seat, process, request for a transfer, doorbell.
     pub hosts: ScrAddr<u64>,
+    /// How many hosts there are such lines for.
+    pub host_count: u8,
     /// The log's shards; [`Geometry::log_areas`] tells where in there each one lies.
     pub logs: ScrAddr<u64>,
     /// The chunk table, a word a chunk.
@@ -232,6 +238,7 @@ impl Geometry {
                 "LNR of {lnr_bytes} bytes is over the limit of {MAX_LNR_BYTES}"
             )));
         }
+        let hosts = u64::from(options.hosts.unwrap_or(DEFAULT_HOSTS));
         // Shards share what one log would take.
         let log_shards = options.log_shards.unwrap_or(1);
         let share = |bytes: u64| bytes / log_shards.max(1);
@@ -239,7 +246,7 @@ impl Geometry {
             .ring_entries
             .unwrap_or_else(|| power_of_two_within(share(scr_bytes / 16 / 8), 64, 1 << 16));
         let segment_entries = options.segment_entries.unwrap_or_else(|| {
-            let entries = share(lnr_bytes / 64 / HOSTS / LINE_BYTES);
+            let entries = share(lnr_bytes / 64 / hosts.max(1) / LINE_BYTES);
             power_of_two_within(entries, 64, ring_entries.max(64))
         });
         let chunk_bytes = options
@@ -248,6 +255,7 @@ impl Geometry {
         let mut geometry = Self {
             scr_bytes,
             lnr_bytes,
+            hosts,
             ring_entries,
             segment_entries,
             window_bytes: power_of_two_within(lnr_bytes / 4096, 4 << 10, 1 << 20),
@@ -261,7 +269,7 @@ impl Geometry {
             latches: options.latches.unwrap_or(0),
         };
         // Places follow from sound numbers only.
-        geometry.check_log().map_err(PodError::TooSmall)?;
+        geometry.check_hosts_and_log().map_err(PodError::TooSmall)?;
         geometry.chunks = lnr_bytes.saturating_sub(geometry.chunk_area().offset()) / chunk_bytes;
         let free_scr = scr_bytes.saturating_sub(geometry.areas().records.offset());
         let width = geometry.record_width;
@@ -283,7 +291,7 @@ impl Geometry {
     /// # Errors
     /// A clause that says what is wrong.
     pub fn check(&self) -> Result<(), String> {
-        self.check_log()?;
+        self.check_hosts_and_log()?;
         power("a transfer window", self.window_bytes, 1 << 10, 1 << 30)?;
         power("a chunk", self.chunk_bytes, 1 << 10, 1 << 30)?;
         power("the slots of a mailbox", self.mail_slots, 1, MAX_SLOTS)?;
@@ -321,7 +329,10 @@ impl Geometry {
         Ok(())
     }
 
-    fn check_log(&self) -> Result<(), String> {
+    fn check_hosts_and_log(&self) -> Result<(), String> {
+        if !(1..=u64::from(MAX_HOSTS)).contains(&self.hosts) {
+            return Err(format!("it is for {} hosts, not for 1 to {MAX_HOSTS}", self.hosts));
+        }
         power("the number of log shards", self.log_shards, 1, MAX_LOG_SHARDS)?;
         power("the log's ring", self.ring_entries, 8, 1 << 24)?;
         power("a log segment", self.segment_entries, 4, MAX_SEGMENT_ENTRIES)
@@ -330,19 +341,19 @@ impl Geometry {
     /// Where the areas start.
     pub fn areas(&self) -> Areas {
         let line = |number: u64| ScrAddr::<u64>::new(number * LINE_BYTES);
-        let logs = line(8 + HOSTS);
+        let logs = line(HOST_TABLE + self.hosts);
         let chunk_table = logs.line(self.log_shards * self.log_lines());
         let next_line = |end: u64| end.next_multiple_of(LINE_BYTES);
         let after = |last: ScrAddr<u64>| ScrAddr::<u64>::new(next_line(last.offset()));
         let mail_words = after(chunk_table.element(self.chunks));
-        let latches = after(mail_words.element(HOSTS * self.mail_slots));
+        let latches = after(mail_words.element(self.hosts * self.mail_slots));
         let records = after(latches.element(self.latches));
         let marks = after(records.element(self.record_bytes().div_ceil(8)));
         Areas {
             membership: line(4),
-            joins: line(5),
-            clock: line(6),
-            hosts: line(8),
+            clock: line(5),
+            hosts: line(HOST_TABLE),
+            host_count: self.hosts as u8,
             logs,
             chunk_table,
             mail_words,
@@ -377,7 +388,7 @@ impl Geometry {
         LogAreas {
             tail,
             applied,
-            ring: applied.line(HOSTS),
+            ring: applied.line(self.hosts),
             segments: SEGMENTS.plus(u64::from(shard) * self.segments_bytes()),
         }
     }
@@ -389,12 +400,12 @@ impl Geometry {
 
     /// Lines of SCR that a shard of the log takes.
     fn log_lines(&self) -> u64 {
-        1 + HOSTS + self.ring_entries * 8 / LINE_BYTES
+        1 + self.hosts + self.ring_entries * 8 / LINE_BYTES
     }
 
     /// Bytes of the segments of all hosts in one shard.
     fn segments_bytes(&self) -> u64 {
-        HOSTS * self.segment_entries * LINE_BYTES
+        self.hosts * self.segment_entries * LINE_BYTES
     }
 
     fn mail_lines(&self) -> LnrAddr {
@@ -402,14 +413,17 @@ impl Geometry {
     }
 
     fn windows(&self) -> LnrAddr {
-        self.mail_lines().plus(HOSTS * self.mail_slots * LINE_BYTES)
+        self.mail_lines().plus(self.hosts * self.mail_slots * LINE_BYTES)
     }
 
     fn chunk_area(&self) -> LnrAddr {
-        let before = self.windows().plus(HOSTS * self.window_bytes).offset();
+        let before = self.windows().plus(self.hosts * self.window_bytes).offset();
         LnrAddr::new(before.next_multiple_of(self.chunk_bytes.min(2 << 20)))
     }
 }
+
+/// The line at which the host table starts.
+const HOST_TABLE: u64 = 6;
 
 /// Where the log's segments start.
 const SEGMENTS: LnrAddr = LnrAddr::of_line(64);
@@ -467,6 +481,11 @@ mod tests {
             let odd = Options { mail_slots: Some(mail_slots), ..Options::default() };
             assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err(), "{mail_slots} slots");
         }
+        for hosts in [0, 65, 255] {
+            let odd = Options { hosts: Some(hosts), ..Options::default() };
+            let error = Geometry::plan(1 << 20, 64 << 20, odd).unwrap_err().to_string();
+            assert!(error.contains(&format!("{hosts} hosts")), "{error}");
+        }
         for log_shards in [0, 3, 32, 1 << 63].map(Some) {
             let odd = Options { log_shards, ..Options::default() };
             assert!(Geometry::plan(1 << 20, 64 << 20, odd).is_err());
@@ -475,19 +494,35 @@ mod tests {
 
     #[test]
     fn areas_follow_each_other() {
-        for mail_slots in [1, 2, 64] {
-            let options = Options { mail_slots: Some(mail_slots), ..Options::default() };
+        for (hosts, mail_slots) in [(1, 1), (2, 64), (16, 2), (37, 16), (64, 64)] {
+            let options =
+                Options { hosts: Some(hosts), mail_slots: Some(mail_slots), ..Options::default() };
             let geometry = Geometry::plan(1 << 20, 64 << 20, options).unwrap();
             let areas = geometry.areas();
+            let hosts = u64::from(hosts);
+            assert_eq!(areas.hosts.line(hosts).offset(), areas.logs.offset());
             assert!(
                 areas.chunk_table.element(geometry.chunks).offset() <= areas.mail_words.offset()
             );
-            let mail_end = areas.mail_words.element(HOSTS * mail_slots).offset();
+            let mail_end = areas.mail_words.element(hosts * mail_slots).offset();
             assert!(mail_end <= areas.records.offset());
-            assert_eq!(areas.mail_lines.line() + HOSTS * mail_slots, areas.windows.line());
-            let windows_end = areas.windows.plus(HOSTS * geometry.window_bytes);
+            assert_eq!(areas.mail_lines.line() + hosts * mail_slots, areas.windows.line());
+            let windows_end = areas.windows.plus(hosts * geometry.window_bytes);
             assert!(windows_end <= areas.chunks);
         }
+    }
+
+    #[test]
+    fn hosts_that_may_come_cost_scr() {
+        // All but the chunk table: more hosts leave less LNR for chunks.
+        let overhead = |hosts| {
+            let options = Options { hosts: Some(hosts), ..Options::default() };
+            let areas = Geometry::plan(1 << 20, 64 << 20, options).unwrap().areas();
+            areas.chunk_table.offset() + areas.records.offset() - areas.mail_words.offset()
+        };
+        // A line in the host table, one in the log, and two of mail.
+        assert_eq!(overhead(16) - overhead(2), 14 * 4 * LINE_BYTES);
+        assert_eq!(overhead(64) - overhead(16), 48 * 4 * LINE_BYTES);
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! Floor 2: what a pod is, and which hosts are in it.
 //!
 //! [`Geometry`] plans where everything lies in SCR and LNR; [`Pod::format`] writes the format,
-//! [`Pod::open`] verifies it. [`Pod::join`] takes one of [`MAX_HOSTS`] seats; [`Seat::leave`] gives
-//! it back. `docs/format.md` draws the bytes. [`create`] and [`open`] do so in mapped memory that a
+//! [`Pod::open`] verifies it. [`Pod::join`] takes one of the seats that the pod was made with, up to
+//! [`MAX_HOSTS`]; [`Seat::leave`] gives it back. `docs/format.md` draws the bytes. [`create`] and [`open`] do so in mapped memory that a
 //! [`PodSpec`] names. A [`Mailbox`] is how hosts ask each other for something.
 //!
 //! Invariants:
 //! * A pod is known by UUID *and* incarnation: the incarnation grows with every host that joins, so
 //!   no two stays of any host share one.
-//! * The membership word alone says who is in. It changes by compare-and-swap; exactly one host
-//!   opens a closed pod, and exactly one, the last to leave, closes it.
+//! * Who comes or leaves does so by one compare-and-swap of the membership word; what seats' own
+//!   words say follows from it. Exactly one host opens a closed pod, and exactly one, the last to
+//!   leave, closes it.
 //! * Nothing read from shared memory is used before it is checked.
 //!
 //! Left out: detecting and fencing dead hosts, and what the areas hold. This crate knows no entries
@@ -27,7 +28,7 @@ mod transfer;
 
 pub use clock::PodClock;
 pub use error::PodError;
-pub use geometry::{Areas, Geometry, LogAreas, MAX_HOSTS, Options, RecordWidth};
+pub use geometry::{Areas, DEFAULT_HOSTS, Geometry, LogAreas, MAX_HOSTS, Options, RecordWidth};
 pub use mailbox::{MAX_ANSWER, Mailbox, PAYLOAD_BYTES, Reply, Request, Ticket};
 pub use mapped::{CreateOptions, PodSpec, create, inspect, open, plan};
 pub use membership::{Leave, Membership, Phase, Seat};

@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo_memory::{FetchOp, LINE_BYTES, Lines, Memory, ScrAddr};
 
-use crate::geometry::{Areas, MAX_HOSTS};
-use crate::membership::{Membership, Seat, doorbell_word, incarnation_word};
+use crate::geometry::Areas;
+use crate::membership::{Seat, doorbell_word, stay_at};
 use crate::sites;
 use crate::superblock::Pod;
 
@@ -151,10 +151,10 @@ impl<M: Memory> Mailbox<M> {
     /// # Panics
     /// If there is no host of that number.
     pub fn try_post(&self, to: u8, payload: &[u8; PAYLOAD_BYTES]) -> Option<Ticket<'_, M>> {
-        assert!(to < MAX_HOSTS, "there is no host {to}");
+        assert!(to < self.areas.host_count, "there is no host {to}");
         let slot = self.reserve()?;
         let memory = &self.memory;
-        let incarnation = self.stay_of(to);
+        let (incarnation, _) = stay_at(memory, &self.areas, to);
         let word = self.word(self.host, slot);
         let posted = Status::from_word(memory.load(word)).next(to);
         let line = self.line(self.host, slot);
@@ -176,7 +176,7 @@ impl<M: Memory> Mailbox<M> {
             return None;
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let hosts = u64::from(MAX_HOSTS);
+        let hosts = u64::from(self.areas.host_count);
         let mut senders = (0..hosts).map(|n| ((turn + n) % hosts) as u8);
         senders.find_map(|from| (rung & 1 << from != 0).then(|| self.next_of(from, turn))?)
     }
@@ -264,10 +264,6 @@ impl<M: Memory> Mailbox<M> {
         Status::from_word(self.memory.load(self.word(from, slot)))
     }
 
-    fn stay_of(&self, host: u8) -> u32 {
-        self.memory.load(incarnation_word(&self.areas, host)) as u32
-    }
-
     fn word(&self, from: u8, slot: u64) -> ScrAddr<u64> {
         self.areas.mail_words.element(u64::from(from) * self.slots + slot)
     }
@@ -303,8 +299,7 @@ impl<M: Memory> Ticket<'_, M> {
 
     fn is_receiver_gone(&self) -> bool {
         let Mailbox { memory, areas, .. } = self.mailbox;
-        let seated = Membership::load(memory, areas).is_seated(self.to);
-        let there = seated && self.mailbox.stay_of(self.to) == self.incarnation;
+        let there = stay_at(memory, areas, self.to) == (self.incarnation, true);
         !memory.check(sites::MAIL_GONE, there)
     }
 }

@@ -1,23 +1,43 @@
-//! Who is in the pod: one word in SCR.
+//! Who is in the pod: a word for all, and a word per seat, in SCR.
 //!
 //! ```text
-//! bits  0..16   a bit per host that has a seat
-//! bits 16..32   a bit per host that is ready: it has a replica, and can help others to one
-//! bits 32..34   phase: closed, opening, open, closing
-//! bits 34..64   changes there were, against ABA
+//! membership   bits  0..2   phase: closed, opening, open, closing
+//!              bits  2..4   what the last change made of a seat: free, joining, ready
+//!              bits  8..16  whose seat
+//!              bits 16..24  hosts that have a seat
+//!              bits 24..32  of these, hosts that are ready: they have a replica, and can help others
+//!                           to one
+//!              bits 32..64  stays there have been; what a host calls its incarnation is which one its
+//!                           own is
+//! seat         bits  0..2   free, joining, ready
+//!              bits 32..64  the stay that has it, or had it last
 //! ```
+//!
+//! A change is one compare-and-swap of the membership word, which says what has become of whose seat.
+//! The seat's own word follows: whoever wants to make the next change brings it up to date first,
+//! and whoever looks before that takes the last change into account. So
+//! * all seats are as the membership word says at any time, however many words they take: as they
+//!   are found, but for the one that it names;
+//! * a host that dies has made its change, or has not. What is left to be done is in the membership
+//!   word, for anybody to do. (Only the number of its process it stores afterwards: if it dies in
+//!   between, there is still that of the last one in its seat.)
+//! * a host is a member from its compare-and-swap on, before it loads anything that others may
+//!   change as long as it is not.
+//!
+//! No membership word comes twice within 2^32 stays: each change moves a seat or the phase on, and
+//! only a join begins anew. So who finds the same word again knows that nobody has come or left.
 //!
 //! `closed -> opening` by the first host to join, which rebuilds what lives in local memory only;
 //! `opening -> open` when it has; `open -> closing` by the last ready host to leave, which puts
-//! everything in order; `closing -> closed` when it has. While a pod is opening or closing, others
-//! wait.
+//! everything in order; `closing -> closed` when it has, and has taken the seats of those who were
+//! still joining. While a pod is opening or closing, others wait.
 
 use std::time::Duration;
 
-use tombolo_memory::{FetchOp, Memory, ScrAddr};
+use tombolo_memory::{Memory, ScrAddr};
 
 use crate::PodError;
-use crate::geometry::{Areas, MAX_HOSTS};
+use crate::geometry::Areas;
 use crate::sites;
 use crate::superblock::Pod;
 
@@ -37,21 +57,37 @@ pub enum Phase {
     Closing,
 }
 
-/// A reading of the membership word.
+/// What a seat is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Membership {
-    word: u64,
+enum State {
+    Free,
+    /// Its host has no replica yet.
+    Joining,
+    /// Its host has one.
+    Ready,
 }
 
-impl Membership {
-    /// Reads the membership word of the pod with these areas.
-    pub fn load<M: Memory>(memory: &M, areas: &Areas) -> Self {
-        Self { word: memory.load(areas.membership) }
+impl State {
+    fn from_bits(bits: u64) -> Self {
+        match bits & 3 {
+            0 => Self::Free,
+            1 => Self::Joining,
+            _ => Self::Ready,
+        }
+    }
+}
+
+/// A membership word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Word(u64);
+
+impl Word {
+    fn load<M: Memory>(memory: &M, areas: &Areas) -> Self {
+        Self(memory.load(areas.membership))
     }
 
-    /// What the pod is doing.
-    pub fn phase(self) -> Phase {
-        match (self.word >> 32) & 3 {
+    fn phase(self) -> Phase {
+        match self.0 & 3 {
             0 => Phase::Closed,
             1 => Phase::Opening,
             2 => Phase::Open,
@@ -59,37 +95,122 @@ impl Membership {
         }
     }
 
+    /// What the last change made of the seat of [`host`](Self::host).
+    fn made(self) -> State {
+        State::from_bits(self.0 >> 2)
+    }
+
+    fn host(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    fn seated(self) -> u8 {
+        (self.0 >> 16) as u8
+    }
+
+    fn ready(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+
+    fn stays(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// The word after the seat of `host`, which is as `before` says, has become as `after` says.
+    fn next(self, phase: Phase, host: u8, before: State, after: State) -> Self {
+        let count = |now: u8, counts: fn(State) -> bool| {
+            now.wrapping_add(counts(after).into()).wrapping_sub(counts(before).into())
+        };
+        let seated = count(self.seated(), |state| state != State::Free);
+        let ready = count(self.ready(), |state| state == State::Ready);
+        let stays = self.stays().wrapping_add((after == State::Joining).into());
+        Self(
+            phase as u64
+                | (after as u64) << 2
+                | u64::from(host) << 8
+                | u64::from(seated) << 16
+                | u64::from(ready) << 24
+                | u64::from(stays) << 32,
+        )
+    }
+}
+
+/// A seat's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SeatWord(u64);
+
+impl SeatWord {
+    fn new(stay: u32, state: State) -> Self {
+        Self(u64::from(stay) << 32 | state as u64)
+    }
+
+    fn load<M: Memory>(memory: &M, areas: &Areas, host: u8) -> Self {
+        Self(memory.load(seat_word(areas, host)))
+    }
+
+    fn state(self) -> State {
+        State::from_bits(self.0)
+    }
+
+    fn stay(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// The seat of `host`, found like this as of `word` or just before, as of `word`.
+    fn as_of(self, word: Word, host: u8) -> Self {
+        match (word.host() == host, word.made()) {
+            (false, _) => self,
+            (true, State::Joining) => Self::new(word.stays(), State::Joining),
+            (true, made) => Self::new(self.stay(), made),
+        }
+    }
+}
+
+/// Who is in the pod, as of one moment: if the membership word is still the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Membership {
+    word: Word,
+    /// A bit per host.
+    seated: u64,
+    ready: u64,
+}
+
+impl Membership {
+    /// Looks at the membership of the pod with these areas.
+    pub fn load<M: Memory>(memory: &M, areas: &Areas) -> Self {
+        let word = Word::load(memory, areas);
+        let (mut seated, mut ready) = (0, 0);
+        for host in 0..areas.host_count {
+            let state = SeatWord::load(memory, areas, host).as_of(word, host).state();
+            seated |= u64::from(state != State::Free) << host;
+            ready |= u64::from(state == State::Ready) << host;
+        }
+        Self { word, seated, ready }
+    }
+
+    /// Whether nobody has come or left since this began to be loaded.
+    pub fn is_current<M: Memory>(self, memory: &M, areas: &Areas) -> bool {
+        Word::load(memory, areas) == self.word
+    }
+
+    /// What the pod is doing.
+    pub fn phase(self) -> Phase {
+        self.word.phase()
+    }
+
     /// The hosts that have a seat, by number.
     pub fn hosts(self) -> impl Iterator<Item = u8> {
-        (0..MAX_HOSTS).filter(move |&host| self.is_seated(host))
+        (0..u64::BITS as u8).filter(move |&host| self.seated >> host & 1 == 1)
     }
 
     /// How many hosts have a seat.
     pub fn count(self) -> u32 {
-        self.seated().count_ones()
-    }
-
-    /// Whether `host` has a seat.
-    pub fn is_seated(self, host: u8) -> bool {
-        self.seated() & (1 << host) != 0
+        self.seated.count_ones()
     }
 
     /// Whether `host` has a replica.
     pub fn is_ready(self, host: u8) -> bool {
-        self.ready() & (1 << host) != 0
-    }
-
-    fn seated(self) -> u16 {
-        self.word as u16
-    }
-
-    fn ready(self) -> u16 {
-        (self.word >> 16) as u16
-    }
-
-    fn next(self, phase: Phase, seated: u16, ready: u16) -> Self {
-        let changes = (self.word >> 34).wrapping_add(1) << 34;
-        Self { word: changes | (phase as u64) << 32 | u64::from(ready) << 16 | u64::from(seated) }
+        self.ready >> host & 1 == 1
     }
 }
 
@@ -98,10 +219,14 @@ fn host_word(areas: &Areas, host: u8, column: u64) -> ScrAddr<u64> {
     areas.hosts.line(u64::from(host)).element(column)
 }
 
-const INCARNATION: u64 = 0;
+const SEAT: u64 = 0;
 const PROCESS: u64 = 1;
-pub(crate) const REQUEST: u64 = 2;
+const REQUEST: u64 = 2;
 const DOORBELL: u64 = 3;
+
+fn seat_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
+    host_word(areas, host, SEAT)
+}
 
 pub(crate) fn request_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
     host_word(areas, host, REQUEST)
@@ -112,9 +237,32 @@ pub(crate) fn doorbell_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
     host_word(areas, host, DOORBELL)
 }
 
-/// The number of the stay of whoever has the seat of `host`, or had it last.
-pub(crate) fn incarnation_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
-    host_word(areas, host, INCARNATION)
+/// The stay that has the seat of `host`, or had it last, and whether it still has it.
+pub(crate) fn stay_at<M: Memory>(memory: &M, areas: &Areas, host: u8) -> (u32, bool) {
+    let word = Word::load(memory, areas);
+    let seat = SeatWord::load(memory, areas, host).as_of(word, host);
+    (seat.stay(), seat.state() != State::Free)
+}
+
+/// Brings the seat up to date that `word` names, unless somebody has: before the word changes.
+fn settle<M: Memory>(memory: &M, areas: &Areas, word: Word) {
+    let host = word.host();
+    if !memory.keeps(sites::MEMBER_SETTLE) || host >= areas.host_count {
+        return;
+    }
+    let found = SeatWord::load(memory, areas, host);
+    let settled = found.as_of(word, host);
+    // If there were changes since, what was found may be newer than `word`.
+    let same = || memory.check(sites::MEMBER_SAME, Word::load(memory, areas) == word);
+    if settled != found && same() {
+        let at = seat_word(areas, host);
+        let _ = memory.compare_exchange(sites::MEMBER_SEAT, at, found.0, settled.0);
+    }
+}
+
+/// Changes the membership word, the seat that `from` names being settled.
+fn change<M: Memory>(memory: &M, areas: &Areas, from: Word, to: Word) -> bool {
+    memory.compare_exchange(sites::MEMBER_CHANGE, areas.membership, from.0, to.0).is_ok()
 }
 
 /// One host's place in a pod, from [`Pod::join`] to [`Seat::leave`].
@@ -136,34 +284,34 @@ impl<M: Memory> Pod<M> {
         let areas = self.areas();
         let started = memory.uptime();
         loop {
-            let now = Membership::load(memory, &areas);
+            let now = Word::load(memory, &areas);
             let (phase, first) = match now.phase() {
                 Phase::Closed => (Phase::Opening, true),
                 Phase::Open => (Phase::Open, false),
                 Phase::Opening | Phase::Closing => {
-                    self.wait_for_phase(now, started)?;
+                    self.wait_for_phase(started)?;
                     continue;
                 }
             };
-            let host = now.seated().trailing_ones() as u8;
-            if host >= MAX_HOSTS {
-                return Err(PodError::Full);
-            }
-            let seated = now.seated() | 1 << host;
-            if change(memory, &areas, now, now.next(phase, seated, now.ready())) {
-                let incarnation =
-                    memory.fetch(sites::INCARNATION, areas.joins, FetchOp::Add, 1) as u32 + 1;
+            settle(memory, &areas, now);
+            // Seats are taken from the lowest on. So if each was taken when it was looked at, there
+            // was a moment at which all of them were.
+            let is_free = |host: &u8| SeatWord::load(memory, &areas, *host).state() == State::Free;
+            let host = (0..areas.host_count).find(is_free);
+            let host = host.ok_or(PodError::Full { hosts: areas.host_count })?;
+            let next = now.next(phase, host, State::Free, State::Joining);
+            if change(memory, &areas, now, next) {
                 memory.store(host_word(&areas, host, REQUEST), 0);
-                memory.store(incarnation_word(&areas, host), u64::from(incarnation));
                 memory.store(host_word(&areas, host, PROCESS), memory.process_id());
-                return Ok((Seat { areas, host, incarnation }, first));
+                return Ok((Seat { areas, host, incarnation: next.stays() }, first));
             }
         }
     }
 
-    fn wait_for_phase(&self, now: Membership, started: Duration) -> Result<(), PodError> {
+    fn wait_for_phase(&self, started: Duration) -> Result<(), PodError> {
         let waited = self.memory().uptime().saturating_sub(started);
         if waited > PATIENCE {
+            let now = self.membership();
             let host = now.hosts().next().unwrap_or(0);
             return Err(PodError::Busy {
                 host,
@@ -174,6 +322,12 @@ impl<M: Memory> Pod<M> {
         }
         self.memory().pause();
         Ok(())
+    }
+
+    /// Whether some host has a seat and no replica: one load, and no look at the seats.
+    pub fn has_joining(&self) -> bool {
+        let now = Word::load(self.memory(), &self.areas());
+        now.seated() != now.ready()
     }
 
     /// The process that `host` runs in, by its number on its own machine.
@@ -194,10 +348,16 @@ impl Seat {
     }
 
     /// Announces that this host has a replica. If it was opening the pod, others may now join.
-    pub fn ready<M: Memory>(&self, memory: &M) {
-        self.change_until_done(memory, |now| {
-            Some(now.next(Phase::Open, now.seated(), now.ready() | self.bit()))
+    ///
+    /// # Errors
+    /// [`PodError::Expelled`] if the last host has left meanwhile, and waited too long for this one.
+    pub fn ready<M: Memory>(&self, memory: &M) -> Result<(), PodError> {
+        let done = self.change_own(memory, |now, state| {
+            let is_open = matches!(now.phase(), Phase::Opening | Phase::Open);
+            let may = memory.check(sites::MEMBER_OPEN, is_open);
+            may.then(|| now.next(Phase::Open, self.host, state, State::Ready))
         });
+        if done { Ok(()) } else { Err(PodError::Expelled { host: self.host }) }
     }
 
     /// Gives the seat back.
@@ -208,50 +368,75 @@ impl Seat {
     #[must_use]
     pub fn leave<M: Memory>(&self, memory: &M, wait_for_joining: bool) -> Leave {
         let mut outcome = Leave::Left;
-        self.change_until_done(memory, |now| {
-            let (seated, ready) = (now.seated() & !self.bit(), now.ready() & !self.bit());
-            let last_ready = ready == 0 && now.ready() != 0;
-            outcome = match (last_ready, seated) {
-                (false, _) => Leave::Left,
-                (true, others) if others != 0 && wait_for_joining => Leave::Wait,
-                (true, _) => Leave::Close,
+        self.change_own(memory, |now, state| {
+            let last_ready = state == State::Ready && now.ready() == 1;
+            outcome = match last_ready {
+                false => Leave::Left,
+                true if now.seated() > 1 && wait_for_joining => Leave::Wait,
+                true => Leave::Close,
             };
             match outcome {
-                Leave::Left => Some(now.next(now.phase(), seated, ready)),
+                Leave::Left => Some(now.next(now.phase(), self.host, state, State::Free)),
                 Leave::Wait => None,
-                Leave::Close => Some(now.next(Phase::Closing, now.seated(), now.ready())),
+                Leave::Close => Some(now.next(Phase::Closing, self.host, state, state)),
             }
         });
         outcome
     }
 
-    /// Leaves the pod closed and in order.
+    /// Leaves the pod closed and in order, with nobody in it.
     pub fn closed<M: Memory>(&self, memory: &M) {
-        self.change_until_done(memory, |now| Some(now.next(Phase::Closed, 0, 0)));
+        if memory.keeps(sites::MEMBER_EXPEL) {
+            while self.expel_one(memory) {}
+        }
+        self.change_own(memory, |now, state| {
+            Some(now.next(Phase::Closed, self.host, state, State::Free))
+        });
+    }
+
+    /// Takes the seat of a host that is still joining a pod that this one is closing; whether there
+    /// was any.
+    fn expel_one<M: Memory>(&self, memory: &M) -> bool {
+        let now = Word::load(memory, &self.areas);
+        settle(memory, &self.areas, now);
+        for host in (0..self.areas.host_count).filter(|&host| host != self.host) {
+            let state = SeatWord::load(memory, &self.areas, host).state();
+            if state != State::Free {
+                let next = now.next(Phase::Closing, host, state, State::Free);
+                change(memory, &self.areas, now, next);
+                return true;
+            }
+        }
+        false
     }
 
     /// Gives up a seat whose pod could not be opened: it stays closed.
     pub fn give_up<M: Memory>(&self, memory: &M) {
-        self.change_until_done(memory, |now| match now.phase() {
-            Phase::Opening => Some(now.next(Phase::Closed, 0, 0)),
-            Phase::Open => Some(now.next(Phase::Open, now.seated() & !self.bit(), now.ready())),
-            Phase::Closing | Phase::Closed => None,
+        self.change_own(memory, |now, state| {
+            let phase = if now.phase() == Phase::Opening { Phase::Closed } else { now.phase() };
+            Some(now.next(phase, self.host, state, State::Free))
         });
     }
 
-    fn bit(&self) -> u16 {
-        1 << self.host
-    }
-
-    fn change_until_done<M: Memory>(
+    /// Makes the change that `next` says, if it says one, as long as the seat is this host's; whether
+    /// it was made.
+    fn change_own<M: Memory>(
         &self,
         memory: &M,
-        mut next: impl FnMut(Membership) -> Option<Membership>,
-    ) {
+        mut next: impl FnMut(Word, State) -> Option<Word>,
+    ) -> bool {
         loop {
-            let now = Membership::load(memory, &self.areas);
-            if next(now).is_none_or(|next| change(memory, &self.areas, now, next)) {
-                return;
+            let now = Word::load(memory, &self.areas);
+            settle(memory, &self.areas, now);
+            let seat = SeatWord::load(memory, &self.areas, self.host);
+            let ours = seat.stay() == self.incarnation && seat.state() != State::Free;
+            if !memory.check(sites::MEMBER_OURS, ours) {
+                return false;
+            }
+            match next(now, seat.state()) {
+                None => return false,
+                Some(next) if change(memory, &self.areas, now, next) => return true,
+                Some(_) => {}
             }
         }
     }
@@ -268,6 +453,36 @@ pub enum Leave {
     Close,
 }
 
-fn change<M: Memory>(memory: &M, areas: &Areas, from: Membership, to: Membership) -> bool {
-    memory.compare_exchange(sites::MEMBER_CHANGE, areas.membership, from.word, to.word).is_ok()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_count_seats_and_stays() {
+        let joined = Word(0).next(Phase::Opening, 63, State::Free, State::Joining);
+        assert_eq!(
+            (joined.phase(), joined.host(), joined.made()),
+            (Phase::Opening, 63, State::Joining)
+        );
+        assert_eq!((joined.seated(), joined.ready(), joined.stays()), (1, 0, 1));
+        let ready = joined.next(Phase::Open, 63, State::Joining, State::Ready);
+        assert_eq!((ready.seated(), ready.ready(), ready.stays()), (1, 1, 1));
+        let closing = ready.next(Phase::Closing, 63, State::Ready, State::Ready);
+        assert_eq!((closing.seated(), closing.ready(), closing.phase()), (1, 1, Phase::Closing));
+        let closed = closing.next(Phase::Closed, 63, State::Ready, State::Free);
+        assert_eq!((closed.seated(), closed.ready(), closed.stays()), (0, 0, 1));
+        assert_eq!(closed.phase(), Phase::Closed);
+    }
+
+    #[test]
+    fn a_seat_is_the_same_whether_it_was_settled_or_not() {
+        let now = Word(7 << 32).next(Phase::Open, 3, State::Free, State::Joining);
+        let before = SeatWord::new(5, State::Free);
+        let settled = before.as_of(now, 3);
+        assert_eq!((settled.stay(), settled.state()), (8, State::Joining));
+        assert_eq!(settled.as_of(now, 3), settled);
+        assert_eq!(before.as_of(now, 2), before);
+        let left = now.next(Phase::Open, 3, State::Joining, State::Free);
+        assert_eq!(settled.as_of(left, 3), SeatWord::new(8, State::Free));
+    }
 }

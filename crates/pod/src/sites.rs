@@ -15,8 +15,18 @@ tombolo_memory::sites! {
     TRANSFER_GIVE = "pod.transfer.give";
     /// Seats, readiness and phase change in one step.
     MEMBER_CHANGE = "pod.member.change";
-    /// No two stays have the same number.
-    INCARNATION = "pod.member.incarnation";
+    /// The last change is written to the seat that it is about before the next one is made.
+    MEMBER_SETTLE = "pod.member.settle";
+    /// It is not written any more once there were others.
+    MEMBER_SAME = "pod.member.same";
+    /// It is written once, over what was there before it.
+    MEMBER_SEAT = "pod.member.seat";
+    /// Who has lost its seat changes nothing.
+    MEMBER_OURS = "pod.member.ours";
+    /// Who joins a pod that is being closed is not ready.
+    MEMBER_OPEN = "pod.member.open";
+    /// When a pod has been closed, nobody has a seat in it.
+    MEMBER_EXPEL = "pod.member.expel";
     /// The pod's clock never goes back.
     CLOCK_MAX = "pod.clock.max";
     /// Whoever reports that a deadline has passed makes it pass for all.

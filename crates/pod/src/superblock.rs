@@ -6,12 +6,12 @@
 use tombolo_memory::{Lines, LnrAddr, Memory, ScrAddr};
 use uuid::Uuid;
 
-use crate::geometry::{Areas, Geometry, MAX_HOSTS, RecordWidth};
+use crate::geometry::{Areas, Geometry, RecordWidth};
 use crate::membership::Membership;
 use crate::{PodClock, PodError, sites};
 
 /// The version of the format that this crate writes and reads.
-pub const FORMAT_VERSION: u64 = 2;
+pub const FORMAT_VERSION: u64 = 3;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TOMBOLO\0");
 const WORDS: usize = 32;
@@ -139,6 +139,7 @@ impl<M: Memory> Pod<M> {
             mail_slots: words[16],
             log_shards: words[17],
             latches: words[18],
+            hosts: words[19],
         };
         geometry.check().map_err(PodError::Damaged)?;
         Ok(geometry)
@@ -176,21 +177,22 @@ impl<M: Memory> Pod<M> {
 
     /// Everything but the superblock: empty tables, and the log at its first position.
     fn write_tables(&self) {
-        let areas = self.areas();
+        let (areas, hosts) = (self.areas(), self.geometry.hosts);
         let zero = |from: ScrAddr<u64>, words: u64| {
             (0..words).for_each(|index| self.memory.store(from.element(index), 0));
         };
-        zero(areas.membership, 3 * 8);
-        zero(areas.hosts, 8 * u64::from(MAX_HOSTS));
+        zero(areas.membership, 8);
+        zero(areas.clock, 8);
+        zero(areas.hosts, 8 * hosts);
         for shard in self.geometry.shards() {
             let log = self.geometry.log_areas(shard);
-            zero(log.applied, 8 * u64::from(MAX_HOSTS));
+            zero(log.applied, 8 * hosts);
             zero(log.ring, self.geometry.ring_entries);
             // The first lap starts at one ring's length: no word of it can look like a zero.
             self.memory.store(log.tail, self.geometry.ring_entries);
         }
         zero(areas.chunk_table, self.geometry.chunks);
-        zero(areas.mail_words, u64::from(MAX_HOSTS) * self.geometry.mail_slots);
+        zero(areas.mail_words, hosts * self.geometry.mail_slots);
         zero(areas.records, self.geometry.record_bytes().div_ceil(8));
         zero(areas.latches, self.geometry.latches);
         zero(areas.marks, self.geometry.mark_words());
@@ -238,6 +240,7 @@ fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
         geometry.mail_slots,
         geometry.log_shards,
         geometry.latches,
+        geometry.hosts,
     ];
     let mut words = [0; WORDS];
     words[..used.len()].copy_from_slice(&used);

@@ -12,6 +12,7 @@ const SMALL: CreateOptions = CreateOptions {
     scr_bytes: Some(64 << 10),
     lnr_bytes: Some(8 << 20),
     layout: tombolo_pod::Options {
+        hosts: None,
         ring_entries: None,
         segment_entries: None,
         chunk_bytes: None,
@@ -32,7 +33,10 @@ struct Place {
 }
 
 fn place() -> Place {
-    let folder = tempfile::tempdir().unwrap();
+    place_in(tempfile::tempdir().unwrap())
+}
+
+fn place_in(folder: TempDir) -> Place {
     let file = folder.path().join("pod");
     Place { _folder: folder, spec: PodSpec::path(&file), file }
 }
@@ -126,6 +130,9 @@ fn what_cannot_be_made_leaves_nothing_behind() {
     assert!(message(create(&place.spec, tiny)).contains("does not fit"));
     let sizeless = CreateOptions { lnr_bytes: None, ..SMALL };
     assert!(message(create(&place.spec, sizeless)).contains("no size"));
+    assert!(!place.file.exists());
+    // Shared memory refuses at once; a disk would be full until it does.
+    let place = place_in(tempfile::tempdir_in("/dev/shm").unwrap());
     let huge = CreateOptions { scr_bytes: Some(64 << 20), lnr_bytes: Some(1 << 41), ..SMALL };
     assert!(message(create(&place.spec, huge)).contains("cannot make room in"));
     assert!(!place.file.exists());
@@ -137,7 +144,7 @@ fn hosts_that_died_in_the_pod_are_named() {
     let pod = create(&place.spec, SMALL).unwrap();
     let (seat, first) = pod.join().unwrap();
     assert!(first);
-    seat.ready(pod.memory());
+    seat.ready(pod.memory()).unwrap();
     // While that host is there, another may open the pod.
     drop(open(&place.spec).unwrap());
     drop(pod);
@@ -161,26 +168,29 @@ fn two_who_create_at_once_make_one_pod() {
 
 #[test]
 fn hosts_that_join_at_once_get_different_seats() {
+    const HOSTS: u8 = 40;
     let place = place();
-    let pod = create(&place.spec, SMALL).unwrap();
+    let layout = tombolo_pod::Options { hosts: Some(HOSTS), ..SMALL.layout };
+    let pod = create(&place.spec, CreateOptions { layout, ..SMALL }).unwrap();
     let mut seats = std::thread::scope(|scope| {
         let join = || {
             let pod = open(&place.spec).unwrap();
             let (seat, first) = pod.join().unwrap();
-            seat.ready(pod.memory());
+            seat.ready(pod.memory()).unwrap();
             (seat.host(), seat.incarnation(), first)
         };
-        let threads: Vec<_> = (0..8).map(|_| scope.spawn(join)).collect();
+        let threads: Vec<_> = (0..HOSTS).map(|_| scope.spawn(join)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
     assert_eq!(seats.iter().filter(|(_, _, first)| *first).count(), 1);
-    assert_eq!(pod.membership().count(), 8);
+    assert_eq!(pod.membership().count(), u32::from(HOSTS));
+    assert!(matches!(pod.join(), Err(PodError::Full { hosts: HOSTS })));
     seats.sort_unstable();
     seats.dedup_by_key(|(host, _, _)| *host);
-    assert_eq!(seats.len(), 8);
+    assert_eq!(seats.len(), usize::from(HOSTS));
     seats.sort_unstable_by_key(|(_, incarnation, _)| *incarnation);
     seats.dedup_by_key(|(_, incarnation, _)| *incarnation);
-    assert_eq!(seats.len(), 8);
+    assert_eq!(seats.len(), usize::from(HOSTS));
 }
 
 #[test]
@@ -188,9 +198,33 @@ fn the_last_to_leave_closes() {
     let place = place();
     let pod = create(&place.spec, SMALL).unwrap();
     let (seat, _) = pod.join().unwrap();
-    seat.ready(pod.memory());
+    seat.ready(pod.memory()).unwrap();
     assert_eq!(seat.leave(pod.memory(), true), Leave::Close);
     seat.closed(pod.memory());
     drop(pod);
     assert_eq!(open(&place.spec).unwrap().membership().count(), 0);
+}
+
+#[test]
+fn who_joins_a_pod_that_is_closed_meanwhile_is_not_in_it() {
+    let place = place();
+    let pod = create(&place.spec, SMALL).unwrap();
+    let memory = pod.memory();
+    let (first, _) = pod.join().unwrap();
+    first.ready(memory).unwrap();
+    let (late, opens) = pod.join().unwrap();
+    assert!(!opens && pod.has_joining());
+    assert_eq!(first.leave(memory, true), Leave::Wait);
+    assert_eq!(first.leave(memory, false), Leave::Close);
+    assert!(matches!(late.ready(memory), Err(PodError::Expelled { host: 1 })));
+    first.closed(memory);
+    assert_eq!((pod.membership().phase(), pod.membership().count()), (Phase::Closed, 0));
+
+    let (next, opens) = pod.join().unwrap();
+    assert!(opens && next.host() == 0 && next.incarnation() == 3);
+    next.ready(memory).unwrap();
+    assert!(matches!(late.ready(memory), Err(PodError::Expelled { host: 1 })));
+    late.give_up(memory);
+    assert_eq!(late.leave(memory, true), Leave::Left);
+    assert_eq!(pod.membership().hosts().collect::<Vec<_>>(), [0]);
 }

@@ -60,7 +60,10 @@ fn return_and_work(memory: SimMemory, scribe: &Scribe) {
 
 /// Nobody hands a replica over if all who could have died or left, or left a pod half open.
 fn expect_no_help(memory: &SimMemory, error: &Error) {
-    let expected = matches!(error, Error::NobodyAnswers { .. } | Error::Pod(PodError::Busy { .. }));
+    let expected = matches!(
+        error,
+        Error::NobodyAnswers { .. } | Error::Pod(PodError::Busy { .. } | PodError::Expelled { .. })
+    );
     assert!(expected, "{error}");
     memory.note("a host that died could not come back");
 }

@@ -23,6 +23,7 @@ mod objects;
 mod operations;
 mod pages;
 mod registry;
+mod seats;
 mod shards;
 mod short;
 mod world;

@@ -15,17 +15,23 @@ pub(crate) type Host = Rc<Replica<SimMemory, History>>;
 
 pub(crate) const HOSTS: usize = 3;
 
-/// A pod with a ring of 8 entries; segments shorter or longer than it.
+/// A pod for three hosts with a ring of 8 entries; segments shorter or longer than it.
 pub(crate) fn pod(trial: &Trial, kills: Option<Kills>) -> Simulation {
+    pod_for(trial, HOSTS, kills)
+}
+
+/// The same, for so many hosts.
+pub(crate) fn pod_for(trial: &Trial, hosts: usize, kills: Option<Kills>) -> Simulation {
     let mut config = Config {
         kills,
-        hosts: HOSTS,
-        scr_bytes: 4 << 10,
+        hosts,
+        scr_bytes: 8 << 10,
         lnr_bytes: 128 << 10,
         max_steps: 200_000,
         ..Config::default()
     };
     let options = Options {
+        hosts: Some(hosts as u8),
         ring_entries: Some(8),
         segment_entries: Some(if trial.seed.is_multiple_of(2) { 4 } else { 16 }),
         chunk_bytes: Some(1024),
@@ -45,7 +51,7 @@ pub(crate) fn pod(trial: &Trial, kills: Option<Kills>) -> Simulation {
 pub(crate) fn join(memory: SimMemory) -> Host {
     let pod = Pod::open(memory).unwrap();
     let (seat, _) = pod.join().unwrap();
-    seat.ready(pod.memory());
+    seat.ready(pod.memory()).unwrap();
     let position = Replica::<_, History>::announce(&pod, &seat, 0);
     Rc::new(Replica::new(pod, &seat, 0, position, History::default(), ()))
 }
@@ -136,7 +142,7 @@ pub(crate) fn joining_by_copy(trial: &Trial) {
         (0..memory.random() % 200).for_each(|_| memory.pause());
         let (position, entries) = first.paused(|position, state, _| (position, state.entries()));
         let second = Replica::new(pod, &seat, 0, position, History::of(entries), ());
-        seat.ready(&memory);
+        seat.ready(&memory).unwrap();
         second.commit(&Append { tag: 99, expected: None }, &|| ()).unwrap();
         while second.state().entries().len() < 41 {
             second.sync().unwrap();
@@ -182,7 +188,7 @@ pub(crate) fn join_and_fill(trial: &Trial) {
         // As long as it takes to get a replica.
         (0..64).for_each(|_| memory.pause());
         let host = Replica::new(pod, &seat, 0, position, History::default(), ());
-        seat.ready(&memory);
+        seat.ready(&memory).unwrap();
         while committed.get() < 2 * ENTRIES {
             host.sync().unwrap();
             memory.pause();

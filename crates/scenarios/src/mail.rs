@@ -48,7 +48,7 @@ fn join(memory: SimMemory, book: &Rc<Book>) -> Rc<Host> {
     let pod = Pod::open(memory).unwrap();
     let (seat, _) = pod.join().unwrap();
     assert!(book.stays.borrow_mut().insert(seat.incarnation()), "one number for two stays");
-    seat.ready(pod.memory());
+    seat.ready(pod.memory()).unwrap();
     let mailbox = Mailbox::new(&pod, &seat);
     Rc::new(Host { pod, seat, mailbox, book: Rc::clone(book) })
 }

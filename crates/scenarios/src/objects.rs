@@ -346,7 +346,7 @@ pub(crate) fn format_and_open(trial: &Trial) {
     simulation.run().unwrap();
 }
 
-fn contents(host: &Objects<SimMemory>, keys: &[&str]) -> Vec<Option<u64>> {
+pub(crate) fn contents(host: &Objects<SimMemory>, keys: &[&str]) -> Vec<Option<u64>> {
     let read = |key: &&str| {
         let mut bytes = Vec::new();
         host.read(key.as_bytes(), &mut bytes).unwrap().map(|_| tag(&bytes))

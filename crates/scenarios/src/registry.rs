@@ -3,7 +3,9 @@
 use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
-use crate::{baselines, compaction, crash, expiry, log, mail, objects, pages, shards, short};
+use crate::{
+    baselines, compaction, crash, expiry, log, mail, objects, pages, seats, shards, short,
+};
 
 /// What hosts do to each other, and whether it went right.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +71,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "split-record" Long short::split_record;
     "full-log" Long short::full_log;
     "commits" Short log::short_commits;
+    "seats" Short seats::come_and_leave;
     "format-and-open" Long objects::format_and_open;
     "anything-goes" Long objects::anything_goes;
     "scarce-space" Long objects::scarce_space;
@@ -80,6 +83,9 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "join-under-churn" Long objects::join_under_churn;
     "join-at-once" Long objects::join_at_once;
     "join-twice" Long objects::join_twice;
+    "closed-under-others" Long seats::closed_under_others;
+    "many-seats" Long seats::many_come_and_leave;
+    "many-hosts" Long seats::many_hosts;
     "crowded-segment" Long log::crowded_segment;
     "join-and-fill" Long log::join_and_fill;
     "leave-and-return" Long objects::leave_and_return;
@@ -125,6 +131,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "only-host-dies" Crash crash::the_only_host_dies;
     "committer-dies" Crash crash::a_committer_dies;
     "formatter-dies" Crash crash::a_formatter_dies;
+    "member-dies" Crash seats::a_member_dies;
 };
 
 /// Every site there is, from memory upwards.
@@ -144,6 +151,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
 /// Steps whose absence shows in few schedules, and the scenario that was written for it: if it is short, all
 /// its schedules with up to three preemptions are among those that are run.
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
+    ("hcmeta.clock.step", "hcmeta-churn"),
     ("objects.read.counter-first", "wrap-around"),
     ("objects.copy.entry-again", "wrapped-copy"),
     ("objects.delete.mark", "mark-and-delete"),
@@ -152,9 +160,10 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.record.split", "split-record"),
     ("objects.slot.known-first", "other-size"),
     ("objects.chunk.empty", "filled-again"),
+    ("pagecache.admit.epoch", "page-cut-and-admitted"),
     ("pagecache.clean.write-first", "power-cut"),
     ("pagecache.cut.unmarked", "page-cut-while-written"),
-    ("pod.member.incarnation", "join-at-once"),
+    ("pagecache.latch.take", "page-cut-and-admitted"),
 ];
 
 /// Steps whose absence does no harm that a run could show, and why: a person can check it.

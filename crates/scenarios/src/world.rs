@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options, Thresholds};
-use tombolo_pod::{Geometry, MAX_HOSTS, Pod, RecordWidth};
+use tombolo_pod::{Geometry, Pod, RecordWidth};
 use tombolo_sharing::Scheme;
 use tombolo_simulator::{Config, Kills, Places, SimMemory, Simulation, Trial};
 use tombolo_verify::linearizability::{Verdict, check};
@@ -18,9 +18,13 @@ use crate::operations::{Log, Scribe, tolerate};
 
 pub(crate) type Host = Rc<Objects<SimMemory>>;
 
-/// Bytes of LNR before the first chunk: what there is once, and the segments of a log shard.
-const BEFORE_SEGMENTS: u64 = 70 << 10;
-const SEGMENTS: u64 = 8 << 10;
+/// Entries of a host's segment of a log shard, and slots of its mailbox.
+const SEGMENT_ENTRIES: u64 = 8;
+const MAIL_SLOTS: u64 = 2;
+
+/// Bytes of a chunk, and the least of a transfer window.
+const CHUNK_BYTES: u64 = 1 << 10;
+const WINDOW_BYTES: u64 = 4 << 10;
 
 /// Steps that a checker may take before a history counts as undecided.
 const CHECKER_BUDGET: u64 = 200_000;
@@ -108,10 +112,13 @@ impl Setup {
 
     fn config(&self) -> Config {
         let log_shards = self.log_shards.unwrap_or(1);
+        let per_host = (log_shards * SEGMENT_ENTRIES + MAIL_SLOTS) * LINE_BYTES + WINDOW_BYTES;
+        let before_chunks = 64 * LINE_BYTES + u64::from(self.seats()) * per_host;
+        let before_chunks = before_chunks.next_multiple_of(CHUNK_BYTES);
         let mut config = Config {
             hosts: self.hosts,
             scr_bytes: (3 + 2 * log_shards) << 10,
-            lnr_bytes: BEFORE_SEGMENTS + log_shards * SEGMENTS + (self.chunks << 10),
+            lnr_bytes: before_chunks + self.chunks * CHUNK_BYTES,
             max_steps: 400_000,
             kills: self.kills.clone(),
             ..Config::default()
@@ -123,17 +130,23 @@ impl Setup {
         config
     }
 
+    /// A host that dies keeps its seat, and takes another when it comes back.
+    fn seats(&self) -> u8 {
+        self.hosts as u8 + u8::from(self.kills.is_some())
+    }
+
     fn geometry(&self, config: &Config) -> Geometry {
         let width = self.width.unwrap_or_default();
         let options = tombolo_pod::Options {
+            hosts: Some(self.seats()),
             log_shards: self.log_shards,
             ring_entries: Some(8),
-            segment_entries: Some(8),
-            chunk_bytes: Some(1024),
+            segment_entries: Some(SEGMENT_ENTRIES),
+            chunk_bytes: Some(CHUNK_BYTES),
             records: Some(self.records),
             record_width: Some(width),
             counter_bits: Some(3),
-            mail_slots: Some(2),
+            mail_slots: Some(MAIL_SLOTS),
             latches: (self.latches > 0).then_some(self.latches),
         };
         Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap()
@@ -166,12 +179,11 @@ impl Setup {
 
 /// What lies where in a pod.
 pub(crate) fn places(geometry: &Geometry) -> Places {
-    let (areas, hosts) = (geometry.areas(), u64::from(MAX_HOSTS));
+    let (areas, hosts) = (geometry.areas(), geometry.hosts);
     let segment = geometry.segment_entries * LINE_BYTES;
     let places = Places::default()
         .scr("superblock", ScrAddr::<u64>::new(0), 256, 1)
         .scr("members", areas.membership, 8, 1)
-        .scr("joins", areas.joins, 8, 1)
         .scr("pod's clock", areas.clock, 8, 1)
         .scr("host", areas.hosts, LINE_BYTES, hosts)
         .scr("chunk", areas.chunk_table, 8, geometry.chunks)

@@ -1,7 +1,7 @@
 //! Share objects among hosts, or processes, through memory of which little or nothing is coherent.
 //!
 //! A *pod* is memory that several hosts map: a file in `/dev/shm`, a DAX device, a PCI BAR. One
-//! process [creates](create) it, any of up to 16 [join](Member::join) it, as [`Objects`] (keys and
+//! process [creates](create) it, any of up to 64 [join](Member::join) it, as [`Objects`] (keys and
 //! bytes, versions, partial writes, guards) or as a [`Store`] (keys and values that expire). What one
 //! host has written, every other reads from the moment the write has returned.
 //!

@@ -9,7 +9,7 @@ use tombolo_sharing::{Counters, Error, Usage};
 
 use super::body::no_slot;
 use super::partition::{Partition, Place};
-use super::record::Layout;
+use super::record::{Layout, MAX_HOSTS};
 use super::space::Space;
 use super::table::Table;
 use super::{HcMeta, Options, sites};
@@ -34,7 +34,12 @@ impl<M: Memory> HcMeta<M> {
 
     fn enter(pod: Pod<M>, seat: Seat, first: bool, options: Options) -> Result<Self, Error> {
         let (host, hosts) = (seat.host(), options.hosts);
-        if !(1..=tombolo_pod::MAX_HOSTS).contains(&hosts) || host >= hosts {
+        if !(1..=MAX_HOSTS).contains(&hosts) {
+            return Err(Error::Setup(format!(
+                "HCMeta takes up to {MAX_HOSTS} hosts, whose bits fit into a record, not {hosts}"
+            )));
+        }
+        if host >= hosts {
             return Err(Error::Setup(format!(
                 "there are to be {hosts} hosts, and this is one more"
             )));
@@ -48,7 +53,7 @@ impl<M: Memory> HcMeta<M> {
         } else if !table.is_there() {
             return Err(Error::Setup("its hosts use another scheme, or other options".to_owned()));
         }
-        seat.ready(pod.memory());
+        seat.ready(pod.memory())?;
         let scheme = Self {
             mailbox: Mailbox::new(&pod, &seat),
             layout: Layout::new(hosts, host),

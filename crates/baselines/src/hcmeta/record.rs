@@ -8,6 +8,9 @@
 //! is what lets readers do without a lock; it is never reset, not even when a record changes hands.
 //! A reader would have to sleep through 2^(30 - hosts) writes, or a multiple, to be deceived.
 
+/// Hosts at most: each has a bit in a record, which leaves the version as many.
+pub(crate) const MAX_HOSTS: u8 = 16;
+
 const LOCKED: u32 = 1 << 31;
 const USED: u32 = 1 << 30;
 

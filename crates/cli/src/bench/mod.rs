@@ -11,7 +11,7 @@ pub(crate) mod worker;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tombolo_pod::create;
+use tombolo_pod::{CreateOptions, create};
 use tombolo_timing::Profile;
 use tombolo_workloads::Workload;
 
@@ -59,7 +59,7 @@ fn measure(args: &YcsbArgs, scheme: Scheme, again: bool, stop: &Stop) -> Result<
     workload.check()?;
     let sizes = sizes(args, scheme, &workload);
     let place = Place::new(args.pod.as_ref(), "bench", sizes.total());
-    let pod = create(&place.spec, sizes.options(again))?;
+    let pod = create(&place.spec, CreateOptions { force: again, ..sizes.options_for(hosts) })?;
     let scr_fixed_bytes = pod.areas().records.offset();
 
     let mut processes = Hosts::start(args, scheme, &place, hosts, threads, stop)?;

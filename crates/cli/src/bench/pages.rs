@@ -98,7 +98,7 @@ pub(crate) fn run(args: &PagesArgs) -> Result<()> {
             .join(format!("tombolo-bench-{}.pages", std::process::id())),
     );
     fill(&scratch.0, load.file_size).with_context(|| format!("cannot write {:?}", scratch.0))?;
-    let mut sizes = args.sizes.options(false);
+    let mut sizes = args.sizes.options_for(args.hosts);
     if args.pod.is_none() {
         // A page takes 5 KiB, its slot.
         let whole = load.file_size / 4 * 5 + SPARE_LNR;

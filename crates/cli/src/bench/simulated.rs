@@ -66,7 +66,7 @@ impl Run<'_> {
     fn of<S: Sharing<Memory = TimedMemory> + 'static>(self, options: S::Options) -> Result<Report> {
         let started = Instant::now();
         let Self { args, scheme, profile, workload, hosts, threads } = self;
-        let sizes = super::sizes(args, scheme, &workload).options(false);
+        let sizes = super::sizes(args, scheme, &workload).options_for(u8::try_from(hosts)?);
         let spec = Spec {
             profile: profile.clone(),
             scr_bytes: sizes.scr_bytes.unwrap_or(super::DEFAULT_SCR),

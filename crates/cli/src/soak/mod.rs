@@ -48,7 +48,7 @@ pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
     let stop = Stop::on_signals()?;
     let sizes = sizes(args);
     let place = Place::new(args.pod.as_ref(), "soak", sizes.total());
-    let mut options = sizes.options(false);
+    let mut options = sizes.options_for(args.hosts);
     options.layout.counter_bits = Some(COUNTER_BITS);
     let pod = create(&place.spec, options)?;
     let mut soak = Soak::new(args);

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &UpArgs) -> Result<()> {
         ..args.sizes
     };
     let place = Place::new(args.pod.as_ref(), "up", sizes.total());
-    let pod = tombolo_pod::create(&place.spec, sizes.options(false))?;
+    let pod = tombolo_pod::create(&place.spec, sizes.options_for(args.hosts))?;
     println!(
         "pod {} in {}: {} for objects, {} coherent, {} coherence records",
         pod.identity().uuid,

@@ -29,6 +29,24 @@ fn every_stock_workload_runs() {
     }
 }
 
+/// More hosts than the cores of any machine that tests run on; they join, load, run and leave at once.
+#[test]
+fn eighteen_hosts_share_a_pod() {
+    let report = report(&[
+        "-P",
+        "a",
+        "-p",
+        "recordcount=180",
+        "-p",
+        "operationcount=3600",
+        "--hosts",
+        "18",
+        "--threads",
+        "1",
+    ]);
+    assert_eq!((&report["hosts"], &report["operations"]), (&18.into(), &3600.into()));
+}
+
 /// 1,000 coherence records, and a thousand times as many objects, all of which are written.
 #[test]
 fn a_million_objects_share_a_thousand_records() {

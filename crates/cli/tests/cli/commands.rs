@@ -25,6 +25,7 @@ fn a_pod_is_created_shown_and_checked() {
     create(text(&path));
     let info = printed(&["pod", "info", text(&path)]);
     assert!(info.contains("closed") && info.contains("16.0 MiB"), "{info}");
+    assert!(info.contains("up to 16 hosts"), "{info}");
     let json = printed(&["pod", "info", text(&path), "--format", "json"]);
     assert!(json.contains("\"state\": \"closed\"") && json.contains("\"hosts\": []"), "{json}");
     assert!(printed(&["pod", "check", text(&path)]).contains("no problems"));
@@ -57,6 +58,22 @@ fn a_live_pod_is_kept_whatever_is_asked_for() {
     host.signal("-TERM");
     assert!(host.end().success());
     assert!(printed(&["pod", "info", text(&path)]).contains("closed"));
+}
+
+#[test]
+fn a_pod_is_for_as_many_hosts_as_it_was_made_for() {
+    let folder = folder();
+    let path = folder.path().join("pod");
+    printed(&[&["pod", "create", text(&path), "--hosts", "1"], &SMALL[..]].concat());
+    assert!(
+        printed(&["pod", "info", text(&path), "--format", "json"]).contains("\"max_hosts\": 1")
+    );
+    let mut host = Running::start(&["serve", "--pod", text(&path), "--listen", "127.0.0.1:0"]);
+    host.line_with("listening on");
+    let refused = complaint(&["serve", "--pod", text(&path), "--listen", "127.0.0.1:0"]);
+    assert!(refused.contains("it was made for (1)") && refused.contains("--hosts"), "{refused}");
+    host.signal("-TERM");
+    assert!(host.end().success());
 }
 
 #[test]
@@ -122,7 +139,10 @@ fn bad_input_is_said_in_a_sentence() {
     assert!(complaint(&["bench", "ycsb", "-p", "recordcont=1"]).contains("recordcount"));
     assert!(complaint(&["bench", "ycsb", "-P", "e"]).contains("scan"));
     assert!(complaint(&["bench", "ycsb", "-P", "/nowhere"]).contains("cannot read the workload"));
-    assert!(complaint(&["up", "--hosts", "17"]).contains("17"));
+    assert!(complaint(&["up", "--hosts", "65"]).contains("65 is not in 1..=64"));
+    assert!(create(&["--size", "16MiB", "--hosts", "0"]).contains("0 is not in 1..=64"));
+    let hcmeta = ["bench", "ycsb", "--scheme", "hcmeta", "--hosts", "17"];
+    assert!(complaint(&hcmeta).contains("HCMeta takes up to 16 hosts"));
     assert!(complaint(&["up", "--port", "65535"]).contains("choose another"));
     assert_eq!(output(&["dance"]).status.code(), Some(2));
 }

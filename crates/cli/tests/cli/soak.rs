@@ -94,7 +94,7 @@ fn bad_input_is_refused() {
     for (option, wrong) in [
         ("--seconds", "0"),
         ("--hosts", "0"),
-        ("--hosts", "17"),
+        ("--hosts", "65"),
         ("--threads", "65"),
         ("--keys", "0"),
         ("--size", "12parsecs"),

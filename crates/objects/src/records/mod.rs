@@ -89,10 +89,10 @@ struct Group {
 }
 
 impl Group {
-    fn new(numbers: Range<u64>, host: u8) -> Self {
+    fn new(numbers: Range<u64>, host: u8, hosts: u64) -> Self {
         // Hosts start apart, so that they do not claim the same records.
         let count = numbers.end - numbers.start;
-        let start = count / u64::from(tombolo_pod::MAX_HOSTS) * u64::from(host);
+        let start = count / hosts * u64::from(host);
         Self { numbers, used: AtomicU64::new(0), cursor: AtomicU64::new(start) }
     }
 
@@ -119,10 +119,11 @@ impl<M: Memory> Records<M> {
     pub(crate) fn new(pod: &Pod<M>, host: u8) -> Self {
         let layout = Layout::new(pod);
         let (first_wide, numbers) = (layout.first_wide(), layout.numbers());
+        let hosts = pod.geometry().hosts;
         Self {
             owners: Owners::new(numbers),
-            narrow: Group::new(0..first_wide, host),
-            wide: Group::new(first_wide..numbers, host),
+            narrow: Group::new(0..first_wide, host, hosts),
+            wide: Group::new(first_wide..numbers, host, hosts),
             layout,
         }
     }
