@@ -45,7 +45,8 @@ pub(crate) struct Setting {
 pub(crate) struct Simulated {
     /// The profile.
     pub(crate) profile: String,
-    /// The time it took to simulate, all in all.
+    /// The time it took to simulate, all in all: for people, since it is another each time.
+    #[serde(skip)]
     pub(crate) wall_s: f64,
     /// What happened while it was measured.
     pub(crate) counts: Counts,

@@ -29,6 +29,59 @@ fn every_stock_workload_runs() {
     }
 }
 
+const PROFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/tigon.toml");
+
+/// Five hosts that nobody has, twice: it comes out the same, whichever scheme.
+#[test]
+fn a_simulated_pod_comes_out_the_same_again() {
+    for scheme in ["megalon", "hcmeta", "alllog"] {
+        let run = |seed: &str| {
+            report(&[
+                "--profile",
+                PROFILE,
+                "--hosts",
+                "5",
+                "--threads",
+                "2",
+                "--seed",
+                seed,
+                "--scheme",
+                scheme,
+                "--scr",
+                "256KiB",
+                "-P",
+                "a",
+                "-p",
+                "recordcount=3000",
+                "-p",
+                "operationcount=4000",
+            ])
+        };
+        let report = run("7");
+        assert_eq!(report["world"], "simulated");
+        assert_eq!((&report["hosts"], &report["operations"]), (&5.into(), &4000.into()));
+        assert!(report["load_ops_per_s"].is_null());
+        let counts = &report["simulated"]["counts"];
+        for count in ["accesses", "scr_misses", "back_invalidations", "lnr_misses", "link_bytes"] {
+            assert!(counts[count].as_u64().unwrap() > 0, "{count} under {scheme}");
+        }
+        assert_eq!(report, run("7"), "{scheme}");
+        assert_ne!(report["ops_per_s"], run("8")["ops_per_s"], "{scheme}");
+    }
+}
+
+#[test]
+fn a_profile_is_checked() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let sound = std::fs::read_to_string(PROFILE).unwrap();
+    let path = file.path().to_str().unwrap();
+    std::fs::write(path, sound.replace("hosts = 8", "hosts = 800")).unwrap();
+    assert!(complaint(&["bench", "ycsb", "--profile", path]).contains("pod.hosts is 800"));
+    let too_many = complaint(&["bench", "ycsb", "--profile", PROFILE, "--hosts", "9"]);
+    assert!(too_many.contains("tigon has 8 hosts, not 9"), "{too_many}");
+    assert!(complaint(&["bench", "ycsb", "--profile", "nowhere.toml"]).contains("nowhere.toml"));
+}
+
 /// More hosts than the cores of any machine that tests run on; they join, load, run and leave at once.
 #[test]
 fn eighteen_hosts_share_a_pod() {
