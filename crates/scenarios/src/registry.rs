@@ -120,6 +120,15 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "scarce-pages" Long pages::scarce;
     "pages-changed-behind" Long pages::changed_behind;
     "power-cut" Long pages::power_cut;
+    "hcmeta-pages" Long pages::on_hcmeta;
+    "hcmeta-scarce-pages" Long pages::scarce_on_hcmeta;
+    "hcmeta-page-comes-and-goes" Long pages::comes_and_goes_on_hcmeta;
+    "hcmeta-page-eviction" Long pages::eviction_on_hcmeta;
+    "hcmeta-page-noted" Long pages::noted;
+    "hcmeta-page-one-entry" Long pages::one_entry;
+    "hcmeta-pages-changed-behind" Long pages::changed_behind_on_hcmeta;
+    "hcmeta-power-cut" Long pages::power_cut_on_hcmeta;
+    "alllog-pages" Long pages::on_alllog;
     "host-dies" Crash crash::a_host_dies;
     "helper-dies" Crash crash::a_helper_dies;
     "only-host-dies" Crash crash::the_only_host_dies;
@@ -154,6 +163,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.chunk.empty", "filled-again"),
     ("pagecache.clean.write-first", "power-cut"),
     ("pagecache.cut.unmarked", "page-cut-while-written"),
+    ("pagecache.header.forget-first", "hcmeta-page-noted"),
     ("pod.member.incarnation", "join-at-once"),
 ];
 

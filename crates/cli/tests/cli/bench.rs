@@ -137,3 +137,42 @@ fn a_file_larger_than_the_pod_is_read_and_written() {
     }
     assert!(report["written_back_per_op"].as_f64().unwrap() > 0.0, "{report}");
 }
+
+fn pages_report(args: &str) -> serde_json::Value {
+    let args = format!("bench pagecache --format json --seconds 1 --file-size 8MiB {args}");
+    serde_json::from_str(&printed(&args.split_whitespace().collect::<Vec<_>>())).unwrap()
+}
+
+#[test]
+fn page_caches_on_several_schemes_are_compared() {
+    let compared = pages_report(
+        "--scr 128KiB --read-percent 80 --warm-up 1 --rounds 1 --compare hcmeta,hcmeta-unlimited,alllog",
+    );
+    let results = compared["results"].as_array().unwrap();
+    let schemes: Vec<_> = results.iter().map(|result| result["scheme"].as_str().unwrap()).collect();
+    assert_eq!(schemes, ["megalon", "hcmeta", "hcmeta-unlimited", "alllog"]);
+    let speed = |result: &serde_json::Value| result["ops_per_s"].as_f64().unwrap();
+    for result in results {
+        assert!(speed(result) > 0.0, "{compared}");
+        assert!(result["scr_bytes"].as_u64() >= Some(128 << 10), "{compared}");
+        let churns = result["churn_per_op"].as_f64().unwrap() > 0.0;
+        assert_eq!(churns, result["churn_us"].is_number(), "{compared}");
+    }
+    for result in &results[1..] {
+        let ratio = compared["ratios"][result["scheme"].as_str().unwrap()].as_f64().unwrap();
+        assert!((ratio - speed(&results[0]) / speed(result)).abs() < 1e-9, "{compared}");
+    }
+}
+
+#[test]
+fn pages_of_a_slow_owner_that_share_little_memory_come_and_go() {
+    let slow = pages_report(
+        "--size 4MiB --scr 96KiB --read-percent 60 --scheme hcmeta-local --owner-delay-us 300",
+    );
+    let report = &slow["results"][0];
+    assert_eq!(report["scheme"], "hcmeta-local");
+    for positive in ["evicted_per_op", "written_back_per_op", "churn_per_op"] {
+        assert!(report[positive].as_f64().unwrap() > 0.0, "{positive}: {report}");
+    }
+    assert!(report["churn_us"].as_f64().unwrap() >= 300.0, "{report}");
+}
