@@ -145,6 +145,8 @@ impl<M: Memory> HcMeta<M> {
             for owned in shard.lock().objects() {
                 let (lines, bytes) = match &owned.place {
                     Place::Shared(_) | Place::Lent => continue,
+                    // A pod for pages opens empty, and LNR may have no room for all.
+                    Place::Local { .. } if self.pod.geometry().has_marks() => continue,
                     Place::Private(private) => {
                         let line = private.line;
                         let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
