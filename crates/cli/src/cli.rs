@@ -57,6 +57,26 @@ Examples:
   tombolo mount --pod /dev/shm/pages /srv/data /mnt/one
   tombolo mount --pod /dev/shm/pages /srv/data /mnt/two";
 
+const PAGES: &str = "\
+Pages of one file, read and written by hosts that are processes.
+
+Each operation reads or writes a whole page, chosen by a Zipf distribution. A page that is not in the \
+cache is read from the file; one that was written is written back in the background, and before it is \
+evicted. Unless --size is given, the pod has room for the whole file.
+
+Pages can be shared in other ways, for comparison: --scheme chooses one, --compare runs several in \
+turn, in every round one after the other, and prints ratios. All get the same coherent memory (--scr), \
+but hcmeta-unlimited, which gets as much as it needs. Under hcmeta, a page takes some 36 bytes of it to \
+be shared; what has none is shared anew when another host wants it: that is churn. On megalon only \
+written pages take any, some 4 bytes each.";
+
+const PAGES_EXAMPLES: &str = "\
+Examples:
+  tombolo bench pagecache --file-size 256MiB --read-percent 95
+  tombolo bench pagecache --file-size 256MiB --size 64MiB --scheme hcmeta
+  tombolo bench pagecache --scr 512KiB --warm-up 3 --compare hcmeta,hcmeta-unlimited
+  tombolo bench pagecache --scr 512KiB --warm-up 3 --compare hcmeta --owner-delay-us 44";
+
 const SOAK_EXAMPLES: &str = "\
 Examples:
   tombolo soak
@@ -86,7 +106,7 @@ Examples:
 #[command(name = "tombolo", version, max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     /// A TOML file with options, in a table per command: [up], [serve], [pod.create], [bench.ycsb],
-    /// [check], [soak].
+    /// [bench.pagecache], [check], [soak].
     ///
     /// Environment variables override it (TOMBOLO_PORT, TOMBOLO_SIZE, ...), and flags override
     /// those.
@@ -146,6 +166,7 @@ pub(crate) enum BenchCommand {
     /// YCSB over hosts that are processes, or simulated.
     Ycsb(YcsbArgs),
     /// Pages of one file, read and written by hosts that are processes.
+    #[command(long_about = PAGES, after_help = PAGES_EXAMPLES)]
     Pagecache(PagesArgs),
 }
 
@@ -424,6 +445,19 @@ pub(crate) struct YcsbArgs {
     pub(crate) sizes: Sizes,
     #[command(flatten)]
     pub(crate) local: LocalArgs,
+    #[command(flatten)]
+    pub(crate) schemes: SchemeArgs,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// Where to create the pod, instead of a new file in /dev/shm (on disk, if that is too small).
+    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
+    pub(crate) pod: Option<PodSpec>,
+}
+
+/// Under which scheme to measure, or which ones to compare.
+#[derive(Debug, Args)]
+pub(crate) struct SchemeArgs {
     /// How objects are shared.
     #[arg(long, value_enum, default_value_t = Scheme::Megalon)]
     pub(crate) scheme: Scheme,
@@ -440,12 +474,6 @@ pub(crate) struct YcsbArgs {
     /// between its looks for requests: the published prototype's churn takes about 44.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) owner_delay_us: u64,
-    /// How the result is written.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub(crate) format: Format,
-    /// Where to create the pod, instead of a new file in /dev/shm (on disk, if that is too small).
-    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
-    pub(crate) pod: Option<PodSpec>,
 }
 
 #[derive(Debug, Args)]
@@ -490,6 +518,9 @@ pub(crate) struct PageLoad {
     /// How long, in seconds.
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: u64,
+    /// Do the same for so many seconds before, which are not counted: the pages come into the cache.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) warm_up: u64,
     /// Operations that read; the others write a whole page.
     #[arg(long, default_value_t = 95, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) read_percent: u8,
@@ -519,6 +550,8 @@ pub(crate) struct PagesArgs {
     pub(crate) hosts: u8,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
+    #[command(flatten)]
+    pub(crate) schemes: SchemeArgs,
     /// Where to put the file, instead of the folder for temporary files.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
@@ -538,6 +571,12 @@ pub(crate) struct PageWorkerArgs {
     pub(crate) pod: PodSpec,
     #[arg(long)]
     pub(crate) host: u32,
+    #[arg(long)]
+    pub(crate) hosts: u8,
+    #[arg(long, value_enum)]
+    pub(crate) scheme: Scheme,
+    #[arg(long)]
+    pub(crate) owner_delay_us: u64,
     #[arg(long)]
     pub(crate) file: PathBuf,
 }

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno as Os;
 use tombolo_memory::Mapped;
-use tombolo_pagecache::{Error, FileId, PageCache};
+use tombolo_pagecache::{ByRecord, Error, FileId, PageCache};
 
 use crate::files::{Files, nanoseconds, time};
 use crate::locks::{Locks, Range};
@@ -39,7 +39,8 @@ const MAX_WRITE: u32 = 1 << 20;
 const OPENED: FopenFlags =
     FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 
-type Cache = PageCache<Mapped, Files>;
+/// The page cache of a mounted file system.
+pub(crate) type Cache = PageCache<ByRecord<Mapped>, Files>;
 
 /// A directory that is being listed.
 type Listing = Vec<(OsString, u64, FileType)>;

@@ -32,11 +32,11 @@ use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use tombolo_memory::Mapped;
-use tombolo_pagecache::{Counts, Options, PageCache};
+use tombolo_pagecache::{Counts, Options};
 use tombolo_pod::Pod;
 
 pub use files::Files;
-use filesystem::{Mount, Shared};
+use filesystem::{Cache, Mount, Shared};
 
 /// How often the background work is done.
 const TICK: Duration = Duration::from_millis(1);
@@ -72,7 +72,7 @@ pub enum MountError {
 
 /// A mounted file system. [`unmount`](Self::unmount) it: what is dirty is written back then.
 pub struct Mounted {
-    cache: Arc<PageCache<Mapped, Files>>,
+    cache: Arc<Cache>,
     shared: Arc<Shared>,
     session: BackgroundSession,
     background: Background,
@@ -85,9 +85,9 @@ struct Background {
 }
 
 impl Background {
-    fn start(cache: &Arc<PageCache<Mapped, Files>>) -> Self {
+    fn start(cache: &Arc<Cache>) -> Self {
         let stopping = Arc::new(AtomicBool::new(false));
-        let every = |time: Duration, work: fn(&PageCache<Mapped, Files>) -> Result<(), _>| {
+        let every = |time: Duration, work: fn(&Cache) -> Result<(), _>| {
             let (stopping, cache) = (Arc::clone(&stopping), Arc::clone(cache));
             thread::spawn(move || {
                 let mut last = None;
@@ -104,7 +104,7 @@ impl Background {
                 }
             })
         };
-        let threads = vec![every(TICK, PageCache::tick), every(TIDY, PageCache::tidy)];
+        let threads = vec![every(TICK, Cache::tick), every(TIDY, Cache::tidy)];
         Self { stopping, threads }
     }
 
@@ -131,7 +131,7 @@ impl Mounted {
         options: Options,
     ) -> Result<Self, MountError> {
         let (backing, mountpoint) = check(backing, mountpoint)?;
-        let cache = Arc::new(PageCache::join(pod, Arc::<Files>::default(), options)?);
+        let cache = Arc::new(Cache::join(pod, Arc::<Files>::default(), options)?);
         let background = Background::start(&cache);
         let mounted = Self::mount(&cache, &background, &backing, &mountpoint, threads);
         match mounted {
@@ -145,7 +145,7 @@ impl Mounted {
     }
 
     fn mount(
-        cache: &Arc<PageCache<Mapped, Files>>,
+        cache: &Arc<Cache>,
         background: &Background,
         backing: &Path,
         mountpoint: &Path,

@@ -19,6 +19,7 @@ use crate::event::KeyHash;
 use crate::guards::WriteGuard;
 use crate::index::Found;
 use crate::lock::TryLock;
+use crate::logged::Locks;
 use crate::read::damaged_object;
 use crate::records::Held;
 use crate::{Error, Objects, sites};
@@ -125,7 +126,7 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::KeyLength`], [`Error::Log`].
     pub fn try_write_marked(&self, key: &[u8]) -> Result<Option<Option<WriteGuard<'_, M>>>, Error> {
-        self.try_write_if(key, |record| self.marks.is_set(record))
+        self.try_write_if(key, |record| record.is_some_and(|record| self.marks.is_set(record)))
     }
 
     /// Begins to write an existing object, unless that takes waiting, or a record: then `None`.
@@ -133,25 +134,26 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::KeyLength`], [`Error::Log`].
     pub fn try_write_start(&self, key: &[u8]) -> Result<Option<WriteGuard<'_, M>>, Error> {
-        Ok(self.try_write_if(key, |_| true)?.flatten())
+        let by_log = self.locks == Locks::Log;
+        Ok(self.try_write_if(key, |record| record.is_some() || by_log)?.flatten())
     }
 
-    /// Locks the object with `key` if it has a record that is `wanted`, before and after; the outer
-    /// `None` if somebody is in the way.
+    /// Locks the object with `key` if its record is `wanted`, before and after; the outer `None` if
+    /// somebody is in the way.
     fn try_write_if(
         &self,
         key: &[u8],
-        wanted: impl Fn(u32) -> bool,
+        wanted: impl Fn(Option<u32>) -> bool,
     ) -> Result<Option<Option<WriteGuard<'_, M>>>, Error> {
         let hash = self.begin(key)?;
         let tail = self.sync(hash)?;
         for found in self.state(hash).index.find(self.memory(), hash) {
-            if !found.entry.record.is_some_and(&wanted) {
+            if !wanted(found.entry.record) {
                 continue;
             }
             match self.try_lock(&found, tail, key)? {
                 TryLock::Locked(writer) => {
-                    let wanted = writer.record().is_some_and(&wanted);
+                    let wanted = wanted(writer.record());
                     return Ok(Some(wanted.then(|| WriteGuard::new(writer))));
                 }
                 TryLock::OtherKey => {}
@@ -214,7 +216,7 @@ impl<M: Memory> Objects<M> {
         }
         let Some(cleaner) = self.cleaner.get() else { return Ok(false) };
         let Some(Some(key)) = self.key_of(record, hash)? else { return Ok(false) };
-        let wanted = |found: u32| found == record && marks.is_set(record);
+        let wanted = |found: Option<u32>| found == Some(record) && marks.is_set(record);
         if let Some(Some(guard)) = self.try_write_if(&key, wanted)? {
             cleaner.clean(&key, guard);
         }

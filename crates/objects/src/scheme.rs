@@ -1,9 +1,10 @@
 //! Objects as one of several ways of sharing.
 
 use tombolo_memory::Memory;
-use tombolo_pod::Pod;
+use tombolo_pod::{Pod, Seat};
+use tombolo_sharing::{Guard, Guarded, persist};
 
-use crate::{Change, Error, Objects, Options, Scheme, Stats, Usage, Version};
+use crate::{Change, Error, Objects, Options, Scheme, Stats, Usage, Version, WriteGuard};
 
 /// Passes each operation on to the handle's own.
 macro_rules! passed_on {
@@ -45,5 +46,56 @@ impl<M: Memory> Scheme for Objects<M> {
         delete_version(key: &[u8], expected: Version) -> Result<bool, Error>;
         scan(cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error>;
         scan_within_reach(cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error>;
+    }
+}
+
+impl<M: Memory> Guarded for Objects<M> {
+    type Guard<'a> = WriteGuard<'a, M>;
+
+    fn seat(&self) -> &Seat {
+        Self::seat(self)
+    }
+
+    fn write_start(&self, key: &[u8]) -> Result<WriteGuard<'_, M>, Error> {
+        Self::write_start(self, key)
+    }
+
+    fn try_write_start(&self, key: &[u8]) -> Result<Option<WriteGuard<'_, M>>, Error> {
+        Self::try_write_start(self, key)
+    }
+
+    /// Straight from the slot: neither from a copy nor from this host's own memory.
+    fn read_bytes(
+        &self,
+        key: &[u8],
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<Option<Version>, Error> {
+        persist(self.memory(), || {
+            let guard = match self.read_start(key) {
+                Err(Error::NotFound) => return Ok(Some(None)),
+                guard => guard?,
+            };
+            guard.read(offset, into)?;
+            let version = guard.version();
+            match guard.read_end() {
+                Err(Error::Torn) => Ok(None),
+                ended => ended.map(|()| Some(Some(version))),
+            }
+        })
+    }
+}
+
+impl<M: Memory> Guard for WriteGuard<'_, M> {
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        Self::read(self, offset, into)
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        Self::write(self, offset, bytes)
+    }
+
+    fn version(&self) -> Version {
+        Self::version(self)
     }
 }

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tombolo_memory::{HostMutex, Memory};
-use tombolo_objects::{Objects, Version};
 use tombolo_pod::Pod;
-use tombolo_sharing::persist;
+use tombolo_sharing::{Guarded, Scheme};
 
 pub(crate) use crate::backing::Backing;
 use crate::clock::Clock;
 use crate::key::Key;
 use crate::page::{Piece, Stored, Washer, pieces};
+use crate::pages::{MemoryOf, OptionsOf, Pages};
 use crate::{Attributes, Error, FileId, sites};
 
 /// Bytes of a page.
@@ -27,9 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How a host takes part.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct Options<O = tombolo_objects::Options> {
     /// How it shares objects.
-    pub objects: tombolo_objects::Options,
+    pub objects: O,
     /// Bytes of a page: the same on all hosts.
     pub page_bytes: u64,
     /// Pages are evicted in the background while more than this share of LNR is in use, in percent.
@@ -41,7 +41,13 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         // Pages are made fresh whole.
-        let objects = tombolo_objects::Options { small_lines: 128, ..Default::default() };
+        Self::with(tombolo_objects::Options { small_lines: 128, ..Default::default() })
+    }
+}
+
+impl<O> Options<O> {
+    /// The usual ones, where objects are shared like this.
+    pub fn with(objects: O) -> Self {
         Self {
             objects,
             page_bytes: PAGE_BYTES,
@@ -92,39 +98,41 @@ struct Upkeep {
 }
 
 /// Files, in pages that all hosts of a pod share. Used by all threads of a host.
-pub struct PageCache<M: Memory, B: Backing> {
-    pub(crate) objects: Objects<M>,
+pub struct PageCache<P: Pages, B: Backing> {
+    pub(crate) pages: P,
     pub(crate) backing: Arc<B>,
     pub(crate) washer: Washer<B>,
     pub(crate) counted: Arc<Counted>,
     pub(crate) clock: Clock,
     pub(crate) page_bytes: u64,
-    options: Options,
-    upkeep: HostMutex<M, Upkeep>,
+    options: Options<OptionsOf<P>>,
+    upkeep: HostMutex<MemoryOf<P>, Upkeep>,
 }
 
-impl<M: Memory, B: Backing> PageCache<M, B> {
+impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Joins a pod that was made for a page cache. Whoever joins first finds it empty.
     ///
     /// # Errors
     /// [`Error::NotForPages`]; [`Error::Objects`] if there is no seat.
-    pub fn join(pod: Pod<M>, backing: Arc<B>, options: Options) -> Result<Self, Error> {
+    pub fn join(
+        pod: Pod<MemoryOf<P>>,
+        backing: Arc<B>,
+        options: Options<OptionsOf<P>>,
+    ) -> Result<Self, Error> {
         if !pod.geometry().has_marks() {
             return Err(Error::NotForPages);
         }
         let page_bytes = options.page_bytes;
-        let pages = pod.geometry().lnr_bytes / page_bytes;
-        let objects = Objects::join(pod, options.objects.clone())?;
+        let most = pod.geometry().lnr_bytes / page_bytes;
         let counted: Arc<Counted> = Arc::default();
         let washer =
             || Washer { backing: Arc::clone(&backing), page_bytes, counted: Arc::clone(&counted) };
-        objects.set_cleaner(Box::new(washer()));
         Ok(Self {
+            pages: P::join(pod, options.objects.clone(), washer())?,
             washer: washer(),
             counted,
-            clock: Clock::new(pages),
-            upkeep: HostMutex::<M, _>::new(Upkeep::default()),
-            objects,
+            clock: Clock::new(most),
+            upkeep: HostMutex::<MemoryOf<P>, _>::new(Upkeep::default()),
             backing,
             page_bytes,
             options,
@@ -138,12 +146,13 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     /// [`Error::WriteBack`]: this host is still in the pod. [`Error::Objects`].
     pub fn leave(&self) -> Result<(), Error> {
         self.write_back_all(&mut |_| ())?;
-        Ok(self.objects.leave()?)
+        Ok(self.objects().leave()?)
     }
 
     /// The objects that hold pages and heads.
-    pub fn objects(&self) -> &Objects<M> {
-        &self.objects
+    #[inline]
+    pub fn objects(&self) -> &P::Scheme {
+        self.pages.objects()
     }
 
     /// The files below.
@@ -152,8 +161,8 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     }
 
     /// The memory this host sees.
-    pub fn memory(&self) -> &M {
-        self.objects.memory()
+    pub fn memory(&self) -> &MemoryOf<P> {
+        self.objects().memory()
     }
 
     /// What this host has done.
@@ -347,16 +356,20 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     /// # Errors
     /// [`Error::WriteBack`], [`Error::Backing`], [`Error::Objects`].
     pub fn write_back(&self, file: FileId) -> Result<(), Error> {
-        let Some((head, _)) = self.peek(file)? else {
-            return self.write_back_pages(self.dirty_pages(Some(file))?);
-        };
-        let pages = head.size.div_ceil(self.page_bytes);
+        let head = self.peek(file)?.map(|(head, _)| head);
+        let pages = head.map_or(u64::MAX, |head| head.size.div_ceil(self.page_bytes));
         // What takes fewer looks: at the file's pages, or at all marks.
-        if pages <= self.objects.pod().geometry().mark_words() {
-            self.write_back_pages((0..pages).map(|block| Key::page(file, block)))?;
-        } else {
-            self.write_back_pages(self.dirty_pages(Some(file))?)?;
+        match self.pages.reach() {
+            Some(marks) if pages <= marks => {
+                self.write_back_pages((0..pages).map(|block| Key::page(file, block)))?;
+            }
+            Some(_) => {
+                let dirty = self.dirty_pages()?;
+                self.write_back_pages(dirty.into_iter().filter(|key| key.file == file))?;
+            }
+            None => self.write_back_pages(self.pages_of(file, 0, pages)?)?,
         }
+        let Some(head) = head else { return Ok(()) };
         self.memory().step();
         Ok(self.backing.set_modified(file, head.modified)?)
     }
@@ -377,7 +390,7 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     /// # Errors
     /// [`Error::WriteBack`], [`Error::Objects`].
     pub fn write_back_all(&self, progress: &mut dyn FnMut(usize)) -> Result<(), Error> {
-        let pages = self.dirty_pages(None)?;
+        let pages = self.dirty_pages()?;
         for (number, key) in pages.iter().enumerate() {
             progress(pages.len() - number);
             self.clean(*key)?;
@@ -386,13 +399,11 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         Ok(())
     }
 
-    /// The pages that are dirty.
-    fn dirty_pages(&self, of: Option<FileId>) -> Result<Vec<Key>, Error> {
+    /// The pages that are dirty, as far as [`Pages::marked`] shows them.
+    fn dirty_pages(&self) -> Result<Vec<Key>, Error> {
         self.patiently(|| {
             let mut pages = Vec::new();
-            self.objects.marked(|key| {
-                pages.extend(Key::decode(key).filter(|key| of.is_none_or(|file| file == key.file)));
-            })?;
+            self.pages.marked(|key| pages.push(key))?;
             Ok(pages)
         })
     }
@@ -403,7 +414,7 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     /// # Errors
     /// [`Error::Objects`].
     pub fn tick(&self) -> Result<(), Error> {
-        Ok(self.objects.tick()?)
+        Ok(self.objects().tick()?)
     }
 
     /// Does what else has to be done in the background: writes back what has been dirty for a while, and
@@ -412,8 +423,8 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     /// # Errors
     /// [`Error::WriteBack`], [`Error::Objects`].
     pub fn tidy(&self) -> Result<(), Error> {
-        let usage = self.objects.usage();
-        if usage.lnr_used_bytes > usage.lnr_bytes / 100 * self.options.watermark_percent {
+        let (used, there) = self.objects().lnr_usage();
+        if used > there / 100 * self.options.watermark_percent {
             self.make_room(self.batch())?;
         }
         let now = self.memory().uptime();
@@ -425,7 +436,7 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
             upkeep.last = now;
             std::mem::take(&mut upkeep.dirty)
         };
-        let dirty: BTreeSet<Key> = self.dirty_pages(None)?.into_iter().collect();
+        let dirty: BTreeSet<Key> = self.dirty_pages()?.into_iter().collect();
         let mut outcome = Ok(());
         for &key in dirty.intersection(&old) {
             if let Err(error) = self.clean(key) {
@@ -436,42 +447,23 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         outcome
     }
 
-    /// Reads bytes of an object; its version, or `None` if there is none.
-    pub(crate) fn read_bytes(
-        &self,
-        key: Key,
-        offset: u64,
-        into: &mut [u8],
-    ) -> Result<Option<Version>, Error> {
-        use tombolo_objects::Error::{NotFound, Torn};
-        let key = key.bytes();
-        let read = persist(self.memory(), || {
-            let guard = match self.objects.read_start(&key) {
-                Err(NotFound) => return Ok(Some(None)),
-                guard => guard?,
-            };
-            guard.read(offset, into)?;
-            let version = guard.version();
-            match guard.read_end() {
-                Err(Torn) => Ok(None),
-                ended => ended.map(|()| Some(Some(version))),
-            }
-        });
-        Ok(read?)
-    }
-
     /// Repeats `attempt` until it comes to something, which it tells from the host that is in the way.
     pub(crate) fn wait<T>(
         &self,
         mut attempt: impl FnMut() -> Result<Result<T, u64>, Error>,
     ) -> Result<T, Error> {
+        use tombolo_sharing::Error::{Busy, IndexFull, LnrFull};
         let mut started = None;
         loop {
             let host = match attempt() {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(host)) => host,
                 // Nothing was changed; pages are fewer than objects usually are, and more in use.
-                Err(Error::Objects(tombolo_objects::Error::Busy { .. })) => self.seat(),
+                Err(Error::Objects(Busy { .. })) => self.seat(),
+                Err(full @ Error::Objects(LnrFull { .. } | IndexFull { .. })) => {
+                    self.after_making_room(full)?;
+                    self.seat()
+                }
                 Err(error) => return Err(error),
             };
             let now = self.memory().uptime();
@@ -479,6 +471,7 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
             if waited > PATIENCE {
                 return Err(Error::Stalled { host, waited_ms: waited.as_millis() as u64 });
             }
+            self.objects().meanwhile()?;
             self.memory().pause();
         }
     }
@@ -486,14 +479,14 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     /// Does something that may be in others' way, for longer than objects would.
     pub(crate) fn patiently<T>(
         &self,
-        attempt: impl Fn() -> Result<T, tombolo_objects::Error>,
+        attempt: impl Fn() -> Result<T, tombolo_sharing::Error>,
     ) -> Result<T, Error> {
         self.wait(|| Ok(Ok(attempt()?)))
     }
 
     /// This host's seat, for [`wait`](Self::wait).
     pub(crate) fn seat(&self) -> u64 {
-        u64::from(self.objects.seat().host())
+        u64::from(self.objects().seat().host())
     }
 }
 

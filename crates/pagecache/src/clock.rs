@@ -14,15 +14,16 @@ pub(crate) const MOST: u8 = 3;
 
 pub(crate) struct Clock {
     counts: Box<[AtomicU8]>,
-    /// Where the hand stands: a cursor of the walk through all objects.
-    pub(crate) hand: AtomicU64,
+    /// Where the hands stand: cursors of the walks through the objects within this host's reach, and
+    /// through all.
+    pub(crate) hands: [AtomicU64; 2],
 }
 
 impl Clock {
     /// Counts for a pod of so many pages.
     pub(crate) fn new(pages: u64) -> Self {
         let counts = pages.clamp(64, 1 << 28).next_power_of_two();
-        Self { counts: (0..counts).map(|_| AtomicU8::new(0)).collect(), hand: AtomicU64::new(0) }
+        Self { counts: (0..counts).map(|_| AtomicU8::new(0)).collect(), hands: Default::default() }
     }
 
     fn count(&self, key: Key) -> &AtomicU8 {

@@ -35,5 +35,5 @@ pub enum Error {
     Backing(#[from] io::Error),
     /// What sharing pages came to.
     #[error(transparent)]
-    Objects(#[from] tombolo_objects::Error),
+    Objects(#[from] tombolo_sharing::Error),
 }

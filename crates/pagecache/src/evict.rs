@@ -1,33 +1,35 @@
 //! Pages leave the cache: because there is no room, because the file is cut, or because it is gone.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo_memory::Memory;
+use tombolo_sharing::Error::{Busy, LnrFull};
+use tombolo_sharing::Scheme;
 
 use crate::cache::{Backing, PageCache};
 use crate::clock::MOST;
 use crate::key::Key;
+use crate::pages::Pages;
 use crate::{Error, FileId, sites};
 
-impl<M: Memory, B: Backing> PageCache<M, B> {
+impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Pages evicted at once.
     pub(crate) fn batch(&self) -> u64 {
-        (self.objects.pod().geometry().lnr_bytes / self.page_bytes / 256).clamp(1, 64)
+        (self.objects().pod().geometry().lnr_bytes / self.page_bytes / 256).clamp(1, 64)
     }
 
     /// Creates an object, for which others are evicted if need be.
     pub(crate) fn create(&self, key: Key, value: &[u8]) -> Result<(), Error> {
-        use tombolo_objects::Error::{IndexFull, LnrFull};
-        self.wait(|| match self.objects.create(&key.bytes(), value) {
-            Err(full @ (LnrFull { .. } | IndexFull { .. })) => {
-                // What cannot be evicted here and now, others may be using or writing back.
-                let evicted = self.make_room(self.batch())?;
-                let hopeless = evicted == 0 && self.objects.object_count()? == 0;
-                if hopeless { Err(full.into()) } else { Ok(Err(self.seat())) }
-            }
-            created => Ok(Ok(created.map(|_| ())?)),
-        })
+        self.wait(|| Ok(Ok(self.objects().create(&key.bytes(), value).map(drop)?)))
+    }
+
+    /// Evicts some objects because there is no room, as `full` says, unless there are none at all.
+    pub(crate) fn after_making_room(&self, full: Error) -> Result<(), Error> {
+        // What cannot be evicted here and now, others may be using or writing back.
+        let evicted = self.make_room(self.batch())?;
+        let hopeless = evicted == 0 && self.objects().object_count()? == 0;
+        if hopeless { Err(full) } else { Ok(()) }
     }
 
     /// Evicts some pages that this host does not use, or uses little; how many.
@@ -38,27 +40,47 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         self.make_room(pages)
     }
 
-    /// Evicts some pages or heads that this host does not use, or uses little; how many.
+    /// Evicts some pages or heads that this host does not use, or uses little; how many. Those that it can
+    /// evict by itself come first.
     pub(crate) fn make_room(&self, wanted: u64) -> Result<u64, Error> {
+        let [near, all] = &self.clock.hands;
+        match self.turn(near, wanted, |objects, at, visit| objects.scan_within_reach(at, visit))? {
+            0 => self.turn(all, wanted, |objects, at, visit| objects.scan(at, visit)),
+            evicted => Ok(evicted),
+        }
+    }
+
+    /// Turns a hand of the clock until so many pages are evicted, or no count is left.
+    fn turn(
+        &self,
+        hand: &AtomicU64,
+        wanted: u64,
+        scan: impl Fn(&P::Scheme, u64, &mut dyn FnMut(&[u8])) -> Result<u64, tombolo_sharing::Error>,
+    ) -> Result<u64, Error> {
         let mut evicted = 0;
         let mut rounds = 0;
         // After this many rounds every count has been down to nothing.
         while rounds <= MOST + 1 && evicted < wanted {
             let mut keys = BTreeSet::new();
-            let hand = self.clock.hand.load(Ordering::Relaxed);
-            let next = self.objects.scan(hand, |key| keys.extend(Key::decode(key)))?;
-            self.clock.hand.store(next, Ordering::Relaxed);
+            let at = hand.load(Ordering::Relaxed);
+            let next = match scan(self.objects(), at, &mut |key| keys.extend(Key::decode(key))) {
+                // Asking for keys may take room, too.
+                Err(LnrFull { .. }) => return Ok(evicted),
+                next => next?,
+            };
+            hand.store(next, Ordering::Relaxed);
             for key in keys {
                 if self.clock.passes(key) {
                     continue;
                 }
                 match self.evict(key) {
                     Ok(gone) => evicted += u64::from(gone),
-                    // It stays dirty; who synchronises its file is told why. Others may do.
+                    // It stays; if it could not be written, who synchronises its file is told why. Others
+                    // may do.
                     Err(
                         Error::WriteBack(..)
                         | Error::Backing(_)
-                        | Error::Objects(tombolo_objects::Error::Busy { .. }),
+                        | Error::Objects(Busy { .. } | LnrFull { .. }),
                     ) => {}
                     Err(error) => return Err(error),
                 }
@@ -76,7 +98,7 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         if self.memory().keeps(sites::EVICT_CLEAN) && !self.clean_now(key)? {
             return Ok(false);
         }
-        let evicted = self.objects.delete_unmarked(&key.bytes())?;
+        let evicted = self.pages.delete_unmarked(key)?;
         if evicted {
             self.counted.evicted();
         }
@@ -98,7 +120,7 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
             first += 1;
         }
         for key in self.pages_of(file, first, last)? {
-            self.patiently(|| self.objects.delete(&key.bytes()))?;
+            self.patiently(|| self.objects().delete(&key.bytes()))?;
         }
         Ok(())
     }
@@ -112,9 +134,9 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         }
         let bytes = key.bytes();
         let out = if self.memory().keeps(sites::CUT_UNMARKED) {
-            self.objects.delete_unmarked(&bytes)? || self.objects.stat(&bytes)?.is_none()
+            self.pages.delete_unmarked(key)? || self.objects().stat(&bytes)?.is_none()
         } else {
-            self.objects.delete(&bytes).map(|_| true)?
+            self.objects().delete(&bytes).map(|_| true)?
         };
         Ok(if out { Ok(()) } else { Err(self.seat()) })
     }
@@ -125,7 +147,7 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         if !self.memory().keeps(sites::CUT_BARRIER) {
             return Ok(());
         }
-        let latches = self.objects.pod().geometry().latches;
+        let latches = self.objects().pod().geometry().latches;
         let some: BTreeSet<u64> = if last - first.min(last) < latches {
             (first..last).map(|block| self.latch_of(Key::page(file, block))).collect()
         } else {
@@ -135,16 +157,16 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     }
 
     /// The pages of a file that may be in the cache, from `first` on and before `last`.
-    fn pages_of(&self, file: FileId, first: u64, last: u64) -> Result<Vec<Key>, Error> {
+    pub(crate) fn pages_of(&self, file: FileId, first: u64, last: u64) -> Result<Vec<Key>, Error> {
         let wanted = first..last.max(first);
         // What takes fewer looks: at each page there may be, or at all that are in the cache.
-        if last.saturating_sub(first) <= self.objects.object_count()? {
+        if last.saturating_sub(first) <= self.objects().object_count()? {
             return Ok(wanted.map(|block| Key::page(file, block)).collect());
         }
         let mut keys = Vec::new();
         let mut cursor = 0;
         loop {
-            cursor = self.objects.scan(cursor, |key| {
+            cursor = self.objects().scan(cursor, |key| {
                 let key = Key::decode(key).filter(|key| key.file == file);
                 keys.extend(key.filter(|key| key.block().is_some_and(|b| wanted.contains(&b))));
             })?;
@@ -175,7 +197,7 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     fn forget_pages(&self, file: FileId, pages: u64) -> Result<(), Error> {
         for key in self.pages_of(file, 0, pages)? {
             self.wait(|| {
-                let gone = self.evict(key)? || self.objects.stat(&key.bytes())?.is_none();
+                let gone = self.evict(key)? || self.objects().stat(&key.bytes())?.is_none();
                 Ok(if gone { Ok(()) } else { Err(self.seat()) })
             })?;
         }

@@ -12,10 +12,11 @@
 //! that of the file below: only as long as the page that made it grow is dirty.
 
 use tombolo_memory::Memory;
-use tombolo_objects::{Version, WriteGuard};
+use tombolo_sharing::{Guard, Guarded, Scheme, Version};
 
 use crate::cache::{Backing, PageCache};
 use crate::key::Key;
+use crate::pages::Pages;
 use crate::{Attributes, Error, FileId, sites};
 
 const HEAD_BYTES: usize = 32;
@@ -60,23 +61,24 @@ pub(crate) enum Told {
     Yes,
     /// The file was cut meanwhile, or is not in the cache: begin again.
     Changed,
-    /// Its head is in use or has no record, for which nobody may wait who has a lock.
+    /// Its head is in use, has no record, or is to be had from another host only, for which nobody may wait
+    /// who has a lock.
     NotNow,
 }
 
 /// A file that this thread has alone.
-pub(crate) struct Alone<'a, M: Memory, B: Backing> {
-    cache: &'a PageCache<M, B>,
+pub(crate) struct Alone<'a, P: Pages, B: Backing> {
+    cache: &'a PageCache<P, B>,
     file: FileId,
     pub(crate) head: Head,
     released: bool,
 }
 
-impl<M: Memory, B: Backing> PageCache<M, B> {
+impl<P: Pages, B: Backing> PageCache<P, B> {
     /// The head of a file as it is in the cache, and its version.
     pub(crate) fn peek(&self, file: FileId) -> Result<Option<(Head, Version)>, Error> {
         let (key, mut bytes) = (Key::head(file), [0; HEAD_BYTES]);
-        let version = self.read_bytes(key, 0, &mut bytes)?;
+        let version = self.objects().read_bytes(&key.bytes(), 0, &mut bytes)?;
         Ok(version.map(|version| (Head::decode(&bytes), version)))
     }
 
@@ -105,7 +107,7 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         let epoch = self.memory().random() & !1;
         let head = Head { epoch, size, modified, holder: 0 };
         match self.create(key, &head.encode()) {
-            Err(Error::Objects(tombolo_objects::Error::Exists)) => {
+            Err(Error::Objects(tombolo_sharing::Error::Exists)) => {
                 Ok(self.peek(file)?.map_or(head, |(head, _)| head))
             }
             created => created.map(|()| head),
@@ -118,17 +120,21 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         let memory = self.memory();
         let same = |head: &Head| memory.check(sites::WRITE_EPOCH, head.epoch == epoch);
         let now = self.now();
-        let Some((head, _)) = self.peek(file)?.filter(|(head, _)| same(head)) else {
+        let (key, mut bytes) = (Key::head(file).bytes(), [0; HEAD_BYTES]);
+        let Some(there) = self.objects().try_read_bytes(&key, 0, &mut bytes)? else {
+            return Ok(Told::NotNow);
+        };
+        let Some(head) = there.map(|_| Head::decode(&bytes)).filter(same) else {
             return Ok(Told::Changed);
         };
         let recent = (0..TICK_NS).contains(&now.saturating_sub(head.modified));
         if recent && end <= head.size {
             return Ok(Told::Yes);
         }
-        let Some(mut guard) = self.objects.try_write_start(&Key::head(file).bytes())? else {
+        let Some(mut guard) = self.objects().try_write_start(&key)? else {
             return Ok(Told::NotNow);
         };
-        let head = locked_head(&guard)?;
+        let head = locked_head(&mut guard)?;
         if !same(&head) {
             return Ok(Told::Changed);
         }
@@ -141,16 +147,16 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     ///
     /// # Errors
     /// [`Error::Stalled`].
-    pub(crate) fn alone(&self, file: FileId) -> Result<Alone<'_, M, B>, Error> {
+    pub(crate) fn alone(&self, file: FileId) -> Result<Alone<'_, P, B>, Error> {
         self.wait(|| {
             if let Err(holder) = self.head(file)? {
                 return Ok(Err(holder));
             }
-            let mut guard = match self.objects.write_start(&Key::head(file).bytes()) {
-                Err(tombolo_objects::Error::NotFound) => return Ok(Err(self.seat())),
+            let mut guard = match self.objects().write_start(&Key::head(file).bytes()) {
+                Err(tombolo_sharing::Error::NotFound) => return Ok(Err(self.seat())),
                 guard => guard?,
             };
-            let head = locked_head(&guard)?;
+            let head = locked_head(&mut guard)?;
             if !self.memory().check(sites::CUT_ALONE, !head.is_held()) {
                 return Ok(Err(head.holder));
             }
@@ -170,11 +176,11 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
             if let Err(holder) = self.head(file)? {
                 return Ok(Err(holder));
             }
-            let mut guard = match self.objects.write_start(&Key::head(file).bytes()) {
-                Err(tombolo_objects::Error::NotFound) => return Ok(Err(self.seat())),
+            let mut guard = match self.objects().write_start(&Key::head(file).bytes()) {
+                Err(tombolo_sharing::Error::NotFound) => return Ok(Err(self.seat())),
                 guard => guard?,
             };
-            let head = locked_head(&guard)?;
+            let head = locked_head(&mut guard)?;
             if head.is_held() {
                 return Ok(Err(head.holder));
             }
@@ -197,16 +203,13 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         let below = self.backing.attributes(file)?;
         let written = !memory.keeps(sites::EVICT_SIZE) || below.size == head.size;
         if written && below.modified == head.modified {
-            return match self.objects.delete_version(&key, version) {
-                Err(tombolo_objects::Error::Changed) => Ok(false),
-                deleted => Ok(deleted?),
-            };
+            return self.evict_as_of(&key, version);
         }
-        let guard = match self.objects.write_start(&key) {
-            Err(tombolo_objects::Error::NotFound) => return Ok(false),
+        let mut guard = match self.objects().write_start(&key) {
+            Err(tombolo_sharing::Error::NotFound) => return Ok(false),
             guard => guard?,
         };
-        let head = locked_head(&guard)?;
+        let head = locked_head(&mut guard)?;
         if head.is_held() {
             return Ok(false);
         }
@@ -216,8 +219,16 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
             self.backing.resize(file, head.size)?;
         }
         self.backing.set_modified(file, head.modified)?;
-        guard.delete()?;
-        Ok(true)
+        let version = guard.version();
+        drop(guard);
+        self.evict_as_of(&key, version)
+    }
+
+    fn evict_as_of(&self, key: &[u8], version: Version) -> Result<bool, Error> {
+        match self.objects().delete_version(key, version) {
+            Err(tombolo_sharing::Error::Changed) => Ok(false),
+            deleted => Ok(deleted?),
+        }
     }
 
     /// This host's clock, in nanoseconds.
@@ -227,13 +238,13 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     }
 }
 
-fn locked_head<M: Memory>(guard: &WriteGuard<'_, M>) -> Result<Head, Error> {
+fn locked_head(guard: &mut impl Guard) -> Result<Head, Error> {
     let mut bytes = [0; HEAD_BYTES];
     guard.read(0, &mut bytes)?;
     Ok(Head::decode(&bytes))
 }
 
-impl<M: Memory, B: Backing> Alone<'_, M, B> {
+impl<P: Pages, B: Backing> Alone<'_, P, B> {
     /// Lets others have the file again, which has `size` bytes now.
     pub(crate) fn release(mut self, size: u64) -> Result<(), Error> {
         self.head.size = size;
@@ -245,7 +256,7 @@ impl<M: Memory, B: Backing> Alone<'_, M, B> {
         self.released = true;
         let cache = self.cache;
         let key = Key::head(self.file).bytes();
-        let mut guard = cache.patiently(|| cache.objects.write_start(&key))?;
+        let mut guard = cache.patiently(|| cache.objects().write_start(&key))?;
         guard.write(
             0,
             &Head { epoch: (self.head.epoch | 1).wrapping_add(1), ..self.head }.encode(),
@@ -254,7 +265,7 @@ impl<M: Memory, B: Backing> Alone<'_, M, B> {
     }
 }
 
-impl<M: Memory, B: Backing> Drop for Alone<'_, M, B> {
+impl<P: Pages, B: Backing> Drop for Alone<'_, P, B> {
     fn drop(&mut self) {
         if !self.released {
             // Whoever waits for the file learns from its head whom to ask.

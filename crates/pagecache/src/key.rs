@@ -9,11 +9,11 @@ use crate::FileId;
 const HEAD: u64 = u64::MAX;
 
 /// Bytes of a key.
-pub(crate) const KEY_BYTES: usize = 24;
+pub const KEY_BYTES: usize = 24;
 
-/// What an object of the cache is.
+/// Which page of which file an object is, or the head of which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub struct Key {
     pub(crate) file: FileId,
     block: u64,
 }

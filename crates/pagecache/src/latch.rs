@@ -8,9 +8,11 @@
 //! and never the other way round.
 
 use tombolo_memory::{Memory, ScrAddr};
+use tombolo_sharing::Scheme;
 
 use crate::cache::{Backing, PageCache};
 use crate::key::Key;
+use crate::pages::{MemoryOf, Pages};
 use crate::{Error, sites};
 
 pub(crate) struct Latch<'a, M: Memory> {
@@ -18,19 +20,19 @@ pub(crate) struct Latch<'a, M: Memory> {
     word: ScrAddr<u64>,
 }
 
-impl<M: Memory, B: Backing> PageCache<M, B> {
+impl<P: Pages, B: Backing> PageCache<P, B> {
     pub(crate) fn latch_of(&self, key: Key) -> u64 {
-        key.mixed() & (self.objects.pod().geometry().latches - 1)
+        key.mixed() & (self.objects().pod().geometry().latches - 1)
     }
 
     /// Takes a latch.
     ///
     /// # Errors
     /// [`Error::Stalled`].
-    pub(crate) fn latch(&self, number: u64) -> Result<Latch<'_, M>, Error> {
+    pub(crate) fn latch(&self, number: u64) -> Result<Latch<'_, MemoryOf<P>>, Error> {
         let memory = self.memory();
-        let word = self.objects.pod().areas().latches.element(number);
-        let mine = u64::from(self.objects.seat().host()) + 1;
+        let word = self.objects().pod().areas().latches.element(number);
+        let mine = self.seat() + 1;
         self.wait(|| {
             let found = memory.load(word);
             let taken =

@@ -1,6 +1,6 @@
 //! Floor 4: a cache of files' pages that all hosts of a pod share (section 5 of the paper).
 //!
-//! Each page of a file, and its *head* (size, time, epoch), is an object of MEGALON. Files lie in a
+//! Each page of a file, and its *head* (size, time, epoch), is an object. Files lie in a
 //! [`Backing`] that all hosts reach. What is within one page is read and written in one step, and so
 //! are appending and cutting: whoever reads sees what was written before, on any host. Reads and
 //! writes of several pages may be seen in part.
@@ -8,10 +8,10 @@
 //! * **Admission.** A page that is not there is read from its file and created, by one thread of all
 //!   hosts: under a latch, after looking for the page again. Without that, what was read from the file
 //!   could be older than a page that has come and gone meanwhile.
-//! * **Dirty pages.** Who writes a page marks its coherence record before the page can be seen. A
-//!   marked page keeps its record, and stays: it is written to its file, under its lock, before its
-//!   mark goes, and only then may it become read-shared or be evicted. So a page without a record is
-//!   as it is in its file.
+//! * **Dirty pages.** Who writes a page marks it before the page can be seen. A marked page stays: it is
+//!   written to its file, under its lock, before its mark goes, and only then may it be evicted. On
+//!   MEGALON the mark is its coherence record's, which it keeps that long: a page without a record is as
+//!   it is in its file.
 //! * **Cutting.** Who cuts a file, or appends to it, has it alone: the head's epoch is odd meanwhile.
 //!   It waits for admissions that began before, and takes the pages beyond the end out of the cache
 //!   before the file is cut below. Reads, writes and admissions that began with another epoch begin
@@ -21,11 +21,11 @@
 //! * **Nothing outlives the hosts.** A pod for a page cache is empty when the first host joins it:
 //!   files may have changed meanwhile.
 //! * **Locks.** A thread that has a latch may wait for an object's lock, not the other way round. A
-//!   thread that has a page's lock may look at the head, never wait for its lock or for a record: it
-//!   takes the file alone instead.
+//!   thread that has a page's lock may look at the head, never wait for its lock, for a record, or for
+//!   another host's answer: it takes the file alone instead.
 //!
-//! Built on MEGALON itself and not on any way of sharing: dirty bits belong to coherence records, which
-//! others do not have.
+//! Written against [`Pages`]: what is required of a way of sharing, and where marks are. [`ByRecord`] is
+//! MEGALON; [`InHeader`] is any other way, with marks in the pages, to compare it with.
 //!
 //! Left out: names, directories, permissions (the file system below has them); reading ahead; recovery
 //! of hosts that die.
@@ -36,12 +36,18 @@ mod clock;
 mod error;
 mod evict;
 mod head;
+mod in_header;
 mod key;
 mod latch;
 mod page;
+mod pages;
 mod sites;
 
 pub use backing::{Attributes, Backing, FileId};
 pub use cache::{Counts, Options, PAGE_BYTES, PageCache};
 pub use error::Error;
+pub use in_header::InHeader;
+pub use key::{KEY_BYTES, Key};
+pub use page::Washer;
+pub use pages::{ByRecord, Held, MemoryOf, OptionsOf, Pages};
 pub use sites::ALL as SITES;

@@ -1,10 +1,11 @@
 //! Pages: how they come into the cache, are read, written, and brought back to their file.
 //!
 //! ```text
-//! page   length: how many bytes belong to the file, as far as this page knows (8 bytes) | bytes
+//! page   word (8 bytes) | bytes
+//! word   how many bytes belong to the file, as far as this page knows (63 bits) | for marks
 //! ```
 //!
-//! Bytes beyond the length are zeros, and nobody reads beyond the file's size. So a page says itself
+//! Bytes beyond that length are zeros, and nobody reads beyond the file's size. So a page says itself
 //! what of it has to be in its file: writing it back takes its lock, and nothing else.
 
 use std::io;
@@ -12,13 +13,18 @@ use std::sync::Arc;
 
 use tombolo_memory::Memory;
 use tombolo_objects::{Cleaner, WriteGuard};
+use tombolo_sharing::{Guard, Guarded, Scheme};
 
 use crate::cache::{Backing, Counted, PageCache};
 use crate::head::Told;
 use crate::key::Key;
+use crate::pages::{Held, Pages};
 use crate::{Error, FileId, sites};
 
-const LENGTH_BYTES: u64 = 8;
+pub(crate) const WORD_BYTES: u64 = 8;
+
+/// What of a page's word is the length.
+const LENGTH: u64 = (1 << 63) - 1;
 
 /// What came of writing a piece of a file.
 pub(crate) enum Stored {
@@ -50,59 +56,71 @@ pub(crate) fn pieces(page_bytes: u64, offset: u64, bytes: u64) -> impl Iterator<
 }
 
 /// Brings dirty pages to their files.
-pub(crate) struct Washer<B> {
+pub struct Washer<B> {
     pub(crate) backing: Arc<B>,
     pub(crate) page_bytes: u64,
     pub(crate) counted: Arc<Counted>,
 }
 
 impl<B: Backing> Washer<B> {
-    /// Writes a locked page that is marked to its file; whether it could.
-    pub(crate) fn wash<M: Memory>(&self, key: Key, guard: WriteGuard<'_, M>) -> io::Result<bool> {
+    /// Writes a page that is held and marked to its file, and has its mark taken off; whether it could.
+    pub(crate) fn wash<G: Guard>(
+        &self,
+        memory: &impl Memory,
+        key: Key,
+        page: &mut G,
+        unmark: impl Fn(&mut G) -> Result<(), tombolo_sharing::Error>,
+    ) -> io::Result<bool> {
         let Some(block) = key.block() else { return Ok(false) };
         if !self.backing.knows(key.file) {
             return Ok(false);
         }
-        let memory = guard.memory().clone();
         let first = memory.keeps(sites::CLEAN_WRITE_FIRST);
         if !first {
-            guard.unmark();
+            unmark(page).map_err(io::Error::other)?;
         }
-        let bytes = page_of_file(&guard, self.page_bytes).map_err(io::Error::other)?;
+        let bytes = page_of_file(page, self.page_bytes).map_err(io::Error::other)?;
         memory.step();
         self.backing.write(key.file, block * self.page_bytes, &bytes)?;
         self.counted.written_back();
         if first {
-            guard.unmark();
+            unmark(page).map_err(io::Error::other)?;
         }
         Ok(true)
     }
 }
 
 /// The bytes of a page that belong to its file.
-fn page_of_file<M: Memory>(guard: &WriteGuard<'_, M>, page_bytes: u64) -> Result<Vec<u8>, Error> {
-    let mut bytes = vec![0; length(guard)?.min(page_bytes) as usize];
-    guard.read(LENGTH_BYTES, &mut bytes)?;
+fn page_of_file(page: &mut impl Guard, page_bytes: u64) -> Result<Vec<u8>, tombolo_sharing::Error> {
+    let length = word(page)? & LENGTH;
+    let mut bytes = vec![0; length.min(page_bytes) as usize];
+    page.read(WORD_BYTES, &mut bytes)?;
     Ok(bytes)
 }
 
-fn length<M: Memory>(guard: &WriteGuard<'_, M>) -> Result<u64, Error> {
-    let mut length = [0; LENGTH_BYTES as usize];
-    guard.read(0, &mut length)?;
-    Ok(u64::from_le_bytes(length))
+/// What a page begins with.
+pub(crate) fn word(page: &mut impl Guard) -> Result<u64, tombolo_sharing::Error> {
+    let mut word = [0; WORD_BYTES as usize];
+    page.read(0, &mut word)?;
+    Ok(u64::from_le_bytes(word))
 }
 
 impl<M: Memory, B: Backing> Cleaner<M> for Washer<B> {
-    fn clean(&self, key: &[u8], guard: WriteGuard<'_, M>) {
+    fn clean(&self, key: &[u8], mut page: WriteGuard<'_, M>) {
         if let Some(key) = Key::decode(key) {
+            let memory = page.memory().clone();
+            let unmark = |page: &mut WriteGuard<'_, M>| {
+                page.unmark();
+                Ok(())
+            };
             // If it fails, the page stays dirty and keeps its record; who synchronises the file is told
             // why.
-            let _ = self.wash(key, guard);
+            let _ = self.wash(&memory, key, &mut page, unmark);
         }
     }
 }
 
-impl<M: Memory, B: Backing> PageCache<M, B> {
+impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Reads a piece of a file whose epoch is `epoch`; whether it did, or something has changed.
     pub(crate) fn load(
         &self,
@@ -113,7 +131,8 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     ) -> Result<bool, Error> {
         let key = Key::page(file, piece.block);
         self.clock.touch(key);
-        if self.read_bytes(key, LENGTH_BYTES + piece.within, into)?.is_some() {
+        let offset = WORD_BYTES + piece.within;
+        if self.objects().read_bytes(&key.bytes(), offset, into)?.is_some() {
             return Ok(true);
         }
         self.admit(file, epoch, piece.block)?;
@@ -132,8 +151,8 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     ) -> Result<Stored, Error> {
         let key = Key::page(file, piece.block);
         self.clock.touch(key);
-        let mut guard = match self.objects.write_start(&key.bytes()) {
-            Err(tombolo_objects::Error::NotFound) => {
+        let mut guard = match self.objects().write_start(&key.bytes()) {
+            Err(tombolo_sharing::Error::NotFound) => {
                 self.admit(file, epoch, piece.block)?;
                 return Ok(Stored::Changed);
             }
@@ -148,18 +167,19 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
             }
         }
         let memory = self.memory();
-        guard.write(LENGTH_BYTES + piece.within, bytes)?;
-        if end > length(&guard)? && memory.keeps(sites::WRITE_LENGTH) {
-            guard.write(0, &end.to_le_bytes())?;
+        guard.write(WORD_BYTES + piece.within, bytes)?;
+        let found = word(&mut guard)?;
+        if end > found & LENGTH && memory.keeps(sites::WRITE_LENGTH) {
+            guard.write(0, &(end | found & !LENGTH).to_le_bytes())?;
         }
         if memory.keeps(sites::WRITE_MARK_FIRST) {
             if memory.keeps(sites::WRITE_MARK) {
-                guard.mark();
+                self.pages.mark(key, &mut guard)?;
             }
             return Ok(Stored::Yes);
         }
         drop(guard);
-        self.objects.write_start(&key.bytes())?.mark();
+        self.pages.mark(key, &mut self.objects().write_start(&key.bytes())?)?;
         Ok(Stored::Yes)
     }
 
@@ -171,7 +191,7 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
     fn admit(&self, file: FileId, epoch: u64, block: u64) -> Result<(), Error> {
         let (key, memory) = (Key::page(file, block), self.memory());
         let _latch = self.latch(self.latch_of(key))?;
-        let there = self.objects.stat(&key.bytes())?.is_some();
+        let there = self.objects().stat(&key.bytes())?.is_some();
         if !memory.check(sites::ADMIT_ABSENT, !there) {
             return Ok(());
         }
@@ -179,34 +199,38 @@ impl<M: Memory, B: Backing> PageCache<M, B> {
         if !memory.check(sites::ADMIT_EPOCH, now == Some(epoch)) {
             return Ok(());
         }
-        let mut page = vec![0; (LENGTH_BYTES + self.page_bytes) as usize];
+        let mut page = vec![0; (WORD_BYTES + self.page_bytes) as usize];
         memory.step();
-        let (length, bytes) = page.split_at_mut(LENGTH_BYTES as usize);
+        let (length, bytes) = page.split_at_mut(WORD_BYTES as usize);
         let read = self.backing.read(file, block * self.page_bytes, bytes)?;
         length.copy_from_slice(&(read as u64).to_le_bytes());
         self.counted.admitted();
         match self.create(key, &page) {
-            Err(Error::Objects(tombolo_objects::Error::Exists)) => Ok(()),
+            Err(Error::Objects(tombolo_sharing::Error::Exists)) => Ok(()),
             created => created,
-        }
-    }
-
-    /// The same, unless that takes waiting.
-    pub(crate) fn clean_now(&self, key: Key) -> Result<bool, Error> {
-        match self.objects.try_write_marked(&key.bytes())? {
-            None => Ok(false),
-            Some(None) => Ok(true),
-            Some(Some(guard)) => {
-                self.washer.wash(key, guard).map_err(|error| Error::WriteBack(key.file, error))
-            }
         }
     }
 
     /// Writes a page to its file if it is dirty; whether it is clean now.
     pub(crate) fn clean(&self, key: Key) -> Result<bool, Error> {
-        let guard = self.patiently(|| self.objects.write_marked(&key.bytes()))?;
-        let Some(guard) = guard else { return Ok(true) };
-        self.washer.wash(key, guard).map_err(|error| Error::WriteBack(key.file, error))
+        let page = self.patiently(|| self.pages.write_marked(key))?;
+        page.map_or(Ok(true), |page| self.wash(key, page))
+    }
+
+    /// The same, unless that takes waiting.
+    pub(crate) fn clean_now(&self, key: Key) -> Result<bool, Error> {
+        match self.pages.try_write_marked(key)? {
+            None => Ok(false),
+            Some(None) => Ok(true),
+            Some(Some(page)) => self.wash(key, page),
+        }
+    }
+
+    fn wash(&self, key: Key, mut page: Held<'_, P>) -> Result<bool, Error> {
+        let unmark = |page: &mut Held<'_, P>| self.pages.unmark(key, page);
+        self.washer
+            .wash(self.memory(), key, &mut page, unmark)
+            .map_err(|error| Error::WriteBack(key.file, error))
     }
 }
 

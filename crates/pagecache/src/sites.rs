@@ -29,6 +29,14 @@ tombolo_memory::sites! {
     CLEAN_WRITE_FIRST = "pagecache.clean.write-first";
     /// A page of which a part stays is taken out of the cache only if it is clean.
     CUT_UNMARKED = "pagecache.cut.unmarked";
+    /// Where marks are in the pages: a page leaves the cache only if it is not marked.
+    HEADER_UNMARKED = "pagecache.header.unmarked";
+    /// And only as it was when that was seen.
+    HEADER_VERSION = "pagecache.header.version";
+    /// A host notes which pages it has marked.
+    HEADER_NOTE = "pagecache.header.note";
+    /// Who finds a page clean has forgotten the note before.
+    HEADER_FORGET_FIRST = "pagecache.header.forget-first";
     /// A marked page is cleaned before it is evicted.
     EVICT_CLEAN = "pagecache.evict.clean";
     /// A file has its size before the note of it is evicted.

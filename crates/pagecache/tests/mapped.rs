@@ -10,7 +10,7 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tombolo_memory::{Backing as Place, Mapped, MemorySpec, Window};
-use tombolo_pagecache::{Attributes, Backing, Error, FileId, Options, PageCache};
+use tombolo_pagecache::{Attributes, Backing, ByRecord, Error, FileId, Options, PageCache};
 use tombolo_pod::{Geometry, Pod};
 
 const SCR: u64 = 64 << 10;
@@ -68,7 +68,7 @@ impl Backing for Files {
     }
 }
 
-type Cache = PageCache<Mapped, Files>;
+type Cache = PageCache<ByRecord<Mapped>, Files>;
 
 fn pod(lnr: u64, latches: Option<u64>) -> Pod<Mapped> {
     let spec = MemorySpec::anonymous(SCR + lnr);

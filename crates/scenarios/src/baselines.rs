@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use tombolo_baselines::{HcMeta, HcMetaOptions};
 use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_objects::{Locks, Options};
-use tombolo_pod::Pod;
+use tombolo_pod::{Pod, RecordWidth};
 use tombolo_sharing::Scheme;
 use tombolo_simulator::{SimMemory, Trial};
 use tombolo_verify::models::Operation::{self, Create, Delete, Get, Put, Replace};
@@ -45,7 +45,8 @@ fn options(hosts: usize, local: bool) -> HcMetaOptions {
 /// A line for each host's part of the index.
 fn setup(hosts: usize) -> Setup {
     let lines = 3 + hosts as u64;
-    Setup { records: lines * LINE_BYTES / 4, ..Setup::roomy(hosts) }
+    let width = Some(RecordWidth::Bits32);
+    Setup { records: lines * LINE_BYTES / 4, width, ..Setup::roomy(hosts) }
 }
 
 fn few_entries(trial: &Trial, hosts: usize, local: bool) -> World<Host> {

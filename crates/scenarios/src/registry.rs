@@ -126,6 +126,15 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "scarce-pages" Long pages::scarce;
     "pages-changed-behind" Long pages::changed_behind;
     "power-cut" Long pages::power_cut;
+    "hcmeta-pages" Long pages::on_hcmeta;
+    "hcmeta-scarce-pages" Long pages::scarce_on_hcmeta;
+    "hcmeta-page-comes-and-goes" Long pages::comes_and_goes_on_hcmeta;
+    "hcmeta-page-eviction" Long pages::eviction_on_hcmeta;
+    "hcmeta-page-noted" Long pages::noted;
+    "hcmeta-page-one-entry" Long pages::one_entry;
+    "hcmeta-pages-changed-behind" Long pages::changed_behind_on_hcmeta;
+    "hcmeta-power-cut" Long pages::power_cut_on_hcmeta;
+    "alllog-pages" Long pages::on_alllog;
     "host-dies" Crash crash::a_host_dies;
     "helper-dies" Crash crash::a_helper_dies;
     "only-host-dies" Crash crash::the_only_host_dies;
@@ -164,6 +173,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pagecache.clean.write-first", "power-cut"),
     ("pagecache.cut.unmarked", "page-cut-while-written"),
     ("pagecache.latch.take", "page-cut-and-admitted"),
+    ("pagecache.header.forget-first", "hcmeta-page-noted"),
 ];
 
 /// Steps whose absence does no harm that a run could show, and why: a person can check it.

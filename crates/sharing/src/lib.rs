@@ -2,7 +2,8 @@
 //!
 //! A [`Scheme`] shares objects, keys and bytes, among the hosts of a pod: MEGALON is one, the ways it
 //! is compared with are others. What is built upon objects is written against the trait, and so can
-//! be run, checked and measured under each of them. Here is also what schemes agree on: how an object
+//! be run, checked and measured under each of them. Where objects can be held while they are changed,
+//! a scheme is [`Guarded`], too. Here is also what schemes agree on: how an object
 //! lies in its slot ([`Header`]), which slot sizes there are ([`Classes`]), how keys are hashed, what
 //! can go wrong ([`Error`]), and what is counted ([`Stats`]).
 //!
@@ -10,6 +11,7 @@
 
 mod classes;
 mod error;
+mod guarded;
 mod hash;
 mod header;
 mod part;
@@ -19,6 +21,7 @@ mod stats;
 
 pub use classes::{Classes, SPAN, SPAN_BODY, UNDIVIDED};
 pub use error::Error;
+pub use guarded::{Guard, Guarded};
 pub use hash::hash_key;
 pub use header::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
 pub use part::Part;

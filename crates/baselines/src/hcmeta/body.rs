@@ -132,9 +132,16 @@ impl<'a, M: Memory> Body<'a, M> {
         self.freshen();
         self.means.memory.write(to, bytes);
         self.renew_header(self.header.value_bytes);
-        self.dirty.push(Lines::covering(to, bytes.len() as u64));
-        self.dirty.push(Lines::covering(self.lines.start(), HEADER_BYTES as u64));
+        self.soil(Lines::covering(to, bytes.len() as u64));
+        self.soil(Lines::covering(self.lines.start(), HEADER_BYTES as u64));
         Ok(())
+    }
+
+    /// Lines that are to be cleaned, once.
+    fn soil(&mut self, lines: Lines) {
+        if !self.dirty.contains(&lines) {
+            self.dirty.push(lines);
+        }
     }
 
     /// Replaces the value, in another slot if it does not fit or leaves most of this one empty. On an
@@ -196,12 +203,12 @@ pub(crate) fn no_slot(line: u64) -> Error {
 }
 
 /// An object that this thread alone may change, wherever it is.
-pub(crate) enum Opened<'a, M: Memory> {
-    Slot(Body<'a, M>),
-    Local { value: &'a mut Vec<u8>, version: &'a mut Version, means: Means<'a, M> },
+pub(crate) enum Opened<'o, 'a, M: Memory> {
+    Slot(&'o mut Body<'a, M>),
+    Local { value: &'o mut Vec<u8>, version: &'o mut Version, means: Means<'a, M> },
 }
 
-impl<M: Memory> Opened<'_, M> {
+impl<M: Memory> Opened<'_, '_, M> {
     pub(crate) fn version(&self) -> Version {
         match self {
             Self::Slot(body) => body.header.version,

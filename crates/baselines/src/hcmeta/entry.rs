@@ -3,7 +3,7 @@
 use tombolo_memory::{Memory, Work};
 use tombolo_sharing::{Counter, Error, HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
-use super::body::{Body, Opened, has_key, no_slot};
+use super::body::{Body, has_key, no_slot};
 use super::record::Layout;
 use super::table::EntryNumber;
 use super::{HcMeta, sites};
@@ -17,13 +17,44 @@ pub(crate) enum Tried<T> {
     Busy,
 }
 
+impl<T> Tried<T> {
+    pub(crate) fn map<U>(self, made: impl FnOnce(T) -> U) -> Tried<U> {
+        match self {
+            Self::Done(done) => Tried::Done(made(done)),
+            Self::OtherKey => Tried::OtherKey,
+            Self::Busy => Tried::Busy,
+        }
+    }
+}
+
+/// Where the bytes go that are read.
+pub(crate) enum Sink<'a> {
+    /// Here, replacing what is there.
+    Whole(&'a mut Vec<u8>),
+    /// Here; there are as many.
+    Range(&'a mut [u8]),
+}
+
+impl Sink<'_> {
+    /// Room for so many bytes.
+    pub(crate) fn room(&mut self, bytes: u64) -> &mut [u8] {
+        match self {
+            Self::Whole(value) => {
+                value.resize(bytes as usize, 0);
+                value
+            }
+            Self::Range(into) => into,
+        }
+    }
+}
+
 /// A shared object that this thread has locked.
 pub(crate) struct Held<'a, M: Memory> {
     scheme: &'a HcMeta<M>,
     entry: EntryNumber,
     /// What the record was.
     record: u32,
-    pub(crate) object: Opened<'a, M>,
+    pub(crate) body: Body<'a, M>,
 }
 
 impl<M: Memory> HcMeta<M> {
@@ -34,7 +65,7 @@ impl<M: Memory> HcMeta<M> {
         entry: EntryNumber,
         key: &[u8],
         part: Part,
-        value: &mut Vec<u8>,
+        into: &mut Sink<'_>,
     ) -> Result<Tried<Result<Header, Error>>, Error> {
         let (memory, at) = (self.memory(), self.table.record(entry));
         let since = memory.moment();
@@ -59,8 +90,8 @@ impl<M: Memory> HcMeta<M> {
             header.filter(|header| memory.check(sites::KEY_COMPARE, has_key(header, prefix, key)));
         let copied = same.map(|header| {
             let (offset, bytes) = part.of(u64::from(header.value_bytes))?;
-            value.resize(bytes as usize, 0);
-            memory.read(lines.start().plus(header.value_offset() + offset), value);
+            let from = lines.start().plus(header.value_offset() + offset);
+            memory.read(from, into.room(bytes));
             Ok(header)
         });
         let again = memory.load(at);
@@ -110,8 +141,7 @@ impl<M: Memory> HcMeta<M> {
         match Body::open(self.means(), sites::WRITE_INVALIDATE, line, fresh, key) {
             Ok(Some(body)) => {
                 memory.takes(body.lines);
-                let object = Opened::Slot(body);
-                Ok(Tried::Done(Held { scheme: self, entry, record, object }))
+                Ok(Tried::Done(Held { scheme: self, entry, record, body }))
             }
             other => {
                 memory.store(at, record);
@@ -123,7 +153,7 @@ impl<M: Memory> HcMeta<M> {
 
 impl<M: Memory> Drop for Held<'_, M> {
     fn drop(&mut self) {
-        let Opened::Slot(body) = &mut self.object else { return };
+        let body = &mut self.body;
         let HcMeta { table, space, layout, .. } = self.scheme;
         let memory = self.scheme.memory();
         let written = !body.dirty.is_empty();

@@ -49,6 +49,9 @@ impl<M: Memory> HcMeta<M> {
         }
         let table = Table::new(&pod, hosts, options.key_bytes)?;
         if first {
+            if pod.geometry().has_marks() {
+                open_empty(&pod);
+            }
             table.format();
         } else if !table.is_there() {
             return Err(Error::Setup("its hosts use another scheme, or other options".to_owned()));
@@ -146,7 +149,9 @@ impl<M: Memory> HcMeta<M> {
         for shard in self.partition.shards() {
             for owned in shard.lock().objects() {
                 let (lines, bytes) = match &owned.place {
-                    Place::Shared(_) => continue,
+                    Place::Shared(_) | Place::Lent => continue,
+                    // A pod for pages opens empty, and LNR may have no room for all.
+                    Place::Local { .. } if self.pod.geometry().has_marks() => continue,
                     Place::Private(private) => {
                         let line = private.line;
                         let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
@@ -202,11 +207,20 @@ impl<M: Memory> HcMeta<M> {
         let of_object = |owned: &mut super::partition::Owned| {
             let value = match &owned.place {
                 Place::Local { value, .. } => value.capacity(),
-                Place::Private(_) | Place::Shared(_) => 0,
+                Place::Private(_) | Place::Shared(_) | Place::Lent => 0,
             };
             (size_of_val(owned) + owned.key.len() + value) as u64
         };
         let shards = self.partition.shards().iter();
         shards.map(|shard| shard.lock().objects().map(of_object).sum::<u64>()).sum()
+    }
+}
+
+/// A pod for a page cache begins without objects, and without anybody who holds a latch.
+fn open_empty<M: Memory>(pod: &Pod<M>) {
+    let (memory, areas, geometry) = (pod.memory(), pod.areas(), pod.geometry());
+    (0..geometry.latches).for_each(|latch| memory.store(areas.latches.element(latch), 0));
+    if memory.keeps(sites::OPEN_EMPTY) {
+        (0..geometry.chunks).for_each(|chunk| memory.store(areas.chunk_table.element(chunk), 0));
     }
 }

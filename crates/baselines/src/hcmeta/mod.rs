@@ -25,6 +25,7 @@
 
 mod body;
 mod entry;
+mod guard;
 mod membership;
 mod operations;
 mod owner;
@@ -49,6 +50,7 @@ use request::{INLINE_KEY, KeyAt, Outcome, Wish, encode};
 use space::Space;
 use table::Table;
 
+pub use guard::WriteGuard;
 pub use sites::ALL as SITES;
 
 /// How a host takes part. All hosts of a pod say the same.
@@ -100,11 +102,6 @@ pub struct HcMeta<M: Memory> {
 impl<M: Memory> HcMeta<M> {
     fn memory(&self) -> &M {
         self.pod.memory()
-    }
-
-    /// This host's place in the pod.
-    pub fn seat(&self) -> &Seat {
-        &self.seat
     }
 
     fn means(&self) -> Means<'_, M> {

@@ -1,26 +1,35 @@
 //! What clients ask for.
 
+use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
 use smallvec::{SmallVec, smallvec};
 use tombolo_memory::{LINE_BYTES, Memory};
-use tombolo_pod::Pod;
-use tombolo_sharing::{Change, Counter, Error, Part, Scheme, Stats, Usage, Version};
+use tombolo_pod::{Pod, Seat};
+use tombolo_sharing::{
+    Change, Counter, Error, Guarded, Header, Part, Scheme, Stats, Usage, Version,
+};
 
 use super::body::{Opened, no_slot};
-use super::entry::Tried;
-use super::partition::{Key, Place};
+use super::entry::{Sink, Tried};
+use super::guard::{Hold, WriteGuard};
+use super::partition::{Key, Owned, Place};
 use super::request::{KeyAt, Outcome, Wish};
 use super::table::EntryNumber;
 use super::{HcMeta, Options, sites};
 
-/// Where an object was found.
+/// Length and version of an object of which a part was read; a part that it does not have is an error of
+/// its own.
+type ReadPart = Result<(u64, Version), Error>;
+
+/// What came of looking for an object without asking anybody.
 enum Found<T> {
-    /// It has no entry, and this came of it.
     Done(T),
-    /// It has one of these entries, if it has any.
-    Entries(SmallVec<[EntryNumber; 2]>),
     Absent,
+    /// Somebody is at it, or it changed meanwhile.
+    Busy,
+    /// It has no entry, and is not this host's: its owner can tell.
+    Unknown,
 }
 
 /// What [`Scheme::update`] has come to.
@@ -31,46 +40,54 @@ enum Updated {
 }
 
 impl<M: Memory> HcMeta<M> {
-    /// Tries all entries that may be the object's. Outer `None`: try again; inner: there is no such
+    /// Tries the object as its owner has it, or all entries that may be its.
+    fn look<T>(
+        &self,
+        hash: u64,
+        key: &[u8],
+        unshared: &mut impl FnMut(&mut Owned) -> Result<T, Error>,
+        shared: &mut impl FnMut(EntryNumber) -> Result<Tried<T>, Error>,
+    ) -> Result<Found<T>, Error> {
+        let owner = self.owner_of(hash);
+        let own = owner == self.seat.host();
+        let entries: SmallVec<[EntryNumber; 2]> = if own {
+            let mut shard = self.partition.shard(hash).lock();
+            self.owned_touched(hash);
+            let Some(owned) = shard.find(hash, key) else { return Ok(Found::Absent) };
+            match owned.place {
+                Place::Shared(entry) => smallvec![entry],
+                Place::Lent => return Ok(Found::Busy),
+                Place::Private(_) | Place::Local { .. } => return unshared(owned).map(Found::Done),
+            }
+        } else {
+            self.table.candidates(owner, hash)
+        };
+        for entry in entries {
+            match shared(entry)? {
+                Tried::Done(done) => return Ok(Found::Done(done)),
+                Tried::Busy => return Ok(Found::Busy),
+                Tried::OtherKey => {}
+            }
+        }
+        Ok(if own { Found::Busy } else { Found::Unknown })
+    }
+
+    /// The same; the object's owner is asked, if need be. Outer `None`: try again; inner: there is no such
     /// object.
     fn find<T>(
         &self,
         hash: u64,
         key: &[u8],
-        mut unshared: impl FnMut(&mut super::partition::Owned) -> Result<T, Error>,
+        mut unshared: impl FnMut(&mut Owned) -> Result<T, Error>,
         mut shared: impl FnMut(EntryNumber) -> Result<Tried<T>, Error>,
     ) -> Result<Option<Option<T>>, Error> {
-        let owner = self.owner_of(hash);
-        let own = owner == self.seat.host();
-        let found = if own {
-            let mut shard = self.partition.shard(hash).lock();
-            self.owned_touched(hash);
-            match shard.find(hash, key) {
-                None => Found::Absent,
-                Some(owned) => match owned.place {
-                    Place::Shared(entry) => Found::Entries(smallvec![entry]),
-                    _ => Found::Done(unshared(owned)?),
-                },
-            }
-        } else {
-            Found::Entries(self.table.candidates(owner, hash))
-        };
-        let entries = match found {
+        match self.look(hash, key, &mut unshared, &mut shared)? {
             Found::Done(done) => return Ok(Some(Some(done))),
             Found::Absent => return Ok(Some(None)),
-            Found::Entries(entries) => entries,
-        };
-        for entry in entries {
-            match shared(entry)? {
-                Tried::Done(done) => return Ok(Some(Some(done))),
-                Tried::Busy => return Ok(None),
-                Tried::OtherKey => {}
-            }
+            Found::Busy => return Ok(None),
+            Found::Unknown => {}
         }
-        if own {
-            return Ok(None);
-        }
-        match self.ask_to_share(owner, key)? {
+        match self.ask_to_share(self.owner_of(hash), key)? {
             Outcome::Done(entry) => match shared(entry)? {
                 Tried::Done(done) => Ok(Some(Some(done))),
                 Tried::Busy | Tried::OtherKey => Ok(None),
@@ -85,47 +102,56 @@ impl<M: Memory> HcMeta<M> {
         &self,
         key: &[u8],
         part: Part,
-        value: &mut Vec<u8>,
+        into: Sink<'_>,
     ) -> Result<Option<(u64, Version)>, Error> {
         self.count(Counter::Reads);
         let hash = self.hash(key)?;
-        let value = std::cell::RefCell::new(value);
+        let into = RefCell::new(into);
         let read = self.persist(|| {
             self.find(
                 hash,
                 key,
-                |owned| {
-                    self.with_unshared(owned, |object| {
-                        let (offset, bytes) = part.of(object.length())?;
-                        let mut value = value.borrow_mut();
-                        value.resize(bytes as usize, 0);
-                        object.read(offset, &mut value)?;
-                        Ok(Ok((object.length(), object.version())))
-                    })
-                },
-                |entry| {
-                    let tried = self.read_entry(entry, key, part, &mut value.borrow_mut())?;
-                    Ok(match tried {
-                        Tried::Done(read) => Tried::Done(
-                            read.map(|header| (u64::from(header.value_bytes), header.version)),
-                        ),
-                        Tried::OtherKey => Tried::OtherKey,
-                        Tried::Busy => Tried::Busy,
-                    })
-                },
+                |owned| self.read_unshared(owned, part, &mut into.borrow_mut()),
+                |entry| self.read_shared(entry, key, part, &mut into.borrow_mut()),
             )
         })?;
         read.transpose()
+    }
+
+    /// Reads part of an object that has no entry.
+    fn read_unshared(
+        &self,
+        owned: &mut Owned,
+        part: Part,
+        into: &mut Sink<'_>,
+    ) -> Result<ReadPart, Error> {
+        self.with_unshared(owned, |object| {
+            let (offset, bytes) = part.of(object.length())?;
+            object.read(offset, into.room(bytes))?;
+            Ok(Ok((object.length(), object.version())))
+        })
+    }
+
+    /// Reads part of an object that has this entry, perhaps.
+    fn read_shared(
+        &self,
+        entry: EntryNumber,
+        key: &[u8],
+        part: Part,
+        into: &mut Sink<'_>,
+    ) -> Result<Tried<ReadPart>, Error> {
+        let of_header = |header: Header| (u64::from(header.value_bytes), header.version);
+        Ok(self.read_entry(entry, key, part, into)?.map(|read| read.map(of_header)))
     }
 
     /// Does something to an object that nobody else uses meanwhile; `None` if there is no such object.
     fn change<T>(
         &self,
         key: &[u8],
-        act: impl FnMut(&mut Opened<'_, M>) -> Result<T, Error>,
+        act: impl FnMut(&mut Opened<'_, '_, M>) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
         let hash = self.hash(key)?;
-        let act = std::cell::RefCell::new(act);
+        let act = RefCell::new(act);
         self.persist(|| {
             self.find(
                 hash,
@@ -133,13 +159,23 @@ impl<M: Memory> HcMeta<M> {
                 |owned| self.with_unshared(owned, |object| act.borrow_mut()(object)),
                 |entry| {
                     Ok(match self.lock_entry(entry, key)? {
-                        Tried::Done(mut held) => Tried::Done(act.borrow_mut()(&mut held.object)?),
+                        Tried::Done(mut held) => {
+                            Tried::Done(act.borrow_mut()(&mut Opened::Slot(&mut held.body))?)
+                        }
                         Tried::OtherKey => Tried::OtherKey,
                         Tried::Busy => Tried::Busy,
                     })
                 },
             )
         })
+    }
+
+    fn hold_entry(
+        &self,
+        entry: EntryNumber,
+        key: &[u8],
+    ) -> Result<Tried<WriteGuard<'_, M>>, Error> {
+        Ok(self.lock_entry(entry, key)?.map(|held| WriteGuard(Hold::Shared(held))))
     }
 
     fn delete_if(&self, key: &[u8], expected: Option<Version>) -> Result<bool, Error> {
@@ -152,7 +188,12 @@ impl<M: Memory> HcMeta<M> {
                 self.ask_about(owner, Wish::Delete(expected), key)?
             };
             match outcome {
-                Outcome::Done(_) => Ok(Some(true)),
+                Outcome::Done(line) => {
+                    if line != 0 {
+                        self.space.free(line.into());
+                    }
+                    Ok(Some(true))
+                }
                 Outcome::Absent => Ok(Some(false)),
                 Outcome::Changed => Err(Error::Changed),
                 _ => Ok(None),
@@ -266,19 +307,17 @@ impl<M: Memory> Scheme for HcMeta<M> {
     }
 
     fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error> {
-        Ok(self.read_part(key, Part::Whole, value)?.map(|(_, version)| version))
+        Ok(self.read_part(key, Part::Whole, Sink::Whole(value))?.map(|(_, version)| version))
     }
 
     fn read_range(&self, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Version, Error> {
-        let mut bytes = Vec::new();
         let part = Part::Range(offset, into.len() as u64);
-        let (_, version) = self.read_part(key, part, &mut bytes)?.ok_or(Error::NotFound)?;
-        into.copy_from_slice(&bytes);
-        Ok(version)
+        let read = self.read_part(key, part, Sink::Range(into))?;
+        read.map(|(_, version)| version).ok_or(Error::NotFound)
     }
 
     fn stat(&self, key: &[u8]) -> Result<Option<(u64, Version)>, Error> {
-        self.read_part(key, Part::Nothing, &mut Vec::new())
+        self.read_part(key, Part::Nothing, Sink::Range(&mut []))
     }
 
     fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
@@ -394,5 +433,76 @@ impl<M: Memory> Scheme for HcMeta<M> {
         };
         keys.iter().for_each(|key| visit(key));
         Ok((cursor + 1) % (shards * u64::from(self.options.hosts)))
+    }
+
+    fn scan_within_reach(&self, cursor: u64, mut visit: impl FnMut(&[u8])) -> Result<u64, Error> {
+        self.serve()?;
+        let shard = cursor % self.options.shards as u64;
+        self.keys_of(shard as usize).iter().for_each(|key| visit(key));
+        Ok((shard + 1) % self.options.shards as u64)
+    }
+}
+
+impl<M: Memory> Guarded for HcMeta<M> {
+    type Guard<'a> = WriteGuard<'a, M>;
+
+    fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    fn write_start(&self, key: &[u8]) -> Result<WriteGuard<'_, M>, Error> {
+        let hash = self.hash(key)?;
+        let held = self.persist(|| {
+            self.find(hash, key, |owned| self.lend(owned), |entry| self.hold_entry(entry, key))
+        })?;
+        self.count(Counter::Writes);
+        held.ok_or(Error::NotFound)
+    }
+
+    fn try_write_start(&self, key: &[u8]) -> Result<Option<WriteGuard<'_, M>>, Error> {
+        let hash = self.hash(key)?;
+        let (mut lend, mut hold) =
+            (|owned: &mut Owned| self.lend(owned), |entry| self.hold_entry(entry, key));
+        Ok(match self.look(hash, key, &mut lend, &mut hold)? {
+            Found::Done(held) => {
+                self.count(Counter::Writes);
+                Some(held)
+            }
+            _ => None,
+        })
+    }
+
+    fn try_read_bytes(
+        &self,
+        key: &[u8],
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<Option<Option<Version>>, Error> {
+        self.count(Counter::Reads);
+        let hash = self.hash(key)?;
+        let part = Part::Range(offset, into.len() as u64);
+        let into = RefCell::new(Sink::Range(into));
+        self.persist(|| {
+            let found = self.look(
+                hash,
+                key,
+                &mut |owned| self.read_unshared(owned, part, &mut into.borrow_mut()),
+                &mut |entry| self.read_shared(entry, key, part, &mut into.borrow_mut()),
+            )?;
+            Ok(match found {
+                Found::Done(read) => Some(Some(Some(read?.1))),
+                Found::Absent => Some(Some(None)),
+                Found::Unknown => Some(None),
+                Found::Busy => None,
+            })
+        })
+    }
+
+    fn lnr_usage(&self) -> (u64, u64) {
+        self.space.usage()
+    }
+
+    fn meanwhile(&self) -> Result<(), Error> {
+        self.serve()
     }
 }

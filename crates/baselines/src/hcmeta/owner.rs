@@ -5,6 +5,7 @@ use tombolo_pod::Request;
 use tombolo_sharing::{Error, HEADER_BYTES, Header, PREFIX_BYTES, Version, object_bytes};
 
 use super::body::{Body, Opened, no_slot};
+use super::guard::{Hold, Lent, LentObject, WriteGuard};
 use super::partition::{Key, Owned, Place, Private, Shard, Sharing};
 use super::record::Layout;
 use super::request::{KeyAt, Outcome, Wish, decode};
@@ -47,6 +48,7 @@ impl<M: Memory> HcMeta<M> {
                 match shard.find(hash, key) {
                     None => Ok(Outcome::Absent),
                     Some(Owned { place: Place::Shared(entry), .. }) => Ok(Outcome::Done(*entry)),
+                    Some(Owned { place: Place::Lent, .. }) => Ok(Outcome::Busy),
                     Some(_) => self.share(number, &mut shard, hash, key, true),
                 }
             }
@@ -144,6 +146,7 @@ impl<M: Memory> HcMeta<M> {
         let private = match &owned.place {
             Place::Private(private) => *private,
             Place::Shared(entry) => return Ok(Outcome::Done(*entry)),
+            Place::Lent => return Ok(Outcome::Busy),
             Place::Local { value, version } => {
                 self.local_touched(hash, value.len(), false);
                 match self.means().place(key, value, *version) {
@@ -293,12 +296,18 @@ impl<M: Memory> HcMeta<M> {
 
     /// Returns the slot of an object that was this host's alone.
     fn give_up(&self, private: Private) -> Result<(), Error> {
+        self.hand_out(private)?;
+        self.space.free(private.line);
+        Ok(())
+    }
+
+    /// The slot of an object that was this host's alone becomes whoever's wants it.
+    fn hand_out(&self, private: Private) -> Result<(), Error> {
         let Private { line, dirty, .. } = private;
         let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
         self.means().publish(sites::FREE_CLEAN, dirty.map(|_| lines), |memory| {
             memory.gives(lines, 0);
         });
-        self.space.free(line);
         Ok(())
     }
 
@@ -306,7 +315,7 @@ impl<M: Memory> HcMeta<M> {
     pub(crate) fn with_unshared<T>(
         &self,
         owned: &mut Owned,
-        mut act: impl FnMut(&mut Opened<'_, M>) -> Result<T, Error>,
+        mut act: impl FnMut(&mut Opened<'_, '_, M>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         match &mut owned.place {
             Place::Local { value, version } => {
@@ -314,27 +323,37 @@ impl<M: Memory> HcMeta<M> {
                 act(&mut Opened::Local { value, version, means: self.means() })
             }
             Place::Private(private) => {
-                let mut opened = Opened::Slot(self.open(*private, &owned.key)?);
-                let done = act(&mut opened);
-                let Opened::Slot(body) = opened else { return done };
-                let before = *private;
-                let written = (!body.dirty.is_empty()).then(|| body.header.total_bytes());
-                let left = body.left.is_some();
-                *private = Private {
-                    line: body.lines.first(),
-                    fresh: body.fresh,
-                    dirty: written.or(before.dirty),
-                };
-                if left {
+                let mut body = self.open(*private, &owned.key)?;
+                let done = act(&mut Opened::Slot(&mut body));
+                let after = private.after(&body);
+                let before = std::mem::replace(private, after);
+                if body.left.is_some() {
                     self.give_up(before)?;
                 }
                 done
             }
-            Place::Shared(_) => Err(vanished()),
+            Place::Shared(_) | Place::Lent => Err(vanished()),
         }
     }
 
-    /// Deletes an object of this host's, if it is at version `expected`.
+    /// Lends an object that has no entry to this thread.
+    pub(crate) fn lend(&self, owned: &mut Owned) -> Result<WriteGuard<'_, M>, Error> {
+        let object = match &mut owned.place {
+            Place::Private(private) => {
+                LentObject::Slot { before: *private, body: self.open(*private, &owned.key)? }
+            }
+            Place::Local { value, version } => {
+                LentObject::Local { value: std::mem::take(value), version: *version }
+            }
+            Place::Shared(_) | Place::Lent => return Err(vanished()),
+        };
+        owned.place = Place::Lent;
+        let (hash, key) = (owned.hash, owned.key.clone());
+        Ok(WriteGuard(Hold::Lent(Lent { scheme: self, hash, key, object })))
+    }
+
+    /// Deletes an object of this host's, if it is at version `expected`. Whoever wants that gets its slot, at
+    /// the line that the outcome names, if it had one: who deletes makes room for itself.
     pub(crate) fn remove(
         &self,
         hash: u64,
@@ -343,6 +362,9 @@ impl<M: Memory> HcMeta<M> {
     ) -> Result<Outcome, Error> {
         let mut shard = self.partition.shard(hash).lock();
         let Some(owned) = shard.find(hash, key) else { return Ok(Outcome::Absent) };
+        if matches!(owned.place, Place::Lent) {
+            return Ok(Outcome::Busy);
+        }
         if let Place::Shared(entry) = owned.place {
             let mut sharing = self.partition.sharing.lock();
             let record = self.memory().load(self.table.record(entry));
@@ -357,12 +379,14 @@ impl<M: Memory> HcMeta<M> {
         {
             return Ok(Outcome::Changed);
         }
+        let mut line = 0;
         if let Place::Private(private) = owned.place {
-            self.give_up(private)?;
+            self.hand_out(private)?;
+            line = private.line;
         }
         shard.remove(hash, key);
         self.memory().fetch(sites::COUNT_OBJECT, self.own_count(), FetchOp::Add, u64::MAX);
-        Ok(Outcome::Done(0))
+        Ok(Outcome::Done(line as u32))
     }
 
     /// The keys of one of this host's shards.

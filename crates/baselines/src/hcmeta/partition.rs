@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use tombolo_memory::{HostMutex, Memory};
 use tombolo_sharing::Version;
 
+use super::body::Body;
 use super::table::EntryNumber;
 
 /// A key; one of usual length costs no look elsewhere.
@@ -25,6 +26,8 @@ pub(crate) enum Place {
     Local { value: Vec<u8>, version: Version },
     /// In LNR, for all: this is its entry.
     Shared(EntryNumber),
+    /// It has no entry, and one of its owner's threads holds it.
+    Lent,
 }
 
 /// An object in LNR that only its owner knows of.
@@ -35,6 +38,14 @@ pub(crate) struct Private {
     pub(crate) fresh: bool,
     /// The owner's caches hold what memory does not; so many bytes of it count.
     pub(crate) dirty: Option<u64>,
+}
+
+impl Private {
+    /// The same, after its owner was at it.
+    pub(crate) fn after<M: Memory>(self, body: &Body<'_, M>) -> Self {
+        let written = (!body.dirty.is_empty()).then(|| body.header.total_bytes());
+        Self { line: body.lines.first(), fresh: body.fresh, dirty: written.or(self.dirty) }
+    }
 }
 
 /// Some of the objects.

@@ -7,6 +7,8 @@ tombolo_memory::sites! {
     COUNT_HOST = "hcmeta.host.count";
     /// What a joining host finds in the pod is read afresh.
     OPEN_INVALIDATE = "hcmeta.open.invalidate";
+    /// A pod for pages holds none when it is opened.
+    OPEN_EMPTY = "hcmeta.open.empty";
     /// An object is in memory before others can find it.
     SHARE_CLEAN = "hcmeta.share.clean";
     /// An entry that another object gets has another version.

@@ -2,7 +2,8 @@
 //!
 //! A host takes chunks from the pod's table and divides them for good. A slot is its host's until an
 //! object in it is another's; whoever frees a slot has it from then on. So slots need no messages,
-//! but a host that only deletes piles them up.
+//! but a host that only deletes piles them up. Who has an object deleted that is another host's gets
+//! its slot, too.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -53,11 +54,16 @@ impl<M: Memory> Space<M> {
         }
     }
 
-    /// Bytes of the chunks in use, and of all.
+    /// Bytes that are in use, as far as this host knows, and of all: those of the chunks that are divided,
+    /// without the slots that it can give out.
     pub(crate) fn usage(&self) -> (u64, u64) {
         let bytes = self.classes.chunk_lines() * LINE_BYTES;
-        let used = (0..self.chunks).filter(|&chunk| self.word(chunk) != 0).count() as u64;
-        (used * bytes, self.chunks * bytes)
+        let divided = (0..self.chunks).filter(|&chunk| self.word(chunk) != 0).count() as u64;
+        let of_class = |(class, slots): (u8, &Vec<u64>)| {
+            slots.len() as u64 * self.classes.slot_lines(class).unwrap_or(0) * LINE_BYTES
+        };
+        let free: u64 = (0..).zip(&self.free.lock().slots).map(of_class).sum();
+        ((divided * bytes).saturating_sub(free), self.chunks * bytes)
     }
 
     /// The class of slots for `bytes` bytes.
@@ -66,14 +72,16 @@ impl<M: Memory> Space<M> {
         self.classes.class_for(bytes).ok_or(Error::TooLarge { bytes, most })
     }
 
-    /// The first line of a slot for `bytes` bytes.
+    /// The first line of a slot for `bytes` bytes: if need be a larger one, since chunks are never divided
+    /// anew.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<u64, Error> {
         let class = self.class_for(bytes)?;
         let mut free = self.free.lock();
         if free.slots[usize::from(class)].is_empty() {
             self.divide_another(&mut free, class);
         }
-        free.slots[usize::from(class)].pop().ok_or(Error::LnrFull { bytes })
+        let large_enough = &mut free.slots[usize::from(class)..];
+        large_enough.iter_mut().find_map(Vec::pop).ok_or(Error::LnrFull { bytes })
     }
 
     /// Takes a chunk that is free, if there is one.

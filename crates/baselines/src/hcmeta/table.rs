@@ -1,6 +1,6 @@
 //! The index and the records in SCR.
 //!
-//! It lies where MEGALON has its records. Each host has a part of it, for the objects that it owns,
+//! It lies where MEGALON has its records, and their marks, if there are any. Each host has a part of it, for the objects that it owns,
 //! and is the only one to add and remove entries there; all hosts look up and lock them.
 //!
 //! ```text
@@ -47,8 +47,10 @@ struct Fields {
 impl<M: Memory> Table<M> {
     /// A table for `hosts` hosts, whose entries have room for keys of `key_bytes` bytes.
     pub(crate) fn new(pod: &Pod<M>, hosts: u8, key_bytes: u64) -> Result<Self, Error> {
-        let start = pod.areas().records.offset();
-        let bytes = 4 * pod.geometry().records / 8 * 8;
+        let (areas, geometry) = (pod.areas(), pod.geometry());
+        let start = areas.records.offset();
+        let marks = areas.marks.element(geometry.mark_words());
+        let bytes = geometry.record_bytes().max(marks.offset() - start) / 8 * 8;
         let hosts = u64::from(hosts);
         let key_words = key_bytes.div_ceil(4);
         let lines = (bytes / LINE_BYTES).saturating_sub(HEADER_LINES) / hosts;

@@ -15,7 +15,7 @@ use tombolo_pod::{CreateOptions, create};
 use tombolo_timing::Profile;
 use tombolo_workloads::Workload;
 
-use crate::bench::comparison::{Comparison, Outcome};
+use crate::bench::comparison::{Outcome, compare};
 use crate::bench::report::{Report, Setting};
 use crate::bench::worker::{Event, PhaseResult};
 use crate::children::{HostProcess, wait_for_all};
@@ -32,19 +32,18 @@ const BAR: &str = "{prefix} {bar:40} {human_pos} of {human_len}, {per_sec}, {eta
 
 pub(crate) fn run(args: &YcsbArgs) -> Result<()> {
     let stop = Stop::on_signals()?;
-    let Some(schemes) = &args.compare else {
-        let report = measure(args, args.scheme, false, &stop)?;
+    let Some(schemes) = &args.schemes.compare else {
+        let report = measure(args, args.schemes.scheme, false, &stop)?;
         return output::print(&report, args.format, Report::text);
     };
-    let mut comparison = Comparison::of(schemes);
-    for round in 0..args.rounds {
-        for (number, scheme) in comparison.schemes().into_iter().enumerate() {
-            // Where a pod was asked for, the last run has left one.
-            let again = args.pod.is_some() && (round, number) != (0, 0);
-            comparison.add(scheme, measure(args, scheme, again, &stop)?);
-        }
-    }
-    output::print(&comparison.outcome(), args.format, Outcome::text)
+    // Where a pod was asked for, the last run has left one.
+    let mut again = false;
+    let outcome = compare(&args.schemes, schemes, |scheme| {
+        let report = measure(args, scheme, again, &stop);
+        again = args.pod.is_some();
+        report
+    })?;
+    output::print(&outcome, args.format, Outcome::text)
 }
 
 /// One run, in a pod of its own; `again` where there was one for the run before.
@@ -123,7 +122,7 @@ impl<'a> Hosts<'a> {
                 format!("--threads={threads}"),
                 format!("--seed={}", args.workload.seed),
                 format!("--scheme={}", scheme.name()),
-                format!("--owner-delay-us={}", args.owner_delay_us),
+                format!("--owner-delay-us={}", args.schemes.owner_delay_us),
             ];
             words.extend(args.local.words());
             words.extend(args.workload.verify.then(|| "--verify".to_owned()));

@@ -13,16 +13,23 @@ use hdrhistogram::Histogram;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
-use tombolo::format_size;
+use tombolo::{Geometry, format_size};
+use tombolo_baselines::HcMeta;
 use tombolo_memory::Mapped;
 use tombolo_mount::Files;
-use tombolo_pagecache::{FileId, Options, PAGE_BYTES, PageCache};
-use tombolo_pod::create;
+use tombolo_objects::{Locks, Objects};
+use tombolo_pagecache::{
+    ByRecord, FileId, InHeader, KEY_BYTES, Options, OptionsOf, PAGE_BYTES, PageCache, Pages,
+};
+use tombolo_pod::{CreateOptions, create};
+use tombolo_sharing::{Scheme as Sharing, Stats};
 use tombolo_workloads::Zipfian;
 
-use super::report::Latency;
+use super::comparison::{Compared, Outcome, compare};
+use super::report::{Latency, churn_cost, churn_us};
+use super::worker::hcmeta_options;
 use crate::children::{HostProcess, tell, wait_for_all};
-use crate::cli::{PageLoad, PageWorkerArgs, PagesArgs};
+use crate::cli::{PageLoad, PageWorkerArgs, PagesArgs, Scheme, Sizes};
 use crate::drive::histogram;
 use crate::output::{self, pairs};
 use crate::place::Place;
@@ -51,10 +58,11 @@ struct Ran {
     evicted: u64,
     written_back: u64,
     churn: u64,
+    churn_ns: u64,
 }
 
 /// The result, over all hosts.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Report {
     scheme: &'static str,
     world: &'static str,
@@ -62,6 +70,7 @@ struct Report {
     threads_per_host: u32,
     file_bytes: u64,
     lnr_bytes: u64,
+    scr_bytes: u64,
     read_percent: u8,
     zipf: f64,
     operations: u64,
@@ -71,6 +80,8 @@ struct Report {
     evicted_per_op: f64,
     written_back_per_op: f64,
     churn_per_op: f64,
+    /// Of an operation that churned, what that took; nothing, if none did.
+    churn_us: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -89,32 +100,56 @@ impl Drop for Scratch {
 
 pub(crate) fn run(args: &PagesArgs) -> Result<()> {
     let stop = Stop::on_signals()?;
-    let load = &args.load;
-    let place = Place::new(args.pod.as_ref(), "bench", load.file_size + SPARE_LNR + DEFAULT_SCR);
     let scratch = Scratch(
         args.folder
             .clone()
             .unwrap_or_else(std::env::temp_dir)
             .join(format!("tombolo-bench-{}.pages", std::process::id())),
     );
-    fill(&scratch.0, load.file_size).with_context(|| format!("cannot write {:?}", scratch.0))?;
-    let mut sizes = args.sizes.options_for(args.hosts);
-    if args.pod.is_none() {
-        // A page takes 5 KiB, its slot.
-        let whole = load.file_size / 4 * 5 + SPARE_LNR;
-        sizes.lnr_bytes = sizes.lnr_bytes.or(Some(whole));
-        sizes.scr_bytes = sizes.scr_bytes.or(Some(DEFAULT_SCR));
-    }
-    sizes.layout.latches = Some(LATCHES);
-    let pod = create(&place.spec, sizes)?;
+    fill(&scratch.0, args.load.file_size)
+        .with_context(|| format!("cannot write {:?}", scratch.0))?;
+    let Some(schemes) = &args.schemes.compare else {
+        let report = measure(args, args.schemes.scheme, &scratch, false, &stop)?;
+        return output::print(&Reports { results: vec![report] }, args.format, |reports| {
+            reports.results.iter().map(Report::text).collect()
+        });
+    };
+    // Where a pod was asked for, the last run has left one.
+    let mut again = false;
+    let outcome = compare(&args.schemes, schemes, |scheme| {
+        let report = measure(args, scheme, &scratch, again, &stop);
+        again = args.pod.is_some();
+        report
+    })?;
+    output::print(&outcome, args.format, Outcome::text)
+}
+
+/// One run, in a pod of its own; `again` where there was one for the run before.
+fn measure(
+    args: &PagesArgs,
+    scheme: Scheme,
+    scratch: &Scratch,
+    again: bool,
+    stop: &Stop,
+) -> Result<Report> {
+    let load = &args.load;
+    let sizes = sizes(args, scheme);
+    let place = Place::new(args.pod.as_ref(), "bench", sizes.total());
+    let mut options = CreateOptions { force: again, ..sizes.options_for(args.hosts) };
+    options.layout.latches = Some(LATCHES);
+    let pod = create(&place.spec, options)?;
     let start = |host: u8| {
         let words = [
             "page-worker".to_owned(),
             format!("--pod={}", place.spec),
             format!("--host={host}"),
+            format!("--hosts={}", args.hosts),
+            format!("--scheme={}", scheme.name()),
+            format!("--owner-delay-us={}", args.schemes.owner_delay_us),
             format!("--file={}", scratch.0.display()),
             format!("--threads={}", load.threads),
             format!("--seconds={}", load.seconds),
+            format!("--warm-up={}", load.warm_up),
             format!("--read-percent={}", load.read_percent),
             format!("--zipf={}", load.zipf),
             format!("--file-size={}", load.file_size),
@@ -123,19 +158,30 @@ pub(crate) fn run(args: &PagesArgs) -> Result<()> {
         HostProcess::start(format!("host {host}"), &words, None)
     };
     let mut hosts = (0..args.hosts).map(start).collect::<Result<Vec<_>>>()?;
-    events(&mut hosts, &stop)?;
+    events(&mut hosts, stop)?;
     hosts.iter_mut().try_for_each(|host| host.tell("run"))?;
-    let ran: Vec<Ran> = events(&mut hosts, &stop)?
+    let ran: Vec<Ran> = events(&mut hosts, stop)?
         .into_iter()
         .filter_map(|event| if let Event::Done(ran) = event { Some(ran) } else { None })
         .collect();
     hosts.iter_mut().try_for_each(|host| host.tell("leave"))?;
     wait_for_all(&mut hosts)?;
-    let report = Report::new(args, pod.geometry().lnr_bytes, &ran)?;
-    drop(pod);
-    output::print(&Reports { results: vec![report] }, args.format, |reports| {
-        reports.results.iter().map(Report::text).collect()
-    })
+    Report::new(args, scheme, pod.geometry(), &ran)
+}
+
+/// The sizes given, or such as the file needs.
+fn sizes(args: &PagesArgs, scheme: Scheme) -> Sizes {
+    let file = args.load.file_size;
+    let given = args.pod.is_some();
+    let scr = args.sizes.scr.or((!given).then_some(DEFAULT_SCR));
+    // So much that hardly a set of the index is ever full.
+    let unlimited = file / PAGE_BYTES * (KEY_BYTES as u64 + 16) * 4 + DEFAULT_SCR;
+    Sizes {
+        // A page takes 5 KiB, its slot.
+        size: args.sizes.size.or((!given).then_some(file / 4 * 5 + SPARE_LNR)),
+        scr: if scheme == Scheme::HcMetaUnlimited { Some(unlimited) } else { scr },
+        ..args.sizes
+    }
 }
 
 /// A file of so many bytes, no two pages alike.
@@ -164,7 +210,7 @@ fn events(hosts: &mut [HostProcess], stop: &Stop) -> Result<Vec<Event>> {
 }
 
 impl Report {
-    fn new(args: &PagesArgs, lnr_bytes: u64, ran: &[Ran]) -> Result<Self> {
+    fn new(args: &PagesArgs, scheme: Scheme, pod: &Geometry, ran: &[Ran]) -> Result<Self> {
         let operations: u64 = ran.iter().map(|host| host.operations).sum();
         let slowest = ran.iter().map(|host| host.elapsed_ns).max().unwrap_or(0);
         let per_op = |count: fn(&Ran) -> u64| {
@@ -175,12 +221,13 @@ impl Report {
             latencies.record_n(value, count).context("a latency is out of bounds")?;
         }
         Ok(Self {
-            scheme: "megalon",
+            scheme: scheme.name(),
             world: "mapped",
             hosts: args.hosts,
             threads_per_host: args.load.threads,
             file_bytes: args.load.file_size,
-            lnr_bytes,
+            lnr_bytes: pod.lnr_bytes,
+            scr_bytes: pod.scr_bytes,
             read_percent: args.load.read_percent,
             zipf: args.load.zipf,
             operations,
@@ -190,11 +237,12 @@ impl Report {
             evicted_per_op: per_op(|host| host.evicted),
             written_back_per_op: per_op(|host| host.written_back),
             churn_per_op: per_op(|host| host.churn),
+            churn_us: churn_us(ran.iter().map(|host| (host.churn, host.churn_ns))),
         })
     }
 
     fn text(&self) -> String {
-        let us = |ns: f64| format!("{:.2} µs", ns / 1000.0);
+        let [mean, p50, p99] = self.latency_ns.cells();
         let per_op = |count: f64| format!("{count:.4} per operation");
         pairs(&[
             ("scheme", self.scheme.to_owned()),
@@ -204,29 +252,76 @@ impl Report {
             ("reads", format!("{} %, Zipf {}", self.read_percent, self.zipf)),
             ("operations", self.operations.to_string()),
             ("throughput", format!("{:.0} pages/s", self.ops_per_s)),
-            ("latency, mean", us(self.latency_ns.mean)),
-            ("latency, p50", us(self.latency_ns.p50 as f64)),
-            ("latency, p99", us(self.latency_ns.p99 as f64)),
+            ("latency, mean", mean),
+            ("latency, p50", p50),
+            ("latency, p99", p99),
             ("pages admitted", per_op(self.admitted_per_op)),
             ("pages evicted", per_op(self.evicted_per_op)),
             ("pages written back", per_op(self.written_back_per_op)),
             ("churn", per_op(self.churn_per_op)),
+            ("churn, mean cost", churn_cost(self.churn_us)),
         ])
     }
 }
 
-type Cache = PageCache<Mapped, Files>;
+impl Compared for Report {
+    const COLUMNS: &[&str] = &["churn/op", "churn costs", "admitted/op", "mean", "p50", "p99"];
+
+    fn scheme(&self) -> &'static str {
+        self.scheme
+    }
+
+    fn ops_per_s(&self) -> f64 {
+        self.ops_per_s
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let mut cells = vec![
+            format!("{:.4}", self.churn_per_op),
+            churn_cost(self.churn_us),
+            format!("{:.4}", self.admitted_per_op),
+        ];
+        cells.extend(self.latency_ns.cells());
+        cells
+    }
+}
+
+type Cache<P> = PageCache<P, Files>;
+
+/// Pages on mapped memory, used by several threads.
+trait Shared: Pages<Scheme: Sharing<Memory = Mapped, Options: Send + Sync>> + Send + Sync {}
+
+impl<P> Shared for P where
+    P: Pages<Scheme: Sharing<Memory = Mapped, Options: Send + Sync>> + Send + Sync
+{
+}
 
 /// One host of the benchmark.
 pub(crate) fn work(args: &PageWorkerArgs) -> Result<()> {
+    match args.scheme {
+        Scheme::Megalon => take_part::<ByRecord<Mapped>>(args, Options::default()),
+        Scheme::AllLog => {
+            let mut options = Options::default();
+            options.objects.locks = Locks::Log;
+            take_part::<InHeader<Objects<Mapped>>>(args, options)
+        }
+        Scheme::HcMeta | Scheme::HcMetaLocal | Scheme::HcMetaUnlimited => {
+            let key_bytes = KEY_BYTES as u64;
+            let options = hcmeta_options(args.scheme, args.hosts, key_bytes, args.owner_delay_us);
+            take_part::<InHeader<HcMeta<Mapped>>>(args, Options::with(options))
+        }
+    }
+}
+
+fn take_part<P: Shared>(args: &PageWorkerArgs, options: Options<OptionsOf<P>>) -> Result<()> {
     let stop = Stop::on_signals()?;
     stop.with_parent()?;
     let files = Arc::new(Files::default());
     let file = files.share(&args.file).with_context(|| format!("cannot open {:?}", args.file))?;
-    let cache = Cache::join(tombolo_pod::open(&args.pod)?, files, Options::default())?;
+    let cache = Cache::<P>::join(tombolo_pod::open(&args.pod)?, files, options)?;
     tell(&Event::Joined)?;
     let over = AtomicBool::new(false);
-    let every = |time: Duration, work: fn(&Cache) -> Result<(), tombolo_pagecache::Error>| {
+    let every = |time: Duration, work: fn(&Cache<P>) -> Result<(), tombolo_pagecache::Error>| {
         while !over.load(Ordering::Relaxed) {
             work(&cache)?;
             thread::sleep(time);
@@ -234,8 +329,8 @@ pub(crate) fn work(args: &PageWorkerArgs) -> Result<()> {
         anyhow::Ok(())
     };
     thread::scope(|scope| {
-        let ticking = scope.spawn(|| every(Duration::from_millis(1), Cache::tick));
-        let tidying = scope.spawn(|| every(Duration::from_millis(10), Cache::tidy));
+        let ticking = scope.spawn(|| every(Duration::from_millis(1), Cache::<P>::tick));
+        let tidying = scope.spawn(|| every(Duration::from_millis(10), Cache::<P>::tidy));
         let outcome = obey(args, &cache, file, &stop);
         over.store(true, Ordering::Relaxed);
         for thread in [ticking, tidying] {
@@ -246,10 +341,19 @@ pub(crate) fn work(args: &PageWorkerArgs) -> Result<()> {
     Ok(cache.leave()?)
 }
 
-fn obey(args: &PageWorkerArgs, cache: &Cache, file: FileId, stop: &Stop) -> Result<()> {
+fn obey<P: Shared>(
+    args: &PageWorkerArgs,
+    cache: &Cache<P>,
+    file: FileId,
+    stop: &Stop,
+) -> Result<()> {
     for line in std::io::stdin().lock().lines() {
         match line.context("cannot read what to do")?.as_str() {
-            "run" => tell(&Event::Done(run_here(args, cache, file, stop)?))?,
+            "run" => {
+                // Other pages than are counted.
+                drive(args, cache, file, args.load.warm_up, !args.load.seed, stop)?;
+                tell(&Event::Done(run_here(args, cache, file, stop)?))?;
+            }
             "leave" => return Ok(()),
             other => bail!("{other:?} means nothing to a worker"),
         }
@@ -257,26 +361,16 @@ fn obey(args: &PageWorkerArgs, cache: &Cache, file: FileId, stop: &Stop) -> Resu
     Ok(())
 }
 
-fn run_here(args: &PageWorkerArgs, cache: &Cache, file: FileId, stop: &Stop) -> Result<Ran> {
-    let (over, load) = (AtomicBool::new(false), &args.load);
-    let (counts, churn, started) = (cache.counts(), cache.objects().stats().churn, Instant::now());
-    let latencies = thread::scope(|scope| {
-        let threads: Vec<_> = (0..load.threads)
-            .map(|thread| {
-                let seed = load.seed << 16 | u64::from(args.host) << 8 | u64::from(thread);
-                let over = &over;
-                scope.spawn(move || client(load, cache, file, seed, over))
-            })
-            .collect();
-        stop.within(Duration::from_secs(load.seconds));
-        over.store(true, Ordering::Relaxed);
-        let mut all = histogram();
-        for thread in threads {
-            all.add(thread.join().expect("a client does not panic")?)?;
-        }
-        anyhow::Ok(all)
-    })?;
-    let now = cache.counts();
+fn run_here<P: Shared>(
+    args: &PageWorkerArgs,
+    cache: &Cache<P>,
+    file: FileId,
+    stop: &Stop,
+) -> Result<Ran> {
+    let (counts, stats, started) = (cache.counts(), cache.objects().stats(), Instant::now());
+    let latencies = drive(args, cache, file, args.load.seconds, args.load.seed, stop)?;
+    let (now, Stats { churn, churn_ns, .. }) =
+        (cache.counts(), cache.objects().stats().since(stats));
     Ok(Ran {
         operations: latencies.len(),
         elapsed_ns: started.elapsed().as_nanos() as u64,
@@ -287,14 +381,43 @@ fn run_here(args: &PageWorkerArgs, cache: &Cache, file: FileId, stop: &Stop) -> 
         admitted: now.admitted - counts.admitted,
         evicted: now.evicted - counts.evicted,
         written_back: now.written_back - counts.written_back,
-        churn: cache.objects().stats().churn - churn,
+        churn,
+        churn_ns,
+    })
+}
+
+/// Has this host's clients read and write for so many seconds; what their operations took.
+fn drive<P: Shared>(
+    args: &PageWorkerArgs,
+    cache: &Cache<P>,
+    file: FileId,
+    seconds: u64,
+    seed: u64,
+    stop: &Stop,
+) -> Result<Histogram<u64>> {
+    let (over, load) = (AtomicBool::new(false), &args.load);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..load.threads)
+            .map(|thread| {
+                let seed = seed << 16 | u64::from(args.host) << 8 | u64::from(thread);
+                let over = &over;
+                scope.spawn(move || client(load, cache, file, seed, over))
+            })
+            .collect();
+        stop.within(Duration::from_secs(seconds));
+        over.store(true, Ordering::Relaxed);
+        let mut all = histogram();
+        for thread in threads {
+            all.add(thread.join().expect("a client does not panic")?)?;
+        }
+        anyhow::Ok(all)
     })
 }
 
 /// Reads and writes whole pages until it is over.
-fn client(
+fn client<P: Shared>(
     load: &PageLoad,
-    cache: &Cache,
+    cache: &Cache<P>,
     file: FileId,
     seed: u64,
     over: &AtomicBool,

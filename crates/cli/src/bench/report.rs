@@ -6,6 +6,7 @@ use serde::Serialize;
 use tombolo::format_size;
 use tombolo_timing::Counts;
 
+use super::comparison::Compared;
 use super::worker::PhaseResult;
 use crate::cli::Scheme;
 use crate::drive::histogram;
@@ -13,9 +14,9 @@ use crate::output::pairs;
 
 #[derive(Clone, Serialize)]
 pub(crate) struct Latency {
-    pub(crate) mean: f64,
-    pub(crate) p50: u64,
-    pub(crate) p99: u64,
+    mean: f64,
+    p50: u64,
+    p99: u64,
 }
 
 impl Latency {
@@ -25,6 +26,11 @@ impl Latency {
             p50: histogram.value_at_quantile(0.5),
             p99: histogram.value_at_quantile(0.99),
         }
+    }
+
+    /// Mean, median and the slowest of a hundred, for people.
+    pub(crate) fn cells(&self) -> [String; 3] {
+        [us(self.mean), us(self.p50 as f64), us(self.p99 as f64)]
     }
 }
 
@@ -55,18 +61,18 @@ pub(crate) struct Simulated {
 /// The result of a run phase, over all hosts.
 #[derive(Clone, Serialize)]
 pub(crate) struct Report {
-    pub(crate) scheme: &'static str,
+    scheme: &'static str,
     workload: String,
     world: &'static str,
     hosts: u8,
     threads_per_host: u32,
     records: u64,
     operations: u64,
-    pub(crate) ops_per_s: f64,
-    pub(crate) latency_ns: Latency,
-    pub(crate) churn_per_op: f64,
+    ops_per_s: f64,
+    latency_ns: Latency,
+    churn_per_op: f64,
     /// Of an operation that churned, what that took; nothing, if none did.
-    pub(crate) churn_us: Option<f64>,
+    churn_us: Option<f64>,
     retries_per_op: f64,
     copy_reads_per_op: f64,
     home_reads_per_op: f64,
@@ -75,7 +81,7 @@ pub(crate) struct Report {
     invalidated_lines_per_op: f64,
     records_used: u64,
     records_wide: u64,
-    pub(crate) scr_bytes_used: u64,
+    scr_bytes_used: u64,
     local_bytes_per_object: f64,
     /// Nothing where loading takes no time.
     load_ops_per_s: Option<f64>,
@@ -106,7 +112,7 @@ impl Report {
             ops_per_s: per_second(ran),
             latency_ns: Latency::of(&latencies(ran)?),
             churn_per_op: per_op(|host| host.churn),
-            churn_us: churn_us(ran),
+            churn_us: churn_us(ran.iter().map(|host| (host.churn, host.churn_ns))),
             retries_per_op: per_op(|host| host.retries),
             copy_reads_per_op: per_op(|host| host.copy_reads),
             home_reads_per_op: per_op(|host| host.home_reads),
@@ -127,6 +133,7 @@ impl Report {
         let load = self
             .load_ops_per_s
             .map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0} objects/s"));
+        let [mean, p50, p99] = self.latency_ns.cells();
         let mut rows = vec![
             ("scheme", self.scheme.to_owned()),
             ("world", self.world.to_owned()),
@@ -136,11 +143,11 @@ impl Report {
             ("operations", self.operations.to_string()),
             ("load", load),
             ("throughput", format!("{:.0} ops/s", self.ops_per_s)),
-            ("latency, mean", us(self.latency_ns.mean)),
-            ("latency, p50", us(self.latency_ns.p50 as f64)),
-            ("latency, p99", us(self.latency_ns.p99 as f64)),
+            ("latency, mean", mean),
+            ("latency, p50", p50),
+            ("latency, p99", p99),
             ("churn", format!("{:.4} per operation", self.churn_per_op)),
-            ("churn, mean cost", self.churn_cost()),
+            ("churn, mean cost", churn_cost(self.churn_us)),
             ("retries", format!("{:.4} per operation", self.retries_per_op)),
             ("reads of copies", format!("{:.4} per operation", self.copy_reads_per_op)),
             ("reads of what is at home", format!("{:.4} per operation", self.home_reads_per_op)),
@@ -176,11 +183,31 @@ impl Simulated {
     }
 }
 
-impl Report {
-    /// What churn costs, for people.
-    pub(crate) fn churn_cost(&self) -> String {
-        self.churn_us.map_or_else(|| "-".to_owned(), |cost| us(1000.0 * cost))
+impl Compared for Report {
+    const COLUMNS: &[&str] = &["churn/op", "churn costs", "SCR used", "mean", "p50", "p99"];
+
+    fn scheme(&self) -> &'static str {
+        self.scheme
     }
+
+    fn ops_per_s(&self) -> f64 {
+        self.ops_per_s
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let mut cells = vec![
+            format!("{:.4}", self.churn_per_op),
+            churn_cost(self.churn_us),
+            format_size(self.scr_bytes_used),
+        ];
+        cells.extend(self.latency_ns.cells());
+        cells
+    }
+}
+
+/// What an operation that churns costs, for people.
+pub(crate) fn churn_cost(churn_us: Option<f64>) -> String {
+    churn_us.map_or_else(|| "-".to_owned(), |cost| us(1000.0 * cost))
 }
 
 /// A time, for people.
@@ -188,9 +215,9 @@ pub(crate) fn us(ns: f64) -> String {
     format!("{:.2} µs", ns / 1000.0)
 }
 
-fn churn_us(hosts: &[PhaseResult]) -> Option<f64> {
-    let churn: u64 = hosts.iter().map(|host| host.churn).sum();
-    let took: u64 = hosts.iter().map(|host| host.churn_ns).sum();
+/// Microseconds that an operation that churns takes for it, of each host's number and time of them.
+pub(crate) fn churn_us(hosts: impl Iterator<Item = (u64, u64)>) -> Option<f64> {
+    let (churn, took) = hosts.fold((0, 0), |(n, ns), host| (n + host.0, ns + host.1));
     (churn > 0).then(|| took as f64 / churn as f64 / 1000.0)
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn measure(args: &YcsbArgs, scheme: Scheme, profile: &Profile) -> Res
                 hosts: u8::try_from(hosts)?,
                 key_bytes,
                 local: scheme == Scheme::HcMetaLocal,
-                owner_delay: Duration::from_micros(args.owner_delay_us),
+                owner_delay: Duration::from_micros(args.schemes.owner_delay_us),
                 idle_looks: 1,
                 ..HcMetaOptions::default()
             }),

@@ -97,13 +97,7 @@ impl PhaseResult {
 pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     let mut workload = args.workload.workload()?;
     workload.thread_count = args.threads * args.hosts;
-    let hcmeta = HcMetaOptions {
-        hosts: u8::try_from(args.hosts)?,
-        key_bytes: u64::from(workload.longest_key_bytes()),
-        local: args.scheme == Scheme::HcMetaLocal,
-        owner_delay: Duration::from_micros(args.owner_delay_us),
-        ..HcMetaOptions::default()
-    };
+    let key_bytes = u64::from(workload.longest_key_bytes());
     match args.scheme {
         Scheme::Megalon => take_part::<Objects<Mapped>>(args, &workload, args.local.options()),
         Scheme::AllLog => {
@@ -111,8 +105,26 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
             take_part::<Objects<Mapped>>(args, &workload, options)
         }
         Scheme::HcMeta | Scheme::HcMetaLocal | Scheme::HcMetaUnlimited => {
-            take_part::<HcMeta<Mapped>>(args, &workload, hcmeta)
+            let hosts = u8::try_from(args.hosts)?;
+            let options = hcmeta_options(args.scheme, hosts, key_bytes, args.owner_delay_us);
+            take_part::<HcMeta<Mapped>>(args, &workload, options)
         }
+    }
+}
+
+/// How each of so many hosts takes part under one of HCMeta's variants.
+pub(crate) fn hcmeta_options(
+    scheme: Scheme,
+    hosts: u8,
+    key_bytes: u64,
+    owner_delay_us: u64,
+) -> HcMetaOptions {
+    HcMetaOptions {
+        hosts,
+        key_bytes,
+        local: scheme == Scheme::HcMetaLocal,
+        owner_delay: Duration::from_micros(owner_delay_us),
+        ..HcMetaOptions::default()
     }
 }
 

@@ -208,3 +208,51 @@ fn a_file_larger_than_the_pod_is_read_and_written() {
     }
     assert!(report["written_back_per_op"].as_f64().unwrap() > 0.0, "{report}");
 }
+
+fn pages_report(args: &str) -> serde_json::Value {
+    let args = format!("bench pagecache --format json --seconds 1 --file-size 8MiB {args}");
+    serde_json::from_str(&printed(&args.split_whitespace().collect::<Vec<_>>())).unwrap()
+}
+
+#[test]
+fn page_caches_on_several_schemes_are_compared() {
+    let compared = pages_report(
+        "--scr 128KiB --read-percent 80 --warm-up 1 --rounds 1 --compare hcmeta,hcmeta-unlimited,alllog",
+    );
+    let results = compared["results"].as_array().unwrap();
+    let schemes: Vec<_> = results.iter().map(|result| result["scheme"].as_str().unwrap()).collect();
+    assert_eq!(schemes, ["megalon", "hcmeta", "hcmeta-unlimited", "alllog"]);
+    let speed = |result: &serde_json::Value| result["ops_per_s"].as_f64().unwrap();
+    for result in results {
+        assert!(speed(result) > 0.0, "{compared}");
+        assert!(result["scr_bytes"].as_u64() >= Some(128 << 10), "{compared}");
+        let churns = result["churn_per_op"].as_f64().unwrap() > 0.0;
+        assert_eq!(churns, result["churn_us"].is_number(), "{compared}");
+    }
+    for result in &results[1..] {
+        let ratio = compared["ratios"][result["scheme"].as_str().unwrap()].as_f64().unwrap();
+        assert!((ratio - speed(&results[0]) / speed(result)).abs() < 1e-9, "{compared}");
+    }
+}
+
+#[test]
+fn pages_come_and_go_where_they_say_themselves_that_they_are_dirty() {
+    for scheme in ["hcmeta", "alllog"] {
+        let args = format!("--size 4MiB --scr 128KiB --read-percent 60 --scheme {scheme}");
+        let report = &pages_report(&args)["results"][0];
+        assert_eq!(report["scheme"], scheme);
+        for positive in ["evicted_per_op", "written_back_per_op"] {
+            assert!(report[positive].as_f64().unwrap() > 0.0, "{positive}: {report}");
+        }
+    }
+}
+
+#[test]
+fn an_owner_of_pages_may_be_slow() {
+    for scheme in ["hcmeta", "hcmeta-local"] {
+        let args =
+            format!("--scr 96KiB --warm-up 2 --zipf 0 --scheme {scheme} --owner-delay-us 300");
+        let report = &pages_report(&args)["results"][0];
+        assert!(report["churn_us"].as_f64().unwrap() >= 300.0, "{report}");
+    }
+}

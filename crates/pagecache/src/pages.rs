@@ -1,0 +1,123 @@
+//! What a page cache needs of a way of sharing, and how dirty pages are known: on MEGALON, by marks of
+//! their coherence records.
+
+use tombolo_memory::Memory;
+use tombolo_objects::{Objects, WriteGuard};
+use tombolo_pod::Pod;
+use tombolo_sharing::{Error, Guarded, Scheme};
+
+use crate::backing::Backing;
+use crate::key::Key;
+use crate::page::Washer;
+
+/// The memory of whoever shares pages like this.
+pub type MemoryOf<P> = <<P as Pages>::Scheme as Scheme>::Memory;
+
+/// How such a host takes part.
+pub type OptionsOf<P> = <<P as Pages>::Scheme as Scheme>::Options;
+
+/// A page that this thread holds.
+pub type Held<'a, P> = <<P as Pages>::Scheme as Guarded>::Guard<'a>;
+
+/// Objects that are pages, and which of them are dirty: *marked*.
+///
+/// A mark changes only while its page is held. Nobody sees what was written to a page before its mark.
+///
+/// # Errors
+/// Those of [`Guarded`].
+pub trait Pages: Sized + 'static {
+    /// How they are shared.
+    type Scheme: Guarded;
+
+    /// Joins a pod. `washer` is for schemes that have to have a page cleaned before they can take
+    /// something from it.
+    fn join<B: Backing>(
+        pod: Pod<MemoryOf<Self>>,
+        options: OptionsOf<Self>,
+        washer: Washer<B>,
+    ) -> Result<Self, Error>;
+
+    /// The pages, and heads of files.
+    fn objects(&self) -> &Self::Scheme;
+
+    /// Marks a page.
+    fn mark(&self, key: Key, page: &mut Held<'_, Self>) -> Result<(), Error>;
+
+    /// Takes the mark off a page.
+    fn unmark(&self, key: Key, page: &mut Held<'_, Self>) -> Result<(), Error>;
+
+    /// Holds a page if it is there and marked.
+    fn write_marked(&self, key: Key) -> Result<Option<Held<'_, Self>>, Error>;
+
+    /// The same, unless that takes waiting for who holds it: then the outer `None`.
+    fn try_write_marked(&self, key: Key) -> Result<Option<Option<Held<'_, Self>>>, Error>;
+
+    /// Takes a page out of the cache unless it is marked; whether it did.
+    fn delete_unmarked(&self, key: Key) -> Result<bool, Error>;
+
+    /// Shows pages to `visit` that are marked, and perhaps others: all of them, or, if there is no
+    /// [`reach`](Self::reach), those that this host has marked.
+    fn marked(&self, visit: impl FnMut(Key)) -> Result<(), Error>;
+
+    /// At how many places [`marked`](Self::marked) looks in order to find all marked pages; `None` if it
+    /// does not.
+    fn reach(&self) -> Option<u64>;
+}
+
+/// Pages on MEGALON: only a written page is dirty, and a written page has a coherence record, which has
+/// a mark. A marked page keeps its record, and is written to its file before that is taken back.
+pub struct ByRecord<M: Memory>(Objects<M>);
+
+impl<M: Memory> Pages for ByRecord<M> {
+    type Scheme = Objects<M>;
+
+    fn join<B: Backing>(
+        pod: Pod<M>,
+        options: tombolo_objects::Options,
+        washer: Washer<B>,
+    ) -> Result<Self, Error> {
+        let objects = Objects::join(pod, options)?;
+        objects.set_cleaner(Box::new(washer));
+        Ok(Self(objects))
+    }
+
+    #[inline]
+    fn objects(&self) -> &Objects<M> {
+        &self.0
+    }
+
+    #[inline]
+    fn mark(&self, _: Key, page: &mut WriteGuard<'_, M>) -> Result<(), Error> {
+        page.mark();
+        Ok(())
+    }
+
+    fn unmark(&self, _: Key, page: &mut WriteGuard<'_, M>) -> Result<(), Error> {
+        page.unmark();
+        Ok(())
+    }
+
+    fn write_marked(&self, key: Key) -> Result<Option<WriteGuard<'_, M>>, Error> {
+        self.0.write_marked(&key.bytes())
+    }
+
+    fn try_write_marked(&self, key: Key) -> Result<Option<Option<WriteGuard<'_, M>>>, Error> {
+        self.0.try_write_marked(&key.bytes())
+    }
+
+    fn delete_unmarked(&self, key: Key) -> Result<bool, Error> {
+        self.0.delete_unmarked(&key.bytes())
+    }
+
+    fn marked(&self, mut visit: impl FnMut(Key)) -> Result<(), Error> {
+        self.0.marked(|key| {
+            if let Some(key) = Key::decode(key) {
+                visit(key);
+            }
+        })
+    }
+
+    fn reach(&self) -> Option<u64> {
+        Some(self.0.pod().geometry().mark_words())
+    }
+}

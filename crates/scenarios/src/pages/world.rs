@@ -1,0 +1,288 @@
+//! Hosts that share files, whatever the way, and what their clients see.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tombolo_baselines::{HcMeta, HcMetaOptions};
+use tombolo_memory::{LINE_BYTES, Memory};
+use tombolo_objects::{Locks, Objects};
+use tombolo_pagecache::{
+    ByRecord, FileId, InHeader, KEY_BYTES, Options, OptionsOf, PageCache, Pages,
+};
+use tombolo_pod::Pod;
+use tombolo_sharing::Scheme;
+use tombolo_simulator::{SimMemory, Simulation, Trial};
+use tombolo_verify::history::{Client, Recorder};
+use tombolo_verify::linearizability::{Verdict, check};
+
+use super::units::{Answer, Operation, Units, tags, units};
+use crate::disk::{Disk, PAGE, UNIT};
+use crate::world::{Setup, options};
+
+/// Steps that a checker may take before a history counts as undecided.
+const CHECKER_BUDGET: u64 = 200_000;
+
+pub(super) type Cache<P> = PageCache<P, Disk>;
+type Log = Recorder<FileId, Operation, Answer>;
+pub(super) type Scribe = Client<FileId, Operation, Answer>;
+
+/// A way to share pages in the simulator.
+pub(super) trait Way: Pages<Scheme: Scheme<Memory = SimMemory>> {
+    /// A pod with room for few pages.
+    fn setup(hosts: usize, chunks: u64) -> Setup {
+        Setup { records: 4, chunks, latches: 2, ..Setup::roomy(hosts).plain() }
+    }
+
+    /// How each of so many hosts takes part.
+    fn options(hosts: usize) -> OptionsOf<Self>;
+}
+
+pub(super) type Megalon = ByRecord<SimMemory>;
+
+impl Way for Megalon {
+    fn options(_: usize) -> OptionsOf<Self> {
+        tombolo_objects::Options { small_lines: 64, ..options() }
+    }
+}
+
+impl Way for InHeader<Objects<SimMemory>> {
+    fn options(hosts: usize) -> OptionsOf<Self> {
+        tombolo_objects::Options { locks: Locks::Log, ..Megalon::options(hosts) }
+    }
+}
+
+/// With entries for three objects of each host, in one set.
+impl Way for InHeader<HcMeta<SimMemory>> {
+    fn setup(hosts: usize, chunks: u64) -> Setup {
+        let lines = 3 + 2 * hosts as u64;
+        Setup { records: lines * LINE_BYTES / 4, ..Megalon::setup(hosts, chunks) }
+    }
+
+    fn options(hosts: usize) -> OptionsOf<Self> {
+        HcMetaOptions {
+            hosts: hosts as u8,
+            key_bytes: KEY_BYTES as u64,
+            shards: 2,
+            idle_looks: 0,
+            ..HcMetaOptions::default()
+        }
+    }
+}
+
+pub(super) struct World<P: Way> {
+    pub(super) simulation: Simulation,
+    pub(super) caches: Vec<Rc<Cache<P>>>,
+    pub(super) disk: Arc<Disk>,
+    log: Log,
+    busy: Rc<Cell<usize>>,
+    clients: u32,
+    trial: Trial,
+    pub(super) tidying: bool,
+}
+
+pub(super) fn file(number: u64) -> FileId {
+    FileId { inode: 1 + number, born: 7 }
+}
+
+impl<P: Way> World<P> {
+    pub(super) fn new(trial: &Trial, hosts: usize, chunks: u64) -> Self {
+        Self::in_pod(trial, &P::setup(hosts, chunks))
+    }
+
+    pub(super) fn in_pod(trial: &Trial, setup: &Setup) -> Self {
+        let mut world = Self {
+            simulation: setup.simulation(trial),
+            caches: Vec::new(),
+            disk: Arc::default(),
+            log: Log::default(),
+            busy: Rc::default(),
+            clients: 0,
+            trial: trial.clone(),
+            tidying: true,
+        };
+        world.join(setup.hosts);
+        world
+    }
+
+    /// All hosts join, undisturbed.
+    fn join(&mut self, hosts: usize) {
+        let joined: Rc<RefCell<BTreeMap<usize, Rc<Cache<P>>>>> = Rc::default();
+        for host in 0..hosts {
+            let (joined, disk) = (Rc::clone(&joined), Arc::clone(&self.disk));
+            self.simulation.spawn(host, move |memory| {
+                let options = Options {
+                    page_bytes: PAGE,
+                    watermark_percent: 70,
+                    write_back_after: Duration::from_micros(20),
+                    ..Options::with(P::options(hosts))
+                };
+                let pod = Pod::open(memory.clone()).unwrap();
+                let cache = Rc::new(Cache::join(pod, disk, options).unwrap());
+                joined.borrow_mut().insert(host, Rc::clone(&cache));
+                while joined.borrow().len() < hosts {
+                    cache.tick().unwrap();
+                    memory.pause();
+                }
+            });
+        }
+        self.simulation.run_calmly().unwrap();
+        self.caches = joined.borrow().values().cloned().collect();
+    }
+
+    /// All hosts leave, and then join again.
+    pub(super) fn leave_and_return(&mut self, meanwhile: impl FnOnce(&Disk)) {
+        let hosts = self.caches.len();
+        for (host, cache) in self.caches.drain(..).enumerate() {
+            self.simulation.spawn(host, move |_| cache.leave().unwrap());
+        }
+        self.simulation.run_calmly().unwrap();
+        meanwhile(&self.disk);
+        self.join(hosts);
+    }
+
+    /// Has each host do something, undisturbed, while the others answer it; what came of it.
+    pub(super) fn calmly<T: 'static>(
+        &mut self,
+        body: impl Fn(usize, &Cache<P>, &Scribe) -> T + Clone + 'static,
+    ) -> Vec<T> {
+        let hosts = self.caches.len();
+        let done: Rc<RefCell<BTreeMap<usize, T>>> = Rc::default();
+        for host in 0..hosts {
+            let scribe = self.scribe();
+            let (cache, done, body) =
+                (Rc::clone(&self.caches[host]), Rc::clone(&done), body.clone());
+            self.simulation.spawn(host, move |memory| {
+                let outcome = body(host, &cache, &scribe);
+                done.borrow_mut().insert(host, outcome);
+                while done.borrow().len() < hosts {
+                    cache.tick().unwrap();
+                    memory.pause();
+                }
+            });
+        }
+        self.simulation.run_calmly().unwrap();
+        done.take().into_values().collect()
+    }
+
+    /// Has the first host do something to begin with.
+    pub(super) fn prepare(&mut self, body: impl Fn(&Cache<P>, &Scribe) + Clone + 'static) {
+        self.calmly(move |host, cache, scribe| {
+            if host == 0 {
+                body(cache, scribe);
+            }
+        });
+    }
+
+    fn scribe(&mut self) -> Scribe {
+        self.clients += 1;
+        self.log.client(self.clients)
+    }
+
+    pub(super) fn client(&mut self, host: usize, body: impl FnOnce(&Cache<P>, &Scribe) + 'static) {
+        let scribe = self.scribe();
+        let (cache, busy) = (Rc::clone(&self.caches[host]), Rc::clone(&self.busy));
+        busy.set(busy.get() + 1);
+        self.simulation.spawn(host, move |_| {
+            body(&cache, &scribe);
+            busy.set(busy.get() - 1);
+        });
+    }
+
+    /// Runs everything to its end, and checks what clients saw and what files are then.
+    pub(super) fn finish(&mut self, files: u64) {
+        // Who tidies up may need the others' answers to the end.
+        let tidying = Rc::new(Cell::new(0));
+        for (host, cache) in self.caches.iter().enumerate() {
+            if self.tidying {
+                tidying.set(tidying.get() + 1);
+                let (cache, tidying) = (Rc::clone(cache), Rc::clone(&tidying));
+                let busy = Rc::clone(&self.busy);
+                self.simulation.spawn(host, move |memory| {
+                    while busy.get() > 0 {
+                        cache.tidy().unwrap();
+                        (0..memory.random() % 32).for_each(|_| memory.pause());
+                    }
+                    tidying.set(tidying.get() - 1);
+                });
+            }
+            let (cache, tidying) = (Rc::clone(cache), Rc::clone(&tidying));
+            let busy = Rc::clone(&self.busy);
+            self.simulation.spawn(host, move |memory| {
+                while busy.get() + tidying.get() > 0 {
+                    cache.tick().unwrap();
+                    (0..memory.random() % 32).for_each(|_| memory.pause());
+                }
+                cache.tick().unwrap();
+            });
+        }
+        self.simulation.run().unwrap();
+        self.check_history();
+        self.check_files(files);
+    }
+
+    fn check_history(&self) {
+        let verdict = check(&Units, &self.log.history(), CHECKER_BUDGET);
+        let mut observed = self.trial.observed();
+        observed.histories.0 += 1;
+        match verdict {
+            Verdict::Linearizable { .. } => {}
+            Verdict::Undecided { .. } => observed.histories.1 += 1,
+            violation => {
+                drop(observed);
+                panic!("{violation}");
+            }
+        }
+    }
+
+    /// Once all is written back, files are what all hosts say they are.
+    fn check_files(&mut self, files: u64) {
+        let seen = self.calmly(move |_, cache, _| -> Vec<Vec<u8>> {
+            (0..files).map(|number| read_whole(cache, file(number))).collect()
+        });
+        assert!(seen.iter().all(|files| *files == seen[0]), "hosts agree on the files: {seen:?}");
+        self.calmly(|_, cache, _| cache.write_back_all(&mut |_| ()).unwrap());
+        for (number, seen) in (0..).zip(&seen[0]) {
+            let below = self.disk.contents(file(number));
+            assert_eq!(below, *seen, "what was written is in the file");
+        }
+    }
+}
+
+pub(super) fn read_whole<P: Way>(cache: &Cache<P>, file: FileId) -> Vec<u8> {
+    let mut bytes = vec![0; 64 * PAGE as usize];
+    let length = cache.read(file, 0, &mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
+pub(super) fn perform<P: Way>(
+    cache: &Cache<P>,
+    scribe: &Scribe,
+    file: FileId,
+    operation: Operation,
+) {
+    let began = scribe.invoke(file, operation.clone());
+    let answer = match operation {
+        Operation::Read { at, count } => {
+            let mut bytes = vec![0; (count * UNIT) as usize];
+            let length = cache.read(file, at * UNIT, &mut bytes).unwrap();
+            Answer::Units(tags(&bytes[..length]))
+        }
+        Operation::Write { at, count, tag } => {
+            cache.write(file, at * UNIT, &units(tag, count)).unwrap();
+            Answer::Done
+        }
+        Operation::Append { count, tag } => {
+            Answer::At(cache.append(file, &units(tag, count)).unwrap() / UNIT)
+        }
+        Operation::Truncate(to) => {
+            cache.truncate(file, to * UNIT).unwrap();
+            Answer::Done
+        }
+    };
+    cache.memory().answered();
+    scribe.returned(began, answer);
+}
