@@ -161,6 +161,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
 /// its schedules with up to three preemptions are among those that are run.
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("hcmeta.clock.step", "hcmeta-churn"),
+    ("hcmeta.object.count", "hcmeta-leave-and-return"),
     ("objects.read.counter-first", "wrap-around"),
     ("objects.copy.entry-again", "wrapped-copy"),
     ("objects.delete.mark", "mark-and-delete"),

@@ -149,6 +149,16 @@ impl<T: Tag, N: Note> Cache<T, N> {
         (gone.0 != T::default()).then_some(gone)
     }
 
+    /// Looks at all that a line's set consists of, so that what this machine has to fetch for it is under way.
+    #[inline]
+    pub(crate) fn foresee(&self, line: Line) -> u64 {
+        let set = self.set(line);
+        let (first, last) = (set * self.per_set, (set + 1) * self.per_set - 1);
+        let empty = [first, last].map(|place| u64::from(self.tags[place] == T::default()));
+        std::hint::black_box((self.notes[first], self.notes[last]));
+        empty[0] ^ empty[1] ^ self.recent[set]
+    }
+
     /// Drops a line; its note, if it was there.
     pub(crate) fn remove(&mut self, line: Line) -> Option<N> {
         let (set, way) = self.find(line);

@@ -57,6 +57,19 @@ impl HostCaches {
         }
     }
 
+    /// A core will access these lines. Looking them up one after the other, this machine would wait for its
+    /// own memory each time; looking at all of them first, it waits once.
+    pub(crate) fn foresee(&self, core: usize, lines: impl Iterator<Item = Line>) {
+        let mut seen = 0;
+        for line in lines {
+            seen ^= self.shared.cache.foresee(line);
+            for level in &self.private[core] {
+                seen ^= level.cache.foresee(line);
+            }
+        }
+        std::hint::black_box(seen);
+    }
+
     /// A core reads a line, or changes it.
     #[inline]
     pub(crate) fn access(&mut self, core: usize, line: Line, write: bool) -> Access {

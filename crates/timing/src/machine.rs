@@ -209,7 +209,13 @@ impl Machine {
     }
 
     /// Reads lines; when that is done.
-    pub(crate) fn read(&mut self, at: CoreId, lines: impl Iterator<Item = Line>, now: Ps) -> Ps {
+    pub(crate) fn read(
+        &mut self,
+        at: CoreId,
+        lines: impl Iterator<Item = Line> + Clone,
+        now: Ps,
+    ) -> Ps {
+        self.hosts[at.host].caches.foresee(at.core, lines.clone());
         let copy = self.costs.copy;
         let mut overlap = Overlap::new(self.costs.misses_at_once, now);
         let mut first = true;
@@ -230,9 +236,10 @@ impl Machine {
     pub(crate) fn write(
         &mut self,
         at: CoreId,
-        lines: impl Iterator<Item = Line>,
+        lines: impl Iterator<Item = Line> + Clone,
         now: Ps,
     ) -> (Ps, Ps) {
+        self.hosts[at.host].caches.foresee(at.core, lines.clone());
         let copy = self.costs.copy;
         let mut overlap = Overlap::new(self.costs.misses_at_once, now);
         let (mut goes_on, mut first) = (now, true);

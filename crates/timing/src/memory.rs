@@ -100,7 +100,7 @@ impl TimedMemory {
     }
 }
 
-fn lnr_lines(lines: Lines) -> impl Iterator<Item = Line> {
+fn lnr_lines(lines: Lines) -> impl Iterator<Item = Line> + Clone {
     lines.numbers().map(|number| Line::new(Region::Lnr, number))
 }
 
