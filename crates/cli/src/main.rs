@@ -8,7 +8,6 @@ mod check;
 mod children;
 mod cli;
 mod config;
-mod drive;
 mod metrics;
 mod mount;
 mod output;
@@ -19,6 +18,7 @@ mod served;
 mod soak;
 mod stop;
 mod up;
+mod workload;
 
 use std::process::ExitCode;
 

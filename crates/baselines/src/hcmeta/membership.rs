@@ -56,6 +56,7 @@ impl<M: Memory> HcMeta<M> {
             partition: Partition::new(options.shards.max(1), table.entries(), table.ways()),
             counters: Counters::new(),
             versions: AtomicU64::new(u64::from(seat.incarnation()) << 40),
+            owner_delay_ns: AtomicU64::new(options.owner_delay.as_nanos() as u64),
             active: AtomicBool::new(true),
             table,
             options: Options { shards: options.shards.max(1), ..options },
