@@ -8,6 +8,7 @@ mod check;
 mod children;
 mod cli;
 mod config;
+mod figures;
 mod metrics;
 mod mount;
 mod output;
@@ -51,6 +52,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Pod(PodCommand::Check(args)) => return pod::check(&args),
         Command::Bench(BenchCommand::Ycsb(args)) => bench::run(&args)?,
         Command::Bench(BenchCommand::Pagecache(args)) => bench::pages::run(&args)?,
+        Command::Figures(command) => figures::run(&command)?,
         Command::Check(args) => return check::run(&args),
         Command::Soak(args) => return soak::run(&args),
         Command::Worker(args) => bench::worker::run(&args)?,

@@ -75,8 +75,7 @@ pub struct Ran {
 /// A pod in virtual time, which all its hosts have joined.
 pub struct Lab {
     bench: Box<dyn Bench>,
-    /// SCR that is in use whatever is in the pod.
-    scr_fixed_bytes: u64,
+    geometry: Geometry,
 }
 
 impl Lab {
@@ -88,7 +87,6 @@ impl Lab {
         let Profile { name, pod, .. } = &setup.profile;
         ensure!(setup.hosts <= pod.hosts, "{name} has {} hosts, not {}", pod.hosts, setup.hosts);
         let geometry = Geometry::plan(setup.scr_bytes, setup.lnr_bytes, setup.layout)?;
-        let scr_fixed_bytes = geometry.areas().records.offset();
         let bench: Box<dyn Bench> = match setup.sharing.clone() {
             Sharing::Megalon(options) => {
                 Box::new(Hosts::<Objects<TimedMemory>>::create(setup, geometry, options)?)
@@ -99,15 +97,21 @@ impl Lab {
                 Box::new(Hosts::<HcMeta<TimedMemory>>::create(setup, geometry, options)?)
             }
         };
-        Ok(Self { bench, scr_fixed_bytes })
+        Ok(Self { bench, geometry })
     }
 
     /// SCR that is in use whatever is in the pod.
     pub fn scr_fixed_bytes(&self) -> u64 {
-        self.scr_fixed_bytes
+        self.geometry.areas().records.offset()
     }
 
-    /// Creates the records of a workload, which takes no time. There may be others.
+    /// SCR and LNR that are: logs, tables and windows.
+    pub fn fixed_bytes(&self) -> u64 {
+        self.scr_fixed_bytes() + self.geometry.areas().chunks.offset()
+    }
+
+    /// Creates the records of a workload, which takes no time, or writes those that are there. There may be
+    /// others.
     ///
     /// # Errors
     /// Those of the scheme.
@@ -123,21 +127,22 @@ impl Lab {
         self.bench.demand(demand)
     }
 
-    /// Runs so many operations of each thread, in virtual time.
+    /// Runs so many operations in virtual time. Who is faster does more of them, so that all threads end
+    /// together.
     ///
     /// # Errors
     /// Those of the scheme.
     pub fn run(&mut self, operations: u64) -> Result<Ran> {
-        self.bench.run(operations, true)
+        self.bench.run(operations, None)
     }
 
-    /// Runs so many operations of each thread without time, caches and links: for what only many
-    /// operations bring about.
+    /// Runs so many operations without caches and links: for what only many operations bring about. Each
+    /// takes `pace`, so that hosts get to their background work as often as they would.
     ///
     /// # Errors
     /// Those of the scheme.
-    pub fn skip(&mut self, operations: u64) -> Result<Ran> {
-        self.bench.run(operations, false)
+    pub fn skip(&mut self, operations: u64, pace: Duration) -> Result<Ran> {
+        self.bench.run(operations, Some(pace))
     }
 
     /// From now on owners' answers take so long at least, if there are owners.
@@ -172,7 +177,7 @@ impl Experimental for HcMeta<TimedMemory> {
 trait Bench {
     fn load(&mut self, workload: &Workload, threads: u32) -> Result<()>;
     fn demand(&mut self, demand: &Demand) -> Result<()>;
-    fn run(&mut self, operations: u64, timed: bool) -> Result<Ran>;
+    fn run(&mut self, operations: u64, pace: Option<Duration>) -> Result<Ran>;
     fn delay_owners(&self, delay: Duration);
 }
 
@@ -188,6 +193,13 @@ struct Plan {
     verify: bool,
 }
 
+/// What is asked for, by thread.
+#[derive(Clone)]
+struct Asked {
+    plan: Rc<Plan>,
+    requests: Rc<[RefCell<Requests>]>,
+}
+
 /// The handles of a pod's hosts.
 struct Hosts<S> {
     simulation: Simulation,
@@ -196,7 +208,7 @@ struct Hosts<S> {
     verify: bool,
     /// Demands there were.
     demands: u64,
-    now: Option<(Rc<Plan>, Vec<Rc<RefCell<Requests>>>)>,
+    now: Option<Asked>,
 }
 
 impl Plan {
@@ -248,23 +260,31 @@ impl<S: Experimental> Bench for Hosts<S> {
                         let operations = driver.operations(thread, &inserts)?;
                         let inserts = inserts.clone();
                         let requests = Requests { operations, inserts, partition };
-                        Ok(Rc::new(RefCell::new(requests)))
+                        Ok(RefCell::new(requests))
                     })
                     .collect::<Result<Vec<_>>>()
             })?);
         }
-        self.now = Some((plan, requests));
+        self.now = Some(Asked { plan, requests: requests.into() });
         Ok(())
     }
 
-    fn run(&mut self, operations: u64, timed: bool) -> Result<Ran> {
-        let (plan, requests) = self.now.clone().context("nothing is asked for yet")?;
-        self.simulation.takes_time(timed);
+    fn run(&mut self, operations: u64, pace: Option<Duration>) -> Result<Ran> {
+        let Asked { plan, requests } = self.now.clone().context("nothing is asked for yet")?;
+        self.simulation.takes_time(pace.is_none());
         let before = self.simulation.counts();
+        let left = Cell::new(operations);
         let hosts = self.phase(&plan, move |driver, thread| {
             let mut requests = requests[thread as usize].borrow_mut();
             let inserts = requests.inserts.clone();
-            driver.run_share(thread, &mut *requests, operations, &inserts)
+            let next = || {
+                left.set(left.get().checked_sub(1)?);
+                if let Some(pace) = pace {
+                    driver.target.0.memory().sleep(pace);
+                }
+                requests.next()
+            };
+            driver.run_share(thread, std::iter::from_fn(next), u64::MAX, &inserts)
         })?;
         Ok(Ran { hosts, counts: self.simulation.counts().since(&before) })
     }

@@ -8,6 +8,7 @@
 //! comes to the same results.
 
 mod drive;
+pub mod figures;
 mod lab;
 mod phase;
 mod requests;

@@ -28,12 +28,12 @@ pub(crate) fn measure(args: &YcsbArgs, scheme: Scheme, profile: &Profile) -> Res
         seed: args.workload.seed,
         verify: args.workload.verify,
     })?;
-    let per_thread = workload.operations_of_thread(0).unwrap_or(0);
-    let warm_up = args.warm_up.unwrap_or(per_thread);
+    let operations = workload.operation_count.unwrap_or(0);
+    let warm_up = args.warm_up.unwrap_or(operations);
     lab.load(&workload, threads)?;
     lab.demand(&Demand { workload: workload.clone(), threads, shared: None })?;
     lab.run(warm_up)?;
-    let ran = lab.run(per_thread)?;
+    let ran = lab.run(operations)?;
     let setting = Setting {
         scheme,
         workload: args.workload.name(),

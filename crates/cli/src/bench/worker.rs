@@ -33,7 +33,7 @@ pub(crate) enum Event {
     /// It has done so many operations of the phase.
     Progress { operations: u64 },
     /// The phase is over.
-    Done(PhaseResult),
+    Done(Box<PhaseResult>),
 }
 
 impl Event {
@@ -43,7 +43,7 @@ impl Event {
 
     pub(crate) fn result(self) -> Option<PhaseResult> {
         match self {
-            Self::Done(result) => Some(result),
+            Self::Done(result) => Some(*result),
             _ => None,
         }
     }
@@ -113,7 +113,8 @@ fn obey<S: Scheme<Memory = Mapped> + Send + Sync + 'static>(
             other => bail!("{other:?} means nothing to a worker"),
         };
         let stats = objects.stats().since(before);
-        tell(&Event::Done(PhaseResult::new(&phase, stats, objects.usage())))?;
+        let result = PhaseResult::new(&phase, stats, objects.usage());
+        tell(&Event::Done(Box::new(result)))?;
     }
     Ok(())
 }
