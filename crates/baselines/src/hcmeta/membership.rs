@@ -149,7 +149,7 @@ impl<M: Memory> HcMeta<M> {
                         (lines, private.dirty.unwrap_or(0))
                     }
                     Place::Local { value, version } => {
-                        let (lines, header) = means.place(&owned.key, value, *version)?;
+                        let (lines, header) = means.place(&owned.key, &value.to_vec(), *version)?;
                         (lines, header.total_bytes())
                     }
                 };
@@ -197,7 +197,7 @@ impl<M: Memory> HcMeta<M> {
     fn local_bytes(&self) -> u64 {
         let of_object = |owned: &mut super::partition::Owned| {
             let value = match &owned.place {
-                Place::Local { value, .. } => value.capacity(),
+                Place::Local { value, .. } => value.len(),
                 Place::Private(_) | Place::Shared(_) => 0,
             };
             (size_of_val(owned) + owned.key.len() + value) as u64

@@ -34,6 +34,7 @@ mod request;
 mod sites;
 mod space;
 mod table;
+mod value;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

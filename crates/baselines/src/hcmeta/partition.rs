@@ -6,6 +6,7 @@ use tombolo_memory::{HostMutex, Memory};
 use tombolo_sharing::Version;
 
 use super::table::EntryNumber;
+use super::value::Value;
 
 /// A key; one of usual length costs no look elsewhere.
 pub(crate) type Key = SmallVec<[u8; 32]>;
@@ -22,7 +23,7 @@ pub(crate) enum Place {
     /// In LNR, but only its owner knows.
     Private(Private),
     /// In its owner's own memory.
-    Local { value: Vec<u8>, version: Version },
+    Local { value: Value, version: Version },
     /// In LNR, for all: this is its entry.
     Shared(EntryNumber),
 }

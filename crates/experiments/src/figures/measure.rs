@@ -14,21 +14,23 @@ use crate::lab::{Demand, Lab, Setup};
 use crate::phase::{Hosts, PhaseResult};
 
 /// Operations that are measured of a point, of all threads: one for so many objects, within bounds.
-const OBJECTS_PER_OPERATION: u64 = 16;
+const OBJECTS_PER_OPERATION: u64 = 4;
 const LEAST_OPERATIONS: u64 = 7_200;
-const MOST_OPERATIONS: u64 = 108_000;
+const MOST_OPERATIONS: u64 = 72_000;
 
 /// A thread that waits for a slow owner is simulated looking for messages all the time; fewer such
 /// operations do.
-const SLOW_SHARE: u64 = 3;
+const SLOW_SHARE: u64 = 2;
 
 /// Operations by which caches are filled, at full scale.
-const CACHE_OPERATIONS: f64 = 600_000.0;
+const CACHE_OPERATIONS: f64 = 450_000.0;
 
-/// Rounds of operations, each of a quarter as many as there are objects, until a round counts what the
-/// one before did.
-const ROUNDS: u32 = 6;
+/// Operations are done in rounds, one operation for so many objects, until as many of them have brought
+/// about a change in a round as in the one before, but for a small part of those, or of all.
+const OBJECTS_PER_SKIPPED: u64 = 8;
+const ROUNDS: u32 = 8;
 const STEADY: f64 = 0.05;
+const RARE: f64 = 0.001;
 
 /// Measures all points of a pod; says so after each.
 pub(crate) fn run(run: &Run, settings: &Settings, done: &dyn Fn()) -> Result<Vec<Point>> {
@@ -103,10 +105,12 @@ impl Pod<'_> {
         let mut before = None;
         let mut operations = Hosts(&tried.hosts).operations();
         for _ in 0..ROUNDS {
-            let ran = self.lab.skip(self.loaded / 4, pace)?;
-            operations += Hosts(&ran.hosts).operations();
-            let found = signs(&ran.hosts);
-            if before.replace(found).is_some_and(|before| are_close(before, found)) {
+            let ran = self.lab.skip(self.loaded / OBJECTS_PER_SKIPPED, pace)?;
+            let hosts = Hosts(&ran.hosts);
+            operations += hosts.operations();
+            let changes = hosts.per_op(|stats| stats.churn + stats.moved_in);
+            let close = |before: f64| (before - changes).abs() <= RARE.max(STEADY * changes);
+            if before.replace(changes).is_some_and(close) {
                 break;
             }
         }
@@ -138,16 +142,4 @@ impl Pod<'_> {
             all.most(|usage| usage.lnr_used_bytes) + all.most(|usage| usage.scr_used_bytes);
         (shared + self.lab.fixed_bytes() + of_each) as f64
     }
-}
-
-/// What shows that a pod has not settled yet: churn, and lines dropped because they might be stale, each
-/// per operation.
-fn signs(hosts: &[PhaseResult]) -> [f64; 2] {
-    let hosts = Hosts(hosts);
-    // A line is a small part of what an operation takes.
-    [hosts.per_op(|stats| stats.churn), hosts.per_op(|stats| stats.invalidated_lines) / 16.0]
-}
-
-fn are_close(before: [f64; 2], now: [f64; 2]) -> bool {
-    before.iter().zip(now).all(|(before, now)| (before - now).abs() <= STEADY * now.max(0.02))
 }

@@ -159,10 +159,7 @@ impl Run {
 
     /// What it takes of this machine's memory at full size, in bytes, about.
     pub(crate) fn host_bytes(&self) -> f64 {
-        let per_object = match self.scheme {
-            Scheme::HcMetaLocal => 1500.0,
-            _ => 320.0,
-        };
-        1e6 * self.millions() * per_object + 1.5 * self.scr_bytes() + 500e6
+        const PER_OBJECT: f64 = 320.0;
+        1e6 * self.millions() * PER_OBJECT + 1.5 * self.scr_bytes() + 500e6
     }
 }
