@@ -9,6 +9,7 @@ use tombolo::{MAX_HOSTS, Options, PodSpec, Thresholds};
 use tombolo_pod::{DEFAULT_HOSTS, RecordWidth};
 
 use crate::check::args::{self as check, CheckArgs};
+use crate::figures::FiguresCommand;
 use crate::output::Format;
 
 const EXAMPLES: &str = "\
@@ -18,6 +19,7 @@ Examples:
   tombolo serve --pod /dev/shm/my-pod --listen 127.0.0.1:7000
   tombolo mount --pod /dev/shm/my-pages /srv/data /mnt/data
   tombolo bench ycsb -P a -p recordcount=100000 --hosts 2 --format json
+  tombolo figures megalon --scale 0.1
   tombolo check --seeds 1000
   tombolo soak --seconds 60";
 
@@ -134,6 +136,9 @@ pub(crate) enum Command {
     /// Measure this machine, and write a profile by which simulated pods are like it.
     #[command(long_about = CALIBRATE, after_help = CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),
+    /// Rerun a paper's evaluation in virtual time.
+    #[command(subcommand)]
+    Figures(FiguresCommand),
     /// Run the protocols in a simulator whose caches really are incoherent, and check what hosts see.
     #[command(long_about = check::ABOUT, after_help = check::EXAMPLES)]
     Check(CheckArgs),
@@ -437,8 +442,7 @@ pub(crate) struct YcsbArgs {
     /// process, and comes out the same whenever it is repeated with the same seed.
     #[arg(long, value_name = "FILE", conflicts_with = "pod", env = "TOMBOLO_PROFILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// Operations of each thread before those that are measured, in virtual time; as many as are measured,
-    /// unless given.
+    /// Operations before those that are measured, in virtual time; as many as are measured, unless given.
     #[arg(long, value_name = "N", requires = "profile")]
     pub(crate) warm_up: Option<u64>,
     #[command(flatten)]

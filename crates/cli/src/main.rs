@@ -9,7 +9,7 @@ mod check;
 mod children;
 mod cli;
 mod config;
-mod drive;
+mod figures;
 mod metrics;
 mod mount;
 mod output;
@@ -20,6 +20,7 @@ mod served;
 mod soak;
 mod stop;
 mod up;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -53,6 +54,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(BenchCommand::Ycsb(args)) => bench::run(&args)?,
         Command::Bench(BenchCommand::Pagecache(args)) => bench::pages::run(&args)?,
         Command::Calibrate(args) => calibrate::run(&args)?,
+        Command::Figures(command) => figures::run(&command)?,
         Command::Check(args) => return check::run(&args),
         Command::Soak(args) => return soak::run(&args),
         Command::Worker(args) => bench::worker::run(&args)?,

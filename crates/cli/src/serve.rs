@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tombolo::Store;
+use tombolo_experiments::Driver;
 use tombolo_server::{Config, Server};
 
 use crate::cli::{LoadArgs, ServeArgs, WorkloadArgs};
-use crate::drive::Driver;
 use crate::metrics;
 use crate::served::Served;
 use crate::stop::Stop;
+use crate::workload::Values;
 
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let stop = Stop::on_signals()?;
@@ -82,7 +83,7 @@ fn with_load(store: &Store, args: &LoadArgs, body: impl FnOnce()) -> Result<()> 
     let (done, stopping) = (AtomicU64::new(0), AtomicBool::new(false));
     let parsed = workload.workload()?;
     let driver = Driver {
-        target: store,
+        target: &Values(store),
         workload: &parsed,
         seed: workload.seed,
         host: args.load_host,

@@ -1,5 +1,6 @@
 //! The trait that ways of sharing have in common.
 
+use serde::{Deserialize, Serialize};
 use tombolo_memory::Memory;
 use tombolo_pod::Pod;
 
@@ -17,7 +18,7 @@ pub enum Change {
 }
 
 /// How much there is, and is in use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Objects in the pod.
     pub objects: u64,

@@ -6,13 +6,14 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
+use serde::{Deserialize, Serialize};
 
 const SHARDS: usize = 16;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident / $variant:ident,)*) => {
         /// What a host has done since it joined.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Stats {
             $($(#[$doc])* pub $field: u64,)*
         }

@@ -10,6 +10,7 @@ use tombolo_sharing::{
 
 use super::sites;
 use super::space::Space;
+use super::value::Value;
 
 /// What an object's body needs of its host.
 pub(crate) struct Means<'a, M: Memory> {
@@ -205,7 +206,7 @@ pub(crate) fn no_slot(line: u64) -> Error {
 /// An object that this thread alone may change, wherever it is.
 pub(crate) enum Opened<'o, 'a, M: Memory> {
     Slot(&'o mut Body<'a, M>),
-    Local { value: &'o mut Vec<u8>, version: &'o mut Version, means: Means<'a, M> },
+    Local { value: &'o mut Value, version: &'o mut Version, means: Means<'a, M> },
 }
 
 impl<M: Memory> Opened<'_, '_, M> {
@@ -227,7 +228,7 @@ impl<M: Memory> Opened<'_, '_, M> {
         match self {
             Self::Slot(body) => body.read(offset, into),
             Self::Local { value, .. } => {
-                into.copy_from_slice(&value[range(offset, into.len(), value.len())?]);
+                value.read(range(offset, into.len(), value.len())?, into);
                 Ok(())
             }
         }
@@ -238,7 +239,7 @@ impl<M: Memory> Opened<'_, '_, M> {
             Self::Slot(body) => body.write(offset, bytes),
             Self::Local { value, version, means } => {
                 let range = range(offset, bytes.len(), value.len())?;
-                value[range].copy_from_slice(bytes);
+                value.write(range, bytes);
                 **version = means.next_version();
                 Ok(())
             }
@@ -251,8 +252,7 @@ impl<M: Memory> Opened<'_, '_, M> {
             Self::Local { value, version, means } => {
                 // It may have to move to LNR.
                 means.space.class_for(object_bytes(key, new)?)?;
-                value.clear();
-                value.extend_from_slice(new);
+                value.set(new);
                 **version = means.next_version();
                 Ok(())
             }

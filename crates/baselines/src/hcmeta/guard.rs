@@ -10,6 +10,7 @@ use super::HcMeta;
 use super::body::{Body, Opened};
 use super::entry::Held;
 use super::partition::{Key, Place, Private};
+use super::value::Value;
 
 /// An object that nobody else uses until this is dropped.
 pub struct WriteGuard<'a, M: Memory>(pub(crate) Hold<'a, M>);
@@ -29,7 +30,7 @@ pub(crate) struct Lent<'a, M: Memory> {
 
 pub(crate) enum LentObject<'a, M: Memory> {
     Slot { before: Private, body: Body<'a, M> },
-    Local { value: Vec<u8>, version: Version },
+    Local { value: Value, version: Version },
 }
 
 impl<M: Memory> Lent<'_, M> {

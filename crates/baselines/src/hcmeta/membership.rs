@@ -64,6 +64,7 @@ impl<M: Memory> HcMeta<M> {
             partition: Partition::new(options.shards.max(1), table.entries(), table.ways()),
             counters: Counters::new(),
             versions: AtomicU64::new(u64::from(seat.incarnation()) << 40),
+            owner_delay_ns: AtomicU64::new(options.owner_delay.as_nanos() as u64),
             active: AtomicBool::new(true),
             table,
             options: Options { shards: options.shards.max(1), ..options },
@@ -158,7 +159,7 @@ impl<M: Memory> HcMeta<M> {
                         (lines, private.dirty.unwrap_or(0))
                     }
                     Place::Local { value, version } => {
-                        let (lines, header) = means.place(&owned.key, value, *version)?;
+                        let (lines, header) = means.place(&owned.key, &value.to_vec(), *version)?;
                         (lines, header.total_bytes())
                     }
                 };
@@ -206,7 +207,7 @@ impl<M: Memory> HcMeta<M> {
     fn local_bytes(&self) -> u64 {
         let of_object = |owned: &mut super::partition::Owned| {
             let value = match &owned.place {
-                Place::Local { value, .. } => value.capacity(),
+                Place::Local { value, .. } => value.len(),
                 Place::Private(_) | Place::Shared(_) | Place::Lent => 0,
             };
             (size_of_val(owned) + owned.key.len() + value) as u64

@@ -35,6 +35,7 @@ mod request;
 mod sites;
 mod space;
 mod table;
+mod value;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -95,6 +96,7 @@ pub struct HcMeta<M: Memory> {
     partition: Partition<M>,
     counters: Counters,
     versions: AtomicU64,
+    owner_delay_ns: AtomicU64,
     /// Whether anything was done since the last tick.
     active: AtomicBool,
 }
@@ -135,6 +137,19 @@ impl<M: Memory> HcMeta<M> {
         });
     }
 
+    /// From now on an answer takes at least so long, as with [`Options::owner_delay`].
+    pub fn set_owner_delay(&self, delay: Duration) {
+        self.owner_delay_ns.store(delay.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// The host that owns the object with this key, whether there is one or not.
+    ///
+    /// # Errors
+    /// [`Error::KeyLength`].
+    pub fn owner(&self, key: &[u8]) -> Result<u8, Error> {
+        Ok(self.owner_of(hash_key(&self.pod, key)?))
+    }
+
     /// Whose the object with this hash is.
     fn owner_of(&self, hash: u64) -> u8 {
         ((hash >> 48) % u64::from(self.options.hosts)) as u8
@@ -168,11 +183,10 @@ impl<M: Memory> HcMeta<M> {
             Reply::Answered(answer) => Ok(Some(answer)),
             Reply::Gone => Err(Error::OwnerGone { host: owner }),
         })?;
-        if !self.options.owner_delay.is_zero() {
-            while self.memory().uptime().saturating_sub(started) < self.options.owner_delay {
-                self.serve()?;
-                self.memory().pause();
-            }
+        let delay = Duration::from_nanos(self.owner_delay_ns.load(Ordering::Relaxed));
+        while !delay.is_zero() && self.memory().uptime().saturating_sub(started) < delay {
+            self.serve()?;
+            self.memory().pause();
         }
         match Outcome::decode(answer) {
             Outcome::Failed => Err(Error::Damaged(format!("host {owner} came upon damage"))),

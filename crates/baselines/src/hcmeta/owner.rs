@@ -10,6 +10,7 @@ use super::partition::{Key, Owned, Place, Private, Shard, Sharing};
 use super::record::Layout;
 use super::request::{KeyAt, Outcome, Wish, decode};
 use super::table::EntryNumber;
+use super::value::Value;
 use super::{HcMeta, sites};
 
 impl<M: Memory> HcMeta<M> {
@@ -92,7 +93,7 @@ impl<M: Memory> HcMeta<M> {
         let version = self.means().next_version();
         let place = if self.options.local {
             self.space.class_for(object_bytes(key, value)?)?;
-            Place::Local { value: value.to_vec(), version }
+            Place::Local { value: Value::new(value), version }
         } else {
             let (lines, header) = self.means().place(key, value, version)?;
             let dirty = Some(header.total_bytes());
@@ -149,7 +150,7 @@ impl<M: Memory> HcMeta<M> {
             Place::Lent => return Ok(Outcome::Busy),
             Place::Local { value, version } => {
                 self.local_touched(hash, value.len(), false);
-                match self.means().place(key, value, *version) {
+                match self.means().place(key, &value.to_vec(), *version) {
                     Ok((lines, header)) => {
                         let dirty = Some(header.total_bytes());
                         Private { line: lines.first(), fresh: true, dirty }
@@ -283,7 +284,7 @@ impl<M: Memory> HcMeta<M> {
         body.read(0, &mut value)?;
         self.local_touched(hash, value.len(), true);
         self.give_up(private)?;
-        Ok(Place::Local { value, version })
+        Ok(Place::Local { value: Value::new(&value), version })
     }
 
     fn open(&self, private: Private, key: &[u8]) -> Result<Body<'_, M>, Error> {

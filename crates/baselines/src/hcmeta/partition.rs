@@ -7,6 +7,7 @@ use tombolo_sharing::Version;
 
 use super::body::Body;
 use super::table::EntryNumber;
+use super::value::Value;
 
 /// A key; one of usual length costs no look elsewhere.
 pub(crate) type Key = SmallVec<[u8; 32]>;
@@ -23,7 +24,7 @@ pub(crate) enum Place {
     /// In LNR, but only its owner knows.
     Private(Private),
     /// In its owner's own memory.
-    Local { value: Vec<u8>, version: Version },
+    Local { value: Value, version: Version },
     /// In LNR, for all: this is its entry.
     Shared(EntryNumber),
     /// It has no entry, and one of its owner's threads holds it.

@@ -11,15 +11,18 @@ pub(crate) mod worker;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use tombolo_baselines::HcMetaOptions;
+use tombolo_experiments::{PhaseResult, Sharing};
+use tombolo_objects::{Locks, Options};
 use tombolo_pod::{CreateOptions, create};
 use tombolo_timing::Profile;
 use tombolo_workloads::Workload;
 
 use crate::bench::comparison::{Outcome, compare};
 use crate::bench::report::{Report, Setting};
-use crate::bench::worker::{Event, PhaseResult};
+use crate::bench::worker::Event;
 use crate::children::{HostProcess, wait_for_all};
-use crate::cli::{Scheme, Sizes, YcsbArgs};
+use crate::cli::{LocalArgs, Scheme, Sizes, YcsbArgs};
 use crate::output;
 use crate::place::Place;
 use crate::stop::Stop;
@@ -81,6 +84,35 @@ fn measure(args: &YcsbArgs, scheme: Scheme, again: bool, stop: &Stop) -> Result<
         scr_fixed_bytes,
     };
     Report::new(setting, Some(&loaded), &ran, None)
+}
+
+/// How hosts take part under a scheme.
+fn sharing(
+    scheme: Scheme,
+    local: &LocalArgs,
+    owner_delay_us: u64,
+    hosts: u32,
+    key_bytes: u64,
+) -> Result<Sharing> {
+    Ok(match scheme {
+        Scheme::Megalon => Sharing::Megalon(local.options()),
+        Scheme::AllLog => Sharing::Megalon(Options { locks: Locks::Log, ..Options::default() }),
+        Scheme::HcMeta | Scheme::HcMetaLocal | Scheme::HcMetaUnlimited => {
+            let hosts = u8::try_from(hosts)?;
+            Sharing::HcMeta(hcmeta_options(scheme, hosts, key_bytes, owner_delay_us))
+        }
+    })
+}
+
+/// How each of so many hosts takes part under one of HCMeta's variants.
+fn hcmeta_options(scheme: Scheme, hosts: u8, key_bytes: u64, owner_delay_us: u64) -> HcMetaOptions {
+    HcMetaOptions {
+        hosts,
+        key_bytes,
+        local: scheme == Scheme::HcMetaLocal,
+        owner_delay: Duration::from_micros(owner_delay_us),
+        ..HcMetaOptions::default()
+    }
 }
 
 /// The sizes given, or such as the workload needs.

@@ -15,6 +15,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 use tombolo::{Geometry, format_size};
 use tombolo_baselines::HcMeta;
+use tombolo_experiments::histogram;
 use tombolo_memory::Mapped;
 use tombolo_mount::Files;
 use tombolo_objects::{Locks, Objects};
@@ -26,11 +27,10 @@ use tombolo_sharing::{Scheme as Sharing, Stats};
 use tombolo_workloads::Zipfian;
 
 use super::comparison::{Compared, Outcome, compare};
-use super::report::{Latency, churn_cost, churn_us};
-use super::worker::hcmeta_options;
+use super::hcmeta_options;
+use super::report::{Latency, churn_cost};
 use crate::children::{HostProcess, tell, wait_for_all};
 use crate::cli::{PageLoad, PageWorkerArgs, PagesArgs, Scheme, Sizes};
-use crate::drive::histogram;
 use crate::output::{self, pairs};
 use crate::place::Place;
 use crate::pod::LATCHES;
@@ -237,7 +237,7 @@ impl Report {
             evicted_per_op: per_op(|host| host.evicted),
             written_back_per_op: per_op(|host| host.written_back),
             churn_per_op: per_op(|host| host.churn),
-            churn_us: churn_us(ran.iter().map(|host| (host.churn, host.churn_ns))),
+            churn_us: churn_us(ran),
         })
     }
 
@@ -287,6 +287,13 @@ impl Compared for Report {
 }
 
 type Cache<P> = PageCache<P, Files>;
+
+/// Microseconds that an operation that churns takes for it; nothing, if none did.
+fn churn_us(hosts: &[Ran]) -> Option<f64> {
+    let (churn, took) =
+        hosts.iter().fold((0, 0), |(n, ns), host| (n + host.churn, ns + host.churn_ns));
+    (churn > 0).then(|| took as f64 / churn as f64 / 1000.0)
+}
 
 /// Pages on mapped memory, used by several threads.
 trait Shared: Pages<Scheme: Sharing<Memory = Mapped, Options: Send + Sync>> + Send + Sync {}

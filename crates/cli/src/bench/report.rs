@@ -1,15 +1,14 @@
 //! What a benchmark came to.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use tombolo::format_size;
+use tombolo_experiments::{Hosts, PhaseResult};
 use tombolo_timing::Counts;
 
 use super::comparison::Compared;
-use super::worker::PhaseResult;
 use crate::cli::Scheme;
-use crate::drive::histogram;
 use crate::output::pairs;
 
 #[derive(Clone, Serialize)]
@@ -96,11 +95,7 @@ impl Report {
         ran: &[PhaseResult],
         simulated: Option<Simulated>,
     ) -> Result<Self> {
-        let operations: u64 = ran.iter().map(|host| host.operations).sum();
-        let per_op = |count: fn(&PhaseResult) -> u64| {
-            ran.iter().map(count).sum::<u64>() as f64 / operations.max(1) as f64
-        };
-        let most = |value: fn(&PhaseResult) -> u64| ran.iter().map(value).max().unwrap_or(0);
+        let ran = Hosts(ran);
         Ok(Self {
             scheme: setting.scheme.name(),
             workload: setting.workload,
@@ -108,23 +103,23 @@ impl Report {
             hosts: setting.hosts,
             threads_per_host: setting.threads_per_host,
             records: setting.records,
-            operations,
-            ops_per_s: per_second(ran),
-            latency_ns: Latency::of(&latencies(ran)?),
-            churn_per_op: per_op(|host| host.churn),
-            churn_us: churn_us(ran.iter().map(|host| (host.churn, host.churn_ns))),
-            retries_per_op: per_op(|host| host.retries),
-            copy_reads_per_op: per_op(|host| host.copy_reads),
-            home_reads_per_op: per_op(|host| host.home_reads),
-            moved_in_per_op: per_op(|host| host.moved_in),
-            cleaned_lines_per_op: per_op(|host| host.cleaned_lines),
-            invalidated_lines_per_op: per_op(|host| host.invalidated_lines),
-            records_used: most(|host| host.records_used),
-            records_wide: most(|host| host.records_wide),
-            scr_bytes_used: setting.scr_fixed_bytes + most(|host| host.scr_used_bytes),
-            local_bytes_per_object: most(|host| host.local_bytes) as f64
-                / most(|host| host.objects).max(1) as f64,
-            load_ops_per_s: loaded.map(per_second),
+            operations: ran.operations(),
+            ops_per_s: ran.per_second(),
+            latency_ns: Latency::of(&ran.latencies()?),
+            churn_per_op: ran.per_op(|stats| stats.churn),
+            churn_us: ran.churn_us(),
+            retries_per_op: ran.per_op(|stats| stats.retries),
+            copy_reads_per_op: ran.per_op(|stats| stats.copy_reads),
+            home_reads_per_op: ran.per_op(|stats| stats.home_reads),
+            moved_in_per_op: ran.per_op(|stats| stats.moved_in),
+            cleaned_lines_per_op: ran.per_op(|stats| stats.cleaned_lines),
+            invalidated_lines_per_op: ran.per_op(|stats| stats.invalidated_lines),
+            records_used: ran.most(|usage| usage.records_used),
+            records_wide: ran.most(|usage| usage.records_wide),
+            scr_bytes_used: setting.scr_fixed_bytes + ran.most(|usage| usage.scr_used_bytes),
+            local_bytes_per_object: ran.most(|usage| usage.local_bytes) as f64
+                / ran.most(|usage| usage.objects).max(1) as f64,
+            load_ops_per_s: loaded.map(|loaded| Hosts(loaded).per_second()),
             simulated,
         })
     }
@@ -213,25 +208,4 @@ pub(crate) fn churn_cost(churn_us: Option<f64>) -> String {
 /// A time, for people.
 pub(crate) fn us(ns: f64) -> String {
     format!("{:.2} µs", ns / 1000.0)
-}
-
-/// Microseconds that an operation that churns takes for it, of each host's number and time of them.
-pub(crate) fn churn_us(hosts: impl Iterator<Item = (u64, u64)>) -> Option<f64> {
-    let (churn, took) = hosts.fold((0, 0), |(n, ns), host| (n + host.0, ns + host.1));
-    (churn > 0).then(|| took as f64 / churn as f64 / 1000.0)
-}
-
-/// Operations of all hosts in the time that the slowest took.
-fn per_second(hosts: &[PhaseResult]) -> f64 {
-    let operations: u64 = hosts.iter().map(|host| host.operations).sum();
-    let elapsed_ns = hosts.iter().map(|host| host.elapsed_ns).max().unwrap_or(0);
-    operations as f64 / (elapsed_ns.max(1) as f64 / 1e9)
-}
-
-fn latencies(hosts: &[PhaseResult]) -> Result<Histogram<u64>> {
-    let mut all = histogram();
-    for &(value, count) in hosts.iter().flat_map(|host| &host.latencies) {
-        all.record_n(value, count).context("a latency is out of bounds")?;
-    }
-    Ok(all)
 }

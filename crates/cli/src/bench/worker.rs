@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use tombolo::{Mapped, Member, Stats, Usage};
-use tombolo_baselines::{HcMeta, HcMetaOptions};
-use tombolo_objects::{Locks, Objects, Options};
-use tombolo_sharing::Scheme as Sharing;
+use tombolo::{Mapped, Member};
+use tombolo_baselines::HcMeta;
+use tombolo_experiments::{Driver, PhaseResult, Sharing};
+use tombolo_objects::Objects;
+use tombolo_sharing::Scheme;
 use tombolo_workloads::Workload;
 
 use crate::bench::shared::Shared;
+use crate::bench::sharing;
 use crate::children::tell;
-use crate::cli::{Scheme, WorkerArgs};
-use crate::drive::{Driver, Phase};
+use crate::cli::WorkerArgs;
 use crate::stop::Stop;
 
 /// How often progress is told.
@@ -32,7 +33,7 @@ pub(crate) enum Event {
     /// It has done so many operations of the phase.
     Progress { operations: u64 },
     /// The phase is over.
-    Done(PhaseResult),
+    Done(Box<PhaseResult>),
 }
 
 impl Event {
@@ -42,54 +43,8 @@ impl Event {
 
     pub(crate) fn result(self) -> Option<PhaseResult> {
         match self {
-            Self::Done(result) => Some(result),
+            Self::Done(result) => Some(*result),
             _ => None,
-        }
-    }
-}
-
-/// What a phase came to on one host.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct PhaseResult {
-    pub(crate) operations: u64,
-    pub(crate) elapsed_ns: u64,
-    /// Latencies in nanoseconds, each with how often it occurred.
-    pub(crate) latencies: Vec<(u64, u64)>,
-    pub(crate) churn: u64,
-    pub(crate) churn_ns: u64,
-    pub(crate) retries: u64,
-    pub(crate) cleaned_lines: u64,
-    pub(crate) invalidated_lines: u64,
-    pub(crate) objects: u64,
-    pub(crate) records_used: u64,
-    pub(crate) records_wide: u64,
-    pub(crate) copy_reads: u64,
-    pub(crate) home_reads: u64,
-    pub(crate) moved_in: u64,
-    pub(crate) scr_used_bytes: u64,
-    pub(crate) local_bytes: u64,
-}
-
-impl PhaseResult {
-    pub(crate) fn new(phase: &Phase, stats: Stats, usage: Usage) -> Self {
-        let recorded = phase.latency_ns.iter_recorded();
-        Self {
-            operations: phase.operations,
-            elapsed_ns: phase.elapsed.as_nanos() as u64,
-            latencies: recorded.map(|v| (v.value_iterated_to(), v.count_at_value())).collect(),
-            churn: stats.churn,
-            churn_ns: stats.churn_ns,
-            retries: stats.retries,
-            cleaned_lines: stats.cleaned_lines,
-            invalidated_lines: stats.invalidated_lines,
-            objects: usage.objects,
-            records_used: usage.records_used,
-            records_wide: usage.records_wide,
-            copy_reads: stats.copy_reads,
-            home_reads: stats.home_reads,
-            moved_in: stats.moved_in,
-            scr_used_bytes: usage.scr_used_bytes,
-            local_bytes: usage.local_bytes,
         }
     }
 }
@@ -98,37 +53,13 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     let mut workload = args.workload.workload()?;
     workload.thread_count = args.threads * args.hosts;
     let key_bytes = u64::from(workload.longest_key_bytes());
-    match args.scheme {
-        Scheme::Megalon => take_part::<Objects<Mapped>>(args, &workload, args.local.options()),
-        Scheme::AllLog => {
-            let options = Options { locks: Locks::Log, ..Options::default() };
-            take_part::<Objects<Mapped>>(args, &workload, options)
-        }
-        Scheme::HcMeta | Scheme::HcMetaLocal | Scheme::HcMetaUnlimited => {
-            let hosts = u8::try_from(args.hosts)?;
-            let options = hcmeta_options(args.scheme, hosts, key_bytes, args.owner_delay_us);
-            take_part::<HcMeta<Mapped>>(args, &workload, options)
-        }
+    match sharing(args.scheme, &args.local, args.owner_delay_us, args.hosts, key_bytes)? {
+        Sharing::Megalon(options) => take_part::<Objects<Mapped>>(args, &workload, options),
+        Sharing::HcMeta(options) => take_part::<HcMeta<Mapped>>(args, &workload, options),
     }
 }
 
-/// How each of so many hosts takes part under one of HCMeta's variants.
-pub(crate) fn hcmeta_options(
-    scheme: Scheme,
-    hosts: u8,
-    key_bytes: u64,
-    owner_delay_us: u64,
-) -> HcMetaOptions {
-    HcMetaOptions {
-        hosts,
-        key_bytes,
-        local: scheme == Scheme::HcMetaLocal,
-        owner_delay: Duration::from_micros(owner_delay_us),
-        ..HcMetaOptions::default()
-    }
-}
-
-fn take_part<S: Sharing<Memory = Mapped> + Send + Sync + 'static>(
+fn take_part<S: Scheme<Memory = Mapped> + Send + Sync + 'static>(
     args: &WorkerArgs,
     workload: &Workload,
     options: S::Options,
@@ -153,7 +84,7 @@ fn take_part<S: Sharing<Memory = Mapped> + Send + Sync + 'static>(
     outcome
 }
 
-fn obey<S: Sharing<Memory = Mapped> + Send + Sync + 'static>(
+fn obey<S: Scheme<Memory = Mapped> + Send + Sync + 'static>(
     args: &WorkerArgs,
     objects: &Member<Shared<S>>,
     workload: &Workload,
@@ -161,8 +92,9 @@ fn obey<S: Sharing<Memory = Mapped> + Send + Sync + 'static>(
 ) -> Result<()> {
     for line in std::io::stdin().lock().lines() {
         let done = AtomicU64::new(0);
+        let driven = objects.driven();
         let driver = Driver {
-            target: objects,
+            target: &driven,
             workload,
             seed: args.workload.seed,
             host: args.host,
@@ -181,7 +113,8 @@ fn obey<S: Sharing<Memory = Mapped> + Send + Sync + 'static>(
             other => bail!("{other:?} means nothing to a worker"),
         };
         let stats = objects.stats().since(before);
-        tell(&Event::Done(PhaseResult::new(&phase, stats, objects.usage())))?;
+        let result = PhaseResult::new(&phase, stats, objects.usage());
+        tell(&Event::Done(Box::new(result)))?;
     }
     Ok(())
 }

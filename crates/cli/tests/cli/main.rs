@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod commands;
+mod figures;
 mod hosts;
 mod mount;
 mod soak;

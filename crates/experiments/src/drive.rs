@@ -6,14 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
-use tombolo::{Entry, Store, StoreError};
-use tombolo_memory::Memory;
+use tombolo_sharing::Error;
 use tombolo_workloads::{
-    FieldLengths, Inserts, Op, Operations, Properties, ValueLengths, Workload, check_value,
-    fill_value,
+    FieldLengths, Inserts, Op, Operations, ValueLengths, Workload, check_value, fill_value,
 };
-
-use crate::cli::WorkloadArgs;
 
 /// Every so many operations, one is timed, and the clock is looked at.
 const TIMED: u64 = 4;
@@ -22,54 +18,8 @@ const CLOCK: u64 = 64;
 /// The longest latency that is told from longer ones, in nanoseconds.
 const MAX_LATENCY_NS: u64 = 60_000_000_000;
 
-impl WorkloadArgs {
-    /// The workload they describe, for `threads` threads in all.
-    pub(crate) fn workload(&self) -> Result<Workload> {
-        let mut properties = Properties::new();
-        let stock = ["a".to_owned()];
-        let files = if self.files.is_empty() { &stock[..] } else { &self.files };
-        for file in files {
-            match stock_letter(file) {
-                Some(letter) => properties.read(file, Workload::stock_text(letter)?)?,
-                None => {
-                    let text = std::fs::read_to_string(file).with_context(|| {
-                        format!(
-                            "cannot read the workload {file}; name a file, or one of a, b, c, d, f"
-                        )
-                    })?;
-                    properties.read(file, &text)?;
-                }
-            }
-        }
-        self.properties.iter().try_for_each(|property| properties.set(property))?;
-        let workload = Workload::from_properties(&properties)?;
-        if workload.proportions.scan > 0.0 {
-            bail!(
-                "the workload scans, but objects have no order; set scanproportion=0, or run one of a, b, c, d, f"
-            );
-        }
-        Ok(workload)
-    }
-
-    /// What the workload is called in reports.
-    pub(crate) fn name(&self) -> String {
-        match self.files.last() {
-            None => "a".to_owned(),
-            Some(file) => {
-                let name = std::path::Path::new(file).file_name().unwrap_or(file.as_ref());
-                name.to_string_lossy().trim_start_matches("workload").to_owned()
-            }
-        }
-    }
-}
-
-fn stock_letter(file: &str) -> Option<char> {
-    let mut letters = file.chars();
-    letters.next().filter(|letter| letter.is_ascii_alphabetic() && letters.next().is_none())
-}
-
 /// What is driven: objects, or the key-value store.
-pub(crate) trait Target {
+pub trait Target {
     /// The time that has passed for who does all this.
     fn uptime(&self) -> Duration;
 
@@ -81,60 +31,53 @@ pub(crate) trait Target {
 
     /// Replaces part of a value, if it can; else `false`.
     fn put_part(&self, key: &[u8], offset: u64, bytes: &[u8]) -> Result<bool>;
-}
 
-impl Target for Store {
-    fn uptime(&self) -> Duration {
-        self.objects().memory().uptime()
-    }
-
-    fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let found = self.get(key)?;
-        let there = found.is_some();
-        *value = found.unwrap_or_default().value;
-        Ok(there)
-    }
-
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        (**self).put(key, &Entry::lasting(value))?;
-        Ok(())
-    }
-
-    fn put_part(&self, _: &[u8], _: u64, _: &[u8]) -> Result<bool> {
-        Ok(false)
+    /// Whether an error says that there is no room left.
+    fn is_full(&self, error: &anyhow::Error) -> bool {
+        let error = error.downcast_ref();
+        matches!(error, Some(Error::LnrFull { .. } | Error::IndexFull { .. }))
     }
 }
 
 /// A host's part of a workload.
-pub(crate) struct Driver<'a, T> {
-    pub(crate) target: &'a T,
-    pub(crate) workload: &'a Workload,
-    pub(crate) seed: u64,
-    pub(crate) host: u32,
-    pub(crate) hosts: u32,
+pub struct Driver<'a, T> {
+    /// What it is done to.
+    pub target: &'a T,
+    /// The workload of all hosts.
+    pub workload: &'a Workload,
+    /// Decides the operations, unless the workload has a seed.
+    pub seed: u64,
+    /// Which host this is.
+    pub host: u32,
+    /// How many there are.
+    pub hosts: u32,
     /// Check every value that is read.
-    pub(crate) verify: bool,
+    pub verify: bool,
     /// Values are zeros: only how many bytes they have counts.
-    pub(crate) blank: bool,
+    pub blank: bool,
     /// Once the pod is full, go on without inserts.
-    pub(crate) until_full: bool,
+    pub until_full: bool,
     /// Operations done so far, by all threads of this host.
-    pub(crate) done: &'a AtomicU64,
+    pub done: &'a AtomicU64,
     /// Set when the threads are to end.
-    pub(crate) stopping: &'a AtomicBool,
+    pub stopping: &'a AtomicBool,
 }
 
 /// What one thread has done.
-pub(crate) struct Share {
-    pub(crate) operations: u64,
+pub struct Share {
+    /// Its operations.
+    pub operations: u64,
     latency_ns: Histogram<u64>,
 }
 
 /// What a phase came to.
-pub(crate) struct Phase {
-    pub(crate) operations: u64,
-    pub(crate) elapsed: Duration,
-    pub(crate) latency_ns: Histogram<u64>,
+pub struct Phase {
+    /// Operations of all threads.
+    pub operations: u64,
+    /// The time that the slowest of them took.
+    pub elapsed: Duration,
+    /// Latencies in nanoseconds, of one operation in four.
+    pub latency_ns: Histogram<u64>,
 }
 
 impl<T: Target> Driver<'_, T> {
@@ -143,7 +86,10 @@ impl<T: Target> Driver<'_, T> {
     }
 
     /// Creates this host's share of the records.
-    pub(crate) fn load(&self) -> Result<Phase>
+    ///
+    /// # Errors
+    /// Those of the target.
+    pub fn load(&self) -> Result<Phase>
     where
         T: Sync,
     {
@@ -151,7 +97,10 @@ impl<T: Target> Driver<'_, T> {
     }
 
     /// Creates one thread's share of the records.
-    pub(crate) fn load_share(&self, thread: u32) -> Result<Share> {
+    ///
+    /// # Errors
+    /// Those of the target.
+    pub fn load_share(&self, thread: u32) -> Result<Share> {
         let mut worker = Worker::new(self, thread);
         for number in self.workload.records_of_thread(thread) {
             if self.is_stopping() {
@@ -163,7 +112,10 @@ impl<T: Target> Driver<'_, T> {
     }
 
     /// Runs this host's share of the operations, or until time is up.
-    pub(crate) fn run(&self) -> Result<Phase>
+    ///
+    /// # Errors
+    /// Those of the target, or if a value is not what was written.
+    pub fn run(&self) -> Result<Phase>
     where
         T: Sync,
     {
@@ -176,18 +128,24 @@ impl<T: Target> Driver<'_, T> {
     }
 
     /// What this host's threads insert.
-    pub(crate) fn inserts(&self) -> Arc<Inserts> {
+    pub fn inserts(&self) -> Arc<Inserts> {
         Arc::new(Inserts::of_host(self.workload, self.host.into(), self.hosts.into()))
     }
 
     /// The operations of one thread.
-    pub(crate) fn operations(&self, thread: u32, inserts: &Arc<Inserts>) -> Result<Operations> {
+    ///
+    /// # Errors
+    /// If the workload makes no sense.
+    pub fn operations(&self, thread: u32, inserts: &Arc<Inserts>) -> Result<Operations> {
         let seed = self.workload.seed.unwrap_or(self.seed);
         Ok(Operations::new(self.workload, seed, thread, Arc::clone(inserts))?)
     }
 
     /// Runs up to `limit` of one thread's operations, or until time is up.
-    pub(crate) fn run_share(
+    ///
+    /// # Errors
+    /// As of [`run`](Self::run).
+    pub fn run_share(
         &self,
         thread: u32,
         operations: impl Iterator<Item = Op>,
@@ -239,13 +197,17 @@ impl<T: Target> Driver<'_, T> {
 
 impl Phase {
     /// Adds what one thread has done.
-    pub(crate) fn add(&mut self, share: Share) -> Result<()> {
+    ///
+    /// # Errors
+    /// If latencies are out of bounds, which they are not.
+    pub fn add(&mut self, share: Share) -> Result<()> {
         self.operations += share.operations;
         self.latency_ns.add(share.latency_ns).context("latencies are within bounds")
     }
 }
 
-pub(crate) fn histogram() -> Histogram<u64> {
+/// Latencies in nanoseconds, none yet.
+pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).expect("these bounds are sound")
 }
 
@@ -329,7 +291,9 @@ impl<'a, T: Target> Worker<'a, T> {
             return self.update(number % self.driver.workload.record_count);
         }
         match self.put(number) {
-            Err(error) if self.driver.until_full && is_full(&error) => self.full = true,
+            Err(error) if self.driver.until_full && self.driver.target.is_full(&error) => {
+                self.full = true;
+            }
             done => {
                 done?;
                 inserts.acknowledge(number);
@@ -371,13 +335,4 @@ impl<'a, T: Target> Worker<'a, T> {
         }
         self.put(number)
     }
-}
-
-fn is_full(error: &anyhow::Error) -> bool {
-    let of_store = error.downcast_ref().map(|error| match error {
-        StoreError::Objects(error) => Some(error),
-        _ => None,
-    });
-    let of_objects = of_store.flatten().or_else(|| error.downcast_ref());
-    matches!(of_objects, Some(tombolo::Error::LnrFull { .. } | tombolo::Error::IndexFull { .. }))
 }

@@ -1,0 +1,201 @@
+//! `tombolo figures`: a paper's evaluation in virtual time.
+
+use std::fs;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, Subcommand};
+use tombolo::format_size;
+use tombolo_experiments::figures::{
+    Drawn, FIGURES, Figure, Settings, Summary, bytes_per_job, draw, html, test_bed,
+};
+use tombolo_timing::Profile;
+
+use crate::output::{self, table};
+
+const MEGALON: &str = "\
+Rerun the MEGALON paper's evaluation in virtual time: figures 4 to 14, and the comparison of memory of \
+its section 6.6.
+
+The code that runs is the one that ships; what takes time, and how much, a profile says. Into DIR go, \
+per figure, its points with all that was counted (CSV) and a drawing (SVG); summary.json with what the \
+paper states and what came out (rows of figure, quantity, paper, ours, error); and report.html, which \
+has all of that on one page.
+
+HCMeta is measured twice: as well as we can make it, and with owners that answer as slowly as those of \
+the published prototype (44 µs).
+
+With --scale 0.1, datasets, SCR and caches have a tenth of the paper's size, and all is done in minutes. \
+At full size a pod takes gigabytes of this machine's memory: pods are run side by side as far as it has \
+processors, and memory. One seed comes to the same files each time, on any machine.";
+
+const EXAMPLES: &str = "\
+Examples:
+  tombolo figures megalon --scale 0.1
+  tombolo figures megalon --scale 0.1 --only 5,8 --out /tmp/figures
+  tombolo figures megalon --jobs 1 --seed 7";
+
+const BAR: &str = "{prefix} {bar:40} {human_pos} of {human_len} points, {elapsed}, {eta} left";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FiguresCommand {
+    /// The MEGALON paper's evaluation.
+    #[command(long_about = MEGALON, after_help = EXAMPLES)]
+    Megalon(MegalonArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MegalonArgs {
+    /// Only these: 4 to 14, or memory; all, unless given.
+    #[arg(long, value_name = "FIGURES", value_delimiter = ',', value_parser = figure)]
+    only: Vec<Chosen>,
+    /// How large datasets, SCR and caches are, compared with the paper's: 0.002 to 1.
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = scale)]
+    scale: f64,
+    /// Where the files go; files of the same names are overwritten.
+    #[arg(long, value_name = "DIR", default_value = "figures")]
+    out: PathBuf,
+    /// Pods that are simulated side by side; as many as processors and memory allow, unless given.
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZero<usize>>,
+    /// Decides everything that is drawn by lot.
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    seed: u64,
+    /// The machine, instead of the paper's test bed (profiles/megalon.toml).
+    #[arg(long, value_name = "FILE", env = "TOMBOLO_PROFILE")]
+    profile: Option<PathBuf>,
+}
+
+/// A figure, by what it is asked for.
+#[derive(Clone, Copy)]
+struct Chosen(Figure);
+
+impl std::fmt::Debug for Chosen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0.id)
+    }
+}
+
+fn figure(id: &str) -> Result<Chosen, String> {
+    Figure::by_id(id).map(Chosen).ok_or_else(|| {
+        let known = FIGURES.map(|figure| figure.id).join(", ");
+        match id {
+            "15" => format!("the page cache is not simulated yet; there are {known}"),
+            _ => format!("there is no such figure; name some of {known}"),
+        }
+    })
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|scale| (0.002..=1.0).contains(scale));
+    found.ok_or_else(|| format!("{text} is not a number from 0.002 to 1"))
+}
+
+pub(crate) fn run(command: &FiguresCommand) -> Result<()> {
+    let FiguresCommand::Megalon(args) = command;
+    let figures = args.figures();
+    let profile = match &args.profile {
+        Some(path) => Profile::read(path)?,
+        None => test_bed(),
+    };
+    let settings = Settings { profile, scale: args.scale, seed: args.seed };
+    let jobs = match args.jobs {
+        Some(jobs) => jobs.get(),
+        None => jobs(&figures, args.scale)?,
+    };
+    prepare(&args.out)?;
+    let bar = output::progress("figures", figures.len() as u64, BAR);
+    let drawn = draw(&figures, &settings, jobs, &|done, of| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+    })?;
+    bar.finish_and_clear();
+    write(&drawn, &settings, args)?;
+    print!("{}", text(&drawn, &args.out));
+    Ok(())
+}
+
+impl MegalonArgs {
+    fn figures(&self) -> Vec<Figure> {
+        let chosen = |figure: &Figure| {
+            self.only.is_empty() || self.only.iter().any(|only| only.0.id == figure.id)
+        };
+        FIGURES.into_iter().filter(chosen).collect()
+    }
+
+    /// The command that does this again, but for `--only`.
+    fn command(&self) -> String {
+        let mut command =
+            format!("tombolo figures megalon --scale {} --seed {}", self.scale, self.seed);
+        if let Some(profile) = &self.profile {
+            command += &format!(" --profile {}", profile.display());
+        }
+        command
+    }
+}
+
+/// How many pods this machine can simulate side by side.
+fn jobs(figures: &[Figure], scale: f64) -> Result<usize> {
+    let processors = available_parallelism().map_or(1, NonZero::get);
+    let Some(available) = available_bytes() else { return Ok(processors) };
+    let each = bytes_per_job(figures, scale);
+    let fit = (available / each.max(1)) as usize;
+    ensure!(
+        fit > 0,
+        "a pod at --scale {scale} takes about {} of memory, and {} are free; choose a smaller --scale, \
+         other figures with --only, or --jobs 1 to try nevertheless",
+        format_size(each),
+        format_size(available),
+    );
+    Ok(processors.min(fit))
+}
+
+/// Memory that this machine has to spare, as far as it says.
+fn available_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+const SUMMARY: &str = "summary.json";
+
+/// Sees that files can be written into a folder, before all is computed.
+fn prepare(out: &Path) -> Result<()> {
+    let cannot =
+        || format!("cannot write figures into {}; name another folder with --out", out.display());
+    fs::create_dir_all(out).with_context(cannot)?;
+    let summary = out.join(SUMMARY);
+    fs::OpenOptions::new().create(true).append(true).open(summary).with_context(cannot)?;
+    Ok(())
+}
+
+fn write(drawn: &[Drawn], settings: &Settings, args: &MegalonArgs) -> Result<()> {
+    let write = |name: String, text: &str| {
+        let path = args.out.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    for drawn in drawn {
+        let name = drawn.figure.file_name();
+        write(format!("{name}.csv"), &drawn.csv())?;
+        write(format!("{name}.svg"), &drawn.svg()?)?;
+    }
+    let summary = serde_json::to_string_pretty(&Summary::of(drawn, settings))?;
+    write(SUMMARY.to_owned(), &(summary + "\n"))?;
+    write("report.html".to_owned(), &html(drawn, settings, &args.command())?)
+}
+
+fn text(drawn: &[Drawn], out: &Path) -> String {
+    let mut rows = table(&["quantity", "figure", "paper", "ours", "error"]);
+    for row in drawn.iter().flat_map(|drawn| &drawn.rows) {
+        rows.add_row([
+            row.quantity.clone(),
+            row.figure.to_owned(),
+            row.paper_text(),
+            format!("{:.2}", row.ours),
+            row.error_text(),
+        ]);
+    }
+    format!("{rows}\n\nAll of it: {}\n", out.join("report.html").display())
+}

@@ -1,0 +1,65 @@
+//! `tombolo figures`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::tombolo::{complaint, folder, printed};
+
+/// The files of a folder.
+fn files(folder: &Path) -> BTreeMap<String, String> {
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| (name(&path), fs::read_to_string(&path).unwrap())).collect()
+}
+
+fn drawn(jobs: &str, seed: &str) -> BTreeMap<String, String> {
+    let folder = folder();
+    let out = folder.path().to_str().unwrap();
+    let table = printed(&[
+        "figures", "megalon", "--only", "8,9", "--scale", "0.002", "--out", out, "--jobs", jobs,
+        "--seed", seed,
+    ]);
+    assert!(table.contains("churn of megalon"), "{table}");
+    files(folder.path())
+}
+
+#[test]
+fn one_seed_draws_the_same_figures_each_time() {
+    let once = drawn("1", "42");
+    assert_eq!(once, drawn("2", "42"));
+    assert_ne!(once, drawn("2", "43"));
+
+    let names: Vec<_> = once.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "figure-08.csv",
+            "figure-08.svg",
+            "figure-09.csv",
+            "figure-09.svg",
+            "report.html",
+            "summary.json"
+        ]
+    );
+    let summary: Value = serde_json::from_str(&once["summary.json"]).unwrap();
+    let rows = summary["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["ours"].as_f64().unwrap() > 0.0), "{rows:?}");
+    // hcmeta is there twice.
+    let of_hcmeta =
+        rows.iter().filter(|row| row["quantity"].as_str().unwrap().contains("churn of hcmeta"));
+    assert_eq!(of_hcmeta.count(), 2);
+    assert!(once["figure-09.svg"].contains("Sizes of keys"));
+    assert!(once["report.html"].contains("--scale 0.002 --seed 42 --only 9"));
+}
+
+#[test]
+fn mistakes_are_named_before_anything_is_drawn() {
+    let with = |more: &[&str]| complaint(&[&["figures", "megalon"], more].concat());
+    assert!(with(&["--only", "3"]).contains("name some of 4, 5, 6"));
+    assert!(with(&["--scale", "2"]).contains("not a number from 0.002 to 1"));
+    let out = with(&["--only", "8", "--out", "/dev/null/figures", "--jobs", "1"]);
+    assert!(out.contains("name another folder with --out"), "{out}");
+}

@@ -1,0 +1,40 @@
+//! Sizes of datasets, reading and writing.
+
+use super::point::{CHURN, Points, THROUGHPUT};
+use super::run::{Mix, Run, Step};
+use super::scheme::Scheme;
+use super::{Figure, fig05, millions};
+
+const PANELS: [(&str, f64, f64); 2] = [("5 % writes", 0.05, 10.0), ("50 % writes", 0.5, 4.0)];
+
+pub(crate) const FIGURE: Figure = Figure {
+    id: "6",
+    title: "Reading and writing, growing datasets",
+    about: "More and more objects are read and written.",
+    x: "objects",
+    bars: false,
+    measures: &[THROUGHPUT, CHURN],
+    runs,
+    compare,
+};
+
+fn runs() -> Vec<Run> {
+    let run = |scheme, panel: &'static str, writes| {
+        let step = |count| Step {
+            millions: count,
+            ..Step::new(panel, millions(count), Mix::writes(writes))
+        };
+        Run::new(scheme, fig05::MILLIONS.map(step).into())
+    };
+    [Scheme::Megalon, Scheme::HcMeta]
+        .into_iter()
+        .flat_map(|scheme| PANELS.map(|(panel, writes, _)| run(scheme, panel, writes)))
+        .collect()
+}
+
+fn compare(points: &mut Points<'_>) {
+    for (panel, _, paper) in PANELS {
+        let at = format!("{panel}, 24 M objects");
+        points.speedup(Scheme::HcMeta, panel, &millions(24.0), &at, paper);
+    }
+}

@@ -1,0 +1,242 @@
+//! The MEGALON paper's evaluation in virtual time: figures 4 to 14, and its comparison of memory.
+//!
+//! A [`Figure`] says what is run for it, what is measured, and what the paper states about it. What is run
+//! is pods, and in each of them one step after the other: so a pod is loaded once, and grows. Pods are run
+//! in parallel, each in one OS thread, and know nothing of each other; a figure comes out the same
+//! whatever else is drawn.
+//!
+//! At a scale of less than 1 datasets, SCR and caches are that much smaller, and what is stated per object
+//! stays as it is. Nothing is fitted to a figure.
+//!
+//! Left out: figure 15, the page cache.
+
+mod chart;
+mod csv;
+mod fig04;
+mod fig05;
+mod fig06;
+mod fig07;
+mod fig08;
+mod fig09;
+mod fig10;
+mod fig11;
+mod fig12;
+mod fig13;
+mod fig14;
+mod measure;
+mod memory;
+mod point;
+mod report;
+mod run;
+mod scheme;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+use tombolo_timing::Profile;
+
+use point::Points;
+pub use point::{Measure, Point, Row, Stated};
+pub use report::{Summary, html};
+use run::Run;
+
+/// The figures there are, in the order of the paper.
+pub const FIGURES: [Figure; 12] = [
+    fig04::FIGURE,
+    fig05::FIGURE,
+    fig06::FIGURE,
+    fig07::FIGURE,
+    fig08::FIGURE,
+    fig09::FIGURE,
+    fig10::FIGURE,
+    fig11::FIGURE,
+    fig12::FIGURE,
+    fig13::FIGURE,
+    fig14::FIGURE,
+    memory::FIGURE,
+];
+
+/// A figure of the paper.
+#[derive(Clone, Copy)]
+pub struct Figure {
+    /// What it is asked for by: its number, but for `memory`.
+    pub id: &'static str,
+    /// What it is about.
+    pub title: &'static str,
+    /// What is done.
+    pub about: &'static str,
+    /// What varies along the horizontal axis.
+    x: &'static str,
+    /// Whether it is drawn as bars, instead of lines.
+    bars: bool,
+    measures: &'static [Measure],
+    runs: fn() -> Vec<Run>,
+    compare: fn(&mut Points<'_>),
+}
+
+/// The paper's test bed, `profiles/megalon.toml`.
+///
+/// # Panics
+/// If the file is not sound, which a test says.
+pub fn test_bed() -> Profile {
+    const TEXT: &str = include_str!("../../../../profiles/megalon.toml");
+    Profile::parse("profiles/megalon.toml", TEXT).expect("a test has parsed it")
+}
+
+/// Where, how large, and by which lot figures are drawn.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The machine, at full scale.
+    pub profile: Profile,
+    /// How large datasets, SCR and caches are, compared with the paper's.
+    pub scale: f64,
+    /// Decides everything that is drawn by lot.
+    pub seed: u64,
+}
+
+/// A figure with its points.
+pub struct Drawn {
+    /// The figure.
+    pub figure: Figure,
+    /// What was measured.
+    pub points: Vec<Point>,
+    /// What the paper states, compared.
+    pub rows: Vec<Row>,
+}
+
+impl Figure {
+    /// The figure that is asked for by `id`.
+    pub fn by_id(id: &str) -> Option<Self> {
+        FIGURES.into_iter().find(|figure| figure.id == id)
+    }
+
+    fn with(self, points: Vec<Point>) -> Drawn {
+        let mut compared = Points { figure: self.id, points: &points, rows: Vec::new() };
+        (self.compare)(&mut compared);
+        let rows = compared.rows;
+        Drawn { figure: self, points, rows }
+    }
+
+    /// What its files are called, but for their endings.
+    pub fn file_name(&self) -> String {
+        match self.id.parse::<u32>() {
+            Ok(number) => format!("figure-{number:02}"),
+            Err(_) => self.id.to_owned(),
+        }
+    }
+}
+
+/// Draws figures, up to `jobs` pods at a time. `progress` is told after each point how many there are, of
+/// how many.
+///
+/// # Errors
+/// Those of the pods, the first of which ends all.
+pub fn draw(
+    figures: &[Figure],
+    settings: &Settings,
+    jobs: usize,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Vec<Drawn>> {
+    let runs: Vec<Vec<Run>> = figures.iter().map(|figure| (figure.runs)()).collect();
+    let points = runs.iter().flatten().map(Run::points).sum();
+    let done = AtomicUsize::new(0);
+    let say = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, points);
+    progress(0, points);
+    let mut tasks: Vec<(usize, usize)> = (0..figures.len())
+        .flat_map(|figure| (0..runs[figure].len()).map(move |run| (figure, run)))
+        .collect();
+    // The largest first, so that none is left for the end.
+    tasks.sort_by(|&(a, m), &(b, n)| runs[b][n].effort().total_cmp(&runs[a][m].effort()));
+    let outcomes = in_parallel(&tasks, jobs, |&(figure, number)| {
+        let run = &runs[figure][number];
+        measure::run(run, settings, &say)
+            .with_context(|| format!("figure {}, {}", figures[figure].id, run.scheme.name()))
+    });
+    let mut of_tasks: Vec<_> = tasks.into_iter().zip(outcomes).collect();
+    of_tasks.sort_by_key(|&(task, _)| task);
+    let mut all: Vec<Vec<Point>> = figures.iter().map(|_| Vec::new()).collect();
+    for ((figure, _), points) in of_tasks {
+        all[figure].extend(points.transpose()?.into_iter().flatten());
+    }
+    Ok(figures.iter().zip(all).map(|(figure, points)| figure.with(points)).collect())
+}
+
+/// Memory of this machine that the largest pod of these figures takes, in bytes, about.
+pub fn bytes_per_job(figures: &[Figure], scale: f64) -> u64 {
+    let runs = figures.iter().flat_map(|figure| (figure.runs)());
+    (runs.map(|run| run.host_bytes()).fold(0.0, f64::max) * scale) as u64
+}
+
+/// What came of each task, in their order; nothing of those that were not begun when one failed.
+fn in_parallel<T: Sync, R: Send>(
+    tasks: &[T],
+    jobs: usize,
+    work: impl Fn(&T) -> Result<R> + Sync,
+) -> Vec<Option<Result<R>>> {
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let outcomes: Vec<Mutex<Option<Result<R>>>> = tasks.iter().map(|_| Mutex::default()).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, tasks.len().max(1)) {
+            scope.spawn(|| {
+                while !failed.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(task) = tasks.get(number) else { break };
+                    let outcome = work(task);
+                    failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+                    *outcomes[number].lock().expect("nobody panics with it") = Some(outcome);
+                }
+            });
+        }
+    });
+    let outcome = |slot: Mutex<_>| slot.into_inner().expect("nobody panics with it");
+    outcomes.into_iter().map(outcome).collect()
+}
+
+/// So many million objects, as a place on an axis.
+fn millions(count: f64) -> String {
+    format!("{count} M")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::point::Measured;
+    use super::*;
+
+    #[test]
+    fn all_that_is_compared_is_measured() {
+        for figure in FIGURES {
+            let mut points = Vec::new();
+            for run in (figure.runs)() {
+                for step in &run.steps {
+                    points.extend(point::curves(run.scheme).map(|(_, curve)| Point {
+                        panel: step.panel.clone(),
+                        curve,
+                        x: step.x.clone(),
+                        measured: Measured { mops: 2.0, mean_us: 1.0, ..Measured::default() },
+                    }));
+                }
+                let sizes: Vec<_> = run.steps.iter().map(|step| step.millions).collect();
+                assert!(sizes.is_sorted(), "figure {}: a pod never shrinks", figure.id);
+            }
+            let drawn = figure.with(points);
+            assert!(!drawn.rows.is_empty(), "figure {}", figure.id);
+            assert!(chart::svg(&drawn).unwrap().contains(figure.title));
+        }
+    }
+
+    #[test]
+    fn the_test_bed_is_sound() {
+        assert_eq!(test_bed().name, "megalon");
+    }
+
+    #[test]
+    fn the_first_failure_ends_all() {
+        let outcomes = in_parallel(&[1, 2, 3, 4], 1, |&n| {
+            anyhow::ensure!(n != 2, "two");
+            Ok(n)
+        });
+        assert!(matches!(outcomes[..], [Some(Ok(1)), Some(Err(_)), None, None]));
+    }
+}

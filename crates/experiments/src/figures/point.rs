@@ -1,0 +1,210 @@
+//! What was measured, and what the paper says of it.
+
+use serde::Serialize;
+
+use super::scheme::{Owners, Scheme};
+use crate::lab::Ran;
+use crate::phase::Hosts;
+
+/// A point of a curve.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The panel it is shown in.
+    pub panel: String,
+    /// Its curve.
+    pub curve: String,
+    /// Its place on the horizontal axis.
+    pub x: String,
+    /// What was measured.
+    pub measured: Measured,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Measured {
+    pub(crate) mops: f64,
+    pub(crate) mean_us: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) churn: f64,
+    pub(crate) churn_us: f64,
+    pub(crate) retries: f64,
+    pub(crate) invalidated_lines: f64,
+    pub(crate) cleaned_lines: f64,
+    pub(crate) home_reads: f64,
+    pub(crate) copy_reads: f64,
+    pub(crate) scr_misses: f64,
+    pub(crate) back_invalidations: f64,
+    pub(crate) lnr_misses: f64,
+    pub(crate) local_misses: f64,
+    pub(crate) link_bytes: f64,
+    pub(crate) queueing_ns: f64,
+    /// Bytes of all memory, at full scale.
+    pub(crate) memory_gb: f64,
+    pub(crate) operations: f64,
+    pub(crate) warm_up: f64,
+}
+
+/// Something that was measured, by name.
+#[derive(Clone, Copy)]
+pub struct Measure {
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) of: fn(&Measured) -> f64,
+}
+
+macro_rules! measures {
+    ($($constant:ident $field:ident $name:literal $unit:literal,)*) => {
+        $(pub(crate) const $constant: Measure =
+            Measure { name: $name, unit: $unit, of: |measured| measured.$field };)*
+
+        /// All of them, as columns of a table.
+        pub(crate) const COLUMNS: &[(&str, Measure)] =
+            &[$((stringify!($field), $constant)),*];
+    };
+}
+
+measures! {
+    THROUGHPUT mops "throughput" "Mops/s",
+    LATENCY mean_us "mean latency" "µs",
+    MEDIAN p50_us "median latency" "µs",
+    P99 p99_us "99th percentile" "µs",
+    CHURN churn "churn" "per operation",
+    CHURN_COST churn_us "cost of churn" "µs",
+    RETRIES retries "reads begun again" "per operation",
+    INVALIDATED invalidated_lines "lines invalidated" "per operation",
+    CLEANED cleaned_lines "lines cleaned" "per operation",
+    HOME_READS home_reads "reads of the host's own objects" "per operation",
+    COPY_READS copy_reads "reads of copies" "per operation",
+    SCR_MISSES scr_misses "SCR misses" "per operation",
+    BACK_INVALIDATIONS back_invalidations "back-invalidations" "per operation",
+    LNR_MISSES lnr_misses "LNR misses" "per operation",
+    LOCAL_MISSES local_misses "misses in local memory" "per operation",
+    LINK_BYTES link_bytes "bytes over links" "per operation",
+    QUEUEING queueing_ns "waiting for bandwidth" "ns per operation",
+    MEMORY memory_gb "memory" "GB",
+    OPERATIONS operations "operations measured" "",
+    WARM_UP warm_up "operations before" "",
+}
+
+impl Measured {
+    /// What a phase came to.
+    pub(crate) fn of(ran: &Ran, warm_up: u64, memory_gb: f64) -> anyhow::Result<Self> {
+        let hosts = Hosts(&ran.hosts);
+        let latencies = hosts.latencies()?;
+        let operations = hosts.operations() as f64;
+        let per_op = |count: u64| count as f64 / operations.max(1.0);
+        let us = |ns: u64| ns as f64 / 1000.0;
+        Ok(Self {
+            mops: hosts.per_second() / 1e6,
+            mean_us: latencies.mean() / 1000.0,
+            p50_us: us(latencies.value_at_quantile(0.5)),
+            p99_us: us(latencies.value_at_quantile(0.99)),
+            churn: hosts.per_op(|stats| stats.churn),
+            churn_us: hosts.churn_us().unwrap_or(0.0),
+            retries: hosts.per_op(|stats| stats.retries),
+            invalidated_lines: hosts.per_op(|stats| stats.invalidated_lines),
+            cleaned_lines: hosts.per_op(|stats| stats.cleaned_lines),
+            home_reads: hosts.per_op(|stats| stats.home_reads),
+            copy_reads: hosts.per_op(|stats| stats.copy_reads),
+            scr_misses: per_op(ran.counts.scr_misses),
+            back_invalidations: per_op(ran.counts.back_invalidations),
+            lnr_misses: per_op(ran.counts.lnr_misses),
+            local_misses: per_op(ran.counts.local_misses),
+            link_bytes: per_op(ran.counts.link_bytes),
+            queueing_ns: per_op(ran.counts.queueing_ns),
+            memory_gb,
+            operations,
+            warm_up: warm_up as f64,
+        })
+    }
+}
+
+/// What the paper says of a quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stated {
+    /// It is this.
+    About,
+    /// It is not less.
+    AtLeast,
+    /// It is not more.
+    AtMost,
+}
+
+/// Something that the paper states, and what came of it here.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The figure.
+    pub figure: &'static str,
+    /// What it is.
+    pub quantity: String,
+    /// How the paper states it.
+    pub stated: Stated,
+    /// What the paper says.
+    pub paper: f64,
+    /// What came out.
+    pub ours: f64,
+    /// By how much of the paper's that is more, or less; 0 where it is within what is stated.
+    pub error: f64,
+}
+
+/// The points of a figure, and what is compared there.
+pub(crate) struct Points<'a> {
+    pub(crate) figure: &'static str,
+    pub(crate) points: &'a [Point],
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Points<'_> {
+    /// What was measured of a curve at a place of a panel.
+    ///
+    /// # Panics
+    /// If the figure has no such point.
+    pub(crate) fn at(&self, panel: &str, curve: &str, x: &str) -> Measured {
+        let found = self
+            .points
+            .iter()
+            .find(|point| point.panel == panel && point.curve == curve && point.x == x);
+        found.unwrap_or_else(|| panic!("{panel:?} has no {curve:?} at {x:?}")).measured
+    }
+
+    pub(crate) fn megalon(&self, panel: &str, x: &str) -> Measured {
+        self.at(panel, Scheme::Megalon.name(), x)
+    }
+
+    /// How many times more operations per second MEGALON does than a scheme whose owners have to be
+    /// asked, once for each kind of owners.
+    pub(crate) fn speedup(&mut self, over: Scheme, panel: &str, x: &str, at: &str, paper: f64) {
+        for &owners in over.owners() {
+            let other = self.at(panel, &over.curve(owners), x);
+            let quantity = match over.owners() {
+                [_] => format!("megalon over {}, {at}", over.name()),
+                _ => format!("megalon over {} ({}), {at}", over.name(), owners.name()),
+            };
+            self.about(quantity, paper, self.megalon(panel, x).mops / other.mops);
+        }
+    }
+
+    pub(crate) fn about(&mut self, quantity: impl Into<String>, paper: f64, ours: f64) {
+        self.row(quantity.into(), Stated::About, paper, ours, true);
+    }
+
+    pub(crate) fn at_least(&mut self, quantity: impl Into<String>, paper: f64, ours: f64) {
+        self.row(quantity.into(), Stated::AtLeast, paper, ours, ours < paper);
+    }
+
+    pub(crate) fn at_most(&mut self, quantity: impl Into<String>, paper: f64, ours: f64) {
+        self.row(quantity.into(), Stated::AtMost, paper, ours, ours > paper);
+    }
+
+    fn row(&mut self, quantity: String, stated: Stated, paper: f64, ours: f64, counts: bool) {
+        let error = if counts { ours / paper - 1.0 } else { 0.0 };
+        self.rows.push(Row { figure: self.figure, quantity, stated, paper, ours, error });
+    }
+}
+
+/// The curves of a scheme, with the owners of each.
+pub(crate) fn curves(scheme: Scheme) -> impl Iterator<Item = (Owners, String)> {
+    scheme.owners().iter().map(move |&owners| (owners, scheme.curve(owners)))
+}

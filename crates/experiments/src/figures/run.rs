@@ -1,0 +1,165 @@
+//! What is run for a figure: pods, and in each of them one step after the other.
+
+use tombolo_pod::RecordWidth;
+use tombolo_workloads::{InsertOrder, Proportions, RequestDistribution, Workload, WorkloadError};
+
+use super::scheme::Scheme;
+
+/// The paper's objects, keys and skew, unless a figure says otherwise.
+pub(crate) const MILLIONS: f64 = 18.0;
+pub(crate) const SCR_MB: f64 = 200.0;
+const VALUE_BYTES: u64 = 1024;
+const KEY_BYTES: u32 = 24;
+const SKEW: f64 = 0.99;
+
+/// A pod, and what is done there.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) scheme: Scheme,
+    pub(crate) scr_mb: f64,
+    pub(crate) key_bytes: u32,
+    pub(crate) width: RecordWidth,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// Something that is measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    /// The panel and the place on its axis where it is shown.
+    pub(crate) panel: String,
+    pub(crate) x: String,
+    /// Objects there are to be in the pod, in millions: at least as many as in the step before.
+    pub(crate) millions: f64,
+    pub(crate) mix: Mix,
+    /// Threads of each host; all cores, unless given.
+    pub(crate) threads: Option<u32>,
+}
+
+/// What threads do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mix {
+    pub(crate) operations: Operations,
+    pub(crate) skew: f64,
+    /// The share of objects that is for all hosts; all, unless given.
+    pub(crate) shared: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operations {
+    /// Reads, and this share of writes.
+    Writes(f64),
+    /// Those of a stock workload.
+    Stock(char),
+}
+
+impl Mix {
+    pub(crate) const READS: Self = Self::writes(0.0);
+
+    pub(crate) const fn writes(share: f64) -> Self {
+        Self { operations: Operations::Writes(share), skew: SKEW, shared: None }
+    }
+
+    pub(crate) const fn stock(letter: char) -> Self {
+        Self { operations: Operations::Stock(letter), skew: SKEW, shared: None }
+    }
+
+    pub(crate) const fn skewed(self, skew: f64) -> Self {
+        Self { skew, ..self }
+    }
+
+    pub(crate) const fn shared(self, share: f64) -> Self {
+        Self { shared: Some(share), ..self }
+    }
+}
+
+impl Step {
+    /// A step with the paper's usual dataset on all cores.
+    pub(crate) fn new(panel: impl Into<String>, x: impl Into<String>, mix: Mix) -> Self {
+        let (panel, x) = (panel.into(), x.into());
+        Self { panel, x, millions: MILLIONS, mix, threads: None }
+    }
+
+    /// The workload on `objects` objects with keys of so many bytes.
+    pub(crate) fn workload(&self, objects: u64, key_bytes: u32) -> Result<Workload, WorkloadError> {
+        let stock = Workload::stock(match self.mix.operations {
+            Operations::Stock(letter) => letter,
+            Operations::Writes(_) => 'c',
+        })?;
+        let proportions = match self.mix.operations {
+            Operations::Stock(_) => stock.proportions,
+            Operations::Writes(share) => {
+                Proportions { read: 1.0 - share, update: share, ..stock.proportions }
+            }
+        };
+        let request_distribution = match stock.request_distribution {
+            RequestDistribution::Latest => RequestDistribution::Latest,
+            _ => RequestDistribution::Zipfian,
+        };
+        Ok(Workload {
+            record_count: objects,
+            insert_start: 0,
+            insert_count: objects,
+            operation_count: None,
+            field_count: 1,
+            field_length_bytes: VALUE_BYTES,
+            proportions,
+            request_distribution,
+            zipfian_theta: self.mix.skew,
+            insert_order: InsertOrder::Ordered,
+            key_prefix: "u".to_owned(),
+            key_length_bytes: key_bytes,
+            ..stock
+        })
+    }
+}
+
+impl Run {
+    /// A pod of the paper's usual size.
+    pub(crate) fn new(scheme: Scheme, steps: Vec<Step>) -> Self {
+        Self { scheme, scr_mb: SCR_MB, key_bytes: KEY_BYTES, width: RecordWidth::Bits32, steps }
+    }
+
+    pub(crate) fn millions(&self) -> f64 {
+        self.steps.iter().map(|step| step.millions).fold(0.0, f64::max)
+    }
+
+    /// Whether objects are written, once they are there.
+    pub(crate) fn writes(&self) -> bool {
+        self.steps.iter().any(|step| match step.mix.operations {
+            Operations::Writes(share) => share > 0.0,
+            Operations::Stock(letter) => letter != 'c',
+        })
+    }
+
+    /// What it takes to run, compared with others.
+    pub(crate) fn effort(&self) -> f64 {
+        self.millions() * (1 + self.points()) as f64
+    }
+
+    /// The points it comes to.
+    pub(crate) fn points(&self) -> usize {
+        self.steps.len() * self.scheme.owners().len()
+    }
+
+    /// SCR at full size, in bytes.
+    pub(crate) fn scr_bytes(&self) -> f64 {
+        match self.scheme {
+            // Sets of the index are half full.
+            Scheme::HcMetaUnlimited => {
+                2e6 * self.millions() * f64::from(self.key_bytes + 16) + 64e6
+            }
+            _ => self.scr_mb * 1e6,
+        }
+    }
+
+    /// LNR at full size, in bytes: there is always room.
+    pub(crate) fn lnr_bytes(&self) -> f64 {
+        1.5e6 * self.millions() * (VALUE_BYTES + u64::from(self.key_bytes) + 64) as f64 + 256e6
+    }
+
+    /// What it takes of this machine's memory at full size, in bytes, about.
+    pub(crate) fn host_bytes(&self) -> f64 {
+        const PER_OBJECT: f64 = 320.0;
+        1e6 * self.millions() * PER_OBJECT + 1.5 * self.scr_bytes() + 500e6
+    }
+}

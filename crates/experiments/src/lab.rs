@@ -1,0 +1,404 @@
+//! A pod in virtual time, and what is done with it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tombolo_baselines::{HcMeta, HcMetaOptions};
+use tombolo_memory::Memory;
+use tombolo_objects::{Objects, Options};
+use tombolo_pod::{Geometry, Options as Layout, Pod};
+use tombolo_sharing::{Scheme, hash_key};
+use tombolo_timing::{Counts, Profile, Simulation, Spec, TimedMemory};
+use tombolo_workloads::Workload;
+
+use crate::drive::{Driver, Phase, Share, histogram};
+use crate::phase::PhaseResult;
+use crate::requests::{Owner, Partition, Requests};
+use crate::target;
+
+/// How often a host does its background work.
+const TICK: Duration = Duration::from_millis(1);
+
+/// A way of sharing objects, and how hosts take part.
+#[derive(Clone, Debug)]
+pub enum Sharing {
+    /// MEGALON or, as its options say, AllLog.
+    Megalon(Options),
+    /// HCMeta and its variants.
+    HcMeta(HcMetaOptions),
+}
+
+/// The pod to simulate.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What it is made of.
+    pub profile: Profile,
+    /// How many of the profile's hosts take part.
+    pub hosts: u32,
+    /// How objects are shared.
+    pub sharing: Sharing,
+    /// Size of SCR in bytes.
+    pub scr_bytes: u64,
+    /// Size of LNR in bytes.
+    pub lnr_bytes: u64,
+    /// The rest of its layout.
+    pub layout: Layout,
+    /// Decides everything that is drawn by lot.
+    pub seed: u64,
+    /// Check every value that is read.
+    pub verify: bool,
+}
+
+/// What threads ask for from now on.
+#[derive(Clone, Debug)]
+pub struct Demand {
+    /// The workload; how many threads there are in all, it does not say.
+    pub workload: Workload,
+    /// Threads of each host.
+    pub threads: u32,
+    /// The share of objects, and of operations, that is for all hosts; each other object only its
+    /// owner uses. Unless given, all are for all.
+    pub shared: Option<f64>,
+}
+
+/// A phase of all hosts.
+pub struct Ran {
+    /// What it came to, by host.
+    pub hosts: Vec<PhaseResult>,
+    /// What the machine has counted.
+    pub counts: Counts,
+}
+
+/// A pod in virtual time, which all its hosts have joined.
+pub struct Lab {
+    bench: Box<dyn Bench>,
+    geometry: Geometry,
+}
+
+impl Lab {
+    /// Creates a pod.
+    ///
+    /// # Errors
+    /// If the profile has fewer hosts, or the pod would be too small.
+    pub fn create(setup: Setup) -> Result<Self> {
+        let Profile { name, pod, .. } = &setup.profile;
+        ensure!(setup.hosts <= pod.hosts, "{name} has {} hosts, not {}", pod.hosts, setup.hosts);
+        let geometry = Geometry::plan(setup.scr_bytes, setup.lnr_bytes, setup.layout)?;
+        let bench: Box<dyn Bench> = match setup.sharing.clone() {
+            Sharing::Megalon(options) => {
+                Box::new(Hosts::<Objects<TimedMemory>>::create(setup, geometry, options)?)
+            }
+            Sharing::HcMeta(options) => {
+                // Without time to look in, once is enough.
+                let options = HcMetaOptions { idle_looks: 1, ..options };
+                Box::new(Hosts::<HcMeta<TimedMemory>>::create(setup, geometry, options)?)
+            }
+        };
+        Ok(Self { bench, geometry })
+    }
+
+    /// SCR that is in use whatever is in the pod.
+    pub fn scr_fixed_bytes(&self) -> u64 {
+        self.geometry.areas().records.offset()
+    }
+
+    /// SCR and LNR that are: logs, tables and windows.
+    pub fn fixed_bytes(&self) -> u64 {
+        self.scr_fixed_bytes() + self.geometry.areas().chunks.offset()
+    }
+
+    /// Creates the records of a workload, which takes no time, or writes those that are there. There may be
+    /// others.
+    ///
+    /// # Errors
+    /// Those of the scheme.
+    pub fn load(&mut self, workload: &Workload, threads: u32) -> Result<()> {
+        self.bench.load(workload, threads)
+    }
+
+    /// Says what threads ask for from now on.
+    ///
+    /// # Errors
+    /// If the workload makes no sense, or a host has fewer cores.
+    pub fn demand(&mut self, demand: &Demand) -> Result<()> {
+        self.bench.demand(demand)
+    }
+
+    /// Runs so many operations in virtual time. Who is faster does more of them, so that all threads end
+    /// together.
+    ///
+    /// # Errors
+    /// Those of the scheme.
+    pub fn run(&mut self, operations: u64) -> Result<Ran> {
+        self.bench.run(operations, None)
+    }
+
+    /// Runs so many operations without caches and links: for what only many operations bring about. Each
+    /// takes `pace`, so that hosts get to their background work as often as they would.
+    ///
+    /// # Errors
+    /// Those of the scheme.
+    pub fn skip(&mut self, operations: u64, pace: Duration) -> Result<Ran> {
+        self.bench.run(operations, Some(pace))
+    }
+
+    /// From now on owners' answers take so long at least, if there are owners.
+    pub fn delay_owners(&self, delay: Duration) {
+        self.bench.delay_owners(delay);
+    }
+}
+
+/// What a lab asks of a scheme, besides sharing objects.
+trait Experimental: Scheme<Memory = TimedMemory> + 'static {
+    /// Owners' answers take so long at least.
+    fn delay_owners(&self, _: Duration) {}
+
+    /// Which of `hosts` an object belongs to, as far as the scheme has a say in that.
+    fn owner(&self, key: &[u8], hosts: u32) -> u32 {
+        hash_key(self.pod(), key).map_or(0, |hash| (hash >> 32) as u32 % hosts)
+    }
+}
+
+impl Experimental for Objects<TimedMemory> {}
+
+impl Experimental for HcMeta<TimedMemory> {
+    fn delay_owners(&self, delay: Duration) {
+        self.set_owner_delay(delay);
+    }
+
+    fn owner(&self, key: &[u8], _: u32) -> u32 {
+        HcMeta::owner(self, key).map_or(0, u32::from)
+    }
+}
+
+trait Bench {
+    fn load(&mut self, workload: &Workload, threads: u32) -> Result<()>;
+    fn demand(&mut self, demand: &Demand) -> Result<()>;
+    fn run(&mut self, operations: u64, pace: Option<Duration>) -> Result<Ran>;
+    fn delay_owners(&self, delay: Duration);
+}
+
+/// What a thread will have come to.
+type Slot<T> = Rc<RefCell<Option<Result<T>>>>;
+
+/// What all threads share.
+struct Plan {
+    workload: Workload,
+    hosts: u32,
+    threads: u32,
+    seed: u64,
+    verify: bool,
+}
+
+/// What is asked for, by thread.
+#[derive(Clone)]
+struct Asked {
+    plan: Rc<Plan>,
+    requests: Rc<[RefCell<Requests>]>,
+}
+
+/// The handles of a pod's hosts.
+struct Hosts<S> {
+    simulation: Simulation,
+    handles: Vec<Rc<S>>,
+    seed: u64,
+    verify: bool,
+    /// Demands there were.
+    demands: u64,
+    now: Option<Asked>,
+}
+
+impl Plan {
+    /// Does `work` as a thread of a host.
+    fn drive<S: Scheme, R>(
+        &self,
+        host: u32,
+        objects: &S,
+        work: impl FnOnce(&Driver<'_, target::Objects<'_, S>>) -> Result<R>,
+    ) -> Result<R> {
+        let (done, stopping) = (AtomicU64::new(0), AtomicBool::new(false));
+        work(&Driver {
+            target: &target::Objects(objects),
+            workload: &self.workload,
+            seed: self.seed,
+            host,
+            hosts: self.hosts,
+            verify: self.verify,
+            blank: !self.verify && !self.workload.data_integrity,
+            until_full: false,
+            done: &done,
+            stopping: &stopping,
+        })
+    }
+}
+
+impl<S: Experimental> Bench for Hosts<S> {
+    fn load(&mut self, workload: &Workload, threads: u32) -> Result<()> {
+        let plan = self.plan(workload, threads)?;
+        self.simulation.takes_time(false);
+        self.phase(&plan, |driver, thread| driver.load_share(thread))?;
+        Ok(())
+    }
+
+    fn demand(&mut self, demand: &Demand) -> Result<()> {
+        let plan = self.plan(&demand.workload, demand.threads)?;
+        self.demands += 1;
+        let mut requests = Vec::new();
+        for (host, objects) in (0..).zip(&self.handles) {
+            let owner = self.owner(objects, &plan);
+            requests.extend(plan.drive(host, &**objects, |driver| {
+                let inserts = driver.inserts();
+                (host * plan.threads..(host + 1) * plan.threads)
+                    .map(|thread| {
+                        let seed = plan.seed << 16 | u64::from(thread);
+                        let partition = demand
+                            .shared
+                            .map(|shared| Partition::new(shared, host, Rc::clone(&owner), seed));
+                        let operations = driver.operations(thread, &inserts)?;
+                        let inserts = inserts.clone();
+                        let requests = Requests { operations, inserts, partition };
+                        Ok(RefCell::new(requests))
+                    })
+                    .collect::<Result<Vec<_>>>()
+            })?);
+        }
+        self.now = Some(Asked { plan, requests: requests.into() });
+        Ok(())
+    }
+
+    fn run(&mut self, operations: u64, pace: Option<Duration>) -> Result<Ran> {
+        let Asked { plan, requests } = self.now.clone().context("nothing is asked for yet")?;
+        self.simulation.takes_time(pace.is_none());
+        let before = self.simulation.counts();
+        let left = Cell::new(operations);
+        let hosts = self.phase(&plan, move |driver, thread| {
+            let mut requests = requests[thread as usize].borrow_mut();
+            let inserts = requests.inserts.clone();
+            let next = || {
+                left.set(left.get().checked_sub(1)?);
+                if let Some(pace) = pace {
+                    driver.target.0.memory().sleep(pace);
+                }
+                requests.next()
+            };
+            driver.run_share(thread, std::iter::from_fn(next), u64::MAX, &inserts)
+        })?;
+        Ok(Ran { hosts, counts: self.simulation.counts().since(&before) })
+    }
+
+    fn delay_owners(&self, delay: Duration) {
+        self.handles.iter().for_each(|handle| handle.delay_owners(delay));
+    }
+}
+
+impl<S: Experimental> Hosts<S> {
+    /// Creates a pod that all hosts have joined.
+    fn create(setup: Setup, geometry: Geometry, options: S::Options) -> Result<Self> {
+        let Setup { profile, hosts, scr_bytes, lnr_bytes, seed, verify, .. } = setup;
+        let mut simulation = Simulation::new(Spec { profile, scr_bytes, lnr_bytes, seed });
+        Pod::format(simulation.memory(0), geometry)?;
+        let joined: Vec<Slot<Rc<S>>> = (0..hosts).map(|_| Slot::default()).collect();
+        let count = Rc::new(Cell::new(0));
+        for (host, slot) in joined.iter().enumerate() {
+            let (slot, count, options) = (Rc::clone(slot), Rc::clone(&count), options.clone());
+            simulation.spawn(host, 0, move |memory| {
+                let handle = join::<S>(memory.clone(), options);
+                *slot.borrow_mut() = Some(handle.map(Rc::new));
+                count.set(count.get() + 1);
+                // Those who are joining wait for those who have.
+                let handle =
+                    slot.borrow().as_ref().and_then(|handle| handle.as_ref().ok()).cloned();
+                while count.get() < hosts
+                    && handle.as_ref().is_none_or(|handle| handle.tick().is_ok())
+                {
+                    memory.sleep(TICK);
+                }
+            });
+        }
+        simulation.run();
+        let handles = joined
+            .into_iter()
+            .map(|slot| slot.take().context("a host has not joined")?)
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self { simulation, handles, seed, verify, demands: 0, now: None })
+    }
+
+    /// What threads share who do this workload.
+    fn plan(&self, workload: &Workload, threads: u32) -> Result<Rc<Plan>> {
+        let cores = self.simulation.cores();
+        ensure!(threads as usize <= cores, "a host has {cores} cores, not {threads}");
+        let hosts = self.handles.len() as u32;
+        let mut workload = workload.clone();
+        workload.thread_count = threads * hosts;
+        workload.check()?;
+        // Each demand draws anew.
+        let seed = self.seed.wrapping_add(self.demands << 32);
+        Ok(Rc::new(Plan { workload, hosts, threads, seed, verify: self.verify }))
+    }
+
+    fn owner(&self, objects: &Rc<S>, plan: &Rc<Plan>) -> Owner {
+        let (objects, plan) = (Rc::clone(objects), Rc::clone(plan));
+        let name = RefCell::new(Vec::new());
+        Rc::new(move |number| {
+            let mut name = name.borrow_mut();
+            plan.workload.key(number, &mut name);
+            objects.owner(&name, plan.hosts)
+        })
+    }
+
+    /// Has all threads of all hosts do something, while each host does its background work; what came of
+    /// it, by host.
+    fn phase(
+        &mut self,
+        plan: &Rc<Plan>,
+        body: impl Fn(&Driver<'_, target::Objects<'_, S>>, u32) -> Result<Share> + 'static,
+    ) -> Result<Vec<PhaseResult>> {
+        let Plan { hosts, threads, .. } = **plan;
+        let body = Rc::new(body);
+        let running = Rc::new(Cell::new(hosts * threads));
+        let shares: Vec<Slot<(Share, Duration)>> =
+            (0..hosts * threads).map(|_| Slot::default()).collect();
+        let before: Vec<_> = self.handles.iter().map(|host| host.stats()).collect();
+        let started = self.simulation.now();
+        for (host, objects) in (0..).zip(&self.handles) {
+            let (ticking, running_here) = (Rc::clone(objects), Rc::clone(&running));
+            let last_core = self.simulation.cores() - 1;
+            self.simulation.spawn(host as usize, last_core, move |memory| {
+                while running_here.get() > 0 && ticking.tick().is_ok() {
+                    memory.sleep(TICK);
+                }
+            });
+            for core in 0..threads {
+                let thread = host * threads + core;
+                let (plan, body, objects) = (Rc::clone(plan), Rc::clone(&body), Rc::clone(objects));
+                let (slot, running) = (Rc::clone(&shares[thread as usize]), Rc::clone(&running));
+                self.simulation.spawn(host as usize, core as usize, move |memory| {
+                    let share = plan.drive(host, &*objects, |driver| body(driver, thread));
+                    *slot.borrow_mut() = Some(share.map(|share| (share, memory.uptime())));
+                    running.set(running.get() - 1);
+                });
+            }
+        }
+        self.simulation.run();
+        let of_host = |host: usize| {
+            let first = host * threads as usize;
+            let mut phase =
+                Phase { operations: 0, elapsed: Duration::ZERO, latency_ns: histogram() };
+            for slot in &shares[first..first + threads as usize] {
+                let (share, ended) = slot.take().context("a thread has not ended")??;
+                phase.elapsed = phase.elapsed.max(ended.saturating_sub(started));
+                phase.add(share)?;
+            }
+            let objects = &self.handles[host];
+            Ok(PhaseResult::new(&phase, objects.stats().since(before[host]), objects.usage()))
+        };
+        (0..self.handles.len()).map(of_host).collect()
+    }
+}
+
+fn join<S: Experimental>(memory: TimedMemory, options: S::Options) -> Result<S> {
+    Ok(S::join(Pod::open(memory)?, options)?)
+}
