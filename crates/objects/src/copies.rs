@@ -13,7 +13,7 @@ use std::sync::Arc;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 use tombolo_memory::{LINE_BYTES, Local, Memory};
-use tombolo_sharing::{Counter, Header, Part};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, Part};
 
 use crate::event::{Generation, SlotLine};
 use crate::index::{Entry, Found};
@@ -31,24 +31,50 @@ const CACHE_SHARDS: usize = 32;
 #[derive(Clone)]
 struct Bytes;
 
-impl Weighter<SlotLine, Arc<Copy>> for Bytes {
-    fn weight(&self, _: &SlotLine, copy: &Arc<Copy>) -> u64 {
-        OVERHEAD_BYTES + (copy.key.len() + copy.value.len()) as u64
+impl Weighter<SlotLine, Copy> for Bytes {
+    fn weight(&self, _: &SlotLine, copy: &Copy) -> u64 {
+        OVERHEAD_BYTES + copy.0.len() as u64
     }
 }
 
-/// An object as it was at one generation and counter.
-pub(crate) struct Copy {
-    generation: Generation,
-    counter: u32,
-    header: Header,
-    key: Box<[u8]>,
-    value: Box<[u8]>,
+/// An object as it was at one generation and counter, all in one piece, so that it costs as few cache
+/// misses as can be:
+///
+/// ```text
+/// generation (4 bytes) | counter (4) | header (16) | key | value
+/// ```
+#[derive(Clone)]
+struct Copy(Arc<[u8]>);
+
+const NOTE_BYTES: usize = 8;
+
+impl Copy {
+    fn new(started: &Started, header: Header, key: &[u8], value: &[u8]) -> Self {
+        let generation = started.entry.generation.to_le_bytes();
+        let counter = started.counter.to_le_bytes();
+        Self([&generation, &counter, &header.encode()[..], key, value].concat().into())
+    }
+
+    /// Generation and counter.
+    fn note(&self) -> (Generation, u32) {
+        let word =
+            |at: usize| self.0[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        (word(0), word(4))
+    }
+
+    /// Header, key and value; nothing only if this is no copy.
+    fn object(&self) -> Option<(Header, &[u8], &[u8])> {
+        let object = &self.0[NOTE_BYTES..];
+        let header = Header::decode(object, u64::MAX)?;
+        let (key, value) =
+            object[HEADER_BYTES..].split_at_checked(usize::from(header.key_bytes))?;
+        Some((header, key, value))
+    }
 }
 
 /// The copies of one host, by slot. Who has not been read for long makes room.
 pub(crate) struct Copies {
-    cache: Option<Cache<SlotLine, Arc<Copy>, Bytes, foldhash::fast::FixedState>>,
+    cache: Option<Cache<SlotLine, Copy, Bytes, foldhash::fast::FixedState>>,
 }
 
 impl Copies {
@@ -76,21 +102,14 @@ impl Copies {
         self.cache.as_ref().map_or(0, Cache::weight)
     }
 
-    fn of(&self, slot: SlotLine) -> Option<Arc<Copy>> {
+    fn of(&self, slot: SlotLine) -> Option<Copy> {
         self.cache.as_ref()?.get(&slot)
     }
 
     /// Keeps what a good read of a whole object has found.
     pub(crate) fn keep(&self, started: &Started, header: Header, key: &[u8], value: &[u8]) {
         let Some(cache) = &self.cache else { return };
-        let copy = Copy {
-            generation: started.entry.generation,
-            counter: started.counter,
-            header,
-            key: key.into(),
-            value: value.into(),
-        };
-        cache.insert(started.entry.slot, Arc::new(copy));
+        cache.insert(started.entry.slot, Copy::new(started, header, key, value));
     }
 
     fn drop_copy(&self, slot: SlotLine) {
@@ -118,24 +137,28 @@ impl<M: Memory> Objects<M> {
         let (memory, slot) = (self.memory(), entry.slot);
         memory.touches(Local::Copies, false, || slot..slot + 1);
         let Some(copy) = self.copies.of(entry.slot) else { return Ok(None) };
-        let same = memory.check(sites::COPY_GENERATION, copy.generation == entry.generation)
+        let (generation, noted) = copy.note();
+        let same = memory.check(sites::COPY_GENERATION, generation == entry.generation)
             && self
                 .readable_counter(entry)
-                .is_some_and(|counter| memory.check(sites::COPY_COUNTER, copy.counter == counter));
+                .is_some_and(|counter| memory.check(sites::COPY_COUNTER, noted == counter));
         if !same {
             self.copies.drop_copy(entry.slot);
             return Ok(None);
         }
-        if *copy.key != *key || !self.counter_was_own(entry, tail)? {
+        let Some((header, _, copied)) = copy.object().filter(|&(_, own, _)| own == key) else {
+            return Ok(None);
+        };
+        if !self.counter_was_own(entry, tail)? {
             return Ok(None);
         }
         self.count(Counter::CopyReads);
-        let range = part.of(copy.value.len() as u64).map(|(offset, bytes)| {
+        let range = part.of(copied.len() as u64).map(|(offset, bytes)| {
             memory.touches(Local::Copies, false, || slot..slot + bytes.div_ceil(LINE_BYTES));
             value.clear();
-            value.extend_from_slice(&copy.value[offset as usize..][..bytes as usize]);
+            value.extend_from_slice(&copied[offset as usize..][..bytes as usize]);
         });
-        Ok(Some((copy.header, range)))
+        Ok(Some((header, range)))
     }
 
     fn counter_was_own(&self, entry: Entry, tail: u64) -> Result<bool, Error> {
