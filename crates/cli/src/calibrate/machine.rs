@@ -21,7 +21,11 @@ const LARGE: u64 = 512 << 20;
 /// Lines of an object that is copied or flushed.
 const OBJECT_LINES: u64 = 17;
 const PAGE: u64 = 4096;
-const WORDS_PER_LINE: usize = LINE_BYTES as usize / size_of::<usize>();
+/// Pages of so many bytes a processor remembers where they are.
+const KNOWN: u64 = 4 << 20;
+/// Pages of more bytes it does not.
+const REACH: u64 = TLB_PAGES * PAGE;
+const TLB_PAGES: u64 = 2048;
 
 /// What was measured, section by section.
 pub(super) struct Machine {
@@ -34,28 +38,38 @@ pub(super) struct Machine {
 }
 
 pub(super) fn measure(hosts: u32) -> Result<Machine> {
+    let region = Arc::new(Backing::open(&MemorySpec::anonymous(LARGE))?.map(LARGE)?);
+    let memory = Mapped::new(
+        Window::new(Arc::clone(&region), 0, PAGE),
+        Window::new(region, PAGE, LARGE - PAGE),
+    );
+    let latency = chase_flushed(&memory);
+    let walk = (chase(&memory, LARGE - PAGE) - latency).max(0.0);
     let mut caches = Vec::new();
     let levels = levels()?;
     for (number, level) in levels.iter().enumerate() {
+        let half = (level.kib * 1024.0 / 2.0) as u64;
+        let near = chase(&memory, half.min(KNOWN));
         let shared = number + 1 == levels.len();
-        let kib = if shared { level.kib / f64::from(hosts) } else { level.kib };
+        let kib = if shared {
+            // Who else is on the processor has part of it.
+            let takes = chase(&memory, half) - walk * (1.0 - REACH as f64 / half as f64).max(0.0);
+            let found = ((latency - takes) / (latency - near)).clamp(0.05, 1.0);
+            level.kib * if found > 0.95 { 1.0 } else { found / 2.0 } / f64::from(hosts)
+        } else {
+            level.kib
+        };
+        let source = if shared {
+            "what dependent loads in half of it find there, divided among the hosts"
+        } else {
+            "the system"
+        };
         caches.push([
-            ("kib", kib, if shared { "the system, divided among the hosts" } else { "the system" }),
+            ("kib", kib, source),
             ("ways", level.ways, "the system"),
-            (
-                "latency_ns",
-                chase((level.kib * 1024.0 / 2.0) as u64),
-                "dependent loads in half of it",
-            ),
+            ("latency_ns", near, "dependent loads in half of it, or 4 MiB"),
         ]);
     }
-    let latency = chase_in_pages(LARGE);
-    let walk = (chase(LARGE) - latency).max(0.0);
-    let region = Arc::new(Backing::open(&MemorySpec::anonymous(LARGE))?.map(LARGE)?);
-    let memory = Mapped::new(
-        Window::new(Arc::clone(&region), 0, 4096),
-        Window::new(region, 4096, LARGE - 4096),
-    );
     let copy = copy_near(&memory);
     let far = copy_far(&memory);
     let rest = (OBJECT_LINES - 1) as f64;
@@ -79,12 +93,16 @@ pub(super) fn measure(hosts: u32) -> Result<Machine> {
         ],
         tlb: [
             ("page_kib", PAGE as f64 / 1024.0, "the system"),
-            ("pages", 2048.0, "not measured: that of current processors"),
-            ("miss_ns", walk, "dependent loads all over 512 MiB, less those that stay in pages"),
+            ("pages", TLB_PAGES as f64, "not measured: that of current processors"),
+            (
+                "miss_ns",
+                walk,
+                "dependent loads all over 512 MiB, less those in pages that are known",
+            ),
         ],
         caches,
         local: [
-            ("latency_ns", latency, "dependent loads in 512 MiB, page after page"),
+            ("latency_ns", latency, "dependent loads of lines that were dropped"),
             ("gb_per_s", bandwidth(), "all processors read 512 MiB in a row"),
         ],
         coherence: [
@@ -134,47 +152,44 @@ fn time(repetitions: u64, mut body: impl FnMut()) -> f64 {
 }
 
 /// A load from one of `bytes` bytes, whose place the load before tells.
-fn chase(bytes: u64) -> f64 {
-    let mut lines: Vec<usize> = (0..(bytes / LINE_BYTES) as usize).collect();
-    shuffle(&mut lines, &mut ChaCha8Rng::seed_from_u64(1));
-    follow(&lines)
-}
-
-/// The same, where all lines of a page come one after the other.
-fn chase_in_pages(bytes: u64) -> f64 {
-    let (pages, lines_each) = ((bytes / PAGE) as usize, (PAGE / LINE_BYTES) as usize);
-    let mut dice = ChaCha8Rng::seed_from_u64(1);
-    let mut order: Vec<usize> = (0..pages).collect();
-    shuffle(&mut order, &mut dice);
-    let mut lines = Vec::with_capacity(pages * lines_each);
-    for page in order {
-        let start = lines.len();
-        lines.extend((page * lines_each)..(page + 1) * lines_each);
-        shuffle(&mut lines[start..], &mut dice);
-    }
-    follow(&lines)
-}
-
-fn shuffle(order: &mut [usize], dice: &mut ChaCha8Rng) {
-    for last in (1..order.len()).rev() {
-        order.swap(last, (dice.next_u64() % (last as u64 + 1)) as usize);
-    }
-}
-
-/// A load of each of these lines, in this order, each of which tells where the next one is.
-fn follow(lines: &[usize]) -> f64 {
-    let mut next = vec![0usize; lines.len() * WORDS_PER_LINE];
-    for (line, after) in lines.iter().zip(lines.iter().cycle().skip(1)) {
-        next[line * WORDS_PER_LINE] = after * WORDS_PER_LINE;
-    }
+fn chase(memory: &Mapped, bytes: u64) -> f64 {
+    let start = prepare(memory, bytes);
     let steps = 500_000;
-    let mut at = lines[0] * WORDS_PER_LINE;
-    time(steps, || {
-        for _ in 0..steps {
-            at = next[at];
-        }
-        black_box(at);
-    })
+    time(steps, || follow(memory, start, steps))
+}
+
+/// The same, where no line is in any cache, but all pages are known.
+fn chase_flushed(memory: &Mapped) -> f64 {
+    let start = prepare(memory, KNOWN);
+    let lines = KNOWN / LINE_BYTES;
+    least((0..ROUNDS).map(|_| {
+        memory.invalidate(SITE, Lines::new(0, lines));
+        let started = Instant::now();
+        follow(memory, start, lines);
+        started.elapsed().as_nanos() as f64 / lines as f64
+    }))
+}
+
+/// Writes into each line of `bytes` bytes which one comes next, in random order; the first.
+fn prepare(memory: &Mapped, bytes: u64) -> u64 {
+    let mut lines: Vec<u64> = (0..bytes / LINE_BYTES).collect();
+    let mut dice = ChaCha8Rng::seed_from_u64(1);
+    for last in (1..lines.len()).rev() {
+        lines.swap(last, (dice.next_u64() % (last as u64 + 1)) as usize);
+    }
+    for (&line, next) in lines.iter().zip(lines.iter().cycle().skip(1)) {
+        memory.write(LnrAddr::of_line(line), &next.to_le_bytes());
+    }
+    lines[0]
+}
+
+fn follow(memory: &Mapped, mut line: u64, steps: u64) {
+    let mut bytes = [0; 8];
+    for _ in 0..steps {
+        memory.read(LnrAddr::of_line(line), &mut bytes);
+        line = u64::from_le_bytes(bytes);
+    }
+    black_box(line);
 }
 
 fn object(number: u64) -> LnrAddr {
@@ -194,7 +209,7 @@ fn copy_near(memory: &Mapped) -> f64 {
 
 /// Copying 17 lines that are in no cache.
 fn copy_far(memory: &Mapped) -> f64 {
-    let objects = (LARGE - 4096) / LINE_BYTES / OBJECT_LINES;
+    let objects = (LARGE - PAGE) / LINE_BYTES / OBJECT_LINES;
     let mut buffer = [0; (OBJECT_LINES * LINE_BYTES) as usize];
     let mut dice = ChaCha8Rng::seed_from_u64(2);
     let mut after = 0;
