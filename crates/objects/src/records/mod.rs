@@ -37,9 +37,13 @@ const SAMPLE: usize = 8;
 /// New records are narrow, if they can be, once this share of the bytes is in use, in percent.
 const WIDE_PERCENT: u64 = 50;
 
-/// A search gives up after so many records: if that many in a row are in use, taking one back from
-/// another object costs less than looking on.
+/// A search gives up after so many records where hardly any are free: taking one back from another object
+/// costs less than looking on then. It does so always where it looks for room for a wide record, since
+/// narrow ones may be all over.
 const PATIENCE: usize = 256;
+
+/// Hardly any are free once this share of the bytes is in use, in percent.
+const CROWDED_PERCENT: u64 = 90;
 
 /// What a record held when it was looked at: allocated (1 bit) | counter (31), whatever its width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,9 +226,11 @@ impl<M: Memory> Records<M> {
         if used >= bytes {
             return None;
         }
+        let hurried = group.numbers.start > 0 || used * 100 > bytes * CROWDED_PERCENT;
+        let patience = if hurried { PATIENCE } else { usize::MAX };
         let start = group.cursor.load(Ordering::Relaxed);
         let mut looked = 0;
-        let held = group.from(start).take(PATIENCE).find_map(|record| {
+        let held = group.from(start).take(patience).find_map(|record| {
             looked += 1;
             self.owner_touched(record, false);
             if self.owners.of(record).is_some() {
