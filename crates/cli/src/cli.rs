@@ -471,6 +471,7 @@ pub(crate) struct SchemeArgs {
         default_missing_value = "megalon,hcmeta,hcmeta-local,hcmeta-unlimited,alllog", conflicts_with = "scheme")]
     pub(crate) compare: Option<Vec<Scheme>>,
     /// How often each of them runs, one after the other in every round; the median counts.
+    /// In virtual time once is enough.
     #[arg(long, value_name = "N", default_value_t = 3, requires = "compare",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::cli::{Scheme, SchemeArgs};
+use crate::cli::Scheme;
 use crate::output::table;
 
 /// What a run came to, to be compared with others.
@@ -32,9 +32,9 @@ pub(crate) struct Outcome<R> {
     ratios: BTreeMap<&'static str, f64>,
 }
 
-/// Runs MEGALON and these schemes in turn, in as many rounds as `args` says.
+/// Runs MEGALON and these schemes in turn, in so many rounds.
 pub(crate) fn compare<R: Compared>(
-    args: &SchemeArgs,
+    rounds: u32,
     schemes: &[Scheme],
     mut measure: impl FnMut(Scheme) -> Result<R>,
 ) -> Result<Outcome<R>> {
@@ -44,7 +44,7 @@ pub(crate) fn compare<R: Compared>(
             runs.push((scheme, Vec::new()));
         }
     }
-    for _ in 0..args.rounds {
+    for _ in 0..rounds {
         for (scheme, reports) in &mut runs {
             reports.push(measure(*scheme)?);
         }

@@ -116,7 +116,7 @@ pub(crate) fn run(args: &PagesArgs) -> Result<()> {
     };
     // Where a pod was asked for, the last run has left one.
     let mut again = false;
-    let outcome = compare(&args.schemes, schemes, |scheme| {
+    let outcome = compare(args.schemes.rounds, schemes, |scheme| {
         let report = measure(args, scheme, &scratch, again, &stop);
         again = args.pod.is_some();
         report

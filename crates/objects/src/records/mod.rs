@@ -226,7 +226,7 @@ impl<M: Memory> Records<M> {
         if used >= bytes {
             return None;
         }
-        let hurried = group.numbers.start > 0 || used * 100 > bytes * CROWDED_PERCENT;
+        let hurried = std::ptr::eq(group, &self.wide) || used * 100 > bytes * CROWDED_PERCENT;
         let patience = if hurried { PATIENCE } else { usize::MAX };
         let start = group.cursor.load(Ordering::Relaxed);
         let mut looked = 0;
