@@ -222,12 +222,13 @@ pub trait Memory: Clone + 'static {
     /// this see those lines at least as new as what was observed.
     #[track_caller]
     #[inline]
-    fn consume<R>(&self, site: Site, observe: impl FnOnce(&Self) -> (R, Option<Lines>)) -> R
+    fn consume<R, L>(&self, site: Site, observe: impl FnOnce(&Self) -> (R, L)) -> R
     where
         Self: Sized,
+        L: IntoIterator<Item = Lines>,
     {
         let (found, doubtful) = observe(self);
-        if let Some(lines) = doubtful {
+        for lines in doubtful {
             self.invalidate(site, lines);
         }
         found

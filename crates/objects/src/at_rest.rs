@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tombolo_memory::{LINE_BYTES, Lines, Memory};
+use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_pod::Pod;
 use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, hash_key};
 
@@ -39,6 +39,8 @@ pub fn check<M: Memory>(pod: &Pod<M>) -> Findings {
             findings.problems.push(error.to_string());
         }
     }
+    let lost = space.chunks_of_no_object().into_iter();
+    findings.problems.extend(lost.map(|number| format!("chunk {number} is of no object")));
     findings
 }
 
@@ -78,21 +80,22 @@ pub(crate) fn object_at_rest<M: Memory>(
     space: &Space<M>,
     slot: Slot,
 ) -> Result<Option<(Header, Vec<u8>)>, Error> {
-    let lines = space.lines(slot).ok_or_else(|| {
+    let extent = space.extent(slot).ok_or_else(|| {
         Error::Damaged(format!("the chunk table has an impossible slot at line {}", slot.line))
     })?;
-    let fresh = |lines: Lines, into: &mut [u8]| {
-        let since = pod.memory().moment();
-        pod.memory().consume(sites::OPEN_INVALIDATE, |_| ((), Some(lines)));
-        pod.memory().read(lines.start(), into);
-        pod.memory().relies_on(lines.start(), into.len() as u64, since);
+    let fresh = |into: &mut [u8]| {
+        let (memory, bytes) = (pod.memory(), into.len() as u64);
+        let since = memory.moment();
+        memory.consume(sites::OPEN_INVALIDATE, |_| ((), extent.covering(0, bytes)));
+        extent.read(memory, 0, into);
+        extent.rely_on(memory, 0, bytes, since);
     };
     let mut buffer = [0; PREFIX_BYTES];
-    fresh(Lines::new(lines.first(), 1), &mut buffer[..LINE_BYTES as usize]);
-    let Some(header) = Header::decode(&buffer, lines.bytes()) else { return Ok(None) };
+    fresh(&mut buffer[..LINE_BYTES as usize]);
+    let Some(header) = Header::decode(&buffer, extent.bytes()) else { return Ok(None) };
     let length = header.value_offset() as usize;
     if length > LINE_BYTES as usize {
-        fresh(Lines::covering(lines.start(), length as u64), &mut buffer[..length]);
+        fresh(&mut buffer[..length]);
     }
     Ok(Some((header, buffer[HEADER_BYTES..length].to_vec())))
 }

@@ -1,6 +1,6 @@
 //! What a host knows about one chunk.
 
-use tombolo_sharing::{SPAN, SPAN_BODY, UNDIVIDED};
+use tombolo_sharing::{SPAN, UNDIVIDED};
 
 /// A chunk as this replica sees it: slots with objects from the log, promises from this host.
 pub(crate) struct Chunk {
@@ -37,10 +37,9 @@ impl Default for Chunk {
 }
 
 impl Chunk {
-    /// A chunk that is part of an object's span.
-    pub(crate) fn span_part(class: u8) -> Self {
-        debug_assert!(class == SPAN || class == SPAN_BODY);
-        Self { class, slots: 1, occupied: 1, live: vec![1], ..Self::default() }
+    /// The first chunk of a span. Of the others only the chunk table knows.
+    pub(crate) fn span() -> Self {
+        Self { class: SPAN, slots: 1, occupied: 1, live: vec![1], ..Self::default() }
     }
 
     /// Divides an empty chunk into `slots` slots of `class`.
@@ -72,8 +71,7 @@ impl Chunk {
 
     /// Class and used slots of a chunk that is divided and has objects in it.
     pub(crate) fn divided(&self) -> Option<(u8, u64)> {
-        let spanned = matches!(self.class, SPAN | SPAN_BODY);
-        (self.occupied > 0 && !spanned).then_some((self.class, self.occupied))
+        (self.occupied > 0 && self.class != SPAN).then_some((self.class, self.occupied))
     }
 
     pub(crate) fn slots(&self) -> u64 {

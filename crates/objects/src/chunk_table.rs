@@ -1,7 +1,7 @@
 //! The chunk table in SCR: who may promise a chunk's slots to new objects.
 //!
 //! ```text
-//! chunk word   state (8 bits) | host (8) | class (8) | log shard (8) | chunks of a span (32)
+//! chunk word   state (8 bits) | host (8) | class (8) | log shard (8) | next chunk of a span (32)
 //! ```
 
 use tombolo_memory::{Memory, ScrAddr};
@@ -35,19 +35,23 @@ pub(crate) struct ChunkWord {
     pub(crate) class: u8,
     /// The shard of the log that tells which slots are in use; of a free chunk, 0.
     pub(crate) shard: u8,
-    pub(crate) chunks: u32,
+    /// Of a span's chunk, the one in which the object goes on, or [`LAST`].
+    pub(crate) next: u32,
 }
+
+/// Comes after a span's last chunk.
+pub(crate) const LAST: u32 = u32::MAX;
 
 impl ChunkWord {
     pub(crate) const FREE: Self =
-        Self { state: ChunkState::Free, host: 0, class: UNDIVIDED, shard: 0, chunks: 0 };
+        Self { state: ChunkState::Free, host: 0, class: UNDIVIDED, shard: 0, next: 0 };
 
     pub(crate) fn shared(class: u8, shard: u8) -> Self {
         Self { state: ChunkState::Shared, class, shard, ..Self::FREE }
     }
 
     pub(crate) fn held(host: u8, class: u8, shard: u8) -> Self {
-        Self { state: ChunkState::Held, host, class, shard, chunks: 0 }
+        Self { state: ChunkState::Held, host, class, shard, next: 0 }
     }
 
     pub(crate) fn moving(host: u8, class: u8, shard: u8) -> Self {
@@ -64,7 +68,7 @@ impl ChunkWord {
             | u64::from(self.host) << 48
             | u64::from(self.class) << 40
             | u64::from(self.shard) << 32
-            | u64::from(self.chunks)
+            | u64::from(self.next)
     }
 
     fn decode(word: u64) -> Option<Self> {
@@ -78,7 +82,7 @@ impl ChunkWord {
             _ => return None,
         };
         let (host, class, shard) = ((word >> 48) as u8, (word >> 40) as u8, (word >> 32) as u8);
-        Some(Self { state, host, class, shard, chunks: word as u32 })
+        Some(Self { state, host, class, shard, next: word as u32 })
     }
 }
 

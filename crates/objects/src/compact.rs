@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use tombolo_memory::{Lines, Memory};
+use tombolo_memory::Memory;
 
 use crate::chunk_table::ChunkState;
 use crate::create::Placed;
@@ -141,13 +141,13 @@ impl<M: Memory> Objects<M> {
     /// The key of the object in a slot, if that can be told. Nobody else may put an object there
     /// meanwhile; so whatever is written there, it keeps its key.
     fn key_in(&self, space: &Space<M>, slot: Slot) -> Option<Vec<u8>> {
-        let lines = space.lines(slot)?;
+        let extent = space.extent(slot)?;
         let mut buffer = [0; PREFIX_BYTES];
-        let prefix = &mut buffer[..PREFIX_BYTES.min(lines.bytes() as usize)];
-        let doubtful = Lines::covering(lines.start(), prefix.len() as u64);
-        self.memory().consume(sites::READ_INVALIDATE, |_| ((), Some(doubtful)));
-        self.memory().read(lines.start(), prefix);
-        let header = Header::decode(prefix, lines.bytes())?;
+        let prefix = &mut buffer[..PREFIX_BYTES.min(extent.bytes() as usize)];
+        let doubtful = extent.covering(0, prefix.len() as u64);
+        self.memory().consume(sites::READ_INVALIDATE, |_| ((), doubtful));
+        extent.read(self.memory(), 0, prefix);
+        let header = Header::decode(prefix, extent.bytes())?;
         Some(prefix[HEADER_BYTES..][..usize::from(header.key_bytes)].to_vec())
     }
 
@@ -181,6 +181,6 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Option<Placed>, Error> {
         let sync = || self.sync(hash).map(drop);
         let slot = self.state(hash).space.reserve_among_others(from.class, sync)?;
-        Ok(slot.map(|slot| self.write_new(slot, header, key, value)))
+        slot.map(|slot| self.write_new(slot, header, key, value)).transpose()
     }
 }

@@ -7,17 +7,17 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, object_
 
 use crate::compact::PATIENCE;
 use crate::event::{Event, KeyHash, Slot};
+use crate::extent::Extent;
 use crate::index::Entry;
 use crate::lock::{changed_under_lock, target};
 use crate::read::Looked;
 use crate::replicated::fingerprint;
-use crate::space::Space;
 use crate::{Error, Objects, Version, sites};
 
 /// An object's bytes in a slot that is promised to it, not announced yet.
 pub(crate) struct Placed {
     pub(crate) slot: Slot,
-    pub(crate) lines: Lines,
+    pub(crate) extent: Extent,
     pub(crate) header: Header,
 }
 
@@ -73,28 +73,41 @@ impl<M: Memory> Objects<M> {
         let bytes = object_bytes(key, value)?;
         let slot = self.reserve(hash, bytes, patience)?;
         let header = Header::new(self.next_version(), key, value.len() as u32);
-        Ok(self.write_new(slot, header, key, value))
+        self.write_new(slot, header, key, value)
     }
 
     /// Writes an object into a slot that is promised to it.
-    pub(crate) fn write_new(&self, slot: Slot, header: Header, key: &[u8], value: &[u8]) -> Placed {
+    pub(crate) fn write_new(
+        &self,
+        slot: Slot,
+        header: Header,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Placed, Error> {
+        let extent = self.shards()[0].state().space.extent(slot).ok_or_else(no_such_slot)?;
+        self.write_whole(&extent, header, key, value);
+        Ok(Placed { slot, extent, header })
+    }
+
+    /// Writes an object over whatever is in its slot.
+    pub(crate) fn write_whole(&self, extent: &Extent, header: Header, key: &[u8], value: &[u8]) {
         let mut prefix = [0; PREFIX_BYTES];
         prefix[..HEADER_BYTES].copy_from_slice(&header.encode());
         prefix[HEADER_BYTES..][..key.len()].copy_from_slice(key);
-        let start = Space::<M>::start(slot);
-        let lines = Lines::covering(start, header.total_bytes());
-        self.memory().takes_blank(lines);
-        self.memory().write(start, &prefix[..HEADER_BYTES + key.len()]);
-        self.memory().write(start.plus(header.value_offset()), value);
-        Placed { slot, lines, header }
+        let memory = self.memory();
+        extent.take_blank(memory);
+        extent.write(memory, 0, &prefix[..HEADER_BYTES + key.len()]);
+        extent.write(memory, header.value_offset(), value);
+        let cleaned = extent.covering(0, header.total_bytes()).map(Lines::count).sum();
+        self.counters.add(Counter::CleanedLines, cleaned);
     }
 
     /// Brings a placed object into memory and commits the event that names its slot.
     pub(crate) fn announce(&self, placed: &Placed, event: Event) -> Result<bool, Error> {
-        self.counters.add(Counter::CleanedLines, placed.lines.count());
-        let Placed { lines, header, .. } = placed;
-        self.memory().publish(sites::CREATE_CLEAN, [*lines], |memory| {
-            memory.gives(*lines, header.total_bytes());
+        let Placed { extent, header, .. } = placed;
+        let lines = extent.covering(0, header.total_bytes());
+        self.memory().publish(sites::CREATE_CLEAN, lines, |memory| {
+            extent.give(memory, header.total_bytes());
             self.commit(event)
         })
     }
@@ -129,4 +142,8 @@ impl<M: Memory> Objects<M> {
         space.free_span(slot);
         Ok(Some(to))
     }
+}
+
+pub(crate) fn no_such_slot() -> Error {
+    Error::Damaged("an object's slot is nowhere".to_owned())
 }

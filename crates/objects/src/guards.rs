@@ -37,7 +37,7 @@ impl<M: Memory> Objects<M> {
         let guard = self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
-                let keep = |started: &Started, _: &Header| *started;
+                let keep = |started: &Started, _: &Header| started.clone();
                 match self.look(&found, tail, key, Part::Nothing, keep)? {
                     Looked::Good((header, started)) => {
                         return Ok(Some(Some(ReadGuard { objects: self, found, started, header })));
@@ -88,9 +88,7 @@ impl<M: Memory> ReadGuard<'_, M> {
         if end > length {
             return Err(Error::OutOfRange { offset, end, length });
         }
-        let from = self.started.lines.start().plus(self.header.value_offset() + offset);
-        self.objects.freshen(&self.started, from, bytes);
-        self.objects.memory().read(from, into);
+        self.objects.read_bytes(&self.started, self.header.value_offset() + offset, into);
         Ok(())
     }
 

@@ -239,7 +239,7 @@ fn add_to_snapshot<M: Memory>(bytes: &mut Vec<u8>, position: u64, state: &Replic
     bytes.extend([0; 8]);
     let mut count = 0u64;
     for entry in state.index.entries() {
-        let Some((slot, _)) = state.space.slot_at(entry.slot) else { continue };
+        let Some(slot) = state.space.slot_at(entry.slot) else { continue };
         count += 1;
         bytes.extend(entry.hash.to_le_bytes());
         bytes.extend(entry.generation.to_le_bytes());
@@ -285,7 +285,7 @@ fn adopt_entry<M: Memory>(built: &mut Built<M>, bytes: &[u8; ENTRY_BYTES]) -> Op
         chunks: u32::from_le_bytes(*chunks),
     };
     let (record, home) = Entry::shared_as(u32::from_le_bytes(*sharing));
-    built.state.space.lines(slot)?;
+    built.state.space.slot_lines(slot)?;
     if record.is_some_and(|record| record != BY_LOG && !built.state.records.exists(record)) {
         return None;
     }

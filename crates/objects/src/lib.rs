@@ -32,6 +32,7 @@ mod compact;
 mod copies;
 mod create;
 mod event;
+mod extent;
 mod guards;
 mod home;
 mod index;

@@ -1,11 +1,12 @@
 //! Holding an object's lock: the way to change it in place.
 
 use smallvec::SmallVec;
-use tombolo_memory::{Lines, LnrAddr, Memory, Moment, Work};
+use tombolo_memory::{Lines, Memory, Moment, Work};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes};
 
 use crate::create::Placed;
 use crate::event::{Event, Slot, Target};
+use crate::extent::Extent;
 use crate::index::{Cell, Entry, Found};
 use crate::logged::{BY_LOG, Locks};
 use crate::placement::Place;
@@ -24,7 +25,7 @@ pub(crate) struct Locked<'a, M: Memory> {
     cell: &'a Cell,
     seen: u64,
     slot: Slot,
-    lines: Lines,
+    extent: Extent,
     header: Header,
     /// This host has no stale line of the object.
     fresh: bool,
@@ -92,6 +93,11 @@ impl<M: Memory> Objects<M> {
         }
     }
 
+    /// Whether there are other places for objects than their slots.
+    pub(crate) fn places_objects(&self) -> bool {
+        self.home.is_open() || self.copies.are_wanted()
+    }
+
     /// Copies an object that was read into this host's memory, or moves it there, if it is to be there.
     pub(crate) fn place_after_read(
         &self,
@@ -101,9 +107,6 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         value: &[u8],
     ) {
-        if !self.home.is_open() && !self.copies.are_wanted() {
-            return;
-        }
         let profile = self.profiles.access(started.entry.hash, false, started.known);
         match self.placement.place(&profile) {
             Place::Shared => {}
@@ -190,35 +193,32 @@ impl<M: Memory> Objects<M> {
             let Some(renewed) = find() else { return Ok(TryLock::Busy) };
             found = renewed;
         }
-        let Some((slot, lines)) = self.state(entry.hash).space.slot_at(entry.slot) else {
-            return Ok(TryLock::Busy);
-        };
+        let space = &self.state(entry.hash).space;
+        let Some(slot) = space.slot_at(entry.slot) else { return Ok(TryLock::Busy) };
+        let Some(extent) = space.extent(slot) else { return Ok(TryLock::Busy) };
         // The log's lock has started a generation, in which nothing was written yet.
         let by_log = held.record == BY_LOG;
         let generation = if by_log { entry.generation } else { found.entry.generation };
         let known = seen::is_fresh(memory, found.seen, generation, held.counter);
-        let small = lines.count() <= self.small_lines;
-        if !known && small {
-            self.drop_stale(lines);
-        }
-        let prefix = Lines::covering(lines.start(), (HEADER_BYTES + key.len()) as u64);
-        if !known && !small {
-            self.drop_stale(prefix);
+        let small = extent.count() <= self.small_lines;
+        let length = (HEADER_BYTES + key.len()).min(extent.bytes() as usize);
+        if !known {
+            let doubtful = if small { extent.bytes() } else { length as u64 };
+            self.drop_stale(&extent, 0, doubtful);
         }
         let mut buffer = [0; PREFIX_BYTES];
-        let length = (HEADER_BYTES + key.len()).min(lines.bytes() as usize);
-        memory.read(lines.start(), &mut buffer[..length]);
-        let Some(header) = Header::decode(&buffer[..length], lines.bytes()) else {
-            let start = lines.start();
+        extent.read(memory, 0, &mut buffer[..length]);
+        let Some(header) = Header::decode(&buffer[..length], extent.bytes()) else {
+            let start = extent.start();
             return Err(Error::Damaged(format!("the slot at {start:?} holds no object")));
         };
         let same =
             usize::from(header.key_bytes) == key.len() && buffer[HEADER_BYTES..length] == *key;
-        memory.relies_on(lines.start(), length as u64, since);
+        extent.rely_on(memory, 0, length as u64, since);
         if !memory.check(sites::KEY_COMPARE, same) {
             return Ok(TryLock::OtherKey);
         }
-        memory.takes(lines);
+        extent.take(memory);
         let locked = Locked {
             objects: self,
             held: *held,
@@ -226,7 +226,7 @@ impl<M: Memory> Objects<M> {
             cell: found.cell,
             seen: found.seen,
             slot,
-            lines,
+            extent,
             header,
             fresh: known || small,
             known,
@@ -261,9 +261,10 @@ impl<M: Memory> Objects<M> {
 
     /// Drops lines before they are read or partly written under a lock: a partial store into a stale
     /// line would bring the rest of it back.
-    fn drop_stale(&self, lines: Lines) {
-        self.counters.add(Counter::InvalidatedLines, lines.count());
-        self.memory().consume(sites::WRITE_INVALIDATE, |_| ((), Some(lines)));
+    fn drop_stale(&self, extent: &Extent, offset: u64, bytes: u64) {
+        let lines = || extent.covering(offset, bytes);
+        self.counters.add(Counter::InvalidatedLines, lines().map(Lines::count).sum());
+        self.memory().consume(sites::WRITE_INVALIDATE, |_| ((), lines()));
     }
 
     /// Gives a read-shared object a record; `None` if the object changed meanwhile. The record is
@@ -323,8 +324,9 @@ impl<M: Memory> Locked<'_, M> {
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         let from = self.value_at(offset, into.len())?;
         self.freshen(from, into.len());
-        self.objects.memory().read(from, into);
-        self.objects.memory().relies_on(from, into.len() as u64, self.since);
+        let memory = self.objects.memory();
+        self.extent.read(memory, from, into);
+        self.extent.rely_on(memory, from, into.len() as u64, self.since);
         Ok(())
     }
 
@@ -342,7 +344,7 @@ impl<M: Memory> Locked<'_, M> {
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.objects.count(Counter::Writes);
         let bytes = object_bytes(key, value)?;
-        let capacity = self.lines.bytes();
+        let capacity = self.extent.bytes();
         if bytes > capacity {
             return self.move_to_other_slot(key, value);
         }
@@ -351,8 +353,7 @@ impl<M: Memory> Locked<'_, M> {
             return Ok(());
         }
         // Header and key lines are fresh already; every other byte of the object is overwritten.
-        let value_at = self.lines.start().plus(self.header.value_offset());
-        self.store(value_at, value);
+        self.store(self.header.value_offset(), value);
         self.renew_header(value.len() as u32);
         self.fresh = true;
         Ok(())
@@ -375,42 +376,40 @@ impl<M: Memory> Locked<'_, M> {
     }
 
     fn give(&self) {
-        self.objects.memory().gives(self.lines, self.header.total_bytes());
+        self.extent.give(self.objects.memory(), self.header.total_bytes());
     }
 
-    fn value_at(&self, offset: u64, bytes: usize) -> Result<LnrAddr, Error> {
+    /// Where in the slot a part of the value is.
+    fn value_at(&self, offset: u64, bytes: usize) -> Result<u64, Error> {
         let end = offset.saturating_add(bytes as u64);
         let length = u64::from(self.header.value_bytes);
         if end > length {
             return Err(Error::OutOfRange { offset, end, length });
         }
-        Ok(self.lines.start().plus(self.header.value_offset() + offset))
+        Ok(self.header.value_offset() + offset)
     }
 
-    fn freshen(&self, from: LnrAddr, bytes: usize) {
+    fn freshen(&self, from: u64, bytes: usize) {
         if !self.fresh {
             // What this guard has written itself must not be dropped, but it is dirty: dropping a
             // dirty line writes it back first.
-            self.objects.drop_stale(Lines::covering(from, bytes as u64));
+            self.objects.drop_stale(&self.extent, from, bytes as u64);
         }
     }
 
-    fn store(&mut self, to: LnrAddr, bytes: &[u8]) {
-        self.objects.memory().write(to, bytes);
-        let lines = Lines::covering(to, bytes.len() as u64);
-        if self.dirty.last() != Some(&lines) && lines.count() > 0 {
-            self.dirty.push(lines);
+    fn store(&mut self, to: u64, bytes: &[u8]) {
+        self.extent.write(self.objects.memory(), to, bytes);
+        for lines in self.extent.covering(to, bytes.len() as u64) {
+            if !self.dirty.contains(&lines) {
+                self.dirty.push(lines);
+            }
         }
     }
 
     fn renew_header(&mut self, value_bytes: u32) {
         let version = self.objects.next_version();
         self.header = Header { version, value_bytes, ..self.header };
-        self.objects.memory().write(self.lines.start(), &self.header.encode());
-        let line = Lines::covering(self.lines.start(), HEADER_BYTES as u64);
-        if !self.dirty.contains(&line) {
-            self.dirty.push(line);
-        }
+        self.store(0, &self.header.encode());
     }
 
     fn move_to_other_slot(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
@@ -436,19 +435,19 @@ impl<M: Memory> Locked<'_, M> {
     fn follow(&mut self, moved: Result<Placed, Error>) -> Result<(), Error> {
         let objects = self.objects;
         if moved.is_err() {
-            objects.memory().takes(self.lines);
+            self.extent.take(objects.memory());
         }
         let to = moved?;
         let index = &objects.state(self.entry.hash).index;
         let found = index.find_slot(objects.memory(), self.entry.hash, to.slot.line);
         let found = found.ok_or_else(changed_under_lock)?;
-        objects.memory().takes(to.lines);
+        to.extent.take(objects.memory());
         self.dirty.clear();
         self.entry = found.entry;
         self.cell = found.cell;
         self.seen = found.seen;
         self.slot = to.slot;
-        self.lines = to.lines;
+        self.extent = to.extent;
         self.header = to.header;
         self.fresh = true;
         Ok(())
@@ -470,7 +469,7 @@ impl<M: Memory> Locked<'_, M> {
             self.gone = true;
             return Ok(None);
         }
-        objects.memory().takes(self.lines);
+        self.extent.take(objects.memory());
         settled.map(|_| Some(self))
     }
 }

@@ -203,7 +203,7 @@ impl<M: Memory> Objects<M> {
         if !self.still_holds(&started)? {
             return Ok(None);
         }
-        self.memory().relies_on(started.lines.start(), started.lines.bytes(), started.since());
+        started.rely_on(self.memory());
         key.map(|key| Some(Some(key))).ok_or_else(|| damaged_object(&started))
     }
 

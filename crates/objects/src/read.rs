@@ -1,20 +1,21 @@
 //! Reading: optimistic, without locks and without storing anything that others see (MEGALON,
 //! section 3.4.5).
 
-use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
+use tombolo_memory::{Lines, Memory, Moment};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
 use crate::event::KeyHash;
+use crate::extent::Extent;
 use crate::index::{Entry, Found};
 use crate::logged::BY_LOG;
 use crate::seen::{self, READ_SHARED};
 use crate::{Error, Objects, Version, sites};
 
 /// What a read began with; it is good if all of it still holds at its end.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Started {
     pub(crate) entry: Entry,
-    pub(crate) lines: Lines,
+    pub(crate) extent: Extent,
     /// The record's counter, or [`READ_SHARED`].
     pub(crate) counter: u32,
     /// The log's tail before the entry was looked up.
@@ -30,9 +31,9 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// Nothing that is read was out of date before this moment.
-    pub(crate) fn since(&self) -> Moment {
-        self.since
+    /// What was read of the object is used from here on.
+    pub(crate) fn rely_on<M: Memory>(&self, memory: &M) {
+        self.extent.rely_on(memory, 0, self.extent.bytes(), self.since);
     }
 }
 
@@ -121,7 +122,7 @@ impl<M: Memory> Objects<M> {
         }
         let mut at = None;
         let copy = |started: &Started, header: &Header| {
-            at = Some(*started);
+            at = self.places_objects().then(|| started.clone());
             self.copy_value(started, header, part, value)
         };
         let looked = self.look(found, tail, key, part, copy)?;
@@ -141,10 +142,8 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let (offset, bytes) = part.of(u64::from(header.value_bytes))?;
-        let from = started.lines.start().plus(header.value_offset() + offset);
-        self.freshen(started, from, bytes);
         value.resize(bytes as usize, 0);
-        self.memory().read(from, value);
+        self.read_bytes(started, header.value_offset() + offset, value);
         Ok(())
     }
 
@@ -186,26 +185,28 @@ impl<M: Memory> Objects<M> {
     /// writes, or the record is not this object's any more.
     pub(crate) fn start(&self, found: &Found<'_>, tail: u64, part: Part) -> Option<Started> {
         let entry = found.entry;
-        let (_, lines) = self.state(entry.hash).space.slot_at(entry.slot)?;
+        let extent = self.state(entry.hash).space.extent_at(entry.slot)?;
+        let lines = extent.count();
         // Small objects are made fresh whole even for a part, so that the next read finds them so.
-        let whole = matches!(part, Part::Whole) || lines.count() <= self.small_lines;
+        let whole = matches!(part, Part::Whole) || lines <= self.small_lines;
         let memory = self.memory();
         let since = memory.moment();
         let after = memory.keeps(sites::READ_INVALIDATE_AFTER_COUNTER);
         if !after {
-            memory.invalidate(sites::READ_INVALIDATE, lines);
+            extent.lines().for_each(|lines| memory.invalidate(sites::READ_INVALIDATE, lines));
         }
-        memory.consume(sites::READ_INVALIDATE, |memory| {
-            let Some(counter) = self.readable_counter(entry) else { return (None, None) };
-            let known = seen::is_fresh(memory, found.seen, entry.generation, counter);
-            let doubtful = (!known && whole && after).then_some(lines);
-            let fresh = known || whole;
-            let seen = found.seen;
-            if doubtful.is_some() {
-                self.counters.add(Counter::InvalidatedLines, lines.count());
+        let (counter, known) = memory.consume(sites::READ_INVALIDATE, |memory| {
+            let counter = self.readable_counter(entry);
+            let is_fresh = |counter| seen::is_fresh(memory, found.seen, entry.generation, counter);
+            let known = counter.is_some_and(is_fresh);
+            let doubtful = counter.is_some() && !known && whole && after;
+            if doubtful {
+                self.counters.add(Counter::InvalidatedLines, lines);
             }
-            (Some(Started { entry, lines, counter, tail, since, seen, fresh, known }), doubtful)
-        })
+            ((counter, known), extent.lines().filter(move |_| doubtful))
+        });
+        let (seen, fresh) = (found.seen, known || whole);
+        Some(Started { entry, extent, counter: counter?, tail, since, seen, fresh, known })
     }
 
     pub(crate) fn readable_counter(&self, entry: Entry) -> Option<u32> {
@@ -219,23 +220,24 @@ impl<M: Memory> Objects<M> {
             .map_or(Some(READ_SHARED), |record| self.records.load(record).readable())
     }
 
-    /// Drops the lines of a part of a large object, unless the whole is fresh.
-    pub(crate) fn freshen(&self, started: &Started, from: LnrAddr, bytes: u64) {
-        if !started.fresh {
-            let lines = Lines::covering(from, bytes);
-            self.counters.add(Counter::InvalidatedLines, lines.count());
-            self.memory().consume(sites::READ_INVALIDATE, |_| ((), Some(lines)));
+    /// Reads bytes of a slot, without the lines of a large object that may be stale.
+    pub(crate) fn read_bytes(&self, started: &Started, offset: u64, into: &mut [u8]) {
+        let Started { extent, fresh, .. } = started;
+        if !fresh {
+            let lines = || extent.covering(offset, into.len() as u64);
+            self.counters.add(Counter::InvalidatedLines, lines().map(Lines::count).sum());
+            self.memory().consume(sites::READ_INVALIDATE, |_| ((), lines()));
         }
+        extent.read(self.memory(), offset, into);
     }
 
     /// Reads header and key, as far as they go with `key`.
     fn read_prefix(&self, started: &Started, key: &[u8]) -> Prefix {
         let mut buffer = [0; PREFIX_BYTES];
-        let capacity = started.lines.bytes();
+        let capacity = started.extent.bytes();
         let length = (HEADER_BYTES + key.len()).min(capacity as usize);
         let prefix = &mut buffer[..length];
-        self.freshen(started, started.lines.start(), length as u64);
-        self.memory().read(started.lines.start(), prefix);
+        self.read_bytes(started, 0, prefix);
         let Some(header) = Header::decode(prefix, capacity) else { return Prefix::Nonsense };
         let same = usize::from(header.key_bytes) == key.len() && &prefix[HEADER_BYTES..] == key;
         if self.memory().check(sites::KEY_COMPARE, same) {
@@ -288,7 +290,7 @@ impl<M: Memory> Objects<M> {
     /// After a good read: this host has no stale line of the object as of its counter.
     pub(crate) fn vouch(&self, found: &Found<'_>, started: &Started) {
         let memory = self.memory();
-        memory.relies_on(started.lines.start(), started.lines.bytes(), started.since);
+        started.rely_on(memory);
         if memory.check(sites::READ_PART_VOUCHES_NOT, started.fresh) {
             let generation = started.entry.generation;
             seen::set(memory, found.cell, started.seen, generation, started.counter);
@@ -315,8 +317,7 @@ impl<M: Memory> Objects<M> {
                 if !self.still_holds(&started)? {
                     return Ok(None);
                 }
-                let lines = started.lines;
-                self.memory().relies_on(lines.start(), lines.bytes(), started.since);
+                started.rely_on(self.memory());
                 keys.push(key.ok_or_else(|| damaged_object(&started))?);
             }
             Ok(Some(()))
@@ -327,10 +328,10 @@ impl<M: Memory> Objects<M> {
 
     pub(crate) fn read_key(&self, started: &Started) -> Option<Vec<u8>> {
         let mut buffer = [0; PREFIX_BYTES];
-        let prefix = &mut buffer[..PREFIX_BYTES.min(started.lines.bytes() as usize)];
-        self.freshen(started, started.lines.start(), prefix.len() as u64);
-        self.memory().read(started.lines.start(), prefix);
-        let header = Header::decode(prefix, started.lines.bytes())?;
+        let capacity = started.extent.bytes();
+        let prefix = &mut buffer[..PREFIX_BYTES.min(capacity as usize)];
+        self.read_bytes(started, 0, prefix);
+        let header = Header::decode(prefix, capacity)?;
         Some(prefix[HEADER_BYTES..][..usize::from(header.key_bytes)].to_vec())
     }
 
@@ -385,6 +386,6 @@ enum Prefix {
 }
 
 pub(crate) fn damaged_object(started: &Started) -> Error {
-    let slot = started.lines.start();
+    let slot = started.extent.start();
     Error::Damaged(format!("the slot at {slot:?} holds no object, though the index says so"))
 }

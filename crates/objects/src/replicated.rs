@@ -55,7 +55,9 @@ impl<M: Memory> Replicated<M> {
         expected: u32,
     ) -> bool {
         let same = fingerprint(self.index.with_hash(hash)) == expected;
-        if !self.memory.check(sites::CREATE_CONDITION, same) || self.space.lines(slot).is_none() {
+        if !self.memory.check(sites::CREATE_CONDITION, same)
+            || self.space.slot_lines(slot).is_none()
+        {
             return false;
         }
         let entry = Entry { hash, generation, slot: slot.line, record: None, home: None };
@@ -108,7 +110,7 @@ impl<M: Memory> Replicated<M> {
     fn move_to(&self, generation: Generation, target: Target, to: Slot) -> bool {
         let mut found = self.index.with_hash(target.hash);
         let wanted = |entry: Entry| entry.slot == target.slot && self.is_expected(entry, target);
-        if self.space.lines(to).is_none() || !found.any(wanted) {
+        if self.space.slot_lines(to).is_none() || !found.any(wanted) {
             return false;
         }
         self.show(to, || {

@@ -19,13 +19,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory};
 use tombolo_pod::Pod;
-use tombolo_sharing::{Classes, SPAN, SPAN_BODY};
+use tombolo_sharing::{Classes, SPAN};
 
 use crate::chunk::Chunk;
 use crate::chunk_table::{ChunkState, ChunkTable, ChunkWord};
 use crate::event::{Slot, SlotLine};
+use crate::extent::Extent;
 use crate::{Error, sites};
 
+mod span;
 mod sparse;
 
 pub(crate) use sparse::Sparse;
@@ -98,32 +100,47 @@ impl<M: Memory> Space<M> {
         self.bytes().min(u64::from(u32::MAX))
     }
 
-    /// The lines of the slot at `line`, if its place and size make sense in this pod.
-    pub(crate) fn lines(&self, slot: Slot) -> Option<Lines> {
+    /// How many lines `slot` has, if its place and size make sense in this pod.
+    pub(crate) fn slot_lines(&self, slot: Slot) -> Option<u64> {
         let chunk_lines = self.classes.chunk_lines();
         let offset = slot.line.checked_sub(self.first_line)?;
         let (chunk, within) = (offset / chunk_lines, offset % chunk_lines);
         if slot.class == SPAN {
-            let sound =
-                within == 0 && slot.chunks > 0 && chunk + u64::from(slot.chunks) <= self.count;
-            return sound.then(|| Lines::new(slot.line, u64::from(slot.chunks) * chunk_lines));
+            let chunks = u64::from(slot.chunks);
+            let sound = within == 0 && chunk < self.count && (1..=self.count).contains(&chunks);
+            return sound.then_some(chunks * chunk_lines);
         }
         let lines = self.classes.slot_lines(slot.class)?;
         let sound = chunk < self.count
             && within.is_multiple_of(lines)
             && within + lines <= chunk_lines
             && slot.chunks == 0;
-        sound.then(|| Lines::new(slot.line, lines))
+        sound.then_some(lines)
     }
 
-    /// The slot at `line` as this replica knows it, and its lines.
+    /// Where `slot` is, if that makes sense. Of a span that was freed meanwhile it may be anywhere, or
+    /// nowhere.
+    pub(crate) fn extent(&self, slot: Slot) -> Option<Extent> {
+        let lines = self.slot_lines(slot)?;
+        if slot.class == SPAN {
+            return self.span_extent(slot);
+        }
+        Some(Extent::of(Lines::new(slot.line, lines)))
+    }
+
+    /// The slot at `line` as this replica knows it.
     #[inline]
-    pub(crate) fn slot_at(&self, line: SlotLine) -> Option<(Slot, Lines)> {
+    pub(crate) fn slot_at(&self, line: SlotLine) -> Option<Slot> {
         let offset = line.checked_sub(self.first_line)?;
         let extent = self.extents.get((offset / self.classes.chunk_lines()) as usize)?;
         let extent = extent.load(Ordering::Relaxed);
-        let slot = Slot { line, class: extent as u8, chunks: (extent >> 8) as u32 };
-        Some((slot, self.lines(slot)?))
+        Some(Slot { line, class: extent as u8, chunks: (extent >> 8) as u32 })
+    }
+
+    /// Where the slot at `line` is.
+    #[inline]
+    pub(crate) fn extent_at(&self, line: SlotLine) -> Option<Extent> {
+        self.extent(self.slot_at(line)?)
     }
 
     /// Promises a slot for `bytes` bytes. `sync` applies the shard's log.
@@ -133,7 +150,7 @@ impl<M: Memory> Space<M> {
         sync: impl Fn() -> Result<(), Error>,
     ) -> Result<Slot, Error> {
         let Some(class) = self.classes.class_for(bytes) else {
-            return self.reserve_span(bytes, sync);
+            return self.reserve_span(bytes);
         };
         if let Some(slot) = self.promise(class) {
             return Ok(slot);
@@ -166,16 +183,13 @@ impl<M: Memory> Space<M> {
     /// The log says that `slot` holds an object.
     pub(crate) fn occupied(&self, slot: Slot) {
         let mut view = self.view.lock();
-        let Some(lines) = self.lines(slot) else { return };
-        view.used_lines += lines.count();
+        let Some(lines) = self.slot_lines(slot) else { return };
+        view.used_lines += lines;
         let (number, index) = self.locate(slot);
         let extent = u64::from(slot.chunks) << 8 | u64::from(slot.class);
         self.extents[number as usize].store(extent, Ordering::Relaxed);
         if slot.class == SPAN {
-            for body in number + 1..number + slot.chunks {
-                view.chunks[body as usize] = Chunk::span_part(SPAN_BODY);
-            }
-            view.chunks[number as usize] = Chunk::span_part(SPAN);
+            view.chunks[number as usize] = Chunk::span();
             return;
         }
         let slots = self.classes.slots(slot.class).unwrap_or(0);
@@ -188,24 +202,15 @@ impl<M: Memory> Space<M> {
 
     /// The log says that the slot at `line` holds no object any more.
     pub(crate) fn vacated(&self, line: SlotLine) {
-        let Some((slot, lines)) = self.slot_at(line) else { return };
+        let Some(slot) = self.slot_at(line) else { return };
+        let Some(lines) = self.slot_lines(slot) else { return };
         let (number, index) = self.locate(slot);
         let mut view = self.view.lock();
-        view.used_lines = view.used_lines.saturating_sub(lines.count());
+        view.used_lines = view.used_lines.saturating_sub(lines);
         if slot.class == SPAN {
-            view.chunks[number as usize..(number + slot.chunks) as usize].fill_with(Chunk::default);
+            view.chunks[number as usize] = Chunk::default();
         } else {
             view.chunks[number as usize].vacate(index);
-        }
-    }
-
-    /// Returns a span's chunks; by whoever deleted or moved its object, once the log says so.
-    pub(crate) fn free_span(&self, slot: Slot) {
-        if slot.class == SPAN {
-            let (number, _) = self.locate(slot);
-            for chunk in (number..number + slot.chunks).rev() {
-                self.table.set(chunk, ChunkWord::FREE);
-            }
         }
     }
 
@@ -369,74 +374,6 @@ impl<M: Memory> Space<M> {
         Ok(true)
     }
 
-    /// Promises whole chunks side by side.
-    fn reserve_span(
-        &self,
-        bytes: u64,
-        sync: impl Fn() -> Result<(), Error>,
-    ) -> Result<Slot, Error> {
-        if bytes > self.largest() {
-            return Err(Error::TooLarge { bytes, most: self.largest() });
-        }
-        let chunks = bytes.div_ceil(self.classes.chunk_lines() * LINE_BYTES) as u32;
-        let _acquiring = self.acquiring.lock();
-        sync()?;
-        let mut first = 0;
-        while u64::from(first + chunks) <= self.count {
-            match self.try_span(first, chunks, &sync)? {
-                None => {
-                    let line = self.chunk_start(first);
-                    return Ok(Slot { line, class: SPAN, chunks });
-                }
-                Some(obstacle) => first = obstacle + 1,
-            }
-        }
-        Err(Error::LnrFull { bytes })
-    }
-
-    /// Takes `chunks` chunks from `first` on, or none; then the one that stood in the way.
-    fn try_span(
-        &self,
-        first: u32,
-        chunks: u32,
-        sync: &impl Fn() -> Result<(), Error>,
-    ) -> Result<Option<u32>, Error> {
-        let mut taken: Vec<(u32, ChunkWord)> = Vec::new();
-        let put_back = |taken: &[(u32, ChunkWord)]| {
-            taken.iter().for_each(|&(number, word)| self.table.set(number, word));
-        };
-        for number in first..first + chunks {
-            let word = self.table.word(number)?;
-            let free = word.state == ChunkState::Free;
-            let held = ChunkWord::held(self.host, word.class, self.shard);
-            if !free || !self.table.claim(number, word, held) {
-                put_back(&taken);
-                return Ok(Some(number));
-            }
-            taken.push((number, word));
-        }
-        if let Err(error) = sync() {
-            put_back(&taken);
-            return Err(error);
-        }
-        let view = self.view.lock();
-        let used = |number: &u32| !view.chunks[*number as usize].is_empty();
-        let obstacle = (first..first + chunks).find(used);
-        drop(view);
-        if obstacle.is_some() {
-            put_back(&taken);
-            return Ok(obstacle);
-        }
-        for number in (first..first + chunks).rev() {
-            let head = number == first;
-            let state = if head { ChunkState::Span } else { ChunkState::Body };
-            let chunks = if head { chunks } else { 0 };
-            let (host, shard) = (self.host, self.shard);
-            self.table.set(number, ChunkWord { state, host, class: SPAN, shard, chunks });
-        }
-        Ok(None)
-    }
-
     /// The first line of a chunk.
     fn chunk_start(&self, number: u32) -> SlotLine {
         self.first_line + u64::from(number) * self.classes.chunk_lines()
@@ -465,7 +402,9 @@ impl<M: Memory> Space<M> {
         let start = self.chunk_start(number);
         Ok(match word.state {
             ChunkState::Free | ChunkState::Body => Vec::new(),
-            ChunkState::Span => vec![Slot { line: start, class: SPAN, chunks: word.chunks }],
+            ChunkState::Span => {
+                vec![Slot { line: start, class: SPAN, chunks: self.span_chunks(number)? }]
+            }
             ChunkState::Shared | ChunkState::Held | ChunkState::Moving => {
                 let class = word.class;
                 let lines = self.classes.slot_lines(class).unwrap_or(1);

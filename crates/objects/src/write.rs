@@ -142,7 +142,7 @@ impl<M: Memory> Objects<M> {
                 if !self.commit(Event::Delete(target(found.entry)))? {
                     return Ok(None);
                 }
-                if let Some((slot, _)) = slot {
+                if let Some(slot) = slot {
                     self.state(hash).space.free_span(slot);
                 }
                 self.count(Counter::Deletes);

@@ -1,9 +1,10 @@
-//! Chunks with few objects are emptied, so that there is room for objects of other sizes.
+//! Chunks with few objects are emptied, so that there is room for objects of other sizes; objects larger
+//! than a chunk take chunks wherever they are.
 
 use tombolo_memory::Memory;
 use tombolo_objects::Objects;
 use tombolo_simulator::{SimMemory, Trial};
-use tombolo_verify::models::Operation::{CompareAndSwap, Get, Put};
+use tombolo_verify::models::Operation::{CompareAndSwap, Delete, Get, Put};
 
 use crate::operations::{perform, value};
 use crate::world::{Host, NO_LOCAL, Setup, World};
@@ -43,9 +44,18 @@ fn sparse(world: &World) -> Vec<String> {
 
 /// Creates objects while there is room; `other` follows.
 fn fill(host: &Objects<SimMemory>, other: &Objects<SimMemory>, name: &str) -> Vec<String> {
+    fill_with(&value(small(0)), host, other, name)
+}
+
+fn fill_with(
+    value: &[u8],
+    host: &Objects<SimMemory>,
+    other: &Objects<SimMemory>,
+    name: &str,
+) -> Vec<String> {
     let create = |key: &String| {
         other.object_count().unwrap();
-        host.create(key.as_bytes(), &value(small(0)))
+        host.create(key.as_bytes(), value)
     };
     let keys = (0..).map(|number: u32| format!("{name}{number}"));
     keys.take_while(|key| create(key).is_ok()).collect()
@@ -107,6 +117,44 @@ pub(crate) fn background(trial: &Trial) {
         }
     });
     world.finish();
+}
+
+/// Two chunks hold one of these.
+fn larger(n: u64) -> u64 {
+    7 * n + 6
+}
+
+/// Objects larger than a chunk come and go, while no two chunks in a row are free.
+pub(crate) fn scattered(trial: &Trial) {
+    let setup = Setup { chunks: 26, local: Some(NO_LOCAL), ..Setup::roomy(2) };
+    let mut world = World::new(trial, &Setup { log_shards: Some(1), ..setup });
+    let (first, second) = (&world.hosts[0], &world.hosts[1]);
+    let all = fill_with(&value(large(0)), first, second, "k");
+    let every_other_chunk = all.chunks_exact(2).step_by(2).flatten().cloned();
+    remove(second, first, &every_other_chunk.collect::<Vec<_>>());
+    // Thirteen chunks are free: for one, for two that are there, and for four that are being created.
+    second.object_count().unwrap();
+    second.create(b"stays", &value(larger(0))).unwrap();
+    for client in 0..4u64 {
+        world.client(client as usize % 2, move |host, scribe| {
+            let key = ["a", "b"][client as usize / 2];
+            for turn in 0..4 {
+                let new = larger(100 * (client + 1) + turn);
+                perform(host, scribe, key, Put(new));
+                perform(host, scribe, key, CompareAndSwap { expected: new, new: new + 7 * 50 });
+                perform(host, scribe, key, Get);
+                if turn % 2 == client / 2 {
+                    perform(host, scribe, key, Delete);
+                }
+            }
+            perform(host, scribe, key, Put(larger(100 * client)));
+        });
+    }
+    let hosts = world.hosts.clone();
+    world.finish();
+    for key in ["a", "b"] {
+        assert!(hosts[0].stat(key.as_bytes()).unwrap().is_some(), "there was no room");
+    }
 }
 
 fn moves(hosts: &[Host]) -> u64 {

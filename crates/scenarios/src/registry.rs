@@ -92,6 +92,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "make-room" Long compaction::room_is_made;
     "compaction" Long compaction::background;
     "unknown-objects" Long compaction::unknown_objects;
+    "scattered-chunks" Long compaction::scattered;
     "crowded-chunks" Long objects::crowded_chunks;
     "busy-mail" Long mail::busy_mail;
     "mail-for-the-last-one" Long mail::mail_for_the_last_one;

@@ -6,10 +6,8 @@
 
 use tombolo_memory::LINE_BYTES;
 
-/// The class of a span's first chunk.
+/// The class of a span's chunks.
 pub const SPAN: u8 = 0xff;
-/// The class of a span's other chunks.
-pub const SPAN_BODY: u8 = 0xfe;
 /// The class of a chunk that is not divided.
 pub const UNDIVIDED: u8 = 0;
 
@@ -29,7 +27,7 @@ impl Classes {
         let mut lines: Vec<u64> = steps.chain(fractions).collect();
         lines.sort_unstable();
         lines.dedup();
-        assert!(lines.len() < SPAN_BODY as usize, "too many classes");
+        assert!(lines.len() < SPAN as usize, "too many classes");
         Self { lines, chunk_lines }
     }
 

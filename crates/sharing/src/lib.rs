@@ -19,7 +19,7 @@ mod patience;
 mod scheme;
 mod stats;
 
-pub use classes::{Classes, SPAN, SPAN_BODY, UNDIVIDED};
+pub use classes::{Classes, SPAN, UNDIVIDED};
 pub use error::Error;
 pub use guarded::{Guard, Guarded};
 pub use hash::hash_key;

@@ -1,9 +1,10 @@
 //! Moving out: back into LNR, where all can reach it.
 
-use tombolo_memory::{HostMutex, Lines, LnrAddr, Memory};
-use tombolo_sharing::{Counter, HEADER_BYTES};
+use tombolo_memory::{HostMutex, Memory};
+use tombolo_sharing::Counter;
 
 use super::resident::Hold;
+use crate::create::no_such_slot;
 use crate::event::{Event, SlotLine};
 use crate::index::Entry;
 use crate::lock::target;
@@ -16,15 +17,11 @@ impl<M: Memory> Objects<M> {
     /// Sends a resident back, if it is here. On an error it stays.
     pub(super) fn send_back(&self, slot: SlotLine, hold: &mut Hold<M>) -> Result<(), Error> {
         let (Some(entry), Some(header)) = (hold.here, hold.header) else { return Ok(()) };
-        let lines = Lines::covering(LnrAddr::of_line(slot), header.total_bytes());
-        let memory = self.memory();
-        memory.takes_blank(lines);
-        memory.write(lines.start(), &header.encode());
-        memory.write(lines.start().plus(HEADER_BYTES as u64), &hold.key);
-        memory.write(lines.start().plus(header.value_offset()), &hold.value);
-        self.counters.add(Counter::CleanedLines, lines.count());
-        let back = memory.publish(sites::HOME_CLEAN, [lines], |memory| {
-            memory.gives(lines, header.total_bytes());
+        let extent = self.state(entry.hash).space.extent_at(slot).ok_or_else(no_such_slot)?;
+        self.write_whole(&extent, header, &hold.key, &hold.value);
+        let lines = extent.covering(0, header.total_bytes());
+        let back = self.memory().publish(sites::HOME_CLEAN, lines, |memory| {
+            extent.give(memory, header.total_bytes());
             self.commit(Event::Return(target(entry)))
         });
         if !back? {

@@ -4,6 +4,7 @@ use tombolo_memory::lock_api::ArcMutexGuard;
 use tombolo_memory::{LINE_BYTES, Local, Memory};
 use tombolo_sharing::{Counter, Header, Part, object_bytes};
 
+use crate::create::no_such_slot;
 use crate::event::Event;
 use crate::index::{Entry, Found};
 use crate::lock::{TryLock, target};
@@ -127,11 +128,12 @@ impl<M: Memory> AtHome<'_, M> {
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let objects = self.objects;
         objects.count(Counter::Writes);
-        let Some((slot, lines)) = objects.state(self.entry.hash).space.slot_at(self.entry.slot)
-        else {
+        let space = &objects.state(self.entry.hash).space;
+        let Some(slot) = space.slot_at(self.entry.slot) else {
             return Err(Error::Damaged("an object has left while its lock was held".to_owned()));
         };
-        if object_bytes(key, value)? > lines.bytes() {
+        let lines = space.slot_lines(slot).ok_or_else(no_such_slot)?;
+        if object_bytes(key, value)? > lines * LINE_BYTES {
             self.header = objects.relocate(self.entry, slot, key, value)?.header;
             self.gone();
             return Ok(());
@@ -150,7 +152,7 @@ impl<M: Memory> AtHome<'_, M> {
             return Err(Error::Damaged("an object changed while its lock was held".to_owned()));
         }
         objects.count(Counter::Deletes);
-        if let Some((slot, _)) = slot {
+        if let Some(slot) = slot {
             objects.state(self.entry.hash).space.free_span(slot);
         }
         self.gone();

@@ -1,0 +1,142 @@
+//! Objects larger than a chunk: a *span* of whole chunks, wherever they are. Each chunk's word says in
+//! which one the object goes on, and stays so until the object is deleted or moved and the log says so.
+//!
+//! So a span needs as many free chunks as it has, and no two of them in a row. If there are that many in
+//! a row they are taken, which makes one piece for whoever reads it.
+//!
+//! The words of an object that is read may be another's already. A read finds that out at its end, as
+//! it finds out about its bytes.
+
+use std::collections::HashSet;
+use std::iter;
+
+use tombolo_memory::{LINE_BYTES, Lines, Memory};
+use tombolo_sharing::SPAN;
+
+use super::Space;
+use crate::Error;
+use crate::chunk_table::{ChunkState, ChunkWord, LAST};
+use crate::event::Slot;
+use crate::extent::Extent;
+
+impl<M: Memory> Space<M> {
+    /// Promises whole chunks.
+    pub(super) fn reserve_span(&self, bytes: u64) -> Result<Slot, Error> {
+        if bytes > self.largest() {
+            return Err(Error::TooLarge { bytes, most: self.largest() });
+        }
+        let chunks = bytes.div_ceil(self.classes.chunk_lines() * LINE_BYTES) as usize;
+        let _acquiring = self.acquiring.lock();
+        let mut taken = Vec::with_capacity(chunks);
+        if !matches!(self.take_free(chunks, &mut taken), Ok(true)) {
+            taken.iter().for_each(|&number| self.table.set(number, ChunkWord::FREE));
+            return Err(Error::LnrFull { bytes });
+        }
+        taken.sort_unstable();
+        self.link(&taken);
+        Ok(Slot { line: self.chunk_start(taken[0]), class: SPAN, chunks: chunks as u32 })
+    }
+
+    /// Takes free chunks until there are so many; whether there were.
+    fn take_free(&self, wanted: usize, taken: &mut Vec<u32>) -> Result<bool, Error> {
+        let held = ChunkWord::held(self.host, ChunkWord::FREE.class, self.shard);
+        while taken.len() < wanted {
+            let words = self.words()?;
+            let free: Vec<u32> = (0..)
+                .zip(words)
+                .filter_map(|(number, word)| (word == ChunkWord::FREE).then_some(number))
+                .collect();
+            let Some(chosen) = choose(&free, wanted - taken.len()) else { return Ok(false) };
+            let claim = |number: &&u32| self.table.claim(**number, ChunkWord::FREE, held);
+            taken.extend(chosen.iter().filter(claim));
+        }
+        Ok(true)
+    }
+
+    /// Makes chunks that this host holds a span.
+    fn link(&self, chunks: &[u32]) {
+        let nexts = chunks.iter().skip(1).copied().chain(iter::once(LAST));
+        for (place, (&number, next)) in chunks.iter().zip(nexts).enumerate() {
+            let state = if place == 0 { ChunkState::Span } else { ChunkState::Body };
+            let (host, shard) = (self.host, self.shard);
+            self.table.set(number, ChunkWord { state, host, class: SPAN, shard, next });
+        }
+    }
+
+    /// Returns a span's chunks; by whoever deleted or moved its object, once the log says so.
+    pub(crate) fn free_span(&self, slot: Slot) {
+        if slot.class == SPAN {
+            let chunks: Vec<u32> = self.chain(self.locate(slot).0).map_while(Result::ok).collect();
+            chunks.iter().for_each(|&chunk| self.table.set(chunk, ChunkWord::FREE));
+        }
+    }
+
+    /// Where a span is; `None` if its chunks are not as many as it has.
+    pub(super) fn span_extent(&self, slot: Slot) -> Option<Extent> {
+        let lines = |number| Lines::new(self.chunk_start(number), self.classes.chunk_lines());
+        let mut chain = self.chain(self.locate(slot).0).map_while(Result::ok);
+        let mut extent = Extent::of(lines(chain.next()?));
+        for _ in 1..slot.chunks {
+            extent = extent.and(lines(chain.next()?));
+        }
+        chain.next().is_none().then_some(extent)
+    }
+
+    /// How many chunks the span has that starts in this one.
+    pub(super) fn span_chunks(&self, first: u32) -> Result<u32, Error> {
+        self.chain(first).try_fold(0, |chunks, number| number.map(|_| chunks + 1))
+    }
+
+    /// Chunks that are said to be parts of spans, and are not.
+    pub(crate) fn chunks_of_no_object(&self) -> Vec<u32> {
+        let with = |state| {
+            let is = move |number: &u32| self.word(*number).is_ok_and(|word| word.state == state);
+            self.chunk_numbers().filter(is)
+        };
+        let chains = with(ChunkState::Span).flat_map(|first| self.chain(first));
+        let known: HashSet<u32> = chains.filter_map(Result::ok).collect();
+        with(ChunkState::Body).filter(|number| !known.contains(number)).collect()
+    }
+
+    /// The chunks of the span that starts in `first`; an error for one that is not of it.
+    pub(crate) fn chain(&self, first: u32) -> impl Iterator<Item = Result<u32, Error>> {
+        let (mut next, mut left) = (first, self.count);
+        iter::from_fn(move || {
+            let number = (next != LAST && left > 0).then_some(next)?;
+            let wanted = if number == first { ChunkState::Span } else { ChunkState::Body };
+            let word = (u64::from(number) < self.count).then(|| self.table.word(number));
+            Some(match word {
+                Some(Ok(word)) if word.state == wanted => {
+                    (next, left) = (word.next, left - 1);
+                    Ok(number)
+                }
+                _ => {
+                    left = 0;
+                    Err(Error::Damaged(format!(
+                        "chunk {number} is no part of the object that starts in chunk {first}"
+                    )))
+                }
+            })
+        })
+    }
+}
+
+/// So many of these chunks, in a row if there are as many in a row.
+fn choose(free: &[u32], wanted: usize) -> Option<&[u32]> {
+    let in_a_row = |chunks: &&[u32]| chunks[wanted - 1] - chunks[0] == wanted as u32 - 1;
+    free.windows(wanted).find(in_a_row).or_else(|| free.get(..wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_in_a_row_come_first() {
+        let free = [1, 3, 4, 7, 8, 9];
+        assert_eq!(choose(&free, 3), Some(&[7, 8, 9][..]));
+        assert_eq!(choose(&free, 4), Some(&[1, 3, 4, 7][..]));
+        assert_eq!(choose(&free, 7), None);
+        assert_eq!(choose(&[], 1), None);
+    }
+}
