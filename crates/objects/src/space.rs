@@ -51,6 +51,7 @@ pub(crate) struct Space<M: Memory> {
     first_line: u64,
     count: u64,
     classes: Classes,
+    chunk_shift: u32,
     view: HostMutex<M, View>,
     /// Per chunk: class (8 bits) | chunks of the span that starts here (32), for readers who do not
     /// wait for `view`. Whoever reads one that is changing finds out when it validates its read.
@@ -77,6 +78,8 @@ impl<M: Memory> Space<M> {
             table: ChunkTable::new(pod),
             first_line: pod.areas().chunks.line(),
             count: geometry.chunks,
+            // A power of two, as the geometry says.
+            chunk_shift: classes.chunk_lines().trailing_zeros(),
             classes,
             view: HostMutex::<M, _>::new(view),
             extents: (0..geometry.chunks).map(|_| AtomicU64::new(0)).collect(),
@@ -103,37 +106,44 @@ impl<M: Memory> Space<M> {
     /// How many lines `slot` has, if its place and size make sense in this pod.
     pub(crate) fn slot_lines(&self, slot: Slot) -> Option<u64> {
         let chunk_lines = self.classes.chunk_lines();
-        let offset = slot.line.checked_sub(self.first_line)?;
-        let (chunk, within) = (offset / chunk_lines, offset % chunk_lines);
+        let (_, within) = self.chunk_of(slot.line)?;
         if slot.class == SPAN {
             let chunks = u64::from(slot.chunks);
-            let sound = within == 0 && chunk < self.count && (1..=self.count).contains(&chunks);
+            let sound = within == 0 && (1..=self.count).contains(&chunks);
             return sound.then_some(chunks * chunk_lines);
         }
         let lines = self.classes.slot_lines(slot.class)?;
-        let sound = chunk < self.count
-            && within.is_multiple_of(lines)
-            && within + lines <= chunk_lines
-            && slot.chunks == 0;
+        let sound =
+            within.is_multiple_of(lines) && within + lines <= chunk_lines && slot.chunks == 0;
         sound.then_some(lines)
     }
 
-    /// Where `slot` is, if that makes sense. Of a span that was freed meanwhile it may be anywhere, or
+    /// The chunk in which `line` is, and its number there.
+    #[inline]
+    fn chunk_of(&self, line: SlotLine) -> Option<(u64, u64)> {
+        let offset = line.checked_sub(self.first_line)?;
+        let chunk = offset >> self.chunk_shift;
+        (chunk < self.count).then(|| (chunk, offset - (chunk << self.chunk_shift)))
+    }
+
+    /// Where `slot` is, if that makes sense. If it was freed meanwhile it may be anywhere in LNR, or
     /// nowhere.
+    #[inline]
     pub(crate) fn extent(&self, slot: Slot) -> Option<Extent> {
-        let lines = self.slot_lines(slot)?;
         if slot.class == SPAN {
             return self.span_extent(slot);
         }
-        Some(Extent::of(Lines::new(slot.line, lines)))
+        let (_, within) = self.chunk_of(slot.line)?;
+        let lines = self.classes.slot_lines(slot.class)?;
+        let sound = within + lines <= self.classes.chunk_lines();
+        sound.then(|| Extent::of(Lines::new(slot.line, lines)))
     }
 
     /// The slot at `line` as this replica knows it.
     #[inline]
     pub(crate) fn slot_at(&self, line: SlotLine) -> Option<Slot> {
-        let offset = line.checked_sub(self.first_line)?;
-        let extent = self.extents.get((offset / self.classes.chunk_lines()) as usize)?;
-        let extent = extent.load(Ordering::Relaxed);
+        let (chunk, _) = self.chunk_of(line)?;
+        let extent = self.extents[chunk as usize].load(Ordering::Relaxed);
         Some(Slot { line, class: extent as u8, chunks: (extent >> 8) as u32 })
     }
 
@@ -382,9 +392,9 @@ impl<M: Memory> Space<M> {
     /// Chunk and index in it.
     fn locate(&self, slot: Slot) -> (u32, u64) {
         let offset = slot.line - self.first_line;
-        let chunk_lines = self.classes.chunk_lines();
-        let lines = self.classes.slot_lines(slot.class).unwrap_or(chunk_lines);
-        ((offset / chunk_lines) as u32, offset % chunk_lines / lines)
+        let chunk = offset >> self.chunk_shift;
+        let lines = self.classes.slot_lines(slot.class).unwrap_or(self.classes.chunk_lines());
+        (chunk as u32, (offset - (chunk << self.chunk_shift)) / lines)
     }
 
     pub(crate) fn word(&self, number: u32) -> Result<ChunkWord, Error> {

@@ -39,6 +39,7 @@ impl Classes {
     }
 
     /// Lines of a slot of `class`, or `None` if there is no such class.
+    #[inline]
     pub fn slot_lines(&self, class: u8) -> Option<u64> {
         self.lines.get(usize::from(class).checked_sub(1)?).copied()
     }
@@ -49,6 +50,7 @@ impl Classes {
     }
 
     /// Lines of a chunk.
+    #[inline]
     pub fn chunk_lines(&self) -> u64 {
         self.chunk_lines
     }

@@ -74,7 +74,8 @@ impl<M: Memory> Space<M> {
     /// Where a span is; `None` if its chunks are not as many as it has.
     pub(super) fn span_extent(&self, slot: Slot) -> Option<Extent> {
         let lines = |number| Lines::new(self.chunk_start(number), self.classes.chunk_lines());
-        let mut chain = self.chain(self.locate(slot).0).map_while(Result::ok);
+        let first = self.chunk_of(slot.line)?.0 as u32;
+        let mut chain = self.chain(first).map_while(Result::ok);
         let mut extent = Extent::of(lines(chain.next()?));
         for _ in 1..slot.chunks {
             extent = extent.and(lines(chain.next()?));
