@@ -37,20 +37,20 @@ pub(super) trait Way: Pages<Scheme: Scheme<Memory = SimMemory>> {
     }
 
     /// How each of so many hosts takes part.
-    fn options(hosts: usize) -> OptionsOf<Self>;
+    fn options(trial: &Trial, hosts: usize) -> OptionsOf<Self>;
 }
 
 pub(super) type Megalon = ByRecord<SimMemory>;
 
 impl Way for Megalon {
-    fn options(_: usize) -> OptionsOf<Self> {
+    fn options(_: &Trial, _: usize) -> OptionsOf<Self> {
         tombolo_objects::Options { small_lines: 64, ..options() }
     }
 }
 
 impl Way for InHeader<Objects<SimMemory>> {
-    fn options(hosts: usize) -> OptionsOf<Self> {
-        tombolo_objects::Options { locks: Locks::Log, ..Megalon::options(hosts) }
+    fn options(trial: &Trial, hosts: usize) -> OptionsOf<Self> {
+        tombolo_objects::Options { locks: Locks::Log, ..Megalon::options(trial, hosts) }
     }
 }
 
@@ -61,8 +61,10 @@ impl Way for InHeader<HcMeta<SimMemory>> {
         Setup { records: lines * LINE_BYTES / 4, ..Megalon::setup(hosts, chunks) }
     }
 
-    fn options(hosts: usize) -> OptionsOf<Self> {
+    /// Every fourth seed keeps objects without an entry in their owner's memory.
+    fn options(trial: &Trial, hosts: usize) -> OptionsOf<Self> {
         HcMetaOptions {
+            local: trial.seed % 4 == 3,
             hosts: hosts as u8,
             key_bytes: KEY_BYTES as u64,
             shards: 2,
@@ -112,12 +114,13 @@ impl<P: Way> World<P> {
         let joined: Rc<RefCell<BTreeMap<usize, Rc<Cache<P>>>>> = Rc::default();
         for host in 0..hosts {
             let (joined, disk) = (Rc::clone(&joined), Arc::clone(&self.disk));
+            let objects = P::options(&self.trial, hosts);
             self.simulation.spawn(host, move |memory| {
                 let options = Options {
                     page_bytes: PAGE,
                     watermark_percent: 70,
                     write_back_after: Duration::from_micros(20),
-                    ..Options::with(P::options(hosts))
+                    ..Options::with(objects)
                 };
                 let pod = Pod::open(memory.clone()).unwrap();
                 let cache = Rc::new(Cache::join(pod, disk, options).unwrap());
