@@ -1,0 +1,128 @@
+//! What protocols consist of.
+
+mod bi;
+mod inv;
+mod sha;
+
+pub use bi::BACK_INVALIDATION;
+pub use inv::INVALIDATING;
+pub use sha::SHARING;
+
+use crate::Message;
+
+/// All protocols.
+pub const PROTOCOLS: [&Protocol; 3] = [&INVALIDATING, &SHARING, &BACK_INVALIDATION];
+
+/// What a host may do with a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum State {
+    /// It does not have it.
+    #[default]
+    Invalid,
+    /// Read it.
+    Shared,
+    /// Read it, and change it without asking.
+    Exclusive,
+    /// It has changed it.
+    Modified,
+}
+
+/// What a host's processor wants of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Access {
+    /// To read it.
+    Read,
+    /// To change it.
+    Write,
+}
+
+/// What a host asks the node for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Ask {
+    /// The line, to read it: `MemRd`.
+    Read,
+    /// The line, to change it: `MemRd` that says so.
+    Own,
+    /// That nobody else has the line, which it has: `MemInv`.
+    Upgrade,
+}
+
+impl Ask {
+    /// The message.
+    pub const fn message(self) -> Message {
+        match self {
+            Self::Read | Self::Own => Message::MemRd,
+            Self::Upgrade => Message::MemInv,
+        }
+    }
+}
+
+/// What the node knows of who has a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// Nothing: it asks all other hosts.
+    Broadcast,
+    /// Who may have it: it asks these, as far as they are concerned.
+    Directory,
+}
+
+/// What a host does when it is asked about a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// It writes the line back first, and waits for that.
+    pub writes_back: bool,
+    /// What it says then.
+    pub message: Message,
+    /// What it may do with the line from then on.
+    pub next: State,
+}
+
+/// How lines are kept coherent.
+pub struct Protocol {
+    /// Its name.
+    pub name: &'static str,
+    /// What a host asks for first, that wants to access a line it has in this state; nothing, if it may
+    /// go ahead.
+    pub ask: fn(State, Access) -> Option<Ask>,
+    /// What other hosts are asked then.
+    pub snoop: fn(Ask) -> Message,
+    /// What a host answers that has the line in this state.
+    pub answer: fn(Message, State) -> Answer,
+    /// What the host gets that has asked, if others keep the line or do not.
+    pub grant: fn(Ask, bool) -> (Message, State),
+}
+
+impl std::fmt::Debug for Protocol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Protocol {
+    /// Whether hosts may have a line at the same time.
+    pub fn shares(&self) -> bool {
+        (self.ask)(State::Invalid, Access::Read) == Some(Ask::Read)
+    }
+
+    /// Which hosts the node asks for `ask` of `host`, one of `hosts`, if `holders` may have the line (a bit
+    /// per host); and whether the host is granted the line as one of several in any case.
+    ///
+    /// Two that may have it share it: then nobody has changed it, and nobody has to be asked for a read.
+    pub fn concerned(
+        &self,
+        filter: Filter,
+        ask: Ask,
+        (host, hosts): (usize, usize),
+        holders: u64,
+    ) -> (u64, bool) {
+        let all = u64::MAX >> (64 - hosts);
+        let others = !(1 << host) & all;
+        match filter {
+            Filter::Broadcast => (others, false),
+            Filter::Directory if ask == Ask::Read && (holders & others).count_ones() > 1 => {
+                (0, true)
+            }
+            Filter::Directory => (holders & others, false),
+        }
+    }
+}
