@@ -2,8 +2,11 @@
 //!
 //! A set remembers which of its lines were used lately, a bit each; once all were, only the last one was.
 //! One that was not used lately is the one to go: what processors do, too, instead of keeping an order.
+//!
+//! A way is a word of 32 bits, so that a set of 16 ways is one line of this machine: what limits a
+//! simulation is how many lines of its own tables it misses.
 
-use tombolo_memory::LINE_BYTES;
+use tombolo_memory::{LINE_BYTES, prefer_huge_pages, prefetch, words_with};
 
 /// A line of some region, as caches know it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +28,15 @@ impl Line {
         Self((region as u64) << REGION | number)
     }
 
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    #[inline]
     pub(crate) fn region(self) -> Region {
         match self.0 >> REGION {
             1 => Region::Local,
@@ -33,47 +45,67 @@ impl Line {
         }
     }
 
+    #[inline]
     pub(crate) fn number(self) -> u64 {
         self.0 & ((1 << REGION) - 1)
     }
 }
 
-/// What a cache notes of a line; nothing, at first.
-pub(crate) trait Note: Copy + Default {}
-
-impl<T: Copy + Default> Note for T {}
-
-/// How a cache tells lines apart; 0 is none.
-pub(crate) trait Tag: Copy + Default + Eq {
-    fn of(line: Line) -> Self;
+/// What a cache notes of a line.
+pub(crate) trait Note: Copy + Default {
+    /// Whether it is this line's. Tags are so seldom the same for two lines of a set that a cache without
+    /// notes may leave it at that.
+    fn is_of(&self, line: Line) -> bool;
 }
 
-/// The line itself.
-impl Tag for Line {
-    fn of(line: Line) -> Self {
-        line
+impl Note for () {
+    fn is_of(&self, _: Line) -> bool {
+        true
     }
 }
 
-/// Half of a line's hash: so small that a search is fast, and so seldom the same for two lines of a set that
-/// nobody will notice.
-impl Tag for u32 {
-    fn of(line: Line) -> Self {
-        (line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1
-    }
+/// The way's line was used lately.
+const RECENT: u32 = 1;
+/// A mark of the line, whose meaning is the caller's.
+const MARK: u32 = 2;
+/// Half of a line's hash; a way without a line has none.
+const TAG: u32 = !(RECENT | MARK);
+
+/// Words in a line of this machine.
+const WORDS: usize = 16;
+
+fn tag(line: Line) -> u32 {
+    ((line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 & TAG).max(MARK + MARK)
 }
 
-/// Tags, notes and use apart: a search looks at tags alone.
-pub(crate) struct Cache<T, N> {
-    tags: Vec<T>,
+/// A table of so many, in huge pages if there are any.
+fn blank<T: Copy + Default>(count: usize) -> Vec<T> {
+    let mut table = Vec::with_capacity(count);
+    prefer_huge_pages(table.spare_capacity_mut());
+    table.resize(count, T::default());
+    table
+}
+
+/// Where a line is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    set: usize,
+    way: usize,
+}
+
+pub(crate) struct Cache<N> {
+    /// By set, a word per way.
+    words: Vec<u32>,
+    /// The first of them that starts a line of this machine.
+    first: usize,
     notes: Vec<N>,
-    /// By set, a bit per way that was used lately.
-    recent: Vec<u64>,
     per_set: usize,
+    /// Words from one set to the next.
+    stride: usize,
     mask: u64,
 }
 
-impl<T: Tag, N: Note> Cache<T, N> {
+impl<N: Note> Cache<N> {
     /// A cache of `kib` KiB. The number of sets is a power of two; so that it holds as much as it is to, it
     /// may have more ways than `ways`.
     pub(crate) fn new(kib: f64, ways: u32) -> Self {
@@ -84,88 +116,146 @@ impl<T: Tag, N: Note> Cache<T, N> {
     pub(crate) fn of_lines(lines: u64, ways: u32) -> Self {
         let lines = lines.max(u64::from(ways));
         let sets = 1 << (lines / u64::from(ways)).ilog2();
+        // As many as a set has bits for.
+        let sets = if lines / sets > 64 { 2 * sets } else { sets };
         let per_set = (lines / sets) as usize;
-        let all = per_set * sets as usize;
-        Self {
-            tags: vec![T::default(); all],
-            notes: vec![N::default(); all],
-            recent: vec![0; sets as usize],
-            per_set,
-            mask: sets - 1,
-        }
+        let stride = per_set.next_multiple_of(WORDS);
+        let words: Vec<u32> = blank(sets as usize * stride + WORDS);
+        let notes = blank(sets as usize * per_set);
+        let first = words.as_ptr().align_offset(LINE_BYTES as usize) % WORDS;
+        Self { words, first, notes, per_set, stride, mask: sets - 1 }
     }
 
     #[inline]
-    fn set(&self, line: Line) -> usize {
+    fn set_of(&self, line: Line) -> usize {
         // Regions start at different sets, so that their first lines do not meet in one.
         ((line.0 ^ (line.0 >> REGION).wrapping_mul(0x9e37_79b9)) & self.mask) as usize
     }
 
-    /// The set of a line and its way there, if it is there.
     #[inline]
-    fn find(&self, line: Line) -> (usize, Option<usize>) {
-        let set = self.set(line);
-        let tag = T::of(line);
-        // Without a way out in between, so that ways are compared several at a time.
-        let mut found = usize::MAX;
-        for (way, &there) in self.tags[set * self.per_set..][..self.per_set].iter().enumerate() {
-            if there == tag {
-                found = way;
-            }
+    fn set(&self, set: usize) -> &[[u32; WORDS]] {
+        self.words[self.first + set * self.stride..][..self.stride].as_chunks().0
+    }
+
+    #[inline]
+    fn set_mut(&mut self, set: usize) -> &mut [[u32; WORDS]] {
+        self.words[self.first + set * self.stride..][..self.stride].as_chunks_mut().0
+    }
+
+    #[inline]
+    fn word(&mut self, place: Place) -> &mut u32 {
+        &mut self.words[self.first + place.set * self.stride + place.way]
+    }
+
+    /// A bit per way of a set, where `bits` of its word are `value`.
+    #[inline]
+    fn ways(&self, set: usize, bits: u32, value: u32) -> u64 {
+        let mut ways = 0;
+        for (number, words) in self.set(set).iter().enumerate() {
+            ways |= u64::from(words_with(words, bits, value)) << (number * WORDS);
         }
-        (set, (found != usize::MAX).then_some(found))
+        ways
+    }
+
+    /// Where a line is.
+    #[inline]
+    pub(crate) fn find(&self, line: Line) -> Option<Place> {
+        let set = self.set_of(line);
+        let mut ways = self.ways(set, TAG, tag(line));
+        while ways != 0 {
+            let way = ways.trailing_zeros() as usize;
+            if self.notes[set * self.per_set + way].is_of(line) {
+                return Some(Place { set, way });
+            }
+            ways &= ways - 1;
+        }
+        None
+    }
+
+    /// Where the next line of a set will be, if `recent` were used lately.
+    #[inline]
+    fn vacate(&self, recent: u64) -> usize {
+        (recent.trailing_ones() as usize).min(self.per_set - 1)
     }
 
     #[inline]
-    fn used(&mut self, set: usize, way: usize) {
-        let recent = self.recent[set] | 1 << way;
-        let all = u64::MAX >> (64 - self.per_set);
-        self.recent[set] = if recent == all { 1 << way } else { recent };
+    fn used(&mut self, place: Place) {
+        if *self.word(place) & RECENT == 0 {
+            self.used_besides(place, self.ways(place.set, RECENT, RECENT));
+        }
     }
 
-    /// The note of a line, which is used.
+    /// A line is used that was not lately, while others of its set were.
     #[inline]
-    pub(crate) fn touch(&mut self, line: Line) -> Option<&mut N> {
-        let (set, way) = self.find(line);
-        self.used(set, way?);
-        Some(&mut self.notes[set * self.per_set + way?])
+    fn used_besides(&mut self, place: Place, others: u64) {
+        if others.count_ones() as usize == self.per_set - 1 {
+            self.set_mut(place.set).as_flattened_mut().iter_mut().for_each(|word| *word &= !RECENT);
+        }
+        *self.word(place) |= RECENT;
     }
 
-    /// The note of a line.
-    pub(crate) fn peek(&mut self, line: Line) -> Option<&mut N> {
-        let (set, way) = self.find(line);
-        Some(&mut self.notes[set * self.per_set + way?])
-    }
-
-    /// Adds a line that is not there; the one that had to go, if one had to.
-    pub(crate) fn add(&mut self, line: Line, note: N) -> Option<(T, N)> {
-        let set = self.set(line);
-        let way = (self.recent[set].trailing_ones() as usize).min(self.per_set - 1);
-        let place = set * self.per_set + way;
-        let gone = (self.tags[place], self.notes[place]);
-        self.tags[place] = T::of(line);
-        self.notes[place] = note;
-        self.used(set, way);
-        (gone.0 != T::default()).then_some(gone)
-    }
-
-    /// Looks at all that a line's set consists of, so that what this machine has to fetch for it is under way.
+    /// Where a line is, which is used.
     #[inline]
-    pub(crate) fn foresee(&self, line: Line) -> u64 {
-        let set = self.set(line);
-        let (first, last) = (set * self.per_set, (set + 1) * self.per_set - 1);
-        let empty = [first, last].map(|place| u64::from(self.tags[place] == T::default()));
-        std::hint::black_box((self.notes[first], self.notes[last]));
-        empty[0] ^ empty[1] ^ self.recent[set]
+    pub(crate) fn touch(&mut self, line: Line) -> Option<Place> {
+        let place = self.find(line)?;
+        self.used(place);
+        Some(place)
     }
 
-    /// Drops a line; its note, if it was there.
+    #[inline]
+    pub(crate) fn note(&mut self, place: Place) -> &mut N {
+        &mut self.notes[place.set * self.per_set + place.way]
+    }
+
+    /// Whether the line there is marked.
+    #[inline]
+    pub(crate) fn is_marked(&mut self, place: Place) -> bool {
+        *self.word(place) & MARK != 0
+    }
+
+    /// Marks the line there, or does so no longer.
+    #[inline]
+    pub(crate) fn mark(&mut self, place: Place, marked: bool) {
+        let word = self.word(place);
+        *word = *word & !MARK | if marked { MARK } else { 0 };
+    }
+
+    /// Adds a line that is not there; what was noted of the one that had to go, if one had to.
+    #[inline]
+    pub(crate) fn add(&mut self, line: Line, marked: bool, note: N) -> Option<N> {
+        let set = self.set_of(line);
+        let recent = self.ways(set, RECENT, RECENT);
+        let place = Place { set, way: self.vacate(recent) };
+        let gone = std::mem::replace(self.note(place), note);
+        let word = self.word(place);
+        let had = *word & TAG != 0;
+        *word = tag(line) | if marked { MARK } else { 0 };
+        self.used_besides(place, recent & !(1 << place.way));
+        had.then_some(gone)
+    }
+
+    /// Drops a line; what was noted of it, if it was there.
+    #[inline]
     pub(crate) fn remove(&mut self, line: Line) -> Option<N> {
-        let (set, way) = self.find(line);
-        let place = set * self.per_set + way?;
-        self.tags[place] = T::default();
-        self.recent[set] &= !(1 << way?);
-        Some(self.notes[place])
+        let place = self.find(line)?;
+        *self.word(place) = 0;
+        Some(*self.note(place))
+    }
+
+    /// Has this machine fetch a line's set.
+    #[inline]
+    pub(crate) fn prefetch(&self, line: Line) {
+        self.set(self.set_of(line)).iter().for_each(prefetch);
+    }
+
+    /// Has this machine fetch what is noted of a line, or of the one that would have to go for it.
+    #[inline]
+    pub(crate) fn prefetch_note(&self, line: Line) {
+        let place = self.find(line).unwrap_or_else(|| {
+            let set = self.set_of(line);
+            Place { set, way: self.vacate(self.ways(set, RECENT, RECENT)) }
+        });
+        prefetch(&self.notes[place.set * self.per_set + place.way]);
     }
 }
 
@@ -173,30 +263,79 @@ impl<T: Tag, N: Note> Cache<T, N> {
 mod tests {
     use super::*;
 
+    /// A line's number.
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    struct Number(u64);
+
+    impl Note for Number {
+        fn is_of(&self, line: Line) -> bool {
+            self.0 == line.number()
+        }
+    }
+
     fn line(number: u64) -> Line {
         Line::new(Region::Lnr, number)
     }
 
     #[test]
     fn what_was_used_lately_stays() {
-        let mut cache: Cache<Line, u8> = Cache::new(0.25, 4);
+        let mut cache: Cache<Number> = Cache::new(0.25, 4);
+        let add = |cache: &mut Cache<Number>, number| {
+            cache.add(line(number), false, Number(number)).map(|note| note.0)
+        };
         assert_eq!((cache.per_set, cache.mask), (4, 0));
-        (1..=3).for_each(|number| assert!(cache.add(line(number), number as u8).is_none()));
+        (1..=3).for_each(|number| assert_eq!(add(&mut cache, number), None));
         // The fourth makes all of them recent, and so only itself.
-        assert!(cache.add(line(4), 4).is_none());
-        assert_eq!(cache.touch(line(1)), Some(&mut 1));
-        assert_eq!(cache.add(line(5), 5), Some((line(2), 2)));
-        assert_eq!(cache.remove(line(1)), Some(1));
-        assert!(cache.add(line(6), 6).is_none());
-        assert_eq!(cache.add(line(7), 7), Some((line(3), 3)));
-        assert_eq!(cache.peek(line(2)), None);
-        assert_eq!(cache.peek(line(4)), Some(&mut 4));
+        assert_eq!(add(&mut cache, 4), None);
+        let place = cache.touch(line(1)).unwrap();
+        assert_eq!(cache.note(place), &Number(1));
+        assert_eq!(add(&mut cache, 5), Some(2));
+        assert_eq!(cache.remove(line(1)), Some(Number(1)));
+        assert_eq!(add(&mut cache, 6), None);
+        assert_eq!(add(&mut cache, 7), Some(3));
+        assert!(cache.find(line(2)).is_none());
+        assert!(cache.find(line(4)).is_some());
+    }
+
+    #[test]
+    fn marks_are_of_a_line() {
+        let mut cache: Cache<()> = Cache::new(1.0, 4);
+        cache.add(line(1), true, ());
+        cache.add(line(2), false, ());
+        let places = [1, 2].map(|number| cache.touch(line(number)).unwrap());
+        assert_eq!(places.map(|place| cache.is_marked(place)), [true, false]);
+        cache.mark(places[0], false);
+        cache.mark(places[1], true);
+        assert_eq!(places.map(|place| cache.is_marked(place)), [false, true]);
+        assert!(cache.find(line(2)).is_some());
+    }
+
+    #[test]
+    fn lines_with_one_tag_are_told_apart() {
+        let mut cache: Cache<Number> = Cache::of_lines(4, 4);
+        let mut same = (1..).filter(|&number| tag(line(number)) == tag(line(0)));
+        let numbers = [0, same.next().unwrap()];
+        for number in numbers {
+            cache.add(line(number), false, Number(number));
+        }
+        assert_eq!(
+            numbers.map(|number| cache.remove(line(number))),
+            numbers.map(|n| Some(Number(n)))
+        );
     }
 
     #[test]
     fn a_cache_holds_what_it_is_to_hold() {
-        let cache: Cache<u32, ()> = Cache::new(60.0 * 1024.0, 15);
-        assert_eq!(cache.tags.len() as u64 * LINE_BYTES, 60 << 20);
+        let held = |lines, ways| {
+            let mut cache: Cache<()> = Cache::of_lines(lines, ways);
+            for number in 0..lines {
+                cache.add(line(number), false, ());
+            }
+            (0..lines).filter(|&number| cache.find(line(number)).is_some()).count() as u64
+        };
+        for (lines, ways) in [(60 * 1024, 15), (1024, 16), (16, 16), (80, 20), (126, 64), (4, 1)] {
+            assert_eq!(held(lines, ways), lines, "{lines} lines in {ways} ways");
+        }
     }
 
     #[test]

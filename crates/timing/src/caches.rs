@@ -4,7 +4,7 @@
 //! host has it alone, as it must before a core may change a line of SCR. A core that has changed a line
 //! notes so in its own caches, and changes it again without asking.
 
-use crate::cache::{Cache, Line, Region, Tag};
+use crate::cache::{Cache, Line, Region};
 use crate::{Ps, profile, ps};
 
 /// What the shared cache notes of a line.
@@ -12,9 +12,46 @@ use crate::{Ps, profile, ps};
 pub(crate) struct Note {
     /// A bit per core that may have it.
     cores: u64,
-    pub(crate) dirty: bool,
-    /// No other host has it; for lines of SCR.
-    alone: bool,
+    /// The line, and above it what else is known of it.
+    line: u64,
+}
+
+/// It is dirty.
+const DIRTY: u64 = 1 << 63;
+/// No other host has it; for lines of SCR.
+const ALONE: u64 = 1 << 62;
+
+impl Note {
+    fn new(core: usize, line: Line, dirty: bool, alone: bool) -> Self {
+        let flags = if dirty { DIRTY } else { 0 } | if alone { ALONE } else { 0 };
+        Self { cores: 1 << core, line: line.bits() | flags }
+    }
+
+    pub(crate) fn line(&self) -> Line {
+        Line::from_bits(self.line & !(DIRTY | ALONE))
+    }
+
+    pub(crate) fn dirty(&self) -> bool {
+        self.line & DIRTY != 0
+    }
+
+    fn alone(&self) -> bool {
+        self.line & ALONE != 0
+    }
+
+    /// It is written back; whether it was dirty.
+    fn clean(&mut self) -> bool {
+        let dirty = self.dirty();
+        self.line &= !DIRTY;
+        dirty
+    }
+}
+
+impl crate::cache::Note for Note {
+    #[inline]
+    fn is_of(&self, line: Line) -> bool {
+        self.line() == line
+    }
 }
 
 /// What came of an access.
@@ -28,21 +65,21 @@ pub(crate) enum Access {
     NotAlone,
 }
 
-struct Level<T, N> {
-    cache: Cache<T, N>,
+struct Level<N> {
+    cache: Cache<N>,
     latency: Ps,
 }
 
-impl<T: Tag, N: crate::cache::Note> Level<T, N> {
+impl<N: crate::cache::Note> Level<N> {
     fn new(cache: &profile::Cache) -> Self {
         Self { cache: Cache::new(cache.kib, cache.ways), latency: ps(cache.latency_ns) }
     }
 }
 
 pub(crate) struct HostCaches {
-    /// By core, from the nearest cache on. A line's note: whether this core may change it.
-    private: Vec<Vec<Level<u32, bool>>>,
-    shared: Level<Line, Note>,
+    /// By core, from the nearest cache on. Lines that this core may change are marked.
+    private: Vec<Vec<Level<()>>>,
+    shared: Level<Note>,
     core_to_core: Ps,
 }
 
@@ -58,48 +95,48 @@ impl HostCaches {
     }
 
     /// A core will access these lines. Looking them up one after the other, this machine would wait for its
-    /// own memory each time; looking at all of them first, it waits once.
-    pub(crate) fn foresee(&self, core: usize, lines: impl Iterator<Item = Line>) {
-        let mut seen = 0;
-        for line in lines {
-            seen ^= self.shared.cache.foresee(line);
-            for level in &self.private[core] {
-                seen ^= level.cache.foresee(line);
-            }
+    /// own memory each time.
+    pub(crate) fn foresee(&self, core: usize, lines: impl Iterator<Item = Line> + Clone) {
+        for line in lines.clone() {
+            self.shared.cache.prefetch(line);
+            self.private[core].iter().for_each(|level| level.cache.prefetch(line));
         }
-        std::hint::black_box(seen);
+        lines.for_each(|line| self.shared.cache.prefetch_note(line));
     }
 
     /// A core reads a line, or changes it.
     #[inline]
     pub(crate) fn access(&mut self, core: usize, line: Line, write: bool) -> Access {
-        let mut here = None;
-        for level in 0..self.private[core].len() {
-            let Some(&mut mine) = self.private[core][level].cache.touch(line) else { continue };
-            let latency = self.private[core][level].latency;
+        let levels = &mut self.private[core];
+        for number in 0..levels.len() {
+            let (nearer, level) = levels.split_at_mut(number);
+            let Some(place) = level[0].cache.touch(line) else { continue };
+            let mine = level[0].cache.is_marked(place);
+            let latency = level[0].latency;
             if !write || mine {
-                self.private[core][..level].iter_mut().for_each(|nearer| {
-                    nearer.cache.add(line, mine);
-                });
+                for level in nearer {
+                    level.cache.add(line, mine, ());
+                }
                 return Access::Served(latency);
             }
-            here = Some(latency);
-            break;
+            return self.access_shared(core, line, write, Some(latency));
         }
-        self.access_shared(core, line, write, here)
+        self.access_shared(core, line, write, None)
     }
 
     /// The same, where the core's own caches do not suffice; `here` is the latency of the one that has
     /// the line.
     fn access_shared(&mut self, core: usize, line: Line, write: bool, here: Option<Ps>) -> Access {
-        let Some(note) = self.shared.cache.touch(line) else { return Access::Missing };
-        if write && line.region() == Region::Scr && !note.alone {
+        let Some(place) = self.shared.cache.touch(line) else { return Access::Missing };
+        let note = self.shared.cache.note(place);
+        if write && line.region() == Region::Scr && !note.alone() {
             return Access::NotAlone;
         }
         let others = note.cores & !(1 << core);
-        let changed_elsewhere = note.dirty && others.is_power_of_two();
+        let changed_elsewhere = note.dirty() && others.is_power_of_two();
         if write {
-            (note.cores, note.dirty) = (1 << core, true);
+            note.cores = 1 << core;
+            note.line |= DIRTY;
         } else {
             note.cores |= 1 << core;
         }
@@ -119,18 +156,18 @@ impl HostCaches {
         Access::Served(if slow { nearest.max(self.core_to_core) } else { nearest })
     }
 
-    /// A line has come from memory; the one that had to go for it, with what was noted of it.
+    /// A line has come from memory; what was noted of the one that had to go for it.
     pub(crate) fn fill(
         &mut self,
         core: usize,
         line: Line,
         write: bool,
         alone: bool,
-    ) -> Option<(Line, Note)> {
-        let note = Note { cores: 1 << core, dirty: write, alone };
-        let gone = self.shared.cache.add(line, note);
-        if let Some((line, note)) = gone {
-            bits(note.cores).for_each(|core| self.drop_at(core, line));
+    ) -> Option<Note> {
+        let note = Note::new(core, line, write, alone);
+        let gone = self.shared.cache.add(line, false, note);
+        if let Some(note) = gone {
+            bits(note.cores).for_each(|core| self.drop_at(core, note.line()));
         }
         self.add_at(core, line, write);
         gone
@@ -138,8 +175,8 @@ impl HostCaches {
 
     /// The host has a line alone from now on.
     pub(crate) fn has_alone(&mut self, line: Line) {
-        if let Some(note) = self.shared.cache.peek(line) {
-            note.alone = true;
+        if let Some(place) = self.shared.cache.find(line) {
+            self.shared.cache.note(place).line |= ALONE;
         }
     }
 
@@ -147,25 +184,26 @@ impl HostCaches {
     pub(crate) fn drop_line(&mut self, line: Line) -> Option<bool> {
         let note = self.shared.cache.remove(line)?;
         bits(note.cores).for_each(|core| self.drop_at(core, line));
-        Some(note.dirty)
+        Some(note.dirty())
     }
 
     /// Writes a line back, which stays; whether it was dirty.
     pub(crate) fn clean(&mut self, line: Line) -> bool {
-        self.settle(line, |note| std::mem::take(&mut note.dirty))
+        self.settle(line, Note::clean)
     }
 
     /// Another host reads a line that this one had alone; whether it was dirty.
     pub(crate) fn share(&mut self, line: Line) -> bool {
         self.settle(line, |note| {
-            note.alone = false;
-            std::mem::take(&mut note.dirty)
+            note.line &= !ALONE;
+            note.clean()
         })
     }
 
     /// Changes what is noted of a line; cores have to ask again before they change it.
     fn settle(&mut self, line: Line, change: impl FnOnce(&mut Note) -> bool) -> bool {
-        let Some(note) = self.shared.cache.peek(line) else { return false };
+        let Some(place) = self.shared.cache.find(line) else { return false };
+        let note = self.shared.cache.note(place);
         let cores = note.cores;
         let dirty = change(note);
         if dirty {
@@ -178,15 +216,15 @@ impl HostCaches {
     fn change_at(&mut self, core: usize, line: Line, mine: bool) {
         for level in &mut self.private[core] {
             match level.cache.touch(line) {
-                Some(note) => *note = mine,
-                None => drop(level.cache.add(line, mine)),
+                Some(place) => level.cache.mark(place, mine),
+                None => drop(level.cache.add(line, mine, ())),
             }
         }
     }
 
     fn add_at(&mut self, core: usize, line: Line, mine: bool) {
         for level in &mut self.private[core] {
-            level.cache.add(line, mine);
+            level.cache.add(line, mine, ());
         }
     }
 
@@ -198,8 +236,8 @@ impl HostCaches {
 
     fn share_at(&mut self, core: usize, line: Line) {
         for level in &mut self.private[core] {
-            if let Some(mine) = level.cache.peek(line) {
-                *mine = false;
+            if let Some(place) = level.cache.find(line) {
+                level.cache.mark(place, false);
             }
         }
     }
@@ -279,7 +317,7 @@ mod tests {
         for number in 0..100_000 {
             gone.extend(host.fill(0, Line::new(Region::Lnr, number), false, false));
         }
-        let (line, _) = gone[0];
+        let line = gone[0].line();
         assert_eq!(host.access(0, line, false), Access::Missing);
     }
 }

@@ -26,6 +26,7 @@
 
 mod cache;
 mod caches;
+mod clocks;
 mod counts;
 mod directory;
 mod machine;

@@ -43,7 +43,7 @@ struct Costs {
 /// What a core remembers besides its caches.
 struct Memory {
     /// Where pages are.
-    pages: Cache<u32, ()>,
+    pages: Cache<()>,
     /// The line after the last one it has read.
     next: Line,
 }
@@ -135,7 +135,7 @@ impl Machine {
         if pages.touch(page).is_some() {
             return 0;
         }
-        pages.add(page, ());
+        pages.add(page, false, ());
         self.costs.page_walk
     }
 
@@ -194,16 +194,16 @@ impl Machine {
         (granted.takes, granted.alone)
     }
 
-    fn evicted(&mut self, host: usize, (line, note): (Line, Note), now: Ps) {
-        match line.region() {
-            Region::Local if note.dirty => drop(self.hosts[host].local.pass(now, LINE_BYTES)),
+    fn evicted(&mut self, host: usize, note: Note, now: Ps) {
+        match note.line().region() {
+            Region::Local if note.dirty() => drop(self.hosts[host].local.pass(now, LINE_BYTES)),
             Region::Scr => {
-                self.directory.evicted(host, line.number());
-                if note.dirty {
+                self.directory.evicted(host, note.line().number());
+                if note.dirty() {
                     self.transfer(host, now);
                 }
             }
-            Region::Lnr if note.dirty => drop(self.transfer(host, now)),
+            Region::Lnr if note.dirty() => drop(self.transfer(host, now)),
             Region::Local | Region::Lnr => {}
         }
     }

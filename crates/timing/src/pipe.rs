@@ -4,6 +4,8 @@
 //! fixed rate comes to; and whoever comes while much of the bandwidth is in use waits longer anyhow, as the
 //! profile's curve says. Requests need not come in the order of their times.
 
+use std::ops::Range;
+
 use crate::Ps;
 use crate::profile::Bandwidth;
 
@@ -22,6 +24,10 @@ pub(crate) struct Pipe {
     capacity: u64,
     /// Shares of the bandwidth in use, and what is waited then.
     curve: Vec<(f64, f64)>,
+    /// What was looked up last there: bytes of a window, and what is waited then.
+    last: (u64, Ps),
+    /// Windows without room.
+    full: Range<u64>,
     /// Bytes that went through, and the time that was waited.
     pub(crate) bytes: u64,
     pub(crate) waited: Ps,
@@ -31,31 +37,46 @@ impl Pipe {
     pub(crate) fn new(bandwidth: &Bandwidth) -> Self {
         // GB/s are bytes per nanosecond.
         let capacity = bandwidth.gb_per_s * WINDOW as f64 / 1000.0;
-        Self {
+        let mut pipe = Self {
             windows: vec![Window::default(); WINDOWS],
             capacity: (capacity as u64).max(1),
             curve: bandwidth.curve.iter().map(|&[share, ns]| (share, ns * 1000.0)).collect(),
+            last: (0, 0),
+            full: 0..0,
             bytes: 0,
             waited: 0,
-        }
+        };
+        pipe.last.1 = pipe.at(0.0);
+        pipe
     }
 
     /// How long `bytes` bytes wait that come at `now`.
     pub(crate) fn pass(&mut self, now: Ps, bytes: u64) -> Ps {
         let first = now / WINDOW;
-        let share = first.checked_sub(1).map_or(0, |number| self.window(number).bytes) as f64
-            / self.capacity as f64;
-        let mut number = first;
-        // Nobody waits for longer than the windows there are; so slow a pipe is used up anyhow.
-        while self.window(number).bytes >= self.capacity && number < first + WINDOWS as u64 / 2 {
-            number += 1;
+        let used = first.checked_sub(1).map_or(0, |number| self.window(number).bytes);
+        if used != self.last.0 {
+            self.last = (used, self.at(used as f64 / self.capacity as f64));
         }
+        let number = self.with_room(first);
         self.fill(number, bytes);
         let queued = (number * WINDOW).saturating_sub(now);
-        let waits = queued.max(self.at(share));
+        let waits = queued.max(self.last.1);
         self.bytes += bytes;
         self.waited += waits;
         waits
+    }
+
+    /// The first window from `first` on that has room.
+    fn with_room(&mut self, first: u64) -> u64 {
+        // Nobody waits for longer than the windows there are; so slow a pipe is used up anyhow.
+        let last = first + WINDOWS as u64 / 2;
+        let known = self.full.contains(&first);
+        let mut number = if known { self.full.end.min(last) } else { first };
+        while self.window(number).bytes >= self.capacity && number < last {
+            number += 1;
+        }
+        self.full = if known { self.full.start..number.max(self.full.end) } else { first..number };
+        number
     }
 
     /// Bytes go through in window `number`, and what is too much for it in the next ones.

@@ -1,5 +1,6 @@
 //! Threads of a pod's hosts, run in the order of their clocks.
 
+use std::any::Any;
 use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::time::Duration;
@@ -76,21 +77,31 @@ impl Simulation {
     /// # Panics
     /// With the panic of a thread, if one panics; if threads wait for locks that nobody holds.
     pub fn run(&mut self) {
-        loop {
-            let Some(number) = self.world.state().next() else { break };
-            let thread = self.threads[number].as_mut().expect("it has not ended");
-            match within(&self.world, || thread.resume()) {
-                Ok(true) => self.threads[number] = None,
-                Ok(false) => self.world.state().suspended(),
-                Err(panic) => {
-                    self.threads[number] = None;
-                    resume_unwind(panic)
-                }
-            }
+        let world = Rc::clone(&self.world);
+        if let Err(panic) = within(&world, || self.run_threads()) {
+            resume_unwind(panic);
         }
         let mut state = self.world.state();
         assert_eq!(state.waiting(), 0, "threads wait for locks that nobody will release");
         state.all_ended();
+    }
+
+    /// Runs all threads to their end, or to the panic of one of them.
+    fn run_threads(&mut self) -> Result<(), Box<dyn Any + Send>> {
+        loop {
+            let Some(number) = self.world.state().next() else { return Ok(()) };
+            let thread = self.threads[number].as_mut().expect("it has not ended");
+            let ended = thread.resume();
+            let mut state = self.world.state();
+            if matches!(ended, Ok(false)) {
+                state.suspended();
+            } else {
+                state.ended();
+                drop(state);
+                self.threads[number] = None;
+                ended?;
+            }
+        }
     }
 
     /// The time that has passed.

@@ -1,14 +1,13 @@
 //! The pod's bytes, its machine, and the threads' clocks.
 
 use std::cell::{RefCell, RefMut};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use tombolo_memory::Word;
 
+use crate::clocks::Clocks;
 use crate::machine::{CoreId, Machine};
 use crate::profile::Profile;
 use crate::sparse::Sparse;
@@ -45,7 +44,7 @@ pub(crate) struct State {
     horizon: Ps,
     current: usize,
     threads: Vec<Thread>,
-    queue: BinaryHeap<Reverse<(Ps, usize)>>,
+    clocks: Clocks,
     pub(crate) machine: Machine,
     scr: Vec<u64>,
     pub(crate) lnr: Sparse,
@@ -85,7 +84,7 @@ impl World {
             current: 0,
             // The first stands for whoever sets the pod up.
             threads: vec![Thread::default()],
-            queue: BinaryHeap::new(),
+            clocks: Clocks::new(),
             machine: Machine::new(&profile, scr_bytes),
             scr: vec![0; scr_bytes.div_ceil(8) as usize],
             lnr: Sparse::new(lnr_bytes),
@@ -118,10 +117,10 @@ pub(crate) fn running() -> Option<Rc<World>> {
     RUNNING.with_borrow(Clone::clone)
 }
 
-/// Resumes a thread of a world from within another, or from none.
-pub(crate) fn within<R>(world: &Rc<World>, resume: impl FnOnce() -> R) -> R {
+/// Runs threads of a world from within another, or from none.
+pub(crate) fn within<R>(world: &Rc<World>, run: impl FnOnce() -> R) -> R {
     let before = RUNNING.replace(Some(Rc::clone(world)));
-    let outcome = resume();
+    let outcome = run();
     RUNNING.set(before);
     outcome
 }
@@ -132,16 +131,16 @@ impl State {
     pub(crate) fn add_thread(&mut self, at: CoreId) -> usize {
         let number = self.threads.len();
         self.threads.push(Thread { at, clock: self.now, ..Thread::default() });
-        self.queue.push(Reverse((self.now, number)));
+        self.clocks.set(number, self.now);
         number
     }
 
     /// The thread that runs next: the one whose clock is smallest.
     pub(crate) fn next(&mut self) -> Option<usize> {
-        let Reverse((clock, thread)) = self.queue.pop()?;
+        let (clock, thread) = self.clocks.first()?;
         self.current = thread;
         self.now = clock;
-        self.horizon = self.queue.peek().map_or(Ps::MAX, |Reverse((clock, _))| *clock);
+        self.horizon = self.clocks.second();
         Some(thread)
     }
 
@@ -150,8 +149,15 @@ impl State {
         let thread = &mut self.threads[self.current];
         thread.clock = self.now;
         if thread.waits_for.is_none() {
-            self.queue.push(Reverse((self.now, self.current)));
+            self.clocks.set(self.current, self.now);
+        } else {
+            self.clocks.stop(self.current);
         }
+    }
+
+    /// The thread that ran has ended.
+    pub(crate) fn ended(&mut self) {
+        self.clocks.stop(self.current);
     }
 
     /// No thread runs: who goes on outside is at least as late as all of them.
@@ -184,7 +190,7 @@ impl State {
         thread.clock = thread.clock.max(wakes);
         let clock = thread.clock;
         self.horizon = self.horizon.min(clock);
-        self.queue.push(Reverse((clock, number)));
+        self.clocks.set(number, clock);
     }
 
     #[inline]
