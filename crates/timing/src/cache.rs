@@ -10,21 +10,24 @@ use tombolo_memory::{LINE_BYTES, prefer_huge_pages, prefetch, words_with};
 
 /// A line of some region, as caches know it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Line(u64);
+pub struct Line(u64);
 
 /// The memory a line is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Region {
+pub enum Region {
     /// A host's own memory.
     Local = 1,
+    /// Memory that is kept coherent.
     Scr = 2,
+    /// Memory that is not.
     Lnr = 3,
 }
 
 const REGION: u32 = 60;
 
 impl Line {
-    pub(crate) const fn new(region: Region, number: u64) -> Self {
+    /// Line `number` of a region.
+    pub const fn new(region: Region, number: u64) -> Self {
         Self((region as u64) << REGION | number)
     }
 
@@ -37,7 +40,8 @@ impl Line {
     }
 
     #[inline]
-    pub(crate) fn region(self) -> Region {
+    /// The region.
+    pub fn region(self) -> Region {
         match self.0 >> REGION {
             1 => Region::Local,
             2 => Region::Scr,
@@ -46,7 +50,8 @@ impl Line {
     }
 
     #[inline]
-    pub(crate) fn number(self) -> u64 {
+    /// Its number there.
+    pub fn number(self) -> u64 {
         self.0 & ((1 << REGION) - 1)
     }
 }

@@ -9,7 +9,7 @@ use crate::{Ps, profile, ps};
 
 /// What the shared cache notes of a line.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Note {
+pub struct Note {
     /// A bit per core that may have it.
     cores: u64,
     /// The line, and above it what else is known of it.
@@ -27,11 +27,13 @@ impl Note {
         Self { cores: 1 << core, line: line.bits() | flags }
     }
 
-    pub(crate) fn line(&self) -> Line {
+    /// The line.
+    pub fn line(&self) -> Line {
         Line::from_bits(self.line & !(DIRTY | ALONE))
     }
 
-    pub(crate) fn dirty(&self) -> bool {
+    /// Whether it was changed.
+    pub fn dirty(&self) -> bool {
         self.line & DIRTY != 0
     }
 
@@ -56,7 +58,7 @@ impl crate::cache::Note for Note {
 
 /// What came of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub enum Access {
     /// The host's caches serve it, and it takes so long.
     Served(Ps),
     /// No cache of this host has the line.
@@ -76,7 +78,8 @@ impl<N: crate::cache::Note> Level<N> {
     }
 }
 
-pub(crate) struct HostCaches {
+/// The caches of a host.
+pub struct HostCaches {
     /// By core, from the nearest cache on. Lines that this core may change are marked.
     private: Vec<Vec<Level<()>>>,
     shared: Level<Note>,
@@ -84,19 +87,29 @@ pub(crate) struct HostCaches {
 }
 
 impl HostCaches {
-    pub(crate) fn new(profile: &profile::Profile) -> Self {
-        let (shared, private) = profile.cache.split_last().expect("a profile has caches");
-        let cores = 0..profile.pod.cores;
+    /// The caches of a host with so many cores, from the core outwards; the last one is shared.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn new(caches: &[profile::Cache], cores: usize, core_to_core: Ps) -> Self {
+        let (shared, private) = caches.split_last().expect("a host has caches");
         Self {
-            private: cores.map(|_| private.iter().map(Level::new).collect()).collect(),
+            private: (0..cores).map(|_| private.iter().map(Level::new).collect()).collect(),
             shared: Level::new(shared),
-            core_to_core: ps(profile.core.core_to_core_ns),
+            core_to_core,
         }
+    }
+
+    /// What the host may do with a line, if it has it: whether it has it alone, and has changed it.
+    pub fn holds(&mut self, line: Line) -> Option<(bool, bool)> {
+        let place = self.shared.cache.find(line)?;
+        let note = self.shared.cache.note(place);
+        Some((note.alone(), note.dirty()))
     }
 
     /// A core will access these lines. Looking them up one after the other, this machine would wait for its
     /// own memory each time.
-    pub(crate) fn foresee(&self, core: usize, lines: impl Iterator<Item = Line> + Clone) {
+    pub fn foresee(&self, core: usize, lines: impl Iterator<Item = Line> + Clone) {
         for line in lines.clone() {
             self.shared.cache.prefetch(line);
             self.private[core].iter().for_each(|level| level.cache.prefetch(line));
@@ -106,7 +119,7 @@ impl HostCaches {
 
     /// A core reads a line, or changes it.
     #[inline]
-    pub(crate) fn access(&mut self, core: usize, line: Line, write: bool) -> Access {
+    pub fn access(&mut self, core: usize, line: Line, write: bool) -> Access {
         let levels = &mut self.private[core];
         for number in 0..levels.len() {
             let (nearer, level) = levels.split_at_mut(number);
@@ -157,13 +170,7 @@ impl HostCaches {
     }
 
     /// A line has come from memory; what was noted of the one that had to go for it.
-    pub(crate) fn fill(
-        &mut self,
-        core: usize,
-        line: Line,
-        write: bool,
-        alone: bool,
-    ) -> Option<Note> {
+    pub fn fill(&mut self, core: usize, line: Line, write: bool, alone: bool) -> Option<Note> {
         let note = Note::new(core, line, write, alone);
         let gone = self.shared.cache.add(line, false, note);
         if let Some(note) = gone {
@@ -174,14 +181,14 @@ impl HostCaches {
     }
 
     /// The host has a line alone from now on.
-    pub(crate) fn has_alone(&mut self, line: Line) {
+    pub fn has_alone(&mut self, line: Line) {
         if let Some(place) = self.shared.cache.find(line) {
             self.shared.cache.note(place).line |= ALONE;
         }
     }
 
     /// Drops a line; whether it was there, and dirty.
-    pub(crate) fn drop_line(&mut self, line: Line) -> Option<bool> {
+    pub fn drop_line(&mut self, line: Line) -> Option<bool> {
         let note = self.shared.cache.remove(line)?;
         bits(note.cores).for_each(|core| self.drop_at(core, line));
         Some(note.dirty())
@@ -193,7 +200,7 @@ impl HostCaches {
     }
 
     /// Another host reads a line that this one had alone; whether it was dirty.
-    pub(crate) fn share(&mut self, line: Line) -> bool {
+    pub fn share(&mut self, line: Line) -> bool {
         self.settle(line, |note| {
             note.line &= !ALONE;
             note.clean()
@@ -258,7 +265,8 @@ mod tests {
     fn host() -> HostCaches {
         let mut profile = profile::tests::tiny();
         profile.core.core_to_core_ns = 50.0;
-        HostCaches::new(&profile)
+        let cores = profile.pod.cores as usize;
+        HostCaches::new(&profile.cache, cores, ps(profile.core.core_to_core_ns))
     }
 
     const LNR: Line = Line::new(Region::Lnr, 5);

@@ -9,19 +9,21 @@ const NEVER: Ps = Ps::MAX;
 type Player = (Ps, usize);
 
 /// Of two threads with one clock, the one with the smaller number wins.
-pub(crate) struct Clocks {
+pub struct Clocks {
     /// The winner of all is at 1, those who met in match `n` are at `2 * n` and `2 * n + 1`, and threads
     /// themselves are in the second half.
     winners: Vec<Player>,
 }
 
-impl Clocks {
-    pub(crate) fn new() -> Self {
+impl Default for Clocks {
+    fn default() -> Self {
         Self { winners: vec![(NEVER, 0); 2] }
     }
+}
 
+impl Clocks {
     /// Sets a thread's clock.
-    pub(crate) fn set(&mut self, thread: usize, clock: Ps) {
+    pub fn set(&mut self, thread: usize, clock: Ps) {
         while thread >= self.winners.len() / 2 {
             self.grow();
         }
@@ -36,17 +38,17 @@ impl Clocks {
     }
 
     /// The thread cannot run.
-    pub(crate) fn stop(&mut self, thread: usize) {
+    pub fn stop(&mut self, thread: usize) {
         self.set(thread, NEVER);
     }
 
     /// The thread with the smallest clock.
-    pub(crate) fn first(&self) -> Option<Player> {
+    pub fn first(&self) -> Option<Player> {
         Some(self.winners[1]).filter(|&(clock, _)| clock != NEVER)
     }
 
     /// The smallest clock of all others: those whom the first has met.
-    pub(crate) fn second(&self) -> Ps {
+    pub fn second(&self) -> Ps {
         let mut at = self.winners.len() / 2 + self.winners[1].1;
         let mut smallest = NEVER;
         while at > 1 {
@@ -71,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_smallest_clock_is_first() {
-        let mut clocks = Clocks::new();
+        let mut clocks = Clocks::default();
         assert_eq!(clocks.first(), None);
         let mut all = [NEVER; 11];
         let mut dice: u64 = 1;

@@ -39,15 +39,19 @@ mod simulation;
 mod sparse;
 mod world;
 
+pub use cache::{Line, Region};
+pub use caches::{Access, HostCaches, Note};
+pub use clocks::Clocks;
 pub use counts::Counts;
 pub use memory::TimedMemory;
 pub use mutex::TimedRawMutex;
-pub use profile::{Profile, ProfileError};
+pub use profile::{Cache, Profile, ProfileError};
 pub use simulation::{Simulation, Spec};
 
 /// Virtual time in picoseconds.
-pub(crate) type Ps = u64;
+pub type Ps = u64;
 
-pub(crate) fn ps(ns: f64) -> Ps {
+/// Nanoseconds as virtual time.
+pub fn ps(ns: f64) -> Ps {
     (ns * 1000.0).round() as Ps
 }

@@ -64,7 +64,11 @@ impl Machine {
             |_| Memory { pages: Cache::of_lines(tlb.pages.into(), 8), next: Line::default() };
         let host = |_| Host {
             cores: (0..profile.pod.cores).map(core).collect(),
-            caches: HostCaches::new(profile),
+            caches: HostCaches::new(
+                &profile.cache,
+                profile.pod.cores as usize,
+                ps(profile.core.core_to_core_ns),
+            ),
             local: Pipe::new(&profile.local.bandwidth()),
             link: Pipe::new(&profile.link),
         };

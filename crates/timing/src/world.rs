@@ -84,7 +84,7 @@ impl World {
             current: 0,
             // The first stands for whoever sets the pod up.
             threads: vec![Thread::default()],
-            clocks: Clocks::new(),
+            clocks: Clocks::default(),
             machine: Machine::new(&profile, scr_bytes),
             scr: vec![0; scr_bytes.div_ceil(8) as usize],
             lnr: Sparse::new(lnr_bytes),
