@@ -1,0 +1,147 @@
+//! What a system of compute and memory nodes is made of.
+
+use thiserror::Error;
+use tombolo_coherence::{BACK_INVALIDATION, Filter, INVALIDATING, Protocol as Tables, SHARING};
+use tombolo_timing::Cache;
+
+/// How lines are kept coherent, and whether who has a line waits for the permission to use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// INV-CF: a line is with one host at a time.
+    Inv,
+    /// SHA-CF: hosts share lines that they read.
+    Sha,
+    /// The same, and access before permission: SDM in full.
+    ShaSpec,
+    /// CXL 3.0's back-invalidation.
+    Bi,
+}
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Inv, Self::Sha, Self::ShaSpec, Self::Bi];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Inv => "inv",
+            Self::Sha => "sha",
+            Self::ShaSpec => "sha-spec",
+            Self::Bi => "bi",
+        }
+    }
+
+    pub(crate) fn tables(self) -> &'static Tables {
+        match self {
+            Self::Inv => &INVALIDATING,
+            Self::Sha | Self::ShaSpec => &SHARING,
+            Self::Bi => &BACK_INVALIDATION,
+        }
+    }
+
+    pub(crate) fn speculates(self) -> bool {
+        self == Self::ShaSpec
+    }
+}
+
+/// A system of compute and memory nodes. Times are in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How lines are kept coherent.
+    pub protocol: Protocol,
+    /// What memory nodes know of who has a line.
+    pub filter: Filter,
+    /// Hosts, 64 at most.
+    pub hosts: usize,
+    /// Threads, each on a core of its own; thread `n` is on host `n` modulo hosts.
+    pub threads: usize,
+    /// Memory nodes.
+    pub nodes: usize,
+    /// Bytes in a row that are in one memory node.
+    pub interleave_bytes: u64,
+    /// A host's caches from the core outwards; the last one is the system agent's.
+    pub caches: Vec<Cache>,
+    /// A line that another core of the host has changed.
+    pub core_to_core_ns: f64,
+    /// From a host to a memory node, or back; the backplane is half way.
+    pub network_ns: f64,
+    /// Reading or writing a memory node's memory.
+    pub memory_ns: f64,
+    /// What a memory node sends or receives, in 10^9 bytes a second.
+    pub node_gb_per_s: f64,
+    /// Tables that a walk for a page's place goes through.
+    pub page_levels: u32,
+    /// Accesses of a host that may wait for their permission at once.
+    pub replay_entries: usize,
+    /// The share of pages that a host may not read, and that it may not write.
+    pub denied: (f64, f64),
+    /// Decides which pages these are.
+    pub seed: u64,
+}
+
+/// Bytes of a page.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+pub(crate) const LINE_BYTES: u64 = 64;
+
+/// An entry of a [`Config`] that makes no sense.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{what} {value}: {bounds}")]
+pub struct ConfigError {
+    what: &'static str,
+    value: String,
+    bounds: &'static str,
+}
+
+impl Config {
+    /// The system of SDM's paper (its table II), with `hosts` hosts and 32 threads. The paper says nothing of
+    /// the system agent's cache, of bandwidths and of the length of a page walk; these are ours.
+    pub fn paper(protocol: Protocol, hosts: usize) -> Self {
+        let cache = |kib, ways, latency_ns| Cache { kib, ways, latency_ns };
+        Self {
+            protocol,
+            filter: Filter::Broadcast,
+            hosts,
+            threads: 32,
+            nodes: 1,
+            interleave_bytes: PAGE_BYTES,
+            caches: vec![
+                cache(32.0, 8, 1.0),
+                cache(256.0, 4, 4.0),
+                cache(2048.0, 16, 40.0),
+                cache(8192.0, 16, 80.0),
+            ],
+            core_to_core_ns: 80.0,
+            network_ns: 500.0,
+            memory_ns: 80.0,
+            node_gb_per_s: 64.0,
+            page_levels: 4,
+            replay_entries: 64,
+            denied: (0.0, 0.0),
+            seed: 0,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let within = |what, value: f64, (from, to): (f64, f64), bounds| {
+            let good = (from..=to).contains(&value);
+            let wrong = || ConfigError { what, value: value.to_string(), bounds };
+            good.then_some(()).ok_or_else(wrong)
+        };
+        within("hosts", self.hosts as f64, (1.0, 64.0), "there may be 1 to 64")?;
+        let most = 64.0 * self.hosts as f64;
+        within("threads", self.threads as f64, (1.0, most), "a host may have 1 to 64")?;
+        within("memory nodes", self.nodes as f64, (1.0, 1024.0), "there may be 1 to 1024")?;
+        let interleave = self.interleave_bytes as f64;
+        within("interleaving", interleave, (64.0, 1e12), "it takes at least a line of 64 bytes")?;
+        within("network latency", self.network_ns, (0.0, 1e9), "nanoseconds, a second at most")?;
+        within("memory latency", self.memory_ns, (0.0, 1e9), "nanoseconds, a second at most")?;
+        let bandwidth = self.node_gb_per_s;
+        within("bandwidth", bandwidth, (1e-3, 1e6), "10^9 bytes a second, from 0.001")?;
+        within("levels of pages", self.page_levels.into(), (0.0, 16.0), "there may be 0 to 16")?;
+        let entries = self.replay_entries as f64;
+        within("replay entries", entries, (1.0, 1e6), "there may be 1 to 1,000,000")?;
+        within("unreadable pages", self.denied.0, (0.0, 1.0), "a share, from 0 to 1")?;
+        within("unwritable pages", self.denied.1, (0.0, 1.0), "a share, from 0 to 1")?;
+        within("caches", self.caches.len() as f64, (2.0, 8.0), "there may be 2 to 8")
+    }
+}

@@ -1,0 +1,37 @@
+//! Beside the floors: compute nodes whose data lie in memory nodes (SDM).
+//!
+//! A [`System`] runs the threads of a program, or the records of a trace, in virtual time. What does not
+//! hit in the caches of a host's processors goes to its system agent, which has a cache for remote lines,
+//! knows where pages are, and has to be permitted to use them; what it lacks it gets from the memory node,
+//! by the messages of a [`Protocol`].
+//!
+//! # Timing model
+//! * A thread has a core of its own, runs in order, and waits for each access, reads and writes alike. An
+//!   instruction that touches no memory takes a nanosecond, which counts as a cycle.
+//! * Caches hold tags; a host's last one is the system agent's and includes the others.
+//! * A message takes the network's latency, half of it to the backplane. A snoop and its answer take it
+//!   twice, a line that has to be written back first twice more. All hosts that are asked answer at once.
+//! * A line is in one transaction at a time; a memory node sends and receives so many bytes a second.
+//! * Pages are of 4 KiB. Whoever touches one first allocates it (`ralloc`), a host that does not know where
+//!   one is asks (`rwalk`), and remembers it in its own memory; all are freed at the end (`rfree`).
+//! * **Permission** is for a host and a page, to read or to write. The backplane has the flags, and fetches
+//!   each one once. A request is checked on its way to the memory node; for a line that the system agent has,
+//!   and no processor cache, the backplane is asked. With **speculation** nobody waits for the answer, as
+//!   long as the replay buffer has room: the access is over when the answer is there.
+//! * Who does what it may not has its session closed: the thread does nothing any more. Without speculation
+//!   the access is not made; with it, it is rolled back, and nobody has seen it. What the program itself
+//!   would have read or written, it does not.
+//!
+//! Left out: the host's own memory, instructions' fetches, prefetching, out-of-order cores, what the
+//! directory and the tables at the host take, the topology of the network.
+
+mod config;
+mod machine;
+mod pages;
+mod replay;
+mod results;
+mod system;
+
+pub use config::{Config, ConfigError, Protocol};
+pub use results::Summary;
+pub use system::{Body, Core, System};

@@ -1,0 +1,358 @@
+//! What an access takes: caches, translation, permission, the protocol's messages, and the memory node.
+
+use tombolo_coherence::{Access, Ask, Filter, Holders, Message, Protocol, State, transact};
+use tombolo_timing::{Access as Cached, HostCaches, Line, Note, Ps, Region, ps};
+
+use crate::config::{Config, ConfigError, LINE_BYTES, PAGE_BYTES};
+use crate::pages::Pages;
+use crate::replay::Replay;
+use crate::results::{Primitive, Results};
+
+/// A thread, which has a core of its own.
+struct Thread {
+    host: usize,
+    core: usize,
+    clock: Ps,
+    /// The page it has used last, and its place.
+    page: (u64, usize),
+    /// Its session is over: it has tried what it may not do.
+    isolated: bool,
+}
+
+struct Times {
+    network: Ps,
+    memory: Ps,
+    /// A line, through a memory node.
+    line: Ps,
+    levels: Vec<Ps>,
+    page_levels: u64,
+}
+
+/// A system in virtual time.
+pub(crate) struct Machine {
+    tables: &'static Protocol,
+    filter: Filter,
+    speculates: bool,
+    times: Times,
+    interleave_lines: u64,
+    threads: Vec<Thread>,
+    hosts: Vec<HostCaches>,
+    replays: Vec<Replay>,
+    /// Until when each memory node is at work.
+    nodes: Vec<Ps>,
+    pages: Pages,
+    results: Results,
+}
+
+/// What came of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    /// It is not permitted; the thread does nothing any more.
+    Isolated,
+}
+
+/// What is known of an access when it leaves a host's processor caches.
+#[derive(Clone, Copy)]
+struct Request {
+    thread: usize,
+    line: Line,
+    place: usize,
+    write: bool,
+    now: Ps,
+}
+
+/// The caches of the hosts, as far as a line is concerned.
+struct Others<'a> {
+    hosts: &'a mut [HostCaches],
+    line: Line,
+}
+
+impl Holders for Others<'_> {
+    fn state(&mut self, host: usize) -> State {
+        match self.hosts[host].holds(self.line) {
+            None => State::Invalid,
+            Some((_, true)) => State::Modified,
+            Some((true, false)) => State::Exclusive,
+            Some((false, false)) => State::Shared,
+        }
+    }
+
+    fn settle(&mut self, host: usize, state: State) {
+        if state == State::Shared {
+            self.hosts[host].share(self.line);
+        } else {
+            self.hosts[host].drop_line(self.line);
+        }
+    }
+}
+
+impl Machine {
+    pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
+        config.check()?;
+        let cores = config.threads.div_ceil(config.hosts);
+        let core_to_core = ps(config.core_to_core_ns);
+        let host = |_| HostCaches::new(&config.caches, cores, core_to_core);
+        let thread = |number: usize| Thread {
+            host: number % config.hosts,
+            core: number / config.hosts,
+            clock: 0,
+            page: (u64::MAX, 0),
+            isolated: false,
+        };
+        Ok(Self {
+            tables: config.protocol.tables(),
+            filter: config.filter,
+            speculates: config.protocol.speculates(),
+            times: Times {
+                network: ps(config.network_ns),
+                memory: ps(config.memory_ns),
+                line: ps(LINE_BYTES as f64 / config.node_gb_per_s),
+                levels: config.caches.iter().map(|cache| ps(cache.latency_ns)).collect(),
+                page_levels: config.page_levels.into(),
+            },
+            interleave_lines: (config.interleave_bytes / LINE_BYTES).max(1),
+            threads: (0..config.threads).map(thread).collect(),
+            hosts: (0..config.hosts).map(host).collect(),
+            replays: (0..config.hosts).map(|_| Replay::new(config.replay_entries)).collect(),
+            nodes: vec![0; config.nodes],
+            pages: Pages::new(config),
+            results: Results::new(config),
+        })
+    }
+
+    pub(crate) fn clock(&self, thread: usize) -> Ps {
+        self.threads[thread].clock
+    }
+
+    /// A thread that has waited goes on at `now`.
+    pub(crate) fn wake(&mut self, thread: usize, now: Ps) {
+        self.threads[thread].clock = now;
+    }
+
+    /// A thread does what touches no memory: an instruction a nanosecond.
+    #[inline]
+    pub(crate) fn works(&mut self, thread: usize, instructions: u64) {
+        self.threads[thread].clock += instructions * 1000;
+        self.results.instructions += instructions;
+    }
+
+    /// A thread reads or writes bytes.
+    #[inline]
+    pub(crate) fn access(
+        &mut self,
+        thread: usize,
+        address: u64,
+        bytes: u32,
+        write: bool,
+    ) -> Outcome {
+        let first = address / LINE_BYTES;
+        let last = address.saturating_add(u64::from(bytes).max(1) - 1) / LINE_BYTES;
+        self.results.instructions += 1;
+        for line in first..=last {
+            if self.access_line(thread, line, write) == Outcome::Isolated {
+                return Outcome::Isolated;
+            }
+        }
+        Outcome::Done
+    }
+
+    #[inline]
+    fn access_line(&mut self, thread: usize, number: u64, write: bool) -> Outcome {
+        let place = self.place(thread, number * LINE_BYTES / PAGE_BYTES);
+        let Thread { host, core, clock, isolated, .. } = self.threads[thread];
+        if isolated {
+            return Outcome::Isolated;
+        }
+        let entry = self.pages.line(place, number);
+        entry.accesses += 1;
+        entry.touched |= 1 << host;
+        let line = Line::new(Region::Scr, number);
+        self.results.accesses += 1;
+        let agent = self.times.levels[self.times.levels.len() - 1];
+        match self.hosts[host].access(core, line, write) {
+            Cached::Served(takes) if takes < agent => {
+                self.results.served(&self.times.levels, takes);
+                self.retire(thread, takes, takes);
+                Outcome::Done
+            }
+            cached => {
+                let request = Request { thread, line, place, write, now: clock };
+                self.beyond(request, cached)
+            }
+        }
+    }
+
+    /// The thread goes on after `takes`; its access is over after `retires`.
+    #[inline]
+    fn retire(&mut self, thread: usize, takes: Ps, retires: Ps) {
+        self.threads[thread].clock += takes;
+        self.results.waited += retires;
+    }
+
+    #[inline]
+    fn place(&mut self, thread: usize, page: u64) -> usize {
+        let (last, place) = self.threads[thread].page;
+        if last == page {
+            return place;
+        }
+        let (place, new) = self.pages.place(page);
+        self.threads[thread].page = (page, place);
+        if new {
+            self.allocate(thread);
+        }
+        place
+    }
+
+    /// A page is allocated by the backplane, for whoever touches it first.
+    fn allocate(&mut self, thread: usize) {
+        self.results.messages.add(Message::Ralloc, 1);
+        self.results.messages.add(Message::Cmp, 1);
+        let takes = self.times.network + self.times.memory;
+        self.retire(thread, takes, takes);
+    }
+
+    /// All pages are freed. Nobody waits for that.
+    pub(crate) fn free_all(&mut self) {
+        self.results.messages.add(Message::Rfree, self.pages.count());
+        self.results.messages.add(Message::Cmp, self.pages.count());
+    }
+
+    /// An access that processor caches cannot serve.
+    fn beyond(&mut self, request: Request, cached: Cached) -> Outcome {
+        let Request { thread, place, write, now, .. } = request;
+        let host = self.threads[thread].host;
+        let walk = self.walk(host, place);
+        let check = self.times.network + self.fetch_flag(host, place);
+        let permitted = self.pages.page(place).permits(host, write);
+        if !permitted && !self.speculates {
+            self.retire(thread, walk + check, walk + check);
+            return self.isolate(thread);
+        }
+        let start = if self.speculates { self.replays[host].room(now + walk) } else { now + walk };
+        // A request to the memory node is checked on its way; what is here waits for an answer.
+        let (finds, on_its_way) = match cached {
+            Cached::Served(takes) => {
+                self.results.served(&self.times.levels, takes);
+                (takes, false)
+            }
+            _ => (self.fetch(request, start), true),
+        };
+        let extra = check - self.times.network;
+        let waits = match (self.speculates, on_its_way) {
+            (true, _) => finds,
+            (false, true) => finds + extra,
+            (false, false) => finds + check,
+        };
+        let takes = start + waits - now;
+        let retires = takes.max(start + check - now);
+        if self.speculates {
+            self.replays[host].add(now + retires);
+        }
+        if !permitted {
+            self.roll_back(request);
+            self.retire(thread, retires, retires);
+            return self.isolate(thread);
+        }
+        self.retire(thread, takes, retires);
+        Outcome::Done
+    }
+
+    /// What a host does to know where a page is; its translations are in its own memory, for ever.
+    fn walk(&mut self, host: usize, place: usize) -> Ps {
+        let page = self.pages.page(place);
+        if page.translated & 1 << host != 0 {
+            return 0;
+        }
+        page.translated |= 1 << host;
+        self.results.walks += 1;
+        self.results.messages.add(Message::Rwalk, 1);
+        self.results.messages.add(Message::Cmp, 1);
+        let Times { network, memory, page_levels, .. } = self.times;
+        // To the backplane and back, and between them to the memory node for each table.
+        network + page_levels * (network + memory)
+    }
+
+    /// What the backplane does to know whether a host may use a page.
+    fn fetch_flag(&mut self, host: usize, place: usize) -> Ps {
+        let page = self.pages.page(place);
+        if page.flagged & 1 << host != 0 {
+            return 0;
+        }
+        page.flagged |= 1 << host;
+        self.results.flags += 1;
+        self.times.network + self.times.memory
+    }
+
+    /// Gets a line from its memory node, or the right to change it; how long that takes from `start` on.
+    fn fetch(&mut self, request: Request, start: Ps) -> Ps {
+        let Request { thread, line, place, write, .. } = request;
+        let Thread { host, core, .. } = self.threads[thread];
+        let access = if write { Access::Write } else { Access::Read };
+        let state = Others { hosts: &mut self.hosts, line }.state(host);
+        let ask = (self.tables.ask)(state, access).unwrap_or(Ask::Own);
+        let entry = *self.pages.line(place, line.number());
+        let mut others = Others { hosts: &mut self.hosts, line };
+        let who = (host, others.hosts.len());
+        let counts = &mut self.results.messages;
+        let before = counts.total();
+        let done = transact(self.tables, self.filter, ask, who, entry.holders, &mut others, counts);
+        let sent = counts.total() - before;
+        // A host that may not write asks again before it does.
+        let alone =
+            done.granted != State::Shared && (write || self.pages.page(place).permits(host, true));
+        let gone = match ask {
+            Ask::Upgrade => {
+                self.hosts[host].has_alone(line);
+                let _ = self.hosts[host].access(core, line, true);
+                None
+            }
+            Ask::Read | Ask::Own => self.hosts[host].fill(core, line, write, alone),
+        };
+        self.evicted(gone);
+        let hops = 2 + if done.snooped { 2 } else { 0 } + if done.wrote_back { 2 } else { 0 };
+        self.results.primitive(Primitive::of(self.tables, ask, &done), hops);
+        let Times { network, memory, line: transfer, .. } = self.times;
+        let reads = ask != Ask::Upgrade;
+        let accesses = u64::from(reads) + u64::from(done.wrote_back);
+        let arrives = start + network;
+        let node = (line.number() / self.interleave_lines) as usize % self.nodes.len();
+        let begins = arrives.max(entry.busy).max(self.nodes[node]);
+        self.nodes[node] = begins + sent * transfer;
+        let ends = begins + (hops - 2) * network + accesses * memory;
+        self.results.queued += begins - arrives;
+        let known = self.pages.line(place, line.number());
+        known.busy = ends;
+        known.holders = done.holders;
+        ends + network - start
+    }
+
+    /// A line had to leave a host's caches.
+    fn evicted(&mut self, gone: Option<Note>) {
+        if gone.is_some_and(|note| note.dirty()) {
+            self.results.messages.write_back();
+            self.results.write_backs += 1;
+        }
+    }
+
+    /// An access turns out not to be permitted: what was written is as it was before, and what was read
+    /// is not there any more.
+    fn roll_back(&mut self, request: Request) {
+        let Request { thread, line, place, .. } = request;
+        let host = self.threads[thread].host;
+        self.hosts[host].drop_line(line);
+        self.pages.line(place, line.number()).holders &= !(1 << host);
+        self.results.mispeculations += 1;
+    }
+
+    fn isolate(&mut self, thread: usize) -> Outcome {
+        self.threads[thread].isolated = true;
+        self.results.isolated += 1;
+        Outcome::Isolated
+    }
+
+    pub(crate) fn results(&self) -> Results {
+        let clock = self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0);
+        self.results.clone().finished(clock, &self.pages)
+    }
+}

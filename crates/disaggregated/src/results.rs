@@ -1,0 +1,204 @@
+//! What is counted, and what follows from that.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tombolo_coherence::{Ask, Counts, Protocol, State, Transaction};
+use tombolo_timing::Ps;
+
+use crate::config::Config;
+use crate::pages::Pages;
+
+/// What a transaction was for, as the paper tells them apart (its sections III-B and IV-B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Primitive {
+    FetchClean,
+    FetchDirty,
+    FetchExclusive,
+    FetchShare,
+    InvalidateBeforeModify,
+}
+
+impl Primitive {
+    pub(crate) fn of(protocol: &Protocol, ask: Ask, done: &Transaction) -> Self {
+        match (protocol.shares(), ask) {
+            (false, _) if done.wrote_back => Self::FetchDirty,
+            (false, _) => Self::FetchClean,
+            (true, Ask::Upgrade) => Self::InvalidateBeforeModify,
+            (true, _) if done.granted == State::Shared => Self::FetchShare,
+            (true, _) => Self::FetchExclusive,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::FetchClean => "fetch_clean",
+            Self::FetchDirty => "fetch_dirty",
+            Self::FetchExclusive => "fetch_exclusive",
+            Self::FetchShare => "fetch_share",
+            Self::InvalidateBeforeModify => "invalidate_before_modify",
+        }
+    }
+}
+
+/// What has happened in a system.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Results {
+    pub(crate) messages: Counts,
+    pub(crate) instructions: u64,
+    pub(crate) accesses: u64,
+    /// From when accesses began to when they were over.
+    pub(crate) waited: Ps,
+    /// Requests that waited for the line or the memory node.
+    pub(crate) queued: Ps,
+    pub(crate) walks: u64,
+    pub(crate) flags: u64,
+    pub(crate) write_backs: u64,
+    pub(crate) mispeculations: u64,
+    pub(crate) isolated: u64,
+    /// By level, accesses that it has served.
+    served: Vec<u64>,
+    /// Transactions, and messages that were waited for in them.
+    primitives: BTreeMap<Primitive, (u64, u64)>,
+    network_ns: f64,
+    latencies_ns: Vec<f64>,
+    speculates: bool,
+    clock: Ps,
+    lines: (u64, u64),
+    shared: (u64, u64),
+    pages: u64,
+}
+
+impl Results {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            served: vec![0; config.caches.len()],
+            network_ns: config.network_ns,
+            latencies_ns: config.caches.iter().map(|cache| cache.latency_ns).collect(),
+            speculates: config.protocol.speculates(),
+            ..Self::default()
+        }
+    }
+
+    /// A cache has served an access; one that another core's cache has is the last one's.
+    #[inline]
+    pub(crate) fn served(&mut self, latencies: &[Ps], takes: Ps) {
+        let level = latencies.iter().position(|&latency| takes <= latency);
+        self.served[level.unwrap_or(latencies.len() - 1)] += 1;
+    }
+
+    pub(crate) fn primitive(&mut self, primitive: Primitive, hops: u64) {
+        let (count, waited) = self.primitives.entry(primitive).or_default();
+        *count += 1;
+        *waited += hops;
+    }
+
+    pub(crate) fn finished(mut self, clock: Ps, pages: &Pages) -> Self {
+        self.clock = clock;
+        self.pages = pages.count();
+        let shared = |hosts: u64| hosts.count_ones() > 1;
+        for line in pages.lines() {
+            self.lines.0 += 1;
+            self.lines.1 += line.accesses;
+            if shared(line.touched) {
+                self.shared.0 += 1;
+                self.shared.1 += line.accesses;
+            }
+        }
+        self
+    }
+
+    fn remote(&self) -> u64 {
+        self.primitives.values().map(|(count, _)| count).sum()
+    }
+
+    /// The mean access time as the paper computes it from what was counted (its equations 1 and 2): each
+    /// message that is waited for takes the network's latency, and nothing else does. Permission is for what
+    /// leaves the processor's caches, and the system agent's cache is a fourth level.
+    fn amat_by_equations(&self) -> f64 {
+        let hops: u64 = self.primitives.values().map(|(_, hops)| hops).sum();
+        let per_access = |count: u64| count as f64 / self.accesses.max(1) as f64;
+        let mut reached = self.accesses;
+        let mut mean = 0.0;
+        for (served, latency) in self.served.iter().zip(&self.latencies_ns) {
+            mean += per_access(reached) * latency;
+            reached -= (*served).min(reached);
+        }
+        let agents = self.served.last().copied().unwrap_or(0);
+        let permit = if self.speculates { 0.0 } else { self.network_ns };
+        mean + per_access(hops) * self.network_ns + per_access(agents) * permit
+    }
+
+    pub(crate) fn summary(&self) -> Summary {
+        let ns = |time: Ps| time as f64 / 1000.0;
+        let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        let seconds = self.clock as f64 / 1e12;
+        Summary {
+            ipc: self.instructions as f64 / ns(self.clock).max(1.0),
+            amat_ns: ns(self.waited) / self.accesses.max(1) as f64,
+            amat_equations_ns: self.amat_by_equations(),
+            seconds,
+            instructions: self.instructions,
+            accesses: self.accesses,
+            served: self.served.clone(),
+            remote_reads: self.remote(),
+            write_backs: self.write_backs,
+            messages: self.messages.iter().map(|(message, n)| (message.name(), n)).collect(),
+            primitives: self.primitives.iter().map(|(p, (count, _))| (p.name(), *count)).collect(),
+            shared_line_ratio: share(self.shared.0, self.lines.0),
+            shared_access_ratio: share(self.shared.1, self.lines.1),
+            lines: self.lines.0,
+            pages: self.pages,
+            walks: self.walks,
+            permission_fetches: self.flags,
+            queueing_ns: ns(self.queued),
+            mispeculations: self.mispeculations,
+            isolated_threads: self.isolated,
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Instructions of all threads per cycle of a nanosecond.
+    pub ipc: f64,
+    /// Mean time from when an access begins to when it is over.
+    pub amat_ns: f64,
+    /// The same by the paper's equations, from what was counted.
+    pub amat_equations_ns: f64,
+    /// Virtual time.
+    pub seconds: f64,
+    /// Instructions, accesses included.
+    pub instructions: u64,
+    /// Accesses to lines.
+    pub accesses: u64,
+    /// Accesses that each cache has served, from the core outwards.
+    pub served: Vec<u64>,
+    /// Transactions with the memory node.
+    pub remote_reads: u64,
+    /// Lines that had to leave a host and were written back.
+    pub write_backs: u64,
+    /// Messages by type.
+    pub messages: BTreeMap<&'static str, u64>,
+    /// Transactions by what they were for.
+    pub primitives: BTreeMap<&'static str, u64>,
+    /// Of the lines that were accessed, those that several hosts accessed.
+    pub shared_line_ratio: f64,
+    /// Of the accesses, those to such lines.
+    pub shared_access_ratio: f64,
+    /// Lines that were accessed.
+    pub lines: u64,
+    /// Pages that were allocated.
+    pub pages: u64,
+    /// Walks for where a page is.
+    pub walks: u64,
+    /// Permissions that the backplane fetched.
+    pub permission_fetches: u64,
+    /// Time that requests waited for their line or the memory node, of all together.
+    pub queueing_ns: f64,
+    /// Accesses that were made and turned out not to be permitted.
+    pub mispeculations: u64,
+    /// Threads that have tried what they may not do, and do nothing any more.
+    pub isolated_threads: u64,
+}

@@ -1,0 +1,308 @@
+//! Threads and traces on a system.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use tombolo_coroutines::{Thread, suspend};
+use tombolo_timing::{Clocks, Ps};
+
+use crate::config::{Config, ConfigError};
+use crate::machine::{Machine, Outcome};
+use crate::results::Summary;
+
+/// A thread's work.
+pub type Body = Box<dyn FnOnce()>;
+
+struct Shared {
+    machine: RefCell<Machine>,
+    clocks: RefCell<Clocks>,
+    /// How far the running thread may go before another one's turn.
+    until: Cell<Ps>,
+    /// Threads that wait at the barrier.
+    waiting: RefCell<Vec<usize>>,
+    /// Threads that have not ended, and will.
+    alive: Cell<usize>,
+    /// The thread that ran last waits, or will not go on.
+    halted: Cell<bool>,
+}
+
+impl Shared {
+    /// The thread with the smallest clock goes on; or the one that runs, if that is it.
+    fn take_turns(&self, thread: usize) {
+        if self.machine.borrow().clock(thread) > self.until.get() {
+            suspend();
+        }
+    }
+
+    fn stop(&self, thread: usize) {
+        self.halted.set(true);
+        self.clocks.borrow_mut().stop(thread);
+    }
+
+    /// A thread will not come to the barrier any more.
+    fn gone(&self, thread: usize) {
+        self.stop(thread);
+        self.alive.set(self.alive.get() - 1);
+        self.open_barrier();
+    }
+
+    /// Lets the threads at the barrier go, if all are there that will be; whether they were.
+    fn open_barrier(&self) -> bool {
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.is_empty() || waiting.len() < self.alive.get() {
+            return false;
+        }
+        let (mut machine, mut clocks) = (self.machine.borrow_mut(), self.clocks.borrow_mut());
+        let last = waiting.iter().map(|&thread| machine.clock(thread)).max().unwrap_or(0);
+        for thread in waiting.drain(..) {
+            machine.wake(thread, last);
+            clocks.set(thread, last);
+        }
+        true
+    }
+}
+
+/// A core of a [`System`], as the thread on it sees it.
+#[derive(Clone)]
+pub struct Core {
+    shared: Rc<Shared>,
+    thread: usize,
+}
+
+impl Core {
+    /// Reads or writes bytes. Does not return if that is not permitted.
+    #[inline]
+    pub fn access(&self, address: u64, bytes: u32, write: bool) {
+        let outcome = self.shared.machine.borrow_mut().access(self.thread, address, bytes, write);
+        if outcome == Outcome::Isolated {
+            self.shared.gone(self.thread);
+            loop {
+                suspend();
+            }
+        }
+        self.shared.take_turns(self.thread);
+    }
+
+    /// Executes instructions that touch no memory.
+    #[inline]
+    pub fn works(&self, instructions: u64) {
+        self.shared.machine.borrow_mut().works(self.thread, instructions);
+        self.shared.take_turns(self.thread);
+    }
+
+    /// Waits until all threads are here that have not ended.
+    pub fn barrier(&self) {
+        self.shared.waiting.borrow_mut().push(self.thread);
+        if self.shared.open_barrier() {
+            self.shared.until.set(self.shared.machine.borrow().clock(self.thread));
+        } else {
+            self.shared.stop(self.thread);
+            suspend();
+        }
+    }
+}
+
+/// Compute nodes and memory nodes.
+pub struct System {
+    shared: Rc<Shared>,
+    threads: usize,
+}
+
+impl System {
+    /// A system in which nothing has happened yet.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn new(config: &Config) -> Result<Self, ConfigError> {
+        let shared = Shared {
+            machine: RefCell::new(Machine::new(config)?),
+            clocks: RefCell::default(),
+            until: Cell::new(0),
+            waiting: RefCell::default(),
+            alive: Cell::new(0),
+            halted: Cell::new(false),
+        };
+        Ok(Self { shared: Rc::new(shared), threads: config.threads })
+    }
+
+    /// How many threads there are.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The core of a thread.
+    ///
+    /// # Panics
+    /// If there is no such thread.
+    pub fn core(&self, thread: usize) -> Core {
+        assert!(thread < self.threads, "there are {} threads", self.threads);
+        Core { shared: Rc::clone(&self.shared), thread }
+    }
+
+    /// Runs threads to their ends, the first on the first core and so on.
+    ///
+    /// # Panics
+    /// If there are more threads than cores, or one of them panics.
+    pub fn run(&self, bodies: Vec<Body>) {
+        assert!(bodies.len() <= self.threads, "there are {} cores", self.threads);
+        let shared = &self.shared;
+        shared.alive.set(bodies.len());
+        let mut threads: Vec<Thread> = bodies.into_iter().map(Thread::new).collect();
+        for thread in 0..threads.len() {
+            let clock = shared.machine.borrow().clock(thread);
+            shared.clocks.borrow_mut().set(thread, clock);
+        }
+        while let Some(thread) = self.next() {
+            shared.halted.set(false);
+            match threads[thread].resume() {
+                Ok(true) => shared.gone(thread),
+                Ok(false) if shared.halted.get() => {}
+                Ok(false) => {
+                    let clock = shared.machine.borrow().clock(thread);
+                    shared.clocks.borrow_mut().set(thread, clock);
+                }
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        shared.machine.borrow_mut().free_all();
+    }
+
+    /// The thread whose turn it is.
+    fn next(&self) -> Option<usize> {
+        let clocks = self.shared.clocks.borrow();
+        let (_, thread) = clocks.first()?;
+        self.shared.until.set(clocks.second());
+        Some(thread)
+    }
+
+    /// What one record of a trace does: instructions, and then an access; whether its thread may still do
+    /// anything.
+    ///
+    /// # Panics
+    /// If there is no such thread.
+    #[inline]
+    pub fn replay(
+        &self,
+        thread: usize,
+        instructions: u64,
+        address: u64,
+        bytes: u32,
+        write: bool,
+    ) -> bool {
+        let mut machine = self.shared.machine.borrow_mut();
+        machine.works(thread, instructions);
+        machine.access(thread, address, bytes, write) == Outcome::Done
+    }
+
+    /// What has happened so far.
+    pub fn summary(&self) -> Summary {
+        self.shared.machine.borrow().results().summary()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Protocol;
+
+    fn system(config: Config) -> System {
+        System::new(&config).unwrap()
+    }
+
+    fn run(config: &Config, body: impl Fn(usize, &Core) + Clone + 'static) -> Summary {
+        let system = system(config.clone());
+        let bodies = (0..config.threads).map(|thread| {
+            let (core, body) = (system.core(thread), body.clone());
+            Box::new(move || body(thread, &core)) as Body
+        });
+        system.run(bodies.collect());
+        system.summary()
+    }
+
+    fn small(protocol: Protocol) -> Config {
+        Config { threads: 2, ..Config::paper(protocol, 2) }
+    }
+
+    /// Everybody reads the same lines, over and over.
+    fn read_all(_: usize, core: &Core) {
+        for _ in 0..4 {
+            (0..1000).for_each(|line| core.access(line * 64, 8, false));
+            core.barrier();
+        }
+    }
+
+    #[test]
+    fn lines_that_are_read_are_shared_where_the_protocol_allows_it() {
+        let [inv, sha, spec, bi] = Protocol::ALL.map(|protocol| run(&small(protocol), read_all));
+        assert_eq!((sha.shared_line_ratio, sha.shared_access_ratio), (1.0, 1.0));
+        // Each host fetches each line once.
+        assert_eq!((sha.remote_reads, bi.remote_reads), (2000, 2000));
+        assert!(inv.remote_reads > 4000, "{inv:?}");
+        assert!(sha.ipc > 1.5 * inv.ipc && sha.amat_ns < inv.amat_ns / 1.5, "{sha:?} {inv:?}");
+        assert!(spec.ipc >= sha.ipc);
+        assert_eq!(sha.messages["Cmp-S"] + sha.messages["Cmp-E"], 2000);
+    }
+
+    #[test]
+    fn a_read_from_memory_takes_the_messages_that_are_waited_for() {
+        let config = Config { threads: 1, ..Config::paper(Protocol::Sha, 1) };
+        let system = system(config);
+        let clock = || system.shared.machine.borrow().clock(0) / 1000;
+        // The page's first access.
+        system.replay(0, 0, 0, 8, false);
+        let before = clock();
+        system.replay(0, 0, 64, 8, false);
+        // There and back, and the memory.
+        assert_eq!(clock() - before, 1080);
+        let before = clock();
+        system.replay(0, 10, 64, 8, false);
+        assert_eq!(clock() - before, 11);
+    }
+
+    #[test]
+    fn a_write_takes_the_line_from_all_others() {
+        let counts = run(&small(Protocol::Sha), |thread, core| {
+            for turn in 0..100 {
+                core.access(0, 8, turn % 2 == thread);
+                core.barrier();
+            }
+        });
+        assert_eq!(counts.messages["MemInv"] + counts.messages["MemRd"], counts.remote_reads);
+        assert!(counts.messages["GO-M"] > 40, "{counts:?}");
+    }
+
+    #[test]
+    fn who_may_not_write_is_stopped_and_leaves_nothing_behind() {
+        for (protocol, mispeculations) in [(Protocol::Sha, 0), (Protocol::ShaSpec, 2)] {
+            let config = Config { denied: (0.0, 1.0), ..small(protocol) };
+            let after = Rc::new(Cell::new(0));
+            let seen = Rc::clone(&after);
+            let counts = run(&config, move |_, core| {
+                core.access(0, 8, false);
+                core.access(0, 8, true);
+                seen.set(seen.get() + 1);
+            });
+            assert_eq!((after.get(), counts.isolated_threads), (0, 2));
+            assert_eq!(counts.mispeculations, mispeculations);
+            assert_eq!(counts.write_backs, 0);
+        }
+    }
+
+    #[test]
+    fn threads_that_are_stopped_hold_nobody_up() {
+        let config = Config { denied: (0.5, 0.0), seed: 3, ..Config::paper(Protocol::ShaSpec, 4) };
+        let counts = run(&config, |thread, core| {
+            for page in 0..20 {
+                core.access((thread as u64 * 20 + page) * 4096, 8, false);
+                core.barrier();
+            }
+        });
+        assert!(counts.isolated_threads > 20 && counts.mispeculations == counts.isolated_threads);
+    }
+
+    #[test]
+    fn two_runs_are_the_same() {
+        let once = || run(&Config::paper(Protocol::Bi, 4), read_all);
+        assert_eq!(once(), once());
+    }
+}
