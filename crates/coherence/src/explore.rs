@@ -17,7 +17,7 @@ use std::collections::hash_map::Entry;
 
 use smallvec::SmallVec;
 
-use crate::{Access, Ask, Filter, Message, Protocol, State};
+use crate::{Access, Ask, Filter, Known, Message, Protocol, State};
 
 /// Messages that arrive before there are no more, at most.
 const MESSAGES_TO_REST: usize = 1000;
@@ -96,7 +96,7 @@ struct Work {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct AtNode {
     last: bool,
-    holders: u64,
+    known: Known,
     work: Option<Work>,
     queue: SmallVec<[(u8, Ask); 3]>,
 }
@@ -160,7 +160,8 @@ type Taken = Result<World, String>;
 
 impl World {
     fn new(limits: Limits) -> Self {
-        let line = AtNode { last: true, holders: 0, work: None, queue: SmallVec::new() };
+        let line =
+            AtNode { last: true, known: Known::default(), work: None, queue: SmallVec::new() };
         Self {
             hosts: SmallVec::from_elem(AtHost::default(), limits.hosts * limits.lines),
             lines: SmallVec::from_elem(line, limits.lines),
@@ -348,9 +349,9 @@ impl Rules<'_> {
     }
 
     fn begin(&self, world: &mut World, host: usize, line: usize, ask: Ask) {
-        let (hosts, holders) = (self.limits.hosts, world.lines[line].holders);
+        let (hosts, known) = (self.limits.hosts, world.lines[line].known);
         let (mut asked, shared) =
-            self.protocol.concerned(self.limits.filter, ask, (host, hosts), holders);
+            self.protocol.concerned(self.limits.filter, ask, (host, hosts), known);
         if self.fault == Some(Fault::SnoopDropped) && asked != 0 {
             asked &= !(1 << asked.ilog2());
         }
@@ -386,7 +387,7 @@ impl Rules<'_> {
         if answer.keeps(snoop) {
             work.shared = true;
         } else {
-            here.holders &= !(1 << host);
+            here.known.holders &= !(1 << host);
         }
         work.waits &= !(1 << host);
         here.work = Some(work);
@@ -402,8 +403,9 @@ impl Rules<'_> {
         let (message, state) = (self.protocol.grant)(work.ask, shared);
         let here = &mut world.lines[line];
         if self.limits.filter == Filter::Directory {
-            let others = if state == State::Shared { here.holders } else { 0 };
-            here.holders = others | 1 << host;
+            let alone = state != State::Shared;
+            let others = if alone { 0 } else { here.known.holders };
+            here.known = Known { holders: others | 1 << host, alone };
         }
         here.work = None;
         let (last, queue) = (here.last && message.carries_data(), !here.queue.is_empty());

@@ -32,7 +32,7 @@ mod transaction;
 pub use explore::{Explored, Fault, Limits, Violation, explore, wander};
 pub use message::{Channel, Message};
 pub use protocol::{
-    Access, Answer, Ask, BACK_INVALIDATION, Filter, INVALIDATING, PROTOCOLS, Protocol, SHARING,
-    State,
+    Access, Answer, Ask, BACK_INVALIDATION, Filter, INVALIDATING, Known, PROTOCOLS, Protocol,
+    SHARING, State,
 };
 pub use transaction::{Counts, Holders, Transaction, transact};

@@ -1,6 +1,6 @@
 //! A transaction from its first message to its last.
 
-use crate::{Ask, Filter, Message, Protocol, State};
+use crate::{Ask, Filter, Known, Message, Protocol, State};
 
 /// How many messages there were of each type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,8 +49,8 @@ pub trait Holders {
 pub struct Transaction {
     /// What the host may do that has asked.
     pub granted: State,
-    /// A bit per host that may have the line now.
-    pub holders: u64,
+    /// Who may have the line now.
+    pub known: Known,
     /// Others had to be asked.
     pub snooped: bool,
     /// Some of them had to write the line back before they answered.
@@ -59,17 +59,18 @@ pub struct Transaction {
     pub forwarded: bool,
 }
 
-/// Runs `ask` of `host`, one of `hosts`, for a line that no others may have than those in `holders`.
+/// Runs `ask` of `host`, one of `hosts`, for a line that no others may have than those who are known.
 pub fn transact(
     protocol: &Protocol,
     filter: Filter,
     ask: Ask,
     (host, hosts): (usize, usize),
-    holders: u64,
+    known: Known,
     others: &mut impl Holders,
     counts: &mut Counts,
 ) -> Transaction {
-    let (concerned, mut shared) = protocol.concerned(filter, ask, (host, hosts), holders);
+    let holders = known.holders;
+    let (concerned, mut shared) = protocol.concerned(filter, ask, (host, hosts), known);
     let snoop = (protocol.snoop)(ask);
     counts.add(ask.message(), 1);
     counts.add(snoop, u64::from(concerned.count_ones()));
@@ -99,8 +100,9 @@ pub fn transact(
     }
     let (message, granted) = (protocol.grant)(ask, shared);
     counts.add(message, 1);
-    let holders = 1 << host | if granted == State::Shared { keep } else { 0 };
-    Transaction { granted, holders, snooped: concerned != 0, wrote_back, forwarded }
+    let alone = granted != State::Shared;
+    let known = Known { holders: 1 << host | if alone { 0 } else { keep }, alone };
+    Transaction { granted, known, snooped: concerned != 0, wrote_back, forwarded }
 }
 
 fn bits(mut bits: u64) -> impl Iterator<Item = usize> {
@@ -121,7 +123,7 @@ mod tests {
         protocol: &'static Protocol,
         filter: Filter,
         states: Vec<State>,
-        holders: u64,
+        known: Known,
     }
 
     impl Holders for Vec<State> {
@@ -136,7 +138,7 @@ mod tests {
 
     impl Line {
         fn new(protocol: &'static Protocol, filter: Filter, hosts: usize) -> Self {
-            Self { protocol, filter, states: vec![State::Invalid; hosts], holders: 0 }
+            Self { protocol, filter, states: vec![State::Invalid; hosts], known: Known::default() }
         }
 
         /// What a host's access takes, message by message.
@@ -144,10 +146,10 @@ mod tests {
             let mut counts = Counts::default();
             while let Some(ask) = (self.protocol.ask)(self.states[host], access) {
                 let who = (host, self.states.len());
-                let (protocol, filter, holders) = (self.protocol, self.filter, self.holders);
+                let (protocol, filter, known) = (self.protocol, self.filter, self.known);
                 let states = &mut self.states;
-                let done = transact(protocol, filter, ask, who, holders, states, &mut counts);
-                (self.states[host], self.holders) = (done.granted, done.holders);
+                let done = transact(protocol, filter, ask, who, known, states, &mut counts);
+                (self.states[host], self.known) = (done.granted, done.known);
             }
             if access == Access::Write {
                 self.states[host] = State::Modified;

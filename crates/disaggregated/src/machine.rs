@@ -296,7 +296,7 @@ impl Machine {
         let who = (host, others.hosts.len());
         let counts = &mut self.results.messages;
         let before = counts.total();
-        let done = transact(self.tables, self.filter, ask, who, entry.holders, &mut others, counts);
+        let done = transact(self.tables, self.filter, ask, who, entry.known, &mut others, counts);
         let sent = counts.total() - before;
         // A host that may not write asks again before it does.
         let alone =
@@ -323,7 +323,7 @@ impl Machine {
         self.results.queued += begins - arrives;
         let known = self.pages.line(place, line.number());
         known.busy = ends;
-        known.holders = done.holders;
+        known.known = done.known;
         ends + network - start
     }
 
@@ -341,7 +341,7 @@ impl Machine {
         let Request { thread, line, place, .. } = request;
         let host = self.threads[thread].host;
         self.hosts[host].drop_line(line);
-        self.pages.line(place, line.number()).holders &= !(1 << host);
+        self.pages.line(place, line.number()).known.holders &= !(1 << host);
         self.results.mispeculations += 1;
     }
 

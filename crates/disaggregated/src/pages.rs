@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use tombolo_coherence::Known;
 use tombolo_timing::Ps;
 
 use crate::config::{Config, LINE_BYTES, PAGE_BYTES};
@@ -10,8 +11,8 @@ use crate::config::{Config, LINE_BYTES, PAGE_BYTES};
 /// A line of a memory node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LineEntry {
-    /// A bit per host that may have it.
-    pub(crate) holders: u64,
+    /// Who may have it.
+    pub(crate) known: Known,
     /// A bit per host that has accessed it.
     pub(crate) touched: u64,
     /// How often it was accessed.

@@ -66,6 +66,15 @@ pub enum Filter {
     Directory,
 }
 
+/// Who may have a line, as far as a node has granted it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Known {
+    /// A bit per host.
+    pub holders: u64,
+    /// It was granted to one of them alone, who may have changed it.
+    pub alone: bool,
+}
+
 /// What a host does when it is asked about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -104,25 +113,23 @@ impl Protocol {
         (self.ask)(State::Invalid, Access::Read) == Some(Ask::Read)
     }
 
-    /// Which hosts the node asks for `ask` of `host`, one of `hosts`, if `holders` may have the line (a bit
-    /// per host); and whether the host is granted the line as one of several in any case.
+    /// Which hosts the node asks for `ask` of `host`, one of `hosts` (a bit per host); and whether the host
+    /// is granted the line as one of several in any case.
     ///
-    /// Two that may have it share it: then nobody has changed it, and nobody has to be asked for a read.
+    /// Who shares a line has not changed it, and needs not be asked for a read.
     pub fn concerned(
         &self,
         filter: Filter,
         ask: Ask,
         (host, hosts): (usize, usize),
-        holders: u64,
+        known: Known,
     ) -> (u64, bool) {
-        let all = u64::MAX >> (64 - hosts);
-        let others = !(1 << host) & all;
+        let others = !(1 << host) & (u64::MAX >> (64 - hosts));
+        let holders = known.holders & others;
         match filter {
             Filter::Broadcast => (others, false),
-            Filter::Directory if ask == Ask::Read && (holders & others).count_ones() > 1 => {
-                (0, true)
-            }
-            Filter::Directory => (holders & others, false),
+            Filter::Directory if ask == Ask::Read && !known.alone => (0, holders != 0),
+            Filter::Directory => (holders, false),
         }
     }
 }
