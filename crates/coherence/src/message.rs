@@ -138,6 +138,11 @@ impl Message {
         matches!((self, snoop), (Self::GoS | Self::BiRspS, _) | (Self::GoM, Self::RdAny))
     }
 
+    /// Whether it asks a host about a line.
+    pub const fn is_snoop(self) -> bool {
+        matches!(self, Self::RdOwn | Self::RdAny | Self::ClFlush | Self::BiSnpData | Self::BiSnpInv)
+    }
+
     /// Whether it brings the line.
     pub const fn carries_data(self) -> bool {
         matches!(self, Self::MemWr | Self::CmpE | Self::CmpS | Self::GoM)

@@ -70,20 +70,11 @@ struct Others<'a> {
 
 impl Holders for Others<'_> {
     fn state(&mut self, host: usize) -> State {
-        match self.hosts[host].holds(self.line) {
-            None => State::Invalid,
-            Some((_, true)) => State::Modified,
-            Some((true, false)) => State::Exclusive,
-            Some((false, false)) => State::Shared,
-        }
+        self.hosts[host].state(self.line)
     }
 
     fn settle(&mut self, host: usize, state: State) {
-        if state == State::Shared {
-            self.hosts[host].share(self.line);
-        } else {
-            self.hosts[host].drop_line(self.line);
-        }
+        self.hosts[host].settle(self.line, state);
     }
 }
 
@@ -289,7 +280,7 @@ impl Machine {
         let Request { thread, line, place, write, .. } = request;
         let Thread { host, core, .. } = self.threads[thread];
         let access = if write { Access::Write } else { Access::Read };
-        let state = Others { hosts: &mut self.hosts, line }.state(host);
+        let state = self.hosts[host].state(line);
         let ask = (self.tables.ask)(state, access).unwrap_or(Ask::Own);
         let entry = *self.pages.line(place, line.number());
         let mut others = Others { hosts: &mut self.hosts, line };

@@ -4,6 +4,8 @@
 //! host has it alone, as it must before a core may change a line of SCR. A core that has changed a line
 //! notes so in its own caches, and changes it again without asking.
 
+use tombolo_coherence::State;
+
 use crate::cache::{Cache, Line, Region};
 use crate::{Ps, profile, ps};
 
@@ -100,11 +102,23 @@ impl HostCaches {
         }
     }
 
-    /// What the host may do with a line, if it has it: whether it has it alone, and has changed it.
-    pub fn holds(&mut self, line: Line) -> Option<(bool, bool)> {
-        let place = self.shared.cache.find(line)?;
+    /// What the host may do with a line.
+    pub fn state(&mut self, line: Line) -> State {
+        let Some(place) = self.shared.cache.find(line) else { return State::Invalid };
         let note = self.shared.cache.note(place);
-        Some((note.alone(), note.dirty()))
+        match (note.dirty(), note.alone()) {
+            (true, _) => State::Modified,
+            (false, true) => State::Exclusive,
+            (false, false) => State::Shared,
+        }
+    }
+
+    /// From now on the host may do less with a line, because another one wants it; whether it was dirty.
+    pub fn settle(&mut self, line: Line, state: State) -> bool {
+        match state {
+            State::Shared => self.share(line),
+            _ => self.drop_line(line) == Some(true),
+        }
     }
 
     /// A core will access these lines. Looking them up one after the other, this machine would wait for its
@@ -196,19 +210,19 @@ impl HostCaches {
 
     /// Writes a line back, which stays; whether it was dirty.
     pub(crate) fn clean(&mut self, line: Line) -> bool {
-        self.settle(line, Note::clean)
+        self.change(line, Note::clean)
     }
 
     /// Another host reads a line that this one had alone; whether it was dirty.
-    pub fn share(&mut self, line: Line) -> bool {
-        self.settle(line, |note| {
+    pub(crate) fn share(&mut self, line: Line) -> bool {
+        self.change(line, |note| {
             note.line &= !ALONE;
             note.clean()
         })
     }
 
     /// Changes what is noted of a line; cores have to ask again before they change it.
-    fn settle(&mut self, line: Line, change: impl FnOnce(&mut Note) -> bool) -> bool {
+    fn change(&mut self, line: Line, change: impl FnOnce(&mut Note) -> bool) -> bool {
         let Some(place) = self.shared.cache.find(line) else { return false };
         let note = self.shared.cache.note(place);
         let cores = note.cores;

@@ -1,11 +1,12 @@
 //! Caches, links, memories and the directory: how long an access takes, and what it moves.
 
+use tombolo_coherence::{Holders, State};
 use tombolo_memory::LINE_BYTES;
 
 use crate::cache::{Cache, Line, Region};
 use crate::caches::{Access, HostCaches, Note};
 use crate::counts::Counts;
-use crate::directory::Directory;
+use crate::directory::{Directory, Granted};
 use crate::overlap::Overlap;
 use crate::pipe::Pipe;
 use crate::profile::Profile;
@@ -16,6 +17,28 @@ struct Host {
     caches: HostCaches,
     local: Pipe,
     link: Pipe,
+}
+
+/// The hosts' caches, as far as a line is concerned.
+struct Others<'a> {
+    hosts: &'a mut [Host],
+    device: &'a mut Pipe,
+    line: Line,
+    now: Ps,
+}
+
+impl Holders for Others<'_> {
+    fn state(&mut self, host: usize) -> State {
+        self.hosts[host].caches.state(self.line)
+    }
+
+    fn settle(&mut self, host: usize, state: State) {
+        let Host { caches, link, .. } = &mut self.hosts[host];
+        if caches.settle(self.line, state) {
+            link.pass(self.now, LINE_BYTES);
+            self.device.pass(self.now, LINE_BYTES);
+        }
+    }
 }
 
 /// A core of a host.
@@ -76,7 +99,13 @@ impl Machine {
         Self {
             hosts: (0..profile.pod.hosts).map(host).collect(),
             device: Pipe::new(&profile.device.bandwidth()),
-            directory: Directory::new(scr_bytes, ps(coherence.latency_ns), ps(coherence.snoop_ns)),
+            directory: Directory::new(
+                (coherence.protocol.tables(), coherence.filter.into()),
+                profile.pod.hosts as usize,
+                scr_bytes,
+                ps(coherence.latency_ns),
+                ps(coherence.snoop_ns),
+            ),
             costs: Costs {
                 local: ps(profile.local.latency_ns),
                 device: ps(profile.device.latency_ns),
@@ -103,6 +132,7 @@ impl Machine {
             local_bytes: all(|host| host.local.bytes),
             device_bytes: self.device.bytes,
             queueing_ns: waited / 1000,
+            back_invalidations: self.directory.snoops(),
             ..self.counts
         }
     }
@@ -116,7 +146,7 @@ impl Machine {
             Access::Missing => self.miss(at, line, write, now),
             Access::NotAlone => {
                 self.counts.scr_misses += 1;
-                let takes = self.grant(at.host, line, true, now).0;
+                let takes = self.grant((at.host, State::Shared), line, true, now).takes;
                 self.hosts[at.host].caches.has_alone(line);
                 let _ = self.hosts[at.host].caches.access(at.core, line, true);
                 takes
@@ -164,8 +194,8 @@ impl Machine {
             Region::Scr => {
                 self.counts.scr_misses += 1;
                 let waits = self.transfer(at.host, now);
-                let (takes, alone) = self.grant(at.host, line, write, now);
-                (takes + waits, alone)
+                let granted = self.grant((at.host, State::Invalid), line, write, now);
+                (granted.takes + waits, granted.alone)
             }
         };
         if let Some(gone) = self.hosts[at.host].caches.fill(at.core, line, write, alone) {
@@ -179,23 +209,11 @@ impl Machine {
         self.hosts[host].link.pass(now, LINE_BYTES) + self.device.pass(now, LINE_BYTES)
     }
 
-    /// A host gets a line of SCR, alone if it is to be written; how long that takes, and whether it is
-    /// alone.
-    fn grant(&mut self, host: usize, line: Line, write: bool, now: Ps) -> (Ps, bool) {
-        let granted = self.directory.grant(host, line.number(), write, now);
-        for other in (0..self.hosts.len()).filter(|other| granted.drops & 1 << other != 0) {
-            self.counts.back_invalidations += 1;
-            if self.hosts[other].caches.drop_line(line) == Some(true) {
-                self.transfer(other, now);
-            }
-        }
-        if let Some(other) = granted.shares {
-            self.counts.back_invalidations += 1;
-            if self.hosts[other].caches.share(line) {
-                self.transfer(other, now);
-            }
-        }
-        (granted.takes, granted.alone)
+    /// A host gets a line of SCR that it has in a state, alone if it is to be written.
+    fn grant(&mut self, host: (usize, State), line: Line, write: bool, now: Ps) -> Granted {
+        let Self { directory, hosts, device, .. } = self;
+        let mut others = Others { hosts, device, line, now };
+        directory.grant(host, line.number(), write, now, &mut others)
     }
 
     fn evicted(&mut self, host: usize, note: Note, now: Ps) {

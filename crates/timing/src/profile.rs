@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use thiserror::Error;
+use tombolo_coherence::{BACK_INVALIDATION, Filter, INVALIDATING, Protocol, SHARING};
 
 /// A pod to be simulated, as read from TOML. Times are in nanoseconds, bandwidths in GB/s (10^9).
 ///
@@ -120,7 +121,7 @@ impl Memory {
     }
 }
 
-/// How the small region is kept coherent: a directory at the device sends back-invalidations.
+/// How the small region is kept coherent: the device has other hosts drop a line, or hand it back.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coherence {
@@ -128,6 +129,55 @@ pub struct Coherence {
     pub latency_ns: f64,
     /// How much longer, if other hosts have to drop it or hand it back first.
     pub snoop_ns: f64,
+    /// What the device and hosts say to each other.
+    #[serde(default)]
+    pub protocol: CoherenceProtocol,
+    /// Whom the device asks.
+    #[serde(default)]
+    pub filter: CoherenceFilter,
+}
+
+/// What the device and hosts say to each other about a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CoherenceProtocol {
+    /// CXL 3.0's back-invalidation.
+    #[default]
+    Bi,
+    /// INV-CF: a line is with one host at a time.
+    Inv,
+    /// SHA-CF.
+    Sha,
+}
+
+impl CoherenceProtocol {
+    pub(crate) fn tables(self) -> &'static Protocol {
+        match self {
+            Self::Bi => &BACK_INVALIDATION,
+            Self::Inv => &INVALIDATING,
+            Self::Sha => &SHARING,
+        }
+    }
+}
+
+/// Whom the device asks about a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CoherenceFilter {
+    /// Those who may have it.
+    #[default]
+    Directory,
+    /// All others.
+    Broadcast,
+}
+
+impl From<CoherenceFilter> for Filter {
+    fn from(filter: CoherenceFilter) -> Self {
+        match filter {
+            CoherenceFilter::Directory => Self::Directory,
+            CoherenceFilter::Broadcast => Self::Broadcast,
+        }
+    }
 }
 
 /// Instructions that make the caches of a host forget or write back.
