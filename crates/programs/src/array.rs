@@ -1,0 +1,161 @@
+//! Arrays in simulated memory: real values, and an address for each.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::Processor;
+
+/// Arrays begin at multiples of this, so that no two share a page.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// What a line has in every machine there is; elements of padded arrays are as far apart.
+pub(crate) const LINE_BYTES: u64 = 64;
+
+/// Where an array lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// What the program keeps there.
+    pub name: &'static str,
+    /// Its first address.
+    pub address: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
+/// Gives out addresses, the next array behind the last one. The first page is left out.
+#[derive(Debug, Default)]
+pub(crate) struct Layout {
+    regions: Vec<Region>,
+}
+
+impl Layout {
+    /// An array of these values.
+    pub(crate) fn array<T: Copy>(
+        &mut self,
+        name: &'static str,
+        values: impl IntoIterator<Item = T>,
+    ) -> Array<T> {
+        self.place(name, values, size_of::<T>() as u64)
+    }
+
+    /// An array of equal values.
+    pub(crate) fn filled<T: Copy>(
+        &mut self,
+        name: &'static str,
+        length: usize,
+        value: T,
+    ) -> Array<T> {
+        self.array(name, std::iter::repeat_n(value, length))
+    }
+
+    /// An array each of whose elements has a line of its own.
+    pub(crate) fn padded<T: Copy>(
+        &mut self,
+        name: &'static str,
+        length: usize,
+        value: T,
+    ) -> Array<T> {
+        self.place(name, std::iter::repeat_n(value, length), LINE_BYTES)
+    }
+
+    /// Where everything lies, by address.
+    pub(crate) fn into_regions(self) -> Vec<Region> {
+        self.regions
+    }
+
+    fn place<T: Copy>(
+        &mut self,
+        name: &'static str,
+        values: impl IntoIterator<Item = T>,
+        stride: u64,
+    ) -> Array<T> {
+        let cells: Rc<[Cell<T>]> = values.into_iter().map(Cell::new).collect();
+        let address = self.regions.last().map_or(PAGE_BYTES, |last| {
+            (last.address + last.bytes.max(1)).next_multiple_of(PAGE_BYTES)
+        });
+        self.regions.push(Region { name, address, bytes: cells.len() as u64 * stride });
+        Array { address, stride, cells }
+    }
+}
+
+/// An array. A clone is the same array.
+///
+/// Each method is one access, of which the value is the one at the time the machine has done it.
+pub(crate) struct Array<T> {
+    address: u64,
+    stride: u64,
+    cells: Rc<[Cell<T>]>,
+}
+
+impl<T> Clone for Array<T> {
+    fn clone(&self) -> Self {
+        Self { address: self.address, stride: self.stride, cells: Rc::clone(&self.cells) }
+    }
+}
+
+impl<T: Copy> Array<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    #[inline]
+    pub(crate) fn get<P: Processor>(&self, processor: &P, index: usize) -> T {
+        self.access(processor, index, false).get()
+    }
+
+    #[inline]
+    pub(crate) fn set<P: Processor>(&self, processor: &P, index: usize, value: T) {
+        self.access(processor, index, true).set(value);
+    }
+
+    /// Atomically replaces a value; returns the old one.
+    #[inline]
+    pub(crate) fn update<P: Processor>(
+        &self,
+        processor: &P,
+        index: usize,
+        change: impl FnOnce(T) -> T,
+    ) -> T {
+        let cell = self.access(processor, index, true);
+        cell.replace(change(cell.get()))
+    }
+
+    /// Atomically replaces a value by `new` if it is `old`; whether it was.
+    #[inline]
+    pub(crate) fn compare_exchange<P: Processor>(
+        &self,
+        processor: &P,
+        index: usize,
+        old: T,
+        new: T,
+    ) -> bool
+    where
+        T: PartialEq,
+    {
+        let cell = self.access(processor, index, true);
+        let equal = cell.get() == old;
+        if equal {
+            cell.set(new);
+        }
+        equal
+    }
+
+    /// A value, for oracles: nothing is simulated.
+    pub(crate) fn peek(&self, index: usize) -> T {
+        self.cells[index].get()
+    }
+
+    /// All values, for oracles: nothing is simulated.
+    pub(crate) fn values(&self) -> impl Iterator<Item = T> + Clone {
+        self.cells.iter().map(Cell::get)
+    }
+
+    #[inline]
+    fn access<P: Processor>(&self, processor: &P, index: usize, write: bool) -> &Cell<T> {
+        // Before the machine learns of an access, it is known to be one of this array.
+        let cell = &self.cells[index];
+        let address = self.address + index as u64 * self.stride;
+        processor.access(address, size_of::<T>() as u32, write);
+        cell
+    }
+}

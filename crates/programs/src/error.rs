@@ -1,0 +1,55 @@
+//! What can be wrong with a program.
+
+/// Why a program cannot be made, or what is wrong with what it did.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// There is no program of this name.
+    #[error("there is no program {name:?}; the nearest name is {nearest:?}")]
+    Unknown {
+        /// The name that is not known.
+        name: String,
+        /// The known name that takes the fewest edits to reach.
+        nearest: &'static str,
+    },
+    /// A parameter is out of its range.
+    #[error("{parameter} is {value}, but {program} takes {expected}")]
+    Parameter {
+        /// The program.
+        program: &'static str,
+        /// The parameter.
+        parameter: &'static str,
+        /// Its value.
+        value: u64,
+        /// What it may be.
+        expected: String,
+    },
+    /// A list of edges is none.
+    #[error("{file}:{line}: {problem}")]
+    Edges {
+        /// The file, as its reader called it.
+        file: String,
+        /// The line; the first is 1.
+        line: u64,
+        /// What is wrong there, and what to write instead.
+        problem: String,
+    },
+    /// A program was verified before all its threads had ended.
+    #[error("{ended} of {threads} threads of {program} have ended; run them all before verifying")]
+    Running {
+        /// The program.
+        program: &'static str,
+        /// How many have ended.
+        ended: usize,
+        /// How many there are.
+        threads: usize,
+    },
+    /// A program's result is not what it must be.
+    #[error("the result of {program} is wrong: {problem}")]
+    Wrong {
+        /// The program.
+        program: &'static str,
+        /// What was found instead of what.
+        problem: String,
+    },
+}

@@ -1,0 +1,43 @@
+//! Programs that run in simulated memory, and traces of what programs do to memory. Nothing here knows
+//! a cache, a protocol or a clock; a machine runs the threads, and sees each access.
+//!
+//! * A [`Program`] is made by [`ProgramName`] and [`Parameters`]. Its threads run on a machine's
+//!   [`Processor`]s, and [`Program::verify`] compares what they computed with an oracle.
+//! * [`run_in_turns`] is a machine without caches.
+//!
+//! # Invariants
+//!
+//! * Programs are real: values are computed from values that were read, and results are checked by
+//!   another, sequential way to the same end.
+//! * Whatever schedule a machine chooses, the result is right. Programs that wait other than at barriers
+//!   do so in loops of accesses, and get on if every thread gets on.
+//! * A seed, a number of threads and a schedule fix every access, to the address, on every machine.
+//! * What is simulated is the kernel: inputs are there when the threads begin.
+//!
+//! ```
+//! use tombolo_programs::{Parameters, Program, run_in_turns};
+//!
+//! let parameters = Parameters { scale: Some(8), seed: 42, ..Parameters::default() };
+//! let program = Program::new("bfs".parse()?, &parameters, 4)?;
+//! let counts = run_in_turns(&program, 1, 10, |_, turn| turn);
+//! program.verify()?;
+//! assert!(counts.reads > 1000);
+//! # Ok::<(), tombolo_programs::ProgramError>(())
+//! ```
+
+mod array;
+mod error;
+mod gap;
+mod graph;
+mod machine;
+mod processor;
+mod program;
+mod random;
+mod team;
+
+pub use array::{PAGE_BYTES, Region};
+pub use error::ProgramError;
+pub use graph::{EdgeList, GraphSource, MAX_VERTICES, MAX_WEIGHT};
+pub use machine::{Counts, Turn, run_in_turns};
+pub use processor::Processor;
+pub use program::{MAX_THREADS, Parameters, Program, ProgramName};

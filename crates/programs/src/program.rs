@@ -1,0 +1,298 @@
+//! Programs by name and parameters.
+
+use std::cell::Cell;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+use std::str::FromStr;
+
+use crate::array::Layout;
+use crate::team::{Member, Team};
+use crate::{GraphSource, Processor, ProgramError, Region, gap};
+
+/// The most threads a program can have.
+pub const MAX_THREADS: usize = 4096;
+
+/// What a program's threads do.
+pub(crate) trait Kernel: 'static {
+    /// One thread's part. All threads pass the same number of barriers.
+    fn run<P: Processor>(&self, me: &Member<P>);
+
+    /// Whether the result is what an oracle says; if not, what is wrong.
+    fn verify(&self) -> Result<(), String>;
+}
+
+/// A kernel on one kind of processor.
+trait Runs<P> {
+    fn run(&self, me: &Member<P>);
+    fn verify(&self) -> Result<(), String>;
+}
+
+impl<P: Processor, K: Kernel> Runs<P> for K {
+    fn run(&self, me: &Member<P>) {
+        Kernel::run(self, me);
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        Kernel::verify(self)
+    }
+}
+
+/// What a kernel is made from.
+pub(crate) struct Setup<'a> {
+    pub(crate) layout: Layout,
+    pub(crate) threads: usize,
+    pub(crate) scale: u32,
+    pub(crate) rounds: u32,
+    pub(crate) parameters: &'a Parameters,
+}
+
+/// What a program works on.
+#[derive(Clone, Debug)]
+pub struct Parameters {
+    /// The size, as a power of two of what [`ProgramName::scale_of`] says; the program's own if `None`.
+    pub scale: Option<u32>,
+    /// How often it is done, as [`ProgramName::rounds_of`] says; the program's own number if `None`.
+    pub rounds: Option<u32>,
+    /// Fixes inputs and random choices.
+    pub seed: u64,
+    /// The graph, for kernels that work on one.
+    pub graph: GraphSource,
+    /// Edges per vertex of synthetic graphs.
+    pub edge_factor: u32,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self { scale: None, rounds: None, seed: 1, graph: GraphSource::default(), edge_factor: 16 }
+    }
+}
+
+/// What is known of a program without making it.
+struct Facts {
+    name: &'static str,
+    about: &'static str,
+    scale_of: &'static str,
+    scales: RangeInclusive<u32>,
+    scale: u32,
+    rounds_of: &'static str,
+    rounds: u32,
+}
+
+macro_rules! programs {
+    ($(
+        $variant:ident $name:literal: $about:literal,
+        $scale_of:literal $scales:expr, $scale:literal,
+        $rounds_of:literal $rounds:literal, $new:path;
+    )+) => {
+        /// The programs there are.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum ProgramName {
+            $(#[doc = $about] $variant,)+
+        }
+
+        impl ProgramName {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            const fn facts(self) -> &'static Facts {
+                match self {
+                    $(Self::$variant => &Facts {
+                        name: $name,
+                        about: $about,
+                        scale_of: $scale_of,
+                        scales: $scales,
+                        scale: $scale,
+                        rounds_of: $rounds_of,
+                        rounds: $rounds,
+                    },)+
+                }
+            }
+        }
+
+        fn kernel<P: Processor>(name: ProgramName, setup: &mut Setup) -> Rc<dyn Runs<P>> {
+            match name {
+                $(ProgramName::$variant => Rc::new($new(setup)),)+
+            }
+        }
+    };
+}
+
+programs! {
+    Bfs "bfs": "GAP: breadth-first search, direction optimizing.",
+        "vertices" 0..=26, 14, "sources, one after the other" 1, gap::Bfs::new;
+}
+
+impl ProgramName {
+    /// One line on what it does.
+    pub fn about(self) -> &'static str {
+        self.facts().about
+    }
+
+    /// What there are 2^scale of.
+    pub fn scale_of(self) -> &'static str {
+        self.facts().scale_of
+    }
+
+    /// Which scales it takes.
+    pub fn scales(self) -> RangeInclusive<u32> {
+        self.facts().scales.clone()
+    }
+
+    /// Its scale unless told otherwise.
+    pub fn default_scale(self) -> u32 {
+        self.facts().scale
+    }
+
+    /// What [`Parameters::rounds`] counts.
+    pub fn rounds_of(self) -> &'static str {
+        self.facts().rounds_of
+    }
+
+    /// Its rounds unless told otherwise.
+    pub fn default_rounds(self) -> u32 {
+        self.facts().rounds
+    }
+
+    /// Whether it works on a graph.
+    pub fn takes_graph(self) -> bool {
+        self.facts().scale_of == "vertices"
+    }
+
+    fn scale(self, parameters: &Parameters) -> Result<u32, ProgramError> {
+        let scale = parameters.scale.unwrap_or(self.default_scale());
+        let scales = self.scales();
+        let expected = || format!("{} to {}", scales.start(), scales.end());
+        self.check("scale", scale.into(), scales.contains(&scale), expected)?;
+        Ok(scale)
+    }
+
+    fn rounds(self, parameters: &Parameters) -> Result<u32, ProgramError> {
+        let rounds = parameters.rounds.unwrap_or(self.default_rounds());
+        self.check("rounds", rounds.into(), (1..=1 << 20).contains(&rounds), || {
+            "1 to 1048576".to_owned()
+        })?;
+        Ok(rounds)
+    }
+
+    fn check(
+        self,
+        parameter: &'static str,
+        value: u64,
+        holds: bool,
+        expected: impl Fn() -> String,
+    ) -> Result<(), ProgramError> {
+        if holds {
+            return Ok(());
+        }
+        let program = self.facts().name;
+        Err(ProgramError::Parameter { program, parameter, value, expected: expected() })
+    }
+}
+
+impl fmt::Display for ProgramName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.facts().name)
+    }
+}
+
+impl FromStr for ProgramName {
+    type Err = ProgramError;
+
+    fn from_str(name: &str) -> Result<Self, ProgramError> {
+        let names = || Self::ALL.iter().map(|program| program.facts().name);
+        if let Some(index) = names().position(|known| known == name) {
+            return Ok(Self::ALL[index]);
+        }
+        let nearest = names().min_by_key(|known| strsim::osa_distance(known, name));
+        let nearest = nearest.expect("there are programs");
+        Err(ProgramError::Unknown { name: name.to_owned(), nearest })
+    }
+}
+
+/// A program, ready to be run once.
+pub struct Program<P> {
+    name: ProgramName,
+    kernel: Rc<dyn Runs<P>>,
+    team: Rc<Team>,
+    threads: usize,
+    ended: Rc<Cell<usize>>,
+    regions: Vec<Region>,
+}
+
+impl<P: Processor> Program<P> {
+    /// Makes the program's input, and lays it out.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgramError::Parameter`] if a parameter is out of its range.
+    pub fn new(
+        name: ProgramName,
+        parameters: &Parameters,
+        threads: usize,
+    ) -> Result<Self, ProgramError> {
+        let known = (1..=MAX_THREADS).contains(&threads);
+        name.check("threads", threads as u64, known, || format!("1 to {MAX_THREADS}"))?;
+        let factor = parameters.edge_factor;
+        name.check("edge factor", factor.into(), (1..=64).contains(&factor), || {
+            "1 to 64".to_owned()
+        })?;
+        let (scale, rounds) = (name.scale(parameters)?, name.rounds(parameters)?);
+        let mut setup = Setup { layout: Layout::default(), threads, scale, rounds, parameters };
+        let kernel = kernel(name, &mut setup);
+        let team = Team::new(&mut setup.layout, threads);
+        let regions = setup.layout.into_regions();
+        Ok(Self { name, kernel, team, threads, ended: Rc::default(), regions })
+    }
+
+    /// Which program this is.
+    pub fn name(&self) -> ProgramName {
+        self.name
+    }
+
+    /// How many threads it has.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// What a thread does. Each is to be run once, on a processor of its own; all of them together,
+    /// since they wait for each other.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread.
+    pub fn thread(&self, thread: usize) -> impl FnOnce(P) + 'static {
+        assert!(thread < self.threads, "thread {thread} of {}", self.threads);
+        let (kernel, team) = (Rc::clone(&self.kernel), Rc::clone(&self.team));
+        let ended = Rc::clone(&self.ended);
+        move |processor| {
+            kernel.run(&Member::new(team, thread, processor));
+            ended.set(ended.get() + 1);
+        }
+    }
+
+    /// Compares the result with what an oracle says.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgramError::Running`] if not all threads have ended, and [`ProgramError::Wrong`] if the
+    /// result is not what it must be.
+    pub fn verify(&self) -> Result<(), ProgramError> {
+        let (program, ended, threads) = (self.name.facts().name, self.ended.get(), self.threads);
+        if ended != threads {
+            return Err(ProgramError::Running { program, ended, threads });
+        }
+        self.kernel.verify().map_err(|problem| ProgramError::Wrong { program, problem })
+    }
+
+    /// Where its arrays lie, by address; no two share a page.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// How many bytes its arrays have.
+    pub fn bytes(&self) -> u64 {
+        self.regions.iter().map(|region| region.bytes).sum()
+    }
+}
