@@ -4,6 +4,7 @@
 //! * A [`Program`] is made by [`ProgramName`] and [`Parameters`]. Its threads run on a machine's
 //!   [`Processor`]s, and [`Program::verify`] compares what they computed with an oracle.
 //! * [`run_in_turns`] is a machine without caches.
+//! * [`Trace`] reads traces, [`TraceWriter`] writes them, and [`Recorder`] makes them from programs.
 //!
 //! # Invariants
 //!
@@ -34,6 +35,7 @@ mod processor;
 mod program;
 mod random;
 mod team;
+mod trace;
 
 pub use array::{PAGE_BYTES, Region};
 pub use error::ProgramError;
@@ -41,3 +43,7 @@ pub use graph::{EdgeList, GraphSource, MAX_VERTICES, MAX_WEIGHT};
 pub use machine::{Counts, Turn, run_in_turns};
 pub use processor::Processor;
 pub use program::{MAX_THREADS, Parameters, Program, ProgramName};
+pub use trace::{
+    BinaryTrace, LackeyTrace, MAX_ACCESS_BYTES, Record, Recorded, Recorder, Trace, TraceError,
+    TraceWriter, Whole,
+};

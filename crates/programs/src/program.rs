@@ -122,6 +122,16 @@ macro_rules! programs {
 programs! {
     Bfs "bfs": "GAP: breadth-first search, direction optimizing.",
         "vertices" 0..=26, 14, "sources, one after the other" 1, gap::Bfs::new;
+    Bc "bc": "GAP: betweenness centrality, by Brandes' algorithm.",
+        "vertices" 0..=26, 14, "sources" 1, gap::Bc::new;
+    Cc "cc": "GAP: connected components, by the algorithm of Shiloach and Vishkin.",
+        "vertices" 0..=26, 14, "repetitions" 1, gap::Cc::new;
+    Sssp "sssp": "GAP: shortest paths, by delta stepping.",
+        "vertices" 0..=26, 14, "sources, one after the other" 1, gap::Sssp::new;
+    Pr "pr": "GAP: PageRank, pulling until scores hardly change.",
+        "vertices" 0..=26, 14, "iterations, at most" 20, gap::Pr::new;
+    Tc "tc": "GAP: triangles, by intersecting rows in order.",
+        "vertices" 0..=26, 12, "repetitions" 1, gap::Tc::new;
 }
 
 impl ProgramName {

@@ -134,7 +134,7 @@ impl Graph<WeightedEdge> {
 }
 
 /// What else an edge is when it is looked at from its other end.
-trait Turn: Neighbour {
+pub(crate) trait Turn: Neighbour {
     fn turned(self, from: u32) -> (u32, Self);
 }
 

@@ -4,7 +4,7 @@ mod compressed;
 mod edges;
 mod generate;
 
-pub(crate) use compressed::Graph;
+pub(crate) use compressed::{Graph, WeightedEdge};
 pub use edges::{EdgeList, MAX_VERTICES, MAX_WEIGHT};
 
 use std::sync::Arc;
