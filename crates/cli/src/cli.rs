@@ -9,6 +9,7 @@ use tombolo::{MAX_HOSTS, Options, PodSpec, Thresholds};
 use tombolo_pod::{DEFAULT_HOSTS, RecordWidth};
 
 use crate::check::args::{self as check, CheckArgs};
+use crate::coherence::CoherenceCommand;
 use crate::figures::FiguresCommand;
 use crate::output::Format;
 
@@ -139,6 +140,9 @@ pub(crate) enum Command {
     /// Rerun a paper's evaluation in virtual time.
     #[command(subcommand)]
     Figures(FiguresCommand),
+    /// Memory nodes that hosts share: which coherence protocol is how fast, and that each is right.
+    #[command(subcommand)]
+    Coherence(CoherenceCommand),
     /// Run the protocols in a simulator whose caches really are incoherent, and check what hosts see.
     #[command(long_about = check::ABOUT, after_help = check::EXAMPLES)]
     Check(CheckArgs),

@@ -8,6 +8,7 @@ mod calibrate;
 mod check;
 mod children;
 mod cli;
+mod coherence;
 mod config;
 mod figures;
 mod metrics;
@@ -55,6 +56,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(BenchCommand::Pagecache(args)) => bench::pages::run(&args)?,
         Command::Calibrate(args) => calibrate::run(&args)?,
         Command::Figures(command) => figures::run(&command)?,
+        Command::Coherence(command) => return coherence::run(&command),
         Command::Check(args) => return check::run(&args),
         Command::Soak(args) => return soak::run(&args),
         Command::Worker(args) => bench::worker::run(&args)?,

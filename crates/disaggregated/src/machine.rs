@@ -125,6 +125,11 @@ impl Machine {
     #[inline]
     pub(crate) fn works(&mut self, thread: usize, instructions: u64) {
         self.threads[thread].clock += instructions * 1000;
+        self.executed(instructions);
+    }
+
+    #[inline]
+    pub(crate) fn executed(&mut self, instructions: u64) {
         self.results.instructions += instructions;
     }
 
@@ -139,7 +144,6 @@ impl Machine {
     ) -> Outcome {
         let first = address / LINE_BYTES;
         let last = address.saturating_add(u64::from(bytes).max(1) - 1) / LINE_BYTES;
-        self.results.instructions += 1;
         for line in first..=last {
             if self.access_line(thread, line, write) == Outcome::Isolated {
                 return Outcome::Isolated;

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use tombolo_coroutines::{Thread, suspend};
+use tombolo_programs::{Processor, Program, Record};
 use tombolo_timing::{Clocks, Ps};
 
 use crate::config::{Config, ConfigError};
@@ -62,18 +63,21 @@ impl Shared {
     }
 }
 
-/// A core of a [`System`], as the thread on it sees it.
+/// A core of a [`System`], as the thread on it sees it. An access that is not permitted does not return.
 #[derive(Clone)]
 pub struct Core {
     shared: Rc<Shared>,
     thread: usize,
 }
 
-impl Core {
-    /// Reads or writes bytes. Does not return if that is not permitted.
+impl Processor for Core {
     #[inline]
-    pub fn access(&self, address: u64, bytes: u32, write: bool) {
-        let outcome = self.shared.machine.borrow_mut().access(self.thread, address, bytes, write);
+    fn access(&self, address: u64, bytes: u32, write: bool) {
+        let outcome = {
+            let mut machine = self.shared.machine.borrow_mut();
+            machine.executed(1);
+            machine.access(self.thread, address, bytes, write)
+        };
         if outcome == Outcome::Isolated {
             self.shared.gone(self.thread);
             loop {
@@ -83,15 +87,13 @@ impl Core {
         self.shared.take_turns(self.thread);
     }
 
-    /// Executes instructions that touch no memory.
     #[inline]
-    pub fn works(&self, instructions: u64) {
+    fn works(&self, instructions: u64) {
         self.shared.machine.borrow_mut().works(self.thread, instructions);
         self.shared.take_turns(self.thread);
     }
 
-    /// Waits until all threads are here that have not ended.
-    pub fn barrier(&self) {
+    fn barrier(&self) {
         self.shared.waiting.borrow_mut().push(self.thread);
         if self.shared.open_barrier() {
             self.shared.until.set(self.shared.machine.borrow().clock(self.thread));
@@ -164,7 +166,7 @@ impl System {
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        shared.machine.borrow_mut().free_all();
+        self.end();
     }
 
     /// The thread whose turn it is.
@@ -175,23 +177,36 @@ impl System {
         Some(thread)
     }
 
-    /// What one record of a trace does: instructions, and then an access; whether its thread may still do
-    /// anything.
+    /// Runs a program that has as many threads as there are cores.
+    ///
+    /// # Panics
+    /// If it has not.
+    pub fn run_program(&self, program: &Program<Core>) {
+        let body = |thread| {
+            let (body, core) = (program.thread(thread), self.core(thread));
+            Box::new(move || body(core)) as Body
+        };
+        self.run((0..program.threads()).map(body).collect());
+    }
+
+    /// Does what a record of a trace says. Records are done in the order in which they come; each takes its
+    /// own thread's time.
     ///
     /// # Panics
     /// If there is no such thread.
     #[inline]
-    pub fn replay(
-        &self,
-        thread: usize,
-        instructions: u64,
-        address: u64,
-        bytes: u32,
-        write: bool,
-    ) -> bool {
+    pub fn replay(&self, record: &Record) {
+        let Record { thread, address, bytes, write, instructions } = *record;
+        let (thread, instructions) = (thread as usize, u64::from(instructions));
         let mut machine = self.shared.machine.borrow_mut();
-        machine.works(thread, instructions);
-        machine.access(thread, address, bytes, write) == Outcome::Done
+        machine.works(thread, instructions.saturating_sub(1));
+        machine.executed(instructions.min(1));
+        machine.access(thread, address, bytes, write);
+    }
+
+    /// All records are done: the memory they are about is freed.
+    pub fn end(&self) {
+        self.shared.machine.borrow_mut().free_all();
     }
 
     /// What has happened so far.
@@ -249,13 +264,16 @@ mod tests {
         let system = system(config);
         let clock = || system.shared.machine.borrow().clock(0) / 1000;
         // The page's first access.
-        system.replay(0, 0, 0, 8, false);
+        let read = |address, instructions| {
+            system.replay(&Record { thread: 0, address, bytes: 8, write: false, instructions });
+        };
+        read(0, 1);
         let before = clock();
-        system.replay(0, 0, 64, 8, false);
+        read(64, 1);
         // There and back, and the memory.
         assert_eq!(clock() - before, 1080);
         let before = clock();
-        system.replay(0, 10, 64, 8, false);
+        read(64, 11);
         assert_eq!(clock() - before, 11);
     }
 

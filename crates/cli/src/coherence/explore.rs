@@ -1,0 +1,193 @@
+//! `tombolo coherence explore`: every order in which messages can arrive.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use tombolo_coherence::{
+    BACK_INVALIDATION, Fault, Filter, INVALIDATING, Limits, Protocol, SHARING, explore,
+};
+
+use super::run::FilterArg;
+use crate::output::{self, Format, PROBLEMS, UNDECIDED, table};
+
+pub(super) const ABOUT: &str = "\
+Deliver the messages of the coherence protocols one by one, in every order, and check each state.
+
+Hosts read, write and evict lines as they like. In each state that can be reached, one host may change \
+a line or many may read it, whatever a host has is what was written last, no message is without its \
+counterpart, and nobody waits for ever.
+
+With --faults, a mistake is planted in the protocol: one snoop is dropped, a host answers before it has \
+written a line back, or a line is granted to one host though others keep it. Each has to be found; the \
+shortest way to it is shown.
+
+The exit code is 3 if a state is wrong, or a planted mistake was not found, and 4 if there were more \
+states than --states.";
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  tombolo coherence explore
+  tombolo coherence explore --protocol sha --hosts 2 --lines 2
+  tombolo coherence explore --protocol inv --faults";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Tables {
+    /// INV-CF.
+    Inv,
+    /// SHA-CF.
+    Sha,
+    /// CXL 3.0's back-invalidation.
+    Bi,
+}
+
+impl Tables {
+    fn protocol(self) -> &'static Protocol {
+        match self {
+            Self::Inv => &INVALIDATING,
+            Self::Sha => &SHARING,
+            Self::Bi => &BACK_INVALIDATION,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExploreArgs {
+    /// A protocol; may be given several times; all, unless given.
+    #[arg(long, value_enum, value_name = "PROTOCOL")]
+    protocol: Vec<Tables>,
+    /// What the node knows; both, unless given.
+    #[arg(long, value_enum)]
+    filter: Option<FilterArg>,
+    /// Hosts.
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
+    hosts: u8,
+    /// Lines.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=4))]
+    lines: u8,
+    /// States to be seen, at most.
+    #[arg(long, default_value_t = 5_000_000, value_name = "N")]
+    states: usize,
+    /// Plant mistakes, one at a time.
+    #[arg(long)]
+    faults: bool,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value = "table")]
+    format: Format,
+}
+
+#[derive(Serialize)]
+struct Report {
+    results: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    protocol: &'static str,
+    filter: &'static str,
+    hosts: u8,
+    lines: u8,
+    /// The mistake that was planted.
+    fault: Option<&'static str>,
+    states: usize,
+    steps: usize,
+    whole: bool,
+    /// What is wrong with a state, and how it came about.
+    violation: Option<String>,
+    way: Vec<String>,
+}
+
+impl Row {
+    fn is_wrong(&self) -> bool {
+        self.fault.is_some() != self.violation.is_some()
+    }
+}
+
+fn name(fault: Fault) -> &'static str {
+    match fault {
+        Fault::SnoopDropped => "snoop dropped",
+        Fault::AnswerFirst => "answer before write-back",
+        Fault::GrantAlone => "granted alone",
+    }
+}
+
+pub(super) fn run(args: &ExploreArgs) -> Result<ExitCode> {
+    let protocols =
+        if args.protocol.is_empty() { Tables::value_variants() } else { &args.protocol };
+    let filters = match args.filter {
+        Some(filter) => vec![filter],
+        None => FilterArg::value_variants().to_vec(),
+    };
+    let faults = if args.faults { Fault::ALL.map(Some).to_vec() } else { vec![None] };
+    let mut results = Vec::new();
+    for protocol in protocols {
+        for &filter in &filters {
+            for &fault in &faults {
+                results.push(explore_one(args, protocol.protocol(), filter, fault));
+            }
+        }
+    }
+    let wrong = results.iter().any(Row::is_wrong);
+    let undecided = results.iter().any(|row| row.violation.is_none() && !row.whole);
+    output::print(&Report { results }, args.format, text)?;
+    Ok(match (wrong, undecided) {
+        (true, _) => ExitCode::from(PROBLEMS),
+        (false, true) => ExitCode::from(UNDECIDED),
+        (false, false) => ExitCode::SUCCESS,
+    })
+}
+
+fn explore_one(
+    args: &ExploreArgs,
+    protocol: &'static Protocol,
+    filter: FilterArg,
+    fault: Option<Fault>,
+) -> Row {
+    let limits = Limits {
+        hosts: args.hosts.into(),
+        lines: args.lines.into(),
+        filter: Filter::from(filter),
+        states: args.states,
+    };
+    let mut row = Row {
+        protocol: protocol.name,
+        filter: filter.name(),
+        hosts: args.hosts,
+        lines: args.lines,
+        fault: fault.map(name),
+        states: 0,
+        steps: 0,
+        whole: false,
+        violation: None,
+        way: Vec::new(),
+    };
+    match explore(protocol, limits, fault) {
+        Ok(explored) => {
+            (row.states, row.steps, row.whole) = (explored.states, explored.steps, explored.whole);
+        }
+        Err(violation) => (row.violation, row.way) = (Some(violation.what), violation.steps),
+    }
+    row
+}
+
+fn text(report: &Report) -> String {
+    let mut rows = table(&["protocol", "node", "hosts", "lines", "states", "steps", "found"]);
+    let mut ways = String::new();
+    for row in &report.results {
+        let found = match (&row.violation, row.whole) {
+            (Some(_), _) => "a violation",
+            (None, true) => "all states are right",
+            (None, false) => "no violation, but there are more states",
+        };
+        let (hosts, lines) = (row.hosts.to_string(), row.lines.to_string());
+        let (states, steps) = (row.states.to_string(), row.steps.to_string());
+        rows.add_row([row.protocol, row.filter, &hosts, &lines, &states, &steps, found]);
+        if let Some(violation) = &row.violation {
+            let fault = row.fault.map(|fault| format!(", {fault}")).unwrap_or_default();
+            ways += &format!("\n{}, {}{fault}: {violation}\n", row.protocol, row.filter);
+            row.way.iter().for_each(|step| ways += &format!("  {step}\n"));
+        }
+    }
+    format!("{rows}\n{ways}")
+}

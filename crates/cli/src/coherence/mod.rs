@@ -1,0 +1,24 @@
+//! `tombolo coherence`: protocols that keep memory nodes coherent, run and explored.
+
+mod explore;
+mod run;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CoherenceCommand {
+    /// Run a program, or a trace, on hosts whose data lie in memory nodes.
+    #[command(long_about = run::ABOUT, after_help = run::EXAMPLES)]
+    Run(run::RunArgs),
+    /// Deliver the messages of the protocols in every order, and check each state.
+    #[command(long_about = explore::ABOUT, after_help = explore::EXAMPLES)]
+    Explore(explore::ExploreArgs),
+}
+
+pub(crate) fn run(command: &CoherenceCommand) -> Result<std::process::ExitCode> {
+    match command {
+        CoherenceCommand::Run(args) => run::run(args).map(|()| std::process::ExitCode::SUCCESS),
+        CoherenceCommand::Explore(args) => explore::run(args),
+    }
+}

@@ -1,0 +1,350 @@
+//! `tombolo coherence run`: a program or a trace on compute nodes and memory nodes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use tombolo_coherence::Filter;
+use tombolo_disaggregated::{Config, Core, Protocol, Summary, System};
+use tombolo_programs::{EdgeList, GraphSource, Parameters, Program, ProgramName, Trace};
+
+use crate::output::{self, Format, table};
+
+pub(super) const ABOUT: &str = "\
+Run a program, or a trace, in virtual time on hosts whose data lie in memory nodes, kept coherent by a \
+protocol.
+
+Protocols: inv (INV-CF: a line is with one host at a time), sha (SDM's SHA-CF: hosts share lines that \
+they read), sha-spec (the same, and access before permission), bi (CXL 3.0's back-invalidation). With \
+--compare, all of them.
+
+Programs are real, and their results are checked: GAP's kernels on Kronecker or uniform graphs or on a \
+list of edges (lines of \"from to [weight]\"), and smaller relatives of PARSEC's and NAS' programs. A trace is \
+what `valgrind --tool=lackey --trace-mem=yes` prints, or a binary file (docs/traces.md); its threads are \
+dealt out to the hosts.
+
+Unless told otherwise, the system is that of SDM's paper: 32 threads, caches of 32 KiB, 256 KiB and 2 MiB \
+per core, a network of 500 ns each way, and memory of 80 ns. The system agent's cache is of our choosing.";
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  tombolo coherence run --workload bfs --compare
+  tombolo coherence run --workload sssp --graph uniform --scale 16 --protocol sha --hosts 16
+  tombolo coherence run --workload cc --graph twitter.txt --network-ns 1000 --format json
+  valgrind --tool=lackey --trace-mem=yes --log-file=ls.trace ls
+  tombolo coherence run --trace ls.trace --protocol inv";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum FilterArg {
+    /// Memory nodes ask all other hosts.
+    Broadcast,
+    /// They know who may have a line.
+    Directory,
+}
+
+impl FilterArg {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Broadcast => "broadcast",
+            Self::Directory => "directory",
+        }
+    }
+}
+
+impl From<FilterArg> for Filter {
+    fn from(filter: FilterArg) -> Self {
+        match filter {
+            FilterArg::Broadcast => Self::Broadcast,
+            FilterArg::Directory => Self::Directory,
+        }
+    }
+}
+
+fn protocol(name: &str) -> Result<Protocol, String> {
+    let known = || Protocol::ALL.map(Protocol::name).join(", ");
+    let found = Protocol::ALL.into_iter().find(|protocol| protocol.name() == name);
+    found.ok_or_else(|| format!("there is no protocol {name}; there are {}", known()))
+}
+
+fn program(name: &str) -> Result<ProgramName, String> {
+    ProgramName::from_str(name).map_err(|error| {
+        let known: Vec<String> = ProgramName::ALL.iter().map(ToString::to_string).collect();
+        format!("{error}; there are {}", known.join(", "))
+    })
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    found.ok_or_else(|| format!("{text} is not a number from 0 to 1"))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// How lines are kept coherent: inv, sha, sha-spec or bi.
+    #[arg(long, default_value = "sha", value_parser = protocol, value_name = "PROTOCOL")]
+    protocol: Protocol,
+    /// All protocols, one after the other, and how much faster each one is than inv.
+    #[arg(long, conflicts_with = "protocol")]
+    compare: bool,
+    /// The program.
+    #[arg(long, value_parser = program, value_name = "NAME", required_unless_present = "trace")]
+    workload: Option<ProgramName>,
+    /// A trace, instead of a program.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "graph", "scale", "rounds"])]
+    trace: Option<PathBuf>,
+    /// The graph of a graph program: kronecker, uniform, or a file with an edge a line.
+    #[arg(long, default_value = "kronecker", value_name = "GRAPH")]
+    graph: String,
+    /// The size of the program's input, as a power of two; the program's own, unless given.
+    #[arg(long, value_name = "N")]
+    scale: Option<u32>,
+    /// How often the program does its work; its own number, unless given.
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// Edges per vertex of Kronecker and uniform graphs.
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    edge_factor: u32,
+    /// Determines inputs, and which pages are denied.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Hosts.
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    hosts: usize,
+    /// Threads of all hosts together; those of a trace are dealt out to that many.
+    #[arg(long, default_value_t = 32, value_name = "N")]
+    threads: usize,
+    /// Whom memory nodes ask about a line.
+    #[arg(long, value_enum, default_value = "broadcast")]
+    filter: FilterArg,
+    /// The network's latency one way, in nanoseconds.
+    #[arg(long, default_value_t = 500.0, value_name = "NS")]
+    network_ns: f64,
+    /// A memory node's own latency, in nanoseconds.
+    #[arg(long, default_value_t = 80.0, value_name = "NS")]
+    memory_ns: f64,
+    /// Memory nodes.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    nodes: usize,
+    /// Bytes in a row that are in one memory node.
+    #[arg(long, default_value = "4KiB", value_parser = tombolo::parse_size, value_name = "SIZE")]
+    interleave: u64,
+    /// The system agent's cache for remote lines, of each host.
+    #[arg(long, default_value = "8MiB", value_parser = tombolo::parse_size, value_name = "SIZE")]
+    agent_cache: u64,
+    /// Accesses of a host that may wait for their permission at once, under sha-spec.
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    replay_entries: usize,
+    /// The share of pages that each host may not read, drawn by lot. A thread that tries is stopped.
+    #[arg(long, default_value_t = 0.0, value_parser = share, value_name = "SHARE")]
+    deny_reads: f64,
+    /// The share of pages that each host may not write.
+    #[arg(long, default_value_t = 0.0, value_parser = share, value_name = "SHARE")]
+    deny_writes: f64,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value = "table")]
+    format: Format,
+}
+
+/// What a run was, and what came of it.
+#[derive(Serialize)]
+struct Report {
+    protocol: &'static str,
+    workload: String,
+    hosts: usize,
+    threads: usize,
+    filter: &'static str,
+    network_ns: f64,
+    nodes: usize,
+    #[serde(flatten)]
+    summary: Summary,
+    /// The program's result was compared with an oracle's.
+    verified: bool,
+}
+
+/// Runs under several protocols.
+#[derive(Serialize)]
+struct Compared {
+    results: Vec<Report>,
+    /// By protocol, its instructions per cycle over those of inv.
+    speedups: BTreeMap<&'static str, f64>,
+    /// By protocol, its mean access time over that of inv.
+    latencies: BTreeMap<&'static str, f64>,
+}
+
+/// What is run.
+enum Work<'a> {
+    Program(ProgramName, Parameters),
+    Trace(&'a Path),
+}
+
+pub(super) fn run(args: &RunArgs) -> Result<()> {
+    let work = args.work()?;
+    if !args.compare {
+        let report = args.run_one(&work, args.protocol)?;
+        return output::print(&report, args.format, text);
+    }
+    let bar = output::progress("protocols", Protocol::ALL.len() as u64, BAR);
+    let mut results = Vec::new();
+    for protocol in Protocol::ALL {
+        bar.set_message(protocol.name());
+        results.push(args.run_one(&work, protocol)?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let against = |figure: fn(&Summary) -> f64| {
+        let base = figure(&results[0].summary);
+        results.iter().map(|run| (run.protocol, figure(&run.summary) / base)).collect()
+    };
+    let (speedups, latencies) = (against(|run| run.ipc), against(|run| run.amat_ns));
+    output::print(&Compared { results, speedups, latencies }, args.format, compared)
+}
+
+const BAR: &str = "{prefix} {bar:40} {pos} of {len}, {elapsed} {msg}";
+
+impl RunArgs {
+    fn work(&self) -> Result<Work<'_>> {
+        let Some(name) = self.workload else {
+            return Ok(Work::Trace(self.trace.as_deref().context("name a workload or a trace")?));
+        };
+        let graph = match self.graph.as_str() {
+            "kronecker" => GraphSource::Kronecker,
+            "uniform" => GraphSource::Uniform,
+            file => GraphSource::Edges(Arc::new(read_edges(file)?)),
+        };
+        let (scale, rounds, seed) = (self.scale, self.rounds, self.seed);
+        let edge_factor = self.edge_factor;
+        Ok(Work::Program(name, Parameters { scale, rounds, seed, graph, edge_factor }))
+    }
+
+    fn config(&self, protocol: Protocol) -> Config {
+        let mut config = Config {
+            filter: self.filter.into(),
+            threads: self.threads,
+            nodes: self.nodes,
+            interleave_bytes: self.interleave,
+            network_ns: self.network_ns,
+            memory_ns: self.memory_ns,
+            replay_entries: self.replay_entries,
+            denied: (self.deny_reads, self.deny_writes),
+            seed: self.seed,
+            ..Config::paper(protocol, self.hosts)
+        };
+        if let Some(agent) = config.caches.last_mut() {
+            agent.kib = self.agent_cache as f64 / 1024.0;
+        }
+        config
+    }
+
+    fn run_one(&self, work: &Work<'_>, protocol: Protocol) -> Result<Report> {
+        let system = System::new(&self.config(protocol))?;
+        let (workload, verified) = match work {
+            Work::Program(name, parameters) => {
+                let program: Program<Core> = Program::new(*name, parameters, self.threads)?;
+                system.run_program(&program);
+                let whole = system.summary().isolated_threads == 0;
+                if whole {
+                    program.verify()?;
+                }
+                (name.to_string(), whole)
+            }
+            Work::Trace(path) => {
+                replay(&system, path)?;
+                (path.display().to_string(), false)
+            }
+        };
+        Ok(Report {
+            protocol: protocol.name(),
+            workload,
+            hosts: self.hosts,
+            threads: self.threads,
+            filter: self.filter.name(),
+            network_ns: self.network_ns,
+            nodes: self.nodes,
+            summary: system.summary(),
+            verified,
+        })
+    }
+}
+
+fn read_edges(file: &str) -> Result<EdgeList> {
+    let text = File::open(file).with_context(|| {
+        format!("cannot read the graph {file}; it may be kronecker, uniform, or a file")
+    })?;
+    Ok(EdgeList::read(file, BufReader::new(text), false)?)
+}
+
+fn replay(system: &System, path: &Path) -> Result<()> {
+    let shown = path.display();
+    let file = File::open(path).with_context(|| format!("cannot read the trace {shown}"))?;
+    let mut trace = Trace::new(BufReader::new(file)).with_context(|| shown.to_string())?;
+    let threads = trace.threads() as usize;
+    ensure!(
+        threads <= system.threads(),
+        "{shown} has {threads} threads; use --threads {threads} or more"
+    );
+    let mut records = 0u64;
+    for record in &mut trace {
+        system.replay(&record.with_context(|| shown.to_string())?);
+        records += 1;
+    }
+    if records == 0 {
+        bail!(
+            "{shown} has no accesses; is it what `valgrind --tool=lackey --trace-mem=yes` prints?"
+        );
+    }
+    system.end();
+    Ok(())
+}
+
+fn text(report: &Report) -> String {
+    let run = &report.summary;
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let list = |counts: &BTreeMap<&'static str, u64>| {
+        let each = counts.iter().map(|(name, count)| format!("{name} {count}"));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let served: Vec<String> = run.served.iter().map(u64::to_string).collect();
+    output::pairs(&[
+        ("protocol", format!("{}, {}", report.protocol, report.filter)),
+        ("workload", report.workload.clone()),
+        ("system", format!("{} hosts, {} threads", report.hosts, report.threads)),
+        ("instructions per cycle", format!("{:.4}", run.ipc)),
+        ("mean access time", format!("{:.1} ns", run.amat_ns)),
+        ("by the paper's equations", format!("{:.1} ns", run.amat_equations_ns)),
+        ("virtual time", format!("{:.6} s", run.seconds)),
+        ("accesses", run.accesses.to_string()),
+        ("served by caches", served.join(", ")),
+        ("transactions", format!("{} ({})", run.remote_reads, list(&run.primitives))),
+        ("messages", list(&run.messages)),
+        ("lines shared", percent(run.shared_line_ratio)),
+        ("accesses to shared lines", percent(run.shared_access_ratio)),
+        ("mispeculations", run.mispeculations.to_string()),
+        ("threads stopped", run.isolated_threads.to_string()),
+        ("result", if report.verified { "right" } else { "not checked" }.to_owned()),
+    ])
+}
+
+fn compared(compared: &Compared) -> String {
+    let header =
+        ["protocol", "IPC", "over inv", "access, ns", "over inv", "transactions", "messages"];
+    let mut rows = table(&header);
+    for run in &compared.results {
+        let summary = &run.summary;
+        rows.add_row([
+            run.protocol.to_owned(),
+            format!("{:.4}", summary.ipc),
+            format!("{:.2}", compared.speedups[run.protocol]),
+            format!("{:.1}", summary.amat_ns),
+            format!("{:.2}", compared.latencies[run.protocol]),
+            summary.remote_reads.to_string(),
+            summary.messages.values().sum::<u64>().to_string(),
+        ]);
+    }
+    format!("{rows}\n")
+}
