@@ -177,14 +177,19 @@ impl System {
         Some(thread)
     }
 
-    /// Runs a program that has as many threads as there are cores.
+    /// Runs a program, each thread on what `processor` makes of its core.
     ///
     /// # Panics
-    /// If it has not.
-    pub fn run_program(&self, program: &Program<Core>) {
+    /// If it has more threads than there are cores.
+    pub fn run_program<P: Processor>(
+        &self,
+        program: &Program<P>,
+        processor: impl Fn(usize, Core) -> P,
+    ) {
         let body = |thread| {
-            let (body, core) = (program.thread(thread), self.core(thread));
-            Box::new(move || body(core)) as Body
+            let body = program.thread(thread);
+            let processor = processor(thread, self.core(thread));
+            Box::new(move || body(processor)) as Body
         };
         self.run((0..program.threads()).map(body).collect());
     }

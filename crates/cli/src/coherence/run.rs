@@ -41,7 +41,7 @@ Examples:
   tombolo coherence run --trace ls.trace --protocol inv";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum FilterArg {
+pub(crate) enum FilterArg {
     /// Memory nodes ask all other hosts.
     Broadcast,
     /// They know who may have a line.
@@ -72,7 +72,7 @@ fn protocol(name: &str) -> Result<Protocol, String> {
     found.ok_or_else(|| format!("there is no protocol {name}; there are {}", known()))
 }
 
-fn program(name: &str) -> Result<ProgramName, String> {
+pub(super) fn program(name: &str) -> Result<ProgramName, String> {
     ProgramName::from_str(name).map_err(|error| {
         let known: Vec<String> = ProgramName::ALL.iter().map(ToString::to_string).collect();
         format!("{error}; there are {}", known.join(", "))
@@ -82,6 +82,38 @@ fn program(name: &str) -> Result<ProgramName, String> {
 fn share(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
     found.ok_or_else(|| format!("{text} is not a number from 0 to 1"))
+}
+
+/// A program's input.
+#[derive(Debug, Args)]
+pub(super) struct InputArgs {
+    /// The graph of a graph program: kronecker, uniform, or a file with an edge a line.
+    #[arg(long, default_value = "kronecker", value_name = "GRAPH")]
+    graph: String,
+    /// The size of the program's input, as a power of two; the program's own, unless given.
+    #[arg(long, value_name = "N")]
+    scale: Option<u32>,
+    /// How often the program does its work; its own number, unless given.
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// Edges per vertex of Kronecker and uniform graphs.
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    edge_factor: u32,
+    /// Determines inputs, and which pages are denied.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+}
+
+impl InputArgs {
+    pub(super) fn parameters(&self) -> Result<Parameters> {
+        let graph = match self.graph.as_str() {
+            "kronecker" => GraphSource::Kronecker,
+            "uniform" => GraphSource::Uniform,
+            file => GraphSource::Edges(Arc::new(read_edges(file)?)),
+        };
+        let Self { scale, rounds, edge_factor, seed, .. } = *self;
+        Ok(Parameters { scale, rounds, seed, graph, edge_factor })
+    }
 }
 
 #[derive(Debug, Args)]
@@ -98,21 +130,8 @@ pub(crate) struct RunArgs {
     /// A trace, instead of a program.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "graph", "scale", "rounds"])]
     trace: Option<PathBuf>,
-    /// The graph of a graph program: kronecker, uniform, or a file with an edge a line.
-    #[arg(long, default_value = "kronecker", value_name = "GRAPH")]
-    graph: String,
-    /// The size of the program's input, as a power of two; the program's own, unless given.
-    #[arg(long, value_name = "N")]
-    scale: Option<u32>,
-    /// How often the program does its work; its own number, unless given.
-    #[arg(long, value_name = "N")]
-    rounds: Option<u32>,
-    /// Edges per vertex of Kronecker and uniform graphs.
-    #[arg(long, default_value_t = 16, value_name = "N")]
-    edge_factor: u32,
-    /// Determines inputs, and which pages are denied.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    seed: u64,
+    #[command(flatten)]
+    input: InputArgs,
     /// Hosts.
     #[arg(long, default_value_t = 4, value_name = "N")]
     hosts: usize,
@@ -212,14 +231,7 @@ impl RunArgs {
         let Some(name) = self.workload else {
             return Ok(Work::Trace(self.trace.as_deref().context("name a workload or a trace")?));
         };
-        let graph = match self.graph.as_str() {
-            "kronecker" => GraphSource::Kronecker,
-            "uniform" => GraphSource::Uniform,
-            file => GraphSource::Edges(Arc::new(read_edges(file)?)),
-        };
-        let (scale, rounds, seed) = (self.scale, self.rounds, self.seed);
-        let edge_factor = self.edge_factor;
-        Ok(Work::Program(name, Parameters { scale, rounds, seed, graph, edge_factor }))
+        Ok(Work::Program(name, self.input.parameters()?))
     }
 
     fn config(&self, protocol: Protocol) -> Config {
@@ -232,7 +244,7 @@ impl RunArgs {
             memory_ns: self.memory_ns,
             replay_entries: self.replay_entries,
             denied: (self.deny_reads, self.deny_writes),
-            seed: self.seed,
+            seed: self.input.seed,
             ..Config::paper(protocol, self.hosts)
         };
         if let Some(agent) = config.caches.last_mut() {
@@ -246,7 +258,7 @@ impl RunArgs {
         let (workload, verified) = match work {
             Work::Program(name, parameters) => {
                 let program: Program<Core> = Program::new(*name, parameters, self.threads)?;
-                system.run_program(&program);
+                system.run_program(&program, |_, core| core);
                 let whole = system.summary().isolated_threads == 0;
                 if whole {
                     program.verify()?;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod coherence;
 mod commands;
 mod figures;
 mod hosts;
