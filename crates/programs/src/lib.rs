@@ -31,6 +31,7 @@ mod error;
 mod gap;
 mod graph;
 mod machine;
+mod nas;
 mod processor;
 mod program;
 mod random;
