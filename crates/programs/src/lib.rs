@@ -32,6 +32,7 @@ mod gap;
 mod graph;
 mod machine;
 mod nas;
+mod parsec;
 mod processor;
 mod program;
 mod random;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::array::Layout;
 use crate::team::{Member, Team};
-use crate::{GraphSource, Processor, ProgramError, Region, gap, nas};
+use crate::{GraphSource, Processor, ProgramError, Region, gap, nas, parsec};
 
 /// The most threads a program can have.
 pub const MAX_THREADS: usize = 4096;
@@ -143,6 +143,18 @@ programs! {
     Mg "mg": "NAS: Poisson's equation, by multigrid.",
         "points, but of a cube with sides that are powers of two" 3..=27, 15,
         "cycles" 4, nas::Mg::new;
+    Blackscholes "blackscholes": "PARSEC-like: prices of options, each on its own.",
+        "options" 0..=24, 12, "repetitions" 4, parsec::Blackscholes::new;
+    Canneal "canneal": "PARSEC-like: a netlist whose elements are exchanged until wires are short.",
+        "elements" 0..=24, 13, "temperatures" 4, parsec::Canneal::new;
+    Streamcluster "streamcluster": "PARSEC-like: points assigned to centers by local search.",
+        "points" 0..=22, 11, "sets of 24 candidates" 2, parsec::Streamcluster::new;
+    Fluidanimate "fluidanimate": "PARSEC-like: a fluid of particles in cells with locks.",
+        "particles" 0..=22, 12, "frames" 2, parsec::Fluidanimate::new;
+    Dedup "dedup": "PARSEC-like: a stream cut into chunks, of which equal ones are stored once.",
+        "bytes" 0..=28, 19, "repetitions" 1, parsec::Dedup::new;
+    Swaptions "swaptions": "PARSEC-like: prices of options on swaps, by simulated rates.",
+        "swaptions" 0..=20, 7, "sets of 64 trials" 2, parsec::Swaptions::new;
 }
 
 impl ProgramName {
