@@ -31,6 +31,8 @@ mod error;
 mod gap;
 mod graph;
 mod machine;
+mod nas;
+mod parsec;
 mod processor;
 mod program;
 mod random;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::array::Layout;
 use crate::team::{Member, Team};
-use crate::{GraphSource, Processor, ProgramError, Region, gap};
+use crate::{GraphSource, Processor, ProgramError, Region, gap, nas, parsec};
 
 /// The most threads a program can have.
 pub const MAX_THREADS: usize = 4096;
@@ -132,6 +132,29 @@ programs! {
         "vertices" 0..=26, 14, "iterations, at most" 20, gap::Pr::new;
     Tc "tc": "GAP: triangles, by intersecting rows in order.",
         "vertices" 0..=26, 12, "repetitions" 1, gap::Tc::new;
+    Cg "cg": "NAS-like: a sparse system of equations, by conjugate gradients.",
+        "rows" 0..=24, 12, "iterations, at most" 15, nas::Cg::new;
+    Is "is": "NAS-like: whole numbers sorted by counting.",
+        "keys" 0..=27, 16, "repetitions" 2, nas::Is::new;
+    Ep "ep": "NAS: pairs of Gaussian numbers, counted by size.",
+        "pairs" 0..=36, 16, "repetitions" 1, nas::Ep::new;
+    Ft "ft": "NAS: the heat equation, by Fourier transforms in three dimensions.",
+        "points" 0..=24, 15, "steps of time" 2, nas::Ft::new;
+    Mg "mg": "NAS: Poisson's equation, by multigrid.",
+        "points, but of a cube with sides that are powers of two" 3..=27, 15,
+        "cycles" 4, nas::Mg::new;
+    Blackscholes "blackscholes": "PARSEC-like: prices of options, each on its own.",
+        "options" 0..=24, 12, "repetitions" 4, parsec::Blackscholes::new;
+    Canneal "canneal": "PARSEC-like: a netlist whose elements are exchanged until wires are short.",
+        "elements" 0..=24, 13, "temperatures" 4, parsec::Canneal::new;
+    Streamcluster "streamcluster": "PARSEC-like: points assigned to centers by local search.",
+        "points" 0..=22, 11, "sets of 24 candidates" 2, parsec::Streamcluster::new;
+    Fluidanimate "fluidanimate": "PARSEC-like: a fluid of particles in cells with locks.",
+        "particles" 0..=22, 12, "frames" 2, parsec::Fluidanimate::new;
+    Dedup "dedup": "PARSEC-like: a stream cut into chunks, of which equal ones are stored once.",
+        "bytes" 0..=28, 19, "repetitions" 1, parsec::Dedup::new;
+    Swaptions "swaptions": "PARSEC-like: prices of options on swaps, by simulated rates.",
+        "swaptions" 0..=20, 7, "sets of 64 trials" 2, parsec::Swaptions::new;
 }
 
 impl ProgramName {

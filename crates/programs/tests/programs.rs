@@ -39,3 +39,24 @@ fn what_has_not_run_is_not_right() {
     let program = Program::<Turn>::new(ProgramName::Bfs, &Parameters::default(), 2).unwrap();
     assert!(matches!(program.verify(), Err(ProgramError::Running { ended: 0, threads: 2, .. })));
 }
+
+/// At these sizes programs compare their results with what the NAS benchmarks publish.
+#[test]
+fn class_s_of_nas() {
+    for (name, scale, rounds, threads) in
+        [(ProgramName::Ep, 24, 1, 1), (ProgramName::Ft, 18, 6, 8), (ProgramName::Mg, 15, 4, 8)]
+    {
+        let rounds = Some(rounds);
+        let parameters = Parameters { scale: Some(scale), rounds, ..Parameters::default() };
+        run(name, &parameters, threads, 1000);
+    }
+}
+
+#[test]
+fn more_rounds() {
+    for &name in ProgramName::ALL {
+        let parameters =
+            Parameters { scale: Some(7), rounds: Some(3), seed: 3, ..Parameters::default() };
+        run(name, &parameters, 5, 20);
+    }
+}

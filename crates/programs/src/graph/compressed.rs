@@ -97,7 +97,14 @@ impl Graph {
         Self::from_edges(&mut setup.layout, list.vertices, list.directed, edges)
     }
 
-    /// The same without directions, and with vertices of many edges first.
+    /// A uniform random graph of 2^scale vertices.
+    pub(crate) fn uniform(setup: &mut Setup, edge_factor: u32) -> Self {
+        let list = generate::uniform(setup.scale, edge_factor, setup.parameters.seed);
+        let edges = || list.edges.iter().copied();
+        Self::from_edges(&mut setup.layout, list.vertices, list.directed, edges)
+    }
+
+    /// The graph that the parameters ask for, without directions, and with vertices of many edges first.
     pub(crate) fn by_degree(setup: &mut Setup) -> Self {
         let list = list(setup);
         let mut degrees = vec![0_u32; list.vertices];
