@@ -89,12 +89,13 @@ Examples:
 const CALIBRATE: &str = "\
 Measure this machine, and write a profile by which simulated pods are like it.
 
-What caches, memory, atomics and flushes take is measured one by one; then what the code's own steps \
-take: reads, writes, creates and messages, less what a simulated machine with these caches takes for \
-them. The profile says of every number where it comes from. It is of a machine whose processes are the \
-hosts; to get one of a pod, replace the figures of link, device and coherence.
+What caches, memory, atomics and flushes take is measured one by one, on as many processors at once as \
+there are hosts; then what the code's own steps take: reads, writes, creates and messages, less what a \
+simulated machine with these caches takes for them. Reads and writes are those of a benchmark, with what \
+it does to choose and note them. The profile says of every number where it comes from. It is of a machine \
+whose processes are the hosts; to get one of a pod, replace the figures of link, device and coherence.
 
-It takes about half a minute, and a quiet machine.";
+It takes about half a minute, a quiet machine, 512 MiB for each host, and 256 MiB of shared memory.";
 
 const CALIBRATE_EXAMPLES: &str = "\
 Examples:

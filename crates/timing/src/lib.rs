@@ -21,8 +21,8 @@
 //! memory (`sparse.rs`), so objects without content can be many.
 //!
 //! Left out: prefetchers (but that a core which reads one line after the other has the next ones under
-//! way), levels of TLBs and what a page walk reads, page faults, simultaneous multithreading, frequency,
-//! more threads than cores, DRAM banks, the directory's own capacity.
+//! way), levels of TLBs and what a page walk reads, page faults but those of a page's first touch, simultaneous
+//! multithreading, frequency, more threads than cores, DRAM banks, the directory's own capacity.
 
 mod cache;
 mod caches;

@@ -15,6 +15,8 @@ use crate::{Ps, ps};
 struct Host {
     cores: Vec<Memory>,
     caches: HostCaches,
+    /// A bit per page of LNR that it has touched.
+    touched: Vec<u64>,
     local: Pipe,
     link: Pipe,
 }
@@ -61,6 +63,7 @@ struct Costs {
     stores_at_once: usize,
     page_lines: u64,
     page_walk: Ps,
+    first_touch: Ps,
 }
 
 /// What a core remembers besides its caches.
@@ -80,8 +83,10 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(profile: &Profile, scr_bytes: u64) -> Self {
+    pub(crate) fn new(profile: &Profile, scr_bytes: u64, lnr_bytes: u64) -> Self {
         let tlb = &profile.tlb;
+        let page_lines = (tlb.page_kib * 1024.0) as u64 / LINE_BYTES;
+        let pages = lnr_bytes.div_ceil(page_lines * LINE_BYTES);
         // As many ways as usual.
         let core =
             |_| Memory { pages: Cache::of_lines(tlb.pages.into(), 8), next: Line::default() };
@@ -92,6 +97,7 @@ impl Machine {
                 profile.pod.cores as usize,
                 ps(profile.core.core_to_core_ns),
             ),
+            touched: vec![0; pages.div_ceil(64) as usize],
             local: Pipe::new(&profile.local.bandwidth()),
             link: Pipe::new(&profile.link),
         };
@@ -116,8 +122,9 @@ impl Machine {
                 invalidate_more: ps(flush.invalidate_more_ns),
                 misses_at_once: core.misses_at_once as usize,
                 stores_at_once: core.stores_at_once as usize,
-                page_lines: (tlb.page_kib * 1024.0) as u64 / LINE_BYTES,
+                page_lines,
                 page_walk: ps(tlb.miss_ns),
+                first_touch: ps(tlb.first_ns),
             },
             counts: Counts::default(),
         }
@@ -170,7 +177,24 @@ impl Machine {
             return 0;
         }
         pages.add(page, false, ());
-        self.costs.page_walk
+        let first = line.region() == Region::Lnr && self.touch_page(at.host, page.number());
+        self.costs.page_walk + if first { self.costs.first_touch } else { 0 }
+    }
+
+    /// A host touches a page of LNR; whether it is the first time.
+    fn touch_page(&mut self, host: usize, page: u64) -> bool {
+        let word = &mut self.hosts[host].touched[(page / 64) as usize];
+        let before = *word;
+        *word |= 1 << (page % 64);
+        before != *word
+    }
+
+    /// A host touches lines of LNR, which takes no time.
+    pub(crate) fn touch(&mut self, host: usize, lines: std::ops::Range<u64>) {
+        let pages = lines.start / self.costs.page_lines..lines.end.div_ceil(self.costs.page_lines);
+        for page in pages {
+            self.touch_page(host, page);
+        }
     }
 
     /// How long it takes to find out where the pages of lines in a row are, of which `line` is the first, or
@@ -315,7 +339,7 @@ mod tests {
     const OTHER: CoreId = CoreId { host: 1, core: 0 };
 
     fn machine() -> Machine {
-        Machine::new(&profile::tests::tiny(), 4096)
+        Machine::new(&profile::tests::tiny(), 4096, 1 << 20)
     }
 
     fn lnr(number: u64) -> Line {
@@ -333,6 +357,25 @@ mod tests {
         // Four at once.
         assert!((600_000..620_000).contains(&many), "{many}");
         assert!(machine.read(AT, (100..108).map(lnr), many) - many < 20_000);
+    }
+
+    #[test]
+    fn the_first_touch_of_a_page_takes_longer() {
+        let mut profile = profile::tests::tiny();
+        (profile.tlb.miss_ns, profile.tlb.first_ns) = (10.0, 500.0);
+        let mut machine = Machine::new(&profile, 4096, 1 << 20);
+        machine.touch(1, 60..70);
+        let mut now = 0;
+        let mut takes = |at, number| {
+            let done = machine.read(at, [lnr(number)].into_iter(), now);
+            done - std::mem::replace(&mut now, done)
+        };
+        assert_eq!(takes(AT, 0), 810_000);
+        assert_eq!(takes(AT, 2), 300_000);
+        // The other host has touched this page and the next one already.
+        assert_eq!(takes(OTHER, 4), 310_000);
+        assert_eq!(takes(OTHER, 80), 310_000);
+        assert_eq!(takes(OTHER, 130), 810_000);
     }
 
     #[test]

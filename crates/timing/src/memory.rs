@@ -156,11 +156,13 @@ impl Memory for TimedMemory {
 
     fn read(&self, from: LnrAddr, into: &mut [u8]) {
         self.check(from, into.len() as u64);
+        let lines = Lines::covering(from, into.len() as u64);
         let mut state = self.world.in_turn();
         if state.timed {
-            let lines = lnr_lines(Lines::covering(from, into.len() as u64));
             let (here, now) = (state.here(), state.now);
-            state.now = state.machine.read(here, lines, now);
+            state.now = state.machine.read(here, lnr_lines(lines), now);
+        } else {
+            state.machine.touch(self.host, lines.numbers());
         }
         Self::pieces(from, into.len(), |line, offset, range| {
             state.lnr.read(line, offset, &mut into[range]);
@@ -169,14 +171,16 @@ impl Memory for TimedMemory {
 
     fn write(&self, to: LnrAddr, bytes: &[u8]) {
         self.check(to, bytes.len() as u64);
+        let lines = Lines::covering(to, bytes.len() as u64);
         let mut state = self.world.in_turn();
         if state.timed {
-            let lines = lnr_lines(Lines::covering(to, bytes.len() as u64));
             let (here, now) = (state.here(), state.now);
-            let (goes_on, done) = state.machine.write(here, lines, now);
+            let (goes_on, done) = state.machine.write(here, lnr_lines(lines), now);
             state.now = goes_on;
             let thread = state.thread();
             thread.pending = thread.pending.max(done);
+        } else {
+            state.machine.touch(self.host, lines.numbers());
         }
         Self::pieces(to, bytes.len(), |line, offset, range| {
             state.lnr.write(line, offset, &bytes[range]);

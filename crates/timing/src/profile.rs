@@ -77,6 +77,10 @@ pub struct Tlb {
     pub pages: u32,
     /// Finding out where another page is.
     pub miss_ns: f64,
+    /// What is added when a host touches a page of the device for the first time; nothing, unless given: pages may
+    /// be mapped in advance.
+    #[serde(default)]
+    pub first_ns: f64,
 }
 
 /// A cache.
@@ -301,7 +305,7 @@ impl Profile {
         self.times().into_iter().try_for_each(|(name, ns)| within(name, ns, 0.0, 1e6))
     }
 
-    fn times(&self) -> [(&'static str, f64); 18] {
+    fn times(&self) -> [(&'static str, f64); 19] {
         let Self { core, tlb, local, device, coherence, flush, steps, .. } = self;
         [
             ("core.atomic_ns", core.atomic_ns),
@@ -309,6 +313,7 @@ impl Profile {
             ("core.copy_ns", core.copy_ns),
             ("core.core_to_core_ns", core.core_to_core_ns),
             ("tlb.miss_ns", tlb.miss_ns),
+            ("tlb.first_ns", tlb.first_ns),
             ("local.latency_ns", local.latency_ns),
             ("device.latency_ns", device.latency_ns),
             ("coherence.latency_ns", coherence.latency_ns),

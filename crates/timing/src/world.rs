@@ -85,7 +85,7 @@ impl World {
             // The first stands for whoever sets the pod up.
             threads: vec![Thread::default()],
             clocks: Clocks::default(),
-            machine: Machine::new(&profile, scr_bytes),
+            machine: Machine::new(&profile, scr_bytes, lnr_bytes),
             scr: vec![0; scr_bytes.div_ceil(8) as usize],
             lnr: Sparse::new(lnr_bytes),
             dice: Xoshiro256PlusPlus::seed_from_u64(seed),

@@ -1,8 +1,9 @@
 //! What this machine's caches, memory and instructions take.
 
+use std::collections::BTreeSet;
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -12,12 +13,15 @@ use tombolo_memory::{
     Backing, LINE_BYTES, Lines, LnrAddr, Mapped, Memory, MemorySpec, Site, Window,
 };
 
-use super::{Entry, least};
+use super::{Entry, in_company, least, median};
+use crate::place::Place;
 
 const SITE: Site = Site::new("calibrate");
 const ROUNDS: usize = 9;
 /// Memory that no cache holds.
 const LARGE: u64 = 512 << 20;
+/// A file that is mapped again and again.
+const FILE: u64 = 256 << 20;
 /// Lines of an object that is copied or flushed.
 const OBJECT_LINES: u64 = 17;
 const PAGE: u64 = 4096;
@@ -27,10 +31,11 @@ const KNOWN: u64 = 4 << 20;
 const REACH: u64 = TLB_PAGES * PAGE;
 const TLB_PAGES: u64 = 2048;
 
-/// What was measured, section by section.
+/// What was measured, section by section. Caches and memory, which others on the processor use, too, are as quick as
+/// they were in half of the rounds; instructions, as they can be.
 pub(super) struct Machine {
     pub(super) core: [Entry; 6],
-    pub(super) tlb: [Entry; 3],
+    pub(super) tlb: [Entry; 4],
     pub(super) caches: Vec<[Entry; 3]>,
     pub(super) local: [Entry; 2],
     pub(super) coherence: [Entry; 2],
@@ -38,31 +43,58 @@ pub(super) struct Machine {
 }
 
 pub(super) fn measure(hosts: u32) -> Result<Machine> {
+    let memories: Vec<Mapped> = (0..hosts).map(|_| large()).collect::<Result<_>>()?;
+    let alone = Alone {
+        hosts: f64::from(hosts),
+        levels: levels()?,
+        core_to_core: ping_pong(),
+        bandwidth: bandwidth(),
+        first_touch: first_touch(&memories[0])?,
+    };
+    let together = Barrier::new(hosts as usize);
+    in_company(hosts, |host| {
+        let company = Company { memory: &memories[host as usize], together: &together };
+        Ok(measure_one(&company, &alone))
+    })
+}
+
+/// What one processor finds out by itself, or all do together.
+struct Alone {
+    hosts: f64,
+    levels: Vec<Level>,
+    core_to_core: f64,
+    bandwidth: f64,
+    first_touch: f64,
+}
+
+fn large() -> Result<Mapped> {
     let region = Arc::new(Backing::open(&MemorySpec::anonymous(LARGE))?.map(LARGE)?);
-    let memory = Mapped::new(
-        Window::new(Arc::clone(&region), 0, PAGE),
-        Window::new(region, PAGE, LARGE - PAGE),
-    );
-    let latency = chase_flushed(&memory);
-    let walk = (chase(&memory, LARGE - PAGE) - latency).max(0.0);
+    let window = |offset, bytes| Window::new(Arc::clone(&region), offset, bytes);
+    Ok(Mapped::new(window(0, PAGE), window(PAGE, LARGE - PAGE)))
+}
+
+/// A host's memory, and what makes all hosts measure the same at the same time.
+struct Company<'a> {
+    memory: &'a Mapped,
+    together: &'a Barrier,
+}
+
+/// What the processor of one host finds.
+fn measure_one(company: &Company<'_>, alone: &Alone) -> Machine {
+    let memory = company.memory;
+    let latency = chase_dropped(company);
+    let walk = (chase(company, LARGE - PAGE) - latency).max(0.0);
     let mut caches = Vec::new();
-    let levels = levels()?;
-    for (number, level) in levels.iter().enumerate() {
-        let half = (level.kib * 1024.0 / 2.0) as u64;
-        let near = chase(&memory, half.min(KNOWN));
-        let shared = number + 1 == levels.len();
-        let kib = if shared {
-            // Who else is on the processor has part of it.
-            let takes = chase(&memory, half) - walk * (1.0 - REACH as f64 / half as f64).max(0.0);
-            let found = ((latency - takes) / (latency - near)).clamp(0.05, 1.0);
-            level.kib * if found > 0.95 { 1.0 } else { found / 2.0 } / f64::from(hosts)
+    for (number, level) in alone.levels.iter().enumerate() {
+        let bytes = ((level.kib * 1024.0) as u64).min(LARGE - PAGE);
+        let near = chase(company, (bytes / 2).min(KNOWN));
+        let (kib, source) = if number + 1 == alone.levels.len() {
+            let walks = walk * (1.0 - REACH as f64 / bytes as f64).max(0.0);
+            let found = (latency + walks - chase(company, bytes)) / (latency - near);
+            let source = "what dependent loads in as much find there, on all hosts at once";
+            (level.kib * share(found).min(1.0 / alone.hosts), source)
         } else {
-            level.kib
-        };
-        let source = if shared {
-            "what dependent loads in half of it find there, divided among the hosts"
-        } else {
-            "the system"
+            (level.kib, "the system")
         };
         caches.push([
             ("kib", kib, source),
@@ -70,18 +102,17 @@ pub(super) fn measure(hosts: u32) -> Result<Machine> {
             ("latency_ns", near, "dependent loads in half of it, or 4 MiB"),
         ]);
     }
-    let copy = copy_near(&memory);
-    let far = copy_far(&memory);
+    let copy = copy_near(company);
+    let far = copy_far(company);
     let rest = (OBJECT_LINES - 1) as f64;
     // What is left of an object's copy after the first miss.
     let misses =
         (rest * latency / (far - latency - walk).max(rest * copy)).clamp(1.0, 64.0).round();
-    let core_to_core = ping_pong();
-    let flush = flush(&memory);
-    Ok(Machine {
+    let flush = flush(memory);
+    Machine {
         core: [
-            ("atomic_ns", atomic(), "a compare-and-swap in the nearest cache"),
-            ("pause_ns", pause(), "the instruction by which loops wait"),
+            ("atomic_ns", atomic(company), "a compare-and-swap in the nearest cache"),
+            ("pause_ns", pause(company), "the instruction by which loops wait"),
             ("copy_ns", copy, "copying 17 lines in the nearest cache, each"),
             (
                 "misses_at_once",
@@ -89,7 +120,7 @@ pub(super) fn measure(hosts: u32) -> Result<Machine> {
                 "copying 17 lines from memory takes so much less than 17 misses",
             ),
             ("stores_at_once", 28.0, "not measured: the store buffers of current processors"),
-            ("core_to_core_ns", core_to_core, "two threads that hand a line to and fro"),
+            ("core_to_core_ns", alone.core_to_core, "two threads that hand a line to and fro"),
         ],
         tlb: [
             ("page_kib", PAGE as f64 / 1024.0, "the system"),
@@ -99,18 +130,31 @@ pub(super) fn measure(hosts: u32) -> Result<Machine> {
                 walk,
                 "dependent loads all over 512 MiB, less those in pages that are known",
             ),
+            (
+                "first_ns",
+                alone.first_touch,
+                "loads from another mapping of a file, less those when they are repeated; each page",
+            ),
         ],
         caches,
         local: [
-            ("latency_ns", latency, "dependent loads of lines that were dropped"),
-            ("gb_per_s", bandwidth(), "all processors read 512 MiB in a row"),
+            (
+                "latency_ns",
+                latency,
+                "dependent loads of dropped lines, each in a page that is known",
+            ),
+            ("gb_per_s", alone.bandwidth, "all processors read 512 MiB in a row"),
         ],
         coherence: [
-            ("latency_ns", core_to_core, "hosts are processes: a line comes from another core"),
+            (
+                "latency_ns",
+                alone.core_to_core,
+                "hosts are processes: a line comes from another core",
+            ),
             ("snoop_ns", 0.0, "included"),
         ],
         flush,
-    })
+    }
 }
 
 struct Level {
@@ -141,38 +185,94 @@ fn levels() -> Result<Vec<Level>> {
     Ok(levels)
 }
 
-/// Nanoseconds of each repetition of `body`, which does so many at once.
-fn time(repetitions: u64, mut body: impl FnMut()) -> f64 {
+/// Nanoseconds of each repetition of `body`, which does so many at once, round by round.
+fn rounds(together: &Barrier, repetitions: u64, mut body: impl FnMut()) -> Vec<f64> {
     let round = |_| {
+        together.wait();
         let started = Instant::now();
         body();
         started.elapsed().as_nanos() as f64 / repetitions as f64
     };
-    least((0..ROUNDS).map(round))
+    (0..ROUNDS).map(round).collect()
+}
+
+/// The same of the quickest round, for what nobody else has to do with.
+fn time(together: &Barrier, repetitions: u64, body: impl FnMut()) -> f64 {
+    least(rounds(together, repetitions, body))
 }
 
 /// A load from one of `bytes` bytes, whose place the load before tells.
-fn chase(memory: &Mapped, bytes: u64) -> f64 {
-    let start = prepare(memory, bytes);
+fn chase(company: &Company<'_>, bytes: u64) -> f64 {
+    let mut line = prepare(company.memory, bytes);
     let steps = 500_000;
-    time(steps, || follow(memory, start, steps))
+    // Each round goes on where the one before ended: its lines may still be in a cache.
+    median(rounds(company.together, steps, || line = follow(company.memory, line, steps)))
 }
 
-/// The same, where no line is in any cache, but all pages are known.
-fn chase_flushed(memory: &Mapped) -> f64 {
-    let start = prepare(memory, KNOWN);
-    let lines = KNOWN / LINE_BYTES;
-    least((0..ROUNDS).map(|_| {
-        memory.invalidate(SITE, Lines::new(0, lines));
+/// The same, where no line is in any cache, but all pages are known. They lie far from each other: lines in a row
+/// would be quick, since memory has their row open.
+fn chase_dropped(company: &Company<'_>) -> f64 {
+    let memory = company.memory;
+    let mut dice = ChaCha8Rng::seed_from_u64(3);
+    let page_lines = PAGE / LINE_BYTES;
+    let pages = (LARGE - PAGE) / PAGE;
+    let pages: BTreeSet<u64> = (0..KNOWN / PAGE).map(|_| dice.next_u64() % pages).collect();
+    let lines: Vec<u64> =
+        pages.iter().map(|page| page * page_lines + dice.next_u64() % page_lines).collect();
+    let start = link(memory, lines.clone());
+    company.together.wait();
+    let round = |_| {
+        lines.iter().for_each(|&line| memory.invalidate(SITE, Lines::new(line, 1)));
         let started = Instant::now();
-        follow(memory, start, lines);
-        started.elapsed().as_nanos() as f64 / lines as f64
-    }))
+        black_box(follow(memory, start, lines.len() as u64));
+        started.elapsed().as_nanos() as f64 / lines.len() as f64
+    };
+    median((0..10 * ROUNDS).map(round).collect())
 }
 
-/// Writes into each line of `bytes` bytes which one comes next, in random order; the first.
+/// What it takes longer to load from a page of a file in memory that this process has not touched yet, and another one
+/// has: the system takes note of it, and of some pages around it.
+fn first_touch(other: &Mapped) -> Result<f64> {
+    let place = Place::new(None, "calibrate", FILE);
+    let (mut backing, _) = Backing::open_or_create(&place.spec.scr)?;
+    backing.reserve(FILE)?;
+    let map = || -> Result<Mapped> {
+        let region = Arc::new(backing.map(FILE)?);
+        let window = |offset, bytes| Window::new(Arc::clone(&region), offset, bytes);
+        Ok(Mapped::new(window(0, PAGE), window(PAGE, FILE - PAGE)))
+    };
+    let pages = FILE / PAGE - 1;
+    let start = link(&map()?, (0..pages).map(|page| page * PAGE / LINE_BYTES).collect());
+    let elsewhere = prepare(other, LARGE - PAGE);
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        let memory = map()?;
+        // The system's notes of these pages leave the caches.
+        black_box(follow(other, elsewhere, LARGE / PAGE * 4));
+        let [first, again] = [(); 2].map(|()| {
+            let started = Instant::now();
+            black_box(follow(&memory, start, pages));
+            started.elapsed().as_nanos() as f64 / pages as f64
+        });
+        rounds.push((first - again).max(0.0));
+    }
+    Ok(median(rounds))
+}
+
+/// How much of a cache is ours, if going round in as many bytes as it has finds this share of the lines there:
+/// others on the processor may have the rest. With lines replaced at random, one is still there after so
+/// many misses with a probability of `exp(-misses / size)`.
+fn share(found: f64) -> f64 {
+    let found = found.clamp(0.01, 0.99);
+    ((1.0 - found) / -found.ln()).min(1.0)
+}
+
 fn prepare(memory: &Mapped, bytes: u64) -> u64 {
-    let mut lines: Vec<u64> = (0..bytes / LINE_BYTES).collect();
+    link(memory, (0..bytes / LINE_BYTES).collect())
+}
+
+/// Writes into each line which one comes next, in random order; the first.
+fn link(memory: &Mapped, mut lines: Vec<u64>) -> u64 {
     let mut dice = ChaCha8Rng::seed_from_u64(1);
     for last in (1..lines.len()).rev() {
         lines.swap(last, (dice.next_u64() % (last as u64 + 1)) as usize);
@@ -183,13 +283,13 @@ fn prepare(memory: &Mapped, bytes: u64) -> u64 {
     lines[0]
 }
 
-fn follow(memory: &Mapped, mut line: u64, steps: u64) {
+fn follow(memory: &Mapped, mut line: u64, steps: u64) -> u64 {
     let mut bytes = [0; 8];
     for _ in 0..steps {
         memory.read(LnrAddr::of_line(line), &mut bytes);
         line = u64::from_le_bytes(bytes);
     }
-    black_box(line);
+    line
 }
 
 fn object(number: u64) -> LnrAddr {
@@ -197,35 +297,35 @@ fn object(number: u64) -> LnrAddr {
 }
 
 /// Copying a line that is in the nearest cache.
-fn copy_near(memory: &Mapped) -> f64 {
+fn copy_near(company: &Company<'_>) -> f64 {
     let mut buffer = [0; (OBJECT_LINES * LINE_BYTES) as usize];
-    time(10_000, || {
+    time(company.together, 10_000, || {
         for number in 0..10_000 {
-            memory.read(object(number % 8), &mut buffer);
+            company.memory.read(object(number % 8), &mut buffer);
             black_box(&buffer);
         }
     }) / OBJECT_LINES as f64
 }
 
 /// Copying 17 lines that are in no cache.
-fn copy_far(memory: &Mapped) -> f64 {
+fn copy_far(company: &Company<'_>) -> f64 {
     let objects = (LARGE - PAGE) / LINE_BYTES / OBJECT_LINES;
     let mut buffer = [0; (OBJECT_LINES * LINE_BYTES) as usize];
     let mut dice = ChaCha8Rng::seed_from_u64(2);
     let mut after = 0;
-    time(50_000, || {
+    median(rounds(company.together, 50_000, || {
         for _ in 0..50_000 {
             // The next place depends on what was read, as it does in an index.
             let number = (dice.next_u64() + after) % objects;
-            memory.read(object(number), &mut buffer);
+            company.memory.read(object(number), &mut buffer);
             after = u64::from(buffer[0]);
         }
-    })
+    }))
 }
 
-fn atomic() -> f64 {
+fn atomic(company: &Company<'_>) -> f64 {
     let word = AtomicU64::new(0);
-    time(100_000, || {
+    time(company.together, 100_000, || {
         for count in 0..100_000 {
             let _ = black_box(&word).compare_exchange(
                 count,
@@ -238,8 +338,8 @@ fn atomic() -> f64 {
     })
 }
 
-fn pause() -> f64 {
-    time(100_000, || (0..100_000).for_each(|_| std::hint::spin_loop()))
+fn pause(company: &Company<'_>) -> f64 {
+    time(company.together, 100_000, || (0..100_000).for_each(|_| std::hint::spin_loop()))
 }
 
 /// Handing a line to another core, one way.
@@ -254,7 +354,7 @@ fn ping_pong() -> f64 {
             word.store(2 * turn + mine + 1, Ordering::Release);
         }
     };
-    time(2 * TURNS, || {
+    time(&Barrier::new(1), 2 * TURNS, || {
         word.store(0, Ordering::Release);
         std::thread::scope(|scope| {
             scope.spawn(|| play(1));
@@ -268,7 +368,7 @@ fn bandwidth() -> f64 {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let words = LARGE as usize / 8 / threads;
     let parts: Vec<Vec<u64>> = (0..threads).map(|part| vec![part as u64; words]).collect();
-    let ns_per_byte = time((words * 8 * threads) as u64, || {
+    let ns_per_byte = time(&Barrier::new(1), (words * 8 * threads) as u64, || {
         std::thread::scope(|scope| {
             for part in &parts {
                 scope.spawn(|| {
@@ -316,4 +416,17 @@ fn flush(memory: &Mapped) -> [Entry; 4] {
         ("invalidate_ns", drop_one, "dropping a line"),
         ("invalidate_more_ns", more(drop_one, drop_many), "dropping 17 lines, each one more"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_is_ours_as_far_as_lines_are_found() {
+        // Going round in a cache of which half is ours finds two lines in ten.
+        assert!((share(0.203) - 0.5).abs() < 0.001);
+        assert!(share(1.2) > 0.99);
+        assert!(share(-0.1) < 0.25);
+    }
 }
