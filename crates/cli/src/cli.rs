@@ -77,7 +77,7 @@ Examples:
   tombolo bench pagecache --file-size 256MiB --read-percent 95
   tombolo bench pagecache --file-size 256MiB --size 64MiB --scheme hcmeta
   tombolo bench pagecache --scr 512KiB --warm-up 3 --compare hcmeta,hcmeta-unlimited
-  tombolo bench pagecache --scr 512KiB --warm-up 3 --compare hcmeta --owner-delay-us 44";
+  tombolo bench pagecache --scr 512KiB --warm-up 3 --compare hcmeta --owner-service-us 6 --owner-sleep-us 60";
 
 const SOAK_EXAMPLES: &str = "\
 Examples:
@@ -475,10 +475,26 @@ pub(crate) struct SchemeArgs {
     #[arg(long, value_name = "N", default_value_t = 3, requires = "compare",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
-    /// Under hcmeta, an owner's answer takes so many microseconds at least, as from one that sleeps
-    /// between its looks for requests: the published prototype's churn takes about 44.
+    #[command(flatten)]
+    pub(crate) owners: OwnerArgs,
+}
+
+/// How fast the owners of objects answer, under hcmeta.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct OwnerArgs {
+    /// Under hcmeta, an owner's answer takes so many microseconds at least, however many requests it
+    /// has.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) owner_delay_us: u64,
+    /// Under hcmeta, an owner serves one request after the other, and takes so many microseconds for
+    /// each, besides what it has to do: so those who ask wait for each other. 0: all its threads serve,
+    /// and as fast as they can. The published prototype is like --owner-service-us 6 --owner-sleep-us 60.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) owner_service_us: u64,
+    /// Under hcmeta, an owner that has served all requests there were looks for others after so many
+    /// microseconds.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) owner_sleep_us: u64,
 }
 
 #[derive(Debug, Args)]
@@ -510,8 +526,8 @@ pub(crate) struct WorkerArgs {
     pub(crate) threads: u32,
     #[arg(long, value_enum)]
     pub(crate) scheme: Scheme,
-    #[arg(long)]
-    pub(crate) owner_delay_us: u64,
+    #[command(flatten)]
+    pub(crate) owners: OwnerArgs,
 }
 
 /// What hosts do with the pages of a file.
@@ -580,8 +596,8 @@ pub(crate) struct PageWorkerArgs {
     pub(crate) hosts: u8,
     #[arg(long, value_enum)]
     pub(crate) scheme: Scheme,
-    #[arg(long)]
-    pub(crate) owner_delay_us: u64,
+    #[command(flatten)]
+    pub(crate) owners: OwnerArgs,
     #[arg(long)]
     pub(crate) file: PathBuf,
 }

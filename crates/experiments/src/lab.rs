@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tombolo_baselines::{HcMeta, HcMetaOptions};
+use tombolo_baselines::{HcMeta, HcMetaOptions, Pace};
 use tombolo_memory::Memory;
 use tombolo_objects::{Objects, Options};
 use tombolo_pod::{Geometry, Options as Layout, Pod};
-use tombolo_sharing::{Scheme, hash_key};
+use tombolo_sharing::{Error, Guarded, Scheme, hash_key};
 use tombolo_timing::{Counts, Profile, Simulation, Spec, TimedMemory};
 use tombolo_workloads::Workload;
 
@@ -21,6 +21,9 @@ use crate::target;
 
 /// How often a host does its background work.
 const TICK: Duration = Duration::from_millis(1);
+
+/// How often one that serves requests one after the other looks whether it may go on.
+const LOOK: Duration = Duration::from_nanos(500);
 
 /// A way of sharing objects, and how hosts take part.
 #[derive(Clone, Debug)]
@@ -87,17 +90,22 @@ impl Lab {
         let Profile { name, pod, .. } = &setup.profile;
         ensure!(setup.hosts <= pod.hosts, "{name} has {} hosts, not {}", pod.hosts, setup.hosts);
         let geometry = Geometry::plan(setup.scr_bytes, setup.lnr_bytes, setup.layout)?;
-        let bench: Box<dyn Bench> = match setup.sharing.clone() {
+        let (bench, pace): (Box<dyn Bench>, _) = match setup.sharing.clone() {
             Sharing::Megalon(options) => {
-                Box::new(Hosts::<Objects<TimedMemory>>::create(setup, geometry, options)?)
+                let hosts = Hosts::<Objects<TimedMemory>>::create(setup, geometry, options)?;
+                (Box::new(hosts), Pace::default())
             }
             Sharing::HcMeta(options) => {
+                let pace = options.pace;
                 // Without time to look in, once is enough.
-                let options = HcMetaOptions { idle_looks: 1, ..options };
-                Box::new(Hosts::<HcMeta<TimedMemory>>::create(setup, geometry, options)?)
+                let options = HcMetaOptions { idle_looks: 1, pace: Pace::default(), ..options };
+                let hosts = Hosts::<HcMeta<TimedMemory>>::create(setup, geometry, options)?;
+                (Box::new(hosts), pace)
             }
         };
-        Ok(Self { bench, geometry })
+        let mut lab = Self { bench, geometry };
+        lab.pace_owners(pace);
+        Ok(lab)
     }
 
     /// SCR that is in use whatever is in the pod.
@@ -145,16 +153,23 @@ impl Lab {
         self.bench.run(operations, Some(pace))
     }
 
-    /// From now on owners' answers take so long at least, if there are owners.
-    pub fn delay_owners(&self, delay: Duration) {
-        self.bench.delay_owners(delay);
+    /// From now on owners answer so fast, if there are owners, wherever operations take time. One that
+    /// serves one request after the other looks for them whenever it may, whatever its host's threads
+    /// do.
+    pub fn pace_owners(&mut self, pace: Pace) {
+        self.bench.pace_owners(pace);
     }
 }
 
 /// What a lab asks of a scheme, besides sharing objects.
 trait Experimental: Scheme<Memory = TimedMemory> + 'static {
-    /// Owners' answers take so long at least.
-    fn delay_owners(&self, _: Duration) {}
+    /// Owners answer so fast.
+    fn pace_owners(&self, _: Pace) {}
+
+    /// Does what this host is asked for.
+    fn serve(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Which of `hosts` an object belongs to, as far as the scheme has a say in that.
     fn owner(&self, key: &[u8], hosts: u32) -> u32 {
@@ -165,8 +180,12 @@ trait Experimental: Scheme<Memory = TimedMemory> + 'static {
 impl Experimental for Objects<TimedMemory> {}
 
 impl Experimental for HcMeta<TimedMemory> {
-    fn delay_owners(&self, delay: Duration) {
-        self.set_owner_delay(delay);
+    fn pace_owners(&self, pace: Pace) {
+        self.set_pace(pace);
+    }
+
+    fn serve(&self) -> Result<(), Error> {
+        self.meanwhile()
     }
 
     fn owner(&self, key: &[u8], _: u32) -> u32 {
@@ -178,7 +197,7 @@ trait Bench {
     fn load(&mut self, workload: &Workload, threads: u32) -> Result<()>;
     fn demand(&mut self, demand: &Demand) -> Result<()>;
     fn run(&mut self, operations: u64, pace: Option<Duration>) -> Result<Ran>;
-    fn delay_owners(&self, delay: Duration);
+    fn pace_owners(&mut self, pace: Pace);
 }
 
 /// What a thread will have come to.
@@ -204,6 +223,8 @@ struct Asked {
 struct Hosts<S> {
     simulation: Simulation,
     handles: Vec<Rc<S>>,
+    /// How fast owners answer where operations take time.
+    pace: Pace,
     seed: u64,
     verify: bool,
     /// Demands there were.
@@ -238,7 +259,7 @@ impl Plan {
 impl<S: Experimental> Bench for Hosts<S> {
     fn load(&mut self, workload: &Workload, threads: u32) -> Result<()> {
         let plan = self.plan(workload, threads)?;
-        self.simulation.takes_time(false);
+        self.takes_time(false);
         self.phase(&plan, |driver, thread| driver.load_share(thread))?;
         Ok(())
     }
@@ -271,7 +292,7 @@ impl<S: Experimental> Bench for Hosts<S> {
 
     fn run(&mut self, operations: u64, pace: Option<Duration>) -> Result<Ran> {
         let Asked { plan, requests } = self.now.clone().context("nothing is asked for yet")?;
-        self.simulation.takes_time(pace.is_none());
+        self.takes_time(pace.is_none());
         let before = self.simulation.counts();
         let left = Cell::new(operations);
         let hosts = self.phase(&plan, move |driver, thread| {
@@ -289,8 +310,8 @@ impl<S: Experimental> Bench for Hosts<S> {
         Ok(Ran { hosts, counts: self.simulation.counts().since(&before) })
     }
 
-    fn delay_owners(&self, delay: Duration) {
-        self.handles.iter().for_each(|handle| handle.delay_owners(delay));
+    fn pace_owners(&mut self, pace: Pace) {
+        self.pace = pace;
     }
 }
 
@@ -323,7 +344,13 @@ impl<S: Experimental> Hosts<S> {
             .into_iter()
             .map(|slot| slot.take().context("a host has not joined")?)
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self { simulation, handles, seed, verify, demands: 0, now: None })
+        Ok(Self { simulation, handles, pace: Pace::default(), seed, verify, demands: 0, now: None })
+    }
+
+    fn takes_time(&self, timed: bool) {
+        self.simulation.takes_time(timed);
+        let pace = if timed { self.pace } else { Pace::default() };
+        self.handles.iter().for_each(|handle| handle.pace_owners(pace));
     }
 
     /// What threads share who do this workload.
@@ -358,6 +385,7 @@ impl<S: Experimental> Hosts<S> {
     ) -> Result<Vec<PhaseResult>> {
         let Plan { hosts, threads, .. } = **plan;
         let body = Rc::new(body);
+        let looks = self.pace != Pace::default();
         let running = Rc::new(Cell::new(hosts * threads));
         let shares: Vec<Slot<(Share, Duration)>> =
             (0..hosts * threads).map(|_| Slot::default()).collect();
@@ -368,7 +396,12 @@ impl<S: Experimental> Hosts<S> {
             let last_core = self.simulation.cores() - 1;
             self.simulation.spawn(host as usize, last_core, move |memory| {
                 while running_here.get() > 0 && ticking.tick().is_ok() {
-                    memory.sleep(TICK);
+                    let next = memory.uptime() + TICK;
+                    while looks && running_here.get() > 0 && memory.uptime() < next {
+                        let _ = ticking.serve();
+                        memory.sleep(LOOK);
+                    }
+                    memory.sleep(next.saturating_sub(memory.uptime()));
                 }
             });
             for core in 0..threads {
@@ -401,4 +434,38 @@ impl<S: Experimental> Hosts<S> {
 
 fn join<S: Experimental>(memory: TimedMemory, options: S::Options) -> Result<S> {
     Ok(S::join(Pod::open(memory)?, options)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Operations and churns per second of a small pod whose owners answer so fast.
+    fn churns(pace: Pace) -> (f64, f64) {
+        let profile = crate::figures::test_bed();
+        let (hosts, threads) = (profile.pod.hosts, 8);
+        let sharing = Sharing::HcMeta(HcMetaOptions { hosts: 3, pace, ..HcMetaOptions::default() });
+        let (scr_bytes, lnr_bytes, layout) = (64 << 10, 64 << 20, Layout::default());
+        let setup =
+            Setup { profile, hosts, sharing, scr_bytes, lnr_bytes, layout, seed: 1, verify: true };
+        let mut lab = Lab::create(setup).unwrap();
+        let stock = Workload::stock('b').unwrap();
+        let workload = Workload { record_count: 3000, insert_count: 3000, ..stock };
+        lab.load(&workload, threads).unwrap();
+        lab.demand(&Demand { workload, threads, shared: None }).unwrap();
+        lab.run(2000).unwrap();
+        let ran = lab.run(6000).unwrap();
+        let ran = crate::phase::Hosts(&ran.hosts);
+        (ran.per_second(), ran.per_second() * ran.per_op(|stats| stats.churn))
+    }
+
+    #[test]
+    fn owners_who_serve_one_request_after_the_other_limit_what_all_do() {
+        let micros = Duration::from_micros;
+        let delayed = churns(Pace { delay: micros(20), ..Pace::default() }).0;
+        let (served, churns) = churns(Pace { service: micros(20), ..Pace::default() });
+        let most = 3.0 / 20e-6;
+        assert!(churns < most && churns > 0.5 * most, "{churns} churns/s of at most {most}");
+        assert!(served < 0.5 * delayed, "{served} operations/s, not {delayed}");
+    }
 }

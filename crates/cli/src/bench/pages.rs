@@ -139,13 +139,12 @@ fn measure(
     options.layout.latches = Some(LATCHES);
     let pod = create(&place.spec, options)?;
     let start = |host: u8| {
-        let words = [
+        let mut words = vec![
             "page-worker".to_owned(),
             format!("--pod={}", place.spec),
             format!("--host={host}"),
             format!("--hosts={}", args.hosts),
             format!("--scheme={}", scheme.name()),
-            format!("--owner-delay-us={}", args.schemes.owner_delay_us),
             format!("--file={}", scratch.0.display()),
             format!("--threads={}", load.threads),
             format!("--seconds={}", load.seconds),
@@ -155,6 +154,7 @@ fn measure(
             format!("--file-size={}", load.file_size),
             format!("--seed={}", load.seed),
         ];
+        words.extend(args.schemes.owners.words());
         HostProcess::start(format!("host {host}"), &words, None)
     };
     let mut hosts = (0..args.hosts).map(start).collect::<Result<Vec<_>>>()?;
@@ -314,7 +314,7 @@ pub(crate) fn work(args: &PageWorkerArgs) -> Result<()> {
         }
         Scheme::HcMeta | Scheme::HcMetaLocal | Scheme::HcMetaUnlimited => {
             let key_bytes = KEY_BYTES as u64;
-            let options = hcmeta_options(args.scheme, args.hosts, key_bytes, args.owner_delay_us);
+            let options = hcmeta_options(args.scheme, args.hosts, key_bytes, args.owners);
             take_part::<InHeader<HcMeta<Mapped>>>(args, Options::with(options))
         }
     }

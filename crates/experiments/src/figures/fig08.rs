@@ -7,7 +7,8 @@ use super::scheme::Scheme;
 
 /// Where both have churn.
 const SCR_MB: f64 = 64.0;
-const WRITES: &str = "5 % writes";
+/// Threads of each host: of one nobody waits for anybody.
+const THREADS: [(&str, u32); 2] = [("1 thread per host", 1), ("14 threads per host", 14)];
 
 pub(crate) const FIGURE: Figure = Figure {
     id: "8",
@@ -24,16 +25,21 @@ pub(crate) const FIGURE: Figure = Figure {
 fn runs() -> Vec<Run> {
     [Scheme::Megalon, Scheme::HcMeta]
         .map(|scheme| {
-            let step = Step::new("", WRITES, Mix::writes(0.05));
-            Run { scr_mb: SCR_MB, ..Run::new(scheme, vec![step]) }
+            let step = |(name, threads)| Step {
+                threads: Some(threads),
+                ..Step::new("", name, Mix::writes(0.05))
+            };
+            Run { scr_mb: SCR_MB, ..Run::new(scheme, THREADS.map(step).into()) }
         })
         .into()
 }
 
 fn compare(points: &mut Points<'_>) {
-    points.about("churn of megalon, µs", 5.4, points.megalon("", WRITES).churn_us);
-    for (owners, curve) in curves(Scheme::HcMeta) {
-        let cost = points.at("", &curve, WRITES).churn_us;
-        points.about(format!("churn of hcmeta ({}), µs", owners.name()), 44.0, cost);
+    for (x, _) in THREADS {
+        points.about(format!("churn of megalon, {x}, µs"), 5.4, points.megalon("", x).churn_us);
+        for (owners, curve) in curves(Scheme::HcMeta) {
+            let cost = points.at("", &curve, x).churn_us;
+            points.about(format!("churn of hcmeta ({}), {x}, µs", owners.name()), 44.0, cost);
+        }
     }
 }

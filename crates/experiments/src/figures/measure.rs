@@ -52,7 +52,7 @@ pub(crate) fn run(run: &Run, settings: &Settings, done: &dyn Fn()) -> Result<Vec
     for step in &run.steps {
         let threads = step.threads.unwrap_or(profile.pod.cores);
         let workload = pod.prepare(step, threads)?;
-        pod.lab.delay_owners(Owners::Fair.delay());
+        pod.lab.pace_owners(Owners::Fair.pace());
         pod.lab.demand(&Demand { workload, threads, shared: step.mix.shared })?;
         let warm_up = pod.settle()?;
         for &owners in run.scheme.owners() {
@@ -94,7 +94,7 @@ impl Pod<'_> {
 
     /// Operations that are measured, under owners that answer so fast.
     fn operations(&self, owners: Owners) -> u64 {
-        let share = if owners == Owners::Slow { SLOW_SHARE } else { 1 };
+        let share = if owners == Owners::Published { SLOW_SHARE } else { 1 };
         (self.loaded / OBJECTS_PER_OPERATION).clamp(LEAST_OPERATIONS, MOST_OPERATIONS) / share
     }
 
@@ -122,9 +122,9 @@ impl Pod<'_> {
         let fills = match owners {
             Owners::Fair => (CACHE_OPERATIONS * self.settings.scale) as u64,
             // The caches are full by now.
-            Owners::Slow => 0,
+            Owners::Published => 0,
         };
-        self.lab.delay_owners(owners.delay());
+        self.lab.pace_owners(owners.pace());
         self.lab.run(fills.max(operations / 4))?;
         let ran = self.lab.run(operations)?;
         let memory_gb = self.memory_bytes(&ran.hosts) / 1e9 / self.settings.scale;
