@@ -1,15 +1,18 @@
 //! `tombolo figures`: a paper's evaluation in virtual time.
 
+use std::collections::HashMap;
 use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::thread::available_parallelism;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 use tombolo::format_size;
 use tombolo_experiments::figures::{
-    Drawn, FIGURES, Figure, Settings, Summary, bytes_per_job, draw, html, test_bed,
+    Drawn, Event, FIGURES, Figure, Settings, Summary, bytes_per_job, draw, html, test_bed,
 };
 use tombolo_timing::Profile;
 
@@ -37,7 +40,7 @@ Examples:
   tombolo figures megalon --scale 0.1 --only 5,8 --out /tmp/figures
   tombolo figures megalon --jobs 1 --seed 7";
 
-const BAR: &str = "{prefix} {bar:40} {human_pos} of {human_len} points, {elapsed}, {eta} left";
+const BAR: &str = "{prefix} {bar:30} {human_pos} of {human_len} points, {elapsed}: {msg}";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FiguresCommand {
@@ -107,12 +110,28 @@ pub(crate) fn run(command: &FiguresCommand) -> Result<()> {
     };
     prepare(&args.out)?;
     let bar = output::progress("figures", figures.len() as u64, BAR);
-    let drawn = draw(&figures, &settings, jobs, &|done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
+    let begun = Mutex::new(HashMap::new());
+    let drawn = draw(&figures, &settings, jobs, &|event| {
+        match event {
+            Event::Doing { figure, what } => {
+                let mut begun = begun.lock().expect("nobody panics with it");
+                begun.entry(figure.id).or_insert_with(Instant::now);
+                bar.set_message(format!("figure {}, {what}", figure.id));
+            }
+            Event::Points { done, of } => {
+                bar.set_length(of as u64);
+                bar.set_position(done as u64);
+            }
+            Event::Drawn(which, drawn) => {
+                write(which, drawn, &settings, args)?;
+                let id = drawn[which].figure.id;
+                let took = begun.lock().expect("nobody panics with it")[id].elapsed().as_secs_f64();
+                bar.suspend(|| eprintln!("{}: {took:.0} s", drawn[which].figure.file_name()));
+            }
+        }
+        Ok(())
     })?;
     bar.finish_and_clear();
-    write(&drawn, &settings, args)?;
     print!("{}", text(&drawn, &args.out));
     Ok(())
 }
@@ -171,16 +190,15 @@ fn prepare(out: &Path) -> Result<()> {
     Ok(())
 }
 
-fn write(drawn: &[Drawn], settings: &Settings, args: &MegalonArgs) -> Result<()> {
+/// Writes the files of a figure, and those about all that are drawn so far.
+fn write(which: usize, drawn: &[Drawn], settings: &Settings, args: &MegalonArgs) -> Result<()> {
     let write = |name: String, text: &str| {
         let path = args.out.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
-    for drawn in drawn {
-        let name = drawn.figure.file_name();
-        write(format!("{name}.csv"), &drawn.csv())?;
-        write(format!("{name}.svg"), &drawn.svg()?)?;
-    }
+    let name = drawn[which].figure.file_name();
+    write(format!("{name}.csv"), &drawn[which].csv())?;
+    write(format!("{name}.svg"), &drawn[which].svg()?)?;
     let summary = serde_json::to_string_pretty(&Summary::of(drawn, settings))?;
     write(SUMMARY.to_owned(), &(summary + "\n"))?;
     write("report.html".to_owned(), &html(drawn, settings, &args.command())?)

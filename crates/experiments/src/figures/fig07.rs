@@ -3,7 +3,7 @@
 use super::Figure;
 use super::point::{CHURN, Points, THROUGHPUT, curves};
 use super::run::{Mix, Run, Step};
-use super::scheme::Scheme;
+use super::scheme::{Owners, Scheme};
 
 const SCR_MB: [f64; 6] = [32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
@@ -46,10 +46,15 @@ fn compare(points: &mut Points<'_>) {
     let throughput = |points: &Points<'_>, curve: &str, x: &str| points.at(panel, curve, x).mops;
     let megalon = Scheme::Megalon.name();
     let sustained = throughput(points, megalon, "128 MB") / throughput(points, megalon, "1024 MB");
-    points.at_least(format!("megalon, 128 MB over 1024 MB, {panel}"), 0.9, sustained);
+    let says = "sustains its throughput until SCR reaches 128MB";
+    points.words(format!("megalon, 128 MB over 1024 MB, {panel}"), says, sustained);
+    let (worst, curve) = (PANELS[3].0, Scheme::HcMeta.curve(Owners::Published));
+    let ratio = points.megalon(worst, "64 MB").mops / points.at(worst, &curve, "64 MB").mops;
+    let quantity = format!("megalon over hcmeta (published owners), 64 MB, {worst}");
+    points.words(quantity, "continues to deliver much higher performance", ratio);
     for (owners, curve) in curves(Scheme::HcMeta) {
         let lost = throughput(points, &curve, "256 MB") / throughput(points, &curve, "1024 MB");
         let quantity = format!("hcmeta ({}), 256 MB over 1024 MB, {panel}", owners.name());
-        points.at_most(quantity, 0.8, lost);
+        points.words(quantity, "drops sharply", lost);
     }
 }

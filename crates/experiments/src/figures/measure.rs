@@ -32,8 +32,20 @@ const ROUNDS: u32 = 8;
 const STEADY: f64 = 0.05;
 const RARE: f64 = 0.001;
 
-/// Measures all points of a pod; says so after each.
-pub(crate) fn run(run: &Run, settings: &Settings, done: &dyn Fn()) -> Result<Vec<Point>> {
+/// How far one is with a pod.
+pub(crate) enum Stage {
+    /// This is being done.
+    Does(String),
+    /// A point is done.
+    Done,
+}
+
+/// Measures all points of a pod.
+pub(crate) fn run(
+    run: &Run,
+    settings: &Settings,
+    tell: &dyn Fn(Stage) -> Result<()>,
+) -> Result<Vec<Point>> {
     let Settings { profile, scale, seed } = settings;
     let hosts = profile.pod.hosts;
     let whole = |bytes: f64| ((bytes * scale) as u64).next_multiple_of(4096);
@@ -50,16 +62,24 @@ pub(crate) fn run(run: &Run, settings: &Settings, done: &dyn Fn()) -> Result<Vec
     let mut pod = Pod { run, settings, lab: &mut lab, loaded: 0 };
     let mut points = Vec::new();
     for step in &run.steps {
-        let threads = step.threads.unwrap_or(profile.pod.cores);
+        let does = |what: &str, curve: &str| {
+            let place = [curve, &step.panel, &step.x];
+            let place: Vec<_> = place.into_iter().filter(|part| !part.is_empty()).collect();
+            tell(Stage::Does(format!("{what} {}", place.join(", "))))
+        };
+        does("loading", run.scheme.name())?;
+        let threads = step.threads.min(profile.pod.cores);
         let workload = pod.prepare(step, threads)?;
         pod.lab.pace_owners(Owners::Fair.pace());
         pod.lab.demand(&Demand { workload, threads, shared: step.mix.shared })?;
+        does("warming up", run.scheme.name())?;
         let warm_up = pod.settle()?;
         for &owners in run.scheme.owners() {
+            does("measuring", &run.scheme.curve(owners))?;
             let measured = pod.measure(owners, warm_up)?;
             let (panel, x) = (step.panel.clone(), step.x.clone());
             points.push(Point { panel, curve: run.scheme.curve(owners), x, measured });
-            done();
+            tell(Stage::Done)?;
         }
     }
     Ok(points)

@@ -36,8 +36,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::{Context, Result};
 use tombolo_timing::Profile;
 
+use measure::Stage;
 use point::Points;
-pub use point::{Measure, Point, Row, Stated};
+pub use point::{Measure, Point, Row};
 pub use report::{Summary, html};
 use run::Run;
 
@@ -127,40 +128,79 @@ impl Figure {
     }
 }
 
-/// Draws figures, up to `jobs` pods at a time. `progress` is told after each point how many there are, of
-/// how many.
+/// What is told while figures are drawn.
+pub enum Event<'a> {
+    /// Something is being done for a figure.
+    Doing {
+        /// The figure.
+        figure: Figure,
+        /// What it is, for people.
+        what: String,
+    },
+    /// There are so many points, of all figures.
+    Points {
+        /// So many.
+        done: usize,
+        /// Of so many.
+        of: usize,
+    },
+    /// A figure is done: the one with this number among all that are, in the order of the paper.
+    Drawn(usize, &'a [Drawn]),
+}
+
+/// Who is told, by several threads.
+pub type Tell<'a> = dyn Fn(Event<'_>) -> Result<()> + Sync + 'a;
+
+/// Draws figures, one after the other, up to `jobs` pods at a time.
 ///
 /// # Errors
-/// Those of the pods, the first of which ends all.
+/// Those of the pods, and of who is told, the first of which ends all.
 pub fn draw(
     figures: &[Figure],
     settings: &Settings,
     jobs: usize,
-    progress: &(dyn Fn(usize, usize) + Sync),
+    tell: &Tell<'_>,
 ) -> Result<Vec<Drawn>> {
     let runs: Vec<Vec<Run>> = figures.iter().map(|figure| (figure.runs)()).collect();
-    let points = runs.iter().flatten().map(Run::points).sum();
-    let done = AtomicUsize::new(0);
-    let say = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, points);
-    progress(0, points);
+    let of = runs.iter().flatten().map(Run::points).sum();
+    tell(Event::Points { done: 0, of })?;
     let mut tasks: Vec<(usize, usize)> = (0..figures.len())
         .flat_map(|figure| (0..runs[figure].len()).map(move |run| (figure, run)))
         .collect();
-    // The largest first, so that none is left for the end.
-    tasks.sort_by(|&(a, m), &(b, n)| runs[b][n].effort().total_cmp(&runs[a][m].effort()));
-    let outcomes = in_parallel(&tasks, jobs, |&(figure, number)| {
-        let run = &runs[figure][number];
-        measure::run(run, settings, &say)
-            .with_context(|| format!("figure {}, {}", figures[figure].id, run.scheme.name()))
+    // The largest of each figure first, so that none is left for the end.
+    tasks.sort_by(|&(a, m), &(b, n)| {
+        a.cmp(&b).then_with(|| runs[b][n].effort().total_cmp(&runs[a][m].effort()))
     });
-    let mut of_tasks: Vec<_> = tasks.into_iter().zip(outcomes).collect();
-    of_tasks.sort_by_key(|&(task, _)| task);
-    let mut all: Vec<Vec<Point>> = figures.iter().map(|_| Vec::new()).collect();
-    for ((figure, _), points) in of_tasks {
-        all[figure].extend(points.transpose()?.into_iter().flatten());
-    }
-    Ok(figures.iter().zip(all).map(|(figure, points)| figure.with(points)).collect())
+    let done = AtomicUsize::new(0);
+    let measured: Vec<_> = runs.iter().map(|runs| Mutex::new(vec![None; runs.len()])).collect();
+    let all = Mutex::new(Vec::new());
+    let outcomes = in_parallel(&tasks, jobs, |&(number, task)| {
+        let (figure, run) = (figures[number], &runs[number][task]);
+        let context = || format!("figure {}, {}", figure.id, run.scheme.name());
+        let points = measure::run(run, settings, &|stage| match stage {
+            Stage::Does(what) => tell(Event::Doing { figure, what }),
+            Stage::Done => {
+                tell(Event::Points { done: done.fetch_add(1, Ordering::Relaxed) + 1, of })
+            }
+        });
+        let points = points.with_context(context)?;
+        let mut of_figure = measured[number].lock().expect(WHOLE);
+        of_figure[task] = Some(points);
+        let Some(points) = of_figure.iter().cloned().collect::<Option<Vec<_>>>() else {
+            return Ok(());
+        };
+        let mut all = all.lock().expect(WHOLE);
+        let place = |drawn: &Drawn| figures.iter().position(|figure| figure.id == drawn.figure.id);
+        let at = all.partition_point(|drawn| place(drawn) < Some(number));
+        all.insert(at, figure.with(points.concat()));
+        tell(Event::Drawn(at, &all))
+    });
+    outcomes.into_iter().flatten().collect::<Result<()>>()?;
+    Ok(all.into_inner().expect(WHOLE))
 }
+
+/// Why a lock is not poisoned.
+const WHOLE: &str = "nobody panics with it";
 
 /// Memory of this machine that the largest pod of these figures takes, in bytes, about.
 pub fn bytes_per_job(figures: &[Figure], scale: f64) -> u64 {
@@ -185,12 +225,12 @@ fn in_parallel<T: Sync, R: Send>(
                     let Some(task) = tasks.get(number) else { break };
                     let outcome = work(task);
                     failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
-                    *outcomes[number].lock().expect("nobody panics with it") = Some(outcome);
+                    *outcomes[number].lock().expect(WHOLE) = Some(outcome);
                 }
             });
         }
     });
-    let outcome = |slot: Mutex<_>| slot.into_inner().expect("nobody panics with it");
+    let outcome = |slot: Mutex<_>| slot.into_inner().expect(WHOLE);
     outcomes.into_iter().map(outcome).collect()
 }
 
