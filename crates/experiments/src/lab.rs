@@ -2,25 +2,29 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tombolo_baselines::{HcMeta, HcMetaOptions, Pace};
 use tombolo_memory::Memory;
-use tombolo_objects::{Objects, Options};
+use tombolo_objects::{Locks, Objects, Options};
+use tombolo_pagecache::{self as pages, ByRecord, InHeader};
 use tombolo_pod::{Geometry, Options as Layout, Pod};
-use tombolo_sharing::{Error, Guarded, Scheme, hash_key};
 use tombolo_timing::{Counts, Profile, Simulation, Spec, TimedMemory};
 use tombolo_workloads::Workload;
 
 use crate::drive::{Driver, Phase, Share, histogram};
 use crate::phase::PhaseResult;
 use crate::requests::{Owner, Partition, Requests};
-use crate::target;
+use crate::subject::{Blank, Paged, Plain, Subject};
 
 /// How often a host does its background work.
 const TICK: Duration = Duration::from_millis(1);
+
+/// How often it does what may take longer.
+const TIDY: Duration = Duration::from_millis(10);
 
 /// How often one that serves requests one after the other looks whether it may go on.
 const LOOK: Duration = Duration::from_nanos(500);
@@ -53,6 +57,9 @@ pub struct Setup {
     pub seed: u64,
     /// Check every value that is read.
     pub verify: bool,
+    /// Objects are so many pages of a file, in a page cache. Then the number at the end of a key is that of
+    /// a page, and records are whole pages.
+    pub pages: Option<u64>,
 }
 
 /// What threads ask for from now on.
@@ -92,15 +99,31 @@ impl Lab {
         let geometry = Geometry::plan(setup.scr_bytes, setup.lnr_bytes, setup.layout)?;
         let (bench, pace): (Box<dyn Bench>, _) = match setup.sharing.clone() {
             Sharing::Megalon(options) => {
-                let hosts = Hosts::<Objects<TimedMemory>>::create(setup, geometry, options)?;
-                (Box::new(hosts), Pace::default())
+                let bench: Box<dyn Bench> = match (setup.pages, options.locks) {
+                    (None, _) => Hosts::<Plain<Objects<_>>>::boxed(setup, geometry, options)?,
+                    (_, Locks::Log) => {
+                        let options = pages::Options::with(options);
+                        Hosts::<Paged<InHeader<Objects<_>>>>::boxed(setup, geometry, options)?
+                    }
+                    (_, Locks::Records) => {
+                        let small_lines = pages::Options::default().objects.small_lines;
+                        let options = pages::Options::with(Options { small_lines, ..options });
+                        Hosts::<Paged<ByRecord<_>>>::boxed(setup, geometry, options)?
+                    }
+                };
+                (bench, Pace::default())
             }
             Sharing::HcMeta(options) => {
                 let pace = options.pace;
                 // Without time to look in, once is enough.
                 let options = HcMetaOptions { idle_looks: 1, pace: Pace::default(), ..options };
-                let hosts = Hosts::<HcMeta<TimedMemory>>::create(setup, geometry, options)?;
-                (Box::new(hosts), pace)
+                let bench: Box<dyn Bench> = if setup.pages.is_none() {
+                    Hosts::<Plain<HcMeta<_>>>::boxed(setup, geometry, options)?
+                } else {
+                    let options = pages::Options::with(options);
+                    Hosts::<Paged<InHeader<HcMeta<_>>>>::boxed(setup, geometry, options)?
+                };
+                (bench, pace)
             }
         };
         let mut lab = Self { bench, geometry };
@@ -118,13 +141,20 @@ impl Lab {
         self.scr_fixed_bytes() + self.geometry.areas().chunks.offset()
     }
 
-    /// Creates the records of a workload, which takes no time, or writes those that are there. There may be
-    /// others.
+    /// Creates the records of a workload, which takes no time, or has pages admitted. There may be others.
     ///
     /// # Errors
     /// Those of the scheme.
     pub fn load(&mut self, workload: &Workload, threads: u32) -> Result<()> {
-        self.bench.load(workload, threads)
+        self.bench.load(workload, threads, false)
+    }
+
+    /// Writes each record of a workload once, which takes no time.
+    ///
+    /// # Errors
+    /// Those of the scheme.
+    pub fn write(&mut self, workload: &Workload, threads: u32) -> Result<()> {
+        self.bench.load(workload, threads, true)
     }
 
     /// Says what threads ask for from now on.
@@ -161,40 +191,9 @@ impl Lab {
     }
 }
 
-/// What a lab asks of a scheme, besides sharing objects.
-trait Experimental: Scheme<Memory = TimedMemory> + 'static {
-    /// Owners answer so fast.
-    fn pace_owners(&self, _: Pace) {}
-
-    /// Does what this host is asked for.
-    fn serve(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Which of `hosts` an object belongs to, as far as the scheme has a say in that.
-    fn owner(&self, key: &[u8], hosts: u32) -> u32 {
-        hash_key(self.pod(), key).map_or(0, |hash| (hash >> 32) as u32 % hosts)
-    }
-}
-
-impl Experimental for Objects<TimedMemory> {}
-
-impl Experimental for HcMeta<TimedMemory> {
-    fn pace_owners(&self, pace: Pace) {
-        self.set_pace(pace);
-    }
-
-    fn serve(&self) -> Result<(), Error> {
-        self.meanwhile()
-    }
-
-    fn owner(&self, key: &[u8], _: u32) -> u32 {
-        HcMeta::owner(self, key).map_or(0, u32::from)
-    }
-}
-
+/// A pod with its hosts.
 trait Bench {
-    fn load(&mut self, workload: &Workload, threads: u32) -> Result<()>;
+    fn load(&mut self, workload: &Workload, threads: u32, write: bool) -> Result<()>;
     fn demand(&mut self, demand: &Demand) -> Result<()>;
     fn run(&mut self, operations: u64, pace: Option<Duration>) -> Result<Ran>;
     fn pace_owners(&mut self, pace: Pace);
@@ -234,15 +233,15 @@ struct Hosts<S> {
 
 impl Plan {
     /// Does `work` as a thread of a host.
-    fn drive<S: Scheme, R>(
+    fn drive<S: Subject, R>(
         &self,
         host: u32,
-        objects: &S,
-        work: impl FnOnce(&Driver<'_, target::Objects<'_, S>>) -> Result<R>,
+        target: &S,
+        work: impl FnOnce(&Driver<'_, S>) -> Result<R>,
     ) -> Result<R> {
         let (done, stopping) = (AtomicU64::new(0), AtomicBool::new(false));
         work(&Driver {
-            target: &target::Objects(objects),
+            target,
             workload: &self.workload,
             seed: self.seed,
             host,
@@ -256,11 +255,19 @@ impl Plan {
     }
 }
 
-impl<S: Experimental> Bench for Hosts<S> {
-    fn load(&mut self, workload: &Workload, threads: u32) -> Result<()> {
+impl<S: Subject> Bench for Hosts<S> {
+    fn load(&mut self, workload: &Workload, threads: u32, write: bool) -> Result<()> {
         let plan = self.plan(workload, threads)?;
         self.takes_time(false);
-        self.phase(&plan, |driver, thread| driver.load_share(thread))?;
+        self.phase(&plan, move |driver, thread| {
+            if write { driver.write_share(thread) } else { driver.load_share(thread) }
+        })?;
+        self.phase(&plan, |driver, thread| {
+            if thread % driver.threads() == 0 {
+                driver.target.settle()?;
+            }
+            Ok(Share::default())
+        })?;
         Ok(())
     }
 
@@ -301,7 +308,7 @@ impl<S: Experimental> Bench for Hosts<S> {
             let next = || {
                 left.set(left.get().checked_sub(1)?);
                 if let Some(pace) = pace {
-                    driver.target.0.memory().sleep(pace);
+                    driver.target.memory().sleep(pace);
                 }
                 requests.next()
             };
@@ -315,18 +322,24 @@ impl<S: Experimental> Bench for Hosts<S> {
     }
 }
 
-impl<S: Experimental> Hosts<S> {
+impl<S: Subject> Hosts<S> {
+    fn boxed(setup: Setup, geometry: Geometry, options: S::Options) -> Result<Box<Self>> {
+        Self::create(setup, geometry, options).map(Box::new)
+    }
+
     /// Creates a pod that all hosts have joined.
     fn create(setup: Setup, geometry: Geometry, options: S::Options) -> Result<Self> {
-        let Setup { profile, hosts, scr_bytes, lnr_bytes, seed, verify, .. } = setup;
+        let Setup { profile, hosts, scr_bytes, lnr_bytes, seed, verify, pages, .. } = setup;
+        let file = Arc::new(Blank::new(pages.unwrap_or(0)));
         let mut simulation = Simulation::new(Spec { profile, scr_bytes, lnr_bytes, seed });
         Pod::format(simulation.memory(0), geometry)?;
         let joined: Vec<Slot<Rc<S>>> = (0..hosts).map(|_| Slot::default()).collect();
         let count = Rc::new(Cell::new(0));
         for (host, slot) in joined.iter().enumerate() {
             let (slot, count, options) = (Rc::clone(slot), Rc::clone(&count), options.clone());
+            let file = Arc::clone(&file);
             simulation.spawn(host, 0, move |memory| {
-                let handle = join::<S>(memory.clone(), options);
+                let handle = join::<S>(memory.clone(), options, file);
                 *slot.borrow_mut() = Some(handle.map(Rc::new));
                 count.set(count.get() + 1);
                 // Those who are joining wait for those who have.
@@ -381,7 +394,7 @@ impl<S: Experimental> Hosts<S> {
     fn phase(
         &mut self,
         plan: &Rc<Plan>,
-        body: impl Fn(&Driver<'_, target::Objects<'_, S>>, u32) -> Result<Share> + 'static,
+        body: impl Fn(&Driver<'_, S>, u32) -> Result<Share> + 'static,
     ) -> Result<Vec<PhaseResult>> {
         let Plan { hosts, threads, .. } = **plan;
         let body = Rc::new(body);
@@ -394,6 +407,14 @@ impl<S: Experimental> Hosts<S> {
         for (host, objects) in (0..).zip(&self.handles) {
             let (ticking, running_here) = (Rc::clone(objects), Rc::clone(&running));
             let last_core = self.simulation.cores() - 1;
+            let (tidied, running_too) = (Rc::clone(objects), Rc::clone(&running));
+            if S::TIDIES {
+                self.simulation.spawn(host as usize, last_core, move |memory| {
+                    while running_too.get() > 0 && tidied.tidy().is_ok() {
+                        memory.sleep(TIDY);
+                    }
+                });
+            }
             self.simulation.spawn(host as usize, last_core, move |memory| {
                 while running_here.get() > 0 && ticking.tick().is_ok() {
                     let next = memory.uptime() + TICK;
@@ -432,8 +453,8 @@ impl<S: Experimental> Hosts<S> {
     }
 }
 
-fn join<S: Experimental>(memory: TimedMemory, options: S::Options) -> Result<S> {
-    Ok(S::join(Pod::open(memory)?, options)?)
+fn join<S: Subject>(memory: TimedMemory, options: S::Options, file: Arc<Blank>) -> Result<S> {
+    S::join(Pod::open(memory)?, options, file)
 }
 
 #[cfg(test)]
@@ -446,8 +467,17 @@ mod tests {
         let (hosts, threads) = (profile.pod.hosts, 8);
         let sharing = Sharing::HcMeta(HcMetaOptions { hosts: 3, pace, ..HcMetaOptions::default() });
         let (scr_bytes, lnr_bytes, layout) = (64 << 10, 64 << 20, Layout::default());
-        let setup =
-            Setup { profile, hosts, sharing, scr_bytes, lnr_bytes, layout, seed: 1, verify: true };
+        let setup = Setup {
+            profile,
+            hosts,
+            sharing,
+            scr_bytes,
+            lnr_bytes,
+            layout,
+            seed: 1,
+            verify: true,
+            pages: None,
+        };
         let mut lab = Lab::create(setup).unwrap();
         let stock = Workload::stock('b').unwrap();
         let workload = Workload { record_count: 3000, insert_count: 3000, ..stock };

@@ -27,6 +27,7 @@ pub(crate) fn measure(args: &YcsbArgs, scheme: Scheme, profile: &Profile) -> Res
         layout: sizes.layout,
         seed: args.workload.seed,
         verify: args.workload.verify,
+        pages: None,
     })?;
     let operations = workload.operation_count.unwrap_or(0);
     let warm_up = args.warm_up.unwrap_or(operations);

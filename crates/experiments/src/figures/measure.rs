@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use tombolo_pod::Options as Layout;
 use tombolo_workloads::Workload;
 
 use super::Settings;
@@ -55,11 +54,12 @@ pub(crate) fn run(
         sharing: run.scheme.sharing(*scale, hosts, u64::from(run.key_bytes)),
         scr_bytes: whole(run.scr_bytes()),
         lnr_bytes: whole(run.lnr_bytes()),
-        layout: Layout { record_width: Some(run.width), ..Layout::default() },
+        layout: run.layout(),
         seed: *seed,
         verify: false,
+        pages: run.pages.then(|| (run.millions() * 1e6 * scale) as u64),
     })?;
-    let mut pod = Pod { run, settings, lab: &mut lab, loaded: 0 };
+    let mut pod = Pod { run, settings, lab: &mut lab, loaded: 0, written: 0 };
     let mut points = Vec::new();
     for step in &run.steps {
         let does = |what: &str, curve: &str| {
@@ -91,23 +91,29 @@ struct Pod<'a> {
     lab: &'a mut Lab,
     /// Objects there are.
     loaded: u64,
+    /// Of these so many have been written since.
+    written: u64,
 }
 
 impl Pod<'_> {
     /// Creates the objects that a step needs; its workload.
     fn prepare(&mut self, step: &Step, threads: u32) -> Result<Workload> {
         let objects = (step.millions * 1e6 * self.settings.scale) as u64;
-        let workload = step.workload(objects, self.run.key_bytes)?;
+        let workload = step.workload(objects, self.run.key_bytes, self.run.value_bytes())?;
+        let new = |before: u64| {
+            let (insert_start, insert_count) = (before, objects.saturating_sub(before));
+            Workload { insert_start, insert_count, ..workload.clone() }
+        };
         if objects > self.loaded {
-            let (insert_start, insert_count) = (self.loaded, objects - self.loaded);
-            let new = Workload { insert_start, insert_count, ..workload.clone() };
-            self.lab.load(&new, threads)?;
-            if self.run.writes() && self.run.scheme == Scheme::Megalon {
-                // Some time each object will have been written, and needed a record. With the skew that
-                // follows, that would take more operations than can be simulated.
-                self.lab.load(&new, threads)?;
-            }
+            self.lab.load(&new(self.loaded), threads)?;
             self.loaded = objects;
+        }
+        let megalon = self.run.scheme == Scheme::Megalon;
+        if objects > self.written && step.mix.changes() && megalon {
+            // Some time each object will have been written, and needed a record. With the skew that
+            // follows, that would take more operations than can be simulated.
+            self.lab.write(&new(self.written), threads)?;
+            self.written = objects;
         }
         Ok(workload)
     }

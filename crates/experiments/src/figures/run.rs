@@ -1,6 +1,7 @@
 //! What is run for a figure: pods, and in each of them one step after the other.
 
-use tombolo_pod::RecordWidth;
+use tombolo_pagecache::PAGE_BYTES;
+use tombolo_pod::{Options as Layout, RecordWidth};
 use tombolo_workloads::{InsertOrder, Proportions, RequestDistribution, Workload, WorkloadError};
 
 use super::scheme::Scheme;
@@ -12,6 +13,9 @@ const VALUE_BYTES: u64 = 1024;
 const KEY_BYTES: u32 = 24;
 const SKEW: f64 = 0.99;
 
+/// As pods for page caches have.
+const LATCHES: u64 = 256;
+
 /// A pod, and what is done there.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
@@ -19,6 +23,8 @@ pub(crate) struct Run {
     pub(crate) scr_mb: f64,
     pub(crate) key_bytes: u32,
     pub(crate) width: RecordWidth,
+    /// Objects are pages of a file.
+    pub(crate) pages: bool,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -71,9 +77,17 @@ impl Mix {
         Self { shared: Some(share), ..self }
     }
 
+    /// Whether objects are written, once they are there.
+    pub(crate) fn changes(self) -> bool {
+        match self.operations {
+            Operations::Writes(share) => share > 0.0,
+            Operations::Stock(letter) => letter != 'c',
+        }
+    }
+
     /// Threads of each host in the published scripts (the paper does not say): 42 in all, but 24 where many
     /// write to few objects.
-    fn threads(self) -> u32 {
+    pub(crate) fn threads(self) -> u32 {
         match self.operations {
             Operations::Writes(share) if share >= 0.5 && self.skew >= SKEW => 8,
             Operations::Stock('a') => 8,
@@ -89,8 +103,13 @@ impl Step {
         Self { panel, x, millions: MILLIONS, mix, threads: mix.threads() }
     }
 
-    /// The workload on `objects` objects with keys of so many bytes.
-    pub(crate) fn workload(&self, objects: u64, key_bytes: u32) -> Result<Workload, WorkloadError> {
+    /// The workload on so many objects, with keys and values of so many bytes.
+    pub(crate) fn workload(
+        &self,
+        objects: u64,
+        key_bytes: u32,
+        value_bytes: u64,
+    ) -> Result<Workload, WorkloadError> {
         let stock = Workload::stock(match self.mix.operations {
             Operations::Stock(letter) => letter,
             Operations::Writes(_) => 'c',
@@ -111,7 +130,7 @@ impl Step {
             insert_count: objects,
             operation_count: None,
             field_count: 1,
-            field_length_bytes: VALUE_BYTES,
+            field_length_bytes: value_bytes,
             proportions,
             request_distribution,
             zipfian_theta: self.mix.skew,
@@ -126,19 +145,22 @@ impl Step {
 impl Run {
     /// A pod of the paper's usual size.
     pub(crate) fn new(scheme: Scheme, steps: Vec<Step>) -> Self {
-        Self { scheme, scr_mb: SCR_MB, key_bytes: KEY_BYTES, width: RecordWidth::Bits32, steps }
+        let (key_bytes, width) = (KEY_BYTES, RecordWidth::Bits32);
+        Self { scheme, scr_mb: SCR_MB, key_bytes, width, pages: false, steps }
     }
 
     pub(crate) fn millions(&self) -> f64 {
         self.steps.iter().map(|step| step.millions).fold(0.0, f64::max)
     }
 
-    /// Whether objects are written, once they are there.
-    pub(crate) fn writes(&self) -> bool {
-        self.steps.iter().any(|step| match step.mix.operations {
-            Operations::Writes(share) => share > 0.0,
-            Operations::Stock(letter) => letter != 'c',
-        })
+    pub(crate) fn value_bytes(&self) -> u64 {
+        if self.pages { PAGE_BYTES } else { VALUE_BYTES }
+    }
+
+    /// The pod's layout, but for sizes.
+    pub(crate) fn layout(&self) -> Layout {
+        let latches = self.pages.then_some(LATCHES);
+        Layout { record_width: Some(self.width), latches, ..Layout::default() }
     }
 
     /// What it takes to run, compared with others.
@@ -164,7 +186,8 @@ impl Run {
 
     /// LNR at full size, in bytes: there is always room.
     pub(crate) fn lnr_bytes(&self) -> f64 {
-        1.5e6 * self.millions() * (VALUE_BYTES + u64::from(self.key_bytes) + 64) as f64 + 256e6
+        1.5e6 * self.millions() * (self.value_bytes() + u64::from(self.key_bytes) + 64) as f64
+            + 256e6
     }
 
     /// What it takes of this machine's memory at full size, in bytes, about.
