@@ -34,13 +34,13 @@ fn compare(points: &mut Points<'_>) {
     let megalon = points.megalon("", LAST).mops;
     let says = "MEGALON\u{2019}s throughput exceeds that of HCMeta-Unlimited";
     points.words("megalon over hcmeta-unlimited, 48 threads", says, megalon / unlimited);
-    for &owners in Scheme::HcMeta.owners() {
-        let hcmeta = points.at("", &Scheme::HcMeta.curve(owners), LAST).mops;
-        let local = points.at("", &Scheme::HcMetaLocal.curve(owners), LAST).mops;
-        let few = points.at("", &Scheme::HcMeta.curve(owners), FEW).mops;
-        let what = format!("hcmeta ({}), 48 threads over 12", owners.name());
+    for &edition in Scheme::HcMeta.editions() {
+        let hcmeta = points.at("", &Scheme::HcMeta.curve(edition), LAST).mops;
+        let local = points.at("", &Scheme::HcMetaLocal.curve(edition), LAST).mops;
+        let few = points.at("", &Scheme::HcMeta.curve(edition), FEW).mops;
+        let what = format!("hcmeta ({}), 48 threads over 12", edition.name());
         points.words(what, "HCMeta and HCMeta-Local do not scale", hcmeta / few);
-        let what = format!("hcmeta over hcmeta-local ({}), 48 threads", owners.name());
+        let what = format!("hcmeta over hcmeta-local ({}), 48 threads", edition.name());
         points.words(what, "HCMeta-Local performs worse than HCMeta", hcmeta / local);
     }
 }

@@ -3,7 +3,7 @@
 use super::Figure;
 use super::point::{CHURN, Points, THROUGHPUT, curves};
 use super::run::{Mix, Run, Step};
-use super::scheme::{Owners, Scheme};
+use super::scheme::{Edition, Scheme};
 
 const SCR_MB: [f64; 6] = [32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
@@ -48,13 +48,13 @@ fn compare(points: &mut Points<'_>) {
     let sustained = throughput(points, megalon, "128 MB") / throughput(points, megalon, "1024 MB");
     let says = "sustains its throughput until SCR reaches 128MB";
     points.words(format!("megalon, 128 MB over 1024 MB, {panel}"), says, sustained);
-    let (worst, curve) = (PANELS[3].0, Scheme::HcMeta.curve(Owners::Published));
+    let (worst, curve) = (PANELS[3].0, Scheme::HcMeta.curve(Edition::Published));
     let ratio = points.megalon(worst, "64 MB").mops / points.at(worst, &curve, "64 MB").mops;
-    let quantity = format!("megalon over hcmeta (published owners), 64 MB, {worst}");
+    let quantity = format!("megalon over hcmeta (as published), 64 MB, {worst}");
     points.words(quantity, "continues to deliver much higher performance", ratio);
-    for (owners, curve) in curves(Scheme::HcMeta) {
+    for (edition, curve) in curves(Scheme::HcMeta) {
         let lost = throughput(points, &curve, "256 MB") / throughput(points, &curve, "1024 MB");
-        let quantity = format!("hcmeta ({}), 256 MB over 1024 MB, {panel}", owners.name());
+        let quantity = format!("hcmeta ({}), 256 MB over 1024 MB, {panel}", edition.name());
         points.words(quantity, "drops sharply", lost);
     }
 }

@@ -36,13 +36,13 @@ fn compare(points: &mut Points<'_>) {
     let cost = |points: &Points<'_>, curve: &str, x| points.at("", curve, x).churn_us;
     let name = Scheme::Megalon.name();
     points.about(format!("churn of megalon, {alone}, µs"), 5.4, cost(points, name, alone));
-    for (owners, curve) in curves(Scheme::HcMeta) {
-        let quantity = format!("churn of hcmeta ({}), {alone}, µs", owners.name());
+    for (edition, curve) in curves(Scheme::HcMeta) {
+        let quantity = format!("churn of hcmeta ({}), {alone}, µs", edition.name());
         points.about(quantity, 44.0, cost(points, &curve, alone));
     }
     points.beyond(format!("churn of megalon, {together}, µs"), cost(points, name, together));
-    for (owners, curve) in curves(Scheme::HcMeta) {
-        let quantity = format!("churn of hcmeta ({}), {together}, µs", owners.name());
+    for (edition, curve) in curves(Scheme::HcMeta) {
+        let quantity = format!("churn of hcmeta ({}), {together}, µs", edition.name());
         points.beyond(quantity, cost(points, &curve, together));
     }
 }

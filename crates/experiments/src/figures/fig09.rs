@@ -33,11 +33,11 @@ fn compare(points: &mut Points<'_>) {
     let ratio = |curve: &str| points.at("", curve, "90").mops / points.at("", curve, "10").mops;
     let megalon = ratio(Scheme::Megalon.name());
     let hcmeta: Vec<_> =
-        curves(Scheme::HcMeta).map(|(owners, curve)| (owners, ratio(&curve))).collect();
+        curves(Scheme::HcMeta).map(|(edition, curve)| (edition, ratio(&curve))).collect();
     let says = "maintains high throughput across all key sizes";
     points.words("megalon, keys of 90 bytes over 10 bytes", says, megalon);
-    for (owners, ratio) in hcmeta {
-        let quantity = format!("hcmeta ({}), keys of 90 bytes over 10 bytes", owners.name());
+    for (edition, ratio) in hcmeta {
+        let quantity = format!("hcmeta ({}), keys of 90 bytes over 10 bytes", edition.name());
         points.words(quantity, "lower throughput for larger keys", ratio);
     }
 }

@@ -30,13 +30,13 @@ fn runs() -> Vec<Run> {
 }
 
 fn compare(points: &mut Points<'_>) {
-    for &owners in Scheme::HcMetaLocal.owners() {
+    for &edition in Scheme::HcMetaLocal.editions() {
         let ratio = |points: &Points<'_>, x| {
             points.at("", Scheme::MegalonPartition.name(), x).mops
-                / points.at("", &Scheme::HcMetaLocal.curve(owners), x).mops
+                / points.at("", &Scheme::HcMetaLocal.curve(edition), x).mops
         };
         let quantity = |x: &str| {
-            format!("megalon with partitions over hcmeta-local ({}), {x} % shared", owners.name())
+            format!("megalon with partitions over hcmeta-local ({}), {x} % shared", edition.name())
         };
         const LOW: &str = "matches HCMeta-Local\u{2019}s performance at low sharing";
         points.words(quantity("0"), LOW, ratio(points, "0"));

@@ -35,9 +35,9 @@ fn runs() -> Vec<Run> {
 
 fn compare(points: &mut Points<'_>) {
     for (x, _) in MIXES {
-        for &owners in Scheme::HcMeta.owners() {
-            let hcmeta = points.at("", &Scheme::HcMeta.curve(owners), x).mops;
-            let quantity = format!("megalon over hcmeta ({}), {x}", owners.name());
+        for &edition in Scheme::HcMeta.editions() {
+            let hcmeta = points.at("", &Scheme::HcMeta.curve(edition), x).mops;
+            let quantity = format!("megalon over hcmeta ({}), {x}", edition.name());
             let says = "improving performance by 1.9\u{00d7}\u{2013}5.7\u{00d7}";
             points.words(quantity, says, points.megalon("", x).mops / hcmeta);
         }

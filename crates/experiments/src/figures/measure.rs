@@ -8,7 +8,7 @@ use tombolo_workloads::Workload;
 use super::Settings;
 use super::point::{Measured, Point};
 use super::run::{Run, Step};
-use super::scheme::{Owners, Scheme};
+use super::scheme::{Edition, Scheme};
 use crate::lab::{Demand, Lab, Setup};
 use crate::phase::{Hosts, PhaseResult};
 
@@ -51,7 +51,7 @@ pub(crate) fn run(
     let mut lab = Lab::create(Setup {
         profile: profile.clone().with_caches_of(*scale),
         hosts,
-        sharing: run.scheme.sharing(*scale, hosts, u64::from(run.key_bytes)),
+        sharing: run.scheme.sharing(run.edition, *scale, hosts, u64::from(run.key_bytes)),
         scr_bytes: whole(run.scr_bytes()),
         lnr_bytes: whole(run.lnr_bytes()),
         layout: run.layout(),
@@ -62,25 +62,23 @@ pub(crate) fn run(
     let mut pod = Pod { run, settings, lab: &mut lab, loaded: 0, written: 0 };
     let mut points = Vec::new();
     for step in &run.steps {
-        let does = |what: &str, curve: &str| {
-            let place = [curve, &step.panel, &step.x];
+        let curve = run.curve();
+        let does = |what: &str| {
+            let place = [curve.as_str(), &step.panel, &step.x];
             let place: Vec<_> = place.into_iter().filter(|part| !part.is_empty()).collect();
             tell(Stage::Does(format!("{what} {}", place.join(", "))))
         };
-        does("loading", run.scheme.name())?;
+        does("loading")?;
         let threads = step.threads.min(profile.pod.cores);
         let workload = pod.prepare(step, threads)?;
-        pod.lab.pace_owners(Owners::Fair.pace());
         pod.lab.demand(&Demand { workload, threads, shared: step.mix.shared })?;
-        does("warming up", run.scheme.name())?;
+        does("warming up")?;
         let warm_up = pod.settle()?;
-        for &owners in run.scheme.owners() {
-            does("measuring", &run.scheme.curve(owners))?;
-            let measured = pod.measure(owners, warm_up)?;
-            let (panel, x) = (step.panel.clone(), step.x.clone());
-            points.push(Point { panel, curve: run.scheme.curve(owners), x, measured });
-            tell(Stage::Done)?;
-        }
+        does("measuring")?;
+        let measured = pod.measure(warm_up)?;
+        let (panel, x) = (step.panel.clone(), step.x.clone());
+        points.push(Point { panel, curve, x, measured });
+        tell(Stage::Done)?;
     }
     Ok(points)
 }
@@ -118,15 +116,19 @@ impl Pod<'_> {
         Ok(workload)
     }
 
-    /// Operations that are measured, under owners that answer so fast.
-    fn operations(&self, owners: Owners) -> u64 {
-        let share = if owners == Owners::Published { SLOW_SHARE } else { 1 };
-        (self.loaded / OBJECTS_PER_OPERATION).clamp(LEAST_OPERATIONS, MOST_OPERATIONS) / share
+    /// Operations that are measured.
+    fn operations(&self) -> u64 {
+        let most = (self.loaded / OBJECTS_PER_OPERATION).clamp(LEAST_OPERATIONS, MOST_OPERATIONS);
+        most / self.slow_share()
+    }
+
+    fn slow_share(&self) -> u64 {
+        if self.run.edition == Edition::Published { SLOW_SHARE } else { 1 }
     }
 
     /// Runs operations at the pace that they would have until it makes no difference any more; how many.
     fn settle(&mut self) -> Result<u64> {
-        let tried = self.lab.run(self.operations(Owners::Fair) / 4)?;
+        let tried = self.lab.run(self.operations() / 4)?;
         let pace = Duration::from_nanos(Hosts(&tried.hosts).latencies()?.mean() as u64);
         let mut before = None;
         let mut operations = Hosts(&tried.hosts).operations();
@@ -143,14 +145,9 @@ impl Pod<'_> {
         Ok(operations)
     }
 
-    fn measure(&mut self, owners: Owners, warm_up: u64) -> Result<Measured> {
-        let operations = self.operations(owners);
-        let fills = match owners {
-            Owners::Fair => (CACHE_OPERATIONS * self.settings.scale) as u64,
-            // The caches are full by now.
-            Owners::Published => 0,
-        };
-        self.lab.pace_owners(owners.pace());
+    fn measure(&mut self, warm_up: u64) -> Result<Measured> {
+        let operations = self.operations();
+        let fills = (CACHE_OPERATIONS * self.settings.scale) as u64 / self.slow_share();
         self.lab.run(fills.max(operations / 4))?;
         let ran = self.lab.run(operations)?;
         let memory_gb = self.memory_bytes(&ran.hosts) / 1e9 / self.settings.scale;

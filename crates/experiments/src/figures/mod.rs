@@ -112,6 +112,11 @@ impl Figure {
         FIGURES.into_iter().find(|figure| figure.id == id)
     }
 
+    /// What is run for it, in each edition there is.
+    fn all_runs(&self) -> Vec<Run> {
+        (self.runs)().into_iter().flat_map(Run::editions).collect()
+    }
+
     fn with(self, points: Vec<Point>) -> Drawn {
         let mut compared = Points { figure: self.id, points: &points, rows: Vec::new() };
         (self.compare)(&mut compared);
@@ -161,7 +166,7 @@ pub fn draw(
     jobs: usize,
     tell: &Tell<'_>,
 ) -> Result<Vec<Drawn>> {
-    let runs: Vec<Vec<Run>> = figures.iter().map(|figure| (figure.runs)()).collect();
+    let runs: Vec<Vec<Run>> = figures.iter().map(Figure::all_runs).collect();
     let of = runs.iter().flatten().map(Run::points).sum();
     tell(Event::Points { done: 0, of })?;
     let mut tasks: Vec<(usize, usize)> = (0..figures.len())
@@ -204,7 +209,7 @@ const WHOLE: &str = "nobody panics with it";
 
 /// Memory of this machine that the largest pod of these figures takes, in bytes, about.
 pub fn bytes_per_job(figures: &[Figure], scale: f64) -> u64 {
-    let runs = figures.iter().flat_map(|figure| (figure.runs)());
+    let runs = figures.iter().flat_map(Figure::all_runs);
     (runs.map(|run| run.host_bytes()).fold(0.0, f64::max) * scale) as u64
 }
 
@@ -248,14 +253,14 @@ mod tests {
     fn all_that_is_compared_is_measured() {
         for figure in FIGURES {
             let mut points = Vec::new();
-            for run in (figure.runs)() {
+            for run in figure.all_runs() {
                 for step in &run.steps {
-                    points.extend(point::curves(run.scheme).map(|(_, curve)| Point {
+                    points.push(Point {
                         panel: step.panel.clone(),
-                        curve,
+                        curve: run.curve(),
                         x: step.x.clone(),
                         measured: Measured { mops: 2.0, mean_us: 1.0, ..Measured::default() },
-                    }));
+                    });
                 }
                 let sizes: Vec<_> = run.steps.iter().map(|step| step.millions).collect();
                 assert!(sizes.is_sorted(), "figure {}: a pod never shrinks", figure.id);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::scheme::{Owners, Scheme};
+use super::scheme::{Edition, Scheme};
 use crate::lab::Ran;
 use crate::phase::Hosts;
 
@@ -161,14 +161,14 @@ impl Points<'_> {
         self.at(panel, Scheme::Megalon.name(), x)
     }
 
-    /// How many times more operations per second MEGALON does than a scheme whose owners have to be
-    /// asked, once for each kind of owners.
+    /// How many times more operations per second MEGALON does than another scheme, once for each of its
+    /// editions.
     pub(crate) fn speedup(&mut self, over: Scheme, panel: &str, x: &str, at: &str, paper: f64) {
-        for &owners in over.owners() {
-            let other = self.at(panel, &over.curve(owners), x);
-            let quantity = match over.owners() {
+        for &edition in over.editions() {
+            let other = self.at(panel, &over.curve(edition), x);
+            let quantity = match over.editions() {
                 [_] => format!("megalon over {}, {at}", over.name()),
-                _ => format!("megalon over {} ({}), {at}", over.name(), owners.name()),
+                _ => format!("megalon over {} ({}), {at}", over.name(), edition.name()),
             };
             self.about(quantity, paper, self.megalon(panel, x).mops / other.mops);
         }
@@ -207,7 +207,7 @@ impl Points<'_> {
     }
 }
 
-/// The curves of a scheme, with the owners of each.
-pub(crate) fn curves(scheme: Scheme) -> impl Iterator<Item = (Owners, String)> {
-    scheme.owners().iter().map(move |&owners| (owners, scheme.curve(owners)))
+/// The curves of a scheme, by edition.
+pub(crate) fn curves(scheme: Scheme) -> impl Iterator<Item = (Edition, String)> {
+    scheme.editions().iter().map(move |&edition| (edition, scheme.curve(edition)))
 }

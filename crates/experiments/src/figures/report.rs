@@ -51,8 +51,9 @@ pub fn html(drawn: &[Drawn], settings: &Settings, command: &str) -> anyhow::Resu
          <title>The MEGALON paper's evaluation in virtual time</title>\n<style>\n{STYLE}\n</style>\n\
          <h1>The MEGALON paper's evaluation in virtual time</h1>\n\
          <p>Profile <b>{}</b>: {}. Scale {scale}: datasets, SCR and caches have so much of the size that is \
-         named. Seed {seed}. Where a scheme's owners have to be asked for an entry, they answer as fast as \
-         they can (fair owners), or as slowly as those of the published prototype (owners of 44 µs).</p>\n",
+         named. Seed {seed}. HCMeta is there twice: ours, as good as we can make it, and as published: with \
+         entries as large as the paper's, and owners that serve one request after the other and sleep when there \
+         is none.</p>\n",
         escaped(&profile.name),
         escaped(&profile.about),
     );

@@ -4,7 +4,7 @@ use tombolo_pagecache::PAGE_BYTES;
 use tombolo_pod::{Options as Layout, RecordWidth};
 use tombolo_workloads::{InsertOrder, Proportions, RequestDistribution, Workload, WorkloadError};
 
-use super::scheme::Scheme;
+use super::scheme::{Edition, Scheme};
 
 /// The paper's objects, keys and skew, unless a figure says otherwise.
 pub(crate) const MILLIONS: f64 = 18.0;
@@ -20,6 +20,7 @@ const LATCHES: u64 = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) scheme: Scheme,
+    pub(crate) edition: Edition,
     pub(crate) scr_mb: f64,
     pub(crate) key_bytes: u32,
     pub(crate) width: RecordWidth,
@@ -146,7 +147,25 @@ impl Run {
     /// A pod of the paper's usual size.
     pub(crate) fn new(scheme: Scheme, steps: Vec<Step>) -> Self {
         let (key_bytes, width) = (KEY_BYTES, RecordWidth::Bits32);
-        Self { scheme, scr_mb: SCR_MB, key_bytes, width, pages: false, steps }
+        Self {
+            scheme,
+            edition: Edition::Ours,
+            scr_mb: SCR_MB,
+            key_bytes,
+            width,
+            pages: false,
+            steps,
+        }
+    }
+
+    /// Its curve.
+    pub(crate) fn curve(&self) -> String {
+        self.scheme.curve(self.edition)
+    }
+
+    /// The same pod for each edition of its scheme.
+    pub(crate) fn editions(self) -> impl Iterator<Item = Self> {
+        self.scheme.editions().iter().map(move |&edition| Self { edition, ..self.clone() })
     }
 
     pub(crate) fn millions(&self) -> f64 {
@@ -170,7 +189,7 @@ impl Run {
 
     /// The points it comes to.
     pub(crate) fn points(&self) -> usize {
-        self.steps.len() * self.scheme.owners().len()
+        self.steps.len()
     }
 
     /// SCR at full size, in bytes.
