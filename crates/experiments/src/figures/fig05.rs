@@ -5,7 +5,7 @@ use super::run::{Mix, Run, Step};
 use super::scheme::Scheme;
 use super::{Figure, millions};
 
-pub(crate) const MILLIONS: [f64; 6] = [2.4, 4.8, 9.6, 14.4, 19.2, 24.0];
+pub(crate) const MILLIONS: [f64; 5] = [2.4, 4.8, 9.6, 18.0, 24.0];
 
 pub(crate) const FIGURE: Figure = Figure {
     id: "5",

@@ -5,7 +5,7 @@ use super::point::{CHURN, Points, THROUGHPUT, curves};
 use super::run::{Mix, Run, Step};
 use super::scheme::Scheme;
 
-const KEY_BYTES: [u32; 5] = [10, 30, 50, 70, 90];
+const KEY_BYTES: [u32; 4] = [10, 30, 60, 90];
 
 pub(crate) const FIGURE: Figure = Figure {
     id: "9",

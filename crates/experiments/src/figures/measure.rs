@@ -9,13 +9,13 @@ use super::Settings;
 use super::point::{Measured, Point};
 use super::run::{Run, Step};
 use super::scheme::{Edition, Scheme};
-use crate::lab::{Demand, Lab, Setup};
+use crate::lab::{Demand, Lab, Ran, Setup};
 use crate::phase::{Hosts, PhaseResult};
 
 /// Operations that are measured of a point, of all threads: one for so many objects, within bounds.
 const OBJECTS_PER_OPERATION: u64 = 4;
 const LEAST_OPERATIONS: u64 = 7_200;
-const MOST_OPERATIONS: u64 = 72_000;
+const MOST_OPERATIONS: u64 = 60_000;
 
 /// A thread that waits for a slow owner is simulated looking for messages all the time; fewer such
 /// operations do.
@@ -24,8 +24,8 @@ const SLOW_SHARE: u64 = 2;
 /// Operations by which caches are filled, at full scale.
 const CACHE_OPERATIONS: f64 = 450_000.0;
 
-/// Operations are done in rounds, one operation for so many objects, until as many of them have brought
-/// about a change in a round as in the one before, but for a small part of those, or of all.
+/// If some operations bring about changes, others are done in rounds, one operation for so many objects,
+/// until as many of them do so in a round as in the one before, but for a small part of those, or of all.
 const OBJECTS_PER_SKIPPED: u64 = 8;
 const ROUNDS: u32 = 8;
 const STEADY: f64 = 0.05;
@@ -130,15 +130,19 @@ impl Pod<'_> {
     fn settle(&mut self) -> Result<u64> {
         let tried = self.lab.run(self.operations() / 4)?;
         let pace = Duration::from_nanos(Hosts(&tried.hosts).latencies()?.mean() as u64);
-        let mut before = None;
+        let changes = |ran: &Ran| Hosts(&ran.hosts).per_op(|stats| stats.churn + stats.moved_in);
+        let mut before = changes(&tried);
         let mut operations = Hosts(&tried.hosts).operations();
         for _ in 0..ROUNDS {
+            if before == 0.0 {
+                break;
+            }
             let ran = self.lab.skip(self.loaded / OBJECTS_PER_SKIPPED, pace)?;
-            let hosts = Hosts(&ran.hosts);
-            operations += hosts.operations();
-            let changes = hosts.per_op(|stats| stats.churn + stats.moved_in);
-            let close = |before: f64| (before - changes).abs() <= RARE.max(STEADY * changes);
-            if before.replace(changes).is_some_and(close) {
+            operations += Hosts(&ran.hosts).operations();
+            let now = changes(&ran);
+            let close = (before - now).abs() <= RARE.max(STEADY * now);
+            before = now;
+            if close {
                 break;
             }
         }
