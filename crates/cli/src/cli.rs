@@ -70,14 +70,17 @@ Pages can be shared in other ways, for comparison: --scheme chooses one, --compa
 turn, in every round one after the other, and prints ratios. All get the same coherent memory (--scr), \
 but hcmeta-unlimited, which gets as much as it needs. Under hcmeta, a page takes some 36 bytes of it to \
 be shared; what has none is shared anew when another host wants it: that is churn. On megalon only \
-written pages take any, some 4 bytes each.";
+written pages take any, some 4 bytes each.
+
+With --profile all of it is in virtual time: the same page cache in a simulated pod.";
 
 const PAGES_EXAMPLES: &str = "\
 Examples:
   tombolo bench pagecache --file-size 256MiB --read-percent 95
   tombolo bench pagecache --file-size 256MiB --size 64MiB --scheme hcmeta
   tombolo bench pagecache --scr 512KiB --warm-up 3 --compare hcmeta,hcmeta-unlimited
-  tombolo bench pagecache --scr 512KiB --warm-up 3 --compare hcmeta --owner-service-us 6 --owner-sleep-us 60";
+  tombolo bench pagecache --scr 512KiB --warm-up 3 --compare hcmeta --owner-service-us 6 --owner-sleep-us 60
+  tombolo bench pagecache --profile profiles/megalon.toml --scr 1MiB --threads 14 --hosts 3 --compare hcmeta";
 
 const SOAK_EXAMPLES: &str = "\
 Examples:
@@ -566,6 +569,14 @@ fn skew(text: &str) -> Result<f64, String> {
 pub(crate) struct PagesArgs {
     #[command(flatten)]
     pub(crate) load: PageLoad,
+    /// Measure in virtual time, in a simulated pod: profiles/*.toml describe some. All pages are in the
+    /// cache before, and the file below takes no time.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pod", "folder", "seconds", "warm_up"],
+        env = "TOMBOLO_PROFILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Operations that are measured in virtual time, of all threads, after as many that are not.
+    #[arg(long, value_name = "N", requires = "profile", default_value_t = 100_000)]
+    pub(crate) operations: u64,
     /// Hosts, each a process.
     #[arg(long, default_value_t = 2, value_parser = hosts(), env = "TOMBOLO_HOSTS")]
     pub(crate) hosts: u8,

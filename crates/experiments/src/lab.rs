@@ -80,6 +80,8 @@ pub struct Ran {
     pub hosts: Vec<PhaseResult>,
     /// What the machine has counted.
     pub counts: Counts,
+    /// What all hosts did with pages.
+    pub pages: pages::Counts,
 }
 
 /// A pod in virtual time, which all its hosts have joined.
@@ -129,6 +131,11 @@ impl Lab {
         let mut lab = Self { bench, geometry };
         lab.pace_owners(pace);
         Ok(lab)
+    }
+
+    /// The pod's layout.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
     }
 
     /// SCR that is in use whatever is in the pod.
@@ -300,7 +307,7 @@ impl<S: Subject> Bench for Hosts<S> {
     fn run(&mut self, operations: u64, pace: Option<Duration>) -> Result<Ran> {
         let Asked { plan, requests } = self.now.clone().context("nothing is asked for yet")?;
         self.takes_time(pace.is_none());
-        let before = self.simulation.counts();
+        let (before, pages) = (self.simulation.counts(), self.pages());
         let left = Cell::new(operations);
         let hosts = self.phase(&plan, move |driver, thread| {
             let mut requests = requests[thread as usize].borrow_mut();
@@ -314,7 +321,8 @@ impl<S: Subject> Bench for Hosts<S> {
             };
             driver.run_share(thread, std::iter::from_fn(next), u64::MAX, &inserts)
         })?;
-        Ok(Ran { hosts, counts: self.simulation.counts().since(&before) })
+        let counts = self.simulation.counts().since(&before);
+        Ok(Ran { hosts, counts, pages: self.pages().since(pages) })
     }
 
     fn pace_owners(&mut self, pace: Pace) {
@@ -358,6 +366,11 @@ impl<S: Subject> Hosts<S> {
             .map(|slot| slot.take().context("a host has not joined")?)
             .collect::<Result<Vec<_>>>()?;
         Ok(Self { simulation, handles, pace: Pace::default(), seed, verify, demands: 0, now: None })
+    }
+
+    /// What all hosts have done with pages.
+    fn pages(&self) -> pages::Counts {
+        self.handles.iter().map(|handle| handle.pages()).sum()
     }
 
     fn takes_time(&self, timed: bool) {

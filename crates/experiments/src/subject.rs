@@ -9,7 +9,7 @@ use tombolo_baselines::{HcMeta, Pace};
 use tombolo_memory::Memory;
 use tombolo_objects::Objects;
 use tombolo_pagecache::{
-    Attributes, Backing, FileId, Options, OptionsOf, PAGE_BYTES, PageCache, Pages,
+    Attributes, Backing, Counts, FileId, Options, OptionsOf, PAGE_BYTES, PageCache, Pages,
 };
 use tombolo_pod::Pod;
 use tombolo_sharing::{Guarded, Scheme, Stats, Usage, hash_key};
@@ -51,6 +51,11 @@ pub(crate) trait Subject: Target + Sized + 'static {
     fn stats(&self) -> Stats;
 
     fn usage(&self) -> Usage;
+
+    /// What it has done with pages.
+    fn pages(&self) -> Counts {
+        Counts::default()
+    }
 
     /// Which of `hosts` an object belongs to, as far as that is known.
     fn owner(&self, key: &[u8], hosts: u32) -> u32;
@@ -251,6 +256,10 @@ impl<P: Pages<Scheme: Experimental>> Subject for Paged<P> {
 
     fn usage(&self) -> Usage {
         self.objects().usage()
+    }
+
+    fn pages(&self) -> Counts {
+        self.0.counts()
     }
 
     fn owner(&self, _: &[u8], _: u32) -> u32 {

@@ -256,6 +256,30 @@ fn pages_come_and_go_where_they_say_themselves_that_they_are_dirty() {
 }
 
 #[test]
+fn pages_are_simulated() {
+    let report = |more: &str| -> serde_json::Value {
+        let args = "bench pagecache --format json --profile ../../profiles/megalon.toml --threads 4 \
+                    --file-size 8MiB --operations 6000 --scr 96KiB --read-percent 60";
+        let args: Vec<_> = args.split_whitespace().chain(more.split_whitespace()).collect();
+        serde_json::from_str(&printed(&args)).unwrap()
+    };
+    let compared = report("--compare hcmeta");
+    let results = compared["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    for result in results {
+        assert_eq!((&result["world"], &result["operations"]), (&"simulated".into(), &6000.into()));
+        assert_eq!(result["admitted_per_op"], 0.0, "all pages were there: {result}");
+    }
+    assert!(results[1]["churn_per_op"].as_f64().unwrap() > 0.0, "{}", results[1]);
+    assert_eq!(compared, report("--compare hcmeta"));
+
+    let small = &report("--size 6MiB")["results"][0];
+    for positive in ["admitted_per_op", "evicted_per_op"] {
+        assert!(small[positive].as_f64().unwrap() > 0.0, "{positive}: {small}");
+    }
+}
+
+#[test]
 fn an_owner_of_pages_may_be_slow() {
     for scheme in ["hcmeta", "hcmeta-local"] {
         let args =
