@@ -6,4 +6,4 @@
 
 mod hcmeta;
 
-pub use hcmeta::{HcMeta, Options as HcMetaOptions, SITES, WriteGuard as HcMetaGuard};
+pub use hcmeta::{HcMeta, Options as HcMetaOptions, Pace, SITES, WriteGuard as HcMetaGuard};

@@ -71,14 +71,17 @@ Pages can be shared in other ways, for comparison: --scheme chooses one, --compa
 turn, in every round one after the other, and prints ratios. All get the same coherent memory (--scr), \
 but hcmeta-unlimited, which gets as much as it needs. Under hcmeta, a page takes some 36 bytes of it to \
 be shared; what has none is shared anew when another host wants it: that is churn. On megalon only \
-written pages take any, some 4 bytes each.";
+written pages take any, some 4 bytes each.
+
+With --profile all of it is in virtual time: the same page cache in a simulated pod.";
 
 const PAGES_EXAMPLES: &str = "\
 Examples:
   tombolo bench pagecache --file-size 256MiB --read-percent 95
   tombolo bench pagecache --file-size 256MiB --size 64MiB --scheme hcmeta
   tombolo bench pagecache --scr 512KiB --warm-up 3 --compare hcmeta,hcmeta-unlimited
-  tombolo bench pagecache --scr 512KiB --warm-up 3 --compare hcmeta --owner-delay-us 44";
+  tombolo bench pagecache --scr 512KiB --warm-up 3 --compare hcmeta --owner-service-us 6 --owner-sleep-us 60
+  tombolo bench pagecache --profile profiles/megalon.toml --scr 1MiB --threads 14 --hosts 3 --compare hcmeta";
 
 const SOAK_EXAMPLES: &str = "\
 Examples:
@@ -480,10 +483,26 @@ pub(crate) struct SchemeArgs {
     #[arg(long, value_name = "N", default_value_t = 3, requires = "compare",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
-    /// Under hcmeta, an owner's answer takes so many microseconds at least, as from one that sleeps
-    /// between its looks for requests: the published prototype's churn takes about 44.
+    #[command(flatten)]
+    pub(crate) owners: OwnerArgs,
+}
+
+/// How fast the owners of objects answer, under hcmeta.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct OwnerArgs {
+    /// Under hcmeta, an owner's answer takes so many microseconds at least, however many requests it
+    /// has.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) owner_delay_us: u64,
+    /// Under hcmeta, an owner serves one request after the other, and takes so many microseconds for
+    /// each, besides what it has to do: so those who ask wait for each other. 0: all its threads serve,
+    /// and as fast as they can. The published prototype is like --owner-service-us 6 --owner-sleep-us 60.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) owner_service_us: u64,
+    /// Under hcmeta, an owner that has served all requests there were looks for others after so many
+    /// microseconds.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) owner_sleep_us: u64,
 }
 
 #[derive(Debug, Args)]
@@ -515,8 +534,8 @@ pub(crate) struct WorkerArgs {
     pub(crate) threads: u32,
     #[arg(long, value_enum)]
     pub(crate) scheme: Scheme,
-    #[arg(long)]
-    pub(crate) owner_delay_us: u64,
+    #[command(flatten)]
+    pub(crate) owners: OwnerArgs,
 }
 
 /// What hosts do with the pages of a file.
@@ -555,6 +574,14 @@ fn skew(text: &str) -> Result<f64, String> {
 pub(crate) struct PagesArgs {
     #[command(flatten)]
     pub(crate) load: PageLoad,
+    /// Measure in virtual time, in a simulated pod: profiles/*.toml describe some. All pages are in the
+    /// cache before, and the file below takes no time.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pod", "folder", "seconds", "warm_up"],
+        env = "TOMBOLO_PROFILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// Operations that are measured in virtual time, of all threads, after as many that are not.
+    #[arg(long, value_name = "N", requires = "profile", default_value_t = 100_000)]
+    pub(crate) operations: u64,
     /// Hosts, each a process.
     #[arg(long, default_value_t = 2, value_parser = hosts(), env = "TOMBOLO_HOSTS")]
     pub(crate) hosts: u8,
@@ -585,8 +612,8 @@ pub(crate) struct PageWorkerArgs {
     pub(crate) hosts: u8,
     #[arg(long, value_enum)]
     pub(crate) scheme: Scheme,
-    #[arg(long)]
-    pub(crate) owner_delay_us: u64,
+    #[command(flatten)]
+    pub(crate) owners: OwnerArgs,
     #[arg(long)]
     pub(crate) file: PathBuf,
 }

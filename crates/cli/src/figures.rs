@@ -1,31 +1,35 @@
 //! `tombolo figures`: a paper's evaluation in virtual time.
 
+use std::collections::HashMap;
 use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::thread::available_parallelism;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 use tombolo::format_size;
 use tombolo_experiments::figures::{
-    Drawn, FIGURES, Figure, Settings, Summary, bytes_per_job, draw, html, test_bed,
+    Drawn, Event, FIGURES, Figure, Settings, Summary, bytes_per_job, draw, html, test_bed,
 };
 use tombolo_timing::Profile;
 
 use crate::output::{self, table};
 
 const MEGALON: &str = "\
-Rerun the MEGALON paper's evaluation in virtual time: figures 4 to 14, and the comparison of memory of \
+Rerun the MEGALON paper's evaluation in virtual time: figures 4 to 15, and the comparison of memory of \
 its section 6.6.
 
 The code that runs is the one that ships; what takes time, and how much, a profile says. Into DIR go, \
 per figure, its points with all that was counted (CSV) and a drawing (SVG); summary.json with what the \
-paper states and what came out (rows of figure, quantity, paper, ours, error); and report.html, which \
+paper states and what came out (rows of figure, quantity, paper, paper_says, ours, error; where it \
+states no number, paper and error are null); and report.html, which \
 has all of that on one page.
 
-HCMeta is measured twice: as well as we can make it, and with owners that answer as slowly as those of \
-the published prototype (44 µs).
+HCMeta is measured twice: as well as we can make it, and with owners like those of the published \
+prototype, which serve one request after the other, and sleep when there is none.
 
 With --scale 0.1, datasets, SCR and caches have a tenth of the paper's size, and all is done in minutes. \
 At full size a pod takes gigabytes of this machine's memory: pods are run side by side as far as it has \
@@ -37,7 +41,7 @@ Examples:
   tombolo figures megalon --scale 0.1 --only 5,8 --out /tmp/figures
   tombolo figures megalon --jobs 1 --seed 7";
 
-const BAR: &str = "{prefix} {bar:40} {human_pos} of {human_len} points, {elapsed}, {eta} left";
+const BAR: &str = "{prefix} {bar:30} {human_pos} of {human_len} points, {elapsed}: {msg}";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FiguresCommand {
@@ -48,7 +52,7 @@ pub(crate) enum FiguresCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct MegalonArgs {
-    /// Only these: 4 to 14, or memory; all, unless given.
+    /// Only these: 4 to 15, or memory; all, unless given.
     #[arg(long, value_name = "FIGURES", value_delimiter = ',', value_parser = figure)]
     only: Vec<Chosen>,
     /// How large datasets, SCR and caches are, compared with the paper's: 0.002 to 1.
@@ -81,10 +85,7 @@ impl std::fmt::Debug for Chosen {
 fn figure(id: &str) -> Result<Chosen, String> {
     Figure::by_id(id).map(Chosen).ok_or_else(|| {
         let known = FIGURES.map(|figure| figure.id).join(", ");
-        match id {
-            "15" => format!("the page cache is not simulated yet; there are {known}"),
-            _ => format!("there is no such figure; name some of {known}"),
-        }
+        format!("there is no such figure; name some of {known}")
     })
 }
 
@@ -107,12 +108,28 @@ pub(crate) fn run(command: &FiguresCommand) -> Result<()> {
     };
     prepare(&args.out)?;
     let bar = output::progress("figures", figures.len() as u64, BAR);
-    let drawn = draw(&figures, &settings, jobs, &|done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
+    let begun = Mutex::new(HashMap::new());
+    let drawn = draw(&figures, &settings, jobs, &|event| {
+        match event {
+            Event::Doing { figure, what } => {
+                let mut begun = begun.lock().expect("nobody panics with it");
+                begun.entry(figure.id).or_insert_with(Instant::now);
+                bar.set_message(format!("figure {}, {what}", figure.id));
+            }
+            Event::Points { done, of } => {
+                bar.set_length(of as u64);
+                bar.set_position(done as u64);
+            }
+            Event::Drawn(which, drawn) => {
+                write(which, drawn, &settings, args)?;
+                let id = drawn[which].figure.id;
+                let took = begun.lock().expect("nobody panics with it")[id].elapsed().as_secs_f64();
+                bar.suspend(|| eprintln!("{}: {took:.0} s", drawn[which].figure.file_name()));
+            }
+        }
+        Ok(())
     })?;
     bar.finish_and_clear();
-    write(&drawn, &settings, args)?;
     print!("{}", text(&drawn, &args.out));
     Ok(())
 }
@@ -171,16 +188,15 @@ fn prepare(out: &Path) -> Result<()> {
     Ok(())
 }
 
-fn write(drawn: &[Drawn], settings: &Settings, args: &MegalonArgs) -> Result<()> {
+/// Writes the files of a figure, and those about all that are drawn so far.
+fn write(which: usize, drawn: &[Drawn], settings: &Settings, args: &MegalonArgs) -> Result<()> {
     let write = |name: String, text: &str| {
         let path = args.out.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
-    for drawn in drawn {
-        let name = drawn.figure.file_name();
-        write(format!("{name}.csv"), &drawn.csv())?;
-        write(format!("{name}.svg"), &drawn.svg()?)?;
-    }
+    let name = drawn[which].figure.file_name();
+    write(format!("{name}.csv"), &drawn[which].csv())?;
+    write(format!("{name}.svg"), &drawn[which].svg()?)?;
     let summary = serde_json::to_string_pretty(&Summary::of(drawn, settings))?;
     write(SUMMARY.to_owned(), &(summary + "\n"))?;
     write("report.html".to_owned(), &html(drawn, settings, &args.command())?)

@@ -26,6 +26,11 @@ pub trait Target {
     /// Reads a value into a buffer; whether there is one.
     fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
 
+    /// Creates a value, or has it where it can be used.
+    fn create(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put(key, value)
+    }
+
     /// Creates or replaces a value.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
 
@@ -70,6 +75,12 @@ pub struct Share {
     latency_ns: Histogram<u64>,
 }
 
+impl Default for Share {
+    fn default() -> Self {
+        Self { operations: 0, latency_ns: histogram() }
+    }
+}
+
 /// What a phase came to.
 pub struct Phase {
     /// Operations of all threads.
@@ -81,7 +92,7 @@ pub struct Phase {
 }
 
 impl<T: Target> Driver<'_, T> {
-    fn threads(&self) -> u32 {
+    pub(crate) fn threads(&self) -> u32 {
         self.workload.thread_count / self.hosts
     }
 
@@ -101,12 +112,28 @@ impl<T: Target> Driver<'_, T> {
     /// # Errors
     /// Those of the target.
     pub fn load_share(&self, thread: u32) -> Result<Share> {
+        self.each_record(thread, |worker, number| worker.put_by(number, T::create))
+    }
+
+    /// Writes one thread's share of the records.
+    ///
+    /// # Errors
+    /// Those of the target.
+    pub fn write_share(&self, thread: u32) -> Result<Share> {
+        self.each_record(thread, |worker, number| worker.put(number))
+    }
+
+    fn each_record(
+        &self,
+        thread: u32,
+        act: impl Fn(&mut Worker<'_, T>, u64) -> Result<()>,
+    ) -> Result<Share> {
         let mut worker = Worker::new(self, thread);
         for number in self.workload.records_of_thread(thread) {
             if self.is_stopping() {
                 break;
             }
-            worker.timed(|worker| worker.put(number))?;
+            worker.timed(|worker| act(worker, number))?;
         }
         Ok(worker.finish())
     }
@@ -303,11 +330,19 @@ impl<'a, T: Target> Worker<'a, T> {
     }
 
     fn put(&mut self, number: u64) -> Result<()> {
+        self.put_by(number, T::put)
+    }
+
+    fn put_by(
+        &mut self,
+        number: u64,
+        put: impl FnOnce(&T, &[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
         self.driver.workload.key(number, &mut self.key);
         self.version += 1;
         self.written.resize(self.lengths.of(number, self.version) as usize, 0);
         self.fill(number);
-        self.driver.target.put(&self.key, &self.written)
+        put(self.driver.target, &self.key, &self.written)
     }
 
     fn fill(&mut self, number: u64) {

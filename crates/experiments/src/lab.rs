@@ -2,25 +2,32 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tombolo_baselines::{HcMeta, HcMetaOptions};
+use tombolo_baselines::{HcMeta, HcMetaOptions, Pace};
 use tombolo_memory::Memory;
-use tombolo_objects::{Objects, Options};
+use tombolo_objects::{Locks, Objects, Options};
+use tombolo_pagecache::{self as pages, ByRecord, InHeader};
 use tombolo_pod::{Geometry, Options as Layout, Pod};
-use tombolo_sharing::{Scheme, hash_key};
 use tombolo_timing::{Counts, Profile, Simulation, Spec, TimedMemory};
 use tombolo_workloads::Workload;
 
 use crate::drive::{Driver, Phase, Share, histogram};
 use crate::phase::PhaseResult;
 use crate::requests::{Owner, Partition, Requests};
-use crate::target;
+use crate::subject::{Blank, Paged, Plain, Subject};
 
 /// How often a host does its background work.
 const TICK: Duration = Duration::from_millis(1);
+
+/// How often it does what may take longer.
+const TIDY: Duration = Duration::from_millis(10);
+
+/// How often one that serves requests one after the other looks whether it may go on.
+const LOOK: Duration = Duration::from_nanos(500);
 
 /// A way of sharing objects, and how hosts take part.
 #[derive(Clone, Debug)]
@@ -50,6 +57,9 @@ pub struct Setup {
     pub seed: u64,
     /// Check every value that is read.
     pub verify: bool,
+    /// Objects are so many pages of a file, in a page cache. Then the number at the end of a key is that of
+    /// a page, and records are whole pages.
+    pub pages: Option<u64>,
 }
 
 /// What threads ask for from now on.
@@ -70,6 +80,8 @@ pub struct Ran {
     pub hosts: Vec<PhaseResult>,
     /// What the machine has counted.
     pub counts: Counts,
+    /// What all hosts did with pages.
+    pub pages: pages::Counts,
 }
 
 /// A pod in virtual time, which all its hosts have joined.
@@ -87,17 +99,43 @@ impl Lab {
         let Profile { name, pod, .. } = &setup.profile;
         ensure!(setup.hosts <= pod.hosts, "{name} has {} hosts, not {}", pod.hosts, setup.hosts);
         let geometry = Geometry::plan(setup.scr_bytes, setup.lnr_bytes, setup.layout)?;
-        let bench: Box<dyn Bench> = match setup.sharing.clone() {
+        let (bench, pace): (Box<dyn Bench>, _) = match setup.sharing.clone() {
             Sharing::Megalon(options) => {
-                Box::new(Hosts::<Objects<TimedMemory>>::create(setup, geometry, options)?)
+                let bench: Box<dyn Bench> = match (setup.pages, options.locks) {
+                    (None, _) => Hosts::<Plain<Objects<_>>>::boxed(setup, geometry, options)?,
+                    (_, Locks::Log) => {
+                        let options = pages::Options::with(options);
+                        Hosts::<Paged<InHeader<Objects<_>>>>::boxed(setup, geometry, options)?
+                    }
+                    (_, Locks::Records) => {
+                        let small_lines = pages::Options::default().objects.small_lines;
+                        let options = pages::Options::with(Options { small_lines, ..options });
+                        Hosts::<Paged<ByRecord<_>>>::boxed(setup, geometry, options)?
+                    }
+                };
+                (bench, Pace::default())
             }
             Sharing::HcMeta(options) => {
+                let pace = options.pace;
                 // Without time to look in, once is enough.
-                let options = HcMetaOptions { idle_looks: 1, ..options };
-                Box::new(Hosts::<HcMeta<TimedMemory>>::create(setup, geometry, options)?)
+                let options = HcMetaOptions { idle_looks: 1, pace: Pace::default(), ..options };
+                let bench: Box<dyn Bench> = if setup.pages.is_none() {
+                    Hosts::<Plain<HcMeta<_>>>::boxed(setup, geometry, options)?
+                } else {
+                    let options = pages::Options::with(options);
+                    Hosts::<Paged<InHeader<HcMeta<_>>>>::boxed(setup, geometry, options)?
+                };
+                (bench, pace)
             }
         };
-        Ok(Self { bench, geometry })
+        let mut lab = Self { bench, geometry };
+        lab.pace_owners(pace);
+        Ok(lab)
+    }
+
+    /// The pod's layout.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
     }
 
     /// SCR that is in use whatever is in the pod.
@@ -110,13 +148,20 @@ impl Lab {
         self.scr_fixed_bytes() + self.geometry.areas().chunks.offset()
     }
 
-    /// Creates the records of a workload, which takes no time, or writes those that are there. There may be
-    /// others.
+    /// Creates the records of a workload, which takes no time, or has pages admitted. There may be others.
     ///
     /// # Errors
     /// Those of the scheme.
     pub fn load(&mut self, workload: &Workload, threads: u32) -> Result<()> {
-        self.bench.load(workload, threads)
+        self.bench.load(workload, threads, false)
+    }
+
+    /// Writes each record of a workload once, which takes no time.
+    ///
+    /// # Errors
+    /// Those of the scheme.
+    pub fn write(&mut self, workload: &Workload, threads: u32) -> Result<()> {
+        self.bench.load(workload, threads, true)
     }
 
     /// Says what threads ask for from now on.
@@ -145,40 +190,20 @@ impl Lab {
         self.bench.run(operations, Some(pace))
     }
 
-    /// From now on owners' answers take so long at least, if there are owners.
-    pub fn delay_owners(&self, delay: Duration) {
-        self.bench.delay_owners(delay);
+    /// From now on owners answer so fast, if there are owners, wherever operations take time. One that
+    /// serves one request after the other looks for them whenever it may, whatever its host's threads
+    /// do.
+    pub fn pace_owners(&mut self, pace: Pace) {
+        self.bench.pace_owners(pace);
     }
 }
 
-/// What a lab asks of a scheme, besides sharing objects.
-trait Experimental: Scheme<Memory = TimedMemory> + 'static {
-    /// Owners' answers take so long at least.
-    fn delay_owners(&self, _: Duration) {}
-
-    /// Which of `hosts` an object belongs to, as far as the scheme has a say in that.
-    fn owner(&self, key: &[u8], hosts: u32) -> u32 {
-        hash_key(self.pod(), key).map_or(0, |hash| (hash >> 32) as u32 % hosts)
-    }
-}
-
-impl Experimental for Objects<TimedMemory> {}
-
-impl Experimental for HcMeta<TimedMemory> {
-    fn delay_owners(&self, delay: Duration) {
-        self.set_owner_delay(delay);
-    }
-
-    fn owner(&self, key: &[u8], _: u32) -> u32 {
-        HcMeta::owner(self, key).map_or(0, u32::from)
-    }
-}
-
+/// A pod with its hosts.
 trait Bench {
-    fn load(&mut self, workload: &Workload, threads: u32) -> Result<()>;
+    fn load(&mut self, workload: &Workload, threads: u32, write: bool) -> Result<()>;
     fn demand(&mut self, demand: &Demand) -> Result<()>;
     fn run(&mut self, operations: u64, pace: Option<Duration>) -> Result<Ran>;
-    fn delay_owners(&self, delay: Duration);
+    fn pace_owners(&mut self, pace: Pace);
 }
 
 /// What a thread will have come to.
@@ -204,6 +229,8 @@ struct Asked {
 struct Hosts<S> {
     simulation: Simulation,
     handles: Vec<Rc<S>>,
+    /// How fast owners answer where operations take time.
+    pace: Pace,
     seed: u64,
     verify: bool,
     /// Demands there were.
@@ -213,15 +240,15 @@ struct Hosts<S> {
 
 impl Plan {
     /// Does `work` as a thread of a host.
-    fn drive<S: Scheme, R>(
+    fn drive<S: Subject, R>(
         &self,
         host: u32,
-        objects: &S,
-        work: impl FnOnce(&Driver<'_, target::Objects<'_, S>>) -> Result<R>,
+        target: &S,
+        work: impl FnOnce(&Driver<'_, S>) -> Result<R>,
     ) -> Result<R> {
         let (done, stopping) = (AtomicU64::new(0), AtomicBool::new(false));
         work(&Driver {
-            target: &target::Objects(objects),
+            target,
             workload: &self.workload,
             seed: self.seed,
             host,
@@ -235,11 +262,19 @@ impl Plan {
     }
 }
 
-impl<S: Experimental> Bench for Hosts<S> {
-    fn load(&mut self, workload: &Workload, threads: u32) -> Result<()> {
+impl<S: Subject> Bench for Hosts<S> {
+    fn load(&mut self, workload: &Workload, threads: u32, write: bool) -> Result<()> {
         let plan = self.plan(workload, threads)?;
-        self.simulation.takes_time(false);
-        self.phase(&plan, |driver, thread| driver.load_share(thread))?;
+        self.takes_time(false);
+        self.phase(&plan, move |driver, thread| {
+            if write { driver.write_share(thread) } else { driver.load_share(thread) }
+        })?;
+        self.phase(&plan, |driver, thread| {
+            if thread % driver.threads() == 0 {
+                driver.target.settle()?;
+            }
+            Ok(Share::default())
+        })?;
         Ok(())
     }
 
@@ -271,8 +306,8 @@ impl<S: Experimental> Bench for Hosts<S> {
 
     fn run(&mut self, operations: u64, pace: Option<Duration>) -> Result<Ran> {
         let Asked { plan, requests } = self.now.clone().context("nothing is asked for yet")?;
-        self.simulation.takes_time(pace.is_none());
-        let before = self.simulation.counts();
+        self.takes_time(pace.is_none());
+        let (before, pages) = (self.simulation.counts(), self.pages());
         let left = Cell::new(operations);
         let hosts = self.phase(&plan, move |driver, thread| {
             let mut requests = requests[thread as usize].borrow_mut();
@@ -280,32 +315,39 @@ impl<S: Experimental> Bench for Hosts<S> {
             let next = || {
                 left.set(left.get().checked_sub(1)?);
                 if let Some(pace) = pace {
-                    driver.target.0.memory().sleep(pace);
+                    driver.target.memory().sleep(pace);
                 }
                 requests.next()
             };
             driver.run_share(thread, std::iter::from_fn(next), u64::MAX, &inserts)
         })?;
-        Ok(Ran { hosts, counts: self.simulation.counts().since(&before) })
+        let counts = self.simulation.counts().since(&before);
+        Ok(Ran { hosts, counts, pages: self.pages().since(pages) })
     }
 
-    fn delay_owners(&self, delay: Duration) {
-        self.handles.iter().for_each(|handle| handle.delay_owners(delay));
+    fn pace_owners(&mut self, pace: Pace) {
+        self.pace = pace;
     }
 }
 
-impl<S: Experimental> Hosts<S> {
+impl<S: Subject> Hosts<S> {
+    fn boxed(setup: Setup, geometry: Geometry, options: S::Options) -> Result<Box<Self>> {
+        Self::create(setup, geometry, options).map(Box::new)
+    }
+
     /// Creates a pod that all hosts have joined.
     fn create(setup: Setup, geometry: Geometry, options: S::Options) -> Result<Self> {
-        let Setup { profile, hosts, scr_bytes, lnr_bytes, seed, verify, .. } = setup;
+        let Setup { profile, hosts, scr_bytes, lnr_bytes, seed, verify, pages, .. } = setup;
+        let file = Arc::new(Blank::new(pages.unwrap_or(0)));
         let mut simulation = Simulation::new(Spec { profile, scr_bytes, lnr_bytes, seed });
         Pod::format(simulation.memory(0), geometry)?;
         let joined: Vec<Slot<Rc<S>>> = (0..hosts).map(|_| Slot::default()).collect();
         let count = Rc::new(Cell::new(0));
         for (host, slot) in joined.iter().enumerate() {
             let (slot, count, options) = (Rc::clone(slot), Rc::clone(&count), options.clone());
+            let file = Arc::clone(&file);
             simulation.spawn(host, 0, move |memory| {
-                let handle = join::<S>(memory.clone(), options);
+                let handle = join::<S>(memory.clone(), options, file);
                 *slot.borrow_mut() = Some(handle.map(Rc::new));
                 count.set(count.get() + 1);
                 // Those who are joining wait for those who have.
@@ -323,7 +365,18 @@ impl<S: Experimental> Hosts<S> {
             .into_iter()
             .map(|slot| slot.take().context("a host has not joined")?)
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self { simulation, handles, seed, verify, demands: 0, now: None })
+        Ok(Self { simulation, handles, pace: Pace::default(), seed, verify, demands: 0, now: None })
+    }
+
+    /// What all hosts have done with pages.
+    fn pages(&self) -> pages::Counts {
+        self.handles.iter().map(|handle| handle.pages()).sum()
+    }
+
+    fn takes_time(&self, timed: bool) {
+        self.simulation.takes_time(timed);
+        let pace = if timed { self.pace } else { Pace::default() };
+        self.handles.iter().for_each(|handle| handle.pace_owners(pace));
     }
 
     /// What threads share who do this workload.
@@ -354,10 +407,11 @@ impl<S: Experimental> Hosts<S> {
     fn phase(
         &mut self,
         plan: &Rc<Plan>,
-        body: impl Fn(&Driver<'_, target::Objects<'_, S>>, u32) -> Result<Share> + 'static,
+        body: impl Fn(&Driver<'_, S>, u32) -> Result<Share> + 'static,
     ) -> Result<Vec<PhaseResult>> {
         let Plan { hosts, threads, .. } = **plan;
         let body = Rc::new(body);
+        let looks = self.pace != Pace::default();
         let running = Rc::new(Cell::new(hosts * threads));
         let shares: Vec<Slot<(Share, Duration)>> =
             (0..hosts * threads).map(|_| Slot::default()).collect();
@@ -366,9 +420,22 @@ impl<S: Experimental> Hosts<S> {
         for (host, objects) in (0..).zip(&self.handles) {
             let (ticking, running_here) = (Rc::clone(objects), Rc::clone(&running));
             let last_core = self.simulation.cores() - 1;
+            let (tidied, running_too) = (Rc::clone(objects), Rc::clone(&running));
+            if S::TIDIES {
+                self.simulation.spawn(host as usize, last_core, move |memory| {
+                    while running_too.get() > 0 && tidied.tidy().is_ok() {
+                        memory.sleep(TIDY);
+                    }
+                });
+            }
             self.simulation.spawn(host as usize, last_core, move |memory| {
                 while running_here.get() > 0 && ticking.tick().is_ok() {
-                    memory.sleep(TICK);
+                    let next = memory.uptime() + TICK;
+                    while looks && running_here.get() > 0 && memory.uptime() < next {
+                        let _ = ticking.serve();
+                        memory.sleep(LOOK);
+                    }
+                    memory.sleep(next.saturating_sub(memory.uptime()));
                 }
             });
             for core in 0..threads {
@@ -399,6 +466,49 @@ impl<S: Experimental> Hosts<S> {
     }
 }
 
-fn join<S: Experimental>(memory: TimedMemory, options: S::Options) -> Result<S> {
-    Ok(S::join(Pod::open(memory)?, options)?)
+fn join<S: Subject>(memory: TimedMemory, options: S::Options, file: Arc<Blank>) -> Result<S> {
+    S::join(Pod::open(memory)?, options, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Operations and churns per second of a small pod whose owners answer so fast.
+    fn churns(pace: Pace) -> (f64, f64) {
+        let profile = crate::figures::test_bed();
+        let (hosts, threads) = (profile.pod.hosts, 8);
+        let sharing = Sharing::HcMeta(HcMetaOptions { hosts: 3, pace, ..HcMetaOptions::default() });
+        let (scr_bytes, lnr_bytes, layout) = (64 << 10, 64 << 20, Layout::default());
+        let setup = Setup {
+            profile,
+            hosts,
+            sharing,
+            scr_bytes,
+            lnr_bytes,
+            layout,
+            seed: 1,
+            verify: true,
+            pages: None,
+        };
+        let mut lab = Lab::create(setup).unwrap();
+        let stock = Workload::stock('b').unwrap();
+        let workload = Workload { record_count: 3000, insert_count: 3000, ..stock };
+        lab.load(&workload, threads).unwrap();
+        lab.demand(&Demand { workload, threads, shared: None }).unwrap();
+        lab.run(2000).unwrap();
+        let ran = lab.run(6000).unwrap();
+        let ran = crate::phase::Hosts(&ran.hosts);
+        (ran.per_second(), ran.per_second() * ran.per_op(|stats| stats.churn))
+    }
+
+    #[test]
+    fn owners_who_serve_one_request_after_the_other_limit_what_all_do() {
+        let micros = Duration::from_micros;
+        let delayed = churns(Pace { delay: micros(20), ..Pace::default() }).0;
+        let (served, churns) = churns(Pace { service: micros(20), ..Pace::default() });
+        let most = 3.0 / 20e-6;
+        assert!(churns < most && churns > 0.5 * most, "{churns} churns/s of at most {most}");
+        assert!(served < 0.5 * delayed, "{served} operations/s, not {delayed}");
+    }
 }

@@ -12,6 +12,7 @@ pub mod figures;
 mod lab;
 mod phase;
 mod requests;
+mod subject;
 mod target;
 
 pub use drive::{Driver, Phase, Share, Target, histogram};

@@ -1,5 +1,6 @@
 //! Objects, under whatever scheme, as what is driven.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -9,9 +10,9 @@ use tombolo_sharing::Scheme;
 use crate::drive::Target;
 
 /// A host's objects.
-pub struct Objects<'a, S>(pub &'a S);
+pub struct Objects<S>(pub S);
 
-impl<S: Scheme> Target for Objects<'_, S> {
+impl<S: Deref<Target: Scheme>> Target for Objects<S> {
     fn uptime(&self) -> Duration {
         self.0.memory().uptime()
     }

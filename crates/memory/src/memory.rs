@@ -120,6 +120,14 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn pause(&self);
 
+    /// Waits for so long, as by pausing again and again.
+    fn sleep(&self, time: Duration) {
+        let until = self.uptime() + time;
+        while self.uptime() < until {
+            self.pause();
+        }
+    }
+
     /// Stands before a step on state shared by the threads of this host, such as a
     /// compare-and-swap in an index entry, so that the simulator can switch threads there.
     #[track_caller]

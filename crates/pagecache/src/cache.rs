@@ -1,6 +1,7 @@
 //! One host's handle on the cache.
 
 use std::collections::BTreeSet;
+use std::iter::Sum;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -66,6 +67,28 @@ pub struct Counts {
     pub evicted: u64,
     /// Pages written back to files.
     pub written_back: u64,
+}
+
+impl Counts {
+    /// What was done since then.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            admitted: self.admitted - before.admitted,
+            evicted: self.evicted - before.evicted,
+            written_back: self.written_back - before.written_back,
+        }
+    }
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, counts| Self {
+            admitted: sum.admitted + counts.admitted,
+            evicted: sum.evicted + counts.evicted,
+            written_back: sum.written_back + counts.written_back,
+        })
+    }
 }
 
 #[derive(Default)]

@@ -39,12 +39,6 @@ impl TimedMemory {
         self.host
     }
 
-    /// Lets time pass.
-    pub fn sleep(&self, time: Duration) {
-        self.world.state().now += time.as_nanos() as u64 * 1000;
-        tombolo_coroutines::suspend();
-    }
-
     fn scr_line<W: Word>(at: ScrAddr<W>) -> Line {
         Line::new(Region::Scr, at.offset() / LINE_BYTES)
     }
@@ -205,6 +199,11 @@ impl Memory for TimedMemory {
         let mut state = self.world.state();
         state.now += if state.timed { state.costs.pause } else { UNTIMED_PAUSE_PS };
         drop(state);
+        tombolo_coroutines::suspend();
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.world.state().now += time.as_nanos() as u64 * 1000;
         tombolo_coroutines::suspend();
     }
 

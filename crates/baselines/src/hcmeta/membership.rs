@@ -8,6 +8,7 @@ use tombolo_pod::{Leave, Mailbox, Pod, Seat};
 use tombolo_sharing::{Counters, Error, Usage};
 
 use super::body::no_slot;
+use super::clerk::Clerk;
 use super::partition::{Partition, Place};
 use super::record::{Layout, MAX_HOSTS};
 use super::space::Space;
@@ -64,7 +65,7 @@ impl<M: Memory> HcMeta<M> {
             partition: Partition::new(options.shards.max(1), table.entries(), table.ways()),
             counters: Counters::new(),
             versions: AtomicU64::new(u64::from(seat.incarnation()) << 40),
-            owner_delay_ns: AtomicU64::new(options.owner_delay.as_nanos() as u64),
+            clerk: Clerk::new(options.pace),
             active: AtomicBool::new(true),
             table,
             options: Options { shards: options.shards.max(1), ..options },

@@ -11,7 +11,8 @@
 //! entry when it is created, as long as there are free ones.
 //!
 //! An owner looks for messages before each of its operations, while it waits for others, and when it
-//! is idle. Everything an answer takes is done by whoever finds the message.
+//! is idle. Everything an answer takes is done by whoever finds the message. To be compared with
+//! owners that are slower than that, an owner can be given a [`Pace`].
 //!
 //! Invariants:
 //! * An object is shared or unshared under the mutex of its shard; only its owner does so.
@@ -24,6 +25,7 @@
 //! is given up on; what it was asked for may still happen.
 
 mod body;
+mod clerk;
 mod entry;
 mod guard;
 mod membership;
@@ -39,18 +41,19 @@ mod value;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-
 use tombolo_memory::{LINE_BYTES, Local, Memory, ScrAddr, Work};
 use tombolo_pod::{Mailbox, Pod, Reply, Seat};
 use tombolo_sharing::{Counter, Counters, Error, hash_key, persist};
 
 use body::Means;
+use clerk::Clerk;
 use partition::Partition;
 use record::Layout;
 use request::{INLINE_KEY, KeyAt, Outcome, Wish, encode};
 use space::Space;
 use table::Table;
 
+pub use clerk::Pace;
 pub use guard::WriteGuard;
 pub use sites::ALL as SITES;
 
@@ -63,8 +66,8 @@ pub struct Options {
     pub key_bytes: u64,
     /// Objects without an entry are in their owner's own memory, instead of LNR.
     pub local: bool,
-    /// An answer takes at least so long, as from an owner that sleeps between its looks for messages.
-    pub owner_delay: Duration,
+    /// How fast owners answer.
+    pub pace: Pace,
     /// Shards of what a host knows of its objects.
     pub shards: usize,
     /// How often an idle host looks for messages in one tick.
@@ -77,12 +80,15 @@ impl Default for Options {
             hosts: 1,
             key_bytes: 40,
             local: false,
-            owner_delay: Duration::ZERO,
+            pace: Pace::default(),
             shards: 1024,
             idle_looks: 200_000,
         }
     }
 }
+
+/// How often one that waits for slow owners looks for an answer.
+const LOOK: Duration = Duration::from_nanos(500);
 
 /// The objects of a pod, as one host shares them under HCMeta.
 pub struct HcMeta<M: Memory> {
@@ -96,7 +102,7 @@ pub struct HcMeta<M: Memory> {
     partition: Partition<M>,
     counters: Counters,
     versions: AtomicU64,
-    owner_delay_ns: AtomicU64,
+    clerk: Clerk<M>,
     /// Whether anything was done since the last tick.
     active: AtomicBool,
 }
@@ -137,9 +143,9 @@ impl<M: Memory> HcMeta<M> {
         });
     }
 
-    /// From now on an answer takes at least so long, as with [`Options::owner_delay`].
-    pub fn set_owner_delay(&self, delay: Duration) {
-        self.owner_delay_ns.store(delay.as_nanos() as u64, Ordering::Relaxed);
+    /// From now on this host answers so fast, and takes answers to need so long.
+    pub fn set_pace(&self, pace: Pace) {
+        self.clerk.set(pace);
     }
 
     /// The host that owns the object with this key, whether there is one or not.
@@ -179,11 +185,16 @@ impl<M: Memory> HcMeta<M> {
         let started = self.memory().uptime();
         let mut ticket = self.persist(|| Ok(self.mailbox.try_post(owner, &payload)))?;
         let answer = self.persist(|| match ticket.reply() {
-            Reply::Waiting => Ok(None),
+            Reply::Waiting => {
+                if self.clerk.takes_time() {
+                    self.memory().sleep(LOOK);
+                }
+                Ok(None)
+            }
             Reply::Answered(answer) => Ok(Some(answer)),
             Reply::Gone => Err(Error::OwnerGone { host: owner }),
         })?;
-        let delay = Duration::from_nanos(self.owner_delay_ns.load(Ordering::Relaxed));
+        let delay = self.clerk.delay();
         while !delay.is_zero() && self.memory().uptime().saturating_sub(started) < delay {
             self.serve()?;
             self.memory().pause();

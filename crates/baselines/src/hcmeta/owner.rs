@@ -14,16 +14,42 @@ use super::value::Value;
 use super::{HcMeta, sites};
 
 impl<M: Memory> HcMeta<M> {
-    /// Answers all requests there are.
+    /// Answers all requests there are, or the one whose time has come.
     pub(crate) fn serve(&self) -> Result<(), Error> {
+        if self.clerk.takes_time() {
+            return self.serve_next();
+        }
         while let Some(request) = self.mailbox.next() {
-            self.memory().works(Work::Message);
-            let outcome = self.grant(&request);
-            let answer = *outcome.as_ref().unwrap_or(&Outcome::Failed);
-            self.mailbox.answer(&request, answer.encode());
-            outcome?;
+            self.answer(&request)?;
         }
         Ok(())
+    }
+
+    /// Answers the request that is being served, if that has taken as long as it has to, and begins
+    /// with the next one.
+    fn serve_next(&self) -> Result<(), Error> {
+        let is_done = || self.clerk.is_done(self.memory().uptime());
+        if !is_done() {
+            return Ok(());
+        }
+        let Some(mut serving) = self.clerk.serving.try_lock() else { return Ok(()) };
+        if !is_done() {
+            return Ok(());
+        }
+        if let Some(request) = serving.take() {
+            self.answer(&request)?;
+        }
+        *serving = self.mailbox.next();
+        self.clerk.begins(self.memory().uptime(), serving.is_some());
+        Ok(())
+    }
+
+    fn answer(&self, request: &Request) -> Result<(), Error> {
+        self.memory().works(Work::Message);
+        let outcome = self.grant(request);
+        let answer = *outcome.as_ref().unwrap_or(&Outcome::Failed);
+        self.mailbox.answer(request, answer.encode());
+        outcome.map(|_| ())
     }
 
     fn grant(&self, request: &Request) -> Result<Outcome, Error> {

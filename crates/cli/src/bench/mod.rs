@@ -11,7 +11,7 @@ pub(crate) mod worker;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tombolo_baselines::HcMetaOptions;
+use tombolo_baselines::{HcMetaOptions, Pace};
 use tombolo_experiments::{PhaseResult, Sharing};
 use tombolo_objects::{Locks, Options};
 use tombolo_pod::{CreateOptions, create};
@@ -22,7 +22,7 @@ use crate::bench::comparison::{Outcome, compare};
 use crate::bench::report::{Report, Setting};
 use crate::bench::worker::Event;
 use crate::children::{HostProcess, wait_for_all};
-use crate::cli::{LocalArgs, Scheme, Sizes, YcsbArgs};
+use crate::cli::{LocalArgs, OwnerArgs, Scheme, Sizes, YcsbArgs};
 use crate::output;
 use crate::place::Place;
 use crate::stop::Stop;
@@ -92,7 +92,7 @@ fn measure(args: &YcsbArgs, scheme: Scheme, again: bool, stop: &Stop) -> Result<
 fn sharing(
     scheme: Scheme,
     local: &LocalArgs,
-    owner_delay_us: u64,
+    owners: OwnerArgs,
     hosts: u32,
     key_bytes: u64,
 ) -> Result<Sharing> {
@@ -101,18 +101,36 @@ fn sharing(
         Scheme::AllLog => Sharing::Megalon(Options { locks: Locks::Log, ..Options::default() }),
         Scheme::HcMeta | Scheme::HcMetaLocal | Scheme::HcMetaUnlimited => {
             let hosts = u8::try_from(hosts)?;
-            Sharing::HcMeta(hcmeta_options(scheme, hosts, key_bytes, owner_delay_us))
+            Sharing::HcMeta(hcmeta_options(scheme, hosts, key_bytes, owners))
         }
     })
 }
 
+impl OwnerArgs {
+    fn pace(self) -> Pace {
+        let Self { owner_delay_us, owner_service_us, owner_sleep_us } = self;
+        let [delay, service, sleep] =
+            [owner_delay_us, owner_service_us, owner_sleep_us].map(Duration::from_micros);
+        Pace { delay, service, sleep }
+    }
+
+    /// The same, for a host's command line.
+    fn words(self) -> [String; 3] {
+        [
+            format!("--owner-delay-us={}", self.owner_delay_us),
+            format!("--owner-service-us={}", self.owner_service_us),
+            format!("--owner-sleep-us={}", self.owner_sleep_us),
+        ]
+    }
+}
+
 /// How each of so many hosts takes part under one of HCMeta's variants.
-fn hcmeta_options(scheme: Scheme, hosts: u8, key_bytes: u64, owner_delay_us: u64) -> HcMetaOptions {
+fn hcmeta_options(scheme: Scheme, hosts: u8, key_bytes: u64, owners: OwnerArgs) -> HcMetaOptions {
     HcMetaOptions {
         hosts,
         key_bytes,
         local: scheme == Scheme::HcMetaLocal,
-        owner_delay: Duration::from_micros(owner_delay_us),
+        pace: owners.pace(),
         ..HcMetaOptions::default()
     }
 }
@@ -156,9 +174,9 @@ impl<'a> Hosts<'a> {
                 format!("--threads={threads}"),
                 format!("--seed={}", args.workload.seed),
                 format!("--scheme={}", scheme.name()),
-                format!("--owner-delay-us={}", args.schemes.owner_delay_us),
             ];
             words.extend(args.local.words());
+            words.extend(args.schemes.owners.words());
             words.extend(args.workload.verify.then(|| "--verify".to_owned()));
             words.extend(args.workload.files.iter().map(|file| format!("-P{file}")));
             words.extend(args.workload.properties.iter().map(|pair| format!("-p{pair}")));

@@ -15,16 +15,17 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 use tombolo::{Geometry, format_size};
 use tombolo_baselines::HcMeta;
-use tombolo_experiments::histogram;
+use tombolo_experiments::{Demand, Lab, PhaseResult, Setup, Sharing, histogram};
 use tombolo_memory::Mapped;
 use tombolo_mount::Files;
 use tombolo_objects::{Locks, Objects};
 use tombolo_pagecache::{
-    ByRecord, FileId, InHeader, KEY_BYTES, Options, OptionsOf, PAGE_BYTES, PageCache, Pages,
+    ByRecord, Counts, FileId, InHeader, KEY_BYTES, Options, OptionsOf, PAGE_BYTES, PageCache, Pages,
 };
 use tombolo_pod::{CreateOptions, create};
-use tombolo_sharing::{Scheme as Sharing, Stats};
-use tombolo_workloads::Zipfian;
+use tombolo_sharing::{Scheme as _, Stats};
+use tombolo_timing::Profile;
+use tombolo_workloads::{InsertOrder, Proportions, Workload, Zipfian};
 
 use super::comparison::{Compared, Outcome, compare};
 use super::hcmeta_options;
@@ -59,6 +60,20 @@ struct Ran {
     written_back: u64,
     churn: u64,
     churn_ns: u64,
+}
+
+impl Ran {
+    /// The same of a simulated host, but for what it did with pages.
+    fn simulated(phase: &PhaseResult) -> Self {
+        Self {
+            operations: phase.operations,
+            elapsed_ns: phase.elapsed_ns,
+            latencies: phase.latencies.clone(),
+            churn: phase.stats.churn,
+            churn_ns: phase.stats.churn_ns,
+            ..Self::default()
+        }
+    }
 }
 
 /// The result, over all hosts.
@@ -100,6 +115,10 @@ impl Drop for Scratch {
 
 pub(crate) fn run(args: &PagesArgs) -> Result<()> {
     let stop = Stop::on_signals()?;
+    if let Some(path) = &args.profile {
+        let profile = Profile::read(path)?;
+        return print(args, 1, |scheme| simulate(args, scheme, &profile));
+    }
     let scratch = Scratch(
         args.folder
             .clone()
@@ -108,20 +127,90 @@ pub(crate) fn run(args: &PagesArgs) -> Result<()> {
     );
     fill(&scratch.0, args.load.file_size)
         .with_context(|| format!("cannot write {:?}", scratch.0))?;
+    // Where a pod was asked for, the last run has left one.
+    let mut again = false;
+    print(args, args.schemes.rounds, |scheme| {
+        let report = measure(args, scheme, &scratch, again, &stop);
+        again = args.pod.is_some();
+        report
+    })
+}
+
+/// Measures one scheme, or several in so many rounds, and prints what that came to.
+fn print(
+    args: &PagesArgs,
+    rounds: u32,
+    mut measure: impl FnMut(Scheme) -> Result<Report>,
+) -> Result<()> {
     let Some(schemes) = &args.schemes.compare else {
-        let report = measure(args, args.schemes.scheme, &scratch, false, &stop)?;
+        let report = measure(args.schemes.scheme)?;
         return output::print(&Reports { results: vec![report] }, args.format, |reports| {
             reports.results.iter().map(Report::text).collect()
         });
     };
-    // Where a pod was asked for, the last run has left one.
-    let mut again = false;
-    let outcome = compare(args.schemes.rounds, schemes, |scheme| {
-        let report = measure(args, scheme, &scratch, again, &stop);
-        again = args.pod.is_some();
-        report
+    output::print(&compare(rounds, schemes, measure)?, args.format, Outcome::text)
+}
+
+/// One run in virtual time.
+fn simulate(args: &PagesArgs, scheme: Scheme, profile: &Profile) -> Result<Report> {
+    let load = &args.load;
+    let (hosts, threads) = (u32::from(args.hosts), load.threads);
+    let mut options = sizes(args, scheme).options_for(args.hosts);
+    options.layout.latches = Some(LATCHES);
+    let pages = (load.file_size / PAGE_BYTES).max(1);
+    let mut lab = Lab::create(Setup {
+        profile: profile.clone(),
+        hosts,
+        sharing: sharing(args, scheme),
+        scr_bytes: options.scr_bytes.unwrap_or(DEFAULT_SCR),
+        lnr_bytes: options.lnr_bytes.context("the size of LNR is not known")?.next_multiple_of(64),
+        layout: options.layout,
+        seed: load.seed,
+        verify: false,
+        pages: Some(pages),
     })?;
-    output::print(&outcome, args.format, Outcome::text)
+    let workload = workload(load, pages)?;
+    lab.load(&workload, threads)?;
+    lab.demand(&Demand { workload, threads, shared: None })?;
+    lab.run(args.operations)?;
+    let ran = lab.run(args.operations)?;
+    let mut hosts: Vec<Ran> = ran.hosts.iter().map(Ran::simulated).collect();
+    if let Some(first) = hosts.first_mut() {
+        // All hosts' together.
+        let Counts { admitted, evicted, written_back } = ran.pages;
+        *first = Ran { admitted, evicted, written_back, ..std::mem::take(first) };
+    }
+    Report::new(args, "simulated", scheme, lab.geometry(), &hosts)
+}
+
+/// How hosts share pages under a scheme.
+fn sharing(args: &PagesArgs, scheme: Scheme) -> Sharing {
+    let megalon =
+        |locks| Sharing::Megalon(tombolo_objects::Options { locks, ..Default::default() });
+    match scheme {
+        Scheme::Megalon => megalon(Locks::Records),
+        Scheme::AllLog => megalon(Locks::Log),
+        Scheme::HcMeta | Scheme::HcMetaLocal | Scheme::HcMetaUnlimited => {
+            let key_bytes = KEY_BYTES as u64;
+            Sharing::HcMeta(hcmeta_options(scheme, args.hosts, key_bytes, args.schemes.owners))
+        }
+    }
+}
+
+/// Whole pages of a file, read and written.
+fn workload(load: &PageLoad, pages: u64) -> Result<Workload> {
+    let stock = Workload::stock('c')?;
+    let read = f64::from(load.read_percent) / 100.0;
+    Ok(Workload {
+        record_count: pages,
+        insert_count: pages,
+        field_count: 1,
+        field_length_bytes: PAGE_BYTES,
+        proportions: Proportions { read, update: 1.0 - read, ..stock.proportions },
+        zipfian_theta: load.zipf,
+        insert_order: InsertOrder::Ordered,
+        ..stock
+    })
 }
 
 /// One run, in a pod of its own; `again` where there was one for the run before.
@@ -139,13 +228,12 @@ fn measure(
     options.layout.latches = Some(LATCHES);
     let pod = create(&place.spec, options)?;
     let start = |host: u8| {
-        let words = [
+        let mut words = vec![
             "page-worker".to_owned(),
             format!("--pod={}", place.spec),
             format!("--host={host}"),
             format!("--hosts={}", args.hosts),
             format!("--scheme={}", scheme.name()),
-            format!("--owner-delay-us={}", args.schemes.owner_delay_us),
             format!("--file={}", scratch.0.display()),
             format!("--threads={}", load.threads),
             format!("--seconds={}", load.seconds),
@@ -155,6 +243,7 @@ fn measure(
             format!("--file-size={}", load.file_size),
             format!("--seed={}", load.seed),
         ];
+        words.extend(args.schemes.owners.words());
         HostProcess::start(format!("host {host}"), &words, None)
     };
     let mut hosts = (0..args.hosts).map(start).collect::<Result<Vec<_>>>()?;
@@ -166,7 +255,7 @@ fn measure(
         .collect();
     hosts.iter_mut().try_for_each(|host| host.tell("leave"))?;
     wait_for_all(&mut hosts)?;
-    Report::new(args, scheme, pod.geometry(), &ran)
+    Report::new(args, "mapped", scheme, pod.geometry(), &ran)
 }
 
 /// The sizes given, or such as the file needs.
@@ -210,7 +299,13 @@ fn events(hosts: &mut [HostProcess], stop: &Stop) -> Result<Vec<Event>> {
 }
 
 impl Report {
-    fn new(args: &PagesArgs, scheme: Scheme, pod: &Geometry, ran: &[Ran]) -> Result<Self> {
+    fn new(
+        args: &PagesArgs,
+        world: &'static str,
+        scheme: Scheme,
+        pod: &Geometry,
+        ran: &[Ran],
+    ) -> Result<Self> {
         let operations: u64 = ran.iter().map(|host| host.operations).sum();
         let slowest = ran.iter().map(|host| host.elapsed_ns).max().unwrap_or(0);
         let per_op = |count: fn(&Ran) -> u64| {
@@ -222,7 +317,7 @@ impl Report {
         }
         Ok(Self {
             scheme: scheme.name(),
-            world: "mapped",
+            world,
             hosts: args.hosts,
             threads_per_host: args.load.threads,
             file_bytes: args.load.file_size,
@@ -296,10 +391,13 @@ fn churn_us(hosts: &[Ran]) -> Option<f64> {
 }
 
 /// Pages on mapped memory, used by several threads.
-trait Shared: Pages<Scheme: Sharing<Memory = Mapped, Options: Send + Sync>> + Send + Sync {}
+trait Shared:
+    Pages<Scheme: tombolo_sharing::Scheme<Memory = Mapped, Options: Send + Sync>> + Send + Sync
+{
+}
 
 impl<P> Shared for P where
-    P: Pages<Scheme: Sharing<Memory = Mapped, Options: Send + Sync>> + Send + Sync
+    P: Pages<Scheme: tombolo_sharing::Scheme<Memory = Mapped, Options: Send + Sync>> + Send + Sync
 {
 }
 
@@ -314,7 +412,7 @@ pub(crate) fn work(args: &PageWorkerArgs) -> Result<()> {
         }
         Scheme::HcMeta | Scheme::HcMetaLocal | Scheme::HcMetaUnlimited => {
             let key_bytes = KEY_BYTES as u64;
-            let options = hcmeta_options(args.scheme, args.hosts, key_bytes, args.owner_delay_us);
+            let options = hcmeta_options(args.scheme, args.hosts, key_bytes, args.owners);
             take_part::<InHeader<HcMeta<Mapped>>>(args, Options::with(options))
         }
     }
@@ -376,8 +474,8 @@ fn run_here<P: Shared>(
 ) -> Result<Ran> {
     let (counts, stats, started) = (cache.counts(), cache.objects().stats(), Instant::now());
     let latencies = drive(args, cache, file, args.load.seconds, args.load.seed, stop)?;
-    let (now, Stats { churn, churn_ns, .. }) =
-        (cache.counts(), cache.objects().stats().since(stats));
+    let (pages, Stats { churn, churn_ns, .. }) =
+        (cache.counts().since(counts), cache.objects().stats().since(stats));
     Ok(Ran {
         operations: latencies.len(),
         elapsed_ns: started.elapsed().as_nanos() as u64,
@@ -385,9 +483,9 @@ fn run_here<P: Shared>(
             .iter_recorded()
             .map(|value| (value.value_iterated_to(), value.count_at_value()))
             .collect(),
-        admitted: now.admitted - counts.admitted,
-        evicted: now.evicted - counts.evicted,
-        written_back: now.written_back - counts.written_back,
+        admitted: pages.admitted,
+        evicted: pages.evicted,
+        written_back: pages.written_back,
         churn,
         churn_ns,
     })

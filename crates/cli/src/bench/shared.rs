@@ -34,7 +34,7 @@ impl<S: Scheme> Shared<S> {
         self.0.usage()
     }
 
-    pub(crate) fn driven(&self) -> Objects<'_, S> {
+    pub(crate) fn driven(&self) -> Objects<&S> {
         Objects(&self.0)
     }
 }

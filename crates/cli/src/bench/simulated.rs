@@ -21,18 +21,13 @@ pub(crate) fn measure(args: &YcsbArgs, scheme: Scheme, profile: &Profile) -> Res
     let mut lab = Lab::create(Setup {
         profile: profile.clone(),
         hosts,
-        sharing: super::sharing(
-            scheme,
-            &args.local,
-            args.schemes.owner_delay_us,
-            hosts,
-            key_bytes,
-        )?,
+        sharing: super::sharing(scheme, &args.local, args.schemes.owners, hosts, key_bytes)?,
         scr_bytes: sizes.scr_bytes.unwrap_or(super::DEFAULT_SCR),
         lnr_bytes: sizes.lnr_bytes.context("the size of LNR is not known")?.next_multiple_of(64),
         layout: sizes.layout,
         seed: args.workload.seed,
         verify: args.workload.verify,
+        pages: None,
     })?;
     let operations = workload.operation_count.unwrap_or(0);
     let warm_up = args.warm_up.unwrap_or(operations);

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     let mut workload = args.workload.workload()?;
     workload.thread_count = args.threads * args.hosts;
     let key_bytes = u64::from(workload.longest_key_bytes());
-    match sharing(args.scheme, &args.local, args.owner_delay_us, args.hosts, key_bytes)? {
+    match sharing(args.scheme, &args.local, args.owners, args.hosts, key_bytes)? {
         Sharing::Megalon(options) => take_part::<Objects<Mapped>>(args, &workload, options),
         Sharing::HcMeta(options) => take_part::<HcMeta<Mapped>>(args, &workload, options),
     }

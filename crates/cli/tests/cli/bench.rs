@@ -171,6 +171,14 @@ fn an_owner_may_be_slow() {
 }
 
 #[test]
+fn an_owner_may_serve_one_request_after_the_other() {
+    let args = "-P c -p operationcount=2000 --threads 1 --scr 32KiB --scheme hcmeta \
+                --owner-service-us 300 --owner-sleep-us 100";
+    let slow = report(&args.split_whitespace().collect::<Vec<_>>());
+    assert!(slow["churn_us"].as_f64().unwrap() >= 300.0, "{slow}");
+}
+
+#[test]
 fn schemes_are_compared() {
     let compared = report(&[
         "-p",
@@ -244,6 +252,30 @@ fn pages_come_and_go_where_they_say_themselves_that_they_are_dirty() {
         for positive in ["evicted_per_op", "written_back_per_op"] {
             assert!(report[positive].as_f64().unwrap() > 0.0, "{positive}: {report}");
         }
+    }
+}
+
+#[test]
+fn pages_are_simulated() {
+    let report = |more: &str| -> serde_json::Value {
+        let args = "bench pagecache --format json --profile ../../profiles/megalon.toml --threads 4 \
+                    --file-size 8MiB --operations 6000 --scr 96KiB --read-percent 60";
+        let args: Vec<_> = args.split_whitespace().chain(more.split_whitespace()).collect();
+        serde_json::from_str(&printed(&args)).unwrap()
+    };
+    let compared = report("--compare hcmeta");
+    let results = compared["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    for result in results {
+        assert_eq!((&result["world"], &result["operations"]), (&"simulated".into(), &6000.into()));
+        assert_eq!(result["admitted_per_op"], 0.0, "all pages were there: {result}");
+    }
+    assert!(results[1]["churn_per_op"].as_f64().unwrap() > 0.0, "{}", results[1]);
+    assert_eq!(compared, report("--compare hcmeta"));
+
+    let small = &report("--size 6MiB")["results"][0];
+    for positive in ["admitted_per_op", "evicted_per_op"] {
+        assert!(small[positive].as_f64().unwrap() > 0.0, "{positive}: {small}");
     }
 }
 

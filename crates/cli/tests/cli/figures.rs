@@ -47,10 +47,17 @@ fn one_seed_draws_the_same_figures_each_time() {
     let summary: Value = serde_json::from_str(&once["summary.json"]).unwrap();
     let rows = summary["rows"].as_array().unwrap();
     assert!(rows.iter().all(|row| row["ours"].as_f64().unwrap() > 0.0), "{rows:?}");
-    // hcmeta is there twice.
-    let of_hcmeta =
-        rows.iter().filter(|row| row["quantity"].as_str().unwrap().contains("churn of hcmeta"));
-    assert_eq!(of_hcmeta.count(), 2);
+    let of = |text: &str| -> Vec<_> {
+        rows.iter().filter(|row| row["quantity"].as_str().unwrap().contains(text)).collect()
+    };
+    assert_eq!(of("churn of hcmeta (ours)").len(), of("churn of hcmeta (as published)").len());
+    let stated = of("churn of hcmeta (as published), 1 thread")[0];
+    assert_eq!(stated["paper"], 44.0);
+    assert!(stated["error"].as_f64().unwrap().abs() < 0.3, "{stated}");
+    // Of this the paper has no number.
+    let keys = of("megalon, keys of 90 bytes")[0];
+    assert!(keys["paper"].is_null() && keys["error"].is_null(), "{keys}");
+    assert!(keys["paper_says"].as_str().unwrap().contains("across all key sizes"));
     assert!(once["figure-09.svg"].contains("Sizes of keys"));
     assert!(once["report.html"].contains("--scale 0.002 --seed 42 --only 9"));
 }

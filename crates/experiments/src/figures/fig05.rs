@@ -5,7 +5,7 @@ use super::run::{Mix, Run, Step};
 use super::scheme::Scheme;
 use super::{Figure, millions};
 
-pub(crate) const MILLIONS: [f64; 6] = [2.4, 4.8, 9.6, 14.4, 19.2, 24.0];
+pub(crate) const MILLIONS: [f64; 5] = [2.4, 4.8, 9.6, 18.0, 24.0];
 
 pub(crate) const FIGURE: Figure = Figure {
     id: "5",
@@ -30,8 +30,8 @@ fn compare(points: &mut Points<'_>) {
     points.speedup(Scheme::HcMeta, "", &millions(24.0), "24 M objects", 15.25);
     let megalon = points.megalon("", &millions(24.0)).mops;
     points.about("megalon, 24 M objects, Mops/s", 24.4, megalon);
-    for (owners, curve) in curves(Scheme::HcMeta) {
+    for (edition, curve) in curves(Scheme::HcMeta) {
         let hcmeta = points.at("", &curve, &millions(24.0)).mops;
-        points.about(format!("hcmeta ({}), 24 M objects, Mops/s", owners.name()), 1.6, hcmeta);
+        points.about(format!("hcmeta ({}), 24 M objects, Mops/s", edition.name()), 1.6, hcmeta);
     }
 }

@@ -19,17 +19,13 @@ pub(crate) const FIGURE: Figure = Figure {
 };
 
 fn runs() -> Vec<Run> {
-    let run = |scheme, panel: &'static str, writes| {
-        let step = |count| Step {
-            millions: count,
-            ..Step::new(panel, millions(count), Mix::writes(writes))
-        };
-        Run::new(scheme, fig05::MILLIONS.map(step).into())
+    let step = |count, (panel, writes, _): (&str, f64, f64)| Step {
+        millions: count,
+        ..Step::new(panel, millions(count), Mix::writes(writes))
     };
-    [Scheme::Megalon, Scheme::HcMeta]
-        .into_iter()
-        .flat_map(|scheme| PANELS.map(|(panel, writes, _)| run(scheme, panel, writes)))
-        .collect()
+    let steps = fig05::MILLIONS.iter().flat_map(|&count| PANELS.map(|panel| step(count, panel)));
+    let steps: Vec<_> = steps.collect();
+    [Scheme::Megalon, Scheme::HcMeta].map(|scheme| Run::new(scheme, steps.clone())).into()
 }
 
 fn compare(points: &mut Points<'_>) {

@@ -39,5 +39,5 @@ fn compare(points: &mut Points<'_>) {
     let of = |x| points.megalon("", x).mops;
     let (narrow, auto, wide) = (of("8"), of("auto"), of("32"));
     points.about("8 bits over 32 bits", 6.3, narrow / wide);
-    points.at_least("auto over 8 bits", 0.9, auto / narrow);
+    points.beyond("auto over 8 bits", auto / narrow);
 }

@@ -3,20 +3,19 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use tombolo_pod::Options as Layout;
 use tombolo_workloads::Workload;
 
 use super::Settings;
 use super::point::{Measured, Point};
 use super::run::{Run, Step};
-use super::scheme::{Owners, Scheme};
-use crate::lab::{Demand, Lab, Setup};
+use super::scheme::{Edition, Scheme};
+use crate::lab::{Demand, Lab, Ran, Setup};
 use crate::phase::{Hosts, PhaseResult};
 
 /// Operations that are measured of a point, of all threads: one for so many objects, within bounds.
 const OBJECTS_PER_OPERATION: u64 = 4;
 const LEAST_OPERATIONS: u64 = 7_200;
-const MOST_OPERATIONS: u64 = 72_000;
+const MOST_OPERATIONS: u64 = 60_000;
 
 /// A thread that waits for a slow owner is simulated looking for messages all the time; fewer such
 /// operations do.
@@ -25,42 +24,61 @@ const SLOW_SHARE: u64 = 2;
 /// Operations by which caches are filled, at full scale.
 const CACHE_OPERATIONS: f64 = 450_000.0;
 
-/// Operations are done in rounds, one operation for so many objects, until as many of them have brought
-/// about a change in a round as in the one before, but for a small part of those, or of all.
+/// If some operations bring about changes, others are done in rounds, one operation for so many objects,
+/// until as many of them do so in a round as in the one before, but for a small part of those, or of all.
 const OBJECTS_PER_SKIPPED: u64 = 8;
 const ROUNDS: u32 = 8;
 const STEADY: f64 = 0.05;
 const RARE: f64 = 0.001;
 
-/// Measures all points of a pod; says so after each.
-pub(crate) fn run(run: &Run, settings: &Settings, done: &dyn Fn()) -> Result<Vec<Point>> {
+/// How far one is with a pod.
+pub(crate) enum Stage {
+    /// This is being done.
+    Does(String),
+    /// A point is done.
+    Done,
+}
+
+/// Measures all points of a pod.
+pub(crate) fn run(
+    run: &Run,
+    settings: &Settings,
+    tell: &dyn Fn(Stage) -> Result<()>,
+) -> Result<Vec<Point>> {
     let Settings { profile, scale, seed } = settings;
     let hosts = profile.pod.hosts;
     let whole = |bytes: f64| ((bytes * scale) as u64).next_multiple_of(4096);
     let mut lab = Lab::create(Setup {
         profile: profile.clone().with_caches_of(*scale),
         hosts,
-        sharing: run.scheme.sharing(*scale, hosts, u64::from(run.key_bytes)),
+        sharing: run.scheme.sharing(run.edition, *scale, hosts, u64::from(run.key_bytes)),
         scr_bytes: whole(run.scr_bytes()),
         lnr_bytes: whole(run.lnr_bytes()),
-        layout: Layout { record_width: Some(run.width), ..Layout::default() },
+        layout: run.layout(),
         seed: *seed,
         verify: false,
+        pages: run.pages.then(|| (run.millions() * 1e6 * scale) as u64),
     })?;
-    let mut pod = Pod { run, settings, lab: &mut lab, loaded: 0 };
+    let mut pod = Pod { run, settings, lab: &mut lab, loaded: 0, written: 0 };
     let mut points = Vec::new();
     for step in &run.steps {
-        let threads = step.threads.unwrap_or(profile.pod.cores);
+        let curve = run.curve();
+        let does = |what: &str| {
+            let place = [curve.as_str(), &step.panel, &step.x];
+            let place: Vec<_> = place.into_iter().filter(|part| !part.is_empty()).collect();
+            tell(Stage::Does(format!("{what} {}", place.join(", "))))
+        };
+        does("loading")?;
+        let threads = step.threads.min(profile.pod.cores);
         let workload = pod.prepare(step, threads)?;
-        pod.lab.delay_owners(Owners::Fair.delay());
         pod.lab.demand(&Demand { workload, threads, shared: step.mix.shared })?;
+        does("warming up")?;
         let warm_up = pod.settle()?;
-        for &owners in run.scheme.owners() {
-            let measured = pod.measure(owners, warm_up)?;
-            let (panel, x) = (step.panel.clone(), step.x.clone());
-            points.push(Point { panel, curve: run.scheme.curve(owners), x, measured });
-            done();
-        }
+        does("measuring")?;
+        let measured = pod.measure(warm_up)?;
+        let (panel, x) = (step.panel.clone(), step.x.clone());
+        points.push(Point { panel, curve, x, measured });
+        tell(Stage::Done)?;
     }
     Ok(points)
 }
@@ -71,60 +89,69 @@ struct Pod<'a> {
     lab: &'a mut Lab,
     /// Objects there are.
     loaded: u64,
+    /// Of these so many have been written since.
+    written: u64,
 }
 
 impl Pod<'_> {
     /// Creates the objects that a step needs; its workload.
     fn prepare(&mut self, step: &Step, threads: u32) -> Result<Workload> {
         let objects = (step.millions * 1e6 * self.settings.scale) as u64;
-        let workload = step.workload(objects, self.run.key_bytes)?;
+        let workload = step.workload(objects, self.run.key_bytes, self.run.value_bytes())?;
+        let new = |before: u64| {
+            let (insert_start, insert_count) = (before, objects.saturating_sub(before));
+            Workload { insert_start, insert_count, ..workload.clone() }
+        };
         if objects > self.loaded {
-            let (insert_start, insert_count) = (self.loaded, objects - self.loaded);
-            let new = Workload { insert_start, insert_count, ..workload.clone() };
-            self.lab.load(&new, threads)?;
-            if self.run.writes() && self.run.scheme == Scheme::Megalon {
-                // Some time each object will have been written, and needed a record. With the skew that
-                // follows, that would take more operations than can be simulated.
-                self.lab.load(&new, threads)?;
-            }
+            self.lab.load(&new(self.loaded), threads)?;
             self.loaded = objects;
+        }
+        let megalon = self.run.scheme == Scheme::Megalon;
+        if objects > self.written && step.mix.changes() && megalon {
+            // Some time each object will have been written, and needed a record. With the skew that
+            // follows, that would take more operations than can be simulated.
+            self.lab.write(&new(self.written), threads)?;
+            self.written = objects;
         }
         Ok(workload)
     }
 
-    /// Operations that are measured, under owners that answer so fast.
-    fn operations(&self, owners: Owners) -> u64 {
-        let share = if owners == Owners::Slow { SLOW_SHARE } else { 1 };
-        (self.loaded / OBJECTS_PER_OPERATION).clamp(LEAST_OPERATIONS, MOST_OPERATIONS) / share
+    /// Operations that are measured.
+    fn operations(&self) -> u64 {
+        let most = (self.loaded / OBJECTS_PER_OPERATION).clamp(LEAST_OPERATIONS, MOST_OPERATIONS);
+        most / self.slow_share()
+    }
+
+    fn slow_share(&self) -> u64 {
+        if self.run.edition == Edition::Published { SLOW_SHARE } else { 1 }
     }
 
     /// Runs operations at the pace that they would have until it makes no difference any more; how many.
     fn settle(&mut self) -> Result<u64> {
-        let tried = self.lab.run(self.operations(Owners::Fair) / 4)?;
+        let tried = self.lab.run(self.operations() / 4)?;
         let pace = Duration::from_nanos(Hosts(&tried.hosts).latencies()?.mean() as u64);
-        let mut before = None;
+        let changes = |ran: &Ran| Hosts(&ran.hosts).per_op(|stats| stats.churn + stats.moved_in);
+        let mut before = changes(&tried);
         let mut operations = Hosts(&tried.hosts).operations();
         for _ in 0..ROUNDS {
+            if before == 0.0 {
+                break;
+            }
             let ran = self.lab.skip(self.loaded / OBJECTS_PER_SKIPPED, pace)?;
-            let hosts = Hosts(&ran.hosts);
-            operations += hosts.operations();
-            let changes = hosts.per_op(|stats| stats.churn + stats.moved_in);
-            let close = |before: f64| (before - changes).abs() <= RARE.max(STEADY * changes);
-            if before.replace(changes).is_some_and(close) {
+            operations += Hosts(&ran.hosts).operations();
+            let now = changes(&ran);
+            let close = (before - now).abs() <= RARE.max(STEADY * now);
+            before = now;
+            if close {
                 break;
             }
         }
         Ok(operations)
     }
 
-    fn measure(&mut self, owners: Owners, warm_up: u64) -> Result<Measured> {
-        let operations = self.operations(owners);
-        let fills = match owners {
-            Owners::Fair => (CACHE_OPERATIONS * self.settings.scale) as u64,
-            // The caches are full by now.
-            Owners::Slow => 0,
-        };
-        self.lab.delay_owners(owners.delay());
+    fn measure(&mut self, warm_up: u64) -> Result<Measured> {
+        let operations = self.operations();
+        let fills = (CACHE_OPERATIONS * self.settings.scale) as u64 / self.slow_share();
         self.lab.run(fills.max(operations / 4))?;
         let ran = self.lab.run(operations)?;
         let memory_gb = self.memory_bytes(&ran.hosts) / 1e9 / self.settings.scale;

@@ -2,7 +2,7 @@
 
 use super::point::{MEMORY, Points};
 use super::run::{Mix, Run, Step};
-use super::scheme::{Owners, Scheme};
+use super::scheme::{Edition, Scheme};
 use super::{Figure, millions};
 
 const COUNT: f64 = 24.0;
@@ -26,7 +26,7 @@ fn runs() -> Vec<Run> {
 fn compare(points: &mut Points<'_>) {
     let x = millions(COUNT);
     let megalon = points.megalon("", &x).memory_gb;
-    let hcmeta = points.at("", &Scheme::HcMeta.curve(Owners::Fair), &x).memory_gb;
+    let hcmeta = points.at("", &Scheme::HcMeta.curve(Edition::Ours), &x).memory_gb;
     points.about("memory of megalon, GB", 27.71, megalon);
     points.about("memory of hcmeta, GB", 25.76, hcmeta);
     points.about("memory of megalon over hcmeta", 1.076, megalon / hcmeta);

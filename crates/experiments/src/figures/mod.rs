@@ -1,4 +1,4 @@
-//! The MEGALON paper's evaluation in virtual time: figures 4 to 14, and its comparison of memory.
+//! The MEGALON paper's evaluation in virtual time: figures 4 to 15, and its comparison of memory.
 //!
 //! A [`Figure`] says what is run for it, what is measured, and what the paper states about it. What is run
 //! is pods, and in each of them one step after the other: so a pod is loaded once, and grows. Pods are run
@@ -7,8 +7,6 @@
 //!
 //! At a scale of less than 1 datasets, SCR and caches are that much smaller, and what is stated per object
 //! stays as it is. Nothing is fitted to a figure.
-//!
-//! Left out: figure 15, the page cache.
 
 mod chart;
 mod csv;
@@ -23,6 +21,7 @@ mod fig11;
 mod fig12;
 mod fig13;
 mod fig14;
+mod fig15;
 mod measure;
 mod memory;
 mod point;
@@ -36,13 +35,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::{Context, Result};
 use tombolo_timing::Profile;
 
+use measure::Stage;
 use point::Points;
-pub use point::{Measure, Point, Row, Stated};
+pub use point::{Measure, Point, Row};
 pub use report::{Summary, html};
 use run::Run;
 
 /// The figures there are, in the order of the paper.
-pub const FIGURES: [Figure; 12] = [
+pub const FIGURES: [Figure; 13] = [
     fig04::FIGURE,
     fig05::FIGURE,
     fig06::FIGURE,
@@ -54,6 +54,7 @@ pub const FIGURES: [Figure; 12] = [
     fig12::FIGURE,
     fig13::FIGURE,
     fig14::FIGURE,
+    fig15::FIGURE,
     memory::FIGURE,
 ];
 
@@ -111,6 +112,11 @@ impl Figure {
         FIGURES.into_iter().find(|figure| figure.id == id)
     }
 
+    /// What is run for it, in each edition there is.
+    fn all_runs(&self) -> Vec<Run> {
+        (self.runs)().into_iter().flat_map(Run::editions).collect()
+    }
+
     fn with(self, points: Vec<Point>) -> Drawn {
         let mut compared = Points { figure: self.id, points: &points, rows: Vec::new() };
         (self.compare)(&mut compared);
@@ -127,44 +133,83 @@ impl Figure {
     }
 }
 
-/// Draws figures, up to `jobs` pods at a time. `progress` is told after each point how many there are, of
-/// how many.
+/// What is told while figures are drawn.
+pub enum Event<'a> {
+    /// Something is being done for a figure.
+    Doing {
+        /// The figure.
+        figure: Figure,
+        /// What it is, for people.
+        what: String,
+    },
+    /// There are so many points, of all figures.
+    Points {
+        /// So many.
+        done: usize,
+        /// Of so many.
+        of: usize,
+    },
+    /// A figure is done: the one with this number among all that are, in the order of the paper.
+    Drawn(usize, &'a [Drawn]),
+}
+
+/// Who is told, by several threads.
+pub type Tell<'a> = dyn Fn(Event<'_>) -> Result<()> + Sync + 'a;
+
+/// Draws figures, one after the other, up to `jobs` pods at a time.
 ///
 /// # Errors
-/// Those of the pods, the first of which ends all.
+/// Those of the pods, and of who is told, the first of which ends all.
 pub fn draw(
     figures: &[Figure],
     settings: &Settings,
     jobs: usize,
-    progress: &(dyn Fn(usize, usize) + Sync),
+    tell: &Tell<'_>,
 ) -> Result<Vec<Drawn>> {
-    let runs: Vec<Vec<Run>> = figures.iter().map(|figure| (figure.runs)()).collect();
-    let points = runs.iter().flatten().map(Run::points).sum();
-    let done = AtomicUsize::new(0);
-    let say = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, points);
-    progress(0, points);
+    let runs: Vec<Vec<Run>> = figures.iter().map(Figure::all_runs).collect();
+    let of = runs.iter().flatten().map(Run::points).sum();
+    tell(Event::Points { done: 0, of })?;
     let mut tasks: Vec<(usize, usize)> = (0..figures.len())
         .flat_map(|figure| (0..runs[figure].len()).map(move |run| (figure, run)))
         .collect();
-    // The largest first, so that none is left for the end.
-    tasks.sort_by(|&(a, m), &(b, n)| runs[b][n].effort().total_cmp(&runs[a][m].effort()));
-    let outcomes = in_parallel(&tasks, jobs, |&(figure, number)| {
-        let run = &runs[figure][number];
-        measure::run(run, settings, &say)
-            .with_context(|| format!("figure {}, {}", figures[figure].id, run.scheme.name()))
+    // The largest of each figure first, so that none is left for the end.
+    tasks.sort_by(|&(a, m), &(b, n)| {
+        a.cmp(&b).then_with(|| runs[b][n].effort().total_cmp(&runs[a][m].effort()))
     });
-    let mut of_tasks: Vec<_> = tasks.into_iter().zip(outcomes).collect();
-    of_tasks.sort_by_key(|&(task, _)| task);
-    let mut all: Vec<Vec<Point>> = figures.iter().map(|_| Vec::new()).collect();
-    for ((figure, _), points) in of_tasks {
-        all[figure].extend(points.transpose()?.into_iter().flatten());
-    }
-    Ok(figures.iter().zip(all).map(|(figure, points)| figure.with(points)).collect())
+    let done = AtomicUsize::new(0);
+    let measured: Vec<_> = runs.iter().map(|runs| Mutex::new(vec![None; runs.len()])).collect();
+    let all = Mutex::new(Vec::new());
+    let outcomes = in_parallel(&tasks, jobs, |&(number, task)| {
+        let (figure, run) = (figures[number], &runs[number][task]);
+        let context = || format!("figure {}, {}", figure.id, run.scheme.name());
+        let points = measure::run(run, settings, &|stage| match stage {
+            Stage::Does(what) => tell(Event::Doing { figure, what }),
+            Stage::Done => {
+                tell(Event::Points { done: done.fetch_add(1, Ordering::Relaxed) + 1, of })
+            }
+        });
+        let points = points.with_context(context)?;
+        let mut of_figure = measured[number].lock().expect(WHOLE);
+        of_figure[task] = Some(points);
+        let Some(points) = of_figure.iter().cloned().collect::<Option<Vec<_>>>() else {
+            return Ok(());
+        };
+        let mut all = all.lock().expect(WHOLE);
+        let place = |drawn: &Drawn| figures.iter().position(|figure| figure.id == drawn.figure.id);
+        let at = all.partition_point(|drawn| place(drawn) < Some(number));
+        all.insert(at, figure.with(points.concat()));
+        tell(Event::Drawn(at, &all))
+    });
+    outcomes.into_iter().flatten().collect::<Result<()>>()?;
+    Ok(all.into_inner().expect(WHOLE))
 }
+
+/// Why a lock is not poisoned.
+const WHOLE: &str = "nobody panics with it";
 
 /// Memory of this machine that the largest pod of these figures takes, in bytes, about.
 pub fn bytes_per_job(figures: &[Figure], scale: f64) -> u64 {
-    let runs = figures.iter().flat_map(|figure| (figure.runs)());
+    let runs = figures.iter().flat_map(Figure::all_runs);
     (runs.map(|run| run.host_bytes()).fold(0.0, f64::max) * scale) as u64
 }
 
@@ -185,12 +230,12 @@ fn in_parallel<T: Sync, R: Send>(
                     let Some(task) = tasks.get(number) else { break };
                     let outcome = work(task);
                     failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
-                    *outcomes[number].lock().expect("nobody panics with it") = Some(outcome);
+                    *outcomes[number].lock().expect(WHOLE) = Some(outcome);
                 }
             });
         }
     });
-    let outcome = |slot: Mutex<_>| slot.into_inner().expect("nobody panics with it");
+    let outcome = |slot: Mutex<_>| slot.into_inner().expect(WHOLE);
     outcomes.into_iter().map(outcome).collect()
 }
 
@@ -208,14 +253,14 @@ mod tests {
     fn all_that_is_compared_is_measured() {
         for figure in FIGURES {
             let mut points = Vec::new();
-            for run in (figure.runs)() {
+            for run in figure.all_runs() {
                 for step in &run.steps {
-                    points.extend(point::curves(run.scheme).map(|(_, curve)| Point {
+                    points.push(Point {
                         panel: step.panel.clone(),
-                        curve,
+                        curve: run.curve(),
                         x: step.x.clone(),
                         measured: Measured { mops: 2.0, mean_us: 1.0, ..Measured::default() },
-                    }));
+                    });
                 }
                 let sizes: Vec<_> = run.steps.iter().map(|step| step.millions).collect();
                 assert!(sizes.is_sorted(), "figure {}: a pod never shrinks", figure.id);

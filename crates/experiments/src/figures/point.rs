@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::scheme::{Owners, Scheme};
+use super::scheme::{Edition, Scheme};
 use crate::lab::Ran;
 use crate::phase::Hosts;
 
@@ -120,33 +120,21 @@ impl Measured {
     }
 }
 
-/// What the paper says of a quantity.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stated {
-    /// It is this.
-    About,
-    /// It is not less.
-    AtLeast,
-    /// It is not more.
-    AtMost,
-}
-
-/// Something that the paper states, and what came of it here.
+/// Something that the paper speaks of, and what came of it here.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The figure.
     pub figure: &'static str,
     /// What it is.
     pub quantity: String,
-    /// How the paper states it.
-    pub stated: Stated,
-    /// What the paper says.
-    pub paper: f64,
+    /// The number that the paper states, if it states one.
+    pub paper: Option<f64>,
+    /// The paper's words where it states no number, or more than the number.
+    pub paper_says: Option<&'static str>,
     /// What came out.
     pub ours: f64,
-    /// By how much of the paper's that is more, or less; 0 where it is within what is stated.
-    pub error: f64,
+    /// By how much of the paper's number that is more, or less.
+    pub error: Option<f64>,
 }
 
 /// The points of a figure, and what is compared there.
@@ -173,38 +161,53 @@ impl Points<'_> {
         self.at(panel, Scheme::Megalon.name(), x)
     }
 
-    /// How many times more operations per second MEGALON does than a scheme whose owners have to be
-    /// asked, once for each kind of owners.
+    /// How many times more operations per second MEGALON does than another scheme, once for each of its
+    /// editions.
     pub(crate) fn speedup(&mut self, over: Scheme, panel: &str, x: &str, at: &str, paper: f64) {
-        for &owners in over.owners() {
-            let other = self.at(panel, &over.curve(owners), x);
-            let quantity = match over.owners() {
+        for &edition in over.editions() {
+            let other = self.at(panel, &over.curve(edition), x);
+            let quantity = match over.editions() {
                 [_] => format!("megalon over {}, {at}", over.name()),
-                _ => format!("megalon over {} ({}), {at}", over.name(), owners.name()),
+                _ => format!("megalon over {} ({}), {at}", over.name(), edition.name()),
             };
             self.about(quantity, paper, self.megalon(panel, x).mops / other.mops);
         }
     }
 
+    /// The paper states a number.
     pub(crate) fn about(&mut self, quantity: impl Into<String>, paper: f64, ours: f64) {
-        self.row(quantity.into(), Stated::About, paper, ours, true);
+        self.row(quantity.into(), Some(paper), None, ours);
     }
 
-    pub(crate) fn at_least(&mut self, quantity: impl Into<String>, paper: f64, ours: f64) {
-        self.row(quantity.into(), Stated::AtLeast, paper, ours, ours < paper);
+    /// The paper has no number, but says something of it.
+    pub(crate) fn words(&mut self, quantity: impl Into<String>, says: &'static str, ours: f64) {
+        self.row(quantity.into(), None, Some(says), ours);
     }
 
-    pub(crate) fn at_most(&mut self, quantity: impl Into<String>, paper: f64, ours: f64) {
-        self.row(quantity.into(), Stated::AtMost, paper, ours, ours > paper);
+    /// The paper does not have it.
+    pub(crate) fn beyond(&mut self, quantity: impl Into<String>, ours: f64) {
+        self.row(quantity.into(), None, None, ours);
     }
 
-    fn row(&mut self, quantity: String, stated: Stated, paper: f64, ours: f64, counts: bool) {
-        let error = if counts { ours / paper - 1.0 } else { 0.0 };
-        self.rows.push(Row { figure: self.figure, quantity, stated, paper, ours, error });
+    fn row(
+        &mut self,
+        quantity: String,
+        paper: Option<f64>,
+        paper_says: Option<&'static str>,
+        ours: f64,
+    ) {
+        let error = paper.map(|paper| ours / paper - 1.0);
+        let figure = self.figure;
+        self.rows.push(Row { figure, quantity, paper, paper_says, ours, error });
+    }
+
+    /// Of the last `rows` rows the paper says so.
+    pub(crate) fn with_words(&mut self, rows: usize, says: &'static str) {
+        self.rows.iter_mut().rev().take(rows).for_each(|row| row.paper_says = Some(says));
     }
 }
 
-/// The curves of a scheme, with the owners of each.
-pub(crate) fn curves(scheme: Scheme) -> impl Iterator<Item = (Owners, String)> {
-    scheme.owners().iter().map(move |&owners| (owners, scheme.curve(owners)))
+/// The curves of a scheme, by edition.
+pub(crate) fn curves(scheme: Scheme) -> impl Iterator<Item = (Edition, String)> {
+    scheme.editions().iter().map(move |&edition| (edition, scheme.curve(edition)))
 }

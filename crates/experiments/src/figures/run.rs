@@ -1,9 +1,10 @@
 //! What is run for a figure: pods, and in each of them one step after the other.
 
-use tombolo_pod::RecordWidth;
+use tombolo_pagecache::PAGE_BYTES;
+use tombolo_pod::{Options as Layout, RecordWidth};
 use tombolo_workloads::{InsertOrder, Proportions, RequestDistribution, Workload, WorkloadError};
 
-use super::scheme::Scheme;
+use super::scheme::{Edition, Scheme};
 
 /// The paper's objects, keys and skew, unless a figure says otherwise.
 pub(crate) const MILLIONS: f64 = 18.0;
@@ -12,13 +13,19 @@ const VALUE_BYTES: u64 = 1024;
 const KEY_BYTES: u32 = 24;
 const SKEW: f64 = 0.99;
 
+/// As pods for page caches have.
+const LATCHES: u64 = 256;
+
 /// A pod, and what is done there.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) scheme: Scheme,
+    pub(crate) edition: Edition,
     pub(crate) scr_mb: f64,
     pub(crate) key_bytes: u32,
     pub(crate) width: RecordWidth,
+    /// Objects are pages of a file.
+    pub(crate) pages: bool,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -31,8 +38,8 @@ pub(crate) struct Step {
     /// Objects there are to be in the pod, in millions: at least as many as in the step before.
     pub(crate) millions: f64,
     pub(crate) mix: Mix,
-    /// Threads of each host; all cores, unless given.
-    pub(crate) threads: Option<u32>,
+    /// Threads of each host, if it has so many cores.
+    pub(crate) threads: u32,
 }
 
 /// What threads do.
@@ -70,17 +77,40 @@ impl Mix {
     pub(crate) const fn shared(self, share: f64) -> Self {
         Self { shared: Some(share), ..self }
     }
+
+    /// Whether objects are written, once they are there.
+    pub(crate) fn changes(self) -> bool {
+        match self.operations {
+            Operations::Writes(share) => share > 0.0,
+            Operations::Stock(letter) => letter != 'c',
+        }
+    }
+
+    /// Threads of each host in the published scripts (the paper does not say): 42 in all, but 24 where many
+    /// write to few objects.
+    pub(crate) fn threads(self) -> u32 {
+        match self.operations {
+            Operations::Writes(share) if share >= 0.5 && self.skew >= SKEW => 8,
+            Operations::Stock('a') => 8,
+            _ => 14,
+        }
+    }
 }
 
 impl Step {
-    /// A step with the paper's usual dataset on all cores.
+    /// A step with the paper's usual dataset and threads.
     pub(crate) fn new(panel: impl Into<String>, x: impl Into<String>, mix: Mix) -> Self {
         let (panel, x) = (panel.into(), x.into());
-        Self { panel, x, millions: MILLIONS, mix, threads: None }
+        Self { panel, x, millions: MILLIONS, mix, threads: mix.threads() }
     }
 
-    /// The workload on `objects` objects with keys of so many bytes.
-    pub(crate) fn workload(&self, objects: u64, key_bytes: u32) -> Result<Workload, WorkloadError> {
+    /// The workload on so many objects, with keys and values of so many bytes.
+    pub(crate) fn workload(
+        &self,
+        objects: u64,
+        key_bytes: u32,
+        value_bytes: u64,
+    ) -> Result<Workload, WorkloadError> {
         let stock = Workload::stock(match self.mix.operations {
             Operations::Stock(letter) => letter,
             Operations::Writes(_) => 'c',
@@ -101,7 +131,7 @@ impl Step {
             insert_count: objects,
             operation_count: None,
             field_count: 1,
-            field_length_bytes: VALUE_BYTES,
+            field_length_bytes: value_bytes,
             proportions,
             request_distribution,
             zipfian_theta: self.mix.skew,
@@ -116,19 +146,40 @@ impl Step {
 impl Run {
     /// A pod of the paper's usual size.
     pub(crate) fn new(scheme: Scheme, steps: Vec<Step>) -> Self {
-        Self { scheme, scr_mb: SCR_MB, key_bytes: KEY_BYTES, width: RecordWidth::Bits32, steps }
+        let (key_bytes, width) = (KEY_BYTES, RecordWidth::Bits32);
+        Self {
+            scheme,
+            edition: Edition::Ours,
+            scr_mb: SCR_MB,
+            key_bytes,
+            width,
+            pages: false,
+            steps,
+        }
+    }
+
+    /// Its curve.
+    pub(crate) fn curve(&self) -> String {
+        self.scheme.curve(self.edition)
+    }
+
+    /// The same pod for each edition of its scheme.
+    pub(crate) fn editions(self) -> impl Iterator<Item = Self> {
+        self.scheme.editions().iter().map(move |&edition| Self { edition, ..self.clone() })
     }
 
     pub(crate) fn millions(&self) -> f64 {
         self.steps.iter().map(|step| step.millions).fold(0.0, f64::max)
     }
 
-    /// Whether objects are written, once they are there.
-    pub(crate) fn writes(&self) -> bool {
-        self.steps.iter().any(|step| match step.mix.operations {
-            Operations::Writes(share) => share > 0.0,
-            Operations::Stock(letter) => letter != 'c',
-        })
+    pub(crate) fn value_bytes(&self) -> u64 {
+        if self.pages { PAGE_BYTES } else { VALUE_BYTES }
+    }
+
+    /// The pod's layout, but for sizes.
+    pub(crate) fn layout(&self) -> Layout {
+        let latches = self.pages.then_some(LATCHES);
+        Layout { record_width: Some(self.width), latches, ..Layout::default() }
     }
 
     /// What it takes to run, compared with others.
@@ -138,7 +189,7 @@ impl Run {
 
     /// The points it comes to.
     pub(crate) fn points(&self) -> usize {
-        self.steps.len() * self.scheme.owners().len()
+        self.steps.len()
     }
 
     /// SCR at full size, in bytes.
@@ -154,7 +205,8 @@ impl Run {
 
     /// LNR at full size, in bytes: there is always room.
     pub(crate) fn lnr_bytes(&self) -> f64 {
-        1.5e6 * self.millions() * (VALUE_BYTES + u64::from(self.key_bytes) + 64) as f64 + 256e6
+        1.5e6 * self.millions() * (self.value_bytes() + u64::from(self.key_bytes) + 64) as f64
+            + 256e6
     }
 
     /// What it takes of this machine's memory at full size, in bytes, about.
