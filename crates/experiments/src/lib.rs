@@ -12,6 +12,7 @@ pub mod figures;
 mod lab;
 mod phase;
 mod requests;
+pub mod sdm;
 mod subject;
 mod target;
 

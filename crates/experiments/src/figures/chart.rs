@@ -6,8 +6,8 @@ use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::point::Measure;
-use super::{Drawn, Point};
+use super::Drawn;
+use super::drawn::{Place, Shown};
 
 const CHART: (u32, u32) = (440, 300);
 const TITLE: u32 = 34;
@@ -39,15 +39,14 @@ impl Drawn {
 
 pub(super) fn svg(drawn: &Drawn) -> Result<String> {
     let mut text = String::new();
-    draw(drawn, &mut text)
-        .map_err(|error| anyhow!("cannot draw figure {}: {error}", drawn.figure.id))?;
+    draw(drawn, &mut text).map_err(|error| anyhow!("cannot draw figure {}: {error}", drawn.id))?;
     Ok(text)
 }
 
 fn draw(drawn: &Drawn, text: &mut String) -> Drawing {
-    let panels = distinct(&drawn.points, |point| &point.panel);
-    let curves = distinct(&drawn.points, |point| &point.curve);
-    let rows = drawn.figure.measures.len();
+    let panels = distinct(&drawn.places, |place| &place.panel);
+    let curves = distinct(&drawn.places, |place| &place.curve);
+    let rows = drawn.shown.len();
     let width = CHART.0 * panels.len() as u32;
     let legend_rows = curves.len().div_ceil(width as usize / LEGEND_WIDTH as usize) as u32;
     let head = TITLE + LEGEND * legend_rows;
@@ -59,7 +58,7 @@ fn draw(drawn: &Drawn, text: &mut String) -> Drawing {
     let areas = charts.split_evenly((rows, panels.len()));
     for (number, area) in areas.iter().enumerate() {
         let (row, column) = (number / panels.len(), number % panels.len());
-        chart(drawn, drawn.figure.measures[row], panels[column], &curves, area)?;
+        chart(drawn, &drawn.shown[row], panels[column], &curves, area)?;
     }
     root.present()?;
     Ok(())
@@ -68,9 +67,9 @@ fn draw(drawn: &Drawn, text: &mut String) -> Drawing {
 const LEGEND_WIDTH: u32 = 220;
 
 fn legend(drawn: &Drawn, curves: &[&str], area: &Area<'_>) -> Drawing {
-    let title = match drawn.figure.id.parse::<u32>() {
-        Ok(number) => format!("Figure {number}: {}", drawn.figure.title),
-        Err(_) => drawn.figure.title.to_owned(),
+    let title = match drawn.id.parse::<u32>() {
+        Ok(number) => format!("Figure {number}: {}", drawn.title),
+        Err(_) => drawn.title.to_owned(),
     };
     area.draw(&Text::new(title, (12, 10), ("sans-serif", 18).into_font()))?;
     let per_row = (area.dim_in_pixel().0 / LEGEND_WIDTH).max(1) as usize;
@@ -85,17 +84,11 @@ fn legend(drawn: &Drawn, curves: &[&str], area: &Area<'_>) -> Drawing {
     Ok(())
 }
 
-fn chart(
-    drawn: &Drawn,
-    measure: Measure,
-    panel: &str,
-    curves: &[&str],
-    area: &Area<'_>,
-) -> Drawing {
-    let points: Vec<&Point> = drawn.points.iter().filter(|point| point.panel == panel).collect();
-    let places = distinct(points.iter().copied(), |point| &point.x);
-    let value = |point: &Point| (measure.of)(&point.measured);
-    let most = points.iter().map(|point| value(point)).fold(0.0, f64::max);
+fn chart(drawn: &Drawn, shown: &Shown, panel: &str, curves: &[&str], area: &Area<'_>) -> Drawing {
+    let all = drawn.places.iter().zip(shown.values.iter().copied());
+    let points: Vec<(&Place, f64)> = all.filter(|(place, _)| place.panel == panel).collect();
+    let places = distinct(points.iter().map(|(place, _)| *place), |place| &place.x);
+    let most = points.iter().map(|(_, value)| *value).fold(0.0, f64::max);
     let top = if most > 0.0 { 1.08 * most } else { 1.0 };
     let mut chart = ChartBuilder::on(area)
         .caption(panel, ("sans-serif", 14))
@@ -114,21 +107,21 @@ fn chart(
         .x_labels(places.len())
         .x_label_formatter(&name)
         .y_labels(6)
-        .x_desc(drawn.figure.x)
-        .y_desc(format!("{}, {}", measure.name, measure.unit))
+        .x_desc(drawn.x)
+        .y_desc(shown.what.clone())
         .label_style(("sans-serif", 12))
         .draw()?;
     for (number, curve) in curves.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
         let of_curve: Vec<(f64, f64)> = points
             .iter()
-            .filter(|point| point.curve == *curve)
-            .map(|point| {
-                let place = places.iter().position(|x| *x == point.x).expect("it is one of them");
-                (place as f64, value(point))
+            .filter(|(place, _)| place.curve == *curve)
+            .map(|(place, value)| {
+                let x = places.iter().position(|x| *x == place.x).expect("it is one of them");
+                (x as f64, *value)
             })
             .collect();
-        if drawn.figure.bars {
+        if drawn.bars {
             let width = 0.8 / curves.len() as f64;
             chart.draw_series(of_curve.iter().map(|&(x, y)| {
                 let left = x - 0.4 + width * number as f64;
@@ -144,8 +137,8 @@ fn chart(
 
 /// What points have of something, each once, in the order of the points.
 fn distinct<'a>(
-    points: impl IntoIterator<Item = &'a Point>,
-    of: fn(&'a Point) -> &'a String,
+    points: impl IntoIterator<Item = &'a Place>,
+    of: fn(&'a Place) -> &'a String,
 ) -> Vec<&'a str> {
     let mut found: Vec<&str> = Vec::new();
     for point in points {

@@ -3,17 +3,16 @@
 use std::fmt::Write;
 
 use super::Drawn;
-use super::point::COLUMNS;
 
 impl Drawn {
     /// All points with all that was measured, as CSV.
     pub fn csv(&self) -> String {
-        let names: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).collect();
+        let names: Vec<_> = self.columns.iter().map(|(name, _)| *name).collect();
         let mut table = format!("panel,curve,x,{}\n", names.join(","));
-        for point in &self.points {
-            let _ = write!(table, "\"{}\",\"{}\",\"{}\"", point.panel, point.curve, point.x);
-            for (_, measure) in COLUMNS {
-                let _ = write!(table, ",{}", short((measure.of)(&point.measured)));
+        for (number, place) in self.places.iter().enumerate() {
+            let _ = write!(table, "\"{}\",\"{}\",\"{}\"", place.panel, place.curve, place.x);
+            for (_, values) in &self.columns {
+                let _ = write!(table, ",{}", short(values[number]));
             }
             table.push('\n');
         }

@@ -10,6 +10,7 @@
 
 mod chart;
 mod csv;
+mod drawn;
 mod fig04;
 mod fig05;
 mod fig06;
@@ -35,10 +36,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::{Context, Result};
 use tombolo_timing::Profile;
 
+pub(crate) use drawn::Place;
+pub use drawn::{Drawn, Row, Shown};
 use measure::Stage;
-use point::Points;
-pub use point::{Measure, Point, Row};
-pub use report::{Summary, html};
+use point::{COLUMNS, Points};
+pub use point::{Measure, Point};
+pub use report::{Page, Summary, html};
 use run::Run;
 
 /// The figures there are, in the order of the paper.
@@ -96,16 +99,6 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// A figure with its points.
-pub struct Drawn {
-    /// The figure.
-    pub figure: Figure,
-    /// What was measured.
-    pub points: Vec<Point>,
-    /// What the paper states, compared.
-    pub rows: Vec<Row>,
-}
-
 impl Figure {
     /// The figure that is asked for by `id`.
     pub fn by_id(id: &str) -> Option<Self> {
@@ -121,14 +114,23 @@ impl Figure {
         let mut compared = Points { figure: self.id, points: &points, rows: Vec::new() };
         (self.compare)(&mut compared);
         let rows = compared.rows;
-        Drawn { figure: self, points, rows }
-    }
-
-    /// What its files are called, but for their endings.
-    pub fn file_name(&self) -> String {
-        match self.id.parse::<u32>() {
-            Ok(number) => format!("figure-{number:02}"),
-            Err(_) => self.id.to_owned(),
+        let values = |measure: &Measure| -> Vec<f64> {
+            points.iter().map(|point| (measure.of)(&point.measured)).collect()
+        };
+        let shown = |measure: &Measure| Shown {
+            what: format!("{}, {}", measure.name, measure.unit),
+            values: values(measure),
+        };
+        Drawn {
+            id: self.id,
+            title: self.title,
+            about: self.about,
+            x: self.x,
+            bars: self.bars,
+            shown: self.measures.iter().map(shown).collect(),
+            columns: COLUMNS.iter().map(|(name, m)| (*name, values(m))).collect(),
+            places: points.into_iter().map(Place::from).collect(),
+            rows,
         }
     }
 }
@@ -195,7 +197,7 @@ pub fn draw(
             return Ok(());
         };
         let mut all = all.lock().expect(WHOLE);
-        let place = |drawn: &Drawn| figures.iter().position(|figure| figure.id == drawn.figure.id);
+        let place = |drawn: &Drawn| figures.iter().position(|figure| figure.id == drawn.id);
         let at = all.partition_point(|drawn| place(drawn) < Some(number));
         all.insert(at, figure.with(points.concat()));
         tell(Event::Drawn(at, &all))
@@ -214,7 +216,7 @@ pub fn bytes_per_job(figures: &[Figure], scale: f64) -> u64 {
 }
 
 /// What came of each task, in their order; nothing of those that were not begun when one failed.
-fn in_parallel<T: Sync, R: Send>(
+pub(crate) fn in_parallel<T: Sync, R: Send>(
     tasks: &[T],
     jobs: usize,
     work: impl Fn(&T) -> Result<R> + Sync,

@@ -1,7 +1,6 @@
 //! What was measured, and what the paper says of it.
 
-use serde::Serialize;
-
+use super::drawn::Row;
 use super::scheme::{Edition, Scheme};
 use crate::lab::Ran;
 use crate::phase::Hosts;
@@ -120,23 +119,6 @@ impl Measured {
     }
 }
 
-/// Something that the paper speaks of, and what came of it here.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// The figure.
-    pub figure: &'static str,
-    /// What it is.
-    pub quantity: String,
-    /// The number that the paper states, if it states one.
-    pub paper: Option<f64>,
-    /// The paper's words where it states no number, or more than the number.
-    pub paper_says: Option<&'static str>,
-    /// What came out.
-    pub ours: f64,
-    /// By how much of the paper's number that is more, or less.
-    pub error: Option<f64>,
-}
-
 /// The points of a figure, and what is compared there.
 pub(crate) struct Points<'a> {
     pub(crate) figure: &'static str,
@@ -196,9 +178,7 @@ impl Points<'_> {
         paper_says: Option<&'static str>,
         ours: f64,
     ) {
-        let error = paper.map(|paper| ours / paper - 1.0);
-        let figure = self.figure;
-        self.rows.push(Row { figure, quantity, paper, paper_says, ours, error });
+        self.rows.push(Row::new(self.figure, quantity, paper, paper_says, ours));
     }
 
     /// Of the last `rows` rows the paper says so.

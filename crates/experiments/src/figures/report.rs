@@ -4,32 +4,33 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::point::Row;
-use super::{Drawn, Settings};
+use super::{Drawn, Row};
 
 /// What the paper states, and what came out: for programs.
 #[derive(Serialize)]
-pub struct Summary<'a> {
-    /// The profile.
-    pub profile: &'a str,
-    /// How large datasets, SCR and caches are, compared with the paper's.
-    pub scale: f64,
-    /// What everything was drawn by.
-    pub seed: u64,
+pub struct Summary<'a, S> {
+    /// Where, how large, and by which lot.
+    #[serde(flatten)]
+    pub settings: S,
     /// What is compared.
     pub rows: Vec<&'a Row>,
 }
 
-impl<'a> Summary<'a> {
+impl<'a, S> Summary<'a, S> {
     /// Of these figures.
-    pub fn of(drawn: &'a [Drawn], settings: &'a Settings) -> Self {
-        Self {
-            profile: &settings.profile.name,
-            scale: settings.scale,
-            seed: settings.seed,
-            rows: drawn.iter().flat_map(|drawn| &drawn.rows).collect(),
-        }
+    pub fn of(drawn: &'a [Drawn], settings: S) -> Self {
+        Self { settings, rows: drawn.iter().flat_map(|drawn| &drawn.rows).collect() }
     }
+}
+
+/// What stands at the head of a page of figures.
+pub struct Page {
+    /// The title.
+    pub title: &'static str,
+    /// How the figures came about.
+    pub about: String,
+    /// The command, but for what is drawn.
+    pub command: String,
 }
 
 const STYLE: &str = "\
@@ -40,37 +41,31 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
 code { background: #f3f3f3; padding: .1em .3em }
 svg { max-width: 100%; height: auto }";
 
-/// All figures as one page that needs nothing else; `command` is told without what is drawn.
+/// All figures as one page that needs nothing else.
 ///
 /// # Errors
 /// None that are known.
-pub fn html(drawn: &[Drawn], settings: &Settings, command: &str) -> anyhow::Result<String> {
-    let Settings { profile, scale, seed } = settings;
+pub fn html(drawn: &[Drawn], head: &Page) -> anyhow::Result<String> {
+    let title = escaped(head.title);
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <title>The MEGALON paper's evaluation in virtual time</title>\n<style>\n{STYLE}\n</style>\n\
-         <h1>The MEGALON paper's evaluation in virtual time</h1>\n\
-         <p>Profile <b>{}</b>: {}. Scale {scale}: datasets, SCR and caches have so much of the size that is \
-         named. Seed {seed}. HCMeta is there twice: ours, as good as we can make it, and as published: with \
-         entries as large as the paper's, and owners that serve one request after the other and sleep when there \
-         is none.</p>\n",
-        escaped(&profile.name),
-        escaped(&profile.about),
+         <title>{title}</title>\n<style>\n{STYLE}\n</style>\n<h1>{title}</h1>\n<p>{}</p>\n",
+        escaped(&head.about),
     );
     let rows = drawn.iter().flat_map(|drawn| &drawn.rows);
     page += "<h2>What the paper states</h2>\n";
     page += &table(rows, true);
     for drawn in drawn {
-        let id = drawn.figure.id;
+        let id = drawn.id;
         let name = if id.parse::<u32>().is_ok() { format!("Figure {id}: ") } else { String::new() };
         let _ = write!(
             page,
             "<h2>{name}{}</h2>\n<p>{}</p>\n{}\n{}<p>Drawn by <code>{} --only {id}</code></p>\n",
-            escaped(drawn.figure.title),
-            escaped(drawn.figure.about),
+            escaped(drawn.title),
+            escaped(drawn.about),
             drawn.svg()?,
             table(&drawn.rows, false),
-            escaped(command),
+            escaped(&head.command),
         );
     }
     page += "</html>\n";

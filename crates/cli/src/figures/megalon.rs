@@ -1,24 +1,26 @@
-//! `tombolo figures`: a paper's evaluation in virtual time.
+//! `tombolo figures megalon`.
 
 use std::collections::HashMap;
 use std::fs;
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
-use clap::{Args, Subcommand};
+use anyhow::{Result, ensure};
+use clap::Args;
+use serde::Serialize;
 use tombolo::format_size;
 use tombolo_experiments::figures::{
-    Drawn, Event, FIGURES, Figure, Settings, Summary, bytes_per_job, draw, html, test_bed,
+    Event, FIGURES, Figure, Page, Settings, bytes_per_job, draw, test_bed,
 };
 use tombolo_timing::Profile;
 
-use crate::output::{self, table};
+use super::folder::Folder;
+use crate::output;
 
-const MEGALON: &str = "\
+pub(super) const ABOUT: &str = "\
 Rerun the MEGALON paper's evaluation in virtual time: figures 4 to 15, and the comparison of memory of \
 its section 6.6.
 
@@ -35,20 +37,13 @@ With --scale 0.1, datasets, SCR and caches have a tenth of the paper's size, and
 At full size a pod takes gigabytes of this machine's memory: pods are run side by side as far as it has \
 processors, and memory. One seed comes to the same files each time, on any machine.";
 
-const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
   tombolo figures megalon --scale 0.1
   tombolo figures megalon --scale 0.1 --only 5,8 --out /tmp/figures
   tombolo figures megalon --jobs 1 --seed 7";
 
 const BAR: &str = "{prefix} {bar:30} {human_pos} of {human_len} points, {elapsed}: {msg}";
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum FiguresCommand {
-    /// The MEGALON paper's evaluation.
-    #[command(long_about = MEGALON, after_help = EXAMPLES)]
-    Megalon(MegalonArgs),
-}
 
 #[derive(Debug, Args)]
 pub(crate) struct MegalonArgs {
@@ -70,6 +65,14 @@ pub(crate) struct MegalonArgs {
     /// The machine, instead of the paper's test bed (profiles/megalon.toml).
     #[arg(long, value_name = "FILE", env = "TOMBOLO_PROFILE")]
     profile: Option<PathBuf>,
+}
+
+/// What the summary tells besides.
+#[derive(Serialize)]
+struct Lot {
+    profile: String,
+    scale: f64,
+    seed: u64,
 }
 
 /// A figure, by what it is asked for.
@@ -94,8 +97,7 @@ fn scale(text: &str) -> Result<f64, String> {
     found.ok_or_else(|| format!("{text} is not a number from 0.002 to 1"))
 }
 
-pub(crate) fn run(command: &FiguresCommand) -> Result<()> {
-    let FiguresCommand::Megalon(args) = command;
+pub(super) fn run(args: &MegalonArgs) -> Result<()> {
     let figures = args.figures();
     let profile = match &args.profile {
         Some(path) => Profile::read(path)?,
@@ -106,7 +108,7 @@ pub(crate) fn run(command: &FiguresCommand) -> Result<()> {
         Some(jobs) => jobs.get(),
         None => jobs(&figures, args.scale)?,
     };
-    prepare(&args.out)?;
+    let folder = Folder::new(&args.out, args.page(&settings), args.lot(&settings))?;
     let bar = output::progress("figures", figures.len() as u64, BAR);
     let begun = Mutex::new(HashMap::new());
     let drawn = draw(&figures, &settings, jobs, &|event| {
@@ -121,16 +123,16 @@ pub(crate) fn run(command: &FiguresCommand) -> Result<()> {
                 bar.set_position(done as u64);
             }
             Event::Drawn(which, drawn) => {
-                write(which, drawn, &settings, args)?;
-                let id = drawn[which].figure.id;
+                folder.write(which, drawn)?;
+                let id = drawn[which].id;
                 let took = begun.lock().expect("nobody panics with it")[id].elapsed().as_secs_f64();
-                bar.suspend(|| eprintln!("{}: {took:.0} s", drawn[which].figure.file_name()));
+                bar.suspend(|| eprintln!("{}: {took:.0} s", drawn[which].file_name()));
             }
         }
         Ok(())
     })?;
     bar.finish_and_clear();
-    print!("{}", text(&drawn, &args.out));
+    print!("{}", folder.text(&drawn));
     Ok(())
 }
 
@@ -140,6 +142,26 @@ impl MegalonArgs {
             self.only.is_empty() || self.only.iter().any(|only| only.0.id == figure.id)
         };
         FIGURES.into_iter().filter(chosen).collect()
+    }
+
+    fn lot(&self, settings: &Settings) -> Lot {
+        let profile = settings.profile.name.clone();
+        Lot { profile, scale: self.scale, seed: self.seed }
+    }
+
+    fn page(&self, settings: &Settings) -> Page {
+        let Settings { profile, scale, seed } = settings;
+        Page {
+            title: "The MEGALON paper's evaluation in virtual time",
+            about: format!(
+                "Profile {}: {}. Scale {scale}: datasets, SCR and caches have so much of the size that is \
+                 named. Seed {seed}. HCMeta is there twice: ours, as good as we can make it, and as published: \
+                 with entries as large as the paper's, and owners that serve one request after the other and \
+                 sleep when there is none.",
+                profile.name, profile.about,
+            ),
+            command: self.command(),
+        }
     }
 
     /// The command that does this again, but for `--only`.
@@ -174,44 +196,4 @@ fn available_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
-}
-
-const SUMMARY: &str = "summary.json";
-
-/// Sees that files can be written into a folder, before all is computed.
-fn prepare(out: &Path) -> Result<()> {
-    let cannot =
-        || format!("cannot write figures into {}; name another folder with --out", out.display());
-    fs::create_dir_all(out).with_context(cannot)?;
-    let summary = out.join(SUMMARY);
-    fs::OpenOptions::new().create(true).append(true).open(summary).with_context(cannot)?;
-    Ok(())
-}
-
-/// Writes the files of a figure, and those about all that are drawn so far.
-fn write(which: usize, drawn: &[Drawn], settings: &Settings, args: &MegalonArgs) -> Result<()> {
-    let write = |name: String, text: &str| {
-        let path = args.out.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    let name = drawn[which].figure.file_name();
-    write(format!("{name}.csv"), &drawn[which].csv())?;
-    write(format!("{name}.svg"), &drawn[which].svg()?)?;
-    let summary = serde_json::to_string_pretty(&Summary::of(drawn, settings))?;
-    write(SUMMARY.to_owned(), &(summary + "\n"))?;
-    write("report.html".to_owned(), &html(drawn, settings, &args.command())?)
-}
-
-fn text(drawn: &[Drawn], out: &Path) -> String {
-    let mut rows = table(&["quantity", "figure", "paper", "ours", "error"]);
-    for row in drawn.iter().flat_map(|drawn| &drawn.rows) {
-        rows.add_row([
-            row.quantity.clone(),
-            row.figure.to_owned(),
-            row.paper_text(),
-            format!("{:.2}", row.ours),
-            row.error_text(),
-        ]);
-    }
-    format!("{rows}\n\nAll of it: {}\n", out.join("report.html").display())
 }

@@ -1,0 +1,25 @@
+//! `tombolo figures`: a paper's evaluation in virtual time.
+
+mod folder;
+mod megalon;
+mod sdm;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FiguresCommand {
+    /// The MEGALON paper's evaluation.
+    #[command(long_about = megalon::ABOUT, after_help = megalon::EXAMPLES)]
+    Megalon(megalon::MegalonArgs),
+    /// The SDM paper's evaluation.
+    #[command(long_about = sdm::ABOUT, after_help = sdm::EXAMPLES)]
+    Sdm(sdm::SdmArgs),
+}
+
+pub(crate) fn run(command: &FiguresCommand) -> Result<()> {
+    match command {
+        FiguresCommand::Megalon(args) => megalon::run(args),
+        FiguresCommand::Sdm(args) => sdm::run(args),
+    }
+}

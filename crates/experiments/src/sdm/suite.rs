@@ -1,0 +1,83 @@
+//! The programs that stand in for the paper's.
+
+use anyhow::{Result, ensure};
+use tombolo_programs::{GraphSource, Parameters, ProgramName};
+
+use super::SdmSettings;
+
+/// What kind of programs they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Suite {
+    /// They compute: for PARSEC.
+    Compute,
+    /// They walk graphs: for GAP.
+    Graph,
+}
+
+impl Suite {
+    pub(super) const ALL: [Self; 2] = [Self::Compute, Self::Graph];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "like PARSEC",
+            Self::Graph => "GAP",
+        }
+    }
+
+    pub(super) fn workloads(self) -> impl Iterator<Item = Workload> {
+        let count = match self {
+            Self::Compute => COMPUTE.len(),
+            Self::Graph => 2 * KERNELS.len(),
+        };
+        (0..count).map(move |number| Workload { suite: self, number })
+    }
+}
+
+/// The paper has eleven of PARSEC's.
+const COMPUTE: [&str; 6] =
+    ["blackscholes", "canneal", "streamcluster", "fluidanimate", "dedup", "swaptions"];
+
+/// The paper's, on two graphs.
+const KERNELS: [&str; 4] = ["bfs", "bc", "cc", "sssp"];
+
+/// A program of a suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Workload {
+    pub(super) suite: Suite,
+    number: usize,
+}
+
+impl Workload {
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        Suite::ALL.into_iter().flat_map(Suite::workloads)
+    }
+
+    /// The kernel, and whether its graph is uniform.
+    fn kernel(self) -> (&'static str, bool) {
+        match self.suite {
+            Suite::Compute => (COMPUTE[self.number], false),
+            Suite::Graph => (KERNELS[self.number / 2], self.number % 2 == 1),
+        }
+    }
+
+    pub(super) fn name(self) -> String {
+        match (self.suite, self.kernel()) {
+            (Suite::Compute, (name, _)) => name.to_owned(),
+            (Suite::Graph, (name, false)) => format!("{name}-kron"),
+            (Suite::Graph, (name, true)) => format!("{name}-uni"),
+        }
+    }
+
+    /// The program, and what it works on.
+    pub(super) fn program(self, settings: SdmSettings) -> Result<(ProgramName, Parameters)> {
+        let (name, uniform) = self.kernel();
+        let name: ProgramName = name.parse()?;
+        let scale = i64::from(name.default_scale()) + i64::from(settings.scale);
+        let scales = name.scales();
+        let fits = scale >= i64::from(*scales.start()) && scale <= i64::from(*scales.end());
+        ensure!(fits, "at scale {} there is no {name}", settings.scale);
+        let graph = if uniform { GraphSource::Uniform } else { GraphSource::Kronecker };
+        let scale = Some(scale as u32);
+        Ok((name, Parameters { scale, graph, seed: settings.seed, ..Parameters::default() }))
+    }
+}
