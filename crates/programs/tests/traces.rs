@@ -155,6 +155,11 @@ fn what_lackey_does_not_write_is_reported_with_its_line() {
         assert!(message.starts_with("line 3 of the trace, after 2 records: "), "{message}");
         assert!(message.contains(problem), "{message}");
     }
+    for (text, line) in [("", 0), ("==9== Lackey\nI  10,2\n", 2)] {
+        let right =
+            "after 0 records: the trace ends without an access; give lackey --trace-mem=yes";
+        assert_eq!(error(text.as_bytes()), format!("line {line} of the trace, {right}"));
+    }
 }
 
 #[test]
