@@ -151,6 +151,8 @@ programs! {
         "points" 0..=22, 11, "sets of 24 candidates" 2, parsec::Streamcluster::new;
     Fluidanimate "fluidanimate": "PARSEC-like: a fluid of particles in cells with locks.",
         "particles" 0..=22, 12, "frames" 2, parsec::Fluidanimate::new;
+    Raytrace "raytrace": "PARSEC-like: a picture of spheres, found along rays through a grid.",
+        "pixels" 0..=24, 14, "pictures" 1, parsec::Raytrace::new;
     Dedup "dedup": "PARSEC-like: a stream cut into chunks, of which equal ones are stored once.",
         "bytes" 0..=28, 19, "repetitions" 1, parsec::Dedup::new;
     Swaptions "swaptions": "PARSEC-like: prices of options on swaps, by simulated rates.",
@@ -353,6 +355,7 @@ mod tests {
             ProgramName::Ep => &["Gaussian sums", "counts"],
             ProgramName::Ft => &["checksums"],
             ProgramName::Blackscholes | ProgramName::Swaptions => &["prices"],
+            ProgramName::Raytrace => &["picture"],
             ProgramName::Canneal => &["places"],
             ProgramName::Streamcluster => &["centers of points", "centers"],
             ProgramName::Fluidanimate => &["positions"],

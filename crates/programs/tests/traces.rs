@@ -81,6 +81,10 @@ fn damage_is_reported_with_its_place() {
         changed(16 * 11, 9),
         "record 10 (byte 176) of the trace: the end of 9 records, but 10 came"
     );
+    assert_eq!(
+        changed(16 * 11 + 13, 9),
+        "record 10 (byte 176) of the trace: neither an access nor the trace's end"
+    );
     let longer = [&bytes[..], &[0]].concat();
     assert_eq!(error(&longer), "record 10 (byte 176) of the trace: bytes after the end");
 }
