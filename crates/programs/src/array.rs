@@ -23,14 +23,17 @@ pub struct Region {
 }
 
 /// Gives out addresses, the next array behind the last one. The first page is left out.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Layout {
     regions: Vec<Region>,
+    /// Ways to spoil each array: its values are turned round.
+    #[cfg(test)]
+    pub(crate) spoilers: Vec<Box<dyn Fn()>>,
 }
 
 impl Layout {
     /// An array of these values.
-    pub(crate) fn array<T: Copy>(
+    pub(crate) fn array<T: Copy + 'static>(
         &mut self,
         name: &'static str,
         values: impl IntoIterator<Item = T>,
@@ -39,7 +42,7 @@ impl Layout {
     }
 
     /// An array of equal values.
-    pub(crate) fn filled<T: Copy>(
+    pub(crate) fn filled<T: Copy + 'static>(
         &mut self,
         name: &'static str,
         length: usize,
@@ -49,7 +52,7 @@ impl Layout {
     }
 
     /// An array each of whose elements has a line of its own.
-    pub(crate) fn padded<T: Copy>(
+    pub(crate) fn padded<T: Copy + 'static>(
         &mut self,
         name: &'static str,
         length: usize,
@@ -59,11 +62,11 @@ impl Layout {
     }
 
     /// Where everything lies, by address.
-    pub(crate) fn into_regions(self) -> Vec<Region> {
-        self.regions
+    pub(crate) fn regions(&self) -> &[Region] {
+        &self.regions
     }
 
-    fn place<T: Copy>(
+    fn place<T: Copy + 'static>(
         &mut self,
         name: &'static str,
         values: impl IntoIterator<Item = T>,
@@ -74,6 +77,14 @@ impl Layout {
             (last.address + last.bytes.max(1)).next_multiple_of(PAGE_BYTES)
         });
         self.regions.push(Region { name, address, bytes: cells.len() as u64 * stride });
+        #[cfg(test)]
+        self.spoilers.push({
+            let cells = Rc::clone(&cells);
+            Box::new(move || {
+                let values: Vec<T> = cells.iter().rev().map(Cell::get).collect();
+                cells.iter().zip(values).for_each(|(cell, value)| cell.set(value));
+            })
+        });
         Array { address, stride, cells }
     }
 }

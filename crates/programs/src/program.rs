@@ -151,6 +151,8 @@ programs! {
         "points" 0..=22, 11, "sets of 24 candidates" 2, parsec::Streamcluster::new;
     Fluidanimate "fluidanimate": "PARSEC-like: a fluid of particles in cells with locks.",
         "particles" 0..=22, 12, "frames" 2, parsec::Fluidanimate::new;
+    Raytrace "raytrace": "PARSEC-like: a picture of spheres, found along rays through a grid.",
+        "pixels" 0..=24, 14, "pictures" 1, parsec::Raytrace::new;
     Dedup "dedup": "PARSEC-like: a stream cut into chunks, of which equal ones are stored once.",
         "bytes" 0..=28, 19, "repetitions" 1, parsec::Dedup::new;
     Swaptions "swaptions": "PARSEC-like: prices of options on swaps, by simulated rates.",
@@ -251,7 +253,7 @@ pub struct Program<P> {
     team: Rc<Team>,
     threads: usize,
     ended: Rc<Cell<usize>>,
-    regions: Vec<Region>,
+    layout: Layout,
 }
 
 impl<P: Processor> Program<P> {
@@ -275,8 +277,7 @@ impl<P: Processor> Program<P> {
         let mut setup = Setup { layout: Layout::default(), threads, scale, rounds, parameters };
         let kernel = kernel(name, &mut setup);
         let team = Team::new(&mut setup.layout, threads);
-        let regions = setup.layout.into_regions();
-        Ok(Self { name, kernel, team, threads, ended: Rc::default(), regions })
+        Ok(Self { name, kernel, team, threads, ended: Rc::default(), layout: setup.layout })
     }
 
     /// Which program this is.
@@ -321,11 +322,68 @@ impl<P: Processor> Program<P> {
 
     /// Where its arrays lie, by address; no two share a page.
     pub fn regions(&self) -> &[Region] {
-        &self.regions
+        self.layout.regions()
     }
 
     /// How many bytes its arrays have.
     pub fn bytes(&self) -> u64 {
-        self.regions.iter().map(|region| region.bytes).sum()
+        self.regions().iter().map(|region| region.bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Turn, run_in_turns};
+
+    fn program(name: ProgramName) -> Program<Turn> {
+        let parameters = Parameters { scale: Some(9), ..Parameters::default() };
+        Program::new(name, &parameters, 2).unwrap()
+    }
+
+    /// The arrays that make a program's result.
+    fn results(name: ProgramName) -> &'static [&'static str] {
+        match name {
+            ProgramName::Bfs => &["parents"],
+            ProgramName::Bc | ProgramName::Pr => &["scores"],
+            ProgramName::Cc => &["labels"],
+            ProgramName::Sssp => &["distances"],
+            // One number, which cannot be turned round.
+            ProgramName::Tc => &[],
+            ProgramName::Cg | ProgramName::Mg => &["solution"],
+            ProgramName::Is => &["sorted keys"],
+            ProgramName::Ep => &["Gaussian sums", "counts"],
+            ProgramName::Ft => &["checksums"],
+            ProgramName::Blackscholes | ProgramName::Swaptions => &["prices"],
+            ProgramName::Raytrace => &["picture"],
+            ProgramName::Canneal => &["places"],
+            ProgramName::Streamcluster => &["centers of points", "centers"],
+            ProgramName::Fluidanimate => &["positions"],
+            ProgramName::Dedup => &["recipe", "store", "chunks"],
+        }
+    }
+
+    #[test]
+    fn a_result_that_is_not_there_is_wrong() {
+        for &name in ProgramName::ALL {
+            let program = program(name);
+            assert!(program.kernel.verify().is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_spoiled_result_is_wrong() {
+        for &name in ProgramName::ALL {
+            for &result in results(name) {
+                let program = program(name);
+                run_in_turns(&program, 1, 100, |_, turn| turn);
+                program.verify().unwrap();
+                let is_result = |region: &Region| region.name == result;
+                let last = program.regions().iter().rposition(is_result).unwrap();
+                program.layout.spoilers[last]();
+                let error = program.verify().expect_err(result);
+                assert!(matches!(error, ProgramError::Wrong { .. }), "{error}");
+            }
+        }
     }
 }

@@ -81,6 +81,10 @@ fn damage_is_reported_with_its_place() {
         changed(16 * 11, 9),
         "record 10 (byte 176) of the trace: the end of 9 records, but 10 came"
     );
+    assert_eq!(
+        changed(16 * 11 + 13, 9),
+        "record 10 (byte 176) of the trace: neither an access nor the trace's end"
+    );
     let longer = [&bytes[..], &[0]].concat();
     assert_eq!(error(&longer), "record 10 (byte 176) of the trace: bytes after the end");
 }
@@ -154,6 +158,11 @@ fn what_lackey_does_not_write_is_reported_with_its_line() {
         let message = error(format!("I  04001c90,3\n M 10,4\n{line}\n L 10,4\n").as_bytes());
         assert!(message.starts_with("line 3 of the trace, after 2 records: "), "{message}");
         assert!(message.contains(problem), "{message}");
+    }
+    for (text, line) in [("", 0), ("==9== Lackey\nI  10,2\n", 2)] {
+        let right =
+            "after 0 records: the trace ends without an access; give lackey --trace-mem=yes";
+        assert_eq!(error(text.as_bytes()), format!("line {line} of the trace, {right}"));
     }
 }
 

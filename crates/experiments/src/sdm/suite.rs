@@ -34,8 +34,8 @@ impl Suite {
 }
 
 /// The paper has eleven of PARSEC's.
-const COMPUTE: [&str; 6] =
-    ["blackscholes", "canneal", "streamcluster", "fluidanimate", "dedup", "swaptions"];
+const COMPUTE: [&str; 7] =
+    ["blackscholes", "canneal", "streamcluster", "fluidanimate", "dedup", "swaptions", "raytrace"];
 
 /// The paper's, on two graphs.
 const KERNELS: [&str; 4] = ["bfs", "bc", "cc", "sssp"];

@@ -22,7 +22,7 @@ pub(crate) struct WeightedEdge {
 }
 
 /// What a vertex's row consists of.
-pub(crate) trait Neighbour: Copy + Ord {
+pub(crate) trait Neighbour: Copy + Ord + 'static {
     fn vertex(self) -> u32;
 }
 

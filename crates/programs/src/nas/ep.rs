@@ -18,7 +18,7 @@ const NUMBER_WORK: u64 = 12;
 const PAIR_WORK: u64 = 60;
 
 /// The scale of class S, and its sums.
-const CLASS_S: (u32, [f64; 2]) = (24, [-3.247_834_652_034_740e3, -6.958_407_078_382_297e3]);
+const CLASS_S: (u32, [f64; 2]) = (24, [-3.247_834_652_034_74e3, -6.958_407_078_382_297e3]);
 const TOLERANCE: f64 = 1e-8;
 
 pub(crate) struct Ep {
@@ -44,7 +44,7 @@ impl Ep {
             batch,
             numbers: layout.filled("numbers", threads * 2 * batch, 0.0),
             rings: layout.filled("counts of threads", threads * RING_STRIDE, 0),
-            sums: layout.filled("sums", 2, f64::NAN),
+            sums: layout.filled("Gaussian sums", 2, f64::NAN),
             counts: layout.filled("counts", RINGS, 0),
         }
     }

@@ -48,8 +48,8 @@ impl Grid {
     /// Where the row begins that is so far from this one.
     fn row(&self, row: usize, y: usize, z: usize) -> usize {
         let last = self.side() - 1;
-        let (y, z) = (row + y & last, (row >> self.bits) + z & last);
-        (z << self.bits | y) << self.bits
+        let (y, z) = ((row + y) & last, ((row >> self.bits) + z) & last);
+        ((z << self.bits) | y) << self.bits
     }
 }
 
@@ -78,7 +78,7 @@ impl Mg {
             solutions: grids(layout, "solution"),
             residuals: grids(layout, "residual"),
             charges: Grid { bits: finest, points },
-            sums: layout.filled("rows of threads", setup.threads * 2 << finest, 0.0),
+            sums: layout.filled("rows of threads", (2 * setup.threads) << finest, 0.0),
             rounds: setup.rounds,
             scale: setup.scale,
             norm: Cell::new(None),
@@ -104,7 +104,7 @@ impl Mg {
     ) {
         let (p, side) = (&me.processor, grid.side());
         let (minus, last) = (side - 1, side - 1);
-        let faces = me.thread * 2 << self.charges.bits;
+        let faces = (2 * me.thread) << self.charges.bits;
         let edges = faces + self.charges.side();
         let sum = |rows: [usize; 4], x: usize| -> f64 {
             rows.iter().map(|row| grid.points.get(p, row + x)).sum()
@@ -119,7 +119,7 @@ impl Mg {
         }
         let middle = grid.row(row, 0, 0);
         for x in 0..side {
-            let (left, right) = (x + minus & last, x + 1 & last);
+            let (left, right) = ((x + minus) & last, (x + 1) & last);
             let ends = grid.points.get(p, middle + left) + grid.points.get(p, middle + right);
             let near = [left, x, right].map(|x| self.sums.get(p, faces + x));
             let far = [left, x, right].map(|x| self.sums.get(p, edges + x));
@@ -160,7 +160,7 @@ impl Mg {
         let (p, fine, coarse) = (&me.processor, &self.residuals[level], &self.residuals[level - 1]);
         for row in me.share(coarse.rows()) {
             let (y, z) = (row % coarse.side(), row / coarse.side());
-            let fine_row = (2 * z + 1 << fine.bits) + 2 * y + 1;
+            let fine_row = ((2 * z + 1) << fine.bits) + 2 * y + 1;
             let start = coarse.row(row, 0, 0);
             self.stencil(me, fine, &COARSENING, fine_row, |point, value| {
                 let x = point % fine.side();
@@ -186,7 +186,7 @@ impl Mg {
                 for z in zs.clone() {
                     for y in ys.clone() {
                         for x in xs.clone() {
-                            sum += coarse.points.get(p, (z << bits | y) << bits | x);
+                            sum += coarse.points.get(p, (((z << bits) | y) << bits) | x);
                             count += 1.0;
                         }
                     }
@@ -234,7 +234,7 @@ impl Mg {
         let (side, bits) = (grid.side(), grid.bits);
         let at = |x: usize, y: usize, z: usize| {
             let [x, y, z] = [x, y, z].map(|index| index % side);
-            grid.points.peek((z << bits | y) << bits | x)
+            grid.points.peek((((z << bits) | y) << bits) | x)
         };
         let mut squares = 0.0;
         for (point, charge) in self.charges.points.values().enumerate() {

@@ -201,8 +201,7 @@ impl Kernel for Dedup {
             let (had, has) = (input.len(), stream.len());
             return Err(format!("what was restored is another stream, of {has} bytes for {had}"));
         }
-        let different: HashSet<&[u8]> =
-            input.chunks(self.fragment).flat_map(|fragment| cut(fragment)).collect();
+        let different: HashSet<&[u8]> = input.chunks(self.fragment).flat_map(cut).collect();
         let is_stored =
             |(unit, chunk): (usize, Chunk)| chunk.bytes > 0 && chunk.equal_to as usize == unit;
         let stored = self.chunks.values().enumerate().filter(|&chunk| is_stored(chunk)).count();

@@ -7,6 +7,7 @@ mod canneal;
 mod compress;
 mod dedup;
 mod fluidanimate;
+mod raytrace;
 mod streamcluster;
 mod swaptions;
 
@@ -14,5 +15,6 @@ pub(crate) use blackscholes::Blackscholes;
 pub(crate) use canneal::Canneal;
 pub(crate) use dedup::Dedup;
 pub(crate) use fluidanimate::Fluidanimate;
+pub(crate) use raytrace::Raytrace;
 pub(crate) use streamcluster::Streamcluster;
 pub(crate) use swaptions::Swaptions;

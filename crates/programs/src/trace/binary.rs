@@ -9,7 +9,7 @@ pub(super) const MAGIC: &[u8; 8] = b"TOMTRACE";
 const VERSION: u32 = 1;
 const RECORD: usize = 16;
 const BLOCK: usize = 1 << 16;
-/// The thread of the record that says how many there were.
+/// The thread and the marks of the record that says how many there were.
 const END: u16 = u16::MAX;
 const WRITE: u16 = 1 << 15;
 
@@ -101,6 +101,9 @@ impl<R: Read> BinaryTrace<R> {
 
     #[cold]
     fn finish(&mut self, end: Record) -> Result<Option<Record>, TraceError> {
+        if (end.thread, end.instructions) != (END.into(), 0) {
+            return Err(self.problem("neither an access nor the trace's end".to_owned()));
+        }
         if end.address != self.records {
             let counted = self.records;
             let problem = format!("the end of {} records, but {counted} came", end.address);

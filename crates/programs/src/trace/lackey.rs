@@ -44,6 +44,10 @@ impl<R: BufRead> LackeyTrace<R> {
         }
         loop {
             match self.line()? {
+                None if self.records == 0 => {
+                    let problem = "the trace ends without an access; give lackey --trace-mem=yes";
+                    return Err(self.problem(problem.to_owned()));
+                }
                 None => return Ok(None),
                 Some(Line::Nothing) => {}
                 Some(Line::Instruction) => {
