@@ -26,6 +26,9 @@ const TICK: Duration = Duration::from_millis(1);
 /// How often it does what may take longer.
 const TIDY: Duration = Duration::from_millis(10);
 
+/// How often it sees whether threads have ended.
+const REST: Duration = Duration::from_micros(20);
+
 /// How often one that serves requests one after the other looks whether it may go on.
 const LOOK: Duration = Duration::from_nanos(500);
 
@@ -411,7 +414,8 @@ impl<S: Subject> Hosts<S> {
     ) -> Result<Vec<PhaseResult>> {
         let Plan { hosts, threads, .. } = **plan;
         let body = Rc::new(body);
-        let looks = self.pace != Pace::default();
+        // Once a thread has ended, there are fewer to do what others ask for.
+        let (paced, all) = (self.pace != Pace::default(), hosts * threads);
         let running = Rc::new(Cell::new(hosts * threads));
         let shares: Vec<Slot<(Share, Duration)>> =
             (0..hosts * threads).map(|_| Slot::default()).collect();
@@ -431,11 +435,13 @@ impl<S: Subject> Hosts<S> {
             self.simulation.spawn(host as usize, last_core, move |memory| {
                 while running_here.get() > 0 && ticking.tick().is_ok() {
                     let next = memory.uptime() + TICK;
-                    while looks && running_here.get() > 0 && memory.uptime() < next {
-                        let _ = ticking.serve();
-                        memory.sleep(LOOK);
+                    while running_here.get() > 0 && memory.uptime() < next {
+                        let looks = paced || running_here.get() < all;
+                        if looks {
+                            let _ = ticking.serve();
+                        }
+                        memory.sleep(if looks { LOOK } else { REST });
                     }
-                    memory.sleep(next.saturating_sub(memory.uptime()));
                 }
             });
             for core in 0..threads {
