@@ -175,14 +175,15 @@ fn text(report: &Report) -> String {
     let mut rows = table(&["protocol", "node", "hosts", "lines", "states", "steps", "found"]);
     let mut ways = String::new();
     for row in &report.results {
-        let found = match (&row.violation, row.whole) {
-            (Some(_), _) => "a violation",
-            (None, true) => "all states are right",
-            (None, false) => "no violation, but there are more states",
+        let found = match (&row.violation, row.fault, row.whole) {
+            (Some(_), Some(fault), _) => format!("{fault}: found"),
+            (Some(_), None, _) => "a violation".to_owned(),
+            (None, _, true) => "all states are right".to_owned(),
+            (None, _, false) => "no violation, but there are more states".to_owned(),
         };
         let (hosts, lines) = (row.hosts.to_string(), row.lines.to_string());
         let (states, steps) = (row.states.to_string(), row.steps.to_string());
-        rows.add_row([row.protocol, row.filter, &hosts, &lines, &states, &steps, found]);
+        rows.add_row([row.protocol, row.filter, &hosts, &lines, &states, &steps, &found]);
         if let Some(violation) = &row.violation {
             let fault = row.fault.map(|fault| format!(", {fault}")).unwrap_or_default();
             ways += &format!("\n{}, {}{fault}: {violation}\n", row.protocol, row.filter);

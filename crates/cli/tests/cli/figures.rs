@@ -27,6 +27,25 @@ fn drawn(jobs: &str, seed: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
+fn the_sdm_papers_figures_are_drawn() {
+    let folder = folder();
+    let out = folder.path().to_str().unwrap();
+    let args = ["figures", "sdm", "--only", "3,8", "--scale", "-5", "--out", out];
+    let table = printed(&args);
+    assert!(table.contains("SDM-full, GAP, IPC over INV-CF, mean"), "{table}");
+    let once = files(folder.path());
+    let summary: Value = serde_json::from_str(&once["summary.json"]).unwrap();
+    let rows = summary["rows"].as_array().unwrap();
+    assert!(rows.len() >= 12 && rows.iter().all(|row| row["ours"].as_f64().unwrap() > 0.0));
+    assert_eq!(once["figure-08.csv"].lines().count(), 1 + 2 * 15);
+    assert!(once["report.html"].contains("tombolo figures sdm --scale -5 --seed 1 --only 8"));
+    printed(&args);
+    assert_eq!(once, files(folder.path()));
+    let unknown = complaint(&["figures", "sdm", "--only", "4"]);
+    assert!(unknown.contains("name some of 3, 8, 9, 10, 11"), "{unknown}");
+}
+
+#[test]
 fn one_seed_draws_the_same_figures_each_time() {
     let once = drawn("1", "42");
     assert_eq!(once, drawn("2", "42"));
