@@ -129,8 +129,13 @@ fn parameters_out_of_range() {
     );
     let rounds = Parameters { rounds: Some(0), ..Parameters::default() };
     assert_eq!(refused(ProgramName::Pr, rounds, 1), "rounds is 0, but pr takes 1 to 1048576");
-    let factor = Parameters { edge_factor: 0, ..Parameters::default() };
-    assert_eq!(refused(ProgramName::Tc, factor, 1), "edge factor is 0, but tc takes 1 to 64");
+    for edge_factor in [0, 65537] {
+        let factor = Parameters { edge_factor, ..scale(14) };
+        assert_eq!(
+            refused(ProgramName::Tc, factor, 1),
+            format!("edge factor is {edge_factor}, but tc takes 1 to 65536 at scale 14")
+        );
+    }
     assert_eq!(
         "sreamcluster".parse::<ProgramName>().unwrap_err().to_string(),
         "there is no program \"sreamcluster\"; the nearest name is \"streamcluster\""
