@@ -197,7 +197,8 @@ impl ProgramName {
 
     /// Whether it works on a graph.
     pub fn takes_graph(self) -> bool {
-        self.facts().scale_of == "vertices"
+        use ProgramName::{Bc, Bfs, Cc, Pr, Sssp, Tc};
+        matches!(self, Bfs | Bc | Cc | Sssp | Pr | Tc)
     }
 
     fn scale(self, parameters: &Parameters) -> Result<u32, ProgramError> {

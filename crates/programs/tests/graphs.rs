@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use tombolo_programs::{
     EdgeList, GraphSource, MAX_VERTICES, Parameters, Program, ProgramError, ProgramName, Turn,
     run_in_turns,
@@ -148,4 +149,18 @@ fn as_many_threads_as_there_may_be() {
     let program = Program::new(ProgramName::Bfs, &parameters, 4096).unwrap();
     run_in_turns(&program, 1, 50, |_, turn| turn);
     program.verify().unwrap();
+}
+
+proptest! {
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        let _ = EdgeList::read("graph.txt", &bytes[..], false);
+    }
+
+    #[test]
+    fn almost_edges(text in "(#?[0-9]{0,10}[ ,\t]?[0-9]{1,9}( [0-9]{1,11})?\r?\n?){0,6}") {
+        if let Ok(list) = read(&text, true) {
+            prop_assert!(list.edges() > 0 && list.vertices() <= MAX_VERTICES);
+        }
+    }
 }
