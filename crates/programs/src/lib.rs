@@ -1,36 +1,38 @@
-//! Programs that run in simulated memory, and traces of what programs do to memory. Nothing here knows
-//! a cache, a protocol or a clock; a machine runs the threads, and sees each access.
+//! Programs that run in simulated memory, and traces of what programs do to memory. Nothing here
+//! knows a cache, a protocol or a clock; a machine runs the threads, and sees each access.
 //!
 //! * A [`Program`] is made by [`ProgramName`] and [`Parameters`]. Its threads run on a machine's
 //!   [`Processor`]s, and [`Program::verify`] compares what they computed with an oracle.
 //! * [`run_in_turns`] is a machine without caches.
-//! * [`Trace`] reads traces, [`TraceWriter`] writes them, and [`Recorder`] makes them from programs.
+//! * [`Trace`] reads traces, [`TraceWriter`] writes them, and [`Recorder`] makes them from
+//!   programs.
 //!
 //! # The programs
 //!
 //! * GAP, by the benchmark's definitions, with the reference code's algorithms: `bfs`, `bc`, `cc`,
-//!   `sssp`, `pr` and `tc`, on Kronecker graphs, uniform ones, and [lists of edges](EdgeList::read).
-//! * NAS, to the digits of the published results: `ep`, `ft` and `mg`. Like NAS: `cg` (one system, with a
-//!   matrix that is simpler to make) and `is` (the same keys in every round).
-//! * Like programs of PARSEC, from nearly no sharing to much of it: `blackscholes`, `swaptions`,
-//!   `raytrace`, `dedup`, `fluidanimate`, `streamcluster` and `canneal`. They are our own, named after
-//!   the programs they stand for; they are not PARSEC.
+//!   `sssp`, `pr` and `tc`, on Kronecker graphs, uniform ones, and [lists of
+//!   edges](EdgeList::read).
+//! * NAS, to the digits of the published results: `ep`, `ft` and `mg`. Like NAS: `cg` (one system,
+//!   with a matrix that is simpler to make) and `is` (the same keys in every round).
+//! * Like programs of PARSEC: `blackscholes`, `swaptions`, `raytrace`, `dedup`, `fluidanimate`,
+//!   `streamcluster` and `canneal`. They are our own, named after the programs they stand for; they
+//!   are not PARSEC.
 //!
 //! # Invariants
 //!
 //! * Programs are real: values are computed from values that were read, and results are checked by
 //!   another, sequential way to the same end.
-//! * Whatever schedule a machine chooses, the result is right. Programs that wait other than at barriers
-//!   do so in loops of accesses, and get on if every thread gets on.
+//! * Whatever schedule a machine chooses, the result is right. Programs that wait other than at
+//!   barriers do so in loops of accesses, and get on if every thread gets on.
 //! * A seed, a number of threads and a schedule fix every access, to the address, on every machine.
 //! * What is simulated is the kernel: inputs are there when the threads begin.
 //!
 //! # Left out
 //!
-//! * Fetching instructions, and the stack: local variables are in registers. What a thread keeps for
-//!   itself that is larger than that lies in arrays of its own.
-//! * How many instructions lie between two accesses is an estimate, about what a compiler makes of the
-//!   loop.
+//! * Fetching instructions, and the stack: local variables are in registers. What a thread keeps
+//!   for itself that is larger than that lies in arrays of its own.
+//! * How many instructions lie between two accesses is an estimate, about what a compiler makes of
+//!   the loop.
 //! * Vector instructions: elements are read one by one.
 //! * Allocation: arrays have their size from the beginning.
 //!

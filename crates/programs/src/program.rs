@@ -13,6 +13,9 @@ use crate::{GraphSource, Processor, ProgramError, Region, gap, nas, parsec};
 /// The most threads a program can have.
 pub const MAX_THREADS: usize = 4096;
 
+/// The most edges of a synthetic graph: as many as a Kronecker graph has at scale 26.
+const MOST_EDGES: u64 = 1 << 30;
+
 /// What a program's threads do.
 pub(crate) trait Kernel: 'static {
     /// One thread's part. All threads pass the same number of barriers.
@@ -50,9 +53,11 @@ pub(crate) struct Setup<'a> {
 /// What a program works on.
 #[derive(Clone, Debug)]
 pub struct Parameters {
-    /// The size, as a power of two of what [`ProgramName::scale_of`] says; the program's own if `None`.
+    /// The size, as a power of two of what [`ProgramName::scale_of`] says; the program's own if
+    /// `None`.
     pub scale: Option<u32>,
-    /// How often it is done, as [`ProgramName::rounds_of`] says; the program's own number if `None`.
+    /// How often it is done, as [`ProgramName::rounds_of`] says; the program's own number if
+    /// `None`.
     pub rounds: Option<u32>,
     /// Fixes inputs and random choices.
     pub seed: u64,
@@ -192,7 +197,8 @@ impl ProgramName {
 
     /// Whether it works on a graph.
     pub fn takes_graph(self) -> bool {
-        self.facts().scale_of == "vertices"
+        use ProgramName::{Bc, Bfs, Cc, Pr, Sssp, Tc};
+        matches!(self, Bfs | Bc | Cc | Sssp | Pr | Tc)
     }
 
     fn scale(self, parameters: &Parameters) -> Result<u32, ProgramError> {
@@ -209,6 +215,13 @@ impl ProgramName {
             "1 to 1048576".to_owned()
         })?;
         Ok(rounds)
+    }
+
+    fn check_edges(self, parameters: &Parameters, scale: u32) -> Result<(), ProgramError> {
+        let factor = parameters.edge_factor;
+        let most = MOST_EDGES >> scale;
+        let holds = !self.takes_graph() || (1..=most).contains(&u64::from(factor));
+        self.check("edge factor", factor.into(), holds, || format!("1 to {most} at scale {scale}"))
     }
 
     fn check(
@@ -269,11 +282,8 @@ impl<P: Processor> Program<P> {
     ) -> Result<Self, ProgramError> {
         let known = (1..=MAX_THREADS).contains(&threads);
         name.check("threads", threads as u64, known, || format!("1 to {MAX_THREADS}"))?;
-        let factor = parameters.edge_factor;
-        name.check("edge factor", factor.into(), (1..=64).contains(&factor), || {
-            "1 to 64".to_owned()
-        })?;
         let (scale, rounds) = (name.scale(parameters)?, name.rounds(parameters)?);
+        name.check_edges(parameters, scale)?;
         let mut setup = Setup { layout: Layout::default(), threads, scale, rounds, parameters };
         let kernel = kernel(name, &mut setup);
         let team = Team::new(&mut setup.layout, threads);

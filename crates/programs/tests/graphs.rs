@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use tombolo_programs::{
     EdgeList, GraphSource, MAX_VERTICES, Parameters, Program, ProgramError, ProgramName, Turn,
     run_in_turns,
@@ -129,8 +130,13 @@ fn parameters_out_of_range() {
     );
     let rounds = Parameters { rounds: Some(0), ..Parameters::default() };
     assert_eq!(refused(ProgramName::Pr, rounds, 1), "rounds is 0, but pr takes 1 to 1048576");
-    let factor = Parameters { edge_factor: 0, ..Parameters::default() };
-    assert_eq!(refused(ProgramName::Tc, factor, 1), "edge factor is 0, but tc takes 1 to 64");
+    for edge_factor in [0, 65537] {
+        let factor = Parameters { edge_factor, ..scale(14) };
+        assert_eq!(
+            refused(ProgramName::Tc, factor, 1),
+            format!("edge factor is {edge_factor}, but tc takes 1 to 65536 at scale 14")
+        );
+    }
     assert_eq!(
         "sreamcluster".parse::<ProgramName>().unwrap_err().to_string(),
         "there is no program \"sreamcluster\"; the nearest name is \"streamcluster\""
@@ -143,4 +149,18 @@ fn as_many_threads_as_there_may_be() {
     let program = Program::new(ProgramName::Bfs, &parameters, 4096).unwrap();
     run_in_turns(&program, 1, 50, |_, turn| turn);
     program.verify().unwrap();
+}
+
+proptest! {
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        let _ = EdgeList::read("graph.txt", &bytes[..], false);
+    }
+
+    #[test]
+    fn almost_edges(text in "(#?[0-9]{0,10}[ ,\t]?[0-9]{1,9}( [0-9]{1,11})?\r?\n?){0,6}") {
+        if let Ok(list) = read(&text, true) {
+            prop_assert!(list.edges() > 0 && list.vertices() <= MAX_VERTICES);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Betweenness centrality from some sources, by Brandes' algorithm (2001): a search that counts
-//! shortest paths and marks the edges on them, and back again, adding up what depends on each vertex.
-//! Scores are relative to the largest.
+//! shortest paths and marks the edges on them, and back again, adding up what depends on each
+//! vertex. Scores are relative to the largest.
 
 use std::ops::Range;
 

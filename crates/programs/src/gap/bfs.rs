@@ -1,6 +1,6 @@
 //! Breadth-first search: a parent for each vertex that can be reached. It goes top down from the
-//! frontier, and, while much of the graph is in it, bottom up from the vertices not yet seen (Beamer,
-//! Asanović and Patterson, 2012).
+//! frontier, and, while much of the graph is in it, bottom up from the vertices not yet seen
+//! (Beamer, Asanović and Patterson, 2012).
 
 use std::ops::Range;
 
@@ -22,7 +22,8 @@ const PIECE_BOTTOM_UP: usize = 1024;
 pub(crate) struct Bfs {
     graph: Graph,
     sources: Vec<usize>,
-    /// A parent, or less than zero for a vertex not yet seen: as many edges as it has, but at least one.
+    /// A parent, or less than zero for a vertex not yet seen: as many edges as it has, but at least
+    /// one.
     parents: Array<i32>,
     queue: Queue,
     /// Bitmaps of the frontier and the next one, which take turns.
@@ -195,8 +196,7 @@ impl Kernel for Bfs {
                 (None, parent) => parent.is_none(),
                 (Some(0), parent) => parent == Some(source),
                 (Some(depth), Some(parent)) => {
-                    depths[parent] == Some(depth - 1)
-                        && self.graph.out.peek(parent).any(|to| to as usize == vertex)
+                    depths[parent] == Some(depth - 1) && self.graph.out.has(parent, vertex)
                 }
                 (Some(_), None) => false,
             };

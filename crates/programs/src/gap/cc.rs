@@ -1,6 +1,6 @@
 //! Connected components, by the algorithm of Shiloach and Vishkin (1982): each vertex has a label;
-//! edges make the larger of two labels point to the smaller, and labels are shortened, until no edge
-//! has two.
+//! edges make the larger of two labels point to the smaller, and labels are shortened, until no
+//! edge has two.
 
 use crate::Processor;
 use crate::array::Array;

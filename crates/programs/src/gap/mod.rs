@@ -1,5 +1,5 @@
-//! The kernels of the GAP benchmark, from its definition (arXiv 1508.03619), with the algorithms of its
-//! reference code.
+//! The kernels of the GAP benchmark, from its definition (arXiv 1508.03619), with the algorithms of
+//! its reference code.
 
 mod bc;
 mod bfs;

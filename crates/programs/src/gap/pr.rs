@@ -1,5 +1,5 @@
-//! PageRank: each vertex pulls what its neighbours had in the iteration before (Jacobi), until scores
-//! change by less than a tolerance in sum.
+//! PageRank: each vertex pulls what its neighbours had in the iteration before (Jacobi), until
+//! scores change by less than a tolerance in sum.
 
 use std::cell::Cell;
 
@@ -13,7 +13,8 @@ const DAMPING: f32 = 0.85;
 const TOLERANCE: f64 = 1e-4;
 /// Vertices a thread takes at a time.
 const PIECE: usize = 256;
-/// By how much the sum of all scores' differences from the oracle's may differ, which computes in `f64`.
+/// By how much the sum of all scores' differences from the oracle's may differ, which computes in
+/// `f64`.
 const PRECISION: f64 = 1e-4;
 
 pub(crate) struct Pr {

@@ -1,9 +1,10 @@
-//! Shortest paths by delta stepping (Meyer and Sanders, 2003), as the GAP reference does it: a vertex
-//! whose distance has changed goes into a bin of its thread, one for each range of distances; all
-//! threads' smallest bins make the next frontier; a thread empties its small bins alone.
+//! Shortest paths by delta stepping (Meyer and Sanders, 2003), as the GAP reference does it: a
+//! vertex whose distance has changed goes into a bin of its thread, one for each range of
+//! distances; all threads' smallest bins make the next frontier; a thread empties its small bins
+//! alone.
 //!
-//! Bins lie in a log of each thread's own, whose addresses go round: what a real program's allocator
-//! would do is not known.
+//! Bins lie in a log of each thread's own, whose addresses go round: what a real program's
+//! allocator would do is not known.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! Triangles of the graph without directions: for each edge to a lower vertex, the vertices that are
-//! lower still and next to both ends, found by merging two rows in order. Vertices are numbered by
-//! degree beforehand, so that rows below a vertex are short.
+//! Triangles of the graph without directions: for each edge to a lower vertex, the vertices that
+//! are lower still and next to both ends, found by merging two rows in order. Vertices are numbered
+//! by degree beforehand, so that rows below a vertex are short.
 
 use std::cmp::Ordering;
 

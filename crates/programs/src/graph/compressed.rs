@@ -75,6 +75,21 @@ impl<N: Neighbour> Compressed<N> {
         row.map(|place| self.neighbours.peek(place))
     }
 
+    /// Whether there is an edge, for oracles.
+    pub(crate) fn has(&self, vertex: usize, to: usize) -> bool {
+        let (mut low, mut high) = (self.offsets.peek(vertex), self.offsets.peek(vertex + 1));
+        while low < high {
+            let middle = low.midpoint(high);
+            if (self.neighbours.peek(middle as usize).vertex() as usize) < to {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low < self.offsets.peek(vertex + 1)
+            && self.neighbours.peek(low as usize).vertex() as usize == to
+    }
+
     /// How many neighbours a vertex has, for oracles.
     pub(crate) fn peek_degree(&self, vertex: usize) -> usize {
         (self.offsets.peek(vertex + 1) - self.offsets.peek(vertex)) as usize
@@ -104,7 +119,8 @@ impl Graph {
         Self::from_edges(&mut setup.layout, list.vertices, list.directed, edges)
     }
 
-    /// The graph that the parameters ask for, without directions, and with vertices of many edges first.
+    /// The graph that the parameters ask for, without directions, and with vertices of many edges
+    /// first.
     pub(crate) fn by_degree(setup: &mut Setup) -> Self {
         let list = list(setup);
         let mut degrees = vec![0_u32; list.vertices];
@@ -125,7 +141,8 @@ impl Graph {
 }
 
 impl Graph<WeightedEdge> {
-    /// The graph that the parameters ask for; edges without weights get them by their ends' numbers.
+    /// The graph that the parameters ask for; edges without weights get them by their ends'
+    /// numbers.
     pub(crate) fn weighted(setup: &mut Setup) -> Self {
         let list = list(setup);
         let seed = setup.parameters.seed;

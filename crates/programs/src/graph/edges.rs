@@ -32,11 +32,12 @@ impl EdgeList {
         Self { vertices, edges, weights: None, directed: false }
     }
 
-    /// Reads lines `from to` or `from to weight`: whole numbers separated by blanks, commas or tabs.
-    /// Empty lines and lines that start with `#` or `%` say nothing. Messages call the text `file`.
+    /// Reads lines `from to` or `from to weight`: whole numbers separated by blanks, commas or
+    /// tabs. Empty lines and lines that start with `#` or `%` say nothing. Messages call the text
+    /// `file`.
     ///
-    /// There are as many vertices as the largest number says. Weights are those of edges, if the first
-    /// edge has one.
+    /// There are as many vertices as the largest number says. Weights are those of edges, if the
+    /// first edge has one.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! CG: a sparse system of equations, solved by conjugate gradients. The matrix is symmetric, with seven
-//! pairs of entries per row at random places, and a diagonal that outweighs them.
+//! CG: a sparse system of equations, solved by conjugate gradients. The matrix is symmetric, with
+//! seven pairs of entries per row at random places, and a diagonal that outweighs them.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

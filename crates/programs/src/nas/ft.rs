@@ -1,6 +1,6 @@
-//! FT: the heat equation in three dimensions, by Fourier transforms. Each round lets time go on in the
-//! transform, and transforms it back; threads have lines in one dimension after the other, so that all
-//! of the data moves from thread to thread.
+//! FT: the heat equation in three dimensions, by Fourier transforms. Each round lets time go on in
+//! the transform, and transforms it back; threads have lines in one dimension after the other, so
+//! that all of the data moves from thread to thread.
 
 use super::is_close;
 use super::sequence::{START, Sequence};
@@ -15,7 +15,8 @@ const ALPHA: f64 = 1e-6;
 const CHECKED: usize = 1024;
 const TOLERANCE: f64 = 1e-9;
 
-/// The scale of class S, and its checksums. (Its grid, 64 x 64 x 64, is what this scale stands for.)
+/// The scale of class S, and its checksums. (Its grid, 64 x 64 x 64, is what this scale stands
+/// for.)
 const CLASS_S: u32 = 18;
 const CHECKSUMS_S: [Complex; 6] = [
     [5.546087004964e+02, 4.845363331978e+02],

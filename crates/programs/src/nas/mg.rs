@@ -1,5 +1,5 @@
-//! MG: Poisson's equation on a periodic cube, by multigrid V-cycles. A stencil has one weight for its
-//! middle, one for its 6 faces, its 12 edges and its 8 corners each.
+//! MG: Poisson's equation on a periodic cube, by multigrid V-cycles. A stencil has one weight for
+//! its middle, one for its 6 faces, its 12 edges and its 8 corners each.
 
 use std::cell::Cell;
 
@@ -92,8 +92,8 @@ impl Mg {
         me.barrier();
     }
 
-    /// Calls `body` with each point of a row and what the stencil makes of the grid there. Sums of a
-    /// row's neighbours are kept, since each is used three times.
+    /// Calls `body` with each point of a row and what the stencil makes of the grid there. Sums of
+    /// a row's neighbours are kept, since each is used three times.
     fn stencil<P: Processor>(
         &self,
         me: &Member<P>,

@@ -1,6 +1,6 @@
-//! Kernels like those of the NAS parallel benchmarks, of any size. EP, FT and MG follow the suite to the
-//! digits: where a size is one of its classes, they are held to its published results. CG's matrix and
-//! IS's iterations are simpler than the suite's.
+//! Kernels like those of the NAS parallel benchmarks, of any size. EP, FT and MG follow the suite
+//! to the digits: where a size is one of its classes, they are held to its published results. CG's
+//! matrix and IS's iterations are simpler than the suite's.
 
 mod cg;
 mod ep;

@@ -1,5 +1,5 @@
-//! Like blackscholes: prices of options by the formula of Black and Scholes. Each thread has options of
-//! its own; nothing is shared but pages.
+//! Like blackscholes: prices of options by the formula of Black and Scholes. Each thread has
+//! options of its own; nothing is shared but pages.
 
 use crate::Processor;
 use crate::array::Array;

@@ -1,6 +1,6 @@
-//! Like canneal: the elements of a netlist are exchanged on a chip, two at random at a time, so that
-//! wires become short, by simulated annealing. Nothing but the two elements is locked, so decisions rest
-//! on places that may change meanwhile.
+//! Like canneal: the elements of a netlist are exchanged on a chip, two at random at a time, so
+//! that wires become short, by simulated annealing. Nothing but the two elements is locked, so
+//! decisions rest on places that may change meanwhile.
 
 use std::cell::Cell;
 

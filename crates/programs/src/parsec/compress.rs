@@ -1,7 +1,7 @@
 //! Compression of chunks: literals, and copies of what came before in the chunk.
 //!
-//! A byte below 128 is followed by so many literals and one more. Another one says that so many bytes
-//! over 124 come again, from as far back as the two bytes after it say.
+//! A byte below 128 is followed by so many literals and one more. Another one says that so many
+//! bytes over 124 come again, from as far back as the two bytes after it say.
 
 use std::ops::Range;
 

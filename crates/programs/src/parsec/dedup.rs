@@ -1,6 +1,6 @@
-//! Like dedup: a stream of bytes is cut into chunks where its content says so, chunks that are there
-//! already are left out, the others are compressed. Threads take fragments of the stream, and meet in the
-//! table of chunks and at the end of the store.
+//! Like dedup: a stream of bytes is cut into chunks where its content says so, chunks that are
+//! there already are left out, the others are compressed. Threads take fragments of the stream, and
+//! meet in the table of chunks and at the end of the store.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -14,7 +14,8 @@ use crate::team::Member;
 
 /// Stream of random numbers.
 const BYTES: u64 = 26;
-/// Chunks are cut where so many bits of a rolling hash are zero, which is after some 256 bytes more.
+/// Chunks are cut where so many bits of a rolling hash are zero, which is after some 256 bytes
+/// more.
 const CUT: u64 = 0xff << 40;
 /// Chunks have so many bytes, but for the last of a fragment, which may have fewer.
 const SHORTEST: usize = 64;

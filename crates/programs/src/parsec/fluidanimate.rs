@@ -1,7 +1,7 @@
-//! Like fluidanimate: a fluid of particles (smoothed-particle hydrodynamics). Particles lie in cells; a
-//! thread has a block of cells, and looks at each pair of near particles once, so that it changes
-//! particles of its neighbours' cells, under a lock per cell. Sums are in fixed point, so that the order
-//! of their terms does not matter.
+//! Like fluidanimate: a fluid of particles (smoothed-particle hydrodynamics). Particles lie in
+//! cells; a thread has a block of cells, and looks at each pair of near particles once, so that it
+//! changes particles of its neighbours' cells, under a lock per cell. Sums are in fixed point, so
+//! that the order of their terms does not matter.
 //!
 //! The length at which particles feel each other is 1, and the size of a cell.
 
@@ -120,8 +120,8 @@ impl Fluidanimate {
         }
     }
 
-    /// Calls `body` with each pair of near particles of which this thread has one, and their cells; once
-    /// for each pair.
+    /// Calls `body` with each pair of near particles of which this thread has one, and their cells;
+    /// once for each pair.
     fn each_pair<P: Processor>(
         &self,
         me: &Member<P>,
@@ -254,12 +254,15 @@ impl Kernel for Fluidanimate {
     }
 }
 
-/// Particles at rest in the lower half along x.
+/// Particles at rest in the lower half along x, by cell.
 fn particles(count: usize, side: usize, seed: u64) -> Vec<Vector> {
     let mut random = Random::new(seed, PARTICLES);
     let mut along = |length: f64| (random.unit() * length) as f32;
-    let side = side as f64;
-    (0..count).map(|_| [along(side / 2.0), along(side), along(side)]).collect()
+    let length = side as f64;
+    let mut particles: Vec<Vector> =
+        (0..count).map(|_| [along(length / 2.0), along(length), along(length)]).collect();
+    particles.sort_by_key(|&particle| cell(side, particle));
+    particles
 }
 
 /// The cell of a position.
@@ -295,8 +298,8 @@ fn density_term(square: f64) -> i64 {
     (near * near * near * ONE) as i64
 }
 
-/// What a particle does to the first of two. The other way round it is the same, but for its sign, to the
-/// bit.
+/// What a particle does to the first of two. The other way round it is the same, but for its sign,
+/// to the bit.
 fn force(densities: [i64; 2], apart: [f64; 3], square: f64, speeds: [f64; 3]) -> [i64; 3] {
     let [a, b] = densities.map(|density| density as f64 / ONE + 1.0);
     let distance = square.sqrt().max(NEAREST);

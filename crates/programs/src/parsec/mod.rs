@@ -1,6 +1,6 @@
-//! Stand-ins for programs of the PARSEC suite: programs of our own that do the same kind of work on the
-//! same kind of data, and share it between threads in the same way. They are not PARSEC, and their inputs
-//! are made up.
+//! Stand-ins for programs of the PARSEC suite: programs of our own that do the same kind of work on
+//! the same kind of data, and share it between threads in the same way. They are not PARSEC, and
+//! their inputs are made up.
 
 mod blackscholes;
 mod canneal;

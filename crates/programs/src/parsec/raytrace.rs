@@ -1,6 +1,6 @@
-//! Like raytrace: a picture of many spheres. Rays are parallel, and go through a grid of cells from front
-//! to back, until a sphere is hit; threads take strips of the picture. So the scene is streamed through,
-//! and most of it is read by one thread only.
+//! Like raytrace: a picture of many spheres. Rays are parallel, and go through a grid of cells from
+//! front to back, until a sphere is hit; each thread has a strip of the picture. So the scene is
+//! streamed through, and most of it is read by one thread only.
 
 use crate::Processor;
 use crate::array::Array;
@@ -16,8 +16,6 @@ const PIXELS_PER_CELL: usize = 4;
 const DEPTH: usize = 8;
 /// The largest radius, in cells: a sphere lies in its cell and those next to it.
 const LARGEST: f64 = 0.5;
-/// Pixels a thread takes at a time.
-const PIECE: usize = 64;
 /// Pixels that are compared with what looking at all spheres gives.
 const CHECKED: usize = 2048;
 const BACKGROUND: f32 = 0.0;
@@ -47,7 +45,8 @@ pub(crate) struct Raytrace {
     /// Pixels and cells from left to right.
     width: usize,
     cells_across: usize,
-    /// Where the spheres of each cell begin; of cells in one column, front to back, one after the other.
+    /// Where the spheres of each cell begin; of cells in one column, front to back, one after the
+    /// other.
     starts: Array<u32>,
     /// Numbers of spheres, by cell.
     members: Array<u32>,
@@ -120,11 +119,9 @@ impl Kernel for Raytrace {
     fn run<P: Processor>(&self, me: &Member<P>) {
         let p = &me.processor;
         for _ in 0..self.rounds {
-            me.each_piece(self.picture.len(), PIECE, |piece| {
-                for pixel in piece {
-                    self.picture.set(p, pixel, self.trace(p, pixel));
-                }
-            });
+            for pixel in me.share(self.picture.len()) {
+                self.picture.set(p, pixel, self.trace(p, pixel));
+            }
             me.barrier();
         }
     }
@@ -161,7 +158,7 @@ fn nearer(nearest: Option<(f32, Sphere)>, sphere: Sphere, ray: [f32; 2]) -> Opti
     }
 }
 
-/// A sphere per cell, at a random place.
+/// As many spheres as cells, at random places, in the order of rows of the picture.
 fn spheres(sides: [usize; 3], seed: u64) -> Vec<Sphere> {
     let mut random = Random::new(seed, SPHERES);
     let count = sides.iter().product();
@@ -169,7 +166,9 @@ fn spheres(sides: [usize; 3], seed: u64) -> Vec<Sphere> {
         middle: sides.map(|side| (random.unit() * side as f64) as f32),
         radius: (LARGEST * (0.2 + 0.8 * random.unit())) as f32,
     };
-    (0..count).map(|_| sphere()).collect()
+    let mut spheres: Vec<Sphere> = (0..count).map(|_| sphere()).collect();
+    spheres.sort_by(|a, b| a.middle[1].total_cmp(&b.middle[1]));
+    spheres
 }
 
 /// The cells that a sphere may reach into.

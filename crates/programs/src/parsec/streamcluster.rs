@@ -1,7 +1,7 @@
-//! Like streamcluster: points are assigned to centers, which cost something each, by local search. For
-//! each of many candidates all threads find out what it would gain to open it, and to close those
-//! centers that it makes superfluous. Coordinates are whole numbers, and sums of squares exact, so that
-//! threads come to the same decisions however many they are.
+//! Like streamcluster: points are assigned to centers, which cost something each, by local search.
+//! For each of many candidates all threads find out what it would gain to open it, and to close
+//! those centers that it makes superfluous. Coordinates are whole numbers, and sums of squares
+//! exact, so that threads come to the same decisions however many they are.
 
 use crate::Processor;
 use crate::array::Array;
@@ -33,8 +33,8 @@ pub(crate) struct Streamcluster {
     switches: Array<u8>,
     /// The point that each center is at.
     centers: Array<u32>,
-    /// What each thread's points would gain if they stayed at their center instead of leaving it for
-    /// the candidate: zero or less.
+    /// What each thread's points would gain if they stayed at their center instead of leaving it
+    /// for the candidate: zero or less.
     savings: Array<f64>,
     closes: Array<u8>,
     /// The number that the candidate would get.

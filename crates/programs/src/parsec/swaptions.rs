@@ -1,5 +1,5 @@
-//! Like swaptions: prices of options on swaps, by simulating interest rates many times. A thread's paths
-//! are its own; threads share nothing but pages.
+//! Like swaptions: prices of options on swaps, by simulating interest rates many times. A thread's
+//! paths are its own; threads share nothing but pages.
 
 use crate::Processor;
 use crate::array::Array;

@@ -154,7 +154,8 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// [`TraceError::Io`], and [`TraceError::Header`] if there are not 1 to [`MAX_THREADS`] threads.
+    /// [`TraceError::Io`], and [`TraceError::Header`] if there are not 1 to [`MAX_THREADS`]
+    /// threads.
     pub fn new(writer: W, threads: u32) -> Result<Self, TraceError> {
         let mut header = [0; RECORD];
         header[..8].copy_from_slice(MAGIC);

@@ -1,5 +1,6 @@
-//! What `valgrind --tool=lackey --trace-mem=yes` prints: a line for each instruction (`I`), and after it
-//! one for each load (` L`), store (` S`) or both (` M`) that it does, with address and size.
+//! What `valgrind --tool=lackey --trace-mem=yes` prints: a line for each instruction (`I`), and
+//! after it one for each load (` L`), store (` S`) or both (` M`) that it does, with address and
+//! size.
 //!
 //! Valgrind's own lines (`==pid==`, `--pid--`, `**pid**`) and empty lines say nothing. There is one
 //! thread: lackey does not tell which one it was.

@@ -1,7 +1,7 @@
 //! What programs did to memory, access by access.
 //!
-//! [`Trace`] reads both formats there are: the binary one of this crate (docs/traces.md), and the text
-//! that `valgrind --tool=lackey --trace-mem=yes` prints.
+//! [`Trace`] reads both formats there are: the binary one of this crate (docs/traces.md), and the
+//! text that `valgrind --tool=lackey --trace-mem=yes` prints.
 
 mod binary;
 mod lackey;
@@ -27,8 +27,8 @@ pub struct Record {
     pub bytes: u32,
     /// Whether it writes.
     pub write: bool,
-    /// Instructions of this thread since its last record, its own among them: none if the instruction is
-    /// the one before's.
+    /// Instructions of this thread since its last record, its own among them: none if the
+    /// instruction is the one before's.
     pub instructions: u32,
 }
 
