@@ -17,7 +17,7 @@ use std::collections::hash_map::Entry;
 
 use smallvec::SmallVec;
 
-use crate::{Access, Ask, Filter, Known, Message, Protocol, State};
+use crate::{Access, Ask, Filter, Known, Message, Protocol, State, ones};
 
 /// Messages that arrive before there are no more, at most.
 const MESSAGES_TO_REST: usize = 1000;
@@ -358,8 +358,7 @@ impl Rules<'_> {
         let work = Work { host: host as u8, ask, waits: asked, shared };
         world.lines[line].work = Some(work);
         let snoop = (self.protocol.snoop)(ask);
-        let asks = |other: &usize| asked & 1 << other != 0;
-        (0..hosts).filter(asks).for_each(|other| world.tell(other, line, snoop, false, false));
+        ones(asked).for_each(|other| world.tell(other, line, snoop, false, false));
         let rash = self.fault == Some(Fault::GrantAlone) && !self.protocol.shares();
         if asked == 0 || rash {
             self.grant(world, line, work);

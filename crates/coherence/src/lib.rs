@@ -35,4 +35,4 @@ pub use protocol::{
     Access, Answer, Ask, BACK_INVALIDATION, Filter, INVALIDATING, Known, PROTOCOLS, Protocol,
     SHARING, State,
 };
-pub use transaction::{Counts, Holders, Transaction, transact};
+pub use transaction::{Counts, Holders, Transaction, ones, transact};

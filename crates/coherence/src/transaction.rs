@@ -76,7 +76,7 @@ pub fn transact(
     counts.add(snoop, u64::from(concerned.count_ones()));
     let mut keep = holders & !concerned & !(1 << host);
     let (mut wrote_back, mut forwarded) = (false, false);
-    for other in bits(concerned & holders) {
+    for other in ones(concerned & holders) {
         let state = others.state(other);
         let answer = (protocol.answer)(snoop, state);
         if answer.next != state {
@@ -105,7 +105,8 @@ pub fn transact(
     Transaction { granted, known, snooped: concerned != 0, wrote_back, forwarded }
 }
 
-fn bits(mut bits: u64) -> impl Iterator<Item = usize> {
+/// The numbers of the bits that are set: of hosts, or of whatever has a bit.
+pub fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let next = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
         bits &= bits - 1;

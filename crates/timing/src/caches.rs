@@ -4,7 +4,7 @@
 //! host has it alone, as it must before a core may change a line of SCR. A core that has changed a line
 //! notes so in its own caches, and changes it again without asking.
 
-use tombolo_coherence::State;
+use tombolo_coherence::{State, ones};
 
 use crate::cache::{Cache, Line, Region};
 use crate::{Ps, profile, ps};
@@ -168,7 +168,7 @@ impl HostCaches {
             note.cores |= 1 << core;
         }
         let slow = others != 0 && (write || (changed_elsewhere && here.is_none()));
-        for other in bits(others) {
+        for other in ones(others) {
             if write {
                 self.drop_at(other, line);
             } else if changed_elsewhere {
@@ -188,7 +188,7 @@ impl HostCaches {
         let note = Note::new(core, line, write, alone);
         let gone = self.shared.cache.add(line, false, note);
         if let Some(note) = gone {
-            bits(note.cores).for_each(|core| self.drop_at(core, note.line()));
+            ones(note.cores).for_each(|core| self.drop_at(core, note.line()));
         }
         self.add_at(core, line, write);
         gone
@@ -204,7 +204,7 @@ impl HostCaches {
     /// Drops a line; whether it was there, and dirty.
     pub fn drop_line(&mut self, line: Line) -> Option<bool> {
         let note = self.shared.cache.remove(line)?;
-        bits(note.cores).for_each(|core| self.drop_at(core, line));
+        ones(note.cores).for_each(|core| self.drop_at(core, line));
         Some(note.dirty())
     }
 
@@ -228,7 +228,7 @@ impl HostCaches {
         let cores = note.cores;
         let dirty = change(note);
         if dirty {
-            bits(cores).for_each(|core| self.share_at(core, line));
+            ones(cores).for_each(|core| self.share_at(core, line));
         }
         dirty
     }
@@ -262,14 +262,6 @@ impl HostCaches {
             }
         }
     }
-}
-
-fn bits(mut bits: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let next = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
-        bits &= bits - 1;
-        Some(next)
-    })
 }
 
 #[cfg(test)]

@@ -119,9 +119,11 @@ fn figure_3(measured: &Measured) -> Drawn {
             let values = [found.shared_line_ratio, found.shared_access_ratio];
             sketch.point(suite.name(), "inv", workload.name(), &values);
         }
-        let (mean, _) = over_suite(suite, |workload| {
-            measured.at(run(workload, INV, 4, NETWORK_NS)).shared_access_ratio.max(1e-6)
-        });
+        // Some share nothing, so this mean is not geometric.
+        let ratios = suite
+            .workloads()
+            .map(|workload| measured.at(run(workload, INV, 4, NETWORK_NS)).shared_access_ratio);
+        let mean = ratios.sum::<f64>() / suite.workloads().count() as f64;
         let quantity = format!("accesses to shared lines, {}, mean", suite.name());
         sketch.says(quantity, "most workloads yield high ratios", mean);
     }
