@@ -31,6 +31,8 @@ pub struct Limits {
     pub lines: usize,
     /// What the node knows.
     pub filter: Filter,
+    /// A host's processor wants one line at a time, and waits for it; else, each of them.
+    pub in_order: bool,
     /// States to be seen, at most.
     pub states: usize,
 }
@@ -283,8 +285,10 @@ impl Rules<'_> {
 
     fn want(&self, world: &World, host: usize, line: usize, access: Access) -> Option<World> {
         let mut next = world.clone();
-        let here = next.at(host, line);
-        if here.wants.is_some() || here.leaving.is_some() {
+        let wants = |line: usize| next.hosts[host * self.limits.lines + line].wants.is_some();
+        let busy =
+            if self.limits.in_order { (0..self.limits.lines).any(wants) } else { wants(line) };
+        if busy || next.at(host, line).leaving.is_some() {
             return None;
         }
         self.go_on(&mut next, host, line, access);
@@ -565,7 +569,7 @@ mod tests {
     const FILTERS: [Filter; 2] = [Filter::Broadcast, Filter::Directory];
 
     fn limits(hosts: usize, lines: usize, filter: Filter) -> Limits {
-        Limits { hosts, lines, filter, states: 10_000_000 }
+        Limits { hosts, lines, filter, in_order: false, states: 10_000_000 }
     }
 
     #[test]
@@ -577,6 +581,8 @@ mod tests {
                         .unwrap_or_else(|wrong| panic!("{protocol:?} {filter:?}: {wrong:#?}"));
                     assert!(explored.whole && explored.states > 50);
                 }
+                let in_order = Limits { in_order: true, ..limits(2, 2, filter) };
+                assert!(explore(protocol, in_order, None).is_ok_and(|explored| explored.whole));
             }
         }
     }

@@ -30,7 +30,8 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   tombolo coherence explore
   tombolo coherence explore --protocol sha --hosts 2 --lines 2
-  tombolo coherence explore --protocol inv --faults";
+  tombolo coherence explore --protocol inv --faults
+  tombolo coherence explore --hosts 3 --lines 2 --in-order";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Tables {
@@ -66,8 +67,11 @@ pub(crate) struct ExploreArgs {
     /// Lines.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=4))]
     lines: u8,
+    /// Each host's processor wants one line at a time, and waits for it: fewer states, where there are several lines.
+    #[arg(long)]
+    in_order: bool,
     /// States to be seen, at most.
-    #[arg(long, default_value_t = 5_000_000, value_name = "N")]
+    #[arg(long, default_value_t = 10_000_000, value_name = "N")]
     states: usize,
     /// Plant mistakes, one at a time.
     #[arg(long)]
@@ -148,6 +152,7 @@ fn explore_one(
         hosts: args.hosts.into(),
         lines: args.lines.into(),
         filter: Filter::from(filter),
+        in_order: args.in_order,
         states: args.states,
     };
     let mut row = Row {
