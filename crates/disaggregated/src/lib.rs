@@ -18,9 +18,9 @@
 //!   each one once. A request is checked on its way to the memory node; for a line that the system agent has,
 //!   and no processor cache, the backplane is asked. With **speculation** nobody waits for the answer, as
 //!   long as the replay buffer has room: the access is over when the answer is there.
-//! * Who does what it may not has its session closed: the thread does nothing any more. Without speculation
-//!   the access is not made; with it, it is rolled back, and nobody has seen it. What the program itself
-//!   would have read or written, it does not.
+//! * Who does what it may not has its session closed: all threads of a program, which may wait for each
+//!   other; of a trace, the thread. Without speculation the access is not made; with it, it is rolled back, and
+//!   nobody has seen it. What the program itself would have read or written, it does not.
 //!
 //! Left out: the host's own memory, instructions' fetches, prefetching, out-of-order cores, what the
 //! directory and the tables at the host take, the topology of the network.

@@ -340,6 +340,11 @@ impl Machine {
         self.results.mispeculations += 1;
     }
 
+    /// The session of a program is over, which had so many threads left.
+    pub(crate) fn isolate_all(&mut self, threads: usize) {
+        self.results.isolated = threads as u64;
+    }
+
     fn isolate(&mut self, thread: usize) -> Outcome {
         self.threads[thread].isolated = true;
         self.results.isolated += 1;

@@ -159,7 +159,8 @@ pub(crate) struct RunArgs {
     /// Accesses of a host that may wait for their permission at once, under sha-spec.
     #[arg(long, default_value_t = 64, value_name = "N")]
     replay_entries: usize,
-    /// The share of pages that each host may not read, drawn by lot. A thread that tries is stopped.
+    /// The share of pages that each host may not read, drawn by lot. A program that tries is stopped; of a
+    /// trace, the thread.
     #[arg(long, default_value_t = 0.0, value_parser = share, value_name = "SHARE")]
     deny_reads: f64,
     /// The share of pages that each host may not write.
