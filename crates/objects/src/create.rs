@@ -90,6 +90,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Writes an object over whatever is in its slot.
+    #[track_caller]
     pub(crate) fn write_whole(&self, extent: &Extent, header: Header, key: &[u8], value: &[u8]) {
         let mut prefix = [0; PREFIX_BYTES];
         prefix[..HEADER_BYTES].copy_from_slice(&header.encode());

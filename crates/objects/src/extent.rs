@@ -1,4 +1,6 @@
 //! Where an object lies in LNR.
+//!
+//! What memory is told to do here is told by whoever calls: hence `#[track_caller]`.
 
 use std::ops::Range;
 use std::slice;
@@ -91,40 +93,49 @@ impl Extent {
 
     /// As [`Memory::read`].
     #[inline]
+    #[track_caller]
     pub(crate) fn read<M: Memory>(&self, memory: &M, offset: u64, into: &mut [u8]) {
-        match self {
-            Self::Whole(lines) => memory.read(lines.start().plus(offset), into),
-            Self::Pieces(_) => self
-                .parts(offset, into.len() as u64)
-                .for_each(|(from, part)| memory.read(from, &mut into[part])),
+        if let Self::Whole(lines) = self {
+            return memory.read(lines.start().plus(offset), into);
+        }
+        for (from, part) in self.parts(offset, into.len() as u64) {
+            memory.read(from, &mut into[part]);
         }
     }
 
     /// As [`Memory::write`].
     #[inline]
+    #[track_caller]
     pub(crate) fn write<M: Memory>(&self, memory: &M, offset: u64, bytes: &[u8]) {
-        match self {
-            Self::Whole(lines) => memory.write(lines.start().plus(offset), bytes),
-            Self::Pieces(_) => self
-                .parts(offset, bytes.len() as u64)
-                .for_each(|(to, part)| memory.write(to, &bytes[part])),
+        if let Self::Whole(lines) = self {
+            return memory.write(lines.start().plus(offset), bytes);
+        }
+        for (to, part) in self.parts(offset, bytes.len() as u64) {
+            memory.write(to, &bytes[part]);
         }
     }
 
     /// As [`Memory::takes`].
     #[inline]
+    #[track_caller]
     pub(crate) fn take<M: Memory>(&self, memory: &M) {
-        self.lines().for_each(|lines| memory.takes(lines));
+        for lines in self.lines() {
+            memory.takes(lines);
+        }
     }
 
     /// As [`Memory::takes_blank`].
     #[inline]
+    #[track_caller]
     pub(crate) fn take_blank<M: Memory>(&self, memory: &M) {
-        self.lines().for_each(|lines| memory.takes_blank(lines));
+        for lines in self.lines() {
+            memory.takes_blank(lines);
+        }
     }
 
     /// As [`Memory::gives`].
     #[inline]
+    #[track_caller]
     pub(crate) fn give<M: Memory>(&self, memory: &M, bytes: u64) {
         let mut left = bytes;
         for lines in self.lines() {
@@ -136,6 +147,7 @@ impl Extent {
 
     /// As [`Memory::relies_on`].
     #[inline]
+    #[track_caller]
     pub(crate) fn rely_on<M: Memory>(&self, memory: &M, offset: u64, bytes: u64, since: Moment) {
         for (from, part) in self.parts(offset, bytes) {
             memory.relies_on(from, part.len() as u64, since);

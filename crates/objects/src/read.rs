@@ -32,6 +32,7 @@ pub(crate) struct Started {
 
 impl Started {
     /// What was read of the object is used from here on.
+    #[track_caller]
     pub(crate) fn rely_on<M: Memory>(&self, memory: &M) {
         self.extent.rely_on(memory, 0, self.extent.bytes(), self.since);
     }
@@ -221,6 +222,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Reads bytes of a slot, without the lines of a large object that may be stale.
+    #[track_caller]
     pub(crate) fn read_bytes(&self, started: &Started, offset: u64, into: &mut [u8]) {
         let Started { extent, fresh, .. } = started;
         if !fresh {
