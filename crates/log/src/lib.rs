@@ -1,8 +1,8 @@
 //! Floor 2: the shared log. It orders the changes to state of which every host keeps a replica.
 //!
 //! An entry is one line in LNR. A host writes it into its own segment, cleans it, and then *orders*
-//! it by one compare-and-swap of an 8-byte word in a ring in SCR; the tail follows, moved by
-//! whoever finds it behind ([`Ring`]). A [`Replica`] applies the entries in order and tells the
+//! it by one compare-and-swap of an 8-byte word in a ring in SCR, together with what other threads of the
+//! host have written meanwhile ([`Ring`]). A [`Replica`] applies the entries in order and tells the
 //! committer what became of its own. (MEGALON, section 3.3, reserves a place first and writes the
 //! entry after; an entry that is whole before it is ordered leaves no holes when a host stalls or
 //! dies.)
@@ -11,7 +11,8 @@
 //! between which nothing is ordered. Whoever uses them has to keep what must be ordered in one shard.
 //!
 //! Invariants, of each shard:
-//! * Below the tail every ring word is filled, and the entry it names is in memory.
+//! * From any position that was ordered, and is still needed, words lead to the log's end, its *tail*; the entries
+//!   they name are in memory.
 //! * A place of the ring, and of a segment, is reused only when every member has applied what it
 //!   held.
 //! * What a word holds is judged by the position it carries, never by whether it is zero.

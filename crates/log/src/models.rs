@@ -100,13 +100,13 @@ fn seat(pod: &Pod<HostMemory>) -> Seat {
     seat
 }
 
-/// Tail, ring and progress, and the segment of host 0, which alone commits.
+/// Milestone, ring and progress, and the segment of host 0, which alone commits.
 fn share_log(pod: &Pod<HostMemory>, hosts: u8) {
     let log = pod.geometry().log_areas(0);
     let ring = (0..RING).map(|position| log.ring.element(position));
     let progress = (0..hosts).map(|host| log.applied.line(host.into()));
     let segment = Lines::covering(segment_start(pod, 0, 0), SEGMENT * LINE_BYTES);
-    pod.memory().share(ring.chain(progress).chain([log.tail]), segment);
+    pod.memory().share(ring.chain(progress).chain([log.milestone]), segment);
 }
 
 fn replica(pod: &Pod<HostMemory>, seat: &Seat) -> Host {
@@ -133,7 +133,7 @@ fn two_commit_and_one_reads() {
     assert!(applied >= tail - START, "the state is at least as new as the tail");
     assert!(any.join().unwrap());
     first.join().unwrap();
-    assert_eq!((host.state().applied(), host.tail(), host.lag()), (3, START + 2, 0));
+    assert_eq!((host.state().applied(), host.sync().unwrap(), host.lag()), (3, START + 2, 0));
 }
 
 /// The segment is full of what another host has yet to read; a commit waits for that.
@@ -198,10 +198,6 @@ tombolo_model::models! {
 fn every_step_is_needed() {
     let sites = [sites::TAIL_SYNC, sites::SEGMENT_ROOM];
     let superfluous = [
-        // A figure for people.
-        "replica.rs: self.tail().saturating_sub(self.applied.load(Ordering::Acquire))",
-        // The lock orders it.
-        "replica.rs: let mut position = self.applied.load(Ordering::Acquire);",
         // The outcome, loaded before and stored after, orders it.
         "segment.rs: let applied = ring.is_applied_by_all(self.positions[slot].load(Ordering::Acquire));",
         // Whoever settles the entry has read it, which is after this.

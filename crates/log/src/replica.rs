@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tombolo_memory::{HostMutex, Lines, Memory, Work};
+use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory, Work};
 use tombolo_pod::{Pod, Seat};
 
 use crate::entry::{self, Entry, LineBytes};
-use crate::ring::{Full, Place, Ring};
+use crate::ring::{Full, Look, Ring, Run};
 use crate::segment::{Outcome, Segment, segment_start};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{LogError, sites};
@@ -14,8 +14,8 @@ use crate::{LogError, sites};
 /// How long a commit waits for hosts that do not apply the log.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Entries that are read from LNR at once.
-const BATCH: u64 = 32;
+/// Runs that are read from the ring at once.
+const BATCH: usize = 16;
 
 /// What the log drives: the same on every host that has applied the same entries.
 pub trait State {
@@ -37,13 +37,22 @@ pub struct Replica<M: Memory, S: State> {
     ring: Ring<M>,
     segment: Segment<M>,
     state: S,
-    /// Everything below is applied. Stored by the holder of `writer`.
+    /// Everything below is applied. Stored by the holder of `applier`.
     applied: AtomicU64,
-    writer: HostMutex<M, S::Writer>,
+    applier: HostMutex<M, Applier<S::Writer>>,
     /// The number that this host's next entry gets.
     submitted: HostMutex<M, u64>,
     /// The number of this host's first entry that is not ordered.
     ordered: HostMutex<M, u64>,
+}
+
+/// What only the thread that applies the log may touch.
+struct Applier<W> {
+    writer: W,
+    /// What it is about to apply.
+    runs: Vec<Run>,
+    /// The lines of one run.
+    lines: Vec<LineBytes>,
 }
 
 impl<M: Memory, S: State> Replica<M, S> {
@@ -80,7 +89,7 @@ impl<M: Memory, S: State> Replica<M, S> {
             segment,
             state,
             applied: AtomicU64::new(position),
-            writer: HostMutex::<M, _>::new(writer),
+            applier: HostMutex::<M, _>::new(Applier { writer, runs: vec![], lines: vec![] }),
             submitted: HostMutex::<M, _>::new(0),
             ordered: HostMutex::<M, _>::new(0),
             pod,
@@ -98,12 +107,6 @@ impl<M: Memory, S: State> Replica<M, S> {
         &self.pod
     }
 
-    /// Where the log ends; everything a reader may rely on happened before.
-    #[inline]
-    pub fn tail(&self) -> u64 {
-        self.ring.tail()
-    }
-
     /// How often an entry of this host lost a place in the log to another's, and had to try the next.
     pub fn lost_places(&self) -> u64 {
         self.ring.lost()
@@ -111,34 +114,42 @@ impl<M: Memory, S: State> Replica<M, S> {
 
     /// Whether an entry would find room now, as far as is known without waiting.
     pub fn has_room(&self) -> bool {
-        self.ring.has_room(self.ring.tail())
+        self.ring.has_room(self.applied(), 1)
     }
 
-    /// How far this replica is behind the tail, in entries.
+    /// How far this replica is behind the log's end, in entries.
     pub fn lag(&self) -> u64 {
-        self.tail().saturating_sub(self.applied.load(Ordering::Acquire))
+        let applied = self.applied();
+        self.ring.tail_from(applied).map_or(0, |tail| tail - applied)
     }
 
-    /// Applies the log up to its tail. Returns the tail it loaded: the state is at least that new.
+    /// Everything below is applied.
+    #[inline]
+    fn applied(&self) -> u64 {
+        self.applied.load(Ordering::Acquire)
+    }
+
+    /// Applies the log up to its end. Returns where it ended when this looked: the state is at least that
+    /// new, and everything a reader may rely on happened before.
     ///
     /// # Errors
     /// [`LogError::Damaged`].
     #[inline]
     pub fn sync(&self) -> Result<u64, LogError> {
+        let applied = self.applied();
         if !self.pod.memory().keeps(sites::TAIL_SYNC) {
-            return Ok(self.applied.load(Ordering::Acquire));
+            return Ok(applied);
         }
-        let tail = self.ring.tail();
-        if self.applied.load(Ordering::Acquire) < tail {
-            self.replay(tail)?;
+        match self.ring.look(applied).1 {
+            Look::End => Ok(applied),
+            Look::Run(_) | Look::Passed => self.replay(),
         }
-        Ok(tail)
     }
 
     /// Holds the replica still at one position while `look` looks at it.
     pub fn paused<R>(&self, look: impl FnOnce(u64, &S, &mut S::Writer) -> R) -> R {
-        let mut writer = self.writer.lock();
-        look(self.applied.load(Ordering::Acquire), &self.state, &mut writer)
+        let mut applier = self.applier.lock();
+        look(self.applied.load(Ordering::Acquire), &self.state, &mut applier.writer)
     }
 
     /// Puts `entry` into the log and applies the log past it; whether it had an effect. While the log is
@@ -159,7 +170,7 @@ impl<M: Memory, S: State> Replica<M, S> {
                     Err(damaged) => return Err(damaged),
                 }
             }
-            self.replay(self.ring.tail())?;
+            self.sync()?;
             match self.segment.take_outcome(number) {
                 Some(Outcome::Done) => return Ok(true),
                 Some(Outcome::Refused) => return Ok(false),
@@ -191,12 +202,16 @@ impl<M: Memory, S: State> Replica<M, S> {
         }
         let from = std::mem::replace(ordered, end);
         self.segment.publish(from, end, || {
-            for number in from..end {
-                let place = self.segment.place(number);
-                if let Err(error) = self.with_patience(meanwhile, || self.ring.order(place)) {
-                    (number..end).for_each(|rest| self.segment.cancel(rest));
+            let mut rest = from..end;
+            while !rest.is_empty() {
+                let run = self.segment.run(rest.clone(), self.ring.longest_run());
+                if let Err(error) =
+                    self.with_patience(meanwhile, || self.ring.order(run, self.applied()))
+                {
+                    rest.for_each(|number| self.segment.cancel(number));
                     return Err(error);
                 }
+                rest.start += run.entries;
             }
             Ok(())
         })
@@ -214,7 +229,7 @@ impl<M: Memory, S: State> Replica<M, S> {
             if let Ok(done) = attempt() {
                 return Ok(done);
             }
-            self.replay(self.ring.tail())?;
+            self.sync()?;
             let waited = memory.uptime().saturating_sub(started);
             if waited > PATIENCE {
                 return Err(self.stalled(waited));
@@ -225,80 +240,87 @@ impl<M: Memory, S: State> Replica<M, S> {
     }
 
     fn stalled(&self, waited: Duration) -> LogError {
-        LogError::Stalled { slowest: self.ring.slowest().0, waited_ms: waited.as_millis() as u64 }
+        let slowest = self.ring.slowest().map_or(self.host, |(host, _)| host);
+        LogError::Stalled { slowest, waited_ms: waited.as_millis() as u64 }
     }
 
-    /// Applies the log up to `to`.
+    /// Applies the log up to its end, which is returned.
     #[cold]
-    fn replay(&self, to: u64) -> Result<(), LogError> {
-        if self.applied.load(Ordering::Acquire) >= to {
-            return Ok(());
-        }
-        let mut writer = self.writer.lock();
-        let mut position = self.applied.load(Ordering::Acquire);
-        if position >= to {
-            return Ok(());
-        }
-        let mut places = Vec::with_capacity(BATCH as usize);
-        while position < to {
-            self.read_places(position..to.min(position + BATCH), &mut places)?;
-            for run in places.chunk_by(|a, b| a.host == b.host && a.index + 1 == b.index) {
-                self.apply_run(&mut writer, position, run)?;
-                position += run.len() as u64;
+    fn replay(&self) -> Result<u64, LogError> {
+        let applier = &mut *self.applier.lock();
+        let started = self.applied();
+        let mut position = started;
+        loop {
+            self.read_runs(position, &mut applier.runs)?;
+            self.drop_stale(&applier.runs);
+            for &run in &applier.runs {
+                self.apply_run(&mut applier.writer, &mut applier.lines, position, run)?;
+                position += run.entries;
                 self.applied.store(position, Ordering::Release);
             }
+            if applier.runs.len() < BATCH {
+                break;
+            }
         }
-        self.ring.announce_applied(self.host, position);
+        if position > started {
+            self.ring.announce_applied(self.host, position);
+        }
+        Ok(position)
+    }
+
+    /// The runs from `position` on, or as many of them as are read at once.
+    fn read_runs(&self, mut position: u64, runs: &mut Vec<Run>) -> Result<(), LogError> {
+        runs.clear();
+        let (hosts, places) = (self.pod.geometry().hosts, self.segment.entries());
+        while runs.len() < BATCH {
+            let run = match self.ring.look(position).1 {
+                Look::Run(run) => run,
+                Look::End => break,
+                Look::Passed => return Err(LogError::Damaged { position }),
+            };
+            if u64::from(run.host) >= hosts || run.place + run.entries > places {
+                return Err(LogError::Damaged { position });
+            }
+            runs.push(run);
+            position += run.entries;
+        }
         Ok(())
     }
 
-    fn read_places(
-        &self,
-        positions: std::ops::Range<u64>,
-        places: &mut Vec<Place>,
-    ) -> Result<(), LogError> {
-        places.clear();
-        let (hosts, entries) = (self.pod.geometry().hosts, self.segment.entries());
-        let sound =
-            |place: &Place| u64::from(place.host) < hosts && u64::from(place.index) < entries;
-        for position in positions {
-            let place = self.ring.place(position);
-            places.push(place.filter(sound).ok_or(LogError::Damaged { position })?);
-        }
-        Ok(())
+    fn drop_stale(&self, runs: &[Run]) {
+        let lines = |&run: &Run| Lines::new(self.start_of(run).line(), run.entries);
+        self.pod.memory().consume(sites::REPLAY_INVALIDATE, |_| ((), runs.iter().map(lines)));
     }
 
-    /// Applies entries that lie side by side in one segment.
+    /// Applies the entries of a run, the first of which is at `position`.
     fn apply_run(
         &self,
         writer: &mut S::Writer,
+        lines: &mut Vec<LineBytes>,
         mut position: u64,
-        run: &[Place],
+        run: Run,
     ) -> Result<(), LogError> {
-        let memory = self.pod.memory();
-        let line_bytes = size_of::<LineBytes>() as u64;
-        let segment = segment_start(&self.pod, self.shard, run[0].host);
-        let start = segment.plus(u64::from(run[0].index) * line_bytes);
-        let lines = Lines::new(start.line(), run.len() as u64);
+        let (memory, start) = (self.pod.memory(), self.start_of(run));
         let since = memory.moment();
-        memory.consume(sites::REPLAY_INVALIDATE, |_| ((), Some(lines)));
-        for (place, line) in run.iter().zip(0..) {
-            let mut bytes: LineBytes = [0; size_of::<LineBytes>()];
-            let from = start.plus(line * line_bytes);
-            memory.read(from, &mut bytes);
-            memory.relies_on(from, line_bytes, since);
-            let (header, entry) = entry::from_line::<S::Entry>(&bytes)
-                .filter(|(header, _)| {
-                    header.number % self.segment.entries() == u64::from(place.index)
-                })
+        lines.resize(run.entries as usize, [0; size_of::<LineBytes>()]);
+        memory.read(start, lines.as_flattened_mut());
+        memory.relies_on(start, run.entries * LINE_BYTES, since);
+        for (line, place) in lines.iter().zip(run.place..) {
+            let in_place = |number: u64| number % self.segment.entries() == place;
+            let (header, entry) = entry::from_line::<S::Entry>(line)
+                .filter(|(header, _)| in_place(header.number))
                 .ok_or(LogError::Damaged { position })?;
             let effect = self.state.apply(writer, position, &entry);
-            if self.segment.owns(*place, header) {
+            if self.segment.owns(run, header) {
                 let outcome = if effect { Outcome::Done } else { Outcome::Refused };
                 self.segment.settle(header.number, position, outcome);
             }
             position += 1;
         }
         Ok(())
+    }
+
+    fn start_of(&self, run: Run) -> LnrAddr {
+        segment_start(&self.pod, self.shard, run.host).plus(run.place * LINE_BYTES)
     }
 }

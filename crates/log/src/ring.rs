@@ -1,27 +1,68 @@
 //! The ring in SCR that orders entries.
 //!
 //! ```text
-//! ring word   position, low 32 bits | host (8 bits) | place in its segment (24 bits)
+//! ring word   lap (32 bits) | host (8) | entries, less one (5) | place in its segment (19)
 //! ```
 //!
-//! Position `p` stands at `p` modulo the ring's length. The word there belongs to `p` only if it
-//! carries `p`; otherwise it is from the lap before. Entries at positions below the tail are
-//! ordered; the one at the tail may be, until somebody moves the tail past it.
+//! A word orders a *run*: entries that lie side by side in a host's segment, and get positions side by
+//! side. It stands at the run's first position, modulo the ring's length; the places of the run's other
+//! positions are passed over. So the threads of a host share one compare-and-swap.
+//!
+//! Position `p` is one of lap `p` divided by the ring's length. A word belongs to `p` only if it is of
+//! that lap. The log ends at the first position, from any that was ordered, whose place has a word of an
+//! earlier lap: there is no other record of it, so whoever appends changes one line that others look at, and
+//! whoever looks finds what to apply next. (Laps are compared modulo 2^32: a place would have to be passed over
+//! in 2^31 laps in a row to be taken for one of a later lap.)
+//!
+//! A place is used again only when all members have applied what it held. So a member that finds a word
+//! of a later lap has applied the log past it meanwhile. For who is not a member yet, there is the *milestone*, a
+//! position that is moved on before places below it are used again.
 
-use tombolo_memory::{Memory, ScrAddr};
-use tombolo_pod::{Areas, LogAreas, Membership, Pod};
+use tombolo_memory::{FetchOp, Memory, ScrAddr};
+use tombolo_pod::{Areas, LogAreas, MAX_SEGMENT_ENTRIES, Membership, Pod};
 
 use crate::sites;
 use crate::sync::{AtomicU64, Ordering};
 
-/// What a ring word names: an entry's line.
+const PLACE_BITS: u32 = MAX_SEGMENT_ENTRIES.trailing_zeros();
+
+/// Entries of a run, at most.
+const LONGEST_RUN: u64 = 1 << 5;
+
+/// Entries that lie side by side in a host's segment, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Run {
     pub(crate) host: u8,
-    pub(crate) index: u32,
+    /// Where its first entry lies.
+    pub(crate) place: u64,
+    pub(crate) entries: u64,
 }
 
-/// Why an entry was not ordered.
+impl Run {
+    fn decode(word: u64) -> Self {
+        let entries = 1 + (word >> PLACE_BITS) % LONGEST_RUN;
+        Self { host: (word >> 24) as u8, place: word % MAX_SEGMENT_ENTRIES, entries }
+    }
+
+    fn encode(self, lap: u32) -> u64 {
+        u64::from(lap) << 32
+            | u64::from(self.host) << 24
+            | (self.entries - 1) << PLACE_BITS
+            | self.place
+    }
+}
+
+/// What is at the place of a position.
+pub(crate) enum Look {
+    /// The run that begins there.
+    Run(Run),
+    /// Nothing yet: the log ends there.
+    End,
+    /// What came later: the log has gone round.
+    Passed,
+}
+
+/// Why entries were not ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -30,19 +71,12 @@ pub struct Ring<M> {
     memory: M,
     areas: Areas,
     log: LogAreas,
+    /// A power of two.
     entries: u64,
-    /// How often another entry was faster.
+    /// How often another run was faster.
     lost: AtomicU64,
     /// Every member has applied everything below this; it may lag behind the truth.
     head: AtomicU64,
-}
-
-fn word(position: u64, place: Place) -> u64 {
-    (position & 0xffff_ffff) << 32 | u64::from(place.host) << 24 | u64::from(place.index)
-}
-
-fn carries(word: u64, position: u64) -> bool {
-    word >> 32 == position & 0xffff_ffff
 }
 
 impl<M: Memory> Ring<M> {
@@ -63,40 +97,69 @@ impl<M: Memory> Ring<M> {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// The position after the last ordered entry.
-    #[inline]
+    /// Where the log ends, for who has not applied it.
     pub fn tail(&self) -> u64 {
-        self.memory.load(self.log.tail)
-    }
-
-    /// The entry at `position`, if the ring still holds it.
-    pub(crate) fn place(&self, position: u64) -> Option<Place> {
-        let word = self.memory.load(self.slot(position));
-        carries(word, position)
-            .then_some(Place { host: (word >> 24) as u8, index: word as u32 & 0xff_ffff })
-    }
-
-    /// Gives the entry at `place` the next free position.
-    pub(crate) fn order(&self, place: Place) -> Result<u64, Full> {
-        let mut position = self.tail();
         loop {
-            if !self.memory.check(sites::RING_ROOM, self.has_room(position)) {
+            let milestone = self.memory.load(self.log.milestone);
+            let tail = self.tail_from(milestone);
+            // Pairs with `refresh_head`. A milestone that has not moved is that of a damaged log.
+            if tail.is_some() || self.memory.load(self.log.milestone) == milestone {
+                return tail.unwrap_or(milestone);
+            }
+        }
+    }
+
+    /// Where the log ends, unless a place from `position` on, where a run begins, is used again.
+    pub(crate) fn tail_from(&self, mut position: u64) -> Option<u64> {
+        loop {
+            match self.look(position).1 {
+                Look::Run(run) => position += run.entries,
+                Look::End => return Some(position),
+                Look::Passed => return None,
+            }
+        }
+    }
+
+    /// The word at the place of `position`, where a run begins or may begin, and what that means.
+    #[inline]
+    pub(crate) fn look(&self, position: u64) -> (u64, Look) {
+        let word = self.memory.load(self.slot(position));
+        let ahead = ((word >> 32) as u32).wrapping_sub(self.lap(position)) as i32;
+        let look = if ahead == 0 {
+            Look::Run(Run::decode(word))
+        } else if self.memory.check(sites::RING_PASSED, ahead < 0) {
+            Look::End
+        } else {
+            Look::Passed
+        };
+        (word, look)
+    }
+
+    /// Entries of a run, at most: all of it has to find room at once.
+    pub(crate) fn longest_run(&self) -> u64 {
+        LONGEST_RUN.min(self.entries / 2)
+    }
+
+    /// Gives the entries of `run` the next free positions; up to `applied` this host has applied the log. If
+    /// the log goes round meanwhile, there is no room as far as this knows.
+    pub(crate) fn order(&self, run: Run, applied: u64) -> Result<(), Full> {
+        let mut position = applied;
+        loop {
+            if !self.memory.check(sites::RING_ROOM, self.has_room(position, run.entries)) {
                 return Err(Full);
             }
-            let slot = self.slot(position);
-            let found = self.memory.load(slot);
-            if carries(found, position) && self.memory.keeps(sites::RING_LAP) {
-                self.help(position);
-                position += 1;
-            } else if self.is_from_lap_before(found, position) {
-                if self.claim(slot, found, word(position, place)) {
-                    self.help(position);
-                    return Ok(position);
+            match self.look(position) {
+                (_, Look::Run(other)) if self.memory.keeps(sites::RING_LAP) => {
+                    position += other.entries;
                 }
-                self.lost.fetch_add(1, Ordering::Relaxed);
-            } else {
-                // The ring has gone round since the tail was loaded.
-                position = self.tail();
+                (_, Look::Passed) => return Err(Full),
+                (found, _) => {
+                    let word = run.encode(self.lap(position));
+                    if self.claim(self.slot(position), found, word) {
+                        return Ok(());
+                    }
+                    self.lost.fetch_add(1, Ordering::Relaxed);
+                }
             }
         }
     }
@@ -105,18 +168,9 @@ impl<M: Memory> Ring<M> {
         self.memory.compare_exchange(sites::RING_ORDER, slot, found, word).is_ok()
     }
 
-    /// Moves the tail past `position`, whose place is filled, unless somebody else has.
-    fn help(&self, position: u64) {
-        let (tail, next) = (self.log.tail, position + 1);
-        let _ = self.memory.compare_exchange(sites::RING_HELP, tail, position, next);
-    }
-
-    fn is_from_lap_before(&self, found: u64, position: u64) -> bool {
-        found == 0 || carries(found, position - self.entries) || !self.memory.keeps(sites::RING_LAP)
-    }
-
-    pub(crate) fn has_room(&self, position: u64) -> bool {
-        self.is_applied_by_all(position.saturating_sub(self.entries))
+    /// Whether so many entries from `position` on find room.
+    pub(crate) fn has_room(&self, position: u64, entries: u64) -> bool {
+        self.is_applied_by_all((position + entries - 1).saturating_sub(self.entries))
     }
 
     /// Whether every member has applied the entry at `position`.
@@ -126,23 +180,24 @@ impl<M: Memory> Ring<M> {
         position < self.head.load(Ordering::Acquire) || position < self.refresh_head()
     }
 
+    /// Nothing below the head is used again before the milestone has reached it.
     fn refresh_head(&self) -> u64 {
-        let head = self.slowest().1;
+        let head = self.slowest().map_or(0, |(_, applied)| applied);
+        self.memory.fetch(sites::RING_MILESTONE, self.log.milestone, FetchOp::Max, head);
         self.head.fetch_max(head, Ordering::Release);
         head
     }
 
     /// The member that has applied least, and up to where.
-    pub(crate) fn slowest(&self) -> (u8, u64) {
-        let tail = self.tail();
-        self.progress().into_iter().min_by_key(|&(_, applied)| applied).unwrap_or((0, tail))
+    pub(crate) fn slowest(&self) -> Option<(u8, u64)> {
+        self.progress().into_iter().min_by_key(|&(_, applied)| applied)
     }
 
     /// Up to where each member has applied the log.
     ///
-    /// Whoever joins loads the tail once it is a member, and needs the log from there on. So what
-    /// members have applied says how far the head may go only if nobody has joined meanwhile: then
-    /// whoever joins later finds a tail that is not below any of it.
+    /// Whoever joins looks for the end of the log once it is a member, and needs the log from there on.
+    /// So what members have applied says how far the head may go only if nobody has joined meanwhile:
+    /// then whoever joins later finds an end that is not below any of it.
     pub fn progress(&self) -> Vec<(u8, u64)> {
         loop {
             let members = Membership::load(&self.memory, &self.areas);
@@ -164,7 +219,11 @@ impl<M: Memory> Ring<M> {
         self.log.applied.line(u64::from(host))
     }
 
+    fn lap(&self, position: u64) -> u32 {
+        (position >> self.entries.trailing_zeros()) as u32
+    }
+
     fn slot(&self, position: u64) -> ScrAddr<u64> {
-        self.log.ring.element(position % self.entries)
+        self.log.ring.element(position & (self.entries - 1))
     }
 }

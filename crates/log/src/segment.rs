@@ -3,11 +3,13 @@
 //! Entry number `n` of a host lies at place `n` modulo the segment's length. The place is free
 //! again when every member has applied entry `n` *and* its committer has learnt its outcome.
 
+use std::ops::Range;
+
 use tombolo_memory::{Lines, LnrAddr, Memory};
 use tombolo_pod::{Pod, Seat};
 
 use crate::entry::{self, Entry, Header, LineBytes};
-use crate::ring::{Place, Ring};
+use crate::ring::{Ring, Run};
 use crate::sites;
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
@@ -39,15 +41,15 @@ pub(crate) struct Segment<M> {
 
 impl<M: Memory> Segment<M> {
     /// The segment of the host in `seat` in shard `shard`. Its places may still hold entries of the seat's earlier
-    /// holder, all of them ordered before `tail`.
-    pub(crate) fn new(pod: &Pod<M>, seat: &Seat, shard: u8, tail: u64) -> Self {
+    /// holder, all of them ordered before `end`.
+    pub(crate) fn new(pod: &Pod<M>, seat: &Seat, shard: u8, end: u64) -> Self {
         let entries = pod.geometry().segment_entries;
         Self {
             memory: pod.memory().clone(),
             start: segment_start(pod, shard, seat.host()),
             host: seat.host(),
             incarnation: seat.incarnation(),
-            positions: (0..entries).map(|_| AtomicU64::new(tail.saturating_sub(1))).collect(),
+            positions: (0..entries).map(|_| AtomicU64::new(end.saturating_sub(1))).collect(),
             outcomes: (0..entries).map(|_| AtomicU8::new(FREE)).collect(),
         }
     }
@@ -56,8 +58,11 @@ impl<M: Memory> Segment<M> {
         self.positions.len() as u64
     }
 
-    pub(crate) fn place(&self, number: u64) -> Place {
-        Place { host: self.host, index: self.slot(number) as u32 }
+    /// The first entries of `numbers` that lie side by side, `longest` at most.
+    pub(crate) fn run(&self, numbers: Range<u64>, longest: u64) -> Run {
+        let place = numbers.start % self.entries();
+        let side_by_side = (numbers.end - numbers.start).min(self.entries() - place);
+        Run { host: self.host, place, entries: side_by_side.min(longest) }
     }
 
     pub(crate) fn has_room(&self, number: u64, ring: &Ring<M>) -> bool {
@@ -93,8 +98,8 @@ impl<M: Memory> Segment<M> {
     }
 
     /// Whether the entry with this header is one of this stay's.
-    pub(crate) fn owns(&self, place: Place, header: Header) -> bool {
-        place.host == self.host && header.incarnation == self.incarnation
+    pub(crate) fn owns(&self, run: Run, header: Header) -> bool {
+        run.host == self.host && header.incarnation == self.incarnation
     }
 
     /// Notes where entry `number` was ordered and what became of it. The position comes first: the

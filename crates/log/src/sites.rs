@@ -11,16 +11,18 @@ tombolo_memory::sites! {
     SEGMENT_ROOM = "log.segment.room";
     /// A place of a segment is reused only when its last entry's committer knows what became of it.
     SEGMENT_LEARNT = "log.segment.learnt";
-    /// The tail is loaded, and the log applied up to it, before a replica is used.
+    /// The log is applied up to its end before a replica is used.
     TAIL_SYNC = "log.tail.sync";
     /// How far all members have applied the log counts only if nobody has joined meanwhile.
     HEAD_MEMBERS = "log.head.members";
     /// A joiner announces at once what its replica has applied already.
     JOIN_ANNOUNCE = "log.join.announce";
-    /// A place of the ring goes to one entry.
+    /// A place of the ring goes to one run.
     RING_ORDER = "log.ring.order";
-    /// The tail moves one place at a time, and never back.
-    RING_HELP = "log.ring.help";
-    /// A filled place ahead of the tail is passed over, not overwritten.
+    /// A place that is filled is passed over, not overwritten.
     RING_LAP = "log.ring.lap";
+    /// A place that is used again is not the log's end.
+    RING_PASSED = "log.ring.passed";
+    /// The milestone has moved before a place is used again.
+    RING_MILESTONE = "log.ring.milestone";
 }

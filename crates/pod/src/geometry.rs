@@ -24,8 +24,8 @@ pub const DEFAULT_HOSTS: u8 = 16;
 const MAX_LNR_BYTES: u64 = LINE_BYTES << 36;
 /// Records are kept in 28 bits, of whose values some mean something else: none, or where else.
 const MAX_RECORDS: u64 = (1 << 28) - 260;
-/// A segment's index is kept in 24 bits.
-const MAX_SEGMENT_ENTRIES: u64 = 1 << 24;
+/// Entries of a host's segment of the log, at most: places are kept in 19 bits.
+pub const MAX_SEGMENT_ENTRIES: u64 = 1 << 19;
 /// Slots of a mailbox, unless chosen otherwise: more than a host usually has threads that wait.
 const MAIL_SLOTS: u64 = 16;
 
@@ -186,8 +186,8 @@ pub struct Geometry {
 /// Where one shard of the log lies.
 #[derive(Clone, Copy, Debug)]
 pub struct LogAreas {
-    /// The position after the last ordered entry.
-    pub tail: ScrAddr<u64>,
+    /// A position below which nothing of the ring is needed any more, and from which on nothing was used again.
+    pub milestone: ScrAddr<u64>,
     /// A line per host: the position up to which it has applied the log.
     pub applied: ScrAddr<u64>,
     /// The ring, a word an entry.
@@ -383,10 +383,10 @@ impl Geometry {
 
     /// Where shard `shard` of the log lies.
     pub fn log_areas(&self, shard: u8) -> LogAreas {
-        let tail = self.areas().logs.line(u64::from(shard) * self.log_lines());
-        let applied = tail.line(1);
+        let milestone = self.areas().logs.line(u64::from(shard) * self.log_lines());
+        let applied = milestone.line(1);
         LogAreas {
-            tail,
+            milestone,
             applied,
             ring: applied.line(self.hosts),
             segments: SEGMENTS.plus(u64::from(shard) * self.segments_bytes()),
@@ -534,7 +534,7 @@ mod tests {
             let (mut scr, mut lnr) = (areas.logs.offset(), SEGMENTS.offset());
             for shard in geometry.shards() {
                 let log = geometry.log_areas(shard);
-                assert_eq!((log.tail.offset(), log.segments.offset()), (scr, lnr));
+                assert_eq!((log.milestone.offset(), log.segments.offset()), (scr, lnr));
                 scr = log.ring.element(geometry.ring_entries).offset();
                 lnr += geometry.segments_bytes();
             }

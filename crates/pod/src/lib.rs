@@ -28,7 +28,9 @@ mod transfer;
 
 pub use clock::PodClock;
 pub use error::PodError;
-pub use geometry::{Areas, DEFAULT_HOSTS, Geometry, LogAreas, MAX_HOSTS, Options, RecordWidth};
+pub use geometry::{
+    Areas, DEFAULT_HOSTS, Geometry, LogAreas, MAX_HOSTS, MAX_SEGMENT_ENTRIES, Options, RecordWidth,
+};
 pub use mailbox::{MAX_ANSWER, Mailbox, PAYLOAD_BYTES, Reply, Request, Ticket};
 pub use mapped::{CreateOptions, PodSpec, create, inspect, open, plan};
 pub use membership::{Leave, Membership, Phase, Seat};

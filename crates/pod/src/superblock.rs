@@ -11,7 +11,7 @@ use crate::membership::Membership;
 use crate::{PodClock, PodError, sites};
 
 /// The version of the format that this crate writes and reads.
-pub const FORMAT_VERSION: u64 = 4;
+pub const FORMAT_VERSION: u64 = 5;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TOMBOLO\0");
 const WORDS: usize = 32;
@@ -189,7 +189,7 @@ impl<M: Memory> Pod<M> {
             zero(log.applied, 8 * hosts);
             zero(log.ring, self.geometry.ring_entries);
             // The first lap starts at one ring's length: no word of it can look like a zero.
-            self.memory.store(log.tail, self.geometry.ring_entries);
+            self.memory.store(log.milestone, self.geometry.ring_entries);
         }
         zero(areas.chunk_table, self.geometry.chunks);
         zero(areas.mail_words, hosts * self.geometry.mail_slots);

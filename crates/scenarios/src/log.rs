@@ -1,6 +1,6 @@
 //! The log alone: replicas agree, and nothing is lost.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 use tombolo_log::Replica;
@@ -100,7 +100,8 @@ pub(crate) fn concurrent_commits(trial: &Trial) {
     check_agreement(&replicas, done.borrow().clone());
 }
 
-/// What one host committed before another looked, the other sees.
+/// What one host committed before another looked, the other sees, even if another of its threads applies the
+/// log meanwhile, and the log goes round.
 pub(crate) fn reads_see_what_was_committed_before(trial: &Trial) {
     let mut simulation = pod(trial, None);
     let hosts: Vec<Host> = (0..2).map(|host| join(simulation.memory(host))).collect();
@@ -113,15 +114,18 @@ pub(crate) fn reads_see_what_was_committed_before(trial: &Trial) {
             *noted.borrow_mut() = tag + 1;
         }
     });
-    let (reader, noted) = (Rc::clone(&hosts[1]), committed);
-    simulation.spawn(1, move |memory| {
-        while *noted.borrow() < 20 {
-            let before = *noted.borrow();
-            reader.sync().unwrap();
-            assert!(reader.state().entries().len() as u64 >= before, "a stale replica was used");
-            memory.pause();
-        }
-    });
+    for _ in 0..2 {
+        let (reader, noted) = (Rc::clone(&hosts[1]), Rc::clone(&committed));
+        simulation.spawn(1, move |memory| {
+            while *noted.borrow() < 20 {
+                let before = *noted.borrow();
+                reader.sync().unwrap();
+                let found = reader.state().entries().len() as u64;
+                assert!(found >= before, "a stale replica was used");
+                memory.pause();
+            }
+        });
+    }
     simulation.run().unwrap();
 }
 
@@ -155,8 +159,9 @@ pub(crate) fn joining_by_copy(trial: &Trial) {
     simulation.run().unwrap();
 }
 
-/// A host joins while the log goes round: what it said that it needs is kept, though somebody may have
-/// asked just before who is in the pod, and hears only later how far all have got.
+/// A host joins while the log goes round, perhaps for the second time: it finds the log's end, and what it said
+/// that it needs is kept, though somebody may have asked just before who is in the pod, and hears only later
+/// how far all have got.
 pub(crate) fn join_and_fill(trial: &Trial) {
     const ENTRIES: u64 = 12;
     let mut simulation = pod(trial, None);
@@ -172,29 +177,47 @@ pub(crate) fn join_and_fill(trial: &Trial) {
             }
         });
     }
-    for (number, host) in hosts.into_iter().enumerate() {
-        let count = Rc::clone(&committed);
+    for (number, host) in hosts.iter().enumerate() {
+        let (host, count) = (Rc::clone(host), Rc::clone(&committed));
         simulation.spawn(number, move |memory| {
-            while count.get() < 2 * ENTRIES {
+            while count.get() <= 2 * ENTRIES {
                 host.sync().unwrap();
                 memory.pause();
             }
+            host.sync().unwrap();
         });
     }
+    let joined = Rc::new(OnceCell::new());
+    let late = Rc::clone(&joined);
     simulation.spawn(2, move |memory| {
         let pod = Pod::open(memory.clone()).unwrap();
+        let after = memory.random() % (2 * ENTRIES);
+        while committed.get() < after {
+            memory.pause();
+        }
         let (seat, _) = pod.join().unwrap();
         let position = Replica::<_, History>::announce(&pod, &seat, 0);
         // As long as it takes to get a replica.
         (0..64).for_each(|_| memory.pause());
         let host = Replica::new(pod, &seat, 0, position, History::default(), ());
         seat.ready(&memory).unwrap();
-        while committed.get() < 2 * ENTRIES {
+        host.commit(&Append { tag: 999, expected: None }, &|| ()).unwrap();
+        committed.set(committed.get() + 1);
+        while committed.get() <= 2 * ENTRIES {
             host.sync().unwrap();
             memory.pause();
         }
+        host.sync().unwrap();
+        late.set((position, host.state().entries())).unwrap();
     });
     simulation.run().unwrap();
+    let (position, found) = joined.get().unwrap();
+    for host in hosts {
+        let mut all = host.state().entries();
+        assert_eq!(all.len() as u64, 2 * ENTRIES + 1, "all that was committed, once");
+        all.retain(|(at, _)| at >= position);
+        assert_eq!(&all, found, "a host that joins has all from where it joined");
+    }
 }
 
 /// More threads of a host commit at once than its segment has places, while another host is slow.

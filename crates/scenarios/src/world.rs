@@ -196,13 +196,13 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
         .lnr("window", areas.windows, geometry.window_bytes, hosts)
         .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks);
     let names = [
-        ["tail", "applied by", "ring", "segment"],
-        ["other tail", "other applied by", "other ring", "other segment"],
+        ["milestone", "applied by", "ring", "segment"],
+        ["other milestone", "other applied by", "other ring", "other segment"],
     ];
     names.into_iter().zip(geometry.shards()).fold(places, |places, (names, shard)| {
         let log = geometry.log_areas(shard);
         places
-            .scr(names[0], log.tail, 8, 1)
+            .scr(names[0], log.milestone, 8, 1)
             .scr(names[1], log.applied, LINE_BYTES, hosts)
             .scr(names[2], log.ring, 8, geometry.ring_entries)
             .lnr(names[3], log.segments, segment, hosts)

@@ -5,6 +5,8 @@ use super::point::{CHURN, CHURN_COST, Points, curves};
 use super::run::{Mix, Run, Step};
 use super::scheme::Scheme;
 
+const SCHEMES: [Scheme; 2] = [Scheme::Megalon, Scheme::HcMeta];
+const PAPER_US: [f64; 2] = [5.4, 44.0];
 /// Where both have churn.
 const SCR_MB: f64 = 64.0;
 /// Threads of each host: of one nobody waits for anybody.
@@ -23,26 +25,22 @@ pub(crate) const FIGURE: Figure = Figure {
 };
 
 fn runs() -> Vec<Run> {
-    [Scheme::Megalon, Scheme::HcMeta]
+    SCHEMES
         .map(|scheme| {
             let step = |(name, threads)| Step { threads, ..Step::new("", name, Mix::writes(0.05)) };
-            Run { scr_mb: SCR_MB, ..Run::new(scheme, THREADS.map(step).into()) }
+            Run { scr_mb: SCR_MB, both: true, ..Run::new(scheme, THREADS.map(step).into()) }
         })
         .into()
 }
 
 fn compare(points: &mut Points<'_>) {
     let [(alone, _), (together, _)] = THREADS;
-    let cost = |points: &Points<'_>, curve: &str, x| points.at("", curve, x).churn_us;
-    let name = Scheme::Megalon.name();
-    points.about(format!("churn of megalon, {alone}, µs"), 5.4, cost(points, name, alone));
-    for (edition, curve) in curves(Scheme::HcMeta) {
-        let quantity = format!("churn of hcmeta ({}), {alone}, µs", edition.name());
-        points.about(quantity, 44.0, cost(points, &curve, alone));
-    }
-    points.beyond(format!("churn of megalon, {together}, µs"), cost(points, name, together));
-    for (edition, curve) in curves(Scheme::HcMeta) {
-        let quantity = format!("churn of hcmeta ({}), {together}, µs", edition.name());
-        points.beyond(quantity, cost(points, &curve, together));
+    let of = |points: &Points<'_>, curve: &str, x| points.at("", curve, x).churn_us;
+    for (scheme, paper) in SCHEMES.into_iter().zip(PAPER_US) {
+        for (edition, curve) in curves(scheme) {
+            let churn = format!("churn of {} ({})", scheme.name(), edition.name());
+            points.about(format!("{churn}, {alone}, µs"), paper, of(points, &curve, alone));
+            points.beyond(format!("{churn}, {together}, µs"), of(points, &curve, together));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use tombolo_pod::RecordWidth;
 
 use super::Figure;
-use super::point::{CHURN, Points, THROUGHPUT};
+use super::point::{CHURN, Points, THROUGHPUT, curves};
 use super::run::{Mix, Run, Step};
 use super::scheme::Scheme;
 
@@ -30,14 +30,17 @@ pub(crate) const FIGURE: Figure = Figure {
 fn runs() -> Vec<Run> {
     let run = |(width, name)| {
         let step = Step::new("", name, Mix::writes(0.5).skewed(0.7));
-        Run { scr_mb: 32.0, width, ..Run::new(Scheme::Megalon, vec![step]) }
+        Run { scr_mb: 32.0, width, both: true, ..Run::new(Scheme::Megalon, vec![step]) }
     };
     WIDTHS.map(run).into()
 }
 
 fn compare(points: &mut Points<'_>) {
-    let of = |x| points.megalon("", x).mops;
-    let (narrow, auto, wide) = (of("8"), of("auto"), of("32"));
-    points.about("8 bits over 32 bits", 6.3, narrow / wide);
-    points.beyond("auto over 8 bits", auto / narrow);
+    for (edition, curve) in curves(Scheme::Megalon) {
+        let of = |x| points.at("", &curve, x).mops;
+        let (narrow, auto, wide) = (of("8"), of("auto"), of("32"));
+        let edition = edition.name();
+        points.about(format!("8 bits over 32 bits ({edition})"), 6.3, narrow / wide);
+        points.beyond(format!("auto over 8 bits ({edition})"), auto / narrow);
+    }
 }

@@ -49,7 +49,7 @@ pub(crate) fn run(
     let hosts = profile.pod.hosts;
     let whole = |bytes: f64| ((bytes * scale) as u64).next_multiple_of(4096);
     let mut lab = Lab::create(Setup {
-        profile: profile.clone().with_caches_of(*scale),
+        profile: run.scheme.profile(run.edition, profile.clone().with_caches_of(*scale)),
         hosts,
         sharing: run.scheme.sharing(run.edition, *scale, hosts, u64::from(run.key_bytes)),
         scr_bytes: whole(run.scr_bytes()),
@@ -123,7 +123,8 @@ impl Pod<'_> {
     }
 
     fn slow_share(&self) -> u64 {
-        if self.run.edition == Edition::Published { SLOW_SHARE } else { 1 }
+        let slow = self.run.edition == Edition::Published && self.run.scheme.waits_for_owners();
+        if slow { SLOW_SHARE } else { 1 }
     }
 
     /// Runs operations at the pace that they would have until it makes no difference any more; how many.
@@ -167,6 +168,9 @@ impl Pod<'_> {
             .sum();
         let shared =
             all.most(|usage| usage.lnr_used_bytes) + all.most(|usage| usage.scr_used_bytes);
-        (shared + self.lab.fixed_bytes() + of_each) as f64
+        let key_bytes = u64::from(self.run.key_bytes);
+        let more = self.run.scheme.more_index_bytes(self.run.edition, key_bytes);
+        let indexes = hosts.len() as u64 * self.loaded * more;
+        (shared + self.lab.fixed_bytes() + of_each + indexes) as f64
     }
 }

@@ -20,14 +20,21 @@ pub(crate) const FIGURE: Figure = Figure {
 
 fn runs() -> Vec<Run> {
     let step = Step { millions: COUNT, ..Step::new("", millions(COUNT), Mix::READS) };
-    [Scheme::Megalon, Scheme::HcMeta].map(|scheme| Run::new(scheme, vec![step.clone()])).into()
+    let run = |scheme| Run { both: true, ..Run::new(scheme, vec![step.clone()]) };
+    [Scheme::Megalon, Scheme::HcMeta].map(run).into()
 }
 
 fn compare(points: &mut Points<'_>) {
     let x = millions(COUNT);
-    let megalon = points.megalon("", &x).memory_gb;
-    let hcmeta = points.at("", &Scheme::HcMeta.curve(Edition::Ours), &x).memory_gb;
-    points.about("memory of megalon, GB", 27.71, megalon);
-    points.about("memory of hcmeta, GB", 25.76, hcmeta);
-    points.about("memory of megalon over hcmeta", 1.076, megalon / hcmeta);
+    let of = |points: &Points<'_>, scheme: Scheme, edition| {
+        points.at("", &scheme.curve(edition), &x).memory_gb
+    };
+    for edition in Edition::ALL {
+        let megalon = of(points, Scheme::Megalon, edition);
+        let hcmeta = of(points, Scheme::HcMeta, edition);
+        let edition = edition.name();
+        points.about(format!("memory of megalon ({edition}), GB"), 27.71, megalon);
+        points.about(format!("memory of hcmeta ({edition}), GB"), 25.76, hcmeta);
+        points.about(format!("memory of megalon over hcmeta ({edition})"), 1.076, megalon / hcmeta);
+    }
 }

@@ -187,7 +187,7 @@ impl Points<'_> {
     }
 }
 
-/// The curves of a scheme, by edition.
+/// The curves of both editions of a scheme.
 pub(crate) fn curves(scheme: Scheme) -> impl Iterator<Item = (Edition, String)> {
-    scheme.editions().iter().map(move |&edition| (edition, scheme.curve(edition)))
+    Edition::ALL.into_iter().map(move |edition| (edition, scheme.curve(edition)))
 }

@@ -21,6 +21,8 @@ const LATCHES: u64 = 256;
 pub(crate) struct Run {
     pub(crate) scheme: Scheme,
     pub(crate) edition: Edition,
+    /// Both editions are to be there, also of a scheme of which the published one is no different elsewhere.
+    pub(crate) both: bool,
     pub(crate) scr_mb: f64,
     pub(crate) key_bytes: u32,
     pub(crate) width: RecordWidth,
@@ -150,6 +152,7 @@ impl Run {
         Self {
             scheme,
             edition: Edition::Ours,
+            both: false,
             scr_mb: SCR_MB,
             key_bytes,
             width,
@@ -163,9 +166,10 @@ impl Run {
         self.scheme.curve(self.edition)
     }
 
-    /// The same pod for each edition of its scheme.
+    /// The same pod for each edition there is to be.
     pub(crate) fn editions(self) -> impl Iterator<Item = Self> {
-        self.scheme.editions().iter().map(move |&edition| Self { edition, ..self.clone() })
+        let editions = if self.both { &Edition::ALL } else { self.scheme.editions() };
+        editions.iter().map(move |&edition| Self { edition, ..self.clone() })
     }
 
     pub(crate) fn millions(&self) -> f64 {
