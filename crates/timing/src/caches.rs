@@ -131,6 +131,13 @@ impl HostCaches {
         lines.for_each(|line| self.shared.cache.prefetch_note(line));
     }
 
+    /// The same of one line.
+    #[inline]
+    pub(crate) fn foresee_one(&self, core: usize, line: Line) {
+        self.private[core].iter().for_each(|level| level.cache.prefetch(line));
+        self.shared.cache.prefetch(line);
+    }
+
     /// A core reads a line, or changes it.
     #[inline]
     pub fn access(&mut self, core: usize, line: Line, write: bool) -> Access {
