@@ -8,8 +8,8 @@ use crate::prefer_huge_pages;
 /// Blocks of so many bytes have whole huge pages in them, wherever they start.
 const LARGE: usize = 4 << 20;
 
-/// The system's allocator; for large blocks it asks for huge pages, if the system has any. Tables that are
-/// looked up at random cost half as much there.
+/// The system's allocator; for large blocks it asks for huge pages, if the system has any: for tables that
+/// are looked up at random.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HugePages;
 
