@@ -29,6 +29,10 @@ use clap::FromArgMatches;
 
 use crate::cli::{BenchCommand, Cli, Command, PodCommand};
 
+/// Indexes, and the tables of simulations, are large and looked up at random.
+#[global_allocator]
+static ALLOCATOR: tombolo_memory::HugePages = tombolo_memory::HugePages;
+
 fn main() -> ExitCode {
     let parsed = match config::with_defaults_from_file() {
         Ok(command) => command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)),

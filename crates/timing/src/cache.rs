@@ -243,8 +243,14 @@ impl<N: Note> Cache<N> {
     #[inline]
     pub(crate) fn remove(&mut self, line: Line) -> Option<N> {
         let place = self.find(line)?;
+        Some(self.remove_at(place))
+    }
+
+    /// Drops the line there; what was noted of it.
+    #[inline]
+    pub(crate) fn remove_at(&mut self, place: Place) -> N {
         *self.word(place) = 0;
-        Some(*self.note(place))
+        *self.note(place)
     }
 
     /// Has this machine fetch a line's set.

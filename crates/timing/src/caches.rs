@@ -6,7 +6,7 @@
 
 use tombolo_coherence::{State, ones};
 
-use crate::cache::{Cache, Line, Region};
+use crate::cache::{Cache, Line, Place, Region};
 use crate::{Ps, profile, ps};
 
 /// What the shared cache notes of a line.
@@ -104,20 +104,34 @@ impl HostCaches {
 
     /// What the host may do with a line.
     pub fn state(&mut self, line: Line) -> State {
-        let Some(place) = self.shared.cache.find(line) else { return State::Invalid };
+        self.find(line).map_or(State::Invalid, |(_, state)| state)
+    }
+
+    /// Where the shared cache has a line, and what the host may do with it.
+    #[inline]
+    pub(crate) fn find(&mut self, line: Line) -> Option<(Place, State)> {
+        let place = self.shared.cache.find(line)?;
         let note = self.shared.cache.note(place);
-        match (note.dirty(), note.alone()) {
+        let state = match (note.dirty(), note.alone()) {
             (true, _) => State::Modified,
             (false, true) => State::Exclusive,
             (false, false) => State::Shared,
-        }
+        };
+        Some((place, state))
     }
 
     /// From now on the host may do less with a line, because another one wants it; whether it was dirty.
     pub fn settle(&mut self, line: Line, state: State) -> bool {
+        let place = self.shared.cache.find(line);
+        place.is_some_and(|place| self.settle_at(place, line, state))
+    }
+
+    /// The same of a line that was found there.
+    #[inline]
+    pub(crate) fn settle_at(&mut self, place: Place, line: Line, state: State) -> bool {
         match state {
-            State::Shared => self.share(line),
-            _ => self.drop_line(line) == Some(true),
+            State::Shared => self.share_found(place, line),
+            _ => self.drop_found(place, line),
         }
     }
 
@@ -129,6 +143,13 @@ impl HostCaches {
             self.private[core].iter().for_each(|level| level.cache.prefetch(line));
         }
         lines.for_each(|line| self.shared.cache.prefetch_note(line));
+    }
+
+    /// The same of one line.
+    #[inline]
+    pub(crate) fn foresee_one(&self, core: usize, line: Line) {
+        self.private[core].iter().for_each(|level| level.cache.prefetch(line));
+        self.shared.cache.prefetch(line);
     }
 
     /// A core reads a line, or changes it.
@@ -201,30 +222,46 @@ impl HostCaches {
         }
     }
 
+    /// The host has a line alone from now on, and a core changes it.
+    pub(crate) fn changes_alone(&mut self, core: usize, line: Line) {
+        let Some(place) = self.shared.cache.find(line) else { return };
+        let note = self.shared.cache.note(place);
+        let others = note.cores & !(1 << core);
+        note.cores = 1 << core;
+        note.line |= ALONE | DIRTY;
+        ones(others).for_each(|other| self.drop_at(other, line));
+        self.change_at(core, line, true);
+    }
+
     /// Drops a line; whether it was there, and dirty.
     pub fn drop_line(&mut self, line: Line) -> Option<bool> {
-        let note = self.shared.cache.remove(line)?;
+        let place = self.shared.cache.find(line)?;
+        Some(self.drop_found(place, line))
+    }
+
+    fn drop_found(&mut self, place: Place, line: Line) -> bool {
+        let note = self.shared.cache.remove_at(place);
         ones(note.cores).for_each(|core| self.drop_at(core, line));
-        Some(note.dirty())
+        note.dirty()
     }
 
     /// Writes a line back, which stays; whether it was dirty.
     pub(crate) fn clean(&mut self, line: Line) -> bool {
-        self.change(line, Note::clean)
+        let place = self.shared.cache.find(line);
+        place.is_some_and(|place| self.change(place, line, Note::clean))
     }
 
     /// Another host reads a line that this one had alone; whether it was dirty.
-    pub(crate) fn share(&mut self, line: Line) -> bool {
-        self.change(line, |note| {
+    fn share_found(&mut self, place: Place, line: Line) -> bool {
+        self.change(place, line, |note| {
             note.line &= !ALONE;
             note.clean()
         })
     }
 
     /// Changes what is noted of a line; cores have to ask again before they change it.
-    fn change(&mut self, line: Line, change: impl FnOnce(&mut Note) -> bool) -> bool {
-        let Some(place) = self.shared.cache.find(line) else { return false };
-        let note = self.shared.cache.note(place);
+    fn change(&mut self, at: Place, line: Line, change: impl FnOnce(&mut Note) -> bool) -> bool {
+        let note = self.shared.cache.note(at);
         let cores = note.cores;
         let dirty = change(note);
         if dirty {
@@ -307,7 +344,7 @@ mod tests {
         assert_eq!(host.access(0, SCR, true), Access::NotAlone);
         host.has_alone(SCR);
         assert_eq!(host.access(0, SCR, true), Access::Served(1_000));
-        assert!(host.share(SCR));
+        assert!(host.settle(SCR, State::Shared));
         assert_eq!(host.access(0, SCR, false), Access::Served(1_000));
         assert_eq!(host.access(0, SCR, true), Access::NotAlone);
     }

@@ -28,12 +28,16 @@ impl Clocks {
             self.grow();
         }
         let mut at = self.winners.len() / 2 + thread;
-        self.winners[at] = (clock, thread);
+        let mut winner = (clock, thread);
+        self.winners[at] = winner;
         while at > 1 {
+            // On the left are smaller numbers, and so they need no more than a draw. Nobody can foretell who
+            // wins, this machine's processor least of all: hence no branch.
+            let other = self.winners[at ^ 1];
+            let other_wins = other.0 < winner.0 + Ps::from(at & 1 == 1 && winner.0 != NEVER);
+            winner = std::hint::select_unpredictable(other_wins, other, winner);
             at /= 2;
-            let (left, right) = (self.winners[2 * at], self.winners[2 * at + 1]);
-            // On the left are smaller numbers.
-            self.winners[at] = if left.0 <= right.0 { left } else { right };
+            self.winners[at] = winner;
         }
     }
 

@@ -3,7 +3,7 @@
 use tombolo_coherence::{Holders, State};
 use tombolo_memory::LINE_BYTES;
 
-use crate::cache::{Cache, Line, Region};
+use crate::cache::{Cache, Line, Place, Region};
 use crate::caches::{Access, HostCaches, Note};
 use crate::counts::Counts;
 use crate::directory::{Directory, Granted};
@@ -27,16 +27,21 @@ struct Others<'a> {
     device: &'a mut Pipe,
     line: Line,
     now: Ps,
+    /// Where the host that was asked last has the line.
+    found: Option<Place>,
 }
 
 impl Holders for Others<'_> {
     fn state(&mut self, host: usize) -> State {
-        self.hosts[host].caches.state(self.line)
+        let found = self.hosts[host].caches.find(self.line);
+        self.found = found.map(|(place, _)| place);
+        found.map_or(State::Invalid, |(_, state)| state)
     }
 
     fn settle(&mut self, host: usize, state: State) {
         let Host { caches, link, .. } = &mut self.hosts[host];
-        if caches.settle(self.line, state) {
+        let Some(place) = self.found.take() else { return };
+        if caches.settle_at(place, self.line, state) {
             link.pass(self.now, LINE_BYTES);
             self.device.pass(self.now, LINE_BYTES);
         }
@@ -70,6 +75,8 @@ struct Costs {
 struct Memory {
     /// Where pages are.
     pages: Cache<()>,
+    /// The page that it has looked up last.
+    page: Line,
     /// The line after the last one it has read.
     next: Line,
 }
@@ -88,8 +95,11 @@ impl Machine {
         let page_lines = (tlb.page_kib * 1024.0) as u64 / LINE_BYTES;
         let pages = lnr_bytes.div_ceil(page_lines * LINE_BYTES);
         // As many ways as usual.
-        let core =
-            |_| Memory { pages: Cache::of_lines(tlb.pages.into(), 8), next: Line::default() };
+        let core = |_| Memory {
+            pages: Cache::of_lines(tlb.pages.into(), 8),
+            page: Line::default(),
+            next: Line::default(),
+        };
         let host = |_| Host {
             cores: (0..profile.pod.cores).map(core).collect(),
             caches: HostCaches::new(
@@ -154,8 +164,7 @@ impl Machine {
             Access::NotAlone => {
                 self.counts.scr_misses += 1;
                 let takes = self.grant((at.host, State::Shared), line, true, now).takes;
-                self.hosts[at.host].caches.has_alone(line);
-                let _ = self.hosts[at.host].caches.access(at.core, line, true);
+                self.hosts[at.host].caches.changes_alone(at.core, line);
                 takes
             }
         }
@@ -164,6 +173,7 @@ impl Machine {
     /// How long a core's access to a word takes that begins at `now`.
     #[inline]
     pub(crate) fn access_word(&mut self, at: CoreId, line: Line, write: bool, now: Ps) -> Ps {
+        self.hosts[at.host].caches.foresee_one(at.core, line);
         let walks = self.walk(at, line);
         walks + self.access(at, line, write, now + walks)
     }
@@ -172,7 +182,11 @@ impl Machine {
     #[inline]
     fn walk(&mut self, at: CoreId, line: Line) -> Ps {
         let page = Line::new(line.region(), line.number() / self.costs.page_lines);
-        let pages = &mut self.hosts[at.host].cores[at.core].pages;
+        let Memory { pages, page: last, .. } = &mut self.hosts[at.host].cores[at.core];
+        if page == *last {
+            return 0;
+        }
+        *last = page;
         if pages.touch(page).is_some() {
             return 0;
         }
@@ -236,7 +250,7 @@ impl Machine {
     /// A host gets a line of SCR that it has in a state, alone if it is to be written.
     fn grant(&mut self, host: (usize, State), line: Line, write: bool, now: Ps) -> Granted {
         let Self { directory, hosts, device, .. } = self;
-        let mut others = Others { hosts, device, line, now };
+        let mut others = Others { hosts, device, line, now, found: None };
         directory.grant(host, line.number(), write, now, &mut others)
     }
 

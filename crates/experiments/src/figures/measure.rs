@@ -18,8 +18,10 @@ const LEAST_OPERATIONS: u64 = 7_200;
 const MOST_OPERATIONS: u64 = 60_000;
 
 /// A thread that waits for a slow owner is simulated looking for messages all the time; fewer such
-/// operations do.
+/// operations do, if so many of them churn: nearly all the time goes there, so that how many happen to
+/// churn decides what is measured.
 const SLOW_SHARE: u64 = 2;
+const SLOW_CHURNS: f64 = 5_000.0;
 
 /// Operations by which caches are filled, at full scale.
 const CACHE_OPERATIONS: f64 = 450_000.0;
@@ -73,14 +75,21 @@ pub(crate) fn run(
         let workload = pod.prepare(step, threads)?;
         pod.lab.demand(&Demand { workload, threads, shared: step.mix.shared })?;
         does("warming up")?;
-        let warm_up = pod.settle()?;
+        let settled = pod.settle()?;
         does("measuring")?;
-        let measured = pod.measure(warm_up)?;
+        let measured = pod.measure(settled)?;
         let (panel, x) = (step.panel.clone(), step.x.clone());
         points.push(Point { panel, curve, x, measured });
         tell(Stage::Done)?;
     }
     Ok(points)
+}
+
+/// What came of the operations before those that are measured.
+struct Settled {
+    operations: u64,
+    /// How many of the last ones brought about changes, per operation.
+    changes: f64,
 }
 
 struct Pod<'a> {
@@ -116,10 +125,10 @@ impl Pod<'_> {
         Ok(workload)
     }
 
-    /// Operations that are measured.
-    fn operations(&self) -> u64 {
+    /// Operations that are measured, of which this part brings about changes.
+    fn operations(&self, changes: f64) -> u64 {
         let most = (self.loaded / OBJECTS_PER_OPERATION).clamp(LEAST_OPERATIONS, MOST_OPERATIONS);
-        most / self.slow_share()
+        ((SLOW_CHURNS / changes) as u64).clamp(most / self.slow_share(), most)
     }
 
     fn slow_share(&self) -> u64 {
@@ -127,9 +136,9 @@ impl Pod<'_> {
         if slow { SLOW_SHARE } else { 1 }
     }
 
-    /// Runs operations at the pace that they would have until it makes no difference any more; how many.
-    fn settle(&mut self) -> Result<u64> {
-        let tried = self.lab.run(self.operations() / 4)?;
+    /// Runs operations at the pace that they would have until it makes no difference any more.
+    fn settle(&mut self) -> Result<Settled> {
+        let tried = self.lab.run(self.operations(1.0) / 4)?;
         let pace = Duration::from_nanos(Hosts(&tried.hosts).latencies()?.mean() as u64);
         let changes = |ran: &Ran| Hosts(&ran.hosts).per_op(|stats| stats.churn + stats.moved_in);
         let mut before = changes(&tried);
@@ -147,16 +156,16 @@ impl Pod<'_> {
                 break;
             }
         }
-        Ok(operations)
+        Ok(Settled { operations, changes: before })
     }
 
-    fn measure(&mut self, warm_up: u64) -> Result<Measured> {
-        let operations = self.operations();
+    fn measure(&mut self, settled: Settled) -> Result<Measured> {
+        let operations = self.operations(settled.changes);
         let fills = (CACHE_OPERATIONS * self.settings.scale) as u64 / self.slow_share();
         self.lab.run(fills.max(operations / 4))?;
         let ran = self.lab.run(operations)?;
         let memory_gb = self.memory_bytes(&ran.hosts) / 1e9 / self.settings.scale;
-        Measured::of(&ran, warm_up, memory_gb)
+        Measured::of(&ran, settled.operations, memory_gb)
     }
 
     /// Objects, SCR that is used, logs, and what each host's own memory has.
