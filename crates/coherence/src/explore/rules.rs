@@ -4,9 +4,6 @@ use super::world::{Letter, Work, World};
 use super::{Fault, Limits};
 use crate::{Access, Ask, Filter, Known, Message, Protocol, State, ones};
 
-/// Messages that arrive before there are no more, at most.
-const MESSAGES_TO_REST: usize = 1000;
-
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Want(usize, usize, Access),
@@ -72,20 +69,6 @@ impl Rules<'_> {
                 visit(Step::AtHost(letter), self.at_host(world, host));
             }
         }
-    }
-
-    /// Whether no message is left, some time after processors want nothing more.
-    pub(super) fn comes_to_rest(&self, world: &World) -> Result<(), String> {
-        let mut world = world.clone();
-        for _ in 0..MESSAGES_TO_REST {
-            let mut next = None;
-            self.arrivals(&world, |_, arrived| _ = next.get_or_insert(arrived));
-            match next {
-                None => return Ok(()),
-                Some(arrived) => world = arrived?,
-            }
-        }
-        Err("messages go to and fro without end".to_owned())
     }
 
     fn want(&self, world: &World, host: usize, line: usize, access: Access) -> Option<World> {
