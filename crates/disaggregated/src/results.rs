@@ -20,7 +20,11 @@ pub(crate) enum Primitive {
 }
 
 impl Primitive {
-    pub(crate) fn of(protocol: &Protocol, ask: Ask, done: &Transaction) -> Self {
+    pub(crate) fn of<const WORDS: usize>(
+        protocol: &Protocol,
+        ask: Ask,
+        done: &Transaction<WORDS>,
+    ) -> Self {
         match (protocol.shares(), ask) {
             (false, _) if done.wrote_back => Self::FetchDirty,
             (false, _) => Self::FetchClean,
@@ -51,6 +55,7 @@ pub(crate) struct Results {
     pub(crate) waited: Ps,
     /// Requests that waited for the line or the memory node.
     pub(crate) queued: Ps,
+    pub(crate) tlb_misses: u64,
     pub(crate) walks: u64,
     pub(crate) flags: u64,
     pub(crate) write_backs: u64,
@@ -93,14 +98,13 @@ impl Results {
         *waited += hops;
     }
 
-    pub(crate) fn finished(mut self, clock: Ps, pages: &Pages) -> Self {
+    pub(crate) fn finished<const WORDS: usize>(mut self, clock: Ps, pages: &Pages<WORDS>) -> Self {
         self.clock = clock;
         self.pages = pages.count();
-        let shared = |hosts: u64| hosts.count_ones() > 1;
         for line in pages.lines() {
             self.lines.0 += 1;
             self.lines.1 += line.accesses;
-            if shared(line.touched) {
+            if line.touched.count() > 1 {
                 self.shared.0 += 1;
                 self.shared.1 += line.accesses;
             }
@@ -149,6 +153,7 @@ impl Results {
             shared_access_ratio: share(self.shared.1, self.lines.1),
             lines: self.lines.0,
             pages: self.pages,
+            tlb_misses: self.tlb_misses,
             walks: self.walks,
             permission_fetches: self.flags,
             queueing_ns: ns(self.queued),
@@ -191,7 +196,9 @@ pub struct Summary {
     pub lines: u64,
     /// Pages that were allocated.
     pub pages: u64,
-    /// Walks for where a page is.
+    /// Pages whose places cores did not know.
+    pub tlb_misses: u64,
+    /// Walks for where a page is in the memory nodes.
     pub walks: u64,
     /// Permissions that the backplane fetched.
     pub permission_fetches: u64,

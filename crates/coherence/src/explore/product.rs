@@ -38,8 +38,8 @@ impl Hasher for WordHasher {
     }
 
     fn write_u64(&mut self, word: u64) {
-        let product = u128::from(word ^ word >> 29) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-        self.0 = (product >> 32) as u64 ^ (product >> 90) as u64;
+        let product = u128::from(word ^ word >> 29) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = product as u64 ^ (product >> 64) as u64;
     }
 
     fn finish(&self) -> u64 {
@@ -150,8 +150,8 @@ impl<'a> Product<'a> {
                     _ => {}
                 }
                 next.lines[line] = to;
-                for host in 0..self.automaton.hosts {
-                    for place in under_way[host]..self.under_way(&next, host) {
+                for (host, &already) in under_way.iter().enumerate().take(self.automaton.hosts) {
+                    for place in already..self.under_way(&next, host) {
                         next.orders[host] |= (line as u32) << (place * line_bits);
                     }
                 }

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::Limits;
 use super::automaton::Seen;
-use crate::{Access, Ask, Known, Message, State, ones};
+use crate::{Access, Ask, Hosts, Known, Message, State};
 
 /// A line at a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,8 +22,8 @@ pub(super) struct AtHost {
 pub(super) struct Work {
     pub(super) host: u8,
     pub(super) ask: Ask,
-    /// A bit per host that has not answered yet.
-    pub(super) waits: u64,
+    /// Who has not answered yet.
+    pub(super) waits: Hosts,
     pub(super) shared: bool,
 }
 
@@ -133,7 +133,7 @@ impl World {
     pub(super) fn renamed(&self, places: &[usize]) -> Self {
         let lines = self.lines.len();
         let name = |host: u8| places[usize::from(host)] as u8;
-        let names = |hosts: u64| ones(hosts).fold(0, |all, host| all | 1 << places[host]);
+        let names = |hosts: Hosts| hosts.iter().map(|host| places[host]).collect();
         let mut next = self.clone();
         for (host, &place) in places.iter().enumerate() {
             next.hosts[place * lines..][..lines]
