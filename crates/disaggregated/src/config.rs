@@ -106,7 +106,9 @@ pub struct ConfigError {
 impl Config {
     /// The system of SDM's paper (its table II), with `hosts` hosts and 32 threads.
     ///
-    /// The paper says nothing of the system agent's cache, of bandwidths, of TLBs and of the length of a page
+    /// The table is that of a computing node, and the paper's equation 1 has three levels of caches before the
+    /// memory node. So a host has one L3, and remote lines are in that, which is the system agent's cache: the
+    /// paper gives no other one a size. It says nothing of bandwidths, of TLBs and of the length of a page
     /// walk; these are ours. It has translations cached in the host's own memory, which takes 80 ns by its
     /// table; how many, it does not say: a megabyte, here, at 16 bytes each. A walk through the host's own
     /// tables takes one access to its memory: the upper tables are taken to be in caches.
@@ -123,7 +125,6 @@ impl Config {
                 cache(32.0, 8, 1.0),
                 cache(256.0, 4, 4.0),
                 cache(2048.0, 16, 40.0),
-                cache(8192.0, 16, 80.0),
             ],
             core_to_core_ns: 80.0,
             network_ns: 500.0,

@@ -12,6 +12,8 @@
 //! * A message takes the network's latency, half of it to the backplane. A snoop and its answer take it
 //!   twice, a line that has to be written back first twice more. All hosts that are asked answer at once.
 //! * A line is in one transaction at a time; a memory node sends and receives so many bytes a second.
+//! * A core that wants a line which is on its way to its host waits for it, and asks for nothing: a read is
+//!   served by that answer, even if the line is asked back at once; a write, if the line is still there then.
 //! * Pages are of 4 KiB. Whoever touches one first allocates it (`ralloc`); all are freed at the end
 //!   (`rfree`).
 //! * **Translation** has two levels, of different owners. A core knows some pages' places in what its host
@@ -30,6 +32,7 @@
 //! directory and the tables at the host take, the topology of the network.
 
 mod config;
+mod fills;
 mod machine;
 mod pages;
 mod replay;

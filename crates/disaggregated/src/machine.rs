@@ -4,6 +4,7 @@ use tombolo_coherence::{Access, Ask, Filter, Holders, Hosts, Message, Protocol, 
 use tombolo_timing::{Access as Cached, HostCaches, Line, Note, Ps, Region, ps};
 
 use crate::config::{Config, ConfigError, LINE_BYTES, PAGE_BYTES};
+use crate::fills::Fills;
 use crate::pages::Pages;
 use crate::replay::Replay;
 use crate::results::{Primitive, Results};
@@ -44,6 +45,7 @@ pub(crate) struct Machine<const WORDS: usize> {
     tlbs: Vec<Translations>,
     /// By host.
     translations: Vec<Translations>,
+    fills: Vec<Fills>,
     replays: Vec<Replay>,
     /// Until when each memory node is at work.
     nodes: Vec<Ps>,
@@ -117,6 +119,7 @@ impl<const WORDS: usize> Machine<WORDS> {
             hosts: (0..config.hosts).map(host).collect(),
             tlbs: tables(config.threads, config.tlb_entries),
             translations: tables(config.hosts, config.translations),
+            fills: (0..config.hosts).map(|_| Fills::default()).collect(),
             replays: (0..config.hosts).map(|_| Replay::new(config.replay_entries)).collect(),
             nodes: vec![0; config.nodes],
             pages: Pages::new(config),
@@ -242,19 +245,26 @@ impl<const WORDS: usize> Machine<WORDS> {
             self.retire(thread, takes, takes);
             return self.isolate(thread);
         }
-        let here = matches!(cached, Cached::Served(_));
+        let arrives = self.fills[host].arrives(request.line.number(), now);
+        let joins = arrives.is_some() && !write;
+        let here = joins || matches!(cached, Cached::Served(_));
         let ready = if self.speculates && here { now } else { leaves };
         let start = if self.speculates { self.replays[host].room(ready) } else { ready };
-        let finds = match cached {
-            Cached::Served(takes) => {
-                self.results.served(&self.times.levels, takes);
-                takes
-            }
-            _ => self.fetch(request, start),
+        let on_its_way = arrives.unwrap_or(0).saturating_sub(start);
+        let finds = if here {
+            let agent = self.times.levels[self.times.levels.len() - 1];
+            let takes = if let Cached::Served(takes) = cached { takes } else { agent };
+            self.results.served(&self.times.levels, takes);
+            self.results.joined += u64::from(joins);
+            takes.max(on_its_way)
+        } else {
+            on_its_way + self.fetch(request, start + on_its_way)
         };
-        // A request to the memory node is checked on its way; what is here waits for an answer.
+        // A request to the memory node is checked on its way, for all who wait for its answer; what is here
+        // waits for an answer of its own.
         let waits = match (self.speculates, here) {
             (true, _) => finds,
+            (false, true) if joins => finds,
             (false, true) => finds + check,
             (false, false) => finds + check - self.times.network,
         };
@@ -324,7 +334,7 @@ impl<const WORDS: usize> Machine<WORDS> {
         };
         self.evicted(gone);
         let hops = 2 + if done.snooped { 2 } else { 0 } + if done.wrote_back { 2 } else { 0 };
-        self.results.primitive(Primitive::of(self.tables, ask, &done), hops);
+        self.results.primitive(Primitive::of(self.tables, ask, &done), hops, sent);
         let Times { network, memory, line: transfer, .. } = self.times;
         let reads = ask != Ask::Upgrade;
         let accesses = u64::from(reads) + u64::from(done.wrote_back);
@@ -337,6 +347,7 @@ impl<const WORDS: usize> Machine<WORDS> {
         let known = self.pages.line(place, line.number());
         known.busy = ends;
         known.known = done.known;
+        self.fills[host].add(line.number(), ends + network, request.now);
         ends + network - start
     }
 

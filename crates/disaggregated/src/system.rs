@@ -308,6 +308,16 @@ mod tests {
     }
 
     #[test]
+    fn cores_of_a_host_ask_for_a_line_once() {
+        for (threads, hosts) in [(4, 1), (8, 2)] {
+            let config = Config { threads, ..Config::paper(Protocol::Inv, hosts) };
+            let counts = run(&config, |_, core| core.access(0, 8, false));
+            assert_eq!(counts.remote_reads, hosts as u64, "{counts:?}");
+            assert_eq!(counts.joined_reads, (threads - hosts) as u64);
+        }
+    }
+
+    #[test]
     fn a_write_takes_the_line_from_all_others() {
         let counts = run(&small(Protocol::Sha), |thread, core| {
             for turn in 0..100 {

@@ -29,8 +29,8 @@ list of edges (lines of \"from to [weight]\"), and smaller relatives of PARSEC's
 what `valgrind --tool=lackey --trace-mem=yes` prints, or a binary file (docs/traces.md); its threads are \
 dealt out to the hosts.
 
-Unless told otherwise, the system is that of SDM's paper: 32 threads, caches of 32 KiB, 256 KiB and 2 MiB \
-per core, a network of 500 ns each way, and memory of 80 ns. The system agent's cache is of our choosing.";
+Unless told otherwise, the system is that of SDM's paper: 32 threads, caches of 32 KiB and 256 KiB \
+per core and of 2 MiB per host, a network of 500 ns each way, and memory of 80 ns.";
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -132,7 +132,7 @@ pub(crate) struct RunArgs {
     trace: Option<PathBuf>,
     #[command(flatten)]
     input: InputArgs,
-    /// Hosts, 1024 at most; each one's caches take some 3 MB here.
+    /// Hosts, 1024 at most.
     #[arg(long, default_value_t = 4, value_name = "N")]
     hosts: usize,
     /// Threads of all hosts together; those of a trace are dealt out to that many.
@@ -153,8 +153,8 @@ pub(crate) struct RunArgs {
     /// Bytes in a row that are in one memory node.
     #[arg(long, default_value = "4KiB", value_parser = tombolo::parse_size, value_name = "SIZE")]
     interleave: u64,
-    /// The system agent's cache for remote lines, of each host.
-    #[arg(long, default_value = "8MiB", value_parser = tombolo::parse_size, value_name = "SIZE")]
+    /// The cache that a host's cores share, which is the system agent's for remote lines.
+    #[arg(long, default_value = "2MiB", value_parser = tombolo::parse_size, value_name = "SIZE")]
     agent_cache: u64,
     /// Pages whose places a core knows (its TLB).
     #[arg(long, default_value_t = 1536, value_name = "N")]
@@ -354,6 +354,7 @@ fn text(report: &Report) -> String {
         ("instructions per cycle", format!("{:.4}", run.ipc)),
         ("mean access time", format!("{:.1} ns", run.amat_ns)),
         ("by the paper's equations", format!("{:.1} ns", run.amat_equations_ns)),
+        ("with all messages", format!("{:.1} ns", run.amat_all_messages_ns)),
         ("virtual time", format!("{:.6} s", run.seconds)),
         ("accesses", run.accesses.to_string()),
         ("served by caches", served.join(", ")),

@@ -1,8 +1,8 @@
 //! Like swaptions: prices of options on swaps, by simulating interest rates many times. A thread's
-//! paths are its own; threads share nothing but pages.
+//! paths are its own, in lines of their own, as what threads allocate is; threads share nothing but pages.
 
 use crate::Processor;
-use crate::array::Array;
+use crate::array::{Array, LINE_BYTES};
 use crate::program::{Kernel, Setup};
 use crate::random::Random;
 use crate::team::Member;
@@ -15,6 +15,8 @@ const TRIALS: usize = 64;
 /// Steps of a path, of half a year each.
 const STEPS: usize = 20;
 const STEP: f64 = 0.5;
+/// Numbers from one thread's path to the next: whole lines.
+const STRIDE: usize = STEPS.next_multiple_of(LINE_BYTES as usize / size_of::<f64>());
 /// Rates come back to their mean at this pace, and go off at this one.
 const REVERSION: f64 = 0.2;
 const VOLATILITY: f64 = 0.012;
@@ -50,8 +52,8 @@ impl Swaptions {
             strikes,
             rates,
             maturities: layout.array("maturities", maturities),
-            paths: layout.filled("paths of threads", setup.threads * STEPS, 0.0),
-            discounts: layout.filled("discounts of threads", setup.threads * STEPS, 0.0),
+            paths: layout.filled("paths of threads", setup.threads * STRIDE, 0.0),
+            discounts: layout.filled("discounts of threads", setup.threads * STRIDE, 0.0),
             prices: layout.filled("prices", count, f64::NAN),
             seed,
             rounds: setup.rounds,
@@ -64,7 +66,7 @@ impl Swaptions {
 
     /// What a swaption is worth on a path.
     fn trial<P: Processor>(&self, me: &Member<P>, swaption: usize, random: &mut Random) -> f64 {
-        let (p, start) = (&me.processor, me.thread * STEPS);
+        let (p, start) = (&me.processor, me.thread * STRIDE);
         let mean = self.rates.get(p, swaption);
         let (mut rate, mut discount) = (mean, 1.0);
         for step in start..start + STEPS {
