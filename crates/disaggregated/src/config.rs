@@ -121,11 +121,7 @@ impl Config {
             threads: 32,
             nodes: 1,
             interleave_bytes: PAGE_BYTES,
-            caches: vec![
-                cache(32.0, 8, 1.0),
-                cache(256.0, 4, 4.0),
-                cache(2048.0, 16, 40.0),
-            ],
+            caches: vec![cache(32.0, 8, 1.0), cache(256.0, 4, 4.0), cache(2048.0, 16, 40.0)],
             core_to_core_ns: 80.0,
             network_ns: 500.0,
             memory_ns: 80.0,

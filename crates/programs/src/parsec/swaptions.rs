@@ -36,6 +36,13 @@ pub(crate) struct Swaptions {
     rounds: u32,
 }
 
+/// What a thread knows of the swaption that it is at: it is told once.
+struct Terms {
+    mean: f64,
+    strike: f64,
+    maturity: usize,
+}
+
 impl Swaptions {
     pub(crate) fn new(setup: &mut Setup) -> Self {
         let count = 1_usize << setup.scale;
@@ -65,9 +72,9 @@ impl Swaptions {
     }
 
     /// What a swaption is worth on a path.
-    fn trial<P: Processor>(&self, me: &Member<P>, swaption: usize, random: &mut Random) -> f64 {
+    fn trial<P: Processor>(&self, me: &Member<P>, terms: &Terms, random: &mut Random) -> f64 {
         let (p, start) = (&me.processor, me.thread * STRIDE);
-        let mean = self.rates.get(p, swaption);
+        let Terms { mean, strike, maturity } = *terms;
         let (mut rate, mut discount) = (mean, 1.0);
         for step in start..start + STEPS {
             p.works(WORK);
@@ -76,9 +83,8 @@ impl Swaptions {
             self.paths.set(p, step, rate);
             self.discounts.set(p, step, discount);
         }
-        let strike = self.strikes.get(p, swaption);
         let mut worth = 0.0;
-        for step in start + self.maturities.get(p, swaption) as usize..start + STEPS {
+        for step in start + maturity..start + STEPS {
             let rate = self.paths.get(p, step);
             worth += (rate - strike) * STEP * self.discounts.get(p, step);
             p.works(4);
@@ -110,7 +116,13 @@ impl Kernel for Swaptions {
     fn run<P: Processor>(&self, me: &Member<P>) {
         for swaption in me.share(self.prices.len()) {
             let mut random = Random::new(self.seed, PATHS + swaption as u64);
-            let worth = (0..self.trials()).map(|_| self.trial(me, swaption, &mut random));
+            let p = &me.processor;
+            let terms = Terms {
+                mean: self.rates.get(p, swaption),
+                strike: self.strikes.get(p, swaption),
+                maturity: self.maturities.get(p, swaption) as usize,
+            };
+            let worth = (0..self.trials()).map(|_| self.trial(me, &terms, &mut random));
             let sum: f64 = worth.sum();
             self.prices.set(&me.processor, swaption, sum / self.trials() as f64);
         }
