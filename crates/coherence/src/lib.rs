@@ -25,14 +25,16 @@
 //! Left out: credits, lost messages, poison, and hosts that fail.
 
 mod explore;
+mod hosts;
 mod message;
 mod protocol;
 mod transaction;
 
 pub use explore::{Explored, Fault, Limits, Violation, explore, wander};
+pub use hosts::{Hosts, ones};
 pub use message::{Channel, Message};
 pub use protocol::{
     Access, Answer, Ask, BACK_INVALIDATION, Filter, INVALIDATING, Known, PROTOCOLS, Protocol,
     SHARING, State,
 };
-pub use transaction::{Counts, Holders, Transaction, ones, transact};
+pub use transaction::{Counts, Holders, Transaction, transact};

@@ -1,6 +1,6 @@
 //! A transaction from its first message to its last.
 
-use crate::{Ask, Filter, Known, Message, Protocol, State};
+use crate::{Ask, Filter, Hosts, Known, Message, Protocol, State};
 
 /// How many messages there were of each type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,11 +46,11 @@ pub trait Holders {
 
 /// What came of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transaction {
+pub struct Transaction<const WORDS: usize = 1> {
     /// What the host may do that has asked.
     pub granted: State,
     /// Who may have the line now.
-    pub known: Known,
+    pub known: Known<WORDS>,
     /// Others had to be asked.
     pub snooped: bool,
     /// Some of them had to write the line back before they answered.
@@ -60,23 +60,24 @@ pub struct Transaction {
 }
 
 /// Runs `ask` of `host`, one of `hosts`, for a line that no others may have than those who are known.
-pub fn transact(
+pub fn transact<const WORDS: usize>(
     protocol: &Protocol,
     filter: Filter,
     ask: Ask,
     (host, hosts): (usize, usize),
-    known: Known,
+    known: Known<WORDS>,
     others: &mut impl Holders,
     counts: &mut Counts,
-) -> Transaction {
+) -> Transaction<WORDS> {
     let holders = known.holders;
     let (concerned, mut shared) = protocol.concerned(filter, ask, (host, hosts), known);
     let snoop = (protocol.snoop)(ask);
     counts.add(ask.message(), 1);
-    counts.add(snoop, u64::from(concerned.count_ones()));
-    let mut keep = holders & !concerned & !(1 << host);
+    counts.add(snoop, u64::from(concerned.count()));
+    let mut keep = holders.without(concerned);
+    keep.remove(host);
     let (mut wrote_back, mut forwarded) = (false, false);
-    for other in ones(concerned & holders) {
+    for other in concerned.and(holders).iter() {
         let state = others.state(other);
         let answer = (protocol.answer)(snoop, state);
         if answer.next != state {
@@ -90,28 +91,21 @@ pub fn transact(
         forwarded |= answer.message == Message::GoM;
         if answer.message.keeps(snoop) {
             shared = true;
-            keep |= 1 << other;
+            keep.insert(other);
         }
     }
-    let strangers = concerned & !holders;
-    if strangers != 0 {
+    let strangers = concerned.without(holders);
+    if !strangers.is_empty() {
         let answer = (protocol.answer)(snoop, State::Invalid).message;
-        counts.add(answer, u64::from(strangers.count_ones()));
+        counts.add(answer, u64::from(strangers.count()));
     }
     let (message, granted) = (protocol.grant)(ask, shared);
     counts.add(message, 1);
     let alone = granted != State::Shared;
-    let known = Known { holders: 1 << host | if alone { 0 } else { keep }, alone };
-    Transaction { granted, known, snooped: concerned != 0, wrote_back, forwarded }
-}
-
-/// The numbers of the bits that are set: of hosts, or of whatever has a bit.
-pub fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let next = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
-        bits &= bits - 1;
-        Some(next)
-    })
+    let mut holders = if alone { Hosts::default() } else { keep };
+    holders.insert(host);
+    let (known, snooped) = (Known { holders, alone }, !concerned.is_empty());
+    Transaction { granted, known, snooped, wrote_back, forwarded }
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub struct Config {
     pub protocol: Protocol,
     /// What memory nodes know of who has a line.
     pub filter: Filter,
-    /// Hosts, 64 at most.
+    /// Hosts, [`MOST_HOSTS`] at most.
     pub hosts: usize,
     /// Threads, each on a core of its own; thread `n` is on host `n` modulo hosts.
     pub threads: usize,
@@ -69,7 +69,15 @@ pub struct Config {
     pub memory_ns: f64,
     /// What a memory node sends or receives, in 10^9 bytes a second.
     pub node_gb_per_s: f64,
-    /// Tables that a walk for a page's place goes through.
+    /// Pages that a core knows the places of.
+    pub tlb_entries: usize,
+    /// Finding out the place of another one, by the host's own tables.
+    pub tlb_miss_ns: f64,
+    /// Pages whose places in memory nodes a host remembers, in its own memory.
+    pub translations: usize,
+    /// Looking one up there.
+    pub translation_ns: f64,
+    /// Tables that a walk for a page's place in a memory node goes through.
     pub page_levels: u32,
     /// Accesses of a host that may wait for their permission at once.
     pub replay_entries: usize,
@@ -78,6 +86,9 @@ pub struct Config {
     /// Decides which pages these are.
     pub seed: u64,
 }
+
+/// Hosts of a system, at most.
+pub const MOST_HOSTS: usize = 1024;
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -93,8 +104,14 @@ pub struct ConfigError {
 }
 
 impl Config {
-    /// The system of SDM's paper (its table II), with `hosts` hosts and 32 threads. The paper says nothing of
-    /// the system agent's cache, of bandwidths and of the length of a page walk; these are ours.
+    /// The system of SDM's paper (its table II), with `hosts` hosts and 32 threads.
+    ///
+    /// The table is that of a computing node, and the paper's equation 1 has three levels of caches before the
+    /// memory node. So a host has one L3, and remote lines are in that, which is the system agent's cache: the
+    /// paper gives no other one a size. It says nothing of bandwidths, of TLBs and of the length of a page
+    /// walk; these are ours. It has translations cached in the host's own memory, which takes 80 ns by its
+    /// table; how many, it does not say: a megabyte, here, at 16 bytes each. A walk through the host's own
+    /// tables takes one access to its memory: the upper tables are taken to be in caches.
     pub fn paper(protocol: Protocol, hosts: usize) -> Self {
         let cache = |kib, ways, latency_ns| Cache { kib, ways, latency_ns };
         Self {
@@ -104,16 +121,15 @@ impl Config {
             threads: 32,
             nodes: 1,
             interleave_bytes: PAGE_BYTES,
-            caches: vec![
-                cache(32.0, 8, 1.0),
-                cache(256.0, 4, 4.0),
-                cache(2048.0, 16, 40.0),
-                cache(8192.0, 16, 80.0),
-            ],
+            caches: vec![cache(32.0, 8, 1.0), cache(256.0, 4, 4.0), cache(2048.0, 16, 40.0)],
             core_to_core_ns: 80.0,
             network_ns: 500.0,
             memory_ns: 80.0,
             node_gb_per_s: 64.0,
+            tlb_entries: 1536,
+            tlb_miss_ns: 80.0,
+            translations: 65_536,
+            translation_ns: 80.0,
             page_levels: 4,
             replay_entries: 64,
             denied: (0.0, 0.0),
@@ -121,22 +137,33 @@ impl Config {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    /// Whether it makes sense, for a system of `most` hosts at most.
+    pub(crate) fn check(&self, most: usize) -> Result<(), ConfigError> {
         let within = |what, value: f64, (from, to): (f64, f64), bounds| {
             let good = (from..=to).contains(&value);
             let wrong = || ConfigError { what, value: value.to_string(), bounds };
             good.then_some(()).ok_or_else(wrong)
         };
-        within("hosts", self.hosts as f64, (1.0, 64.0), "there may be 1 to 64")?;
+        within("hosts", self.hosts as f64, (1.0, MOST_HOSTS as f64), "there may be 1 to 1024")?;
+        let too_many = "this is a system of 64 hosts per word of its sets of hosts";
+        within("hosts", self.hosts as f64, (1.0, most as f64), too_many)?;
         let most = 64.0 * self.hosts as f64;
         within("threads", self.threads as f64, (1.0, most), "a host may have 1 to 64")?;
         within("memory nodes", self.nodes as f64, (1.0, 1024.0), "there may be 1 to 1024")?;
         let interleave = self.interleave_bytes as f64;
         within("interleaving", interleave, (64.0, 1e12), "it takes at least a line of 64 bytes")?;
-        within("network latency", self.network_ns, (0.0, 1e9), "nanoseconds, a second at most")?;
-        within("memory latency", self.memory_ns, (0.0, 1e9), "nanoseconds, a second at most")?;
+        let ns = "nanoseconds, a second at most";
+        within("network latency", self.network_ns, (0.0, 1e9), ns)?;
+        within("memory latency", self.memory_ns, (0.0, 1e9), ns)?;
         let bandwidth = self.node_gb_per_s;
         within("bandwidth", bandwidth, (1e-3, 1e6), "10^9 bytes a second, from 0.001")?;
+        let entries = "there may be 1 to 2^30";
+        for (what, many) in [("TLB entries", self.tlb_entries), ("translations", self.translations)]
+        {
+            within(what, many as f64, (1.0, (1 << 30) as f64), entries)?;
+        }
+        within("TLB miss", self.tlb_miss_ns, (0.0, 1e9), ns)?;
+        within("translation latency", self.translation_ns, (0.0, 1e9), ns)?;
         within("levels of pages", self.page_levels.into(), (0.0, 16.0), "there may be 0 to 16")?;
         let entries = self.replay_entries as f64;
         within("replay entries", entries, (1.0, 1e6), "there may be 1 to 1,000,000")?;

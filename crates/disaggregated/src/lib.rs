@@ -12,8 +12,14 @@
 //! * A message takes the network's latency, half of it to the backplane. A snoop and its answer take it
 //!   twice, a line that has to be written back first twice more. All hosts that are asked answer at once.
 //! * A line is in one transaction at a time; a memory node sends and receives so many bytes a second.
-//! * Pages are of 4 KiB. Whoever touches one first allocates it (`ralloc`), a host that does not know where
-//!   one is asks (`rwalk`), and remembers it in its own memory; all are freed at the end (`rfree`).
+//! * A core that wants a line which is on its way to its host waits for it, and asks for nothing: a read is
+//!   served by that answer, even if the line is asked back at once; a write, if the line is still there then.
+//! * Pages are of 4 KiB. Whoever touches one first allocates it (`ralloc`); all are freed at the end
+//!   (`rfree`).
+//! * **Translation** has two levels, of different owners. A core knows some pages' places in what its host
+//!   takes for memory, and for others looks into the host's tables. What leaves the host, a request or a
+//!   question for permission, first has to be translated into the memory node's terms: by a table in the
+//!   host's own memory, and if the page is not there, by asking (`rwalk`).
 //! * **Permission** is for a host and a page, to read or to write. The backplane has the flags, and fetches
 //!   each one once. A request is checked on its way to the memory node; for a line that the system agent has,
 //!   and no processor cache, the backplane is asked. With **speculation** nobody waits for the answer, as
@@ -22,16 +28,18 @@
 //!   other; of a trace, the thread. Without speculation the access is not made; with it, it is rolled back, and
 //!   nobody has seen it. What the program itself would have read or written, it does not.
 //!
-//! Left out: the host's own memory, instructions' fetches, prefetching, out-of-order cores, what the
+//! Left out: what else is in the host's own memory, instructions' fetches, prefetching, out-of-order cores, what the
 //! directory and the tables at the host take, the topology of the network.
 
 mod config;
+mod fills;
 mod machine;
 mod pages;
 mod replay;
 mod results;
 mod system;
+mod translations;
 
-pub use config::{Config, ConfigError, Protocol};
+pub use config::{Config, ConfigError, MOST_HOSTS, Protocol};
 pub use results::Summary;
 pub use system::{Body, Core, System};

@@ -1,12 +1,14 @@
 //! What an access takes: caches, translation, permission, the protocol's messages, and the memory node.
 
-use tombolo_coherence::{Access, Ask, Filter, Holders, Message, Protocol, State, transact};
+use tombolo_coherence::{Access, Ask, Filter, Holders, Hosts, Message, Protocol, State, transact};
 use tombolo_timing::{Access as Cached, HostCaches, Line, Note, Ps, Region, ps};
 
 use crate::config::{Config, ConfigError, LINE_BYTES, PAGE_BYTES};
+use crate::fills::Fills;
 use crate::pages::Pages;
 use crate::replay::Replay;
 use crate::results::{Primitive, Results};
+use crate::translations::Translations;
 
 /// A thread, which has a core of its own.
 struct Thread {
@@ -25,11 +27,13 @@ struct Times {
     /// A line, through a memory node.
     line: Ps,
     levels: Vec<Ps>,
+    tlb_miss: Ps,
+    translation: Ps,
     page_levels: u64,
 }
 
 /// A system in virtual time.
-pub(crate) struct Machine {
+pub(crate) struct Machine<const WORDS: usize> {
     tables: &'static Protocol,
     filter: Filter,
     speculates: bool,
@@ -37,10 +41,15 @@ pub(crate) struct Machine {
     interleave_lines: u64,
     threads: Vec<Thread>,
     hosts: Vec<HostCaches>,
+    /// By thread.
+    tlbs: Vec<Translations>,
+    /// By host.
+    translations: Vec<Translations>,
+    fills: Vec<Fills>,
     replays: Vec<Replay>,
     /// Until when each memory node is at work.
     nodes: Vec<Ps>,
-    pages: Pages,
+    pages: Pages<WORDS>,
     results: Results,
 }
 
@@ -78,11 +87,12 @@ impl Holders for Others<'_> {
     }
 }
 
-impl Machine {
+impl<const WORDS: usize> Machine<WORDS> {
     pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
-        config.check()?;
+        config.check(Hosts::<WORDS>::MOST)?;
         let cores = config.threads.div_ceil(config.hosts);
         let core_to_core = ps(config.core_to_core_ns);
+        let tables = |count, entries| (0..count).map(|_| Translations::new(entries)).collect();
         let host = |_| HostCaches::new(&config.caches, cores, core_to_core);
         let thread = |number: usize| Thread {
             host: number % config.hosts,
@@ -100,11 +110,16 @@ impl Machine {
                 memory: ps(config.memory_ns),
                 line: ps(LINE_BYTES as f64 / config.node_gb_per_s),
                 levels: config.caches.iter().map(|cache| ps(cache.latency_ns)).collect(),
+                tlb_miss: ps(config.tlb_miss_ns),
+                translation: ps(config.translation_ns),
                 page_levels: config.page_levels.into(),
             },
             interleave_lines: (config.interleave_bytes / LINE_BYTES).max(1),
             threads: (0..config.threads).map(thread).collect(),
             hosts: (0..config.hosts).map(host).collect(),
+            tlbs: tables(config.threads, config.tlb_entries),
+            translations: tables(config.hosts, config.translations),
+            fills: (0..config.hosts).map(|_| Fills::default()).collect(),
             replays: (0..config.hosts).map(|_| Replay::new(config.replay_entries)).collect(),
             nodes: vec![0; config.nodes],
             pages: Pages::new(config),
@@ -161,7 +176,7 @@ impl Machine {
         }
         let entry = self.pages.line(place, number);
         entry.accesses += 1;
-        entry.touched |= 1 << host;
+        entry.touched.insert(host);
         let line = Line::new(Region::Scr, number);
         self.results.accesses += 1;
         let agent = self.times.levels[self.times.levels.len() - 1];
@@ -196,6 +211,10 @@ impl Machine {
         if new {
             self.allocate(thread);
         }
+        if !self.tlbs[thread].knows(place) {
+            self.results.tlb_misses += 1;
+            self.retire(thread, self.times.tlb_miss, self.times.tlb_miss);
+        }
         place
     }
 
@@ -217,30 +236,40 @@ impl Machine {
     fn beyond(&mut self, request: Request, cached: Cached) -> Outcome {
         let Request { thread, place, write, now, .. } = request;
         let host = self.threads[thread].host;
-        let walk = self.walk(host, place);
+        // What leaves the host, a request or a question, has to be translated first.
+        let leaves = now + self.translate(host, place);
         let check = self.times.network + self.fetch_flag(host, place);
         let permitted = self.pages.page(place).permits(host, write);
         if !permitted && !self.speculates {
-            self.retire(thread, walk + check, walk + check);
+            let takes = leaves + check - now;
+            self.retire(thread, takes, takes);
             return self.isolate(thread);
         }
-        let start = if self.speculates { self.replays[host].room(now + walk) } else { now + walk };
-        // A request to the memory node is checked on its way; what is here waits for an answer.
-        let (finds, on_its_way) = match cached {
-            Cached::Served(takes) => {
-                self.results.served(&self.times.levels, takes);
-                (takes, false)
-            }
-            _ => (self.fetch(request, start), true),
+        let arrives = self.fills[host].arrives(request.line.number(), now);
+        let joins = arrives.is_some() && !write;
+        let here = joins || matches!(cached, Cached::Served(_));
+        let ready = if self.speculates && here { now } else { leaves };
+        let start = if self.speculates { self.replays[host].room(ready) } else { ready };
+        let on_its_way = arrives.unwrap_or(0).saturating_sub(start);
+        let finds = if here {
+            let agent = self.times.levels[self.times.levels.len() - 1];
+            let takes = if let Cached::Served(takes) = cached { takes } else { agent };
+            self.results.served(&self.times.levels, takes);
+            self.results.joined += u64::from(joins);
+            takes.max(on_its_way)
+        } else {
+            on_its_way + self.fetch(request, start + on_its_way)
         };
-        let extra = check - self.times.network;
-        let waits = match (self.speculates, on_its_way) {
+        // A request to the memory node is checked on its way, for all who wait for its answer; what is here
+        // waits for an answer of its own.
+        let waits = match (self.speculates, here) {
             (true, _) => finds,
-            (false, true) => finds + extra,
-            (false, false) => finds + check,
+            (false, true) if joins => finds,
+            (false, true) => finds + check,
+            (false, false) => finds + check - self.times.network,
         };
         let takes = start + waits - now;
-        let retires = takes.max(start + check - now);
+        let retires = takes.max(start.max(leaves) + check - now);
         if self.speculates {
             self.replays[host].add(now + retires);
         }
@@ -253,28 +282,27 @@ impl Machine {
         Outcome::Done
     }
 
-    /// What a host does to know where a page is; its translations are in its own memory, for ever.
-    fn walk(&mut self, host: usize, place: usize) -> Ps {
-        let page = self.pages.page(place);
-        if page.translated & 1 << host != 0 {
-            return 0;
+    /// What a host does to know where a page is in the memory nodes.
+    fn translate(&mut self, host: usize, place: usize) -> Ps {
+        let found = self.times.translation;
+        if self.translations[host].knows(place) {
+            return found;
         }
-        page.translated |= 1 << host;
         self.results.walks += 1;
         self.results.messages.add(Message::Rwalk, 1);
         self.results.messages.add(Message::Cmp, 1);
         let Times { network, memory, page_levels, .. } = self.times;
         // To the backplane and back, and between them to the memory node for each table.
-        network + page_levels * (network + memory)
+        found + network + page_levels * (network + memory)
     }
 
     /// What the backplane does to know whether a host may use a page.
     fn fetch_flag(&mut self, host: usize, place: usize) -> Ps {
         let page = self.pages.page(place);
-        if page.flagged & 1 << host != 0 {
+        if page.flagged.has(host) {
             return 0;
         }
-        page.flagged |= 1 << host;
+        page.flagged.insert(host);
         self.results.flags += 1;
         self.times.network + self.times.memory
     }
@@ -306,7 +334,7 @@ impl Machine {
         };
         self.evicted(gone);
         let hops = 2 + if done.snooped { 2 } else { 0 } + if done.wrote_back { 2 } else { 0 };
-        self.results.primitive(Primitive::of(self.tables, ask, &done), hops);
+        self.results.primitive(Primitive::of(self.tables, ask, &done), hops, sent);
         let Times { network, memory, line: transfer, .. } = self.times;
         let reads = ask != Ask::Upgrade;
         let accesses = u64::from(reads) + u64::from(done.wrote_back);
@@ -319,6 +347,7 @@ impl Machine {
         let known = self.pages.line(place, line.number());
         known.busy = ends;
         known.known = done.known;
+        self.fills[host].add(line.number(), ends + network, request.now);
         ends + network - start
     }
 
@@ -336,7 +365,7 @@ impl Machine {
         let Request { thread, line, place, .. } = request;
         let host = self.threads[thread].host;
         self.hosts[host].drop_line(line);
-        self.pages.line(place, line.number()).known.holders &= !(1 << host);
+        self.pages.line(place, line.number()).known.holders.remove(host);
         self.results.mispeculations += 1;
     }
 

@@ -3,18 +3,18 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use tombolo_coherence::Known;
+use tombolo_coherence::{Hosts, Known};
 use tombolo_timing::Ps;
 
 use crate::config::{Config, LINE_BYTES, PAGE_BYTES};
 
 /// A line of a memory node.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LineEntry {
+pub(crate) struct LineEntry<const WORDS: usize> {
     /// Who may have it.
-    pub(crate) known: Known,
-    /// A bit per host that has accessed it.
-    pub(crate) touched: u64,
+    pub(crate) known: Known<WORDS>,
+    /// Who has accessed it.
+    pub(crate) touched: Hosts<WORDS>,
     /// How often it was accessed.
     pub(crate) accesses: u64,
     /// Until when a transaction is at it.
@@ -24,22 +24,19 @@ pub(crate) struct LineEntry {
 const LINES: usize = (PAGE_BYTES / LINE_BYTES) as usize;
 
 /// A page that was allocated.
-pub(crate) struct Page {
-    lines: [LineEntry; LINES],
-    /// A bit per host that knows where it is.
-    pub(crate) translated: u64,
-    /// A bit per host whose permission the backplane knows.
-    pub(crate) flagged: u64,
-    /// A bit per host that may read it.
-    pub(crate) readable: u64,
-    /// A bit per host that may write it.
-    pub(crate) writable: u64,
+pub(crate) struct Page<const WORDS: usize> {
+    lines: [LineEntry<WORDS>; LINES],
+    /// Whose permission the backplane knows.
+    pub(crate) flagged: Hosts<WORDS>,
+    /// Who may read it.
+    pub(crate) readable: Hosts<WORDS>,
+    /// Who may write it.
+    pub(crate) writable: Hosts<WORDS>,
 }
 
-impl Page {
+impl<const WORDS: usize> Page<WORDS> {
     pub(crate) fn permits(&self, host: usize, write: bool) -> bool {
-        let hosts = if write { self.writable & self.readable } else { self.readable };
-        hosts & 1 << host != 0
+        self.readable.has(host) && (!write || self.writable.has(host))
     }
 }
 
@@ -61,17 +58,18 @@ impl Hasher for PageHasher {
     }
 }
 
-pub(crate) struct Pages {
+pub(crate) struct Pages<const WORDS: usize> {
     numbers: HashMap<u64, u32, BuildHasherDefault<PageHasher>>,
-    pages: Vec<Page>,
+    pages: Vec<Page<WORDS>>,
+    hosts: usize,
     denied: (f64, f64),
     seed: u64,
 }
 
-impl Pages {
+impl<const WORDS: usize> Pages<WORDS> {
     pub(crate) fn new(config: &Config) -> Self {
-        let (denied, seed) = (config.denied, config.seed);
-        Self { numbers: HashMap::default(), pages: Vec::new(), denied, seed }
+        let Config { denied, seed, hosts, .. } = *config;
+        Self { numbers: HashMap::default(), pages: Vec::new(), hosts, denied, seed }
     }
 
     /// The place of a page; and whether it had to be allocated.
@@ -84,32 +82,32 @@ impl Pages {
         let (unreadable, unwritable) = self.denied;
         self.pages.push(Page {
             lines: [LineEntry::default(); LINES],
-            translated: 0,
-            flagged: 0,
-            readable: !self.drawn(page, 1, unreadable),
-            writable: !self.drawn(page, 2, unwritable),
+            flagged: Hosts::default(),
+            readable: self.permitted(page, 1, unreadable),
+            writable: self.permitted(page, 2, unwritable),
         });
         (place, true)
     }
 
-    /// A bit per host for which a die with this share of ones comes up.
-    fn drawn(&self, page: u64, what: u64, share: f64) -> u64 {
+    /// The hosts for which a die does not come up that does with this share.
+    fn permitted(&self, page: u64, what: u64, share: f64) -> Hosts<WORDS> {
         if share == 0.0 {
-            return 0;
+            return Hosts::first(self.hosts);
         }
         let die = |host: u64| mix(mix(mix(self.seed ^ what << 56) ^ page) ^ host);
         let comes_up = |host: &u64| (die(*host) >> 11) as f64 / ((1u64 << 53) as f64) < share;
-        (0..64).filter(comes_up).fold(0, |bits, host| bits | 1 << host)
+        let hosts = (0..self.hosts as u64).filter(|host| !comes_up(host));
+        hosts.map(|host| host as usize).collect()
     }
 
     #[inline]
-    pub(crate) fn page(&mut self, place: usize) -> &mut Page {
+    pub(crate) fn page(&mut self, place: usize) -> &mut Page<WORDS> {
         &mut self.pages[place]
     }
 
     /// A line, by its number among all.
     #[inline]
-    pub(crate) fn line(&mut self, place: usize, line: u64) -> &mut LineEntry {
+    pub(crate) fn line(&mut self, place: usize, line: u64) -> &mut LineEntry<WORDS> {
         &mut self.pages[place].lines[line as usize % LINES]
     }
 
@@ -118,7 +116,7 @@ impl Pages {
     }
 
     /// All lines that were accessed.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = &LineEntry> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &LineEntry<WORDS>> {
         self.pages.iter().flat_map(|page| &page.lines).filter(|line| line.accesses > 0)
     }
 }

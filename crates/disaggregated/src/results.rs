@@ -20,7 +20,11 @@ pub(crate) enum Primitive {
 }
 
 impl Primitive {
-    pub(crate) fn of(protocol: &Protocol, ask: Ask, done: &Transaction) -> Self {
+    pub(crate) fn of<const WORDS: usize>(
+        protocol: &Protocol,
+        ask: Ask,
+        done: &Transaction<WORDS>,
+    ) -> Self {
         match (protocol.shares(), ask) {
             (false, _) if done.wrote_back => Self::FetchDirty,
             (false, _) => Self::FetchClean,
@@ -51,15 +55,17 @@ pub(crate) struct Results {
     pub(crate) waited: Ps,
     /// Requests that waited for the line or the memory node.
     pub(crate) queued: Ps,
+    pub(crate) tlb_misses: u64,
     pub(crate) walks: u64,
     pub(crate) flags: u64,
     pub(crate) write_backs: u64,
+    pub(crate) joined: u64,
     pub(crate) mispeculations: u64,
     pub(crate) isolated: u64,
     /// By level, accesses that it has served.
     served: Vec<u64>,
-    /// Transactions, and messages that were waited for in them.
-    primitives: BTreeMap<Primitive, (u64, u64)>,
+    /// Transactions, messages that were waited for in them, and all of their messages.
+    primitives: BTreeMap<Primitive, (u64, u64, u64)>,
     network_ns: f64,
     latencies_ns: Vec<f64>,
     speculates: bool,
@@ -87,20 +93,20 @@ impl Results {
         self.served[level.unwrap_or(latencies.len() - 1)] += 1;
     }
 
-    pub(crate) fn primitive(&mut self, primitive: Primitive, hops: u64) {
-        let (count, waited) = self.primitives.entry(primitive).or_default();
+    pub(crate) fn primitive(&mut self, primitive: Primitive, hops: u64, sent: u64) {
+        let (count, waited, messages) = self.primitives.entry(primitive).or_default();
         *count += 1;
         *waited += hops;
+        *messages += sent;
     }
 
-    pub(crate) fn finished(mut self, clock: Ps, pages: &Pages) -> Self {
+    pub(crate) fn finished<const WORDS: usize>(mut self, clock: Ps, pages: &Pages<WORDS>) -> Self {
         self.clock = clock;
         self.pages = pages.count();
-        let shared = |hosts: u64| hosts.count_ones() > 1;
         for line in pages.lines() {
             self.lines.0 += 1;
             self.lines.1 += line.accesses;
-            if shared(line.touched) {
+            if line.touched.count() > 1 {
                 self.shared.0 += 1;
                 self.shared.1 += line.accesses;
             }
@@ -109,14 +115,14 @@ impl Results {
     }
 
     fn remote(&self) -> u64 {
-        self.primitives.values().map(|(count, _)| count).sum()
+        self.primitives.values().map(|(count, ..)| count).sum()
     }
 
-    /// The mean access time as the paper computes it from what was counted (its equations 1 and 2): each
-    /// message that is waited for takes the network's latency, and nothing else does. Permission is for what
-    /// leaves the processor's caches, and the system agent's cache is a fourth level.
-    fn amat_by_equations(&self) -> f64 {
-        let hops: u64 = self.primitives.values().map(|(_, hops)| hops).sum();
+    /// The mean access time as the paper computes it from what was counted (its equations 1 and 2): each of
+    /// so many messages takes the network's latency, and nothing else does. Permission is for what leaves the
+    /// processor's caches, and the system agent's cache is a fourth level.
+    fn amat_by_equations(&self, messages: impl Fn(&(u64, u64, u64)) -> u64) -> f64 {
+        let hops: u64 = self.primitives.values().map(messages).sum();
         let per_access = |count: u64| count as f64 / self.accesses.max(1) as f64;
         let mut reached = self.accesses;
         let mut mean = 0.0;
@@ -136,7 +142,8 @@ impl Results {
         Summary {
             ipc: self.instructions as f64 / ns(self.clock).max(1.0),
             amat_ns: ns(self.waited) / self.accesses.max(1) as f64,
-            amat_equations_ns: self.amat_by_equations(),
+            amat_equations_ns: self.amat_by_equations(|(_, waited, _)| *waited),
+            amat_all_messages_ns: self.amat_by_equations(|(.., sent)| *sent),
             seconds,
             instructions: self.instructions,
             accesses: self.accesses,
@@ -144,14 +151,16 @@ impl Results {
             remote_reads: self.remote(),
             write_backs: self.write_backs,
             messages: self.messages.iter().map(|(message, n)| (message.name(), n)).collect(),
-            primitives: self.primitives.iter().map(|(p, (count, _))| (p.name(), *count)).collect(),
+            primitives: self.primitives.iter().map(|(p, (count, ..))| (p.name(), *count)).collect(),
             shared_line_ratio: share(self.shared.0, self.lines.0),
             shared_access_ratio: share(self.shared.1, self.lines.1),
             lines: self.lines.0,
             pages: self.pages,
+            tlb_misses: self.tlb_misses,
             walks: self.walks,
             permission_fetches: self.flags,
             queueing_ns: ns(self.queued),
+            joined_reads: self.joined,
             mispeculations: self.mispeculations,
             isolated_threads: self.isolated,
         }
@@ -165,8 +174,11 @@ pub struct Summary {
     pub ipc: f64,
     /// Mean time from when an access begins to when it is over.
     pub amat_ns: f64,
-    /// The same by the paper's equations, from what was counted.
+    /// The same by the paper's equations, from what was counted: of each transaction's messages, those that
+    /// are waited for, as snoops are under way at the same time.
     pub amat_equations_ns: f64,
+    /// The same, with all messages of a transaction, as if they came one after the other.
+    pub amat_all_messages_ns: f64,
     /// Virtual time.
     pub seconds: f64,
     /// Instructions, accesses included.
@@ -191,12 +203,16 @@ pub struct Summary {
     pub lines: u64,
     /// Pages that were allocated.
     pub pages: u64,
-    /// Walks for where a page is.
+    /// Pages whose places cores did not know.
+    pub tlb_misses: u64,
+    /// Walks for where a page is in the memory nodes.
     pub walks: u64,
     /// Permissions that the backplane fetched.
     pub permission_fetches: u64,
     /// Time that requests waited for their line or the memory node, of all together.
     pub queueing_ns: f64,
+    /// Reads that were served by what another core of the host had asked for already.
+    pub joined_reads: u64,
     /// Accesses that were made and turned out not to be permitted.
     pub mispeculations: u64,
     /// Threads that have tried what they may not do, and do nothing any more.

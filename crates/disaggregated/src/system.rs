@@ -14,8 +14,8 @@ use crate::results::Summary;
 /// A thread's work.
 pub type Body = Box<dyn FnOnce()>;
 
-struct Shared {
-    machine: RefCell<Machine>,
+struct Shared<const WORDS: usize> {
+    machine: RefCell<Machine<WORDS>>,
     clocks: RefCell<Clocks>,
     /// How far the running thread may go before another one's turn.
     until: Cell<Ps>,
@@ -29,7 +29,7 @@ struct Shared {
     closed: Cell<bool>,
 }
 
-impl Shared {
+impl<const WORDS: usize> Shared<WORDS> {
     /// The thread with the smallest clock goes on; or the one that runs, if that is it.
     fn take_turns(&self, thread: usize) {
         if self.machine.borrow().clock(thread) > self.until.get() {
@@ -68,12 +68,12 @@ impl Shared {
 /// A core of a [`System`], as the thread on it sees it. An access that is not permitted does not return, and
 /// neither does any other of the program's then.
 #[derive(Clone)]
-pub struct Core {
-    shared: Rc<Shared>,
+pub struct Core<const WORDS: usize = 1> {
+    shared: Rc<Shared<WORDS>>,
     thread: usize,
 }
 
-impl Processor for Core {
+impl<const WORDS: usize> Processor for Core<WORDS> {
     #[inline]
     fn access(&self, address: u64, bytes: u32, write: bool) {
         let outcome = {
@@ -105,13 +105,13 @@ impl Processor for Core {
     }
 }
 
-/// Compute nodes and memory nodes.
-pub struct System {
-    shared: Rc<Shared>,
+/// Compute nodes and memory nodes; 64 hosts per word, at most.
+pub struct System<const WORDS: usize = 1> {
+    shared: Rc<Shared<WORDS>>,
     threads: usize,
 }
 
-impl System {
+impl<const WORDS: usize> System<WORDS> {
     /// A system in which nothing has happened yet.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl System {
     ///
     /// # Panics
     /// If there is no such thread.
-    pub fn core(&self, thread: usize) -> Core {
+    pub fn core(&self, thread: usize) -> Core<WORDS> {
         assert!(thread < self.threads, "there are {} threads", self.threads);
         Core { shared: Rc::clone(&self.shared), thread }
     }
@@ -190,7 +190,7 @@ impl System {
     pub fn run_program<P: Processor>(
         &self,
         program: &Program<P>,
-        processor: impl Fn(usize, Core) -> P,
+        processor: impl Fn(usize, Core<WORDS>) -> P,
     ) {
         let body = |thread| {
             let body = program.thread(thread);
@@ -281,11 +281,40 @@ mod tests {
         read(0, 1);
         let before = clock();
         read(64, 1);
-        // There and back, and the memory.
-        assert_eq!(clock() - before, 1080);
+        // Where the page is, there and back, and the memory.
+        assert_eq!(clock() - before, 80 + 1080);
         let before = clock();
         read(64, 11);
         assert_eq!(clock() - before, 11);
+    }
+
+    #[test]
+    fn a_host_that_remembers_too_few_pages_asks_for_them_again() {
+        let pages = |translations, tlb_entries| {
+            let config = Config { translations, tlb_entries, ..small(Protocol::Sha) };
+            run(&config, |thread, core| {
+                // Each time another line of all pages, which no cache has.
+                for line in 0..4 {
+                    (0..10).for_each(|page| core.access(page * 4096 + line * 64, 8, thread == 0));
+                    core.barrier();
+                }
+            })
+        };
+        let all = pages(10, 10);
+        assert_eq!((all.walks, all.messages["rwalk"], all.tlb_misses), (20, 20, 20));
+        let few = pages(9, 9);
+        assert!(few.walks > 20 && few.tlb_misses > 40, "{few:?}");
+        assert!(few.seconds > all.seconds);
+    }
+
+    #[test]
+    fn cores_of_a_host_ask_for_a_line_once() {
+        for (threads, hosts) in [(4, 1), (8, 2)] {
+            let config = Config { threads, ..Config::paper(Protocol::Inv, hosts) };
+            let counts = run(&config, |_, core| core.access(0, 8, false));
+            assert_eq!(counts.remote_reads, hosts as u64, "{counts:?}");
+            assert_eq!(counts.joined_reads, (threads - hosts) as u64);
+        }
     }
 
     #[test]

@@ -151,9 +151,9 @@ programs! {
     Blackscholes "blackscholes": "PARSEC-like: prices of options, each on its own.",
         "options" 0..=24, 12, "repetitions" 4, parsec::Blackscholes::new;
     Canneal "canneal": "PARSEC-like: a netlist whose elements are exchanged until wires are short.",
-        "elements" 0..=24, 13, "temperatures" 4, parsec::Canneal::new;
+        "elements" 0..=24, 15, "temperatures" 32, parsec::Canneal::new;
     Streamcluster "streamcluster": "PARSEC-like: points assigned to centers by local search.",
-        "points" 0..=22, 11, "sets of 24 candidates" 2, parsec::Streamcluster::new;
+        "points" 0..=22, 12, "sets of 24 candidates" 2, parsec::Streamcluster::new;
     Fluidanimate "fluidanimate": "PARSEC-like: a fluid of particles in cells with locks.",
         "particles" 0..=22, 12, "frames" 2, parsec::Fluidanimate::new;
     Raytrace "raytrace": "PARSEC-like: a picture of spheres, found along rays through a grid.",

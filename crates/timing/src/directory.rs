@@ -70,7 +70,7 @@ impl Directory {
 
     /// A host has evicted a line.
     pub(crate) fn evicted(&mut self, host: usize, line: u64) {
-        self.entries[line as usize].known.holders &= !(1 << host);
+        self.entries[line as usize].known.holders.remove(host);
     }
 
     /// How often a host was told to drop a line or to hand it back.

@@ -39,7 +39,8 @@ pub(crate) struct RecordArgs {
 }
 
 pub(super) fn run(args: &RecordArgs) -> Result<()> {
-    let system = System::new(&Config { threads: args.threads, ..Config::paper(Protocol::Sha, 4) })?;
+    let system: System =
+        System::new(&Config { threads: args.threads, ..Config::paper(Protocol::Sha, 4) })?;
     let parameters = args.input.parameters()?;
     let program = Program::new(args.workload, &parameters, args.threads)?;
     let shown = args.out.display();

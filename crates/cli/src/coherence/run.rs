@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tombolo_coherence::Filter;
-use tombolo_disaggregated::{Config, Core, Protocol, Summary, System};
+use tombolo_disaggregated::{Config, Core, MOST_HOSTS, Protocol, Summary, System};
 use tombolo_programs::{EdgeList, GraphSource, Parameters, Program, ProgramName, Trace};
 
 use crate::output::{self, Format, table};
@@ -29,8 +29,8 @@ list of edges (lines of \"from to [weight]\"), and smaller relatives of PARSEC's
 what `valgrind --tool=lackey --trace-mem=yes` prints, or a binary file (docs/traces.md); its threads are \
 dealt out to the hosts.
 
-Unless told otherwise, the system is that of SDM's paper: 32 threads, caches of 32 KiB, 256 KiB and 2 MiB \
-per core, a network of 500 ns each way, and memory of 80 ns. The system agent's cache is of our choosing.";
+Unless told otherwise, the system is that of SDM's paper: 32 threads, caches of 32 KiB and 256 KiB \
+per core and of 2 MiB per host, a network of 500 ns each way, and memory of 80 ns.";
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -132,7 +132,7 @@ pub(crate) struct RunArgs {
     trace: Option<PathBuf>,
     #[command(flatten)]
     input: InputArgs,
-    /// Hosts.
+    /// Hosts, 1024 at most.
     #[arg(long, default_value_t = 4, value_name = "N")]
     hosts: usize,
     /// Threads of all hosts together; those of a trace are dealt out to that many.
@@ -153,9 +153,21 @@ pub(crate) struct RunArgs {
     /// Bytes in a row that are in one memory node.
     #[arg(long, default_value = "4KiB", value_parser = tombolo::parse_size, value_name = "SIZE")]
     interleave: u64,
-    /// The system agent's cache for remote lines, of each host.
-    #[arg(long, default_value = "8MiB", value_parser = tombolo::parse_size, value_name = "SIZE")]
+    /// The cache that a host's cores share, which is the system agent's for remote lines.
+    #[arg(long, default_value = "2MiB", value_parser = tombolo::parse_size, value_name = "SIZE")]
     agent_cache: u64,
+    /// Pages whose places a core knows (its TLB).
+    #[arg(long, default_value_t = 1536, value_name = "N")]
+    tlb_entries: usize,
+    /// What a core takes to find out another one's, in nanoseconds.
+    #[arg(long, default_value_t = 80.0, value_name = "NS")]
+    tlb_miss_ns: f64,
+    /// Pages whose places in memory nodes a host remembers in its own memory; for others it asks.
+    #[arg(long, default_value_t = 65_536, value_name = "N")]
+    translations: usize,
+    /// What looking one up there takes, in nanoseconds.
+    #[arg(long, default_value_t = 80.0, value_name = "NS")]
+    translation_ns: f64,
     /// Accesses of a host that may wait for their permission at once, under sha-spec.
     #[arg(long, default_value_t = 64, value_name = "N")]
     replay_entries: usize,
@@ -243,6 +255,10 @@ impl RunArgs {
             interleave_bytes: self.interleave,
             network_ns: self.network_ns,
             memory_ns: self.memory_ns,
+            tlb_entries: self.tlb_entries,
+            tlb_miss_ns: self.tlb_miss_ns,
+            translations: self.translations,
+            translation_ns: self.translation_ns,
             replay_entries: self.replay_entries,
             denied: (self.deny_reads, self.deny_writes),
             seed: self.input.seed,
@@ -255,10 +271,18 @@ impl RunArgs {
     }
 
     fn run_one(&self, work: &Work<'_>, protocol: Protocol) -> Result<Report> {
-        let system = System::new(&self.config(protocol))?;
+        // Sets of hosts are as wide as they have to be.
+        match self.hosts {
+            ..=64 => self.run_on::<1>(work, protocol),
+            _ => self.run_on::<{ MOST_HOSTS / 64 }>(work, protocol),
+        }
+    }
+
+    fn run_on<const WORDS: usize>(&self, work: &Work<'_>, protocol: Protocol) -> Result<Report> {
+        let system: System<WORDS> = System::new(&self.config(protocol))?;
         let (workload, verified) = match work {
             Work::Program(name, parameters) => {
-                let program: Program<Core> = Program::new(*name, parameters, self.threads)?;
+                let program: Program<Core<WORDS>> = Program::new(*name, parameters, self.threads)?;
                 system.run_program(&program, |_, core| core);
                 let whole = system.summary().isolated_threads == 0;
                 if whole {
@@ -292,7 +316,7 @@ fn read_edges(file: &str) -> Result<EdgeList> {
     Ok(EdgeList::read(file, BufReader::new(text), false)?)
 }
 
-fn replay(system: &System, path: &Path) -> Result<()> {
+fn replay<const WORDS: usize>(system: &System<WORDS>, path: &Path) -> Result<()> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("cannot read the trace {shown}"))?;
     let mut trace = Trace::new(BufReader::new(file)).with_context(|| shown.to_string())?;
@@ -330,11 +354,13 @@ fn text(report: &Report) -> String {
         ("instructions per cycle", format!("{:.4}", run.ipc)),
         ("mean access time", format!("{:.1} ns", run.amat_ns)),
         ("by the paper's equations", format!("{:.1} ns", run.amat_equations_ns)),
+        ("with all messages", format!("{:.1} ns", run.amat_all_messages_ns)),
         ("virtual time", format!("{:.6} s", run.seconds)),
         ("accesses", run.accesses.to_string()),
         ("served by caches", served.join(", ")),
         ("transactions", format!("{} ({})", run.remote_reads, list(&run.primitives))),
         ("messages", list(&run.messages)),
+        ("TLB misses, page walks", format!("{}, {}", run.tlb_misses, run.walks)),
         ("lines shared", percent(run.shared_line_ratio)),
         ("accesses to shared lines", percent(run.shared_access_ratio)),
         ("mispeculations", run.mispeculations.to_string()),

@@ -97,7 +97,7 @@ fn all_orders_of_messages_are_right_and_mistakes_are_found() {
 fn what_makes_no_sense_is_refused() {
     for (args, says) in [
         (&["--workload", "bfz"][..], "the nearest name is \"bfs\""),
-        (&["--workload", "bfs", "--hosts", "65"], "there may be 1 to 64"),
+        (&["--workload", "bfs", "--hosts", "1025"], "there may be 1 to 1024"),
         (&["--workload", "bfs", "--threads", "0"], "a host may have 1 to 64"),
         (&["--workload", "bfs", "--graph", "/nowhere"], "cannot read the graph /nowhere"),
         (&["--workload", "bfs", "--scale", "40"], "scale is 40"),

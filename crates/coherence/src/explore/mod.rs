@@ -3,7 +3,8 @@
 //! A state is what hosts and node know of some lines, and which messages are under way. Of data it says
 //! only whether a copy is the last that was written. A step is a processor that wants something, a host
 //! that evicts a line, or a message that arrives. [`explore`] takes every step in every state that can be
-//! reached; [`wander`] takes steps at random, where there are too many.
+//! reached, first of one line ([`automaton`]), then of several ([`product`]); [`wander`] takes steps at
+//! random, where there are too many.
 //!
 //! In each state:
 //! * If a host may change a line, no other host has it.
@@ -12,6 +13,8 @@
 //! * A message that arrives is a request, or the answer to one that waits for it.
 //! * If no message is under way, nobody waits; and that comes about once processors want nothing more.
 
+mod automaton;
+mod product;
 mod rules;
 mod world;
 
@@ -19,6 +22,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::{Filter, Protocol};
+use automaton::Automaton;
+use product::Product;
 use rules::{Rules, Step, Taken};
 use world::World;
 
@@ -33,9 +38,12 @@ pub struct Limits {
     pub filter: Filter,
     /// A host's processor wants one line at a time, and waits for it; else, each of them.
     pub in_order: bool,
-    /// States to be seen, at most.
+    /// States to be visited, at most.
     pub states: usize,
 }
+
+/// States of one line to be visited, at most: these are large, those of several lines are words.
+const MOST_OF_ONE_LINE: usize = 10_000_000;
 
 /// A mistake that is planted, to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +64,10 @@ impl Fault {
 /// What was explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explored {
-    /// States that were met.
+    /// States that there are, as far as they were met.
     pub states: usize,
+    /// Those that were visited: of several lines, one of all that differ by the names of hosts and lines.
+    pub visited: usize,
     /// Steps that were taken.
     pub steps: usize,
     /// There were no more.
@@ -76,31 +86,60 @@ pub struct Violation {
 /// Takes every step in every state that can be reached.
 ///
 /// # Errors
-/// The shortest way to a state that must not be.
+/// The shortest way to a state that must not be. It takes one line only.
+///
+/// # Panics
+/// If there are no hosts or lines, more than 8 hosts, or more than 4 lines.
 pub fn explore(
     protocol: &Protocol,
     limits: Limits,
     fault: Option<Fault>,
 ) -> Result<Explored, Box<Violation>> {
-    let rules = Rules { protocol, limits, fault };
-    let mut numbers = HashMap::from([(World::new(limits), 0usize)]);
-    let mut worlds = vec![World::new(limits)];
+    assert!((1..=8).contains(&limits.hosts) && (1..=4).contains(&limits.lines), "{limits:?}");
+    let rules = Rules { protocol, limits: Limits { lines: 1, ..limits }, fault };
+    let mut line = Automaton::new(&rules, limits.states.min(MOST_OF_ONE_LINE))?;
+    let of_one = Explored {
+        states: line.seen.len(),
+        visited: line.seen.len(),
+        steps: line.steps_taken(),
+        whole: line.whole,
+    };
+    if limits.lines == 1 || !line.whole {
+        return Ok(of_one);
+    }
+    line.find_symmetries();
+    let beyond = Ok(Explored { whole: false, ..of_one });
+    Product::new(&line, limits).map_or(beyond, |lines| lines.explore())
+}
+
+/// Visits every state that can be reached, in the order of the steps to it, and tells of each step from
+/// where to where it leads, by numbers. All states; and whether there are no more.
+fn search(
+    rules: &Rules<'_>,
+    most: usize,
+    mut visit: impl FnMut(usize, Step, usize),
+) -> Result<(Vec<World>, bool), Box<Violation>> {
+    let start = World::new(rules.limits);
+    let mut numbers = HashMap::from([(start.clone(), 0usize)]);
+    let mut worlds = vec![start];
     // How each of them was reached first.
     let mut ways: Vec<(usize, Option<Step>)> = vec![(0, None)];
-    let (mut number, mut steps) = (0, 0);
-    while number < worlds.len() && worlds.len() < limits.states {
+    let mut number = 0;
+    while number < worlds.len() && worlds.len() < most {
         let mut wrong = None;
         let world = worlds[number].clone();
         rules.steps(&world, |step, next| {
-            steps += 1;
             let found = next.and_then(|mut next| {
                 next.wrong().map_or(Ok(()), Err)?;
-                if let Entry::Vacant(new) = numbers.entry(next) {
-                    rules.comes_to_rest(new.key())?;
-                    worlds.push(new.key().clone());
-                    ways.push((number, Some(step)));
-                    new.insert(worlds.len() - 1);
-                }
+                let to = match numbers.entry(next) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(new) => {
+                        worlds.push(new.key().clone());
+                        ways.push((number, Some(step)));
+                        *new.insert(worlds.len() - 1)
+                    }
+                };
+                visit(number, step, to);
                 Ok(())
             });
             if let Err(what) = found {
@@ -112,7 +151,8 @@ pub fn explore(
         }
         number += 1;
     }
-    Ok(Explored { states: worlds.len(), steps, whole: number == worlds.len() })
+    let whole = number == worlds.len();
+    Ok((worlds, whole))
 }
 
 fn way_to(ways: &[(usize, Option<Step>)], mut number: usize, last: Step) -> Vec<String> {
@@ -152,7 +192,8 @@ pub fn wander(
             Err(what) => return Err(Box::new(Violation { what, steps: taken })),
         }
     }
-    Ok(Explored { states: steps + 1, steps, whole: false })
+    let states = steps + 1;
+    Ok(Explored { states, visited: states, steps, whole: false })
 }
 
 #[cfg(test)]
@@ -177,8 +218,47 @@ mod tests {
                         .unwrap_or_else(|wrong| panic!("{protocol:?} {filter:?}: {wrong:#?}"));
                     assert!(explored.whole && explored.states > 50);
                 }
-                let in_order = Limits { in_order: true, ..limits(2, 2, filter) };
-                assert!(explore(protocol, in_order, None).is_ok_and(|explored| explored.whole));
+            }
+        }
+    }
+
+    /// What [`explore`] finds of several lines, by visiting the states themselves.
+    fn states(protocol: &Protocol, limits: Limits) -> (usize, usize) {
+        let rules = Rules { protocol, limits, fault: None };
+        let mut steps = 0;
+        let (worlds, whole) = search(&rules, limits.states, |_, _, _| steps += 1).unwrap();
+        assert!(whole);
+        (worlds.len(), steps)
+    }
+
+    #[test]
+    fn lines_that_are_explored_as_numbers_have_all_their_states() {
+        for protocol in PROTOCOLS {
+            for filter in FILTERS {
+                for (hosts, lines, in_order) in [(2, 2, false), (2, 2, true), (1, 3, false)] {
+                    let limits = Limits { in_order, ..limits(hosts, lines, filter) };
+                    let explored = explore(protocol, limits, None).unwrap();
+                    assert_eq!(
+                        explored.states,
+                        states(protocol, limits).0,
+                        "{protocol:?} {limits:?}"
+                    );
+                    // Two names of lines, two or one of hosts.
+                    assert!(explored.whole && explored.visited < explored.states);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn hosts_may_change_places() {
+        for protocol in PROTOCOLS {
+            for filter in FILTERS {
+                let limits = limits(3, 1, filter);
+                let rules = Rules { protocol, limits, fault: None };
+                let mut line = Automaton::new(&rules, limits.states).unwrap();
+                line.find_symmetries();
+                assert_eq!(line.symmetries.len(), 6);
             }
         }
     }

@@ -2,10 +2,7 @@
 
 use super::world::{Letter, Work, World};
 use super::{Fault, Limits};
-use crate::{Access, Ask, Filter, Known, Message, Protocol, State, ones};
-
-/// Messages that arrive before there are no more, at most.
-const MESSAGES_TO_REST: usize = 1000;
+use crate::{Access, Ask, Filter, Hosts, Known, Message, Protocol, State};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
@@ -72,20 +69,6 @@ impl Rules<'_> {
                 visit(Step::AtHost(letter), self.at_host(world, host));
             }
         }
-    }
-
-    /// Whether no message is left, some time after processors want nothing more.
-    pub(super) fn comes_to_rest(&self, world: &World) -> Result<(), String> {
-        let mut world = world.clone();
-        for _ in 0..MESSAGES_TO_REST {
-            let mut next = None;
-            self.arrivals(&world, |_, arrived| _ = next.get_or_insert(arrived));
-            match next {
-                None => return Ok(()),
-                Some(arrived) => world = arrived?,
-            }
-        }
-        Err("messages go to and fro without end".to_owned())
     }
 
     fn want(&self, world: &World, host: usize, line: usize, access: Access) -> Option<World> {
@@ -161,15 +144,15 @@ impl Rules<'_> {
         let (hosts, known) = (self.limits.hosts, world.lines[line].known);
         let (mut asked, shared) =
             self.protocol.concerned(self.limits.filter, ask, (host, hosts), known);
-        if self.fault == Some(Fault::SnoopDropped) && asked != 0 {
-            asked &= !(1 << asked.ilog2());
+        if self.fault == Some(Fault::SnoopDropped) {
+            asked.iter().last().into_iter().for_each(|host| asked.remove(host));
         }
         let work = Work { host: host as u8, ask, waits: asked, shared };
         world.lines[line].work = Some(work);
         let snoop = (self.protocol.snoop)(ask);
-        ones(asked).for_each(|other| world.tell(other, line, snoop, false, false));
+        asked.iter().for_each(|other| world.tell(other, line, snoop, false, false));
         let rash = self.fault == Some(Fault::GrantAlone) && !self.protocol.shares();
-        if asked == 0 || rash {
+        if asked.is_empty() || rash {
             self.grant(world, line, work);
         }
     }
@@ -186,7 +169,7 @@ impl Rules<'_> {
         let unasked = || format!("the node has not asked host {host} for {}", answer.name());
         let mut work = here.work.ok_or_else(unasked)?;
         let snoop = (self.protocol.snoop)(work.ask);
-        if work.waits & 1 << host == 0 || !snoop.answers().contains(&answer) {
+        if !work.waits.has(host) || !snoop.answers().contains(&answer) {
             return Err(unasked());
         }
         if answer.carries_data() {
@@ -195,11 +178,11 @@ impl Rules<'_> {
         if answer.keeps(snoop) {
             work.shared = true;
         } else {
-            here.known.holders &= !(1 << host);
+            here.known.holders.remove(host);
         }
-        work.waits &= !(1 << host);
+        work.waits.remove(host);
         here.work = Some(work);
-        if work.waits == 0 {
+        if work.waits.is_empty() {
             self.grant(world, line, work);
         }
         Ok(())
@@ -212,8 +195,9 @@ impl Rules<'_> {
         let here = &mut world.lines[line];
         if self.limits.filter == Filter::Directory {
             let alone = state != State::Shared;
-            let others = if alone { 0 } else { here.known.holders };
-            here.known = Known { holders: others | 1 << host, alone };
+            let mut holders = if alone { Hosts::default() } else { here.known.holders };
+            holders.insert(host);
+            here.known = Known { holders, alone };
         }
         here.work = None;
         let (last, queue) = (here.last && message.carries_data(), !here.queue.is_empty());

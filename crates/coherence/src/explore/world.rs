@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 
 use super::Limits;
-use crate::{Access, Ask, Known, Message, State};
+use super::automaton::Seen;
+use crate::{Access, Ask, Hosts, Known, Message, State};
 
 /// A line at a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -21,8 +22,8 @@ pub(super) struct AtHost {
 pub(super) struct Work {
     pub(super) host: u8,
     pub(super) ask: Ask,
-    /// A bit per host that has not answered yet.
-    pub(super) waits: u64,
+    /// Who has not answered yet.
+    pub(super) waits: Hosts,
     pub(super) shared: bool,
 }
 
@@ -114,6 +115,41 @@ impl World {
         let here = |letter: &&mut Letter| usize::from(letter.line) == line;
         self.letters().filter(here).for_each(|letter| letter.last = false);
         self.to_node.sort_unstable();
+    }
+
+    /// What other lines depend on.
+    pub(super) fn seen(&self) -> Seen {
+        let mut seen = Seen::default();
+        for (host, letters) in self.to_host.iter().enumerate() {
+            seen.letters[host] = letters.len() as u8;
+        }
+        for (number, here) in self.hosts.iter().enumerate() {
+            seen.wanting |= u8::from(here.wants.is_some()) << (number / self.lines.len());
+        }
+        seen
+    }
+
+    /// The same, after hosts have changed places.
+    pub(super) fn renamed(&self, places: &[usize]) -> Self {
+        let lines = self.lines.len();
+        let name = |host: u8| places[usize::from(host)] as u8;
+        let names = |hosts: Hosts| hosts.iter().map(|host| places[host]).collect();
+        let mut next = self.clone();
+        for (host, &place) in places.iter().enumerate() {
+            next.hosts[place * lines..][..lines]
+                .copy_from_slice(&self.hosts[host * lines..][..lines]);
+            next.to_host[place].clone_from(&self.to_host[host]);
+        }
+        for line in &mut next.lines {
+            line.known.holders = names(line.known.holders);
+            if let Some(work) = &mut line.work {
+                (work.host, work.waits) = (name(work.host), names(work.waits));
+            }
+            line.queue.iter_mut().for_each(|(host, _)| *host = name(*host));
+        }
+        next.letters().for_each(|letter| letter.host = name(letter.host));
+        next.to_node.sort_unstable();
+        next
     }
 
     /// What is wrong.

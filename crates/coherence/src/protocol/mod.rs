@@ -8,7 +8,7 @@ pub use bi::BACK_INVALIDATION;
 pub use inv::INVALIDATING;
 pub use sha::SHARING;
 
-use crate::Message;
+use crate::{Hosts, Message};
 
 /// All protocols.
 pub const PROTOCOLS: [&Protocol; 3] = [&INVALIDATING, &SHARING, &BACK_INVALIDATION];
@@ -68,9 +68,9 @@ pub enum Filter {
 
 /// Who may have a line, as far as a node has granted it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Known {
-    /// A bit per host.
-    pub holders: u64,
+pub struct Known<const WORDS: usize = 1> {
+    /// These.
+    pub holders: Hosts<WORDS>,
     /// It was granted to one of them alone, who may have changed it.
     pub alone: bool,
 }
@@ -113,22 +113,24 @@ impl Protocol {
         (self.ask)(State::Invalid, Access::Read) == Some(Ask::Read)
     }
 
-    /// Which hosts the node asks for `ask` of `host`, one of `hosts` (a bit per host); and whether the host
-    /// is granted the line as one of several in any case.
+    /// Which hosts the node asks for `ask` of `host`, one of `hosts`; and whether the host is granted the line as one of several in any case.
     ///
     /// Who shares a line has not changed it, and needs not be asked for a read.
-    pub fn concerned(
+    pub fn concerned<const WORDS: usize>(
         &self,
         filter: Filter,
         ask: Ask,
         (host, hosts): (usize, usize),
-        known: Known,
-    ) -> (u64, bool) {
-        let others = !(1 << host) & (u64::MAX >> (64 - hosts));
-        let holders = known.holders & others;
+        known: Known<WORDS>,
+    ) -> (Hosts<WORDS>, bool) {
+        let mut others = Hosts::first(hosts);
+        others.remove(host);
+        let holders = known.holders.and(others);
         match filter {
             Filter::Broadcast => (others, false),
-            Filter::Directory if ask == Ask::Read && !known.alone => (0, holders != 0),
+            Filter::Directory if ask == Ask::Read && !known.alone => {
+                (Hosts::default(), !holders.is_empty())
+            }
             Filter::Directory => (holders, false),
         }
     }

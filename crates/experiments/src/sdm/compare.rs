@@ -8,6 +8,8 @@ use crate::figures::{Drawn, Place, Row, Shown};
 
 const HOSTS: [usize; 4] = [2, 4, 8, 16];
 const NETWORKS_NS: [u32; 3] = [100, NETWORK_NS, 1000];
+/// On which networks are compared.
+const FEW_TO_MANY: [usize; 3] = [2, 4, 16];
 
 /// What the paper calls the two that it compares with INV-CF.
 const SYSTEMS: [(usize, &str); 2] = [(SDM, "SDM"), (FULL, "SDM-full")];
@@ -47,7 +49,7 @@ fn by_hosts() -> Vec<Run> {
 }
 
 fn by_network() -> Vec<Run> {
-    all(&HOSTS, &NETWORKS_NS)
+    all(&FEW_TO_MANY, &NETWORKS_NS)
 }
 
 /// A figure in the making.
@@ -166,14 +168,20 @@ fn figure_8(measured: &Measured) -> Drawn {
 }
 
 /// The means over the suites, by hosts.
-fn along_hosts(sketch: &mut Sketch, measured: &Measured, quantity: Quantity, network_ns: u32) {
+fn along_hosts(
+    sketch: &mut Sketch,
+    measured: &Measured,
+    hosts: &[usize],
+    quantity: Quantity,
+    network_ns: u32,
+) {
     for suite in Suite::ALL {
         let panel = match network_ns {
             NETWORK_NS => suite.name().to_owned(),
             ns => format!("{}, {ns} ns", suite.name()),
         };
         for (protocol, name) in SYSTEMS {
-            for hosts in HOSTS {
+            for &hosts in hosts {
                 let mean = mean_over_inv(measured, suite, protocol, hosts, network_ns, quantity);
                 sketch.point(&panel, name, hosts.to_string(), &[mean]);
             }
@@ -201,13 +209,16 @@ fn figure_9(measured: &Measured) -> Drawn {
         "hosts",
         &["IPC over INV-CF"],
     );
-    along_hosts(&mut sketch, measured, IPC, NETWORK_NS);
+    along_hosts(&mut sketch, measured, &HOSTS, IPC, NETWORK_NS);
     let stated = [[1.67, 5.77], [2.21, 2.65]];
     for (suite, stated) in Suite::ALL.into_iter().zip(stated) {
         for ((protocol, name), paper) in SYSTEMS.into_iter().zip(stated) {
             let ours = mean_over_inv(measured, suite, protocol, 16, NETWORK_NS, IPC);
             let quantity = format!("{name}, {}, IPC over INV-CF on 16 hosts", suite.name());
             sketch.states(quantity, paper, ours);
+            let few = mean_over_inv(measured, suite, protocol, 2, NETWORK_NS, IPC);
+            let quantity = format!("{name}, {}, IPC over INV-CF, 16 hosts over 2", suite.name());
+            sketch.says(quantity, "becomes more notable", ours / few);
         }
     }
     sketch.drawn
@@ -221,7 +232,7 @@ fn figure_10(measured: &Measured) -> Drawn {
         "hosts",
         &["mean access time over INV-CF"],
     );
-    along_hosts(&mut sketch, measured, LATENCY, NETWORK_NS);
+    along_hosts(&mut sketch, measured, &HOSTS, LATENCY, NETWORK_NS);
     let at = |suite, hosts| mean_over_inv(measured, suite, SDM, hosts, NETWORK_NS, LATENCY);
     for suite in Suite::ALL {
         let quantity = format!("SDM, {}, latency over INV-CF on 16 hosts", suite.name());
@@ -246,7 +257,7 @@ fn figure_11(measured: &Measured) -> Drawn {
         &["mean access time over INV-CF"],
     );
     for network_ns in NETWORKS_NS {
-        along_hosts(&mut sketch, measured, LATENCY, network_ns);
+        along_hosts(&mut sketch, measured, &FEW_TO_MANY, LATENCY, network_ns);
     }
     let mean = |hosts, network_ns| {
         let of = |suite| mean_over_inv(measured, suite, SDM, hosts, network_ns, LATENCY);

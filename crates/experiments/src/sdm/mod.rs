@@ -68,7 +68,7 @@ impl Run {
         let protocol = Protocol::ALL[self.protocol];
         let config =
             Config { network_ns: self.network_ns.into(), ..Config::paper(protocol, self.hosts) };
-        let system = System::new(&config)?;
+        let system: System = System::new(&config)?;
         let (name, parameters) = self.workload.program(settings)?;
         let program: Program<Core> = Program::new(name, &parameters, config.threads)?;
         system.run_program(&program, |_, core| core);

@@ -1,6 +1,8 @@
 //! Like canneal: the elements of a netlist are exchanged on a chip, two at random at a time, so
 //! that wires become short, by simulated annealing. Nothing but the two elements is locked, so
-//! decisions rest on places that may change meanwhile.
+//! decisions rest on places that may change meanwhile. PARSEC's smallest input for simulations has 100,000
+//! elements, 10,000 moves at each of 32 temperatures, and each temperature is two thirds of the last
+//! (`canneal THREADS 10000 2000 100000.nets 32`); here elements, moves and rounds stand in the same ratio.
 
 use std::cell::Cell;
 
@@ -16,14 +18,14 @@ const PLACES: u64 = 21;
 const MOVES: u64 = 1 << 32;
 /// Wires per element.
 const WIRES: u32 = 3;
-/// Moves per element and temperature.
-const MOVES_PER_ELEMENT: usize = 4;
+/// Elements per move of a temperature.
+const ELEMENTS_PER_MOVE: usize = 10;
 /// By how much it gets colder from one temperature to the next.
 const COOLING: f64 = 1.5;
 /// The place of an element that is being moved.
 const TAKEN: u32 = u32::MAX;
-/// Elements there must be for chance not to matter: wires have to be shorter in the end.
-const MANY: usize = 256;
+/// Elements and temperatures there must be for chance not to matter: wires have to be shorter in the end.
+const MANY: (usize, u32) = (256, 16);
 
 pub(crate) struct Canneal {
     wires: Graph,
@@ -126,7 +128,7 @@ impl Kernel for Canneal {
         let mut random = Random::new(self.seed, MOVES + me.thread as u64);
         let mut temperature = f64::from(self.width) / 2.0;
         for _ in 0..self.temperatures {
-            for _ in me.share(MOVES_PER_ELEMENT * elements) {
+            for _ in me.share(elements.div_ceil(ELEMENTS_PER_MOVE)) {
                 let (a, b) = (random.below(elements), random.below(elements));
                 p.works(20);
                 if a == b {
@@ -153,7 +155,8 @@ impl Kernel for Canneal {
             }
         }
         let (first, last) = (self.first_cost, self.cost());
-        if seen.len() >= MANY && last >= first {
+        let many = seen.len() >= MANY.0 && self.temperatures >= MANY.1;
+        if many && last >= first {
             return Err(format!("wires had a length of {first}, and now of {last}"));
         }
         let gained = first as i64 - last as i64;

@@ -1,8 +1,8 @@
 //! Like swaptions: prices of options on swaps, by simulating interest rates many times. A thread's
-//! paths are its own; threads share nothing but pages.
+//! paths are its own, in lines of their own, as what threads allocate is; threads share nothing but pages.
 
 use crate::Processor;
-use crate::array::Array;
+use crate::array::{Array, LINE_BYTES};
 use crate::program::{Kernel, Setup};
 use crate::random::Random;
 use crate::team::Member;
@@ -15,6 +15,8 @@ const TRIALS: usize = 64;
 /// Steps of a path, of half a year each.
 const STEPS: usize = 20;
 const STEP: f64 = 0.5;
+/// Numbers from one thread's path to the next: whole lines.
+const STRIDE: usize = STEPS.next_multiple_of(LINE_BYTES as usize / size_of::<f64>());
 /// Rates come back to their mean at this pace, and go off at this one.
 const REVERSION: f64 = 0.2;
 const VOLATILITY: f64 = 0.012;
@@ -34,6 +36,13 @@ pub(crate) struct Swaptions {
     rounds: u32,
 }
 
+/// What a thread knows of the swaption that it is at: it is told once.
+struct Terms {
+    mean: f64,
+    strike: f64,
+    maturity: usize,
+}
+
 impl Swaptions {
     pub(crate) fn new(setup: &mut Setup) -> Self {
         let count = 1_usize << setup.scale;
@@ -50,8 +59,8 @@ impl Swaptions {
             strikes,
             rates,
             maturities: layout.array("maturities", maturities),
-            paths: layout.filled("paths of threads", setup.threads * STEPS, 0.0),
-            discounts: layout.filled("discounts of threads", setup.threads * STEPS, 0.0),
+            paths: layout.filled("paths of threads", setup.threads * STRIDE, 0.0),
+            discounts: layout.filled("discounts of threads", setup.threads * STRIDE, 0.0),
             prices: layout.filled("prices", count, f64::NAN),
             seed,
             rounds: setup.rounds,
@@ -63,9 +72,9 @@ impl Swaptions {
     }
 
     /// What a swaption is worth on a path.
-    fn trial<P: Processor>(&self, me: &Member<P>, swaption: usize, random: &mut Random) -> f64 {
-        let (p, start) = (&me.processor, me.thread * STEPS);
-        let mean = self.rates.get(p, swaption);
+    fn trial<P: Processor>(&self, me: &Member<P>, terms: &Terms, random: &mut Random) -> f64 {
+        let (p, start) = (&me.processor, me.thread * STRIDE);
+        let Terms { mean, strike, maturity } = *terms;
         let (mut rate, mut discount) = (mean, 1.0);
         for step in start..start + STEPS {
             p.works(WORK);
@@ -74,9 +83,8 @@ impl Swaptions {
             self.paths.set(p, step, rate);
             self.discounts.set(p, step, discount);
         }
-        let strike = self.strikes.get(p, swaption);
         let mut worth = 0.0;
-        for step in start + self.maturities.get(p, swaption) as usize..start + STEPS {
+        for step in start + maturity..start + STEPS {
             let rate = self.paths.get(p, step);
             worth += (rate - strike) * STEP * self.discounts.get(p, step);
             p.works(4);
@@ -108,7 +116,13 @@ impl Kernel for Swaptions {
     fn run<P: Processor>(&self, me: &Member<P>) {
         for swaption in me.share(self.prices.len()) {
             let mut random = Random::new(self.seed, PATHS + swaption as u64);
-            let worth = (0..self.trials()).map(|_| self.trial(me, swaption, &mut random));
+            let p = &me.processor;
+            let terms = Terms {
+                mean: self.rates.get(p, swaption),
+                strike: self.strikes.get(p, swaption),
+                maturity: self.maturities.get(p, swaption) as usize,
+            };
+            let worth = (0..self.trials()).map(|_| self.trial(me, &terms, &mut random));
             let sum: f64 = worth.sum();
             self.prices.set(&me.processor, swaption, sum / self.trials() as f64);
         }
