@@ -124,6 +124,9 @@ fn main() {
         copies.create(&key(number), &value).unwrap();
         store.put(&key(number), &Entry::lasting(value.clone())).unwrap();
     }
+    // All of them are copied before.
+    let mut read = Vec::new();
+    (0..OBJECTS).for_each(|number| _ = copies.read(&key(number), &mut read).unwrap());
     let mut rows = rows(&bare, [&objects, &copies], &store, bytes);
     for round in 0..=ROUNDS {
         for row in &mut rows {
