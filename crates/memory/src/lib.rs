@@ -17,6 +17,7 @@
 //! Left out: what the bytes mean. This crate knows no pods, logs or objects.
 
 mod address;
+mod arena;
 mod backing;
 mod cache;
 pub mod conformance;
@@ -33,6 +34,7 @@ mod spec;
 mod word;
 
 pub use address::{LINE_BYTES, Lines, LnrAddr, ScrAddr};
+pub use arena::Arena;
 pub use backing::Backing;
 pub use cache::CacheControl;
 pub use error::MemoryError;

@@ -9,7 +9,12 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Has the processor fetch a line that will be used.
 #[inline]
 pub fn prefetch<T>(what: &T) {
-    let at = std::ptr::from_ref(what);
+    prefetch_at(std::ptr::from_ref(what).cast());
+}
+
+/// Has the processor fetch the line at an address, if there is one.
+#[inline]
+pub(crate) fn prefetch_at(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of x86-64, and a prefetch changes no bytes and never faults.
     unsafe {

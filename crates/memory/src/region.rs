@@ -10,7 +10,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::{LINE_BYTES, Lines, numa};
 
-/// Memory mapped into this process, shared with whoever else maps it.
+/// Memory mapped into this process, shared with whoever else maps it, if anybody can.
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<u8>,
@@ -48,6 +48,17 @@ impl Region {
         };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { base, mapped: length, bytes, _file: file })
+    }
+
+    /// Memory of this process alone, of zeros.
+    pub(crate) fn private(bytes: u64) -> io::Result<Self> {
+        let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let hint = std::ptr::null_mut();
+        // SAFETY: as in `map`.
+        let base = unsafe { rustix::mm::mmap_anonymous(hint, length, access, MapFlags::PRIVATE) }?;
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { base, mapped: length, bytes, _file: None })
     }
 
     /// Asks for huge pages.

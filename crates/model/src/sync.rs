@@ -3,10 +3,12 @@
 //! An ordering that is not relaxed, and a fence, is known by the line of the source it stands on,
 //! and can be taken out: the operation is then relaxed, the fence not there.
 
+use std::ops::Range;
 use std::panic::Location;
 
 use loom::sync::atomic;
 pub use loom::sync::atomic::Ordering;
+use tombolo_memory::{LINE_BYTES, MemoryError};
 
 use crate::steps::{self, Place};
 use crate::switches;
@@ -70,6 +72,12 @@ macro_rules! atomic {
             }
 
             #[track_caller]
+            pub fn swap(&self, value: $int, ordering: Ordering) -> $int {
+                switches::here();
+                self.0.swap(value, kept(ordering, Location::caller()))
+            }
+
+            #[track_caller]
             pub fn compare_exchange(
                 &self,
                 current: $int,
@@ -117,4 +125,62 @@ impl<T> OnceLock<T> {
         self.is_set.store(true, Ordering::Release);
         value
     }
+}
+
+/// As [`tombolo_memory::Arena`], in words: bytes of one word are copied together.
+#[derive(Debug)]
+pub struct Arena {
+    words: Vec<atomic::AtomicU64>,
+}
+
+#[allow(missing_docs, clippy::missing_errors_doc)]
+impl Arena {
+    pub fn new(lines: u64) -> Result<Self, MemoryError> {
+        let words = lines * LINE_BYTES / 8;
+        Ok(Self { words: (0..words).map(|_| atomic::AtomicU64::new(0)).collect() })
+    }
+
+    pub fn lines(&self) -> u64 {
+        self.words.len() as u64 * 8 / LINE_BYTES
+    }
+
+    #[track_caller]
+    pub fn read(&self, offset: u64, into: &mut [u8]) {
+        let mut word = None;
+        for (at, byte) in (offset..).zip(into) {
+            let number = at as usize / 8;
+            let bytes = match word {
+                Some((last, bytes)) if last == number => bytes,
+                _ => self.words[number].load(Ordering::Relaxed).to_le_bytes(),
+            };
+            word = Some((number, bytes));
+            *byte = bytes[at as usize % 8];
+        }
+        fence(Ordering::Acquire);
+    }
+
+    pub fn holds(&self, offset: u64, bytes: &[u8]) -> bool {
+        let mut found = vec![0; bytes.len()];
+        self.read(offset, &mut found);
+        found == bytes
+    }
+
+    #[track_caller]
+    pub fn write(&self, offset: u64, bytes: &[u8]) {
+        fence(Ordering::AcqRel);
+        let mut done = 0;
+        while done < bytes.len() {
+            let (number, start) = ((offset as usize + done) / 8, (offset as usize + done) % 8);
+            let length = (8 - start).min(bytes.len() - done);
+            let mut word = match length {
+                8 => [0; 8],
+                _ => self.words[number].load(Ordering::Relaxed).to_le_bytes(),
+            };
+            word[start..start + length].copy_from_slice(&bytes[done..done + length]);
+            self.words[number].store(u64::from_le_bytes(word), Ordering::Relaxed);
+            done += length;
+        }
+    }
+
+    pub fn prefetch(&self, _: Range<u64>) {}
 }

@@ -38,7 +38,7 @@ impl<M: Memory> Objects<M> {
         let created = self.persist(|| {
             let tail = self.sync(hash)?;
             let found = self.state(hash).index.find(self.memory(), hash);
-            for found in &found {
+            for found in found.iter() {
                 match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
                     Looked::Good(_) => return Err(Error::Exists),
                     Looked::OtherKey => {}

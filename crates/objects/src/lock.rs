@@ -95,7 +95,7 @@ impl<M: Memory> Objects<M> {
 
     /// Whether there are other places for objects than their slots.
     pub(crate) fn places_objects(&self) -> bool {
-        self.home.is_open() || self.copies.are_wanted()
+        self.home.is_open() || self.copies.is_some()
     }
 
     /// Copies an object that was read into this host's memory, or moves it there, if it is to be there.
@@ -114,7 +114,7 @@ impl<M: Memory> Objects<M> {
                 // The read is done; if the object cannot move now, it may at the next access.
                 let _ = self.move_in(found, started, header, key, value);
             }
-            Place::Home | Place::Copied => self.copies.keep(started, header, key, value),
+            Place::Home | Place::Copied => self.keep_copy(found, started, header, key, value),
         }
     }
 
@@ -199,7 +199,7 @@ impl<M: Memory> Objects<M> {
         // The log's lock has started a generation, in which nothing was written yet.
         let by_log = held.record == BY_LOG;
         let generation = if by_log { entry.generation } else { found.entry.generation };
-        let known = seen::is_fresh(memory, found.seen, generation, held.counter);
+        let known = seen::is_fresh(memory, self.noted(&found), generation, held.counter);
         let small = extent.count() <= self.small_lines;
         let length = (HEADER_BYTES + key.len()).min(extent.bytes() as usize);
         if !known {

@@ -40,7 +40,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Whether nobody has locked the object by the log, as far as its entry says.
-    pub(crate) fn is_open(&self, entry: Entry) -> bool {
+    pub(crate) fn is_open(&self, entry: &Entry) -> bool {
         self.memory().check(sites::READ_LOG_LOCK, entry.record != Some(BY_LOG))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tombolo_log::Replica;
 use tombolo_memory::{Memory, Work};
-use tombolo_pod::{Pod, Seat};
+use tombolo_pod::{Pod, PodError, Seat};
 use tombolo_sharing::{Counter, Counters, hash_key, persist};
 
 use crate::copies::Copies;
@@ -69,7 +69,7 @@ pub struct Objects<M: Memory> {
     pub(crate) counters: Counters,
     pub(crate) upkeep: Upkeep,
     pub(crate) small_lines: u64,
-    pub(crate) copies: Copies,
+    pub(crate) copies: Option<Copies<M>>,
     pub(crate) home: Home<M>,
     pub(crate) profiles: Profiles,
     pub(crate) placement: Arc<dyn Placement>,
@@ -95,9 +95,9 @@ impl<M: Memory> Objects<M> {
         records: Arc<Records<M>>,
         seat: Seat,
         options: Options,
-    ) -> Self {
-        Self {
-            copies: Copies::new(options.copies_bytes),
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            copies: Copies::new(options.copies_bytes).map_err(PodError::from)?,
             marks: Marks::new(&pod),
             home: Home::new(&pod, &seat, options.home_bytes),
             profiles: Profiles::new(),
@@ -113,7 +113,7 @@ impl<M: Memory> Objects<M> {
             small_lines: options.small_lines,
             locks: options.locks,
             cleaner: OnceLock::new(),
-        }
+        })
     }
 
     /// The memory this host sees.
@@ -159,7 +159,7 @@ impl<M: Memory> Objects<M> {
             records_wide: self.records.used_wide(),
             scr_used_bytes: self.records.scr_bytes().0,
             local_bytes: index_bytes + self.records.bytes(),
-            copies_bytes: self.copies.bytes(),
+            copies_bytes: self.copies.as_ref().map_or(0, Copies::bytes),
             home_bytes: self.home.bytes(),
             log_lag: self.sum(Shard::lag),
         }

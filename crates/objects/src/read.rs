@@ -1,12 +1,13 @@
 //! Reading: optimistic, without locks and without storing anything that others see (MEGALON,
 //! section 3.4.5).
 
+use smallvec::{SmallVec, smallvec};
 use tombolo_memory::{Lines, Memory, Moment};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
 use crate::event::KeyHash;
 use crate::extent::Extent;
-use crate::index::{Entry, Found};
+use crate::index::{Entry, Found, Matches};
 use crate::logged::BY_LOG;
 use crate::seen::{self, READ_SHARED};
 use crate::{Error, Objects, Version, sites};
@@ -48,8 +49,15 @@ pub(crate) enum Looked<T> {
     Changed,
 }
 
-/// An object's header, and whether it had the part that was wanted.
-pub(crate) type Outcome = (Header, Result<(), Error>);
+impl<T> Looked<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Looked<U> {
+        match self {
+            Self::Good(read) => Looked::Good(change(read)),
+            Self::OtherKey => Looked::OtherKey,
+            Self::Changed => Looked::Changed,
+        }
+    }
+}
 
 impl<M: Memory> Objects<M> {
     /// Reads the value of `key` into `value`, replacing what is there; its version, or `None` if
@@ -94,9 +102,14 @@ impl<M: Memory> Objects<M> {
         let hash = self.begin(key)?;
         self.persist(|| {
             let tail = self.sync(hash)?;
-            for found in self.state(hash).index.find(self.memory(), hash) {
-                match self.read_found(&found, tail, key, part, value)? {
-                    Looked::Good((header, range)) => return range.map(|()| Some(Some(header))),
+            let mut matches = Matches::default();
+            self.state(hash).index.find_into(self.memory(), hash, &mut matches);
+            for found in matches.iter() {
+                match self.read_found(found, tail, key, part, value)? {
+                    Looked::Good(header) => {
+                        part.of(u64::from(header.value_bytes))?;
+                        return Ok(Some(Some(header)));
+                    }
                     Looked::OtherKey => {}
                     Looked::Changed => return Ok(None),
                 }
@@ -105,7 +118,7 @@ impl<M: Memory> Objects<M> {
         })
     }
 
-    /// Reads part of an object that may have `key`, wherever it is.
+    /// Reads part of an object that may have `key`, wherever it is; nothing, if it has no such part.
     #[inline]
     fn read_found(
         &self,
@@ -114,27 +127,27 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         part: Part,
         value: &mut Vec<u8>,
-    ) -> Result<Looked<Outcome>, Error> {
+    ) -> Result<Looked<Header>, Error> {
         if found.entry.home == Some(self.seat.host()) {
             return Ok(self.read_at_home(found, key, part, value));
         }
-        if let Some(read) = self.read_copy(found, tail, key, part, value)? {
-            return Ok(Looked::Good(read));
+        if let Some(looked) = self.read_copy(found, tail, key, part, value)? {
+            return Ok(looked);
         }
         let mut at = None;
         let copy = |started: &Started, header: &Header| {
             at = self.places_objects().then(|| started.clone());
-            self.copy_value(started, header, part, value)
+            // What is wrong with the range is an error only if the read turns out good.
+            let _ = self.copy_value(started, header, part, value);
         };
         let looked = self.look(found, tail, key, part, copy)?;
-        if let (Looked::Good((header, Ok(()))), Some(started), Part::Whole) = (&looked, at, part) {
+        if let (Looked::Good((header, ())), Some(started), Part::Whole) = (&looked, at, part) {
             self.place_after_read(found, &started, *header, key, value);
         }
-        Ok(looked)
+        Ok(looked.map(|(header, ())| header))
     }
 
-    /// Copies part of a value. A range that the value does not have is an error only if the read
-    /// turns out good: hence the inner result.
+    /// Copies part of a value.
     pub(crate) fn copy_value(
         &self,
         started: &Started,
@@ -197,8 +210,9 @@ impl<M: Memory> Objects<M> {
             extent.lines().for_each(|lines| memory.invalidate(sites::READ_INVALIDATE, lines));
         }
         let (counter, known) = memory.consume(sites::READ_INVALIDATE, |memory| {
-            let counter = self.readable_counter(entry);
-            let is_fresh = |counter| seen::is_fresh(memory, found.seen, entry.generation, counter);
+            let counter = self.readable_counter(&entry);
+            let noted = self.noted(found);
+            let is_fresh = |counter| seen::is_fresh(memory, noted, entry.generation, counter);
             let known = counter.is_some_and(is_fresh);
             let doubtful = counter.is_some() && !known && whole && after;
             if doubtful {
@@ -210,7 +224,7 @@ impl<M: Memory> Objects<M> {
         Some(Started { entry, extent, counter: counter?, tail, since, seen, fresh, known })
     }
 
-    pub(crate) fn readable_counter(&self, entry: Entry) -> Option<u32> {
+    pub(crate) fn readable_counter(&self, entry: &Entry) -> Option<u32> {
         if !self.is_open(entry) {
             return None;
         }
@@ -235,12 +249,11 @@ impl<M: Memory> Objects<M> {
 
     /// Reads header and key, as far as they go with `key`.
     fn read_prefix(&self, started: &Started, key: &[u8]) -> Prefix {
-        let mut buffer = [0; PREFIX_BYTES];
         let capacity = started.extent.bytes();
         let length = (HEADER_BYTES + key.len()).min(capacity as usize);
-        let prefix = &mut buffer[..length];
-        self.read_bytes(started, 0, prefix);
-        let Some(header) = Header::decode(prefix, capacity) else { return Prefix::Nonsense };
+        let mut prefix: SmallVec<[u8; 128]> = smallvec![0; length];
+        self.read_bytes(started, 0, &mut prefix);
+        let Some(header) = Header::decode(&prefix, capacity) else { return Prefix::Nonsense };
         let same = usize::from(header.key_bytes) == key.len() && &prefix[HEADER_BYTES..] == key;
         if self.memory().check(sites::KEY_COMPARE, same) {
             Prefix::Match(header)
@@ -274,17 +287,16 @@ impl<M: Memory> Objects<M> {
         if !memory.keeps(sites::READ_TAIL_AGAIN) {
             return Ok(true);
         }
-        let entry = started.entry;
-        let same = self.entry_is_still(entry, started.tail)?;
+        let same = self.entry_is_still(&started.entry, started.tail)?;
         Ok(memory.check(sites::READ_ENTRY_AGAIN, same))
     }
 
     /// Whether an entry that was found as of `tail` is the same as of the tail now.
-    pub(crate) fn entry_is_still(&self, entry: Entry, tail: u64) -> Result<bool, Error> {
+    pub(crate) fn entry_is_still(&self, entry: &Entry, tail: u64) -> Result<bool, Error> {
         let same = self.sync(entry.hash)? == tail || {
             let index = &self.state(entry.hash).index;
             let found = index.find_slot(self.memory(), entry.hash, entry.slot);
-            found.is_some_and(|found| found.entry == entry)
+            found.is_some_and(|found| found.entry == *entry)
         };
         Ok(same)
     }
@@ -293,7 +305,7 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn vouch(&self, found: &Found<'_>, started: &Started) {
         let memory = self.memory();
         started.rely_on(memory);
-        if memory.check(sites::READ_PART_VOUCHES_NOT, started.fresh) {
+        if !started.known && memory.check(sites::READ_PART_VOUCHES_NOT, started.fresh) {
             let generation = started.entry.generation;
             seen::set(memory, found.cell, started.seen, generation, started.counter);
         }

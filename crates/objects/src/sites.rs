@@ -34,6 +34,12 @@ tombolo_memory::sites! {
     COPY_COUNTER = "objects.copy.counter";
     /// A counter that a copy is compared with is the object's own if its entry is still the same.
     COPY_ENTRY_AGAIN = "objects.copy.entry-again";
+    /// A copy is found only where its object's note names it.
+    COPY_NAMED = "objects.copy.named";
+    /// Nobody finds a copy any more when its place becomes another's.
+    COPY_UNNAMED = "objects.copy.unnamed";
+    /// What was read of a copy counts only if its place has not become another's meanwhile.
+    COPY_STILL = "objects.copy.still";
     /// An object in a host's memory is used there only as long as its entry says so.
     HOME_HERE = "objects.home.here";
     /// What returns to LNR is in memory before the event says so.

@@ -1,9 +1,11 @@
-//! The atomics of the index, which the threads of a host share: the standard ones, or the model
+//! What the threads of a host share: the standard atomics and bytes of its own memory, or the model
 //! checker's.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::OnceLock;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+pub(crate) use tombolo_memory::Arena;
 #[cfg(loom)]
-pub(crate) use tombolo_model::sync::{AtomicU64, OnceLock, Ordering, fence};
+pub(crate) use tombolo_model::sync::{Arena, AtomicU64, OnceLock, Ordering, fence};

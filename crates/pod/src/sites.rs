@@ -11,8 +11,6 @@ tombolo_memory::sites! {
     TRANSFER_INVALIDATE = "pod.transfer.invalidate";
     /// A request for a replica is answered by one host.
     TRANSFER_ANSWER = "pod.transfer.answer";
-    /// A piece is handed over only as long as the taker still waits for it.
-    TRANSFER_GIVE = "pod.transfer.give";
     /// Seats, readiness and phase change in one step.
     MEMBER_CHANGE = "pod.member.change";
     /// The last change is written to the seat that it is about before the next one is made.

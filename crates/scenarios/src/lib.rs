@@ -26,8 +26,9 @@ mod registry;
 mod seats;
 mod shards;
 mod short;
+mod transfer;
 mod world;
 
 pub use failure::{Failure, explain};
 pub use hunt::{Hunted, Kill, hunt};
-pub use registry::{EXCUSED, Kind, SCENARIOS, Scenario, excuse, mutants, sites};
+pub use registry::{Kind, SCENARIOS, Scenario, mutants, sites};

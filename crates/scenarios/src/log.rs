@@ -9,7 +9,7 @@ use tombolo_pod::{Geometry, Options, Pod};
 use tombolo_simulator::{Config, Kills, SimMemory, Simulation, Trial};
 
 use crate::append::{Append, History, check_agreement};
-use crate::world::places;
+use crate::world::{places, windows};
 
 pub(crate) type Host = Rc<Replica<SimMemory, History>>;
 
@@ -43,6 +43,7 @@ pub(crate) fn pod_for(trial: &Trial, hosts: usize, kills: Option<Kills>) -> Simu
     if trial.record {
         config.places = places(&geometry);
     }
+    config.contended = Some(windows(&geometry));
     let simulation = Simulation::new(config, trial);
     Pod::format(simulation.memory(0), geometry).unwrap();
     simulation

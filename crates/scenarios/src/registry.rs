@@ -4,7 +4,7 @@ use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
-    baselines, compaction, crash, expiry, log, mail, objects, pages, seats, shards, short,
+    baselines, compaction, crash, expiry, log, mail, objects, pages, seats, shards, short, transfer,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -50,6 +50,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "mark-and-delete" Short short::a_mark_changes_hands;
     "move" Short short::move_to_another_slot;
     "copies" Short short::copies;
+    "one-copy" Short short::one_copy;
     "move-home" Long short::move_home;
     "wrapped-copy" Short short::wrapped_copy;
     "home-of-another" Long short::home_of_another;
@@ -71,6 +72,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "split-record" Long short::split_record;
     "full-log" Long short::full_log;
     "commits" Short log::short_commits;
+    "two-givers" Long transfer::two_givers;
     "seats" Short seats::come_and_leave;
     "format-and-open" Long objects::format_and_open;
     "anything-goes" Long objects::anything_goes;
@@ -165,39 +167,22 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("hcmeta.object.count", "hcmeta-leave-and-return"),
     ("objects.read.counter-first", "wrap-around"),
     ("objects.copy.entry-again", "wrapped-copy"),
+    ("objects.copy.still", "one-copy"),
+    ("objects.copy.unnamed", "one-copy"),
     ("objects.delete.mark", "mark-and-delete"),
     ("objects.home.here", "home-of-another"),
     ("objects.join.help", "join-under-churn"),
     ("objects.record.split", "split-record"),
     ("objects.slot.known-first", "other-size"),
+    ("pod.transfer.answer", "two-givers"),
     ("objects.chunk.empty", "filled-again"),
+    ("objects.chunk.sync", "filled-again"),
     ("pagecache.admit.epoch", "page-cut-and-admitted"),
     ("pagecache.clean.write-first", "power-cut"),
     ("pagecache.cut.unmarked", "page-cut-while-written"),
     ("pagecache.latch.take", "page-cut-and-admitted"),
     ("pagecache.header.forget-first", "hcmeta-page-noted"),
 ];
-
-/// Steps whose absence does no harm that a run could show, and why: a person can check it.
-pub const EXCUSED: &[(&str, &str)] = &[
-    (
-        "pod.transfer.answer",
-        "two hosts that both answer a request both write its window, but the request names one of \
-         them, so the other hands nothing over; what is mixed fails the checksum over the whole \
-         message, and the taker asks anew",
-    ),
-    (
-        "pod.transfer.give",
-        "a host that was given up on may announce its piece over the taker's next request, but only \
-         what it wrote there, which is as good, or mixed with another's and fails the checksum",
-    ),
-];
-
-/// Why the absence of this step cannot show, if it is one of those.
-pub fn excuse(mutant: Mutant) -> Option<&'static str> {
-    let Mutant::Step(site) = mutant else { return None };
-    EXCUSED.iter().find(|(name, _)| *name == site.name()).map(|&(_, why)| why)
-}
 
 /// Every mutant there is: each site left out, and each fence. `crossed` tells which sites end with a
 /// fence.

@@ -14,7 +14,7 @@ use tombolo_verify::models::Operation::{
 
 use crate::objects::colliding_keys;
 use crate::operations::{perform, value};
-use crate::world::{COPIES, HOME, Setup, World};
+use crate::world::{COPIES, HOME, ONE_COPY, Setup, World};
 
 /// A host, and what a client does there.
 type Client<'a> = (usize, &'a [(&'a str, Operation<u64>)]);
@@ -246,6 +246,16 @@ pub(crate) fn wrapped_copy(trial: &Trial) {
         &Setup { local: Some(COPIES), ..Setup::small(2) },
         &[("a", Create(LONGER)), write(1)],
         &[(0, &[2, 3, 4, 5].map(write)), (1, &[("a", Get)])],
+    );
+}
+
+/// Two threads of a host read two objects, and there is room for a copy of one.
+pub(crate) fn one_copy(trial: &Trial) {
+    run(
+        trial,
+        &Setup { local: Some(ONE_COPY), ..Setup::small(1) },
+        &[("a", Create(SHORT)), ("b", Create(2 * SHORT))],
+        &[(0, &[("a", Get), ("a", Get), ("a", Get)]), (0, &[("b", Get), ("b", Get)])],
     );
 }
 

@@ -37,8 +37,17 @@ pub(crate) struct Local {
 }
 
 pub(crate) const NO_LOCAL: Local = Local { copies: 0, home: 0 };
-pub(crate) const COPIES: Local = Local { copies: 4 << 10, home: 0 };
-pub(crate) const HOME: Local = Local { copies: 4 << 10, home: 2 << 10 };
+/// Room for one copy of a short object.
+pub(crate) const ONE_COPY: Local = Local { copies: LINE_BYTES, home: 0 };
+pub(crate) const COPIES: Local = Local { copies: 2 << 10, home: 0 };
+pub(crate) const HOME: Local = Local { copies: 2 << 10, home: 2 << 10 };
+
+/// The windows by which replicas are handed over, in which hosts may write at the same time: who hands one
+/// over may have been given up on, and a checksum tells.
+pub(crate) fn windows(geometry: &Geometry) -> Lines {
+    let areas = geometry.areas();
+    Lines::covering(areas.windows, areas.chunks.offset() - areas.windows.offset())
+}
 
 /// What kind of pod a scenario takes place in.
 #[derive(Clone, Debug)]
@@ -123,10 +132,7 @@ impl Setup {
             kills: self.kills.clone(),
             ..Config::default()
         };
-        let areas = self.geometry(&config).areas();
-        // Who hands a replica over may have been given up on: a checksum tells.
-        let windows = areas.chunks.offset() - areas.windows.offset();
-        config.contended = Some(Lines::covering(areas.windows, windows));
+        config.contended = Some(windows(&self.geometry(&config)));
         config
     }
 

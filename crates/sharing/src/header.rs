@@ -47,6 +47,7 @@ impl Header {
 
     /// The header at the start of `bytes`, if it describes an object that fits into `capacity`
     /// bytes. It may be torn; then it is anything that fits, or nothing.
+    #[inline]
     pub fn decode(bytes: &[u8], capacity: u64) -> Option<Self> {
         let (version, rest) = bytes.split_first_chunk()?;
         let (value_bytes, rest) = rest.split_first_chunk()?;
@@ -63,11 +64,13 @@ impl Header {
     }
 
     /// Where the value starts in the slot.
+    #[inline]
     pub fn value_offset(&self) -> u64 {
         HEADER_BYTES as u64 + u64::from(self.key_bytes)
     }
 
     /// Bytes of header, key and value.
+    #[inline]
     pub fn total_bytes(&self) -> u64 {
         self.value_offset() + u64::from(self.value_bytes)
     }

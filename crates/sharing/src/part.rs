@@ -18,6 +18,7 @@ impl Part {
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
+    #[inline]
     pub fn of(self, length: u64) -> Result<(u64, u64), Error> {
         match self {
             Self::Nothing => Ok((0, 0)),

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tombolo_scenarios::campaign::Tally;
-use tombolo_scenarios::{EXCUSED, Failure, Hunted, SCENARIOS, excuse, sites};
-use tombolo_simulator::Mutant;
+use tombolo_scenarios::{Failure, Hunted, SCENARIOS, sites};
 
 use crate::output::{PROBLEMS, UNDECIDED, pairs};
 
@@ -53,18 +52,10 @@ pub(super) struct Mutants {
     total: usize,
     killed: usize,
     survivors: Vec<String>,
-    /// Steps whose absence cannot show, with the reason.
-    excused: Vec<Excused>,
     seconds: f64,
     /// The most schedules that one took.
     most_schedules: u64,
     kills: Vec<Kill>,
-}
-
-#[derive(Serialize)]
-struct Excused {
-    site: &'static str,
-    reason: &'static str,
 }
 
 #[derive(Serialize)]
@@ -87,12 +78,10 @@ impl Mutants {
                 Some(Kill { mutant, scenario, seed: *seed, schedules, what })
             })
         });
-        let excused = EXCUSED.iter().map(|&(site, reason)| Excused { site, reason });
         Self {
             total,
             killed: hunted.iter().filter(|hunted| hunted.is_killed()).count(),
             survivors: survivors.map(|hunted| hunted.mutant.to_string()).collect(),
-            excused: excused.collect(),
             seconds: elapsed.as_secs_f64(),
             most_schedules: hunted
                 .iter()
@@ -107,15 +96,11 @@ impl Mutants {
     fn text(&self) -> String {
         let mut text = pairs(&[
             ("mutants killed", format!("{} of {}", self.killed, self.total)),
-            ("mutants excused", self.excused.len().to_string()),
             ("most schedules for one", self.most_schedules.to_string()),
             ("time for mutants", format!("{:.1} s", self.seconds)),
         ]);
         for survivor in &self.survivors {
             let _ = writeln!(text, "\nsurvivor: nothing fails without {survivor}");
-        }
-        for Excused { site, reason } in &self.excused {
-            let _ = writeln!(text, "\nexcused: {site}: {reason}");
         }
         text
     }
@@ -239,8 +224,7 @@ pub(super) fn list() -> String {
     }
     text += "\nsteps that can be left out\n";
     for site in sites() {
-        let excused = if excuse(Mutant::Step(site)).is_some() { "  (excused)" } else { "" };
-        let _ = writeln!(text, "  {}{excused}", site.name());
+        let _ = writeln!(text, "  {}", site.name());
     }
     text
 }

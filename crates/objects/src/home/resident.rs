@@ -8,7 +8,7 @@ use crate::create::no_such_slot;
 use crate::event::Event;
 use crate::index::{Entry, Found};
 use crate::lock::{TryLock, target};
-use crate::read::{Looked, Outcome};
+use crate::read::Looked;
 use crate::writer::Writer;
 use crate::{Error, Objects, sites};
 
@@ -75,15 +75,15 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         part: Part,
         value: &mut Vec<u8>,
-    ) -> Looked<Outcome> {
+    ) -> Looked<Header> {
         match self.reach(found.entry, key) {
             Reached::Here(hold, header) => {
                 self.count(Counter::HomeReads);
-                let range = part.of(hold.value.len() as u64).map(|(offset, bytes)| {
+                if let Ok((offset, bytes)) = part.of(hold.value.len() as u64) {
                     value.clear();
                     value.extend_from_slice(&hold.value[offset as usize..][..bytes as usize]);
-                });
-                Looked::Good((header, range))
+                }
+                Looked::Good(header)
             }
             Reached::OtherKey => Looked::OtherKey,
             Reached::Changed => Looked::Changed,

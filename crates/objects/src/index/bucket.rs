@@ -34,7 +34,15 @@ impl Entry {
         home.or(self.record.map(|record| record + 1)).unwrap_or(0)
     }
 
+    /// Identity and place, as a cell has them.
+    #[inline]
+    fn words(&self) -> (u64, u64) {
+        let identity = u64::from(self.generation) << 32 | u64::from(self.hash);
+        (identity, u64::from(self.sharing()) << RECORD_SHIFT | self.slot)
+    }
+
     /// What [`sharing`](Self::sharing) encodes: record, and home.
+    #[inline]
     pub(crate) fn shared_as(sharing: u32) -> (Option<u32>, Option<u8>) {
         if sharing >= HOMES {
             (None, Some((LAST - sharing) as u8))
@@ -59,6 +67,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
+    #[inline]
     pub(crate) fn entry(&self) -> Option<Entry> {
         let place = self.place.load(Ordering::Relaxed);
         if place == 0 {
@@ -75,20 +84,37 @@ impl Cell {
         })
     }
 
+    #[inline]
     pub(crate) fn has_hash(&self, hash: KeyHash) -> bool {
         self.identity.load(Ordering::Relaxed) as u32 == hash
     }
 
+    /// Whether it has this entry.
+    #[inline]
+    pub(crate) fn has(&self, entry: &Entry) -> bool {
+        let (identity, place) = entry.words();
+        self.place.load(Ordering::Relaxed) == place
+            && self.identity.load(Ordering::Relaxed) == identity
+    }
+
     pub(crate) fn set(&self, entry: Entry, seen: u64) {
-        let sharing = u64::from(entry.sharing());
-        let identity = u64::from(entry.generation) << 32 | u64::from(entry.hash);
-        self.identity.store(identity, Ordering::Relaxed);
-        self.place.store(sharing << RECORD_SHIFT | entry.slot, Ordering::Relaxed);
+        self.renew(entry);
         self.seen.store(seen, Ordering::Relaxed);
     }
 
-    pub(crate) fn clear(&self) {
+    /// Replaces the entry; what was seen is seen of the one before.
+    pub(crate) fn renew(&self, entry: Entry) {
+        let (identity, place) = entry.words();
+        self.identity.store(identity, Ordering::Relaxed);
+        self.place.store(place, Ordering::Relaxed);
+    }
+
+    /// Takes the entry out, and what was seen of it. That changes meanwhile, and must not be in two cells,
+    /// nor be lost and come back; what it names passes on to whoever finds it in another cell.
+    pub(crate) fn take(&self) -> Option<(Entry, u64)> {
+        let entry = self.entry()?;
         self.place.store(0, Ordering::Relaxed);
+        Some((entry, self.seen.swap(0, Ordering::Acquire)))
     }
 }
 
@@ -102,17 +128,20 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     /// The chain's version, if it is not changing.
+    #[inline]
     pub(crate) fn stable_version(&self) -> Option<u32> {
         let version = self.header.load(Ordering::Acquire) as u32;
         version.is_multiple_of(2).then_some(version)
     }
 
     /// Whether nothing has changed since `version`; pairs with `begin_change` and `end_change`.
+    #[inline]
     pub(crate) fn is_still(&self, version: u32) -> bool {
         fence(Ordering::Acquire);
         self.header.load(Ordering::Relaxed) as u32 == version
     }
 
+    #[inline]
     pub(crate) fn next(&self) -> Option<u64> {
         (self.header.load(Ordering::Relaxed) >> 32).checked_sub(1)
     }
@@ -142,33 +171,44 @@ impl Bucket {
 /// Buckets by number, in segments that are allocated when first needed and never move.
 pub(crate) struct Arena {
     segments: Box<[OnceLock<Box<[Bucket]>>]>,
-    segment_buckets: u64,
+    /// Of how many bits the number of a segment's bucket is.
+    bucket_bits: u32,
 }
 
 impl Arena {
     pub(crate) fn new(segment_buckets: u64, segments: u64) -> Self {
-        Self { segments: (0..segments).map(|_| OnceLock::new()).collect(), segment_buckets }
+        assert!(segment_buckets.is_power_of_two(), "a segment of {segment_buckets} buckets");
+        let bucket_bits = segment_buckets.ilog2();
+        Self { segments: (0..segments).map(|_| OnceLock::new()).collect(), bucket_bits }
     }
 
     pub(crate) fn capacity(&self) -> u64 {
-        self.segments.len() as u64 * self.segment_buckets
+        (self.segments.len() as u64) << self.bucket_bits
     }
 
     /// Bucket `number`, unless it was never [`grown`](Self::grow) to.
+    #[inline]
     pub(crate) fn get(&self, number: u64) -> Option<&Bucket> {
-        let segment = self.segments.get((number / self.segment_buckets) as usize)?.get()?;
-        Some(&segment[(number % self.segment_buckets) as usize])
+        let (segment, bucket) = self.split(number);
+        Some(&self.segments.get(segment)?.get()?[bucket])
+    }
+
+    /// Segment, and number in it.
+    #[inline]
+    fn split(&self, number: u64) -> (usize, usize) {
+        let bucket = number & ((1 << self.bucket_bits) - 1);
+        ((number >> self.bucket_bits) as usize, bucket as usize)
     }
 
     /// Bucket `number`, allocated if need be; `None` beyond the capacity.
     pub(crate) fn grow(&self, number: u64) -> Option<&Bucket> {
-        let segment = self.segments.get((number / self.segment_buckets) as usize)?;
-        let new = || (0..self.segment_buckets).map(|_| Bucket::default()).collect();
-        Some(&segment.get_or_init(new)[(number % self.segment_buckets) as usize])
+        let (segment, bucket) = self.split(number);
+        let new = || (0..1 << self.bucket_bits).map(|_| Bucket::default()).collect();
+        Some(&self.segments.get(segment)?.get_or_init(new)[bucket])
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        let segment_bytes = self.segment_buckets * size_of::<Bucket>() as u64;
+        let segment_bytes = (size_of::<Bucket>() as u64) << self.bucket_bits;
         self.segments.iter().filter(|segment| segment.get().is_some()).count() as u64
             * segment_bytes
     }

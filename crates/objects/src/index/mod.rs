@@ -12,6 +12,9 @@ mod bucket;
 mod models;
 mod scan;
 
+use std::iter::Chain;
+use std::{option, vec};
+
 use smallvec::SmallVec;
 use tombolo_memory::{LINE_BYTES, Local, Memory};
 
@@ -57,6 +60,38 @@ pub(crate) struct Found<'a> {
     pub(crate) cell: &'a Cell,
 }
 
+/// The entries with one hash; hardly ever more than one.
+#[derive(Default)]
+pub(crate) struct Matches<'a> {
+    first: Option<Found<'a>>,
+    others: Vec<Found<'a>>,
+}
+
+impl<'a> Matches<'a> {
+    #[inline]
+    fn push(&mut self, found: Found<'a>) {
+        if self.first.is_none() {
+            self.first = Some(found);
+        } else {
+            self.others.push(found);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Found<'a>> {
+        self.first.iter().chain(&self.others)
+    }
+}
+
+impl<'a> IntoIterator for Matches<'a> {
+    type Item = Found<'a>;
+    type IntoIter = Chain<option::IntoIter<Found<'a>>, vec::IntoIter<Found<'a>>>;
+
+    #[inline]
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.others)
+    }
+}
+
 pub(crate) struct Index {
     main: Arena,
     overflow: Arena,
@@ -100,11 +135,22 @@ impl Index {
     }
 
     /// All entries with `hash`, as they stood at one instant.
-    #[inline]
-    pub(crate) fn find<M: Memory>(&self, memory: &M, hash: KeyHash) -> SmallVec<[Found<'_>; 1]> {
+    pub(crate) fn find<M: Memory>(&self, memory: &M, hash: KeyHash) -> Matches<'_> {
+        let mut found = Matches::default();
+        self.find_into(memory, hash, &mut found);
+        found
+    }
+
+    /// As [`find`](Self::find), for those who look often: the entries are put where they are wanted.
+    #[inline(always)]
+    pub(crate) fn find_into<'a, M: Memory>(
+        &'a self,
+        memory: &M,
+        hash: KeyHash,
+        found: &mut Matches<'a>,
+    ) {
         memory.step();
         self.touched(memory, hash, false);
-        let mut found = SmallVec::new();
         while !self.try_chain(hash, |cell| {
             if cell.has_hash(hash)
                 && let Some(entry) = cell.entry()
@@ -112,10 +158,9 @@ impl Index {
                 found.push(Found { entry, seen: cell.seen.load(Ordering::Relaxed), cell });
             }
         }) {
-            found.clear();
+            *found = Matches::default();
             memory.pause();
         }
-        found
     }
 
     /// Tells what of this host's memory it takes to find, or to change, entries with `hash`.
@@ -139,7 +184,7 @@ impl Index {
     }
 
     /// Shows every cell that may hold `hash` to `look`; whether they were all of one instant.
-    #[inline]
+    #[inline(always)]
     fn try_chain<'a>(&'a self, hash: KeyHash, mut look: impl FnMut(&'a Cell)) -> bool {
         // Pairs with the release store in `split`: a new bucket is filled before it counts.
         let number = bucket_number(hash, self.buckets.load(Ordering::Acquire));
@@ -183,7 +228,7 @@ impl Index {
         let (cell, entry) = self.locate(head, hash, slot)?;
         let changed = change(entry)?;
         head.begin_change();
-        cell.set(changed, cell.seen.load(Ordering::Relaxed));
+        cell.renew(changed);
         head.end_change();
         Some(entry)
     }
@@ -201,7 +246,7 @@ impl Index {
             return None;
         }
         head.begin_change();
-        cell.clear();
+        cell.take();
         head.end_change();
         self.entries.fetch_sub(1, Ordering::Relaxed);
         Some(entry)
@@ -261,15 +306,14 @@ impl Index {
     }
 
     /// Grows the table by one bucket, which takes its share of another one's entries.
-    fn split(&self, writer: &mut Writer) {
+    pub(crate) fn split(&self, writer: &mut Writer) {
         let buckets = self.buckets.load(Ordering::Relaxed);
         let Some(new) = self.main.grow(buckets) else { return };
         let old = self.head(buckets - (1 << buckets.ilog2()));
         old.begin_change();
         let mut all: SmallVec<[(Entry, u64); 2 * CELLS]> = SmallVec::new();
         for cell in self.chain(old).flat_map(|bucket| &bucket.cells) {
-            all.extend(cell.entry().map(|entry| (entry, cell.seen.load(Ordering::Relaxed))));
-            cell.clear();
+            all.extend(cell.take());
         }
         self.release_overflow(writer, old);
         new.set_next(None);
@@ -296,6 +340,7 @@ impl Index {
 }
 
 /// The bucket for `hash` in a table of `buckets`, a number that grows by one at a time.
+#[inline]
 fn bucket_number(hash: KeyHash, buckets: u64) -> u64 {
     let hash = u64::from(hash);
     let level = buckets.ilog2();

@@ -8,7 +8,7 @@ use tombolo_model::HostMemory;
 use tombolo_model::loom::sync::atomic::{AtomicU64, Ordering, fence};
 use tombolo_model::loom::thread;
 
-use super::{Entry, Index, IndexLimits, Writer};
+use super::{Entry, Found, Index, IndexLimits, Writer};
 use crate::event::{Generation, KeyHash};
 use crate::{seen, sites};
 
@@ -42,6 +42,10 @@ fn change(index: &Rc<Index>, change: impl FnOnce(&Index) + 'static) -> thread::J
 
 fn find(index: &Index, hash: KeyHash) -> Vec<Entry> {
     index.find(&memory(), hash).iter().map(|found| found.entry).collect()
+}
+
+fn first(index: &Index) -> Found<'_> {
+    index.find(&memory(), 0).into_iter().next().unwrap()
 }
 
 /// A reader sees the entry before the update or after it.
@@ -113,13 +117,13 @@ fn a_note() {
     let dropped = Rc::new(AtomicU64::new(0));
     let drops = Rc::clone(&dropped);
     let reader = change(&index, move |index| {
-        let found = index.find(&memory(), 0);
+        let found = first(&index);
         drops.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        seen::set(&memory(), found[0].cell, found[0].seen, 1, COUNTER);
+        seen::set(&memory(), found.cell, found.seen, 1, COUNTER);
     });
-    let found = index.find(&memory(), 0);
-    if seen::is_fresh(&memory(), found[0].seen, 1, COUNTER) {
+    let found = first(&index);
+    if seen::is_fresh(&memory(), found.seen, 1, COUNTER) {
         assert_eq!(dropped.load(Ordering::Relaxed), 1, "nothing was dropped");
     }
     reader.join().unwrap();
@@ -130,15 +134,15 @@ const COUNTER: u32 = 4;
 /// A note that comes late, to a cell in which another object is by now, says nothing of that.
 fn a_late_note() {
     let (index, mut writer) = index(ONE_BUCKET, &[0]);
-    let found = index.find(&memory(), 0);
+    let found = first(&index);
     let writer = change(&index, move |index| {
         index.remove(0, 1, |_| true);
         index.insert(&mut writer, entry(0, 2));
     });
-    seen::set(&memory(), found[0].cell, found[0].seen, 1, COUNTER);
+    seen::set(&memory(), found.cell, found.seen, 1, COUNTER);
     writer.join().unwrap();
-    let found = index.find(&memory(), 0);
-    assert!(!seen::is_fresh(&memory(), found[0].seen, 2, COUNTER), "nobody read the successor");
+    let found = first(&index);
+    assert!(!seen::is_fresh(&memory(), found.seen, 2, COUNTER), "nobody read the successor");
 }
 
 tombolo_model::models! {

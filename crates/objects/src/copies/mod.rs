@@ -1,0 +1,122 @@
+//! Copies of objects in a host's own memory (MEGALON, section 3.5.3).
+//!
+//! A copy says of which generation and counter it is. It is the object's value for as long as its
+//! entry has that generation and its record that counter; so nobody is told of copies, and nobody has
+//! to take them back. (The paper lists them in the index and can copy read-shared objects only.)
+//!
+//! A read-shared object's copy is good if the entry, as of a tail that was loaded after the read
+//! began, has its generation. Of a read-write-shared one the counter is loaded next, and then the
+//! entry is looked at again: it was the object's own counter.
+//!
+//! The object's note in the index names its copy, so finding it takes no look at another table
+//! (`ring.rs` says how copies come and go).
+
+#[cfg(all(test, loom))]
+mod models;
+mod ring;
+
+use tombolo_memory::{Local, Memory};
+use tombolo_sharing::{Counter, Header, Part};
+
+use self::ring::Contents;
+pub(crate) use self::ring::Copies;
+use crate::index::{Entry, Found};
+use crate::read::{Looked, Started};
+use crate::{Error, Objects, seen, sites};
+
+impl<M: Memory> Objects<M> {
+    /// Reads part of an object from its copy, if there is a good one.
+    #[inline]
+    pub(crate) fn read_copy(
+        &self,
+        found: &Found<'_>,
+        tail: u64,
+        key: &[u8],
+        part: Part,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<Looked<Header>>, Error> {
+        let (Some(copies), Some(line)) = (&self.copies, seen::copy_line(found.seen)) else {
+            return Ok(None);
+        };
+        let (memory, entry) = (self.memory(), &found.entry);
+        let same_generation = seen::generation(found.seen) == entry.generation;
+        if !memory.check(sites::COPY_GENERATION, same_generation) {
+            return Ok(None);
+        }
+        copies.fetch(line);
+        let Some(counter) = self.readable_counter(entry) else { return Ok(None) };
+        memory.step();
+        let Some(copy) = copies.hold(memory, found) else { return Ok(Some(self.evicted())) };
+        let (noted, header) = copy.start();
+        // All of it has been on its way at once.
+        let line = u64::from(line);
+        memory.touches(Local::Copies, false, || line..line + header.map_or(1, |h| ring::lines(&h)));
+        let same_key = header.is_some_and(|header| copy.has_key(&header, key));
+        memory.step();
+        if !copy.is_still(memory) {
+            return Ok(Some(self.evicted()));
+        }
+        let Some(header) = header.filter(|_| memory.check(sites::COPY_COUNTER, noted == counter))
+        else {
+            return Ok(None);
+        };
+        if memory.check(sites::KEY_COMPARE, same_key)
+            && let Ok((offset, bytes)) = part.of(u64::from(header.value_bytes))
+        {
+            value.resize(bytes as usize, 0);
+            copy.value(&header, offset, value);
+        }
+        memory.step();
+        if !copy.is_still(memory) {
+            return Ok(Some(self.evicted()));
+        }
+        if !self.counter_was_own(entry, tail)? {
+            return Ok(None);
+        }
+        if !memory.check(sites::KEY_COMPARE, same_key) {
+            return Ok(Some(Looked::OtherKey));
+        }
+        copy.use_again_soon(found);
+        self.count(Counter::CopyReads);
+        Ok(Some(Looked::Good(header)))
+    }
+
+    fn evicted(&self) -> Looked<Header> {
+        self.count(Counter::Retries);
+        Looked::Changed
+    }
+
+    fn counter_was_own(&self, entry: &Entry, tail: u64) -> Result<bool, Error> {
+        let again = entry.record.is_some() && self.memory().keeps(sites::COPY_ENTRY_AGAIN);
+        if again { self.entry_is_still(entry, tail) } else { Ok(true) }
+    }
+
+    /// What was noted of an object when it was found: who has a copy has no stale lines as of its counter.
+    #[inline]
+    pub(crate) fn noted(&self, found: &Found<'_>) -> u64 {
+        match &self.copies {
+            Some(copies) if seen::copy_line(found.seen).is_some() => {
+                let copy = copies.hold(self.memory(), found);
+                let counter = copy.and_then(|copy| copy.counter(self.memory()));
+                counter.map_or(0, |counter| seen::note(seen::generation(found.seen), counter))
+            }
+            _ => found.seen,
+        }
+    }
+
+    /// Keeps what a good read of a whole object has found.
+    pub(crate) fn keep_copy(
+        &self,
+        found: &Found<'_>,
+        started: &Started,
+        header: Header,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        let Some(copies) = &self.copies else { return };
+        let Entry { hash, generation, .. } = started.entry;
+        let counter = started.counter;
+        let contents = Contents { hash, generation, counter, header, key, value };
+        copies.keep(self.memory(), found.cell, &contents, |hash| &self.state(hash).index);
+    }
+}

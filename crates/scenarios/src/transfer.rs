@@ -1,0 +1,58 @@
+//! Handing a message to a host that is joining.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use tombolo_memory::Memory;
+use tombolo_pod::{Giver, Pod, Taker};
+use tombolo_simulator::Trial;
+
+use crate::log::pod;
+
+/// A message of two pieces or more.
+fn message(giver: u8) -> Vec<u8> {
+    vec![giver; 6 << 10]
+}
+
+/// Two hosts see that a third one wants a message: for each request, one answers at most.
+pub(crate) fn two_givers(trial: &Trial) {
+    let mut simulation = pod(trial, None);
+    let pods: Vec<_> =
+        (0..3).map(|host| Rc::new(Pod::open(simulation.memory(host)).unwrap())).collect();
+    let join = |(host, pod): (usize, &Rc<Pod<_>>)| {
+        let (seat, _) = pod.join().unwrap();
+        if host < 2 {
+            seat.ready(pod.memory()).unwrap();
+        }
+        Rc::new(seat)
+    };
+    let seats: Vec<_> = pods.iter().enumerate().map(join).collect();
+    let taker = seats[2].host();
+    let (asked, answered) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let done = Rc::new(Cell::new(false));
+    for host in 0..2 {
+        let (pod, seat, done) = (Rc::clone(&pods[host]), Rc::clone(&seats[host]), Rc::clone(&done));
+        let (asked, answered) = (Rc::clone(&asked), Rc::clone(&answered));
+        simulation.spawn(host, move |memory| {
+            while !done.get() {
+                if let Some(giver) = Giver::answer(&memory, pod.geometry(), &seat, taker) {
+                    answered.set(answered.get() + 1);
+                    assert!(answered.get() <= asked.get(), "two hosts answer one request");
+                    giver.give(message(seat.host()));
+                }
+                memory.pause();
+            }
+        });
+    }
+    let (pod, seat) = (Rc::clone(&pods[2]), Rc::clone(&seats[2]));
+    simulation.spawn(2, move |memory| {
+        while !done.get() {
+            asked.set(asked.get() + 1);
+            if let Some(bytes) = Taker::new(&memory, pod.geometry(), &seat).take() {
+                assert!(bytes == message(bytes[0]), "a mixture of two messages");
+                done.set(true);
+            }
+        }
+    });
+    simulation.run().unwrap();
+}
