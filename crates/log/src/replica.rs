@@ -136,10 +136,12 @@ impl<M: Memory, S: State> Replica<M, S> {
     /// [`LogError::Damaged`].
     #[inline]
     pub fn sync(&self) -> Result<u64, LogError> {
+        if self.pod.memory().keeps(sites::TAIL_SYNC) { self.catch_up() } else { Ok(self.applied()) }
+    }
+
+    #[inline]
+    fn catch_up(&self) -> Result<u64, LogError> {
         let applied = self.applied();
-        if !self.pod.memory().keeps(sites::TAIL_SYNC) {
-            return Ok(applied);
-        }
         match self.ring.look(applied).1 {
             Look::End => Ok(applied),
             Look::Run(_) | Look::Passed => self.replay(),
@@ -170,7 +172,7 @@ impl<M: Memory, S: State> Replica<M, S> {
                     Err(damaged) => return Err(damaged),
                 }
             }
-            self.sync()?;
+            self.catch_up()?;
             match self.segment.take_outcome(number) {
                 Some(Outcome::Done) => return Ok(true),
                 Some(Outcome::Refused) => return Ok(false),
@@ -229,7 +231,7 @@ impl<M: Memory, S: State> Replica<M, S> {
             if let Ok(done) = attempt() {
                 return Ok(done);
             }
-            self.sync()?;
+            self.catch_up()?;
             let waited = memory.uptime().saturating_sub(started);
             if waited > PATIENCE {
                 return Err(self.stalled(waited));

@@ -192,7 +192,8 @@ pub(crate) fn join_and_fill(trial: &Trial) {
     let late = Rc::clone(&joined);
     simulation.spawn(2, move |memory| {
         let pod = Pod::open(memory.clone()).unwrap();
-        let after = memory.random() % (2 * ENTRIES);
+        let waits = memory.random().is_multiple_of(4);
+        let after = if waits { memory.random() % (2 * ENTRIES) } else { 0 };
         while committed.get() < after {
             memory.pause();
         }

@@ -165,6 +165,8 @@ pub fn sites() -> impl Iterator<Item = Site> {
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("hcmeta.clock.step", "hcmeta-churn"),
     ("hcmeta.object.count", "hcmeta-leave-and-return"),
+    ("log.head.members", "join-and-fill"),
+    ("log.ring.milestone", "join-and-fill"),
     ("objects.read.counter-first", "wrap-around"),
     ("objects.copy.entry-again", "wrapped-copy"),
     ("objects.copy.still", "one-copy"),
