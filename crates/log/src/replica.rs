@@ -177,6 +177,9 @@ impl<M: Memory, S: State> Replica<M, S> {
                 Some(Outcome::Done) => return Ok(true),
                 Some(Outcome::Refused) => return Ok(false),
                 Some(Outcome::Cancelled) => return Err(self.stalled(PATIENCE)),
+                Some(Outcome::Pending) | None if self.pod.memory().is_gone() => {
+                    return Err(self.stalled(Duration::ZERO));
+                }
                 Some(Outcome::Pending) | None => self.pod.memory().pause(),
             }
         }

@@ -133,6 +133,13 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn step(&self) {}
 
+    /// Whether this host is dead: then nothing that it does has an effect, and what it waits for does not come.
+    /// Only a simulated thread, which is being unwound, is there to be told.
+    #[inline]
+    fn is_gone(&self) -> bool {
+        false
+    }
+
     /// This host's wall clock in milliseconds since the Unix epoch. Hosts may disagree.
     fn wall_clock_ms(&self) -> u64;
 

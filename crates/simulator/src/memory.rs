@@ -68,7 +68,7 @@ impl SimMemory {
     fn enter(&self, point: Point) -> Option<RefMut<'_, State>> {
         let at = Location::caller();
         let mut state = self.world.state();
-        if self.is_gone(&state) {
+        if self.is_dead(&state) {
             drop(state);
             running::die();
             return None;
@@ -82,7 +82,7 @@ impl SimMemory {
             state = self.world.state();
             state.decided = decided;
         }
-        if self.is_gone(&state) {
+        if self.is_dead(&state) {
             drop(state);
             running::die();
             return None;
@@ -90,7 +90,7 @@ impl SimMemory {
         Some(state)
     }
 
-    fn is_gone(&self, state: &State) -> bool {
+    fn is_dead(&self, state: &State) -> bool {
         self.life != state.lives[self.host] || (state.disturbed && std::thread::panicking())
     }
 
@@ -326,6 +326,10 @@ impl Memory for SimMemory {
 
     fn wall_clock_ms(&self) -> u64 {
         self.world.state().wall_clock_ms(self.host)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_dead(&self.world.state())
     }
 
     fn uptime(&self) -> Duration {
