@@ -67,6 +67,11 @@ impl HostProcess {
         }
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Tells it something.
     pub(crate) fn tell(&mut self, line: &str) -> Result<()> {
         let stdin = self.stdin.as_mut().context("standard input is piped")?;

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tombolo::{MAX_HOSTS, Options, PodSpec, Thresholds};
-use tombolo_pod::{DEFAULT_HOSTS, RecordWidth};
+use tombolo_pod::{DEFAULT_HOSTS, RecordWidth, TornWrites};
 
 use crate::check::args::{self as check, CheckArgs};
 use crate::coherence::CoherenceCommand;
@@ -82,6 +83,58 @@ Examples:
   tombolo bench pagecache --scr 512KiB --warm-up 3 --compare hcmeta,hcmeta-unlimited
   tombolo bench pagecache --scr 512KiB --warm-up 3 --compare hcmeta --owner-service-us 6 --owner-sleep-us 60
   tombolo bench pagecache --profile profiles/megalon.toml --scr 1MiB --threads 14 --hosts 3 --compare hcmeta";
+
+const FENCE: &str = "\
+Take a host out of a pod that is dead, or has to be taken for dead: the others go on without it.
+
+Hosts notice on their own if a process of their machine has ended, and fence whoever gives no sign of life \
+while they wait for it. This is for operators and cluster managers, who know more: that another machine is down, \
+or cut off.
+
+The host may be alive. It finds out before it changes anything that others use, and says so to its clients; what \
+it may still be writing into nobody else uses until it is gone. That it is, others learn from its process, or \
+from itself, or from --gone: say so only if it really is.";
+
+const FENCE_EXAMPLES: &str = "\
+Examples:
+  tombolo pod info /dev/shm/pod
+  tombolo pod fence /dev/shm/pod 2
+  tombolo pod fence /dev/shm/pod 2 --gone";
+
+const LIMIT: &str = "\
+What operations take, beside the least that this machine takes for them.
+
+A read of a shared object cannot cost less than looking it up in a map and copying it; a write, not less \
+than copying the bytes and cleaning their lines. Both are measured here, in turn, in one process: a \
+hash map with the same keys and values of the same size, lines that are written and cleaned, dependent loads, \
+compare-and-swap; and a host's reads of objects that are read-shared, then read-write-shared, its \
+writes, creates, deletes, and large objects. \"Of limit\" is how much of the limit's speed an \
+operation has: 1.00 is as fast. Keys are made before the time begins. \
+Absolute figures change with whatever else runs on the machine; ratios of one run are what counts.
+
+It takes about 2.5 KiB of memory for each object of 1 KiB and 2 GiB besides; with --copies as much again.";
+
+const LIMIT_EXAMPLES: &str = "\
+Examples:
+  tombolo bench limit
+  tombolo bench limit --objects 4000000 --rounds 11
+  tombolo bench limit --objects 10000 --value-bytes 100 --format json";
+
+const RESP: &str = "\
+Requests by Redis' protocol over loopback, to a host's server and to Redis.
+
+A host joins a pod of its own and serves it; a Redis that keeps nothing on disk is started beside it, if it \
+is installed. One thread with several connections then gets and sets values of random keys, from one server \
+and the other in every round, with one request at a time on each connection or several (a pipeline). Each \
+command's throughput is told, and what it took of processors' time in the server; and both as multiples of Redis'. \
+\"Per core\" is operations per second of processors' time: a server that keeps two processors busy to be \
+twice as fast has 1.00.";
+
+const RESP_EXAMPLES: &str = "\
+Examples:
+  tombolo bench resp
+  tombolo bench resp --pipeline 1,16,64 --clients 50 --value-bytes 100
+  tombolo bench resp --redis /opt/redis/bin/redis-server --format json";
 
 const SOAK_EXAMPLES: &str = "\
 Examples:
@@ -172,6 +225,9 @@ pub(crate) enum PodCommand {
     Info(InfoArgs),
     /// Verify a pod: its superblock and, if nobody uses it, every object.
     Check(InfoArgs),
+    /// Take a host out of a pod that is dead, or has to be taken for dead.
+    #[command(long_about = FENCE, after_help = FENCE_EXAMPLES)]
+    Fence(FenceArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -181,6 +237,12 @@ pub(crate) enum BenchCommand {
     /// Pages of one file, read and written by hosts that are processes.
     #[command(long_about = PAGES, after_help = PAGES_EXAMPLES)]
     Pagecache(PagesArgs),
+    /// What operations take, beside the least that this machine takes for them.
+    #[command(long_about = LIMIT, after_help = LIMIT_EXAMPLES)]
+    Limit(LimitArgs),
+    /// Requests by Redis' protocol over loopback, to a host's server and to Redis.
+    #[command(long_about = RESP, after_help = RESP_EXAMPLES)]
+    Resp(RespArgs),
 }
 
 /// A way to share objects.
@@ -248,6 +310,11 @@ pub(crate) struct Sizes {
     /// Unless given: 1. More help only hosts whose many threads create and delete objects.
     #[arg(long, value_name = "N")]
     pub(crate) log_shards: Option<u64>,
+    /// What becomes of an object whose writer dies in the middle of changing it: `lost`, which is
+    /// reported until it is written anew or deleted, and a miss in the key-value store; or `undo`, its old
+    /// value, for which each write copies what it overwrites first.
+    #[arg(long, value_name = "lost|undo", default_value_t, env = "TOMBOLO_TORN_WRITES")]
+    pub(crate) torn_writes: TornWrites,
 }
 
 /// How much of its own memory a host gives to objects, and to which.
@@ -267,6 +334,10 @@ pub(crate) struct LocalArgs {
     /// often each time it had to be brought back.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) move_after: u32,
+    /// Who waits for a host that has given no sign of life for so long goes on without it. (A process of the
+    /// same machine that has ended is noticed at once.)
+    #[arg(long, value_name = "MS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(10..), env = "TOMBOLO_HOST_TIMEOUT_MS")]
+    pub(crate) host_timeout_ms: u64,
 }
 
 impl LocalArgs {
@@ -279,6 +350,7 @@ impl LocalArgs {
                 copy_after: self.copy_after,
                 move_after: self.move_after,
             }),
+            host_timeout: Duration::from_millis(self.host_timeout_ms),
             ..Options::default()
         }
     }
@@ -288,6 +360,7 @@ impl LocalArgs {
         let mut words = vec![
             format!("--copy-after={}", self.copy_after),
             format!("--move-after={}", self.move_after),
+            format!("--host-timeout-ms={}", self.host_timeout_ms),
         ];
         words.extend(self.copies.map(|bytes| format!("--copies={bytes}")));
         words.extend(self.partition.map(|bytes| format!("--partition={bytes}")));
@@ -417,6 +490,20 @@ pub(crate) struct InfoArgs {
     pub(crate) format: Format,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct FenceArgs {
+    /// The pod: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
+    pub(crate) spec: PodSpec,
+    /// The host's number, as `pod info` tells it.
+    pub(crate) host: u8,
+    /// The host runs nowhere any more, and its machine has nothing left to write.
+    #[arg(long)]
+    pub(crate) gone: bool,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
 /// Which workload to run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WorkloadArgs {
@@ -453,6 +540,10 @@ pub(crate) struct YcsbArgs {
     /// Operations before those that are measured, in virtual time; as many as are measured, unless given.
     #[arg(long, value_name = "N", requires = "profile")]
     pub(crate) warm_up: Option<u64>,
+    /// Do not measure afterwards what this machine does of the workload at most: the same operations on a hash
+    /// map, with as many threads as there are processors for them; what is written is cleaned, too.
+    #[arg(long)]
+    pub(crate) no_limit: bool,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
     #[command(flatten)]
@@ -465,6 +556,67 @@ pub(crate) struct YcsbArgs {
     /// Where to create the pod, instead of a new file in /dev/shm (on disk, if that is too small).
     #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
     pub(crate) pod: Option<PodSpec>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LimitArgs {
+    /// Objects that are read and written.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+        value_parser = clap::value_parser!(u64).range(1000..))]
+    pub(crate) objects: u64,
+    /// Bytes of a value.
+    #[arg(long, value_name = "N", default_value_t = 1024,
+        value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
+    pub(crate) value_bytes: u64,
+    /// Operations of a round.
+    #[arg(long, value_name = "N", default_value_t = 100_000,
+        value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
+    pub(crate) operations: u64,
+    /// Rounds; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Have another host copy all objects into its own memory, and measure reads of these copies, too.
+    #[arg(long)]
+    pub(crate) copies: bool,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RespArgs {
+    /// Connections.
+    #[arg(long, value_name = "N", default_value_t = 16,
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub(crate) clients: usize,
+    /// Requests that each of them sends before it reads replies.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,16",
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=256))]
+    pub(crate) pipeline: Vec<usize>,
+    /// Keys.
+    #[arg(long, value_name = "N", default_value_t = 100_000,
+        value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(crate) keys: u64,
+    /// Bytes of a value.
+    #[arg(long, value_name = "N", default_value_t = 1024,
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=65536))]
+    pub(crate) value_bytes: usize,
+    /// Operations of a round.
+    #[arg(long, value_name = "N", default_value_t = 100_000,
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) operations: u64,
+    /// Rounds; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Threads of the host's server; as many as there are processors, unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) workers: Option<u16>,
+    /// The Redis to compare with.
+    #[arg(long, value_name = "PROGRAM", default_value = "redis-server")]
+    pub(crate) redis: String,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
 }
 
 /// Under which scheme to measure, or which ones to compare.

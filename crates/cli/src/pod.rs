@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde::Serialize;
 use tombolo::{CreateOptions, Geometry, Pod, PodSpec, format_size};
 use tombolo_log::Ring;
-use tombolo_pod::{DEFAULT_HOSTS, Phase};
+use tombolo_pod::{DEFAULT_HOSTS, Phase, TornWrites};
 
-use crate::cli::{CreateArgs, InfoArgs, Sizes};
+use crate::cli::{CreateArgs, FenceArgs, InfoArgs, Sizes};
 use crate::output::{PROBLEMS, pairs, print};
 
 impl Sizes {
@@ -31,6 +31,7 @@ impl Sizes {
             records: self.records,
             record_width: self.record_bits,
             log_shards: self.log_shards,
+            torn_writes: self.torn_writes,
             ..Default::default()
         };
         CreateOptions { scr_bytes: self.scr, lnr_bytes: self.size, layout, force: false }
@@ -50,6 +51,7 @@ struct Layout {
     chunks: u64,
     records: u64,
     record_bits: String,
+    torn_writes: String,
     page_cache: bool,
 }
 
@@ -66,12 +68,21 @@ impl From<&Geometry> for Layout {
             chunks: geometry.chunks,
             records: geometry.records,
             record_bits: geometry.record_width.to_string(),
+            torn_writes: geometry.torn_writes().to_string(),
             page_cache: geometry.has_marks(),
         }
     }
 }
 
 impl Layout {
+    fn of_torn(&self) -> &'static str {
+        if self.torn_writes == TornWrites::Undo.to_string() {
+            "has its old value"
+        } else {
+            "is lost"
+        }
+    }
+
     fn rows(&self) -> Vec<(&'static str, String)> {
         let made_for = if self.page_cache { "a page cache" } else { "objects" };
         vec![
@@ -80,6 +91,7 @@ impl Layout {
             ("of it, hosts, log and tables", format_size(self.scr_fixed_bytes)),
             ("LNR", format_size(self.lnr_bytes)),
             ("coherence records", format!("{} of {} bits", self.records, self.record_bits)),
+            ("writes that are cut off", format!("the object {}", self.of_torn())),
             ("log shards", self.log_shards.to_string()),
             ("log entries per shard", self.ring_entries.to_string()),
             ("chunks", format!("{} of {}", self.chunks, format_size(self.chunk_bytes))),
@@ -139,6 +151,8 @@ struct Info {
     /// Summed up over the log's shards, as are the hosts' lags.
     log_tail: u64,
     hosts: Vec<Host>,
+    /// Hosts that were fenced, and are not cleared up after.
+    fenced: Vec<u8>,
 }
 
 impl Info {
@@ -153,7 +167,7 @@ impl Info {
             }
         }
         let host = |(host, log_lag): (u8, u64)| {
-            let pid = pod.process_of(host);
+            let pid = pod.process_of(host).id;
             Host { host, pid, alive: is_alive(pid), ready: members.is_ready(host), log_lag }
         };
         Self {
@@ -169,6 +183,7 @@ impl Info {
             layout: pod.geometry().into(),
             log_tail: tails.iter().sum(),
             hosts: lags.into_iter().map(host).collect(),
+            fenced: members.fenced().collect(),
         }
     }
 
@@ -191,6 +206,10 @@ impl Info {
                 host.host, host.pid, host.log_lag
             );
         }
+        for host in &self.fenced {
+            text +=
+                &format!("  host {host}: fenced; its seat is free once it is known to be gone\n");
+        }
         text
     }
 }
@@ -202,6 +221,38 @@ fn is_alive(pid: u64) -> bool {
 pub(crate) fn info(args: &InfoArgs) -> Result<()> {
     let pod = tombolo_pod::inspect(&args.spec)?;
     print(&Info::of(&args.spec, &pod), args.format, Info::text)
+}
+
+#[derive(Serialize)]
+struct Fenced {
+    host: u8,
+    pid: u64,
+    /// Whether it had a seat, and this command took it.
+    fenced: bool,
+    gone: bool,
+}
+
+pub(crate) fn fence(args: &FenceArgs) -> Result<()> {
+    let (pod, host) = (tombolo_pod::inspect(&args.spec)?, args.host);
+    let hosts = pod.geometry().hosts;
+    ensure!(u64::from(host) < hosts, "the pod is made for {hosts} hosts, 0 to {}", hosts - 1);
+    let stay = pod.stay_of(host);
+    let fenced = pod.fence(stay);
+    ensure!(
+        pod.is_fenced(stay),
+        "host {host} is not in the pod; `tombolo pod info {}` tells who is",
+        args.spec
+    );
+    if args.gone {
+        pod.note_gone(stay);
+    }
+    let pid = pod.process_of(host).id;
+    let result = Fenced { host, pid, fenced, gone: pod.is_gone(stay) };
+    print(&result, args.format, |result| {
+        let what = if result.fenced { "fenced" } else { "fenced before" };
+        let then = if result.gone { "gone: the others clear up" } else { "not known to be gone" };
+        format!("host {} (pid {}): {what}, {then}\n", result.host, result.pid)
+    })
 }
 
 #[derive(Serialize)]

@@ -1,11 +1,18 @@
 //! The key-value store of a pod, as the server wants it, and the figures it is watched by.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
-use tombolo::{Entry, Store, StoreChange, StoreError as KvError};
+use bytes::Bytes;
+use tombolo::{Entry, Item, Store, StoreChange, StoreError as KvError};
 use tombolo_objects::Error as ObjectsError;
 use tombolo_server as server;
 use tombolo_server::{InfoSection, StoreError};
+
+/// Values that are read together.
+const TOGETHER: usize = 32;
+/// Room for a value that has held more does not keep its memory.
+const KEEP_BYTES: usize = 64 << 10;
 
 /// A store that connections share.
 pub(crate) struct Served(pub(crate) Arc<Store>);
@@ -31,6 +38,24 @@ impl server::Store for Served {
 
     fn get(&self, key: &[u8]) -> Result<Option<Entry>, StoreError> {
         self.0.get(key).map_err(refusal)
+    }
+
+    fn get_each(
+        &self,
+        keys: &[Bytes],
+        visit: &mut dyn FnMut(Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        thread_local! {
+            static ITEMS: RefCell<Vec<Item>> = const { RefCell::new(Vec::new()) };
+        }
+        ITEMS.with_borrow_mut(|items| {
+            for keys in keys.chunks(TOGETHER) {
+                self.0.get_each(keys, items, &mut *visit).map_err(refusal)?;
+                let large = |item: &&mut Item| item.value.capacity() > KEEP_BYTES;
+                items.iter_mut().filter(large).for_each(|item| *item = Item::default());
+            }
+            Ok(())
+        })
     }
 
     fn put(&self, key: &[u8], entry: &Entry) -> Result<(), StoreError> {

@@ -44,6 +44,18 @@ impl Protocol {
     }
 }
 
+/// How much a core has under way at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// Instructions from the first that is not through to the last that has begun. One: the core waits for
+    /// each read.
+    pub window: usize,
+    /// Writes that are not through.
+    pub stores: usize,
+    /// Lines that its first cache waits for.
+    pub misses: usize,
+}
+
 /// A system of compute and memory nodes. Times are in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -53,8 +65,10 @@ pub struct Config {
     pub filter: Filter,
     /// Hosts, [`MOST_HOSTS`] at most.
     pub hosts: usize,
-    /// Threads, each on a core of its own; thread `n` is on host `n` modulo hosts.
+    /// Threads, each on a core of its own. As many as evenly possible are on a host, those in a row together.
     pub threads: usize,
+    /// What a core has under way at once.
+    pub buffers: Buffers,
     /// Memory nodes.
     pub nodes: usize,
     /// Bytes in a row that are in one memory node.
@@ -108,7 +122,9 @@ impl Config {
     ///
     /// The table is that of a computing node, and the paper's equation 1 has three levels of caches before the
     /// memory node. So a host has one L3, and remote lines are in that, which is the system agent's cache: the
-    /// paper gives no other one a size. It says nothing of bandwidths, of TLBs and of the length of a page
+    /// paper gives no other one a size. Of cores it says nothing (accesses of threads on a real machine are counted):
+    /// reorder and store buffers and line fill buffers are those of Broadwell, which its reference for the system
+    /// agent is about. It says nothing of bandwidths, of TLBs and of the length of a page
     /// walk; these are ours. It has translations cached in the host's own memory, which takes 80 ns by its
     /// table; how many, it does not say: a megabyte, here, at 16 bytes each. A walk through the host's own
     /// tables takes one access to its memory: the upper tables are taken to be in caches.
@@ -119,6 +135,7 @@ impl Config {
             filter: Filter::Broadcast,
             hosts,
             threads: 32,
+            buffers: Buffers { window: 192, stores: 42, misses: 10 },
             nodes: 1,
             interleave_bytes: PAGE_BYTES,
             caches: vec![cache(32.0, 8, 1.0), cache(256.0, 4, 4.0), cache(2048.0, 16, 40.0)],
@@ -150,6 +167,11 @@ impl Config {
         let most = 64.0 * self.hosts as f64;
         within("threads", self.threads as f64, (1.0, most), "a host may have 1 to 64")?;
         within("memory nodes", self.nodes as f64, (1.0, 1024.0), "there may be 1 to 1024")?;
+        let Buffers { window, stores, misses } = self.buffers;
+        let buffers = [("window", window), ("store buffer", stores), ("miss buffers", misses)];
+        for (what, many) in buffers {
+            within(what, many as f64, (1.0, 65_536.0), "there may be 1 to 65,536 entries")?;
+        }
         let interleave = self.interleave_bytes as f64;
         within("interleaving", interleave, (64.0, 1e12), "it takes at least a line of 64 bytes")?;
         let ns = "nanoseconds, a second at most";

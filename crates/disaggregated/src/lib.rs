@@ -6,8 +6,14 @@
 //! by the messages of a [`Protocol`].
 //!
 //! # Timing model
-//! * A thread has a core of its own, runs in order, and waits for each access, reads and writes alike. An
-//!   instruction that touches no memory takes a nanosecond, which counts as a cycle.
+//! * A thread has a core of its own, on which an instruction takes a nanosecond, which counts as a cycle.
+//! * A core goes on while reads are under way, as far as its reorder buffer reaches, or until something
+//!   depends on what was read last (`Processor::depends`: it says where to read next). Then all that comes
+//!   next waits. Writes wait in a store buffer, in their order. Each line that the core's first cache waits for takes
+//!   a miss buffer, and serves the core's other reads of it. Atomic accesses and barriers wait for all that is
+//!   under way. Branches are taken to be foreseen. With a [window](Buffers) of one, a core waits for
+//!   each read. A trace does not say what depends on what: each of its records is waited for.
+//! * Accesses have their effects in the order in which cores begin them.
 //! * Caches hold tags; a host's last one is the system agent's and includes the others.
 //! * A message takes the network's latency, half of it to the backplane. A snoop and its answer take it
 //!   twice, a line that has to be written back first twice more. All hosts that are asked answer at once.
@@ -28,8 +34,8 @@
 //!   other; of a trace, the thread. Without speculation the access is not made; with it, it is rolled back, and
 //!   nobody has seen it. What the program itself would have read or written, it does not.
 //!
-//! Left out: what else is in the host's own memory, instructions' fetches, prefetching, out-of-order cores, what the
-//! directory and the tables at the host take, the topology of the network.
+//! Left out: what else is in the host's own memory, instructions' fetches, prefetching, what a core could do behind
+//! an access that waits for another, what the directory and the tables at the host take, the topology of the network.
 
 mod config;
 mod fills;
@@ -39,7 +45,8 @@ mod replay;
 mod results;
 mod system;
 mod translations;
+mod window;
 
-pub use config::{Config, ConfigError, MOST_HOSTS, Protocol};
+pub use config::{Buffers, Config, ConfigError, MOST_HOSTS, Protocol};
 pub use results::Summary;
 pub use system::{Body, Core, System};

@@ -1,7 +1,8 @@
 //! What an access takes: caches, translation, permission, the protocol's messages, and the memory node.
 
 use tombolo_coherence::{Access, Ask, Filter, Holders, Hosts, Message, Protocol, State, transact};
-use tombolo_timing::{Access as Cached, HostCaches, Line, Note, Ps, Region, ps};
+use tombolo_programs::Access as Kind;
+use tombolo_timing::{Access as Cached, Bandwidth, HostCaches, Line, Note, Pipe, Ps, Region, ps};
 
 use crate::config::{Config, ConfigError, LINE_BYTES, PAGE_BYTES};
 use crate::fills::Fills;
@@ -9,12 +10,15 @@ use crate::pages::Pages;
 use crate::replay::Replay;
 use crate::results::{Primitive, Results};
 use crate::translations::Translations;
+use crate::window::Window;
 
 /// A thread, which has a core of its own.
 struct Thread {
     host: usize,
     core: usize,
+    /// When its next instruction begins.
     clock: Ps,
+    window: Window,
     /// The page it has used last, and its place.
     page: (u64, usize),
     /// Its session is over: it has tried what it may not do.
@@ -24,8 +28,6 @@ struct Thread {
 struct Times {
     network: Ps,
     memory: Ps,
-    /// A line, through a memory node.
-    line: Ps,
     levels: Vec<Ps>,
     tlb_miss: Ps,
     translation: Ps,
@@ -47,8 +49,8 @@ pub(crate) struct Machine<const WORDS: usize> {
     translations: Vec<Translations>,
     fills: Vec<Fills>,
     replays: Vec<Replay>,
-    /// Until when each memory node is at work.
-    nodes: Vec<Ps>,
+    /// What each memory node sends and receives.
+    nodes: Vec<Pipe>,
     pages: Pages<WORDS>,
     results: Results,
 }
@@ -67,7 +69,10 @@ struct Request {
     thread: usize,
     line: Line,
     place: usize,
-    write: bool,
+    kind: Kind,
+    /// When the core wants it.
+    begins: Ps,
+    /// When the core knows the page's place.
     now: Ps,
 }
 
@@ -90,14 +95,17 @@ impl Holders for Others<'_> {
 impl<const WORDS: usize> Machine<WORDS> {
     pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
         config.check(Hosts::<WORDS>::MOST)?;
+        let bandwidth = Bandwidth { gb_per_s: config.node_gb_per_s, curve: Vec::new() };
         let cores = config.threads.div_ceil(config.hosts);
         let core_to_core = ps(config.core_to_core_ns);
         let tables = |count, entries| (0..count).map(|_| Translations::new(entries)).collect();
         let host = |_| HostCaches::new(&config.caches, cores, core_to_core);
+        let host_of = |thread: usize| thread * config.hosts / config.threads;
         let thread = |number: usize| Thread {
-            host: number % config.hosts,
-            core: number / config.hosts,
+            host: host_of(number),
+            core: (0..number).rev().take_while(|&other| host_of(other) == host_of(number)).count(),
             clock: 0,
+            window: Window::new(config.buffers),
             page: (u64::MAX, 0),
             isolated: false,
         };
@@ -108,7 +116,6 @@ impl<const WORDS: usize> Machine<WORDS> {
             times: Times {
                 network: ps(config.network_ns),
                 memory: ps(config.memory_ns),
-                line: ps(LINE_BYTES as f64 / config.node_gb_per_s),
                 levels: config.caches.iter().map(|cache| ps(cache.latency_ns)).collect(),
                 tlb_miss: ps(config.tlb_miss_ns),
                 translation: ps(config.translation_ns),
@@ -121,7 +128,7 @@ impl<const WORDS: usize> Machine<WORDS> {
             translations: tables(config.hosts, config.translations),
             fills: (0..config.hosts).map(|_| Fills::default()).collect(),
             replays: (0..config.hosts).map(|_| Replay::new(config.replay_entries)).collect(),
-            nodes: vec![0; config.nodes],
+            nodes: (0..config.nodes).map(|_| Pipe::new(&bandwidth)).collect(),
             pages: Pages::new(config),
             results: Results::new(config),
         })
@@ -139,28 +146,46 @@ impl<const WORDS: usize> Machine<WORDS> {
     /// A thread does what touches no memory: an instruction a nanosecond.
     #[inline]
     pub(crate) fn works(&mut self, thread: usize, instructions: u64) {
-        self.threads[thread].clock += instructions * 1000;
-        self.executed(instructions);
-    }
-
-    #[inline]
-    pub(crate) fn executed(&mut self, instructions: u64) {
+        let Thread { clock, window, .. } = &mut self.threads[thread];
+        *clock = window.works(*clock, instructions);
         self.results.instructions += instructions;
     }
 
-    /// A thread reads or writes bytes.
+    /// A thread comes to an access, which is so many instructions; when that can begin.
+    #[inline]
+    pub(crate) fn begin(&mut self, thread: usize, kind: Kind, instructions: u64) -> Ps {
+        let Thread { clock, window, .. } = &mut self.threads[thread];
+        *clock = window.begin(*clock, kind);
+        self.results.instructions += instructions;
+        *clock
+    }
+
+    /// What a thread does next depends on what it has read last.
+    #[inline]
+    pub(crate) fn depends(&mut self, thread: usize) {
+        let Thread { clock, window, .. } = &mut self.threads[thread];
+        *clock = window.depends(*clock);
+    }
+
+    /// A thread waits until all is through that it has under way.
+    pub(crate) fn drain(&mut self, thread: usize) {
+        let Thread { clock, window, .. } = &mut self.threads[thread];
+        *clock = window.drain(*clock);
+    }
+
+    /// A thread reads or writes bytes, now that it has come to that.
     #[inline]
     pub(crate) fn access(
         &mut self,
         thread: usize,
         address: u64,
         bytes: u32,
-        write: bool,
+        kind: Kind,
     ) -> Outcome {
         let first = address / LINE_BYTES;
         let last = address.saturating_add(u64::from(bytes).max(1) - 1) / LINE_BYTES;
         for line in first..=last {
-            if self.access_line(thread, line, write) == Outcome::Isolated {
+            if self.access_line(thread, line, kind) == Outcome::Isolated {
                 return Outcome::Isolated;
             }
         }
@@ -168,9 +193,9 @@ impl<const WORDS: usize> Machine<WORDS> {
     }
 
     #[inline]
-    fn access_line(&mut self, thread: usize, number: u64, write: bool) -> Outcome {
-        let place = self.place(thread, number * LINE_BYTES / PAGE_BYTES);
-        let Thread { host, core, clock, isolated, .. } = self.threads[thread];
+    fn access_line(&mut self, thread: usize, number: u64, kind: Kind) -> Outcome {
+        let (place, walk) = self.place(thread, number * LINE_BYTES / PAGE_BYTES);
+        let Thread { host, core, clock, isolated, ref window, .. } = self.threads[thread];
         if isolated {
             return Outcome::Isolated;
         }
@@ -179,51 +204,69 @@ impl<const WORDS: usize> Machine<WORDS> {
         entry.touched.insert(host);
         let line = Line::new(Region::Scr, number);
         self.results.accesses += 1;
+        let now = clock + walk;
+        let mut request = Request { thread, line, place, kind, begins: clock, now };
+        let asked = window.arrives(number, now);
+        if let Some(arrives) = asked.filter(|_| !kind.writes()) {
+            // That answer serves this one, too, and the time it takes is counted there.
+            let nearest = self.times.levels[0];
+            self.results.served(&self.times.levels, nearest);
+            self.retire(&request, (now + nearest).max(arrives), walk + nearest);
+            return Outcome::Done;
+        }
         let agent = self.times.levels[self.times.levels.len() - 1];
-        match self.hosts[host].access(core, line, write) {
+        match self.hosts[host].access(core, line, kind.writes()) {
             Cached::Served(takes) if takes < agent => {
                 self.results.served(&self.times.levels, takes);
-                self.retire(thread, takes, takes);
+                self.retire(&request, (now + takes).max(asked.unwrap_or(0)), walk + takes);
                 Outcome::Done
             }
             cached => {
-                let request = Request { thread, line, place, write, now: clock };
+                request.now = now.max(asked.unwrap_or(0));
                 self.beyond(request, cached)
             }
         }
     }
 
-    /// The thread goes on after `takes`; its access is over after `retires`.
+    /// An access is through, as far as the thread is concerned; and took so long until it was over.
     #[inline]
-    fn retire(&mut self, thread: usize, takes: Ps, retires: Ps) {
-        self.threads[thread].clock += takes;
-        self.results.waited += retires;
+    fn retire(&mut self, request: &Request, through: Ps, takes: Ps) {
+        let Request { thread, line, kind, begins, .. } = *request;
+        let Thread { clock, window, .. } = &mut self.threads[thread];
+        *clock = window.end(begins, kind, through);
+        let missed = through > *clock && through - begins > self.times.levels[0];
+        if missed && window.arrives(line.number(), begins).is_none() {
+            window.misses(line.number(), through);
+        }
+        self.results.waited += takes;
     }
 
+    /// Where a page is, and how long its thread takes to find out.
     #[inline]
-    fn place(&mut self, thread: usize, page: u64) -> usize {
+    fn place(&mut self, thread: usize, page: u64) -> (usize, Ps) {
         let (last, place) = self.threads[thread].page;
         if last == page {
-            return place;
+            return (place, 0);
         }
         let (place, new) = self.pages.place(page);
         self.threads[thread].page = (page, place);
         if new {
             self.allocate(thread);
         }
-        if !self.tlbs[thread].knows(place) {
-            self.results.tlb_misses += 1;
-            self.retire(thread, self.times.tlb_miss, self.times.tlb_miss);
+        if self.tlbs[thread].knows(place) {
+            return (place, 0);
         }
-        place
+        self.results.tlb_misses += 1;
+        (place, self.times.tlb_miss)
     }
 
-    /// A page is allocated by the backplane, for whoever touches it first.
+    /// A page is allocated by the backplane, for whoever touches it first, and waits for that.
     fn allocate(&mut self, thread: usize) {
         self.results.messages.add(Message::Ralloc, 1);
         self.results.messages.add(Message::Cmp, 1);
         let takes = self.times.network + self.times.memory;
-        self.retire(thread, takes, takes);
+        self.threads[thread].clock += takes;
+        self.results.waited += takes;
     }
 
     /// All pages are freed. Nobody waits for that.
@@ -234,16 +277,16 @@ impl<const WORDS: usize> Machine<WORDS> {
 
     /// An access that processor caches cannot serve.
     fn beyond(&mut self, request: Request, cached: Cached) -> Outcome {
-        let Request { thread, place, write, now, .. } = request;
+        let Request { thread, place, kind, begins, now, .. } = request;
+        let write = kind.writes();
         let host = self.threads[thread].host;
         // What leaves the host, a request or a question, has to be translated first.
         let leaves = now + self.translate(host, place);
         let check = self.times.network + self.fetch_flag(host, place);
         let permitted = self.pages.page(place).permits(host, write);
         if !permitted && !self.speculates {
-            let takes = leaves + check - now;
-            self.retire(thread, takes, takes);
-            return self.isolate(thread);
+            self.isolate(&request, leaves + check);
+            return Outcome::Isolated;
         }
         let arrives = self.fills[host].arrives(request.line.number(), now);
         let joins = arrives.is_some() && !write;
@@ -268,17 +311,17 @@ impl<const WORDS: usize> Machine<WORDS> {
             (false, true) => finds + check,
             (false, false) => finds + check - self.times.network,
         };
-        let takes = start + waits - now;
-        let retires = takes.max(start.max(leaves) + check - now);
+        let through = start + waits;
+        let retires = through.max(start.max(leaves) + check);
         if self.speculates {
-            self.replays[host].add(now + retires);
+            self.replays[host].add(retires);
         }
         if !permitted {
-            self.roll_back(request);
-            self.retire(thread, retires, retires);
-            return self.isolate(thread);
+            self.roll_back(&request);
+            self.isolate(&request, retires);
+            return Outcome::Isolated;
         }
-        self.retire(thread, takes, retires);
+        self.retire(&request, through, retires - begins);
         Outcome::Done
     }
 
@@ -309,7 +352,8 @@ impl<const WORDS: usize> Machine<WORDS> {
 
     /// Gets a line from its memory node, or the right to change it; how long that takes from `start` on.
     fn fetch(&mut self, request: Request, start: Ps) -> Ps {
-        let Request { thread, line, place, write, .. } = request;
+        let Request { thread, line, place, kind, .. } = request;
+        let write = kind.writes();
         let Thread { host, core, .. } = self.threads[thread];
         let access = if write { Access::Write } else { Access::Read };
         let state = self.hosts[host].state(line);
@@ -335,13 +379,13 @@ impl<const WORDS: usize> Machine<WORDS> {
         self.evicted(gone);
         let hops = 2 + if done.snooped { 2 } else { 0 } + if done.wrote_back { 2 } else { 0 };
         self.results.primitive(Primitive::of(self.tables, ask, &done), hops, sent);
-        let Times { network, memory, line: transfer, .. } = self.times;
+        let Times { network, memory, .. } = self.times;
         let reads = ask != Ask::Upgrade;
         let accesses = u64::from(reads) + u64::from(done.wrote_back);
         let arrives = start + network;
         let node = (line.number() / self.interleave_lines) as usize % self.nodes.len();
-        let begins = arrives.max(entry.busy).max(self.nodes[node]);
-        self.nodes[node] = begins + sent * transfer;
+        let begins = arrives.max(entry.busy);
+        let begins = begins + self.nodes[node].pass(begins, sent * LINE_BYTES);
         let ends = begins + (hops - 2) * network + accesses * memory;
         self.results.queued += begins - arrives;
         let known = self.pages.line(place, line.number());
@@ -361,8 +405,8 @@ impl<const WORDS: usize> Machine<WORDS> {
 
     /// An access turns out not to be permitted: what was written is as it was before, and what was read
     /// is not there any more.
-    fn roll_back(&mut self, request: Request) {
-        let Request { thread, line, place, .. } = request;
+    fn roll_back(&mut self, request: &Request) {
+        let Request { thread, line, place, .. } = *request;
         let host = self.threads[thread].host;
         self.hosts[host].drop_line(line);
         self.pages.line(place, line.number()).known.holders.remove(host);
@@ -374,10 +418,13 @@ impl<const WORDS: usize> Machine<WORDS> {
         self.results.isolated = threads as u64;
     }
 
-    fn isolate(&mut self, thread: usize) -> Outcome {
-        self.threads[thread].isolated = true;
+    /// A thread is told at `when` that it may not do what it has tried.
+    fn isolate(&mut self, request: &Request, when: Ps) {
+        let thread = &mut self.threads[request.thread];
+        thread.clock = when;
+        thread.isolated = true;
+        self.results.waited += when - request.begins;
         self.results.isolated += 1;
-        Outcome::Isolated
     }
 
     pub(crate) fn results(&self) -> Results {

@@ -172,7 +172,8 @@ impl Results {
 pub struct Summary {
     /// Instructions of all threads per cycle of a nanosecond.
     pub ipc: f64,
-    /// Mean time from when an access begins to when it is over.
+    /// Mean time from when an access begins to when it is over. A read that is served by what its core has
+    /// asked for already counts as a hit in the first cache: the time is that of who asked.
     pub amat_ns: f64,
     /// The same by the paper's equations, from what was counted: of each transaction's messages, those that
     /// are waited for, as snoops are under way at the same time.

@@ -104,6 +104,8 @@ impl Lab {
         let geometry = Geometry::plan(setup.scr_bytes, setup.lnr_bytes, setup.layout)?;
         let (bench, pace): (Box<dyn Bench>, _) = match setup.sharing.clone() {
             Sharing::Megalon(options) => {
+                // Nobody dies in virtual time, and hosts that have nothing to do stand still.
+                let options = Options { host_timeout: Duration::MAX, ..options };
                 let bench: Box<dyn Bench> = match (setup.pages, options.locks) {
                     (None, _) => Hosts::<Plain<Objects<_>>>::boxed(setup, geometry, options)?,
                     (_, Locks::Log) => {
@@ -415,7 +417,8 @@ impl<S: Subject> Hosts<S> {
         let Plan { hosts, threads, .. } = **plan;
         let body = Rc::new(body);
         // Once a thread has ended, there are fewer to do what others ask for.
-        let (paced, all) = (self.pace != Pace::default(), hosts * threads);
+        let paced = self.simulation.is_timed() && self.pace != Pace::default();
+        let all = hosts * threads;
         let running = Rc::new(Cell::new(hosts * threads));
         let shares: Vec<Slot<(Share, Duration)>> =
             (0..hosts * threads).map(|_| Slot::default()).collect();

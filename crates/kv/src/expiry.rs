@@ -77,7 +77,9 @@ impl<S: Scheme> Store<S> {
             self.objects.delete(key)
         };
         match removed {
-            Ok(_) | Err(tombolo_sharing::Error::Changed) => Ok(()),
+            Ok(_) | Err(tombolo_sharing::Error::Changed | tombolo_sharing::Error::Lost { .. }) => {
+                Ok(())
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -2,7 +2,7 @@
 
 use tombolo_memory::Memory;
 use tombolo_pod::Pod;
-use tombolo_sharing::{Scheme, Version};
+use tombolo_sharing::{Item, Scheme, Version};
 
 use crate::expiry::Expiry;
 use crate::value::{Entry, PREFIX_BYTES, decode_prefix};
@@ -71,13 +71,60 @@ impl<S: Scheme> Store<S> {
     /// [`Error::NotAValue`], and those of [`Scheme::read`].
     pub fn get(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
         let mut bytes = Vec::new();
-        let Some(version) = self.objects.read(key, &mut bytes)? else { return Ok(None) };
+        let found = self.unless_lost(key, || self.objects.read(key, &mut bytes))?;
+        let Some(version) = found else { return Ok(None) };
         let entry = Entry::decode(bytes)?;
         if !self.has_passed(entry.deadline_ms) {
             return Ok(Some(entry));
         }
         self.remove_expired(key, version)?;
         Ok(None)
+    }
+
+    /// Repeats `attempt` where the value of `key` went with a host that has died: then there is none.
+    fn unless_lost<T>(
+        &self,
+        key: &[u8],
+        mut attempt: impl FnMut() -> Result<T, tombolo_sharing::Error>,
+    ) -> Result<T, Error> {
+        loop {
+            match attempt() {
+                Err(tombolo_sharing::Error::Lost { .. }) => self.objects.forget_lost(key)?,
+                outcome => return Ok(outcome?),
+            };
+        }
+    }
+
+    /// Shows the values of all `keys` to `visit`, one after the other, each as of some moment since this
+    /// began; `items` is room for reading them, which grows as it has to and is there to be used again.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get), of the first key that has one; none is shown then.
+    pub fn get_each<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        items: &mut Vec<Item>,
+        mut visit: impl FnMut(Option<&[u8]>),
+    ) -> Result<(), Error> {
+        items.resize_with(items.len().max(keys.len()), Item::default);
+        while let Err(error) = self.objects.multi_get(keys, items) {
+            let tombolo_sharing::Error::Lost { .. } = error else { return Err(error.into()) };
+            for key in keys {
+                self.objects.forget_lost(key.as_ref())?;
+            }
+        }
+        for (key, item) in keys.iter().zip(&mut *items) {
+            let Some(version) = item.version else { continue };
+            let prefix = item.value.first_chunk().ok_or(Error::NotAValue)?;
+            if self.has_passed(decode_prefix(prefix)?) {
+                self.remove_expired(key.as_ref(), version)?;
+                item.version = None;
+            }
+        }
+        for item in &items[..keys.len()] {
+            visit(item.version.map(|_| &item.value[PREFIX_BYTES..]));
+        }
+        Ok(())
     }
 
     /// Gives `key` a value, whatever it had before.
@@ -98,6 +145,7 @@ impl<S: Scheme> Store<S> {
             let Some((deadline, version)) = self.deadline(key)? else { return Ok(false) };
             let expired = self.has_passed(deadline);
             match self.objects.delete_version(key, version) {
+                Err(tombolo_sharing::Error::Lost { .. }) => {}
                 Ok(was_there) => return Ok(was_there && !expired),
                 Err(tombolo_sharing::Error::Changed) => {}
                 Err(error) => return Err(error.into()),
@@ -116,7 +164,7 @@ impl<S: Scheme> Store<S> {
         mut change: impl FnMut(Option<Entry>) -> Change,
     ) -> Result<(), Error> {
         let mut foreign = false;
-        self.objects.update(key, |bytes| {
+        let mut change = |bytes: Option<&[u8]>| {
             let before = bytes.map(|bytes| Entry::decode(bytes.to_vec())).transpose();
             foreign = before.is_err();
             let Ok(before) = before else { return tombolo_sharing::Change::Keep };
@@ -125,7 +173,8 @@ impl<S: Scheme> Store<S> {
                 Change::Put(entry) => tombolo_sharing::Change::Put(entry.encode()),
                 Change::Delete => tombolo_sharing::Change::Delete,
             }
-        })?;
+        };
+        self.unless_lost(key, || self.objects.update(key, &mut change))?;
         if foreign { Err(Error::NotAValue) } else { Ok(()) }
     }
 
@@ -202,6 +251,10 @@ impl<S: Scheme> Store<S> {
             Ok(version) => Ok(Some((decode_prefix(&prefix)?, version))),
             Err(tombolo_sharing::Error::NotFound) => Ok(None),
             Err(tombolo_sharing::Error::OutOfRange { .. }) => Err(Error::NotAValue),
+            Err(tombolo_sharing::Error::Lost { .. }) => {
+                self.objects.forget_lost(key)?;
+                self.deadline(key)
+            }
             Err(error) => Err(error.into()),
         }
     }

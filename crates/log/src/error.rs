@@ -14,6 +14,14 @@ pub enum LogError {
         /// How long the wait was, in milliseconds.
         waited_ms: u64,
     },
+    /// This host was fenced: the others go on without it. What it was about to do may be done or not.
+    #[error(
+        "host {host} was fenced: it gave no sign of life, or an operator said so, and the others go on without it; whether this change was made is not known; join again"
+    )]
+    Fenced {
+        /// This host.
+        host: u8,
+    },
     /// An entry is not what a host could have written.
     #[error("the log entry at position {position} is damaged; leave the pod and create it anew")]
     Damaged {

@@ -17,8 +17,10 @@
 //!   held.
 //! * What a word holds is judged by the position it carries, never by whether it is zero.
 //! * Applying is deterministic: equal positions mean equal replicas.
+//! * Who is fenced is not waited for; what it orders after its *fence*, an entry, has no effect; and it finds out
+//!   before it applies anything that may have been overwritten.
 //!
-//! Left out: what entries mean, and fencing hosts that stopped applying.
+//! Left out: what entries mean.
 
 mod entry;
 mod error;
@@ -32,6 +34,6 @@ mod sync;
 
 pub use entry::{Entry, PAYLOAD_BYTES};
 pub use error::LogError;
-pub use replica::{Replica, State};
+pub use replica::{Fences, Replica, State};
 pub use ring::Ring;
 pub use sites::ALL as SITES;

@@ -12,9 +12,10 @@ use tombolo_model::loom::sync::atomic::{AtomicU64, Ordering};
 use tombolo_model::loom::thread;
 use tombolo_pod::{Geometry, Options, Pod, Seat};
 
+use crate::entry::Content;
 use crate::ring::Ring;
 use crate::segment::{Outcome, Segment, segment_start};
-use crate::{Entry, PAYLOAD_BYTES, Replica, State, sites};
+use crate::{Entry, Fences, PAYLOAD_BYTES, Replica, State, sites};
 
 const RING: u64 = 8;
 const SEGMENT: u64 = 4;
@@ -110,7 +111,7 @@ fn share_log(pod: &Pod<HostMemory>, hosts: u8) {
 }
 
 fn replica(pod: &Pod<HostMemory>, seat: &Seat) -> Host {
-    Rc::new(Replica::new(pod.clone(), seat, 0, START, Tags::default(), ()))
+    Rc::new(Replica::new(pod.clone(), seat, 0, (START, Fences::default()), Tags::default(), ()))
 }
 
 fn commit(host: &Host, tag: u64, wants_none: bool) -> thread::JoinHandle<bool> {
@@ -173,7 +174,7 @@ fn what_one_thread_learns_of_hosts_another_uses() {
 fn a_place_is_free_when_all_have_applied() {
     let (pod, seats) = pod(2);
     let segment = Rc::new(Segment::new(&pod, &seats[0], 0, START));
-    segment.write(0, &Tag { tag: 1, wants_none: false });
+    segment.write(0, &Content::Event(Tag { tag: 1, wants_none: false }));
     let replayer = Rc::clone(&segment);
     let replayer = thread::spawn(move || replayer.settle(0, START, Outcome::Done));
     let (committer, memory) = (Rc::clone(&segment), pod.memory().clone());

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory, Work};
-use tombolo_pod::{Pod, Seat};
+use tombolo_pod::{Pod, Seat, Stay};
 
-use crate::entry::{self, Entry, LineBytes};
+use crate::entry::{self, Content, Entry, Header, LineBytes};
 use crate::ring::{Full, Look, Ring, Run};
 use crate::segment::{Outcome, Segment, segment_start};
 use crate::sync::{AtomicU64, Ordering};
@@ -17,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Runs that are read from the ring at once.
 const BATCH: usize = 16;
 
+/// Before the log's first position.
+const NOWHERE: u64 = 0;
+
 /// What the log drives: the same on every host that has applied the same entries.
 pub trait State {
     /// The events.
@@ -27,19 +30,53 @@ pub trait State {
     /// Applies the event at `position`; whether it had an effect. The answer depends on the entries
     /// before it alone.
     fn apply(&self, writer: &mut Self::Writer, position: u64, entry: &Self::Entry) -> bool;
+
+    /// An event will be applied soon: processors may fetch what that takes.
+    fn foresee(&self, _: &Self::Entry) {}
+
+    /// From here on entries of `stay` have no effect.
+    fn fence(&self, writer: &mut Self::Writer, stay: Stay) {
+        let _ = (writer, stay);
+    }
+}
+
+/// Which stay of each host was the last to be fenced, as of some position.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fences(Vec<Stay>);
+
+impl Fences {
+    /// Those that were fenced, one per host at most.
+    pub fn stays(&self) -> impl Iterator<Item = Stay> {
+        self.0.iter().copied()
+    }
+
+    fn contains(&self, stay: Stay) -> bool {
+        self.0.contains(&stay)
+    }
+
+    /// Adds a stay; whether it is new.
+    pub fn add(&mut self, stay: Stay) -> bool {
+        if self.contains(stay) {
+            return false;
+        }
+        self.0.retain(|other| other.host != stay.host);
+        self.0.push(stay);
+        true
+    }
 }
 
 /// A replica of `S`, and the way to change it on all hosts. Shared by a host's threads.
 pub struct Replica<M: Memory, S: State> {
     pod: Pod<M>,
-    host: u8,
+    seat: Seat,
     shard: u8,
     ring: Ring<M>,
     segment: Segment<M>,
     state: S,
-    /// Everything below is applied. Stored by the holder of `applier`.
+    /// Everything below is applied. Stored by the holder of `applier`. A host that was fenced stands
+    /// at [`NOWHERE`], so that nobody takes the log's end for what it has applied.
     applied: AtomicU64,
-    applier: HostMutex<M, Applier<S::Writer>>,
+    applier: HostMutex<M, Applier<S>>,
     /// The number that this host's next entry gets.
     submitted: HostMutex<M, u64>,
     /// The number of this host's first entry that is not ordered.
@@ -47,12 +84,21 @@ pub struct Replica<M: Memory, S: State> {
 }
 
 /// What only the thread that applies the log may touch.
-struct Applier<W> {
-    writer: W,
+struct Applier<S: State> {
+    writer: S::Writer,
+    fences: Fences,
     /// What it is about to apply.
     runs: Vec<Run>,
-    /// The lines of one run.
+    /// The entries of these runs.
+    entries: Vec<(Header, Content<S::Entry>)>,
+    /// And their lines.
     lines: Vec<LineBytes>,
+}
+
+impl<S: State> Applier<S> {
+    fn new(writer: S::Writer, fences: Fences) -> Self {
+        Self { writer, fences, runs: vec![], entries: vec![], lines: vec![] }
+    }
 }
 
 impl<M: Memory, S: State> Replica<M, S> {
@@ -66,12 +112,12 @@ impl<M: Memory, S: State> Replica<M, S> {
     }
 
     /// A replica for shard `shard` whose `state` is that at `position`, which is not below the
-    /// announced one.
+    /// announced one, and by which these stays were fenced.
     pub fn new(
         pod: Pod<M>,
         seat: &Seat,
         shard: u8,
-        position: u64,
+        (position, fences): (u64, Fences),
         state: S,
         writer: S::Writer,
     ) -> Self {
@@ -83,13 +129,13 @@ impl<M: Memory, S: State> Replica<M, S> {
         }
         let segment = Segment::new(&pod, seat, shard, ring.tail());
         Self {
-            host: seat.host(),
+            seat: seat.clone(),
             shard,
             ring,
             segment,
             state,
             applied: AtomicU64::new(position),
-            applier: HostMutex::<M, _>::new(Applier { writer, runs: vec![], lines: vec![] }),
+            applier: HostMutex::<M, _>::new(Applier::new(writer, fences)),
             submitted: HostMutex::<M, _>::new(0),
             ordered: HostMutex::<M, _>::new(0),
             pod,
@@ -149,9 +195,32 @@ impl<M: Memory, S: State> Replica<M, S> {
     }
 
     /// Holds the replica still at one position while `look` looks at it.
-    pub fn paused<R>(&self, look: impl FnOnce(u64, &S, &mut S::Writer) -> R) -> R {
-        let mut applier = self.applier.lock();
-        look(self.applied.load(Ordering::Acquire), &self.state, &mut applier.writer)
+    pub fn paused<R>(&self, look: impl FnOnce(u64, &Fences, &S, &mut S::Writer) -> R) -> R {
+        let applier = &mut *self.applier.lock();
+        look(self.applied(), &applier.fences, &self.state, &mut applier.writer)
+    }
+
+    /// Makes everything that `stay` orders from here on have no effect: by a fence in the log, unless
+    /// there is one.
+    ///
+    /// # Errors
+    /// As of [`commit`](Self::commit).
+    pub fn fence(&self, stay: Stay, meanwhile: &dyn Fn()) -> Result<(), LogError> {
+        self.sync()?;
+        if !self.applier.lock().fences.contains(stay) {
+            self.commit_content(&Content::Fence(stay), meanwhile)?;
+        }
+        Ok(())
+    }
+
+    /// Has nothing left in this host's caches that it might still write to its segment.
+    pub fn withdraw(&self) {
+        self.segment.clean_all();
+    }
+
+    /// The member that has applied least of the log, which all wait for when it is full.
+    pub fn slowest(&self) -> Option<u8> {
+        self.ring.slowest().map(|(host, _)| host)
     }
 
     /// Puts `entry` into the log and applies the log past it; whether it had an effect. While the log is
@@ -161,10 +230,18 @@ impl<M: Memory, S: State> Replica<M, S> {
     /// Entries of several threads are cleaned together and ordered by one of them.
     ///
     /// # Errors
-    /// [`LogError::Stalled`]: nothing was changed. [`LogError::Damaged`].
+    /// [`LogError::Stalled`]: nothing was changed. [`LogError::Fenced`], [`LogError::Damaged`].
     pub fn commit(&self, entry: &S::Entry, meanwhile: &dyn Fn()) -> Result<bool, LogError> {
+        self.commit_content(&Content::Event(*entry), meanwhile)
+    }
+
+    fn commit_content(
+        &self,
+        content: &Content<S::Entry>,
+        meanwhile: &dyn Fn(),
+    ) -> Result<bool, LogError> {
         self.pod.memory().works(Work::Append);
-        let number = self.submit(entry, meanwhile)?;
+        let number = self.submit(content, meanwhile)?;
         loop {
             if let Some(mut ordered) = self.ordered.try_lock() {
                 match self.order_submitted(&mut ordered, meanwhile) {
@@ -185,15 +262,15 @@ impl<M: Memory, S: State> Replica<M, S> {
         }
     }
 
-    /// Writes `entry` into the segment; its number.
-    fn submit(&self, entry: &S::Entry, meanwhile: &dyn Fn()) -> Result<u64, LogError> {
+    /// Writes an entry into the segment; its number.
+    fn submit(&self, content: &Content<S::Entry>, meanwhile: &dyn Fn()) -> Result<u64, LogError> {
         self.with_patience(meanwhile, || {
             let mut submitted = self.submitted.lock();
             let number = *submitted;
             if !self.segment.has_room(number, &self.ring) {
                 return Err(Full);
             }
-            self.segment.write(number, entry);
+            self.segment.write(number, content);
             *submitted += 1;
             Ok(number)
         })
@@ -245,7 +322,7 @@ impl<M: Memory, S: State> Replica<M, S> {
     }
 
     fn stalled(&self, waited: Duration) -> LogError {
-        let slowest = self.ring.slowest().map_or(self.host, |(host, _)| host);
+        let slowest = self.slowest().unwrap_or(self.seat.host());
         LogError::Stalled { slowest, waited_ms: waited.as_millis() as u64 }
     }
 
@@ -254,12 +331,19 @@ impl<M: Memory, S: State> Replica<M, S> {
     fn replay(&self) -> Result<u64, LogError> {
         let applier = &mut *self.applier.lock();
         let started = self.applied();
+        if started == NOWHERE {
+            return Err(self.fenced());
+        }
         let mut position = started;
         loop {
             self.read_runs(position, &mut applier.runs)?;
             self.drop_stale(&applier.runs);
-            for &run in &applier.runs {
-                self.apply_run(&mut applier.writer, &mut applier.lines, position, run)?;
+            self.read_entries(position, applier)?;
+            let Applier { writer, fences, runs, entries, .. } = applier;
+            let mut rest = entries.as_slice();
+            for &run in &*runs {
+                let entries = rest.split_off(..run.entries as usize).unwrap_or_default();
+                self.apply_run(writer, fences, position, run, entries)?;
                 position += run.entries;
                 self.applied.store(position, Ordering::Release);
             }
@@ -268,9 +352,22 @@ impl<M: Memory, S: State> Replica<M, S> {
             }
         }
         if position > started {
-            self.ring.announce_applied(self.host, position);
+            self.ring.announce_applied(self.seat.host(), position);
         }
         Ok(position)
+    }
+
+    /// This host is out: it applies nothing any more, and says so whenever it is asked to.
+    #[cold]
+    fn fenced(&self) -> LogError {
+        self.applied.store(NOWHERE, Ordering::Release);
+        LogError::Fenced { host: self.seat.host() }
+    }
+
+    /// Whether this host is still waited for: places of the log that it has not applied are not used again.
+    /// What it has read of them before it asks this is what was there.
+    fn is_waited_for(&self) -> bool {
+        self.pod.memory().check(sites::REPLAY_SEAT, self.seat.holds(self.pod.memory()))
     }
 
     /// The runs from `position` on, or as many of them as are read at once.
@@ -281,6 +378,7 @@ impl<M: Memory, S: State> Replica<M, S> {
             let run = match self.ring.look(position).1 {
                 Look::Run(run) => run,
                 Look::End => break,
+                Look::Passed if !self.is_waited_for() => return Err(self.fenced()),
                 Look::Passed => return Err(LogError::Damaged { position }),
             };
             if u64::from(run.host) >= hosts || run.place + run.entries > places {
@@ -297,32 +395,76 @@ impl<M: Memory, S: State> Replica<M, S> {
         self.pod.memory().consume(sites::REPLAY_INVALIDATE, |_| ((), runs.iter().map(lines)));
     }
 
+    /// The entries of the runs that begin at `position`. Those of several are read before any is applied,
+    /// so that a processor fetches what they take side by side.
+    fn read_entries(&self, mut position: u64, applier: &mut Applier<S>) -> Result<(), LogError> {
+        let Applier { runs, entries, lines, .. } = applier;
+        let (memory, since) = (self.pod.memory(), self.pod.memory().moment());
+        let count: u64 = runs.iter().map(|run| run.entries).sum();
+        lines.resize(count as usize, [0; size_of::<LineBytes>()]);
+        let mut rest = lines.as_mut_slice();
+        for &run in &*runs {
+            let lines = rest.split_off_mut(..run.entries as usize).unwrap_or_default();
+            memory.read(self.start_of(run), lines.as_flattened_mut());
+        }
+        if !self.is_waited_for() {
+            return Err(self.fenced());
+        }
+        entries.clear();
+        let mut lines = lines.iter();
+        for &run in &*runs {
+            memory.relies_on(self.start_of(run), run.entries * LINE_BYTES, since);
+            for (place, line) in (run.place..run.place + run.entries).zip(&mut lines) {
+                let in_place = |number: u64| number % self.segment.entries() == place;
+                let (header, content) = entry::from_line::<S::Entry>(line)
+                    .filter(|(header, _)| in_place(header.number))
+                    .ok_or(LogError::Damaged { position })?;
+                if let Content::Event(event) = &content {
+                    self.state.foresee(event);
+                }
+                entries.push((header, content));
+                position += 1;
+            }
+        }
+        Ok(())
+    }
+
     /// Applies the entries of a run, the first of which is at `position`.
     fn apply_run(
         &self,
         writer: &mut S::Writer,
-        lines: &mut Vec<LineBytes>,
-        mut position: u64,
+        fences: &mut Fences,
+        position: u64,
         run: Run,
+        entries: &[(Header, Content<S::Entry>)],
     ) -> Result<(), LogError> {
-        let (memory, start) = (self.pod.memory(), self.start_of(run));
-        let since = memory.moment();
-        lines.resize(run.entries as usize, [0; size_of::<LineBytes>()]);
-        memory.read(start, lines.as_flattened_mut());
-        memory.relies_on(start, run.entries * LINE_BYTES, since);
-        for (line, place) in lines.iter().zip(run.place..) {
-            let in_place = |number: u64| number % self.segment.entries() == place;
-            let (header, entry) = entry::from_line::<S::Entry>(line)
-                .filter(|(header, _)| in_place(header.number))
-                .ok_or(LogError::Damaged { position })?;
-            let effect = self.state.apply(writer, position, &entry);
+        for (&(header, ref content), position) in entries.iter().zip(position..) {
+            let author = Stay { host: run.host, number: header.incarnation };
+            let counts = !fences.contains(author);
+            let effect = self.pod.memory().check(sites::FENCE_IGNORED, counts)
+                && match content {
+                    Content::Event(event) => self.state.apply(writer, position, event),
+                    Content::Fence(stay) => {
+                        let new = fences.add(*stay);
+                        if new {
+                            self.state.fence(writer, *stay);
+                        }
+                        new
+                    }
+                };
+            if fences.contains(self.stay()) {
+                return Err(self.fenced());
+            }
             if self.segment.owns(run, header) {
                 let outcome = if effect { Outcome::Done } else { Outcome::Refused };
                 self.segment.settle(header.number, position, outcome);
             }
-            position += 1;
         }
         Ok(())
+    }
+
+    fn stay(&self) -> Stay {
+        Stay { host: self.seat.host(), number: self.seat.incarnation() }
     }
 
     fn start_of(&self, run: Run) -> LnrAddr {

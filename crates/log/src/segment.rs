@@ -8,7 +8,7 @@ use std::ops::Range;
 use tombolo_memory::{Lines, LnrAddr, Memory};
 use tombolo_pod::{Pod, Seat};
 
-use crate::entry::{self, Entry, Header, LineBytes};
+use crate::entry::{self, Content, Entry, Header, LineBytes};
 use crate::ring::{Ring, Run};
 use crate::sites;
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
@@ -79,11 +79,11 @@ impl<M: Memory> Segment<M> {
     }
 
     /// Stores entry `number` into this host's caches; it is not in memory yet.
-    pub(crate) fn write<E: Entry>(&self, number: u64, entry: &E) {
+    pub(crate) fn write<E: Entry>(&self, number: u64, content: &Content<E>) {
         self.outcomes[self.slot(number)].store(Outcome::Pending as u8, Ordering::Release);
         let header = Header { incarnation: self.incarnation, number };
         self.memory.takes_blank(Lines::new(self.line(number).line(), 1));
-        self.memory.write(self.line(number), &entry::to_line(header, entry));
+        self.memory.write(self.line(number), &entry::to_line(header, content));
     }
 
     /// Brings the entries `from..to` into memory, then runs `announce`.
@@ -95,6 +95,12 @@ impl<M: Memory> Segment<M> {
             [head, rest].into_iter().for_each(|lines| memory.gives(lines, lines.bytes()));
             announce()
         })
+    }
+
+    /// Writes back whatever has not been.
+    pub(crate) fn clean_all(&self) {
+        let lines = Lines::new(self.start.line(), self.entries());
+        self.memory.clean(sites::SEGMENT_WITHDRAW, lines);
     }
 
     /// Whether the entry with this header is one of this stay's.

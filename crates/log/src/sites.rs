@@ -11,6 +11,8 @@ tombolo_memory::sites! {
     SEGMENT_ROOM = "log.segment.room";
     /// A place of a segment is reused only when its last entry's committer knows what became of it.
     SEGMENT_LEARNT = "log.segment.learnt";
+    /// A fenced host writes its segment back before it says that it writes nothing any more.
+    SEGMENT_WITHDRAW = "log.segment.withdraw";
     /// The log is applied up to its end before a replica is used.
     TAIL_SYNC = "log.tail.sync";
     /// How far all members have applied the log counts only if nobody has joined meanwhile.
@@ -23,6 +25,10 @@ tombolo_memory::sites! {
     RING_LAP = "log.ring.lap";
     /// A place that is used again is not the log's end.
     RING_PASSED = "log.ring.passed";
+    /// A host that has no seat any more applies nothing: what it reads may be overwritten.
+    REPLAY_SEAT = "log.replay.seat";
+    /// What a host has ordered after it was fenced has no effect.
+    FENCE_IGNORED = "log.fence.ignored";
     /// The milestone has moved before a place is used again.
     RING_MILESTONE = "log.ring.milestone";
 }

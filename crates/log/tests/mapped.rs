@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use tombolo_log::Replica;
+use tombolo_log::{Fences, Replica};
 use tombolo_memory::Mapped;
 use tombolo_pod::{CreateOptions, Options, PodSpec, create, open};
 
@@ -17,7 +17,7 @@ fn join(spec: &PodSpec) -> Replica<Mapped, History> {
     let (seat, _) = pod.join().unwrap();
     seat.ready(pod.memory()).unwrap();
     let position = Replica::<_, History>::announce(&pod, &seat, 0);
-    Replica::new(pod, &seat, 0, position, History::default(), ())
+    Replica::new(pod, &seat, 0, (position, Fences::default()), History::default(), ())
 }
 
 /// A ring of 16 entries for 6 threads: it is full most of the time.

@@ -4,8 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::processor::prefetch_at;
-use crate::{LINE_BYTES, MemoryError, Region, Window, copy};
+use crate::{LINE_BYTES, Lines, MemoryError, Region, Window, copy};
 
 /// Lines of memory that belongs to this process, zeros at first; memory is taken where they are used.
 ///
@@ -87,10 +86,7 @@ impl Arena {
     /// Has the processor fetch lines, as far as they are in the arena.
     #[inline]
     pub fn prefetch(&self, lines: Range<u64>) {
-        let start = self.window.at(0, 0).as_ptr();
-        for line in lines {
-            prefetch_at(start.wrapping_add((line * LINE_BYTES) as usize));
-        }
+        self.window.prefetch(Lines::new(lines.start, lines.end - lines.start));
     }
 }
 

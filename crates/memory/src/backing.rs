@@ -20,6 +20,7 @@ use crate::{MemoryError, MemorySpec};
 const HUGETLBFS_MAGIC: u64 = 0x958458f6;
 const SYSFS_MAGIC: u64 = 0x62656572;
 const FAMFS_MAGIC: u64 = 0x87b282ff;
+const TMPFS_MAGIC: u64 = 0x01021994;
 
 /// An open file or device, or a promise of anonymous memory.
 #[derive(Debug)]
@@ -184,6 +185,7 @@ impl Backing {
                 if self.spec.offset == 0 {
                     rustix::fs::ftruncate(file, 0).map_err(|e| self.os("empty", e.into()))?;
                 }
+                self.reserve_huge_pages(file, bytes);
                 rustix::fs::fallocate(file, FallocateFlags::empty(), self.spec.offset, bytes)
                     .map_err(|e| self.os("make room in", e.into()))
             }
@@ -194,6 +196,24 @@ impl Backing {
             }
             (Some(_), Kind::Anonymous) => unreachable!("anonymous memory has no file"),
         }
+    }
+
+    /// Tries to take room in huge pages. Where it cannot, or only some, it is taken as the system does.
+    fn reserve_huge_pages(&self, file: &Arc<File>, bytes: u64) {
+        let (end, have) = (self.spec.offset.saturating_add(bytes), self.bytes().unwrap_or(0));
+        let in_pages = || -> io::Result<()> {
+            if rustix::fs::fstatfs(file)?.f_type as u64 != TMPFS_MAGIC || have > 0 {
+                return Ok(());
+            }
+            rustix::fs::ftruncate(file, end)?;
+            let region =
+                Region::map(Some(file.clone()), self.spec.offset, bytes, bytes, self.page_bytes())?;
+            if let Some(node) = self.spec.numa {
+                region.bind(node)?;
+            }
+            region.gather_huge_pages()
+        };
+        let _ = in_pages();
     }
 
     /// That there are `need` bytes.
@@ -215,8 +235,9 @@ impl Backing {
     pub fn map(&self, bytes: u64) -> Result<Region, MemoryError> {
         self.check_holds(bytes, "it was cut off, or is another one")?;
         let mapped = bytes.next_multiple_of(self.page_bytes());
-        let region = Region::map(self.file.clone(), self.spec.offset, mapped, bytes)
-            .map_err(|reason| self.os("map", reason))?;
+        let region =
+            Region::map(self.file.clone(), self.spec.offset, mapped, bytes, self.page_bytes())
+                .map_err(|reason| self.os("map", reason))?;
         if self.spec.huge {
             region.use_huge_pages().map_err(|reason| self.os("use huge pages for", reason))?;
         }

@@ -7,14 +7,10 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-/// From this length on, x86-64 copies by one string instruction.
-#[cfg(target_arch = "x86_64")]
-const STRING_COPY_BYTES: usize = 512;
-
-/// Eight bytes at any address.
+/// Bytes at any address.
 #[derive(Clone, Copy)]
 #[repr(C, packed)]
-struct Eight(u64);
+struct Unaligned<T>(T);
 
 /// Copies `into.len()` bytes from shared memory; completed before any later access.
 ///
@@ -40,13 +36,86 @@ pub(crate) unsafe fn write(to: *mut u8, bytes: &[u8]) {
     unsafe { copy(bytes.as_ptr(), to, bytes.len()) };
 }
 
+/// Copies by the widest loads there are; at the end some bytes are copied twice.
 #[inline]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if bytes >= STRING_COPY_BYTES {
-        // SAFETY: by contract of the callers; the direction flag is clear by the calling convention.
+    // SAFETY: by contract of the callers: both are valid for as many bytes.
+    unsafe {
+        match bytes {
+            0..8 => copy_few(from, to, bytes),
+            8..16 => copy_ends::<u64>(from, to, bytes),
+            16..32 => copy_ends::<u128>(from, to, bytes),
+            #[cfg(target_arch = "x86_64")]
+            64.. => x86::copy(from, to, bytes),
+            _ => copy_words(from, to, bytes),
+        }
+    }
+}
+
+#[inline]
+unsafe fn copy_few(from: *const u8, to: *mut u8, bytes: usize) {
+    for at in 0..bytes {
+        // SAFETY: by contract of the callers.
+        unsafe { to.add(at).write_volatile(from.add(at).read_volatile()) };
+    }
+}
+
+/// Copies as many bytes as `T` has from the start, and as many up to the end: that is all of them.
+#[inline]
+unsafe fn copy_ends<T: Copy>(from: *const u8, to: *mut u8, bytes: usize) {
+    for at in [0, bytes - size_of::<T>()] {
+        // SAFETY: by contract of the callers.
         unsafe {
-            std::arch::asm!(
+            let read = from.add(at).cast::<Unaligned<T>>().read_volatile();
+            to.add(at).cast::<Unaligned<T>>().write_volatile(read);
+        }
+    }
+}
+
+/// Copies at least 16 bytes.
+#[inline]
+unsafe fn copy_words(from: *const u8, to: *mut u8, bytes: usize) {
+    for at in (0..bytes - 15).step_by(16) {
+        // SAFETY: by contract of the callers.
+        unsafe { copy_ends::<u128>(from.add(at), to.add(at), 16) };
+    }
+    // SAFETY: as above.
+    unsafe { copy_ends::<u128>(from.add(bytes - 16), to.add(bytes - 16), 16) };
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::{asm, is_x86_feature_detected};
+
+    /// From this length on one string instruction is fastest.
+    const STRING_COPY_BYTES: usize = 4096;
+    /// The same, for processors without wide loads.
+    const NARROW_STRING_COPY_BYTES: usize = 512;
+
+    /// Copies at least 64 bytes.
+    #[inline]
+    pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: by contract of the caller; the processor has the instructions.
+        unsafe {
+            if bytes >= STRING_COPY_BYTES {
+                copy_string(from, to, bytes);
+            } else if is_x86_feature_detected!("avx512f") {
+                copy_by_64(from, to, bytes);
+            } else if is_x86_feature_detected!("avx2") {
+                copy_by_32(from, to, bytes);
+            } else if bytes >= NARROW_STRING_COPY_BYTES {
+                copy_string(from, to, bytes);
+            } else {
+                super::copy_words(from, to, bytes);
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn copy_string(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: by contract of the caller; the direction flag is clear by the calling convention.
+        unsafe {
+            asm!(
                 "rep movsb",
                 inout("rcx") bytes => _,
                 inout("rsi") from => _,
@@ -54,19 +123,83 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
                 options(nostack, preserves_flags)
             );
         }
-        return;
     }
-    let whole = bytes / 8 * 8;
-    for at in (0..whole).step_by(8) {
-        // SAFETY: by contract of the callers.
-        unsafe {
-            let eight = from.add(at).cast::<Eight>().read_volatile();
-            to.add(at).cast::<Eight>().write_volatile(eight);
+
+    /// Copies four registers at a time, then one at a time, then what is left, up to the end.
+    macro_rules! wide_copy {
+        ($name:ident, $width:literal, $move:literal, $registers:expr, $end:literal, [$($clobbered:tt),*]) => {
+            #[inline]
+            unsafe fn $name(from: *const u8, to: *mut u8, bytes: usize) {
+                // SAFETY: by contract of the caller, who has looked whether the processor has these
+                // instructions.
+                unsafe {
+                    asm!(
+                        concat!("lea {last}, [{bytes} - ", $width, "]"),
+                        "xor {at:e}, {at:e}",
+                        concat!("cmp {bytes}, 4 * ", $width),
+                        "jb 3f",
+                        concat!("sub {bytes}, 4 * ", $width),
+                        "2:",
+                        concat!($move, " ", $registers, "0, [{from} + {at}]"),
+                        concat!($move, " ", $registers, "1, [{from} + {at} + ", $width, "]"),
+                        concat!($move, " ", $registers, "2, [{from} + {at} + 2 * ", $width, "]"),
+                        concat!($move, " ", $registers, "3, [{from} + {at} + 3 * ", $width, "]"),
+                        concat!($move, " [{to} + {at}], ", $registers, "0"),
+                        concat!($move, " [{to} + {at} + ", $width, "], ", $registers, "1"),
+                        concat!($move, " [{to} + {at} + 2 * ", $width, "], ", $registers, "2"),
+                        concat!($move, " [{to} + {at} + 3 * ", $width, "], ", $registers, "3"),
+                        concat!("add {at}, 4 * ", $width),
+                        "cmp {at}, {bytes}",
+                        "jbe 2b",
+                        "3:",
+                        "cmp {at}, {last}",
+                        "jae 4f",
+                        concat!($move, " ", $registers, "0, [{from} + {at}]"),
+                        concat!($move, " [{to} + {at}], ", $registers, "0"),
+                        concat!("add {at}, ", $width),
+                        "jmp 3b",
+                        "4:",
+                        concat!($move, " ", $registers, "0, [{from} + {last}]"),
+                        concat!($move, " [{to} + {last}], ", $registers, "0"),
+                        $end,
+                        from = in(reg) from,
+                        to = in(reg) to,
+                        bytes = inout(reg) bytes => _,
+                        at = out(reg) _,
+                        last = out(reg) _,
+                        $(out($clobbered) _,)*
+                        options(nostack)
+                    );
+                }
+            }
+        };
+    }
+
+    // Registers from 16 on slow down no code that knows narrow ones only.
+    wide_copy!(copy_by_64, "64", "vmovdqu64", "zmm2", "", ["xmm20", "xmm21", "xmm22", "xmm23"]);
+    wide_copy!(
+        copy_by_32,
+        "32",
+        "vmovdqu",
+        "ymm",
+        "vzeroupper",
+        [
+            "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+            "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
+        ]
+    );
+
+    #[cfg(test)]
+    pub(super) fn ways() -> Vec<unsafe fn(*const u8, *mut u8, usize)> {
+        let mut ways: Vec<unsafe fn(*const u8, *mut u8, usize)> =
+            vec![copy_string, super::copy_words];
+        if is_x86_feature_detected!("avx512f") {
+            ways.push(copy_by_64);
         }
-    }
-    for at in whole..bytes {
-        // SAFETY: as above.
-        unsafe { to.add(at).write_volatile(from.add(at).read_volatile()) };
+        if is_x86_feature_detected!("avx2") {
+            ways.push(copy_by_32);
+        }
+        ways
     }
 }
 
@@ -76,10 +209,10 @@ mod tests {
 
     #[test]
     fn every_length_and_alignment() {
-        let source: Vec<u8> = (0..2000).map(|n| (n * 7 % 251) as u8).collect();
-        for length in (0..80).chain([511, 512, 513, 1500]) {
+        let source: Vec<u8> = (0..6000).map(|n| (n * 7 % 251) as u8).collect();
+        for length in (0..80).chain([511, 512, 513, 1500, 4095, 4096, 5000]) {
             for shift in 0..9 {
-                let mut target = vec![0xEE; 2000];
+                let mut target = vec![0xEE; 6000];
                 let bytes = &source[shift..shift + length];
                 // SAFETY: both are within their vectors.
                 unsafe { write(target.as_mut_ptr().add(shift + 3), bytes) };
@@ -90,6 +223,23 @@ mod tests {
                 // SAFETY: as above.
                 unsafe { read(target.as_ptr().add(shift + 3), &mut back) };
                 assert_eq!(back, bytes);
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn every_way_copies_all_and_nothing_else() {
+        let source: Vec<u8> = (0..2000).map(|n| (n * 7 % 251) as u8).collect();
+        for copy in x86::ways() {
+            for length in 64..1100 {
+                let mut target = vec![0xEE; 1200];
+                // SAFETY: both are within their vectors.
+                unsafe {
+                    copy(source.as_ptr().add(length % 7), target.as_mut_ptr().add(3), length)
+                };
+                assert_eq!(target[3..3 + length], source[length % 7..][..length]);
+                assert!(target[..3].iter().chain(&target[3 + length..]).all(|&byte| byte == 0xEE));
             }
         }
     }

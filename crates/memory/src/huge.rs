@@ -4,9 +4,17 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use crate::prefer_huge_pages;
+use crate::processor::HUGE_PAGE;
 
 /// Blocks of so many bytes have whole huge pages in them, wherever they start.
 const LARGE: usize = 4 << 20;
+
+/// The layout of a block, which starts with a huge page if it is made of such, but not large.
+fn aligned(layout: Layout) -> Layout {
+    let huge = layout.size() >= HUGE_PAGE && layout.size() < LARGE;
+    let align = if huge { HUGE_PAGE } else { 1 };
+    layout.align_to(align).unwrap_or(layout)
+}
 
 /// The system's allocator; for large blocks it asks for huge pages, if the system has any: for tables that
 /// are looked up at random.
@@ -18,7 +26,7 @@ pub struct HugePages;
 /// # Safety
 /// `block` is null, or has `bytes` bytes.
 unsafe fn advised(block: *mut u8, bytes: usize) -> *mut u8 {
-    if bytes >= LARGE && !block.is_null() {
+    if bytes >= HUGE_PAGE && !block.is_null() {
         // SAFETY: the caller says so, and bytes that nobody has written are not read, as their type says.
         prefer_huge_pages(unsafe {
             std::slice::from_raw_parts(block.cast::<std::mem::MaybeUninit<u8>>(), bytes)
@@ -31,7 +39,7 @@ unsafe fn advised(block: *mut u8, bytes: usize) -> *mut u8 {
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the rules of `alloc`, and they are the same.
-        unsafe { advised(System.alloc(layout), layout.size()) }
+        unsafe { advised(System.alloc(aligned(layout)), layout.size()) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -56,7 +64,15 @@ mod tests {
 
     #[test]
     fn blocks_are_as_the_systems() {
-        for bytes in [1, LARGE - 1, LARGE, 3 * LARGE + 5] {
+        // SAFETY: the layout has bytes, and the block is as large as is said.
+        unsafe {
+            let layout = Layout::from_size_align(HUGE_PAGE, 128).unwrap();
+            let block = HugePages.alloc(layout);
+            assert!(!block.is_null() && block.addr().is_multiple_of(HUGE_PAGE));
+            block.write_bytes(7, HUGE_PAGE);
+            HugePages.dealloc(block, layout);
+        }
+        for bytes in [1, HUGE_PAGE - 1, HUGE_PAGE, LARGE - 1, LARGE, 3 * LARGE + 5] {
             let layout = Layout::from_size_align(bytes, 64).unwrap();
             // SAFETY: the layout has bytes, the block is as large as is said, and is given back once.
             unsafe {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::cache::CacheControl;
 use crate::region::Window;
 use crate::word::AtomicWord;
-use crate::{FetchOp, Lines, LnrAddr, Memory, ScrAddr, Site, Word, copy};
+use crate::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Word, copy};
 
 /// A waiting thread lets others run once in so many rounds.
 const SPINS: u32 = 32;
@@ -91,6 +91,16 @@ impl Memory for Mapped {
     }
 
     #[inline]
+    fn prefetch(&self, lines: Lines) {
+        self.lnr.prefetch(lines);
+    }
+
+    #[inline]
+    fn prefetch_word<W: Word>(&self, at: ScrAddr<W>) {
+        self.scr.prefetch(Lines::new(at.offset() / LINE_BYTES, 1));
+    }
+
+    #[inline]
     fn write(&self, to: LnrAddr, bytes: &[u8]) {
         let place = self.lnr.at(to.offset(), bytes.len() as u64);
         // SAFETY: within the window.
@@ -137,7 +147,15 @@ impl Memory for Mapped {
         rand::random()
     }
 
-    fn process_id(&self) -> u64 {
-        u64::from(std::process::id())
+    fn process(&self) -> Process {
+        Process::own()
+    }
+
+    fn has_ended(&self, process: Process) -> bool {
+        process.has_ended()
+    }
+
+    fn is_running(&self, process: Process) -> bool {
+        process.is_running()
     }
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::address::{Lines, LnrAddr, ScrAddr};
+use crate::process::Process;
 use crate::site::Site;
 use crate::word::{FetchOp, Word};
 
@@ -101,6 +102,18 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn read(&self, from: LnrAddr, into: &mut [u8]);
 
+    /// These lines will be read soon: they may be fetched meanwhile, as any line may at any time.
+    #[inline]
+    fn prefetch(&self, lines: Lines) {
+        let _ = lines;
+    }
+
+    /// This word will be loaded soon.
+    #[inline]
+    fn prefetch_word<W: Word>(&self, at: ScrAddr<W>) {
+        let _ = at;
+    }
+
     /// Copies bytes from a private buffer into this host's caches; other hosts see them once they
     /// are cleaned, or at any earlier time.
     #[track_caller]
@@ -149,8 +162,17 @@ pub trait Memory: Clone + 'static {
     /// A random number.
     fn random(&self) -> u64;
 
-    /// The process that this host runs in, by its number on its own machine.
-    fn process_id(&self) -> u64;
+    /// The process that this host runs in.
+    fn process(&self) -> Process;
+
+    /// Whether a process is known to have ended: then nothing that it did is still under way.
+    fn has_ended(&self, process: Process) -> bool;
+
+    /// Whether a process is known to be neither ended nor stopped.
+    fn is_running(&self, process: Process) -> bool {
+        let _ = process;
+        false
+    }
 
     /// From here on `lines` are this host's to write; what they hold counts.
     #[track_caller]
@@ -173,6 +195,11 @@ pub trait Memory: Clone + 'static {
     fn gives(&self, lines: Lines, bytes: u64) {
         let _ = (lines, bytes);
     }
+
+    /// From here on this host writes no line.
+    #[track_caller]
+    #[inline]
+    fn gives_all(&self) {}
 
     /// Names this moment, for [`relies_on`](Self::relies_on).
     #[inline]

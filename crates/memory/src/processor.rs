@@ -4,7 +4,7 @@
 use rustix::mm::Advice;
 
 /// Huge pages have so many bytes, or more.
-const HUGE_PAGE: usize = 2 << 20;
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
 /// Has the processor fetch a line that will be used.
 #[inline]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::processor::{HUGE_PAGE, prefetch_at};
 use crate::{LINE_BYTES, Lines, numa};
 
 /// Memory mapped into this process, shared with whoever else maps it, if anybody can.
@@ -27,25 +28,28 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps `mapped` bytes, of which `bytes` may be used.
+    /// Maps `mapped` bytes, of which `bytes` may be used, in pages of `page` bytes.
     pub(crate) fn map(
         file: Option<Arc<File>>,
         offset: u64,
         mapped: u64,
         bytes: u64,
+        page: u64,
     ) -> io::Result<Self> {
         let length = usize::try_from(mapped).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        let hint = std::ptr::null_mut();
-        // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
+        let place = Reserved::new(length, offset, page)?;
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: what is replaced is the part of our own reservation that is kept for it.
         let base = unsafe {
             match &file {
                 Some(file) => {
-                    rustix::mm::mmap(hint, length, access, MapFlags::SHARED, file, offset)?
+                    rustix::mm::mmap(place.start.cast(), length, access, flags, file, offset)?
                 }
-                None => rustix::mm::mmap_anonymous(hint, length, access, MapFlags::SHARED)?,
+                None => rustix::mm::mmap_anonymous(place.start.cast(), length, access, flags)?,
             }
         };
+        place.keep(length);
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { base, mapped: length, bytes, _file: file })
     }
@@ -69,6 +73,25 @@ impl Region {
         Ok(())
     }
 
+    /// Brings the pages of a file in shared memory together into huge ones, as far as the system can: the
+    /// file's own, for all who map it. Where there are no pages yet, there are some afterwards.
+    pub(crate) fn gather_huge_pages(&self) -> io::Result<()> {
+        for at in (0..self.mapped / HUGE_PAGE).map(|number| number * HUGE_PAGE) {
+            let start = self.base.as_ptr().wrapping_add(at).cast();
+            // SAFETY: advice on our own mapping, which changes no bytes.
+            unsafe {
+                // There has to be a page to begin with.
+                rustix::mm::madvise(start, 1, Advice::LinuxPopulateWrite)?;
+            }
+        }
+        let whole = self.mapped / HUGE_PAGE * HUGE_PAGE;
+        // SAFETY: as above.
+        match unsafe { libc::madvise(self.base.as_ptr().cast(), whole, libc::MADV_COLLAPSE) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// Takes pages that have not been touched from a NUMA node.
     pub(crate) fn bind(&self, node: u32) -> io::Result<()> {
         numa::bind(self.base, self.mapped, node)
@@ -77,6 +100,46 @@ impl Region {
     /// How many bytes it has.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+}
+
+/// Addresses that are kept for a mapping. It starts so that a huge page of the file is one of the mapping.
+struct Reserved {
+    base: *mut u8,
+    bytes: usize,
+    start: *mut u8,
+}
+
+impl Reserved {
+    /// Addresses for `length` bytes of a file from `offset` on, in pages of `page` bytes.
+    fn new(length: usize, offset: u64, page: u64) -> io::Result<Self> {
+        let align = HUGE_PAGE.max(page as usize);
+        let spare = if length < align { 0 } else { align };
+        let bytes = length.checked_add(spare).ok_or(io::ErrorKind::OutOfMemory)?;
+        let (hint, flags) = (std::ptr::null_mut(), MapFlags::PRIVATE | MapFlags::NORESERVE);
+        // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
+        let base = unsafe { rustix::mm::mmap_anonymous(hint, bytes, ProtFlags::empty(), flags) }?;
+        let base = base.cast::<u8>();
+        let within = (base.addr() as u64).wrapping_sub(offset) as usize % align;
+        let before = if spare == 0 { 0 } else { (align - within) % align };
+        Ok(Self { base, bytes, start: base.wrapping_add(before) })
+    }
+
+    /// Gives back what is not within the `length` bytes that were kept.
+    fn keep(mut self, length: usize) {
+        let after = self.start.wrapping_add(length);
+        let end = self.base.wrapping_add(self.bytes);
+        Self { base: after, bytes: end.addr() - after.addr(), start: after };
+        self.bytes = self.start.addr() - self.base.addr();
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: our own reservation, which nobody uses.
+            let _ = unsafe { rustix::mm::munmap(self.base.cast(), self.bytes) };
+        }
     }
 }
 
@@ -133,6 +196,15 @@ impl Window {
         }
         // SAFETY: within the mapping, as just checked.
         unsafe { self.base.add(offset as usize) }
+    }
+
+    /// Has the processor fetch these lines, as far as they are in the window.
+    #[inline]
+    pub(crate) fn prefetch(&self, lines: Lines) {
+        let start = self.base.as_ptr();
+        for line in lines.first()..lines.first().saturating_add(lines.count()) {
+            prefetch_at(start.wrapping_add((line.wrapping_mul(LINE_BYTES)) as usize));
+        }
     }
 
     /// Where `lines` start.

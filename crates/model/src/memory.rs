@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use loom::cell::Cell;
 use loom::sync::atomic::{AtomicU64, Ordering};
-use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr, Site, Word};
+use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Word};
 
 use crate::mutex::LoomMutex;
 use crate::{steps, switches};
@@ -221,8 +221,12 @@ impl Memory for HostMemory {
         0
     }
 
-    fn process_id(&self) -> u64 {
-        1
+    fn process(&self) -> Process {
+        Process::default()
+    }
+
+    fn has_ended(&self, _: Process) -> bool {
+        false
     }
 
     fn keeps(&self, site: Site) -> bool {

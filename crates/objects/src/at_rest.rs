@@ -10,6 +10,7 @@ use crate::chunk_table::ChunkState;
 use crate::event::{KeyHash, Slot};
 use crate::join::other_shard;
 use crate::objects::shard_of;
+use crate::records::Abandoned;
 use crate::space::Space;
 use crate::{Error, sites};
 
@@ -31,7 +32,7 @@ pub struct Findings {
 /// Looks at every object of a pod. Nobody may use it meanwhile.
 /// What is wrong is among the findings.
 pub fn check<M: Memory>(pod: &Pod<M>) -> Findings {
-    let space = Space::new(pod, 0, 0);
+    let space = Space::new(pod, 0, 0, Abandoned::default());
     let mut findings = Findings::default();
     let mut keys = HashSet::new();
     for number in space.chunk_numbers() {

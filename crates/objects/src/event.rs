@@ -58,6 +58,12 @@ pub(crate) enum Event {
     Settle { target: Target, host: u8 },
     /// The object is in its slot again.
     Return(Target),
+    /// The object's value is lost with a host, which may still write into its slot. It has no record.
+    Lose { target: Target, host: u8 },
+    /// The object's bytes are now in another slot, and a host may still write into the old one.
+    Rescue { target: Target, to: Slot, host: u8 },
+    /// A host that was fenced writes nowhere any more. (The slot of this target is none.)
+    Forget { target: Target, host: u8 },
 }
 
 impl Event {
@@ -71,6 +77,9 @@ impl Event {
             | Self::Deallocate { target, .. }
             | Self::Wrap(target)
             | Self::Settle { target, .. }
+            | Self::Lose { target, .. }
+            | Self::Rescue { target, .. }
+            | Self::Forget { target, .. }
             | Self::Return(target) => target.hash,
         }
     }
@@ -86,6 +95,9 @@ impl Event {
             Self::Wrap(_) => sites::EVENT_WRAP,
             Self::Settle { .. } => sites::EVENT_SETTLE,
             Self::Return(_) => sites::EVENT_RETURN,
+            Self::Lose { .. } => sites::EVENT_LOSE,
+            Self::Rescue { .. } => sites::EVENT_RESCUE,
+            Self::Forget { .. } => sites::EVENT_FORGET,
         }
     }
 }
@@ -110,6 +122,9 @@ impl Entry for Event {
             Self::Wrap(target) => (6, target, NO_SLOT, 0),
             Self::Settle { target, host } => (7, target, NO_SLOT, host.into()),
             Self::Return(target) => (8, target, NO_SLOT, 0),
+            Self::Lose { target, host } => (9, target, NO_SLOT, host.into()),
+            Self::Rescue { target, to, host } => (10, target, to, host.into()),
+            Self::Forget { target, host } => (11, target, NO_SLOT, host.into()),
         };
         let mut payload = [0; PAYLOAD_BYTES];
         payload[0] = kind;
@@ -129,6 +144,7 @@ impl Entry for Event {
         let target = Target { hash: word(4)?, slot: long(16)?, expected: word(8)? };
         let to = Slot { line: long(24)?, class: payload[1], chunks: word(36)? };
         let record = word(32)?;
+        let host = u8::try_from(record).ok();
         Some(match payload[0] {
             1 => Self::Create { hash: target.hash, slot: to, expected: target.expected },
             2 => Self::Delete(target),
@@ -136,8 +152,11 @@ impl Entry for Event {
             4 => Self::Allocate { target, record },
             5 => Self::Deallocate { target, record },
             6 => Self::Wrap(target),
-            7 => Self::Settle { target, host: u8::try_from(record).ok()? },
+            7 => Self::Settle { target, host: host? },
             8 => Self::Return(target),
+            9 => Self::Lose { target, host: host? },
+            10 => Self::Rescue { target, to, host: host? },
+            11 => Self::Forget { target, host: host? },
             _ => return None,
         })
     }
@@ -160,6 +179,9 @@ mod tests {
             Event::Wrap(target),
             Event::Settle { target, host: 11 },
             Event::Return(target),
+            Event::Lose { target, host: 12 },
+            Event::Rescue { target, to: slot, host: 13 },
+            Event::Forget { target, host: 14 },
         ] {
             assert_eq!(Event::decode(&event.encode()), Some(event));
         }

@@ -185,7 +185,11 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
     }
 
     /// Ends the write: all hosts see it now. The version of the value.
-    pub fn write_end(self) -> Version {
-        self.version()
+    ///
+    /// # Errors
+    /// [`Error::Log`] if this host was fenced meanwhile: the write may be done or not.
+    pub fn write_end(self) -> Result<Version, Error> {
+        let version = self.version();
+        self.locked.finish().map(|()| version)
     }
 }

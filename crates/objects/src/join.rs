@@ -6,26 +6,29 @@
 //! snapshot, each as of a position of its own.
 //!
 //! ```text
-//! snapshot   per shard: position (8 bytes), number of objects (8), then per object: hash (4),
-//!            generation (4), line (8), record + 1 (4), chunks (4), class (1)
+//! snapshot   per shard: position (8 bytes); fenced stays: how many (8), each its number (4) and host (1);
+//!            hosts that were fenced and are not known to be gone (8: a bit each); slots in quarantine:
+//!            how many (8), each a slot and the host (1); objects: how many (8), each
+//!            hash (4), generation (4), slot, record + 1, or what else (4)
+//! slot       line (8 bytes), chunks (4), class (1)
 //! ```
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tombolo_log::Replica;
+use tombolo_log::{Fences, Replica};
 use tombolo_memory::{LINE_BYTES, Lines, Memory};
-use tombolo_pod::{Leave, Pod, Seat, Taker};
+use tombolo_pod::{Leave, Pod, Seat, Stay, Taker};
 use tombolo_sharing::hash_key;
 
 use crate::at_rest::object_at_rest;
 use crate::event::{KeyHash, Slot, generation_at};
-use crate::index::{Entry, IndexLimits, Writer};
+use crate::index::{Entry, IndexLimits};
 use crate::logged::BY_LOG;
 use crate::marks::Marks;
 use crate::objects::{Objects, Options, Shard, shard_of};
-use crate::records::Records;
-use crate::replicated::Replicated;
+use crate::records::{Abandoned, Records};
+use crate::replicated::{Quarantine, Replicated, Writer};
 use crate::space::Space;
 use crate::{Error, sites};
 
@@ -40,6 +43,7 @@ struct Built<M: Memory> {
     state: Replicated<M>,
     writer: Writer,
     position: u64,
+    fences: Fences,
 }
 
 impl<M: Memory> Built<M> {
@@ -57,13 +61,14 @@ struct Replicas<M: Memory> {
 impl<M: Memory> Replicas<M> {
     /// Of an empty pod whose log ends at these positions.
     fn empty(pod: &Pod<M>, seat: &Seat, limits: IndexLimits, positions: &[u64]) -> Self {
-        let records = Arc::new(Records::new(pod, seat.host()));
+        let abandoned = Abandoned::default();
+        let records = Arc::new(Records::new(pod, seat.host(), abandoned.clone()));
         let limits = limits.of_one_of(pod.geometry().log_shards);
         let shard = |(shard, &position): (u8, &u64)| {
-            let space = Space::new(pod, seat.host(), shard);
+            let space = Space::new(pod, seat.host(), shard, abandoned.clone());
             let memory = pod.memory().clone();
             let state = Replicated::new(memory, limits, space, Arc::clone(&records));
-            Built { state, writer: Writer::default(), position }
+            Built { state, writer: Writer::default(), position, fences: Fences::default() }
         };
         Self { shards: (0..).zip(positions).map(shard).collect(), records }
     }
@@ -83,12 +88,13 @@ impl<M: Memory> Objects<M> {
             shards.clone().map(|shard| Shard::<M>::announce(&pod, &seat, shard)).collect();
         let joined = Self::build(&pod, &seat, options.index, first, &announced).and_then(|built| {
             let replica = |(shard, built): (u8, Built<M>)| {
-                let Built { state, writer, position } = built;
-                Replica::new(pod.clone(), &seat, shard, position, state, writer)
+                let Built { state, writer, position, fences } = built;
+                Replica::new(pod.clone(), &seat, shard, (position, fences), state, writer)
             };
             let replicas = shards.zip(built.shards).map(replica).collect();
             let (pod, seat) = (pod.clone(), seat.clone());
             let objects = Self::with_shards(pod, replicas, built.records, seat, options)?;
+            objects.underway.clear_all();
             objects.sync_all()?;
             Ok(objects)
         });
@@ -128,7 +134,11 @@ impl<M: Memory> Objects<M> {
         self.sync_all()?;
         let mut bytes = Vec::new();
         for shard in self.shards() {
-            shard.paused(|position, state, _| add_to_snapshot(&mut bytes, position, state));
+            shard.paused(|position, fences, state, writer| {
+                bytes.extend(position.to_le_bytes());
+                add_fences(&mut bytes, fences, &writer.quarantine, &state.space);
+                add_objects(&mut bytes, state);
+            });
         }
         Ok(bytes)
     }
@@ -140,11 +150,23 @@ impl<M: Memory> Objects<M> {
     /// [`Error::Log`], [`Error::Damaged`]: the seat is still taken.
     pub fn leave(&self) -> Result<(), Error> {
         let memory = self.memory();
+        if !self.seat.holds(memory) {
+            // Others clear up, but what is in this host's caches they cannot.
+            self.shards().iter().for_each(Shard::withdraw);
+            memory.gives_all();
+            self.pod().note_gone(self.stay());
+            return Err(self.is_fenced());
+        }
         if memory.keeps(sites::HOME_LEAVE) {
             self.return_all()?;
         }
         self.shards().iter().for_each(|shard| shard.state().space.release_all());
         let started = memory.uptime();
+        // After the last to leave nobody is left to clear up.
+        while self.is_last_of_dead() && memory.uptime().saturating_sub(started) < PATIENCE {
+            self.recover_all()?;
+            memory.pause();
+        }
         loop {
             let patient = memory.uptime().saturating_sub(started) < PATIENCE;
             match self.seat.leave(memory, patient) {
@@ -160,6 +182,12 @@ impl<M: Memory> Objects<M> {
                 }
             }
         }
+    }
+
+    /// Whether nobody else is here but hosts that were fenced and are not cleared up after.
+    fn is_last_of_dead(&self) -> bool {
+        let members = self.pod().membership();
+        members.count() == 1 && members.fenced().next().is_some()
     }
 
     /// Leaves LNR such that a slot holds a header if and only if it holds an object.
@@ -214,15 +242,9 @@ fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M
                 return Err(Error::Damaged(other_shard(slot)));
             }
             restored += 1;
-            let entry = Entry {
-                hash,
-                // Below all positions to come, and different for each object.
-                generation: generation_at(built.position.wrapping_sub(restored)),
-                slot: slot.line,
-                record: None,
-                home: None,
-            };
-            built.restore(entry, slot);
+            // Below all positions to come, and different for each object.
+            let generation = generation_at(built.position.wrapping_sub(restored));
+            built.restore(Entry::read_shared(hash, generation, slot.line), slot);
         }
     }
     Ok(empty)
@@ -233,69 +255,118 @@ pub(crate) fn other_shard(slot: Slot) -> String {
     format!("the object at line {} is in a chunk of another log shard", slot.line)
 }
 
-fn add_to_snapshot<M: Memory>(bytes: &mut Vec<u8>, position: u64, state: &Replicated<M>) {
-    bytes.extend(position.to_le_bytes());
-    let count_at = bytes.len();
-    bytes.extend([0; 8]);
-    let mut count = 0u64;
-    for entry in state.index.entries() {
-        let Some(slot) = state.space.slot_at(entry.slot) else { continue };
-        count += 1;
+fn add_objects<M: Memory>(bytes: &mut Vec<u8>, state: &Replicated<M>) {
+    add_list(bytes, state.index.entries(), |bytes, entry| {
+        let Some(slot) = state.space.slot_at(entry.slot) else { return false };
         bytes.extend(entry.hash.to_le_bytes());
         bytes.extend(entry.generation.to_le_bytes());
-        bytes.extend(slot.line.to_le_bytes());
+        add_slot(bytes, slot);
         bytes.extend(entry.sharing().to_le_bytes());
-        bytes.extend(slot.chunks.to_le_bytes());
-        bytes.push(slot.class);
-    }
+        true
+    });
+}
+
+fn add_fences<M: Memory>(
+    bytes: &mut Vec<u8>,
+    fences: &Fences,
+    quarantine: &Quarantine,
+    space: &Space<M>,
+) {
+    add_list(bytes, fences.stays(), |bytes, stay| {
+        bytes.extend(stay.number.to_le_bytes());
+        bytes.push(stay.host);
+        true
+    });
+    bytes.extend(quarantine.unclean.to_le_bytes());
+    add_list(bytes, &quarantine.slots, |bytes, &(host, line)| {
+        let Some(slot) = space.slot_at(line) else { return false };
+        add_slot(bytes, slot);
+        bytes.push(host);
+        true
+    });
+}
+
+/// Adds how many there are, and those that `add` adds.
+fn add_list<T>(
+    bytes: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    add: impl Fn(&mut Vec<u8>, T) -> bool,
+) {
+    let count_at = bytes.len();
+    bytes.extend([0; 8]);
+    let count = items.into_iter().fold(0u64, |count, item| count + u64::from(add(bytes, item)));
     bytes[count_at..][..8].copy_from_slice(&count.to_le_bytes());
+}
+
+fn add_slot(bytes: &mut Vec<u8>, slot: Slot) {
+    bytes.extend(slot.line.to_le_bytes());
+    bytes.extend(slot.chunks.to_le_bytes());
+    bytes.push(slot.class);
 }
 
 /// The index as another host's replica tells it; `None` if the bytes are not a snapshot, or one that is
 /// too old.
-fn adopt<M: Memory>(mut empty: Replicas<M>, mut bytes: &[u8]) -> Option<Replicas<M>> {
+fn adopt<M: Memory>(mut empty: Replicas<M>, bytes: &[u8]) -> Option<Replicas<M>> {
+    let mut snapshot = Reader(bytes);
     for built in &mut empty.shards {
-        let (position, rest) = bytes.split_first_chunk()?;
-        let (count, rest) = rest.split_first_chunk()?;
-        let entries_bytes = u64::from_le_bytes(*count).checked_mul(ENTRY_BYTES as u64)?;
-        let (entries, rest) = rest.split_at_checked(entries_bytes as usize)?;
-        for bytes in entries.as_chunks().0 {
-            adopt_entry(built, bytes)?;
-        }
-        let announced = std::mem::replace(&mut built.position, u64::from_le_bytes(*position));
+        let announced = std::mem::replace(&mut built.position, snapshot.number()?);
         if built.position < announced {
             return None;
         }
-        bytes = rest;
+        for _ in 0..snapshot.number()? {
+            let number = snapshot.half()?;
+            built.fences.add(Stay { host: snapshot.byte()?, number });
+        }
+        built.writer.quarantine.unclean = snapshot.number()?;
+        for _ in 0..snapshot.number()? {
+            let slot = adopt_slot(built, &mut snapshot)?;
+            built.state.restore_quarantined(&mut built.writer, snapshot.byte()?, slot);
+        }
+        for _ in 0..snapshot.number()? {
+            adopt_entry(built, &mut snapshot)?;
+        }
     }
-    bytes.is_empty().then_some(empty)
+    snapshot.0.is_empty().then_some(empty)
 }
 
-const ENTRY_BYTES: usize = 25;
+/// The rest of a snapshot.
+struct Reader<'a>(&'a [u8]);
 
-fn adopt_entry<M: Memory>(built: &mut Built<M>, bytes: &[u8; ENTRY_BYTES]) -> Option<()> {
-    let (hash, rest) = bytes.split_first_chunk()?;
-    let (generation, rest) = rest.split_first_chunk()?;
-    let (line, rest) = rest.split_first_chunk()?;
-    let (sharing, rest) = rest.split_first_chunk()?;
-    let (chunks, rest) = rest.split_first_chunk()?;
-    let slot = Slot {
-        line: u64::from_le_bytes(*line),
-        class: *rest.first()?,
-        chunks: u32::from_le_bytes(*chunks),
-    };
-    let (record, home) = Entry::shared_as(u32::from_le_bytes(*sharing));
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn half(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take().map(u8::from_le_bytes)
+    }
+}
+
+fn adopt_slot<M: Memory>(built: &Built<M>, snapshot: &mut Reader<'_>) -> Option<Slot> {
+    let (line, chunks, class) = (snapshot.number()?, snapshot.half()?, snapshot.byte()?);
+    let slot = Slot { line, class, chunks };
     built.state.space.slot_lines(slot)?;
-    if record.is_some_and(|record| record != BY_LOG && !built.state.records.exists(record)) {
+    Some(slot)
+}
+
+fn adopt_entry<M: Memory>(built: &mut Built<M>, snapshot: &mut Reader<'_>) -> Option<()> {
+    let (hash, generation) = (snapshot.half()?, snapshot.half()?);
+    let slot = adopt_slot(built, snapshot)?;
+    let entry = Entry::read_shared(hash, generation, slot.line).shared_as(snapshot.half()?);
+    let exists = |record| record == BY_LOG || built.state.records.exists(record);
+    if !entry.record.is_none_or(exists) {
         return None;
     }
-    let entry = Entry {
-        hash: u32::from_le_bytes(*hash),
-        generation: u32::from_le_bytes(*generation),
-        slot: slot.line,
-        record,
-        home,
-    };
     built.restore(entry, slot);
     Some(())
 }

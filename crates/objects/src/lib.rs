@@ -23,9 +23,13 @@
 //! * Equal hashes are settled by comparing keys. No length found in LNR is used before it is checked
 //!   against the slot, and no value is handed out before its read is validated.
 //!
-//! Left out: what keys and values mean, recovery of dead hosts.
+//! * A host that was fenced changes nothing that others use: its events have no effect, its locks are taken over, and
+//!   slots into which it may still write are nobody's until it is gone.
+//!
+//! Left out: what keys and values mean; opening a pod all of whose hosts have died.
 
 mod at_rest;
+mod batch;
 mod chunk;
 mod chunk_table;
 mod compact;
@@ -45,12 +49,14 @@ mod objects;
 mod placement;
 mod read;
 mod records;
+mod recovery;
 mod replicated;
 mod scheme;
 mod seen;
 mod sites;
 mod space;
 mod sync;
+mod underway;
 mod write;
 mod writer;
 
@@ -60,7 +66,7 @@ pub use index::IndexLimits;
 pub use logged::Locks;
 pub use maintain::Maintenance;
 pub use marks::Cleaner;
-pub use objects::{Objects, Options};
+pub use objects::{HOST_TIMEOUT, Objects, Options};
 pub use placement::{Place, Placement, Profile, Thresholds};
 pub use sites::ALL as SITES;
-pub use tombolo_sharing::{Change, Error, MAX_KEY_BYTES, Scheme, Stats, Usage, Version};
+pub use tombolo_sharing::{Change, Error, Item, MAX_KEY_BYTES, Scheme, Stats, Usage, Version};

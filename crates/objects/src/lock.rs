@@ -1,6 +1,8 @@
 //! Holding an object's lock: the way to change it in place.
 
 use smallvec::SmallVec;
+#[cfg(doc)]
+use tombolo_log::LogError;
 use tombolo_memory::{Lines, Memory, Moment, Work};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes};
 
@@ -14,7 +16,7 @@ use crate::read::{Looked, Started};
 use crate::records::Held;
 use crate::seen;
 use crate::writer::Writer;
-use crate::{Error, Objects, sites};
+use crate::{Error, Objects, sites, underway};
 
 /// An object whose record's lock this thread holds. Until it is dropped nobody else changes the
 /// object, its slot or its record; dropping it cleans what was written and releases the lock.
@@ -32,6 +34,9 @@ pub(crate) struct Locked<'a, M: Memory> {
     /// It had none before: nobody else has written the object since.
     known: bool,
     dirty: SmallVec<[Lines; 2]>,
+    /// Where it is noted that the object is being changed, and whether it is.
+    place: underway::Place,
+    noted: bool,
     /// When the lock was taken: nothing read under it was out of date by then.
     since: Moment,
     /// The record is not this object's any more: nothing to release.
@@ -145,8 +150,11 @@ impl<M: Memory> Objects<M> {
         let held = match found.entry.record {
             Some(BY_LOG) => None,
             Some(record) => {
-                let counter = self.records.load(record).readable();
-                counter.and_then(|counter| self.records.lock(record, counter))
+                let word = self.records.load(record);
+                if let Some(holder) = word.holder() {
+                    self.obstructed(holder, Some(found.entry));
+                }
+                word.readable().and_then(|counter| self.records.lock(record, counter))
             }
             // A record is worth allocating only for the right object.
             None => match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
@@ -157,8 +165,13 @@ impl<M: Memory> Objects<M> {
             },
         };
         let Some(mut held) = held else { return Ok(TryLock::Busy) };
-        let outcome = self.enter(&mut held, found.entry, key);
+        let Some(place) = self.underway.reserve() else {
+            self.let_go(held, found.entry)?;
+            return Ok(TryLock::Busy);
+        };
+        let outcome = self.enter(&mut held, found.entry, key, place);
         if !matches!(outcome, Ok(TryLock::Locked(_))) {
+            self.underway.end(place, false);
             self.let_go(held, found.entry)?;
         }
         outcome
@@ -167,7 +180,7 @@ impl<M: Memory> Objects<M> {
     /// Releases the lock of an object that is not entered after all.
     fn let_go(&self, held: Held, entry: Entry) -> Result<(), Error> {
         if held.record != BY_LOG {
-            self.records.unlock(held, false);
+            let _ = self.records.unlock(held, false);
             return Ok(());
         }
         let found = self.state(entry.hash).index.find_slot(self.memory(), entry.hash, entry.slot);
@@ -175,7 +188,13 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Looks at the object again, now that its lock is held.
-    fn enter(&self, held: &mut Held, entry: Entry, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
+    fn enter(
+        &self,
+        held: &mut Held,
+        entry: Entry,
+        key: &[u8],
+        place: underway::Place,
+    ) -> Result<TryLock<'_, M>, Error> {
         let memory = self.memory();
         memory.works(Work::Lock);
         let since = memory.moment();
@@ -231,6 +250,8 @@ impl<M: Memory> Objects<M> {
             fresh: known || small,
             known,
             dirty: SmallVec::new(),
+            place,
+            noted: false,
             since,
             gone: false,
         };
@@ -298,6 +319,9 @@ impl<M: Memory> Objects<M> {
                 self.sync_all()?;
             }
             let freed = self.reclaim_some()?;
+            if freed.is_none() {
+                self.take_records_over()?;
+            }
             Ok(freed.and_then(|record| self.records.claim_freed(record)))
         })
     }
@@ -332,25 +356,53 @@ impl<M: Memory> Locked<'_, M> {
 
     /// Changes part of the value.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.objects.may_store()?;
         let to = self.value_at(offset, bytes.len())?;
+        if !self.objects.underway.may_change(self.header.total_bytes()) {
+            return self.write_elsewhere(offset, bytes);
+        }
         self.freshen(to, bytes.len());
         self.store(to, bytes);
         self.renew_header(self.header.value_bytes);
         Ok(())
     }
 
+    /// Changes part of the value in another slot: where writes can be undone, and what this one overwrites is
+    /// too much to be noted.
+    fn write_elsewhere(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let key = self.key()?;
+        let mut value = vec![0; self.header.value_bytes as usize];
+        self.read(0, &mut value)?;
+        value[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        self.move_to_other_slot(&key, &value)
+    }
+
+    fn key(&self) -> Result<Vec<u8>, Error> {
+        let (from, length) = (HEADER_BYTES as u64, usize::from(self.header.key_bytes));
+        let mut key = vec![0; length];
+        self.freshen(from, length);
+        self.extent.read(self.objects.memory(), from, &mut key);
+        self.extent.rely_on(self.objects.memory(), from, length as u64, self.since);
+        Ok(key)
+    }
+
     /// Replaces the value, in place or, if it does not fit or leaves most of its slot empty, in
     /// another slot. On an error nothing is changed.
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.objects.may_store()?;
         self.objects.count(Counter::Writes);
         let bytes = object_bytes(key, value)?;
         let capacity = self.extent.bytes();
-        if bytes > capacity {
+        let noted = self.objects.underway.may_change(self.header.total_bytes());
+        if bytes > capacity || !noted {
             return self.move_to_other_slot(key, value);
         }
         let wasteful = bytes * 4 < capacity && capacity > 1024;
-        if wasteful && self.move_to_other_slot(key, value).is_ok() {
-            return Ok(());
+        if wasteful {
+            if self.move_to_other_slot(key, value).is_ok() {
+                return Ok(());
+            }
+            self.objects.may_store()?;
         }
         // Header and key lines are fresh already; every other byte of the object is overwritten.
         self.store(self.header.value_offset(), value);
@@ -372,7 +424,17 @@ impl<M: Memory> Locked<'_, M> {
             self.objects.free_unmarked(self.held);
         }
         self.gone = true;
+        self.objects.underway.end(self.place, self.noted);
         Ok(())
+    }
+
+    /// Ends the write.
+    ///
+    /// # Errors
+    /// [`LogError::Fenced`] if the lock was taken over from this host: what was written does not count, or
+    /// may not.
+    pub(crate) fn finish(mut self) -> Result<(), Error> {
+        if self.release() { Ok(()) } else { Err(self.objects.is_fenced()) }
     }
 
     fn give(&self) {
@@ -397,7 +459,26 @@ impl<M: Memory> Locked<'_, M> {
         }
     }
 
+    /// Others can tell from here on that the object is being changed.
+    fn note(&mut self) {
+        let objects = self.objects;
+        if self.noted || self.held.record == BY_LOG {
+            return;
+        }
+        if objects.underway.is_undone() {
+            let mut object = vec![0; self.header.total_bytes() as usize];
+            self.freshen(0, object.len());
+            self.extent.read(objects.memory(), 0, &mut object);
+            self.extent.rely_on(objects.memory(), 0, object.len() as u64, self.since);
+            objects.underway.note_undo(self.place, self.held.record, self.slot.line, &object);
+        } else {
+            objects.underway.note_write(self.place, self.held.record, self.slot.line);
+        }
+        self.noted = true;
+    }
+
     fn store(&mut self, to: u64, bytes: &[u8]) {
+        self.note();
         self.extent.write(self.objects.memory(), to, bytes);
         for lines in self.extent.covering(to, bytes.len() as u64) {
             if !self.dirty.contains(&lines) {
@@ -434,7 +515,7 @@ impl<M: Memory> Locked<'_, M> {
     /// Goes on in the slot to which the object has moved; or where it was, if it could not.
     fn follow(&mut self, moved: Result<Placed, Error>) -> Result<(), Error> {
         let objects = self.objects;
-        if moved.is_err() {
+        if moved.is_err() && objects.may_store().is_ok() {
             self.extent.take(objects.memory());
         }
         let to = moved?;
@@ -467,34 +548,46 @@ impl<M: Memory> Locked<'_, M> {
         if matches!(settled, Ok(true)) {
             objects.records.free(self.held);
             self.gone = true;
+            objects.underway.end(self.place, self.noted);
             return Ok(None);
         }
-        self.extent.take(objects.memory());
+        if objects.may_store().is_ok() {
+            self.extent.take(objects.memory());
+        }
         settled.map(|_| Some(self))
     }
 }
 
-impl<M: Memory> Drop for Locked<'_, M> {
-    fn drop(&mut self) {
-        if self.gone {
-            return;
-        }
+impl<M: Memory> Locked<'_, M> {
+    /// Cleans what was written and releases the lock; whether it still was this host's.
+    fn release(&mut self) -> bool {
         let objects = self.objects;
         let written = !self.dirty.is_empty();
         let cleaned = self.dirty.iter().map(|lines| lines.count()).sum();
         objects.counters.add(Counter::CleanedLines, cleaned);
         let dirty = std::mem::take(&mut self.dirty);
-        let counter = objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| {
+        let (released, counter) = objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| {
             self.give();
             if self.held.record == BY_LOG {
                 // If the log is stuck, so is the object, and whoever wants it is told of the log.
-                let _ = objects.unlock_by_log(self.entry);
-                return None;
+                return (objects.unlock_by_log(self.entry).is_ok(), None);
             }
-            Some(objects.records.unlock(self.held, written))
+            let counter = objects.records.unlock(self.held, written);
+            (counter.is_some(), counter)
         });
+        objects.underway.end(self.place, self.noted);
+        self.gone = true;
         if let Some(counter) = counter.filter(|_| self.fresh) {
             seen::set(objects.memory(), self.cell, self.seen, self.entry.generation, counter);
+        }
+        released
+    }
+}
+
+impl<M: Memory> Drop for Locked<'_, M> {
+    fn drop(&mut self) {
+        if !self.gone {
+            self.release();
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tombolo_memory::Memory;
+use tombolo_memory::{HostMutex, Memory};
 use tombolo_pod::Giver;
 use tombolo_sharing::Counter;
 
@@ -36,36 +36,54 @@ impl Default for Maintenance {
 /// Ticks between two looks for chunks that are held but not used.
 const TICKS_TO_IDLE: u64 = 128;
 
+/// Ticks between two looks whether hosts have died.
+const TICKS_TO_LOOK: u64 = 4;
+
 /// Ticks between two looks at how fragmented LNR is, while there is nothing to be done about it.
 const TICKS_TO_COMPACT: u64 = 32;
 
-pub(crate) struct Upkeep {
+pub(crate) struct Upkeep<M: Memory> {
     options: Maintenance,
     ticks: AtomicU64,
     /// Whether the last tick moved objects, and the next may go on.
     compacting: AtomicBool,
+    /// When somebody last looked who is in the way, in nanoseconds.
+    pub(crate) looked: AtomicU64,
+    /// Held by the thread that goes on without a dead host.
+    pub(crate) recovering: HostMutex<M, ()>,
 }
 
-impl Upkeep {
+impl<M: Memory> Upkeep<M> {
     pub(crate) fn new(options: Maintenance) -> Self {
-        Self { options, ticks: AtomicU64::new(0), compacting: AtomicBool::new(false) }
+        Self {
+            options,
+            ticks: AtomicU64::new(0),
+            compacting: AtomicBool::new(false),
+            looked: AtomicU64::new(0),
+            recovering: HostMutex::<M, _>::new(()),
+        }
     }
 }
 
 impl<M: Memory> Objects<M> {
-    /// Does what has to be done in the background: applies the log, so that its head can move on;
+    /// Does what has to be done in the background: applies the log, so that its head can move on; goes on without
+    /// hosts that have died;
     /// hands the replica to joining hosts; takes little-used records back; hands on chunks that this
     /// host holds and does not use; moves objects of sparsely used chunks together. To be called about every millisecond, by one thread of each host.
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Damaged`].
     pub fn tick(&self) -> Result<(), Error> {
+        self.seat.beat(self.memory());
         self.sync_all()?;
         self.help_joining()?;
         self.answer_in_tick()?;
         self.make_room_at_home()?;
         self.reclaim_above_watermark()?;
         let ticks = self.upkeep.ticks.fetch_add(1, Ordering::Relaxed) + 1;
+        if ticks.is_multiple_of(TICKS_TO_LOOK) {
+            self.recover_all()?;
+        }
         if ticks.is_multiple_of(TICKS_TO_IDLE) {
             self.shards().iter().for_each(|shard| shard.state().space.release_idle());
         }
@@ -146,7 +164,7 @@ impl<M: Memory> Objects<M> {
             self.count(Counter::Reclaims);
             records.free(held);
         } else {
-            records.unlock(held, false);
+            let _ = records.unlock(held, false);
         }
         reclaimed
     }

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tombolo_log::Replica;
+use tombolo_log::{LogError, Replica};
 use tombolo_memory::{Memory, Work};
-use tombolo_pod::{Pod, PodError, Seat};
+use tombolo_pod::{Pod, PodError, Seat, Watch};
 use tombolo_sharing::{Counter, Counters, hash_key, persist};
 
 use crate::copies::Copies;
@@ -19,6 +19,7 @@ use crate::marks::{Cleaner, Marks};
 use crate::placement::{Placement, Profiles, Thresholds};
 use crate::records::Records;
 use crate::replicated::Replicated;
+use crate::underway::Underway;
 use crate::{Error, Stats, Usage, Version, sites};
 
 /// How a host takes part.
@@ -40,6 +41,8 @@ pub struct Options {
     pub placement: Arc<dyn Placement>,
     /// How writers keep others off an object.
     pub locks: Locks,
+    /// Who waits for a host that has given no sign of life for so long goes on without it.
+    pub host_timeout: Duration,
 }
 
 impl Default for Options {
@@ -52,9 +55,13 @@ impl Default for Options {
             home_bytes: 0,
             placement: Arc::new(Thresholds::default()),
             locks: Locks::default(),
+            host_timeout: HOST_TIMEOUT,
         }
     }
 }
+
+/// Much longer than a host that is alive takes for a tick, and short for whoever waits.
+pub const HOST_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// The objects of a pod, as one host reads and writes them. Shared by the host's threads.
 ///
@@ -66,8 +73,10 @@ pub struct Objects<M: Memory> {
     shards: Box<[Shard<M>]>,
     pub(crate) records: Arc<Records<M>>,
     pub(crate) seat: Seat,
+    pub(crate) watch: Watch,
+    pub(crate) underway: Underway<M>,
     pub(crate) counters: Counters,
-    pub(crate) upkeep: Upkeep,
+    pub(crate) upkeep: Upkeep<M>,
     pub(crate) small_lines: u64,
     pub(crate) copies: Option<Copies<M>>,
     pub(crate) home: Home<M>,
@@ -102,13 +111,15 @@ impl<M: Memory> Objects<M> {
             home: Home::new(&pod, &seat, options.home_bytes),
             profiles: Profiles::new(),
             placement: options.placement,
-            pod,
             shards,
             records,
             // No other stay of any host has this incarnation, so no other write gets this version.
             versions: AtomicU64::new(u64::from(seat.incarnation()) << 40),
+            underway: Underway::new(&pod, seat.host()),
+            watch: Watch::new(&pod, options.host_timeout),
             seat,
             counters: Counters::new(),
+            pod,
             upkeep: Upkeep::new(options.maintenance),
             small_lines: options.small_lines,
             locks: options.locks,
@@ -165,6 +176,11 @@ impl<M: Memory> Objects<M> {
         }
     }
 
+    /// Coherence records that are in use and no object's: unless hosts are at something now, none.
+    pub fn unowned_records(&self) -> u64 {
+        self.records.unowned()
+    }
+
     /// How often entries of this host lost a place in the log to another's, and had to try the next.
     pub fn lost_places(&self) -> u64 {
         self.sum(Shard::lost_places)
@@ -180,7 +196,7 @@ impl<M: Memory> Objects<M> {
 
     /// The shard that objects with this hash are in.
     #[inline]
-    fn shard(&self, hash: KeyHash) -> &Shard<M> {
+    pub(crate) fn shard(&self, hash: KeyHash) -> &Shard<M> {
         &self.shards[shard_of(hash, self.shards.len())]
     }
 
@@ -205,14 +221,27 @@ impl<M: Memory> Objects<M> {
         // Others may wait for a host that is joining, and that for a replica from this one, all of whose
         // threads may be here. And the host that is waited for may itself wait for this one to apply
         // another shard.
+        let shard = self.shard(event.hash());
         let meanwhile = || {
-            let _ = self.sync_others();
-            if !self.memory().check(sites::JOIN_HELP, !self.pod().has_joining()) {
-                // What is wrong with the log, the commit finds out, too.
-                let _ = self.help_joining();
+            self.meanwhile_committing();
+            // Without a seat it is not waited for. The rest takes commits, and this is one.
+            if let Some(slowest) = shard.slowest() {
+                self.fence_if_dead(slowest);
             }
         };
-        Ok(self.shard(event.hash()).commit(&event, &meanwhile)?)
+        let committed = shard.commit(&event, &meanwhile);
+        if matches!(committed, Err(LogError::Fenced { .. })) {
+            self.records.abandon();
+        }
+        Ok(committed?)
+    }
+
+    pub(crate) fn meanwhile_committing(&self) {
+        let _ = self.sync_others();
+        if !self.memory().check(sites::JOIN_HELP, !self.pod().has_joining()) {
+            // What is wrong with the log, the commit finds out, too.
+            let _ = self.help_joining();
+        }
     }
 
     /// Applies the shard of objects with this hash up to its tail, which is returned.
@@ -279,8 +308,9 @@ impl<M: Memory> Objects<M> {
         persist(self.memory(), || {
             let done = attempt()?;
             if done.is_none() {
-                // Whoever is in the way may wait for this host to apply another shard.
+                // Whoever is in the way may wait for this host to apply another shard, or be dead.
                 self.sync_others()?;
+                self.look_around()?;
             }
             Ok(done)
         })

@@ -1,16 +1,21 @@
 //! Reading: optimistic, without locks and without storing anything that others see (MEGALON,
 //! section 3.4.5).
 
-use smallvec::{SmallVec, smallvec};
 use tombolo_memory::{Lines, Memory, Moment};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
 use crate::event::KeyHash;
 use crate::extent::Extent;
-use crate::index::{Entry, Found, Matches};
+use crate::index::{Entry, Found};
 use crate::logged::BY_LOG;
 use crate::seen::{self, READ_SHARED};
 use crate::{Error, Objects, Version, sites};
+
+/// Lines of an object that are fetched before it is copied; of more, the processor itself makes sure.
+const FETCHED: u64 = 20;
+
+/// Header and key, unless that is long, fit into so many bytes.
+const SHORT_PREFIX_BYTES: usize = 64;
 
 /// What a read began with; it is good if all of it still holds at its end.
 #[derive(Clone)]
@@ -50,6 +55,13 @@ pub(crate) enum Looked<T> {
 }
 
 impl<T> Looked<T> {
+    fn good(self) -> Option<T> {
+        match self {
+            Self::Good(read) => Some(read),
+            Self::OtherKey | Self::Changed => None,
+        }
+    }
+
     fn map<U>(self, change: impl FnOnce(T) -> U) -> Looked<U> {
         match self {
             Self::Good(read) => Looked::Good(change(read)),
@@ -64,7 +76,7 @@ impl<M: Memory> Objects<M> {
     /// there is no such object.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`], [`Error::Damaged`].
+    /// [`Error::KeyLength`], [`Error::Lost`], [`Error::Busy`], [`Error::Log`], [`Error::Damaged`].
     pub fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error> {
         let read = self.read_part(key, Part::Whole, value)?;
         Ok(read.map(|header| header.version))
@@ -100,26 +112,55 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Option<Header>, Error> {
         self.count(Counter::Reads);
         let hash = self.begin(key)?;
-        self.persist(|| {
-            let tail = self.sync(hash)?;
-            let mut matches = Matches::default();
-            self.state(hash).index.find_into(self.memory(), hash, &mut matches);
-            for found in matches.iter() {
-                match self.read_found(found, tail, key, part, value)? {
-                    Looked::Good(header) => {
-                        part.of(u64::from(header.value_bytes))?;
-                        return Ok(Some(Some(header)));
-                    }
-                    Looked::OtherKey => {}
-                    Looked::Changed => return Ok(None),
-                }
+        let read = self.persist(|| self.try_read(hash, key, part, value))?;
+        if let Some(header) = read {
+            part.of(u64::from(header.value_bytes))?;
+        }
+        Ok(read)
+    }
+
+    /// Reads part of the object with `key`, whose hash is given; the outer `None` if something changed
+    /// meanwhile.
+    #[inline(always)]
+    fn try_read(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        part: Part,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<Option<Header>>, Error> {
+        let tail = self.sync(hash)?;
+        let index = &self.state(hash).index;
+        let (found, alone) = index.find_one(self.memory(), hash);
+        let Some(found) = found else { return Ok(Some(None)) };
+        match self.read_found(&found, tail, key, part, value)? {
+            Looked::OtherKey if alone => Ok(Some(None)),
+            Looked::OtherKey => self.try_read_others(hash, key, part, value),
+            looked => Ok(looked.good().map(Some)),
+        }
+    }
+
+    /// The same, where several objects may have this hash.
+    #[cold]
+    fn try_read_others(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        part: Part,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<Option<Header>>, Error> {
+        let tail = self.sync(hash)?;
+        for found in self.state(hash).index.find(self.memory(), hash) {
+            match self.read_found(&found, tail, key, part, value)? {
+                Looked::OtherKey => {}
+                looked => return Ok(looked.good().map(Some)),
             }
-            Ok(Some(None))
-        })
+        }
+        Ok(Some(None))
     }
 
     /// Reads part of an object that may have `key`, wherever it is; nothing, if it has no such part.
-    #[inline]
+    #[inline(always)]
     fn read_found(
         &self,
         found: &Found<'_>,
@@ -129,25 +170,43 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<Looked<Header>, Error> {
         if found.entry.home == Some(self.seat.host()) {
-            return Ok(self.read_at_home(found, key, part, value));
+            return self.read_at_home(found, key, part, value);
         }
-        if let Some(looked) = self.read_copy(found, tail, key, part, value)? {
-            return Ok(looked);
+        if self.places_objects() {
+            return self.read_and_place(found, tail, key, part, value);
         }
-        let mut at = None;
-        let copy = |started: &Started, header: &Header| {
-            at = self.places_objects().then(|| started.clone());
+        let looked = self.look(found, tail, key, part, |started, header| {
             // What is wrong with the range is an error only if the read turns out good.
             let _ = self.copy_value(started, header, part, value);
-        };
-        let looked = self.look(found, tail, key, part, copy)?;
-        if let (Looked::Good((header, ())), Some(started), Part::Whole) = (&looked, at, part) {
-            self.place_after_read(found, &started, *header, key, value);
-        }
+        })?;
         Ok(looked.map(|(header, ())| header))
     }
 
+    /// The same, where objects may have copies, or be elsewhere; and may be after this.
+    fn read_and_place(
+        &self,
+        found: &Found<'_>,
+        tail: u64,
+        key: &[u8],
+        part: Part,
+        value: &mut Vec<u8>,
+    ) -> Result<Looked<Header>, Error> {
+        if let Some(looked) = self.read_copy(found, tail, key, part, value)? {
+            return Ok(looked);
+        }
+        let looked = self.look(found, tail, key, part, |started, header| {
+            // As above.
+            let _ = self.copy_value(started, header, part, value);
+            started.clone()
+        })?;
+        if let (Looked::Good((header, started)), Part::Whole) = (&looked, part) {
+            self.place_after_read(found, started, *header, key, value);
+        }
+        Ok(looked.map(|(header, _)| header))
+    }
+
     /// Copies part of a value.
+    #[inline(always)]
     pub(crate) fn copy_value(
         &self,
         started: &Started,
@@ -162,6 +221,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Looks at one object that may have `key`, and validates what was found.
+    #[inline(always)]
     pub(crate) fn look<T>(
         &self,
         found: &Found<'_>,
@@ -178,29 +238,46 @@ impl<M: Memory> Objects<M> {
             self.count(Counter::Retries);
             return Ok(Looked::Changed);
         };
-        let header = self.read_prefix(&started, key);
-        let copied = match header {
-            Prefix::Match(header) => Some((header, copy(&started, &header))),
-            Prefix::OtherKey | Prefix::Nonsense => None,
-        };
+        if let Some(host) = found.entry.lost {
+            let other = !self.has_key(&started, key);
+            return match self.still_holds(&started)? {
+                false => Ok(Looked::Changed),
+                true if other => Ok(Looked::OtherKey),
+                true => Err(Error::Lost { host }),
+            };
+        }
+        let prefix = self.read_prefix(&started, key).map(|header| copy(&started, header));
         if !self.still_holds(&started)? {
             self.count(Counter::Retries);
             return Ok(Looked::Changed);
         }
-        self.vouch(found, &started);
-        match (header, copied) {
-            (Prefix::Match(_), Some(copied)) => Ok(Looked::Good(copied)),
-            (Prefix::Nonsense, _) => Err(damaged_object(&started)),
-            _ => Ok(Looked::OtherKey),
+        self.conclude(found, &started, prefix)
+    }
+
+    /// What came of a read that turned out good.
+    #[inline(always)]
+    pub(crate) fn conclude<T>(
+        &self,
+        found: &Found<'_>,
+        started: &Started,
+        prefix: Prefix<T>,
+    ) -> Result<Looked<(Header, T)>, Error> {
+        self.vouch(found, started);
+        match prefix {
+            Prefix::Match(header, copied) => Ok(Looked::Good((header, copied))),
+            Prefix::OtherKey => Ok(Looked::OtherKey),
+            Prefix::Nonsense => Err(damaged_object(started)),
         }
     }
 
     /// Begins a read: loads the counter, *then* drops lines that may be stale. `None` if somebody
     /// writes, or the record is not this object's any more.
+    #[inline(always)]
     pub(crate) fn start(&self, found: &Found<'_>, tail: u64, part: Part) -> Option<Started> {
         let entry = found.entry;
         let extent = self.state(entry.hash).space.extent_at(entry.slot)?;
         let lines = extent.count();
+        self.fetch(&extent, part);
         // Small objects are made fresh whole even for a part, so that the next read finds them so.
         let whole = matches!(part, Part::Whole) || lines <= self.small_lines;
         let memory = self.memory();
@@ -224,15 +301,32 @@ impl<M: Memory> Objects<M> {
         Some(Started { entry, extent, counter: counter?, tail, since, seen, fresh, known })
     }
 
+    /// Has lines fetched that a read will take. Where they lie is known before the header is, in which it
+    /// says how many there are.
+    #[inline]
+    pub(crate) fn fetch(&self, extent: &Extent, part: Part) {
+        let lines = match part {
+            // An object takes four fifths of its slot at least, or a line more than a small one's.
+            Part::Whole => (extent.count() * 4 / 5).clamp(1, FETCHED),
+            Part::Nothing | Part::Range(..) => 1,
+        };
+        self.memory().prefetch(Lines::new(extent.start().line(), lines));
+    }
+
+    #[inline(always)]
     pub(crate) fn readable_counter(&self, entry: &Entry) -> Option<u32> {
         if !self.is_open(entry) {
             return None;
         }
-        // A counter that is odd now would be found out after the copy, too; this saves the copy.
-        entry
-            .record
-            .filter(|&record| record != BY_LOG)
-            .map_or(Some(READ_SHARED), |record| self.records.load(record).readable())
+        let Some(record) = entry.record.filter(|&record| record != BY_LOG) else {
+            return Some(READ_SHARED);
+        };
+        // A record that is locked now would be found out after the copy, too; this saves the copy.
+        let word = self.records.load(record);
+        if let Some(holder) = word.holder() {
+            self.obstructed(holder, Some(*entry));
+        }
+        word.readable()
     }
 
     /// Reads bytes of a slot, without the lines of a large object that may be stale.
@@ -248,18 +342,41 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Reads header and key, as far as they go with `key`.
-    fn read_prefix(&self, started: &Started, key: &[u8]) -> Prefix {
+    #[inline(always)]
+    pub(crate) fn read_prefix(&self, started: &Started, key: &[u8]) -> Prefix<()> {
         let capacity = started.extent.bytes();
         let length = (HEADER_BYTES + key.len()).min(capacity as usize);
-        let mut prefix: SmallVec<[u8; 128]> = smallvec![0; length];
-        self.read_bytes(started, 0, &mut prefix);
-        let Some(header) = Header::decode(&prefix, capacity) else { return Prefix::Nonsense };
+        if length > SHORT_PREFIX_BYTES {
+            return self.read_long_prefix(started, key, length);
+        }
+        self.read_prefix_into(started, key, &mut [0; SHORT_PREFIX_BYTES][..length])
+    }
+
+    #[cold]
+    fn read_long_prefix(&self, started: &Started, key: &[u8], length: usize) -> Prefix<()> {
+        self.read_prefix_into(started, key, &mut [0; PREFIX_BYTES][..length])
+    }
+
+    #[inline(always)]
+    fn read_prefix_into(&self, started: &Started, key: &[u8], prefix: &mut [u8]) -> Prefix<()> {
+        let capacity = started.extent.bytes();
+        self.read_bytes(started, 0, prefix);
+        let Some(header) = Header::decode(prefix, capacity) else { return Prefix::Nonsense };
         let same = usize::from(header.key_bytes) == key.len() && &prefix[HEADER_BYTES..] == key;
         if self.memory().check(sites::KEY_COMPARE, same) {
-            Prefix::Match(header)
+            Prefix::Match(header, ())
         } else {
             Prefix::OtherKey
         }
+    }
+
+    /// Whether the object has `key`, of which nothing else may be whole.
+    fn has_key(&self, started: &Started, key: &[u8]) -> bool {
+        let capacity = started.extent.bytes();
+        let mut prefix = vec![0; (HEADER_BYTES + key.len()).min(capacity as usize)];
+        self.read_bytes(started, 0, &mut prefix);
+        Header::decode_key_bytes(&prefix, capacity) == Some(key.len())
+            && &prefix[HEADER_BYTES..] == key
     }
 
     /// Whether everything since [`start`](Self::start) was one version: the counter is the same, and so
@@ -267,6 +384,7 @@ impl<M: Memory> Objects<M> {
     ///
     /// In this order: a counter that has started again at zero meanwhile is announced in the log by the
     /// time it can be seen. The other way round, that could happen between the two looks.
+    #[inline(always)]
     pub(crate) fn still_holds(&self, started: &Started) -> Result<bool, Error> {
         if self.memory().keeps(sites::READ_COUNTER_FIRST) {
             return Ok(self.counter_holds(started) && self.entry_holds(started)?);
@@ -274,7 +392,8 @@ impl<M: Memory> Objects<M> {
         Ok(self.entry_holds(started)? && self.counter_holds(started))
     }
 
-    fn counter_holds(&self, started: &Started) -> bool {
+    #[inline(always)]
+    pub(crate) fn counter_holds(&self, started: &Started) -> bool {
         let Some(record) = started.entry.record.filter(|&record| record != BY_LOG) else {
             return true;
         };
@@ -282,7 +401,8 @@ impl<M: Memory> Objects<M> {
         self.memory().check(sites::READ_COUNTER_AGAIN, counter == Some(started.counter))
     }
 
-    fn entry_holds(&self, started: &Started) -> Result<bool, Error> {
+    #[inline(always)]
+    pub(crate) fn entry_holds(&self, started: &Started) -> Result<bool, Error> {
         let memory = self.memory();
         if !memory.keeps(sites::READ_TAIL_AGAIN) {
             return Ok(true);
@@ -292,16 +412,21 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Whether an entry that was found as of `tail` is the same as of the tail now.
+    #[inline]
     pub(crate) fn entry_is_still(&self, entry: &Entry, tail: u64) -> Result<bool, Error> {
-        let same = self.sync(entry.hash)? == tail || {
-            let index = &self.state(entry.hash).index;
-            let found = index.find_slot(self.memory(), entry.hash, entry.slot);
-            found.is_some_and(|found| found.entry == *entry)
-        };
-        Ok(same)
+        Ok(self.sync(entry.hash)? == tail || self.entry_stands(entry))
+    }
+
+    /// Whether an entry is as it was, as far as the log has been applied.
+    #[cold]
+    fn entry_stands(&self, entry: &Entry) -> bool {
+        let index = &self.state(entry.hash).index;
+        let found = index.find_slot(self.memory(), entry.hash, entry.slot);
+        found.is_some_and(|found| found.entry == *entry)
     }
 
     /// After a good read: this host has no stale line of the object as of its counter.
+    #[inline(always)]
     pub(crate) fn vouch(&self, found: &Found<'_>, started: &Started) {
         let memory = self.memory();
         started.rely_on(memory);
@@ -323,7 +448,8 @@ impl<M: Memory> Objects<M> {
             keys.clear();
             let tail = self.sync(hash)?;
             let found = self.state(hash).index.find(self.memory(), hash);
-            for found in found.into_iter().filter(|found| wanted(found.entry)) {
+            let whole = |found: &Found<'_>| wanted(found.entry) && found.entry.lost.is_none();
+            for found in found.into_iter().filter(whole) {
                 let Some(started) = self.start(&found, tail, Part::Nothing) else {
                     return Ok(None);
                 };
@@ -391,12 +517,23 @@ impl<M: Memory> Objects<M> {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Prefix {
-    Match(Header),
+/// What an object begins with.
+pub(crate) enum Prefix<T> {
+    /// The key that is wanted; this was read behind it.
+    Match(Header, T),
     OtherKey,
     /// No header that a writer could have written: torn, or the pod is damaged.
     Nonsense,
+}
+
+impl<T> Prefix<T> {
+    fn map<U>(self, read: impl FnOnce(&Header) -> U) -> Prefix<U> {
+        match self {
+            Self::Match(header, _) => Prefix::Match(header, read(&header)),
+            Self::OtherKey => Prefix::OtherKey,
+            Self::Nonsense => Prefix::Nonsense,
+        }
+    }
 }
 
 pub(crate) fn damaged_object(started: &Started) -> Error {

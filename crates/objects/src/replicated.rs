@@ -2,12 +2,14 @@
 //! records.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo_log::State;
 use tombolo_memory::{Memory, Work};
+use tombolo_pod::Stay;
 
-use crate::event::{Event, Generation, KeyHash, Slot, Target, generation_at};
-use crate::index::{Entry, Index, IndexLimits, Writer};
+use crate::event::{Event, Generation, KeyHash, Slot, SlotLine, Target, generation_at};
+use crate::index::{self, Entry, Index, IndexLimits};
 use crate::logged::BY_LOG;
 use crate::records::{Record, Records};
 use crate::seen::{self, READ_SHARED};
@@ -20,6 +22,30 @@ pub(crate) struct Replicated<M: Memory> {
     pub(crate) space: Space<M>,
     /// Those of all shards: records are not divided among them.
     pub(crate) records: Arc<Records<M>>,
+    /// How many objects are in the own memory of each host.
+    homes: Box<[AtomicU64]>,
+}
+
+/// What changing a replica takes: the thread that applies the log has it.
+#[derive(Default)]
+pub(crate) struct Writer {
+    index: index::Writer,
+    pub(crate) quarantine: Quarantine,
+}
+
+/// Slots that no object has, and into which hosts may still write that were fenced and are not known to be gone.
+#[derive(Default)]
+pub(crate) struct Quarantine {
+    /// A bit per such host.
+    pub(crate) unclean: u64,
+    pub(crate) slots: Vec<(u8, SlotLine)>,
+}
+
+impl Quarantine {
+    /// Lines of the slots of `host`.
+    pub(crate) fn slots_of(&self, host: u8) -> Vec<SlotLine> {
+        self.slots.iter().filter(|(of, _)| *of == host).map(|&(_, line)| line).collect()
+    }
 }
 
 impl<M: Memory> Replicated<M> {
@@ -29,13 +55,30 @@ impl<M: Memory> Replicated<M> {
         space: Space<M>,
         records: Arc<Records<M>>,
     ) -> Self {
-        Self { memory, index: Index::new(limits), space, records }
+        let homes = (0..=u8::MAX).map(|_| AtomicU64::new(0)).collect();
+        Self { memory, index: Index::new(limits), space, records, homes }
+    }
+
+    /// How many objects are in the own memory of `host`.
+    pub(crate) fn homes(&self, host: u8) -> u64 {
+        self.homes[usize::from(host)].load(Ordering::Relaxed)
+    }
+
+    /// An object has moved from one host's own memory to another's, or to or from its slot.
+    fn moved_home(&self, from: Option<u8>, to: Option<u8>) {
+        if let Some(host) = from {
+            self.homes[usize::from(host)].fetch_sub(1, Ordering::Relaxed);
+        }
+        if let Some(host) = to {
+            self.homes[usize::from(host)].fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Adds an object that was there before this replica: from LNR, or from another replica.
     pub(crate) fn restore(&self, writer: &mut Writer, entry: Entry, slot: Slot) {
         self.space.occupied(slot);
-        self.index.insert(writer, entry);
+        self.index.insert(&mut writer.index, entry);
+        self.moved_home(None, entry.home);
         if !self.memory.keeps(sites::JOIN_UNKNOWN)
             && let Some(found) = self.index.find_slot(&self.memory, entry.hash, entry.slot)
         {
@@ -60,8 +103,8 @@ impl<M: Memory> Replicated<M> {
         {
             return false;
         }
-        let entry = Entry { hash, generation, slot: slot.line, record: None, home: None };
-        self.show(slot, || self.index.insert(writer, entry));
+        let entry = Entry::read_shared(hash, generation, slot.line);
+        self.show(slot, || self.index.insert(&mut writer.index, entry));
         true
     }
 
@@ -78,10 +121,38 @@ impl<M: Memory> Replicated<M> {
         }
     }
 
-    fn delete(&self, target: Target) -> bool {
+    /// Adds a slot that was in quarantine before this replica.
+    pub(crate) fn restore_quarantined(&self, writer: &mut Writer, host: u8, slot: Slot) {
+        self.space.occupied(slot);
+        writer.quarantine.slots.push((host, slot.line));
+    }
+
+    /// An object has left its slot, into which `host` may still write.
+    fn vacate(&self, writer: &mut Writer, slot: SlotLine, host: Option<u8>) {
+        let unclean = |host: &u8| writer.quarantine.unclean >> host & 1 == 1;
+        match host.filter(unclean) {
+            Some(host) => writer.quarantine.slots.push((host, slot)),
+            None => self.space.vacated(slot),
+        }
+    }
+
+    fn forget(&self, writer: &mut Writer, host: u8) -> bool {
+        let Quarantine { unclean, slots } = &mut writer.quarantine;
+        *unclean &= !(1 << host);
+        slots.retain(|&(of, slot)| {
+            if of == host {
+                self.space.vacated(slot);
+            }
+            of != host
+        });
+        true
+    }
+
+    fn delete(&self, writer: &mut Writer, target: Target) -> bool {
         let wanted = |entry: Entry| self.is_expected(entry, target);
         let Some(entry) = self.index.remove(target.hash, target.slot, wanted) else { return false };
-        self.space.vacated(entry.slot);
+        self.moved_home(entry.home, None);
+        self.vacate(writer, entry.slot, entry.lost);
         if let Some(record) = entry.record.filter(|&record| record != BY_LOG) {
             self.records.unassigned(record, target.hash);
         }
@@ -96,10 +167,13 @@ impl<M: Memory> Replicated<M> {
         change: impl FnOnce(Entry) -> Option<Entry>,
     ) -> bool {
         let renew = self.memory.keeps(sites::EVENT_NEW_GENERATION);
+        let mut homes = (None, None);
         let changed = self.index.update(target.hash, target.slot, |entry| {
             let changed = change(entry).filter(|_| self.is_expected(entry, target))?;
+            homes = (entry.home, changed.home);
             Some(Entry { generation: if renew { generation } else { entry.generation }, ..changed })
         });
+        self.moved_home(homes.0, homes.1);
         changed.is_some()
     }
 
@@ -107,19 +181,33 @@ impl<M: Memory> Replicated<M> {
         self.memory.check(sites::EVENT_GENERATION, entry.generation == target.expected)
     }
 
-    fn move_to(&self, generation: Generation, target: Target, to: Slot) -> bool {
+    /// Moves an object out of a slot into which its owner still writes: if it was lost, or `owner` is told.
+    fn move_to(
+        &self,
+        writer: &mut Writer,
+        generation: Generation,
+        target: Target,
+        to: Slot,
+        owner: Option<u8>,
+    ) -> bool {
         let mut found = self.index.with_hash(target.hash);
-        let wanted = |entry: Entry| entry.slot == target.slot && self.is_expected(entry, target);
-        if self.space.slot_lines(to).is_none() || !found.any(wanted) {
+        let wanted = |entry: &Entry| entry.slot == target.slot && self.is_expected(*entry, target);
+        let Some(entry) = found.find(wanted).filter(|_| self.space.slot_lines(to).is_some()) else {
             return false;
-        }
+        };
         self.show(to, || {
             self.change(target, generation, |entry| {
-                Some(Entry { slot: to.line, home: None, ..entry })
+                Some(Entry { slot: to.line, home: None, lost: None, ..entry })
             });
         });
-        self.space.vacated(target.slot);
+        self.vacate(writer, target.slot, owner.or(entry.lost));
         true
+    }
+
+    fn lose(&self, generation: Generation, target: Target, host: u8) -> bool {
+        self.share(generation, target, |entry| {
+            Some(Entry { record: None, home: None, lost: Some(host), ..entry })
+        })
     }
 
     fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {
@@ -165,6 +253,10 @@ impl<M: Memory> State for Replicated<M> {
     type Entry = Event;
     type Writer = Writer;
 
+    fn foresee(&self, event: &Event) {
+        self.index.prefetch(event.hash());
+    }
+
     fn apply(&self, writer: &mut Writer, position: u64, event: &Event) -> bool {
         self.memory.works(Work::Apply);
         self.index.touched(&self.memory, event.hash(), true);
@@ -173,8 +265,8 @@ impl<M: Memory> State for Replicated<M> {
             Event::Create { hash, slot, expected } => {
                 self.create(writer, generation, hash, slot, expected)
             }
-            Event::Delete(target) => self.delete(target),
-            Event::Move { target, to } => self.move_to(generation, target, to),
+            Event::Delete(target) => self.delete(writer, target),
+            Event::Move { target, to } => self.move_to(writer, generation, target, to, None),
             Event::Allocate { target, record } => self.allocate(generation, target, record),
             Event::Deallocate { target, record } => self.deallocate(generation, target, record),
             Event::Wrap(target) => self.change(target, generation, Some),
@@ -182,7 +274,16 @@ impl<M: Memory> State for Replicated<M> {
             Event::Return(target) => {
                 self.change(target, generation, |entry| Some(Entry { home: None, ..entry }))
             }
+            Event::Lose { target, host } => self.lose(generation, target, host),
+            Event::Rescue { target, to, host } => {
+                self.move_to(writer, generation, target, to, Some(host))
+            }
+            Event::Forget { host, .. } => self.forget(writer, host),
         }
+    }
+
+    fn fence(&self, writer: &mut Writer, stay: Stay) {
+        writer.quarantine.unclean |= 1 << stay.host;
     }
 }
 

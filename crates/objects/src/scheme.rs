@@ -4,7 +4,7 @@ use tombolo_memory::Memory;
 use tombolo_pod::{Pod, Seat};
 use tombolo_sharing::{Guard, Guarded, persist};
 
-use crate::{Change, Error, Objects, Options, Scheme, Stats, Usage, Version, WriteGuard};
+use crate::{Change, Error, Item, Objects, Options, Scheme, Stats, Usage, Version, WriteGuard};
 
 /// Passes each operation on to the handle's own.
 macro_rules! passed_on {
@@ -26,6 +26,10 @@ impl<M: Memory> Scheme for Objects<M> {
         Self::join(pod, options)
     }
 
+    fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K], items: &mut [Item]) -> Result<(), Error> {
+        Self::multi_get(self, keys, items)
+    }
+
     passed_on! {
         leave() -> Result<(), Error>;
         tick() -> Result<(), Error>;
@@ -43,6 +47,7 @@ impl<M: Memory> Scheme for Objects<M> {
         compare_and_swap(key: &[u8], expected: Version, value: &[u8]) -> Result<Version, Error>;
         update(key: &[u8], change: impl FnMut(Option<&[u8]>) -> Change) -> Result<(), Error>;
         delete(key: &[u8]) -> Result<bool, Error>;
+        forget_lost(key: &[u8]) -> Result<bool, Error>;
         delete_version(key: &[u8], expected: Version) -> Result<bool, Error>;
         scan(cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error>;
         scan_within_reach(cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error>;

@@ -18,6 +18,10 @@ tombolo_memory::sites! {
     READ_COUNTER_AGAIN = "objects.read.counter-again";
     /// The counter is looked at again before the log is.
     READ_COUNTER_FIRST = "objects.read.counter-first";
+    /// The counters of objects that are read together are the same after all copies.
+    BATCH_COUNTER_AGAIN = "objects.batch.counter-again";
+    /// The log is applied up to its tail after all copies of objects that are read together.
+    BATCH_TAIL_AGAIN = "objects.batch.tail-again";
     /// An object that is locked by the log is not read.
     READ_LOG_LOCK = "objects.read.log-lock";
     /// A read of part of an object does not vouch for the rest.
@@ -86,6 +90,24 @@ tombolo_memory::sites! {
     EVENT_WRAP = "objects.event.wrap";
     /// Every event about an object starts a new generation.
     EVENT_NEW_GENERATION = "objects.event.new-generation";
+    /// A value that is lost is reported so by all.
+    EVENT_LOSE = "objects.event.lose";
+    /// An object is taken out of the slot into which a fenced host may still write.
+    EVENT_RESCUE = "objects.event.rescue";
+    /// Such a slot is free again once that host is gone.
+    EVENT_FORGET = "objects.event.forget";
+    /// A writer says what it is about to change before it does.
+    WRITE_NOTED = "objects.write.noted";
+    /// What a write overwrites is in memory before the write is noted.
+    UNDO_CLEAN = "objects.undo.clean";
+    /// What a dead host's write has overwritten is read afresh.
+    UNDO_INVALIDATE = "objects.undo.invalidate";
+    /// An object that a dead host had locked starts a new generation before its counter starts anew.
+    RESCUE_GENERATION = "objects.rescue.generation";
+    /// What a dead host had overwritten is restored, and in memory, before its lock is released.
+    RESCUE_CLEAN = "objects.rescue.clean";
+    /// Who is fenced while it commits an event leaves locked what the event may be about.
+    FENCED_ABANDONS = "objects.fenced.abandons";
     /// A record is taken back only by who holds its lock.
     RECLAIM_LOCK = "objects.reclaim.lock";
     /// A mark changes alone: its neighbours in the word are others'.

@@ -25,6 +25,7 @@ use crate::chunk::Chunk;
 use crate::chunk_table::{ChunkState, ChunkTable, ChunkWord};
 use crate::event::{Slot, SlotLine};
 use crate::extent::Extent;
+use crate::records::Abandoned;
 use crate::{Error, sites};
 
 mod span;
@@ -60,10 +61,11 @@ pub(crate) struct Space<M: Memory> {
     acquiring: HostMutex<M, ()>,
     /// The chunk acquired last: the next is looked for from there on.
     last: AtomicU32,
+    abandoned: Abandoned,
 }
 
 impl<M: Memory> Space<M> {
-    pub(crate) fn new(pod: &Pod<M>, host: u8, shard: u8) -> Self {
+    pub(crate) fn new(pod: &Pod<M>, host: u8, shard: u8, abandoned: Abandoned) -> Self {
         let geometry = pod.geometry();
         let classes = Classes::new(geometry.chunk_bytes);
         let view = View {
@@ -85,6 +87,7 @@ impl<M: Memory> Space<M> {
             extents: (0..geometry.chunks).map(|_| AtomicU64::new(0)).collect(),
             acquiring: HostMutex::<M, _>::new(()),
             last: AtomicU32::new(0),
+            abandoned,
         }
     }
 
@@ -178,6 +181,9 @@ impl<M: Memory> Space<M> {
 
     /// Settles a promise: the object is in the log, or nobody wants the slot any more.
     pub(crate) fn settle(&self, slot: Slot, used: bool) {
+        if self.abandoned.is_set() {
+            return;
+        }
         if slot.class == SPAN {
             if !used {
                 self.free_span(slot);
@@ -280,7 +286,11 @@ impl<M: Memory> Space<M> {
     fn hand_on_if_idle(&self, view: &mut View, number: u32) -> bool {
         let chunk = &mut view.chunks[number as usize];
         let settled = self.memory.check(sites::CHUNK_SETTLED, chunk.is_settled());
-        if !chunk.held || !settled || view.active[usize::from(chunk.class)] == Some(number) {
+        if !chunk.held
+            || !settled
+            || self.abandoned.is_set()
+            || view.active[usize::from(chunk.class)] == Some(number)
+        {
             return false;
         }
         chunk.held = false;
@@ -443,6 +453,21 @@ impl<M: Memory> Space<M> {
         for number in self.chunk_numbers() {
             self.hand_on_if_idle(&mut view, number);
         }
+    }
+
+    /// Gives back what a host had taken of the shard's chunks that is gone. The log says what is in them.
+    pub(crate) fn take_back(&self, host: u8) -> Result<(), Error> {
+        for number in self.chunk_numbers() {
+            let word = self.table.word(number)?;
+            if word.is_taken() && word.host == host && word.shard == self.shard {
+                let view = self.view.lock();
+                let chunk = &view.chunks[number as usize];
+                let shared = ChunkWord::shared(chunk.class, self.shard);
+                let left = if chunk.is_empty() { ChunkWord::FREE } else { shared };
+                self.table.claim(number, word, left);
+            }
+        }
+        Ok(())
     }
 
     /// The byte at which a slot starts.

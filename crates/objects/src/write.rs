@@ -3,7 +3,9 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Part};
 
+use crate::compact::PATIENCE;
 use crate::event::Event;
+use crate::index::Entry;
 use crate::lock::target;
 use crate::read::Looked;
 use crate::{Change, Error, Objects, Version, sites};
@@ -17,7 +19,8 @@ impl<M: Memory> Objects<M> {
     pub fn write(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         let mut locked = self.lock(key)?.ok_or(Error::NotFound)?;
         locked.set(key, value)?;
-        Ok(locked.header().version)
+        let version = locked.header().version;
+        locked.finish().map(|()| version)
     }
 
     /// Changes some bytes of an existing object, from `offset` on, within its length.
@@ -28,10 +31,11 @@ impl<M: Memory> Objects<M> {
         let mut locked = self.lock(key)?.ok_or(Error::NotFound)?;
         self.count(Counter::Writes);
         locked.write(offset, bytes)?;
-        Ok(locked.header().version)
+        let version = locked.header().version;
+        locked.finish().map(|()| version)
     }
 
-    /// Creates the object, or replaces its value.
+    /// Creates the object, or replaces its value, lost or not.
     ///
     /// # Errors
     /// As of [`write`](Self::write) and [`create`](Self::create), but for the absence or presence of
@@ -42,8 +46,65 @@ impl<M: Memory> Objects<M> {
                 Err(Error::Exists) => Ok(None),
                 created => created.map(Some),
             },
+            Err(Error::Lost { .. }) => self.replace_lost(key, value),
             written => written.map(Some),
         })
+    }
+
+    /// Puts a value in the place of one that is lost; `None` if it is not there any more.
+    fn replace_lost(&self, key: &[u8], value: &[u8]) -> Result<Option<Version>, Error> {
+        let Some(entry) = self.find_lost(key)? else { return Ok(None) };
+        let placed = self.place(entry.hash, key, value, PATIENCE)?;
+        let version = placed.header.version;
+        let space = &self.state(entry.hash).space;
+        let moved = self.announce(&placed, Event::Move { target: target(entry), to: placed.slot });
+        space.settle(placed.slot, matches!(moved, Ok(true)));
+        if !moved? {
+            return Ok(None);
+        }
+        self.free_left(&entry);
+        Ok(Some(version))
+    }
+
+    /// Frees the chunks of an object that was lost and is gone from its slot, if it had some to itself.
+    fn free_left(&self, entry: &Entry) {
+        if !self.is_quarantined(entry)
+            && let Some(slot) = self.state(entry.hash).space.slot_at(entry.slot)
+        {
+            self.state(entry.hash).space.free_span(slot);
+        }
+    }
+
+    /// The entry of the object with `key`, if its value is lost.
+    fn find_lost(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
+        let hash = self.hash(key)?;
+        let tail = self.sync(hash)?;
+        for found in self.state(hash).index.find(self.memory(), hash) {
+            if found.entry.lost.is_some()
+                && let Err(Error::Lost { .. }) =
+                    self.look(&found, tail, key, Part::Nothing, |_, _| ())
+            {
+                return Ok(Some(found.entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Deletes an object whose value is lost; whether it was.
+    ///
+    /// # Errors
+    /// [`Error::KeyLength`], [`Error::Log`].
+    pub fn forget_lost(&self, key: &[u8]) -> Result<bool, Error> {
+        match self.find_lost(key)? {
+            Some(entry) => {
+                let deleted = self.commit(Event::Delete(target(entry)))?;
+                if deleted {
+                    self.free_left(&entry);
+                }
+                Ok(deleted)
+            }
+            None => Ok(false),
+        }
     }
 
     /// Replaces the value if the object is at version `expected`.
@@ -61,7 +122,8 @@ impl<M: Memory> Objects<M> {
             return Err(Error::Changed);
         }
         locked.set(key, value)?;
-        Ok(locked.header().version)
+        let version = locked.header().version;
+        locked.finish().map(|()| version)
     }
 
     /// Reads an object, lets `change` decide, and does it, all in one step. `change` gets the value,
@@ -86,7 +148,7 @@ impl<M: Memory> Objects<M> {
             locked.read(0, &mut value)?;
             match change(Some(&value)) {
                 Change::Keep => Ok(()),
-                Change::Put(value) => locked.set(key, &value),
+                Change::Put(value) => locked.set(key, &value).and_then(|()| locked.finish()),
                 Change::Delete => locked.delete(),
             }
             .map(Some)
@@ -125,7 +187,11 @@ impl<M: Memory> Objects<M> {
                         self.delete_locked(key, expected, unmarked_only)?.unwrap_or(false),
                     ));
                 }
-                let header = match self.look(&found, tail, key, Part::Nothing, |_, _| ())? {
+                let looked = self.look(&found, tail, key, Part::Nothing, |_, _| ());
+                if let (Err(Error::Lost { .. }), None) = (&looked, expected) {
+                    return Ok(self.forget_lost(key)?.then_some(true));
+                }
+                let header = match looked? {
                     Looked::Good((header, ())) => header,
                     Looked::OtherKey => continue,
                     Looked::Changed => return Ok(None),

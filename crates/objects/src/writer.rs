@@ -63,6 +63,14 @@ impl<M: Memory> Writer<'_, M> {
         }
     }
 
+    /// Ends the write. On an error it may be done or not.
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        match self {
+            Self::Shared(locked) => locked.finish(),
+            Self::Home(resident) => resident.finish(),
+        }
+    }
+
     /// Deletes the object.
     pub(crate) fn delete(self) -> Result<(), Error> {
         match self {

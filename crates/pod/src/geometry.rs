@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! SCR  superblock | shared words | host table | per log shard: tail, applied, ring | chunk table |
-//!      mail | latches | records | marks
-//! LNR  twin of the superblock | per log shard: segments | mail | transfer windows | chunks
+//!      mail | writes under way | latches | records | marks
+//! LNR  twin of the superblock | per log shard: segments | mail | transfer windows | undo | chunks
 //! ```
 
 use std::fmt;
@@ -23,7 +23,7 @@ pub const DEFAULT_HOSTS: u8 = 16;
 /// LNR addresses are kept in 36 bits of line number: 4 TiB.
 const MAX_LNR_BYTES: u64 = LINE_BYTES << 36;
 /// Records are kept in 28 bits, of whose values some mean something else: none, or where else.
-const MAX_RECORDS: u64 = (1 << 28) - 260;
+const MAX_RECORDS: u64 = (1 << 28) - 520;
 /// Entries of a host's segment of the log, at most: places are kept in 19 bits.
 pub const MAX_SEGMENT_ENTRIES: u64 = 1 << 19;
 /// Slots of a mailbox, unless chosen otherwise: more than a host usually has threads that wait.
@@ -123,6 +123,34 @@ impl FromStr for RecordWidth {
 /// A handle has a replica per shard; more of them than threads that commit buy nothing.
 const MAX_LOG_SHARDS: u64 = 16;
 
+/// What becomes of an object whose writer dies, or is fenced, in the middle of changing it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TornWrites {
+    /// It is lost, and reported so until it is written anew or deleted.
+    #[default]
+    Lost,
+    /// It has its old value: each write notes first what it overwrites.
+    Undo,
+}
+
+impl fmt::Display for TornWrites {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Lost { "lost" } else { "undo" })
+    }
+}
+
+impl FromStr for TornWrites {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "lost" => Ok(Self::Lost),
+            "undo" => Ok(Self::Undo),
+            _ => Err(format!("{text:?} is neither lost nor undo")),
+        }
+    }
+}
+
 /// Choices that differ from the plan; `None` leaves them to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -145,6 +173,10 @@ pub struct Options {
     pub counter_bits: Option<u32>,
     /// Requests to others that a host may have under way, a power of two up to 64.
     pub mail_slots: Option<u64>,
+    /// Objects that a host may have locked at once, a power of two up to 4096.
+    pub writes: Option<u64>,
+    /// What becomes of an object whose writer dies at it.
+    pub torn_writes: TornWrites,
     /// For a page cache: latches by which pages are admitted, a power of two, and a mark per record.
     /// A pod with latches keeps no objects once all hosts have left it.
     pub latches: Option<u64>,
@@ -179,6 +211,10 @@ pub struct Geometry {
     pub mail_slots: u64,
     /// Shards of the log, a power of two.
     pub log_shards: u64,
+    /// Objects that a host may have locked at once, a power of two.
+    pub writes: u64,
+    /// Bytes in which a write notes what it overwrites, a power of two; 0 if it does not.
+    pub undo_bytes: u64,
     /// Latches of a page cache, a power of two; 0 if the pod is not made for one.
     pub latches: u64,
 }
@@ -213,6 +249,8 @@ pub struct Areas {
     pub chunk_table: ScrAddr<u64>,
     /// A word per slot for a request, the hosts' slots one after the other.
     pub mail_words: ScrAddr<u64>,
+    /// A word per write that a host may have under way, the hosts' words one after the other.
+    pub writes: ScrAddr<u64>,
     /// The latches of a page cache, a word each.
     pub latches: ScrAddr<u64>,
     /// The coherence records.
@@ -223,6 +261,8 @@ pub struct Areas {
     pub mail_lines: LnrAddr,
     /// The hosts' transfer windows.
     pub windows: LnrAddr,
+    /// What writes under way have overwritten, in the order of their words.
+    pub undo: LnrAddr,
     /// The chunks.
     pub chunks: LnrAddr,
 }
@@ -266,8 +306,16 @@ impl Geometry {
             counter_bits: u64::from(options.counter_bits.unwrap_or(31)),
             mail_slots: options.mail_slots.unwrap_or(MAIL_SLOTS),
             log_shards,
+            writes: options
+                .writes
+                .unwrap_or_else(|| power_of_two_within(scr_bytes / 64 / hosts.max(1) / 8, 8, 256)),
+            undo_bytes: 0,
             latches: options.latches.unwrap_or(0),
         };
+        if options.torn_writes == TornWrites::Undo {
+            let share = lnr_bytes / 32 / hosts.max(1) / geometry.writes.max(1);
+            geometry.undo_bytes = power_of_two_within(share, 256, 64 << 10);
+        }
         // Places follow from sound numbers only.
         geometry.check_hosts_and_log().map_err(PodError::TooSmall)?;
         geometry.chunks = lnr_bytes.saturating_sub(geometry.chunk_area().offset()) / chunk_bytes;
@@ -295,6 +343,10 @@ impl Geometry {
         power("a transfer window", self.window_bytes, 1 << 10, 1 << 30)?;
         power("a chunk", self.chunk_bytes, 1 << 10, 1 << 30)?;
         power("the slots of a mailbox", self.mail_slots, 1, MAX_SLOTS)?;
+        power("the number of objects that a host may have locked", self.writes, 1, 4096)?;
+        if self.undo_bytes > 0 {
+            power("what a write may note", self.undo_bytes, 64, 1 << 30)?;
+        }
         if !(3..=31).contains(&self.counter_bits) {
             return Err(format!("a counter of {} bits is not within 3 to 31", self.counter_bits));
         }
@@ -346,7 +398,8 @@ impl Geometry {
         let next_line = |end: u64| end.next_multiple_of(LINE_BYTES);
         let after = |last: ScrAddr<u64>| ScrAddr::<u64>::new(next_line(last.offset()));
         let mail_words = after(chunk_table.element(self.chunks));
-        let latches = after(mail_words.element(self.hosts * self.mail_slots));
+        let writes = after(mail_words.element(self.hosts * self.mail_slots));
+        let latches = after(writes.element(self.hosts * self.writes));
         let records = after(latches.element(self.latches));
         let marks = after(records.element(self.record_bytes().div_ceil(8)));
         Areas {
@@ -357,11 +410,13 @@ impl Geometry {
             logs,
             chunk_table,
             mail_words,
+            writes,
             latches,
             records,
             marks: if self.has_marks() { marks } else { records },
             mail_lines: self.mail_lines(),
             windows: self.windows(),
+            undo: self.undo(),
             chunks: self.chunk_area(),
         }
     }
@@ -369,6 +424,11 @@ impl Geometry {
     /// Bytes of SCR for coherence records.
     pub fn record_bytes(&self) -> u64 {
         self.record_width.bytes_for(self.records)
+    }
+
+    /// What becomes of writes that are cut off.
+    pub fn torn_writes(&self) -> TornWrites {
+        if self.undo_bytes > 0 { TornWrites::Undo } else { TornWrites::Lost }
     }
 
     /// Whether there is a mark per record, and latches.
@@ -416,8 +476,12 @@ impl Geometry {
         self.mail_lines().plus(self.hosts * self.mail_slots * LINE_BYTES)
     }
 
+    fn undo(&self) -> LnrAddr {
+        self.windows().plus(self.hosts * self.window_bytes)
+    }
+
     fn chunk_area(&self) -> LnrAddr {
-        let before = self.windows().plus(self.hosts * self.window_bytes).offset();
+        let before = self.undo().plus(self.hosts * self.writes * self.undo_bytes).offset();
         LnrAddr::new(before.next_multiple_of(self.chunk_bytes.min(2 << 20)))
     }
 }
@@ -516,13 +580,13 @@ mod tests {
     fn hosts_that_may_come_cost_scr() {
         // All but the chunk table: more hosts leave less LNR for chunks.
         let overhead = |hosts| {
-            let options = Options { hosts: Some(hosts), ..Options::default() };
+            let options = Options { hosts: Some(hosts), writes: Some(8), ..Options::default() };
             let areas = Geometry::plan(1 << 20, 64 << 20, options).unwrap().areas();
             areas.chunk_table.offset() + areas.records.offset() - areas.mail_words.offset()
         };
-        // A line in the host table, one in the log, and two of mail.
-        assert_eq!(overhead(16) - overhead(2), 14 * 4 * LINE_BYTES);
-        assert_eq!(overhead(64) - overhead(16), 48 * 4 * LINE_BYTES);
+        // A line in the host table, one in the log, two of mail, and one for writes under way.
+        assert_eq!(overhead(16) - overhead(2), 14 * 5 * LINE_BYTES);
+        assert_eq!(overhead(64) - overhead(16), 48 * 5 * LINE_BYTES);
     }
 
     #[test]

@@ -13,11 +13,13 @@
 //!   leave, closes it.
 //! * Nothing read from shared memory is used before it is checked.
 //!
-//! Left out: detecting and fencing dead hosts, and what the areas hold. This crate knows no entries
-//! and no objects.
+//! * A fenced host's seat is free only when the host is gone and cleared up after ([`fencing`]).
+//!
+//! Left out: what the areas hold, and so what there is to clear up. This crate knows no entries and no objects.
 
 mod clock;
 mod error;
+pub mod fencing;
 mod geometry;
 mod mailbox;
 mod mapped;
@@ -28,8 +30,10 @@ mod transfer;
 
 pub use clock::PodClock;
 pub use error::PodError;
+pub use fencing::{Stay, Watch, fence_ended};
 pub use geometry::{
     Areas, DEFAULT_HOSTS, Geometry, LogAreas, MAX_HOSTS, MAX_SEGMENT_ENTRIES, Options, RecordWidth,
+    TornWrites,
 };
 pub use mailbox::{MAX_ANSWER, Mailbox, PAYLOAD_BYTES, Reply, Request, Ticket};
 pub use mapped::{CreateOptions, PodSpec, create, inspect, open, plan};

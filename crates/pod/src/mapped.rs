@@ -301,7 +301,7 @@ fn refuse_unclean(spec: &PodSpec, pod: &Pod<Mapped>) -> Result<(), PodError> {
     if pod.membership().phase() == Phase::Closed {
         return Ok(());
     }
-    let host = |host| format!("host {host}, pid {}", pod.process_of(host));
+    let host = |host| format!("host {host}, pid {}", pod.process_of(host).id);
     let hosts = pod.membership().hosts().map(host).collect::<Vec<_>>().join("; ");
     Err(PodError::Unclean { spec: spec.to_string(), hosts })
 }

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! membership   bits  0..2   phase: closed, opening, open, closing
-//!              bits  2..4   what the last change made of a seat: free, joining, ready
+//!              bits  2..4   what the last change made of a seat: free, joining, ready, fenced
 //!              bits  8..16  whose seat
-//!              bits 16..24  hosts that have a seat
+//!              bits 16..24  hosts that have a seat, and are not fenced
 //!              bits 24..32  of these, hosts that are ready: they have a replica, and can help others
 //!                           to one
 //!              bits 32..64  stays there have been; what a host calls its incarnation is which one its
 //!                           own is
-//! seat         bits  0..2   free, joining, ready
+//! seat         bits  0..2   free, joining, ready, fenced
 //!              bits 32..64  the stay that has it, or had it last
 //! ```
 //!
@@ -19,8 +19,8 @@
 //! * all seats are as the membership word says at any time, however many words they take: as they
 //!   are found, but for the one that it names;
 //! * a host that dies has made its change, or has not. What is left to be done is in the membership
-//!   word, for anybody to do. (Only the number of its process it stores afterwards: if it dies in
-//!   between, there is still that of the last one in its seat.)
+//!   word, for anybody to do. Only which process it is it stores afterwards; until its first beat says
+//!   that this is there, what is there is its predecessor's.
 //! * a host is a member from its compare-and-swap on, before it loads anything that others may
 //!   change as long as it is not.
 //!
@@ -31,10 +31,13 @@
 //! `opening -> open` when it has; `open -> closing` by the last ready host to leave, which puts
 //! everything in order; `closing -> closed` when it has, and has taken the seats of those who were
 //! still joining. While a pod is opening or closing, others wait.
+//!
+//! A host that is taken for dead is *fenced*: it has no seat any more, and nobody else gets it before the
+//! host is known to be gone and what it held was put in order ([`fencing`](crate::fencing)).
 
 use std::time::Duration;
 
-use tombolo_memory::{Memory, ScrAddr};
+use tombolo_memory::{Memory, Process, ScrAddr};
 
 use crate::PodError;
 use crate::geometry::Areas;
@@ -65,6 +68,8 @@ enum State {
     Joining,
     /// Its host has one.
     Ready,
+    /// Its host was taken for dead, and may still be at something.
+    Fenced,
 }
 
 impl State {
@@ -72,8 +77,14 @@ impl State {
         match bits & 3 {
             0 => Self::Free,
             1 => Self::Joining,
-            _ => Self::Ready,
+            2 => Self::Ready,
+            _ => Self::Fenced,
         }
+    }
+
+    /// Whether its host is in the pod.
+    fn is_seated(self) -> bool {
+        matches!(self, Self::Joining | Self::Ready)
     }
 }
 
@@ -121,7 +132,7 @@ impl Word {
         let count = |now: u8, counts: fn(State) -> bool| {
             now.wrapping_add(counts(after).into()).wrapping_sub(counts(before).into())
         };
-        let seated = count(self.seated(), |state| state != State::Free);
+        let seated = count(self.seated(), State::is_seated);
         let ready = count(self.ready(), |state| state == State::Ready);
         let stays = self.stays().wrapping_add((after == State::Joining).into());
         Self(
@@ -173,19 +184,21 @@ pub struct Membership {
     /// A bit per host.
     seated: u64,
     ready: u64,
+    fenced: u64,
 }
 
 impl Membership {
     /// Looks at the membership of the pod with these areas.
     pub fn load<M: Memory>(memory: &M, areas: &Areas) -> Self {
         let word = Word::load(memory, areas);
-        let (mut seated, mut ready) = (0, 0);
+        let (mut seated, mut ready, mut fenced) = (0, 0, 0);
         for host in 0..areas.host_count {
             let state = SeatWord::load(memory, areas, host).as_of(word, host).state();
-            seated |= u64::from(state != State::Free) << host;
+            seated |= u64::from(state.is_seated()) << host;
             ready |= u64::from(state == State::Ready) << host;
+            fenced |= u64::from(state == State::Fenced) << host;
         }
-        Self { word, seated, ready }
+        Self { word, seated, ready, fenced }
     }
 
     /// Whether nobody has come or left since this began to be loaded.
@@ -200,7 +213,12 @@ impl Membership {
 
     /// The hosts that have a seat, by number.
     pub fn hosts(self) -> impl Iterator<Item = u8> {
-        (0..u64::BITS as u8).filter(move |&host| self.seated >> host & 1 == 1)
+        bits(self.seated)
+    }
+
+    /// The hosts that were fenced and are not cleared up after, by number.
+    pub fn fenced(self) -> impl Iterator<Item = u8> {
+        bits(self.fenced)
     }
 
     /// How many hosts have a seat.
@@ -214,6 +232,10 @@ impl Membership {
     }
 }
 
+fn bits(word: u64) -> impl Iterator<Item = u8> {
+    (0..u64::BITS as u8).filter(move |&host| word >> host & 1 == 1)
+}
+
 /// The word of `host` in column `column` of the host table.
 fn host_word(areas: &Areas, host: u8, column: u64) -> ScrAddr<u64> {
     areas.hosts.line(u64::from(host)).element(column)
@@ -223,9 +245,23 @@ const SEAT: u64 = 0;
 const PROCESS: u64 = 1;
 const REQUEST: u64 = 2;
 const DOORBELL: u64 = 3;
+const MACHINE: u64 = 4;
+const STARTED: u64 = 5;
+const BEAT: u64 = 6;
+const END: u64 = 7;
 
 fn seat_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
     host_word(areas, host, SEAT)
+}
+
+/// How often the stay that has a seat has beaten: its number (32 bits) | beats (32).
+pub(crate) fn beat_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
+    host_word(areas, host, BEAT)
+}
+
+/// What is known of a fenced stay: its number (32 bits) | who clears up after it, plus one (8) | it is gone (1).
+pub(crate) fn end_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
+    host_word(areas, host, END)
 }
 
 pub(crate) fn request_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
@@ -239,9 +275,54 @@ pub(crate) fn doorbell_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
 
 /// The stay that has the seat of `host`, or had it last, and whether it still has it.
 pub(crate) fn stay_at<M: Memory>(memory: &M, areas: &Areas, host: u8) -> (u32, bool) {
+    let seat = seat_now(memory, areas, host);
+    (seat.stay(), seat.state().is_seated())
+}
+
+fn seat_now<M: Memory>(memory: &M, areas: &Areas, host: u8) -> SeatWord {
     let word = Word::load(memory, areas);
-    let seat = SeatWord::load(memory, areas, host).as_of(word, host);
-    (seat.stay(), seat.state() != State::Free)
+    SeatWord::load(memory, areas, host).as_of(word, host)
+}
+
+/// What a stay is to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Seated,
+    Fenced,
+    Over,
+}
+
+/// What the stay `stay` of `host` is now.
+pub(crate) fn standing<M: Memory>(memory: &M, areas: &Areas, host: u8, stay: u32) -> Standing {
+    let seat = seat_now(memory, areas, host);
+    match seat.state() {
+        _ if seat.stay() != stay => Standing::Over,
+        State::Free => Standing::Over,
+        State::Joining | State::Ready => Standing::Seated,
+        State::Fenced => Standing::Fenced,
+    }
+}
+
+/// Takes the seat of the stay `stay` of `host`, or frees it after it was taken; whether this call did.
+pub(crate) fn take_seat<M: Memory>(
+    memory: &M,
+    areas: &Areas,
+    (host, stay): (u8, u32),
+    fence: bool,
+) -> bool {
+    loop {
+        let now = Word::load(memory, areas);
+        settle(memory, areas, now);
+        let seat = SeatWord::load(memory, areas, host);
+        let due = if fence { seat.state().is_seated() } else { seat.state() == State::Fenced };
+        if seat.stay() != stay || !due {
+            return false;
+        }
+        let after = if fence { State::Fenced } else { State::Free };
+        if change(memory, areas, now, now.next(now.phase(), host, seat.state(), after)) {
+            return true;
+        }
+    }
 }
 
 /// Brings the seat up to date that `word` names, unless somebody has: before the word changes.
@@ -302,8 +383,13 @@ impl<M: Memory> Pod<M> {
             let next = now.next(phase, host, State::Free, State::Joining);
             if change(memory, &areas, now, next) {
                 memory.store(host_word(&areas, host, REQUEST), 0);
-                memory.store(host_word(&areas, host, PROCESS), memory.process_id());
-                return Ok((Seat { areas, host, incarnation: next.stays() }, first));
+                let process = memory.process();
+                memory.store(host_word(&areas, host, PROCESS), process.id);
+                memory.store(host_word(&areas, host, MACHINE), process.machine);
+                memory.store(host_word(&areas, host, STARTED), process.started);
+                let seat = Seat { areas, host, incarnation: next.stays() };
+                seat.beat(memory);
+                return Ok((seat, first));
             }
         }
     }
@@ -315,7 +401,7 @@ impl<M: Memory> Pod<M> {
             let host = now.hosts().next().unwrap_or(0);
             return Err(PodError::Busy {
                 host,
-                pid: self.process_of(host),
+                pid: self.process_of(host).id,
                 doing: if now.phase() == Phase::Opening { "opening" } else { "closing" },
                 waited_ms: waited.as_millis() as u64,
             });
@@ -330,9 +416,10 @@ impl<M: Memory> Pod<M> {
         now.seated() != now.ready()
     }
 
-    /// The process that `host` runs in, by its number on its own machine.
-    pub fn process_of(&self, host: u8) -> u64 {
-        self.memory().load(host_word(&self.areas(), host, PROCESS))
+    /// The process that `host` runs in, or ran in last.
+    pub fn process_of(&self, host: u8) -> Process {
+        let word = |column| self.memory().load(host_word(&self.areas(), host, column));
+        Process { id: word(PROCESS), machine: word(MACHINE), started: word(STARTED) }
     }
 }
 
@@ -345,6 +432,20 @@ impl Seat {
     /// The number of this stay: no other stay of any host in this pod has it.
     pub fn incarnation(&self) -> u32 {
         self.incarnation
+    }
+
+    /// Whether this stay is still in the pod. If it is not, the host was fenced, or expelled while it
+    /// was joining; what it has not been told is done may be done or not.
+    #[inline]
+    pub fn holds<M: Memory>(&self, memory: &M) -> bool {
+        standing(memory, &self.areas, self.host, self.incarnation) == Standing::Seated
+    }
+
+    /// Lets others see that this host is alive: about every millisecond.
+    pub fn beat<M: Memory>(&self, memory: &M) {
+        let at = beat_word(&self.areas, self.host);
+        let beats = memory.load(at) as u32;
+        memory.store(at, u64::from(self.incarnation) << 32 | u64::from(beats.wrapping_add(1)));
     }
 
     /// Announces that this host has a replica. If it was opening the pod, others may now join.
@@ -401,7 +502,7 @@ impl Seat {
         settle(memory, &self.areas, now);
         for host in (0..self.areas.host_count).filter(|&host| host != self.host) {
             let state = SeatWord::load(memory, &self.areas, host).state();
-            if state != State::Free {
+            if state.is_seated() {
                 let next = now.next(Phase::Closing, host, state, State::Free);
                 change(memory, &self.areas, now, next);
                 return true;
@@ -429,7 +530,7 @@ impl Seat {
             let now = Word::load(memory, &self.areas);
             settle(memory, &self.areas, now);
             let seat = SeatWord::load(memory, &self.areas, self.host);
-            let ours = seat.stay() == self.incarnation && seat.state() != State::Free;
+            let ours = seat.stay() == self.incarnation && seat.state().is_seated();
             if !memory.check(sites::MEMBER_OURS, ours) {
                 return false;
             }

@@ -11,7 +11,7 @@ tombolo_memory::sites! {
     TRANSFER_INVALIDATE = "pod.transfer.invalidate";
     /// A request for a replica is answered by one host.
     TRANSFER_ANSWER = "pod.transfer.answer";
-    /// Seats, readiness and phase change in one step.
+    /// Seats, readiness and phase change in one step, and so does what is known of a fenced host.
     MEMBER_CHANGE = "pod.member.change";
     /// The last change is written to the seat that it is about before the next one is made.
     MEMBER_SETTLE = "pod.member.settle";

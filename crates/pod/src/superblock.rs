@@ -11,7 +11,7 @@ use crate::membership::Membership;
 use crate::{PodClock, PodError, sites};
 
 /// The version of the format that this crate writes and reads.
-pub const FORMAT_VERSION: u64 = 5;
+pub const FORMAT_VERSION: u64 = 6;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TOMBOLO\0");
 const WORDS: usize = 32;
@@ -140,6 +140,8 @@ impl<M: Memory> Pod<M> {
             log_shards: words[17],
             latches: words[18],
             hosts: words[19],
+            writes: words[20],
+            undo_bytes: words[21],
         };
         geometry.check().map_err(PodError::Damaged)?;
         Ok(geometry)
@@ -194,6 +196,7 @@ impl<M: Memory> Pod<M> {
         zero(areas.chunk_table, self.geometry.chunks);
         zero(areas.mail_words, hosts * self.geometry.mail_slots);
         zero(areas.records, self.geometry.record_bytes().div_ceil(8));
+        zero(areas.writes, self.geometry.hosts * self.geometry.writes);
         zero(areas.latches, self.geometry.latches);
         zero(areas.marks, self.geometry.mark_words());
     }
@@ -241,6 +244,8 @@ fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
         geometry.log_shards,
         geometry.latches,
         geometry.hosts,
+        geometry.writes,
+        geometry.undo_bytes,
     ];
     let mut words = [0; WORDS];
     words[..used.len()].copy_from_slice(&used);

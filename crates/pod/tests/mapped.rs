@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use tombolo_memory::{Mapped, Memory, ScrAddr};
-use tombolo_pod::{CreateOptions, Leave, Phase, Pod, PodError, PodSpec, create, open};
+use tombolo_pod::{CreateOptions, Leave, Phase, Pod, PodError, PodSpec, TornWrites, create, open};
 
 const SMALL: CreateOptions = CreateOptions {
     scr_bytes: Some(64 << 10),
@@ -21,6 +21,8 @@ const SMALL: CreateOptions = CreateOptions {
         counter_bits: None,
         mail_slots: None,
         log_shards: None,
+        writes: None,
+        torn_writes: TornWrites::Lost,
         latches: None,
     },
     force: false,

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Instant;
 
-use tombolo_programs::{Parameters, Processor, Program, ProgramName, Turn, run_in_turns};
+use tombolo_programs::{Access, Parameters, Processor, Program, ProgramName, Turn, run_in_turns};
 
 const THREADS: usize = 32;
 const HOSTS: usize = 4;
@@ -35,8 +35,8 @@ struct Watched {
 }
 
 impl Processor for Watched {
-    fn access(&self, address: u64, bytes: u32, write: bool) {
-        self.turn.access(address, bytes, write);
+    fn access(&self, address: u64, bytes: u32, access: Access) {
+        self.turn.access(address, bytes, access);
         let mut lines = self.lines.borrow_mut();
         let line = lines.entry(address / LINE_BYTES).or_default();
         line.hosts |= 1 << self.host;

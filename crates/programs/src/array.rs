@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::Processor;
+use crate::{Access, Processor};
 
 /// Arrays begin at multiples of this, so that no two share a page.
 pub const PAGE_BYTES: u64 = 4096;
@@ -26,7 +26,7 @@ pub struct Region {
 #[derive(Default)]
 pub(crate) struct Layout {
     regions: Vec<Region>,
-    /// Ways to spoil each array: its values are turned round.
+    /// Ways to spoil each array: its values are turned round; a single one is again what it was at first.
     #[cfg(test)]
     pub(crate) spoilers: Vec<Box<dyn Fn()>>,
 }
@@ -55,10 +55,9 @@ impl Layout {
     pub(crate) fn padded<T: Copy + 'static>(
         &mut self,
         name: &'static str,
-        length: usize,
-        value: T,
+        values: impl IntoIterator<Item = T>,
     ) -> Array<T> {
-        self.place(name, std::iter::repeat_n(value, length), LINE_BYTES)
+        self.place(name, values, LINE_BYTES)
     }
 
     /// Where everything lies, by address.
@@ -80,8 +79,10 @@ impl Layout {
         #[cfg(test)]
         self.spoilers.push({
             let cells = Rc::clone(&cells);
+            let only = cells.first().filter(|_| cells.len() == 1).map(Cell::get);
             Box::new(move || {
-                let values: Vec<T> = cells.iter().rev().map(Cell::get).collect();
+                let turned = cells.iter().rev().map(Cell::get);
+                let values: Vec<T> = turned.map(|value| only.unwrap_or(value)).collect();
                 cells.iter().zip(values).for_each(|(cell, value)| cell.set(value));
             })
         });
@@ -111,12 +112,20 @@ impl<T: Copy> Array<T> {
 
     #[inline]
     pub(crate) fn get<P: Processor>(&self, processor: &P, index: usize) -> T {
-        self.access(processor, index, false).get()
+        self.access(processor, index, Access::Read).get()
+    }
+
+    /// The same of a value that says which element, of whichever array, is accessed next.
+    #[inline]
+    pub(crate) fn follow<P: Processor>(&self, processor: &P, index: usize) -> T {
+        let value = self.get(processor, index);
+        processor.depends();
+        value
     }
 
     #[inline]
     pub(crate) fn set<P: Processor>(&self, processor: &P, index: usize, value: T) {
-        self.access(processor, index, true).set(value);
+        self.access(processor, index, Access::Write).set(value);
     }
 
     /// Atomically replaces a value; returns the old one.
@@ -127,7 +136,7 @@ impl<T: Copy> Array<T> {
         index: usize,
         change: impl FnOnce(T) -> T,
     ) -> T {
-        let cell = self.access(processor, index, true);
+        let cell = self.access(processor, index, Access::Update);
         cell.replace(change(cell.get()))
     }
 
@@ -143,7 +152,7 @@ impl<T: Copy> Array<T> {
     where
         T: PartialEq,
     {
-        let cell = self.access(processor, index, true);
+        let cell = self.access(processor, index, Access::Update);
         let equal = cell.get() == old;
         if equal {
             cell.set(new);
@@ -162,11 +171,11 @@ impl<T: Copy> Array<T> {
     }
 
     #[inline]
-    fn access<P: Processor>(&self, processor: &P, index: usize, write: bool) -> &Cell<T> {
+    fn access<P: Processor>(&self, processor: &P, index: usize, access: Access) -> &Cell<T> {
         // Before the machine learns of an access, it is known to be one of this array.
         let cell = &self.cells[index];
         let address = self.address + index as u64 * self.stride;
-        processor.access(address, size_of::<T>() as u32, write);
+        processor.access(address, size_of::<T>() as u32, access);
         cell
     }
 }

@@ -14,8 +14,8 @@
 //!   edges](EdgeList::read).
 //! * NAS, to the digits of the published results: `ep`, `ft` and `mg`. Like NAS: `cg` (one system,
 //!   with a matrix that is simpler to make) and `is` (the same keys in every round).
-//! * Like programs of PARSEC: `blackscholes`, `swaptions`, `raytrace`, `dedup`, `fluidanimate`,
-//!   `streamcluster` and `canneal`. They are our own, named after the programs they stand for; they
+//! * Like programs of PARSEC: `blackscholes`, `bodytrack`, `canneal`, `dedup`, `ferret`,
+//!   `fluidanimate`, `raytrace`, `streamcluster`, `swaptions` and `x264`. They are our own, named after the programs they stand for; they
 //!   are not PARSEC.
 //!
 //! # Invariants
@@ -64,7 +64,7 @@ pub use array::{PAGE_BYTES, Region};
 pub use error::ProgramError;
 pub use graph::{EdgeList, GraphSource, MAX_VERTICES, MAX_WEIGHT};
 pub use machine::{Counts, Turn, run_in_turns};
-pub use processor::Processor;
+pub use processor::{Access, Processor};
 pub use program::{MAX_THREADS, Parameters, Program, ProgramName};
 pub use trace::{
     BinaryTrace, LackeyTrace, MAX_ACCESS_BYTES, Record, Recorded, Recorder, Trace, TraceError,

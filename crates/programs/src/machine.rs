@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tombolo_coroutines::{Thread, suspend};
 
 use crate::random::Random;
-use crate::{Processor, Program};
+use crate::{Access, Processor, Program};
 
 /// Stream of random numbers.
 const TURNS: u64 = 4;
@@ -59,9 +59,9 @@ impl Turn {
 }
 
 impl Processor for Turn {
-    fn access(&self, _: u64, bytes: u32, write: bool) {
+    fn access(&self, _: u64, bytes: u32, access: Access) {
         self.count(|counts| {
-            *(if write { &mut counts.writes } else { &mut counts.reads }) += 1;
+            *(if access.writes() { &mut counts.writes } else { &mut counts.reads }) += 1;
             counts.bytes += u64::from(bytes);
             counts.instructions += 1;
         });

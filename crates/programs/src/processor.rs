@@ -1,11 +1,32 @@
 //! The seam between programs and the machine that runs them.
 
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads. A machine may let the thread go on while this is under way, until it `depends` on it.
+    Read,
+    /// Writes. A machine may let the thread go on.
+    Write,
+    /// Reads and writes in one step (atomic): all that came before is over, and all that comes after waits.
+    Update,
+}
+
+impl Access {
+    /// Whether memory is changed.
+    pub fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::Update)
+    }
+}
+
 /// What a program's thread does to the memory it runs in. A clone is the same thread.
 ///
 /// A machine switches threads in these calls and nowhere else.
 pub trait Processor: Clone + 'static {
     /// Reads or writes `bytes` bytes at `address`. That is one instruction.
-    fn access(&self, address: u64, bytes: u32, write: bool);
+    fn access(&self, address: u64, bytes: u32, access: Access);
+
+    /// What comes next depends on the value that was read last: it says what is accessed then.
+    fn depends(&self) {}
 
     /// Instructions that touch no memory.
     fn works(&self, instructions: u64);

@@ -153,15 +153,21 @@ programs! {
     Canneal "canneal": "PARSEC-like: a netlist whose elements are exchanged until wires are short.",
         "elements" 0..=24, 15, "temperatures" 32, parsec::Canneal::new;
     Streamcluster "streamcluster": "PARSEC-like: points assigned to centers by local search.",
-        "points" 0..=22, 12, "sets of 24 candidates" 2, parsec::Streamcluster::new;
+        "points" 0..=22, 12, "sets of 24 candidates" 1, parsec::Streamcluster::new;
     Fluidanimate "fluidanimate": "PARSEC-like: a fluid of particles in cells with locks.",
-        "particles" 0..=22, 12, "frames" 2, parsec::Fluidanimate::new;
+        "particles" 0..=22, 13, "frames" 1, parsec::Fluidanimate::new;
     Raytrace "raytrace": "PARSEC-like: a picture of spheres, found along rays through a grid.",
-        "pixels" 0..=24, 14, "pictures" 1, parsec::Raytrace::new;
+        "pixels" 0..=24, 17, "pictures" 1, parsec::Raytrace::new;
     Dedup "dedup": "PARSEC-like: a stream cut into chunks, of which equal ones are stored once.",
         "bytes" 0..=28, 19, "repetitions" 1, parsec::Dedup::new;
     Swaptions "swaptions": "PARSEC-like: prices of options on swaps, by simulated rates.",
         "swaptions" 0..=20, 7, "sets of 64 trials" 2, parsec::Swaptions::new;
+    Ferret "ferret": "PARSEC-like: pictures that look like others, found by hashes.",
+        "pictures" 0..=22, 14, "sets of 256 queries" 1, parsec::Ferret::new;
+    Bodytrack "bodytrack": "PARSEC-like: a body followed through pictures by a particle filter.",
+        "pixels" 4..=24, 15, "frames" 1, parsec::Bodytrack::new;
+    X264 "x264": "PARSEC-like: a film coded block by block from the frame before.",
+        "pixels" 6..=22, 15, "sets of 32 frames" 1, parsec::X264::new;
 }
 
 impl ProgramName {
@@ -358,14 +364,16 @@ mod tests {
             ProgramName::Bc | ProgramName::Pr => &["scores"],
             ProgramName::Cc => &["labels"],
             ProgramName::Sssp => &["distances"],
-            // One number, which cannot be turned round.
-            ProgramName::Tc => &[],
+            ProgramName::Tc => &["total"],
             ProgramName::Cg | ProgramName::Mg => &["solution"],
             ProgramName::Is => &["sorted keys"],
             ProgramName::Ep => &["Gaussian sums", "counts"],
             ProgramName::Ft => &["checksums"],
             ProgramName::Blackscholes | ProgramName::Swaptions => &["prices"],
             ProgramName::Raytrace => &["picture"],
+            ProgramName::Ferret => &["results"],
+            ProgramName::Bodytrack => &["bodies"],
+            ProgramName::X264 => &["coded film", "motions"],
             ProgramName::Canneal => &["places"],
             ProgramName::Streamcluster => &["centers of points", "centers"],
             ProgramName::Fluidanimate => &["positions"],

@@ -22,9 +22,9 @@ impl Team {
     pub(crate) fn new(layout: &mut Layout, threads: usize) -> Rc<Self> {
         Rc::new(Self {
             threads,
-            part: layout.padded("parts of sums", threads, 0),
-            whole: layout.padded("sums", 1, 0),
-            next: layout.padded("positions of loops", 2, 0),
+            part: layout.padded("parts of sums", std::iter::repeat_n(0, threads)),
+            whole: layout.padded("sums", std::iter::repeat_n(0, 1)),
+            next: layout.padded("positions of loops", std::iter::repeat_n(0, 2)),
         })
     }
 }

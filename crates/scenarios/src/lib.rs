@@ -16,6 +16,7 @@ mod crash;
 mod disk;
 mod expiry;
 mod failure;
+mod fenced;
 mod hunt;
 mod log;
 mod mail;

@@ -3,7 +3,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-use tombolo_log::Replica;
+use tombolo_log::{Fences, Replica};
 use tombolo_memory::Memory;
 use tombolo_pod::{Geometry, Options, Pod};
 use tombolo_simulator::{Config, Kills, SimMemory, Simulation, Trial};
@@ -54,7 +54,7 @@ pub(crate) fn join(memory: SimMemory) -> Host {
     let (seat, _) = pod.join().unwrap();
     seat.ready(pod.memory()).unwrap();
     let position = Replica::<_, History>::announce(&pod, &seat, 0);
-    Rc::new(Replica::new(pod, &seat, 0, position, History::default(), ()))
+    Rc::new(Replica::new(pod, &seat, 0, (position, Fences::default()), History::default(), ()))
 }
 
 /// Two threads on each of two hosts commit, a third host only follows; all replicas end up with the same history, which holds
@@ -145,8 +145,9 @@ pub(crate) fn joining_by_copy(trial: &Trial) {
         let (seat, _) = pod.join().unwrap();
         Replica::<_, History>::announce(&pod, &seat, 0);
         (0..memory.random() % 200).for_each(|_| memory.pause());
-        let (position, entries) = first.paused(|position, state, _| (position, state.entries()));
-        let second = Replica::new(pod, &seat, 0, position, History::of(entries), ());
+        let (position, entries) = first.paused(|position, _, state, _| (position, state.entries()));
+        let second =
+            Replica::new(pod, &seat, 0, (position, Fences::default()), History::of(entries), ());
         seat.ready(&memory).unwrap();
         second.commit(&Append { tag: 99, expected: None }, &|| ()).unwrap();
         while second.state().entries().len() < 41 {
@@ -201,7 +202,8 @@ pub(crate) fn join_and_fill(trial: &Trial) {
         let position = Replica::<_, History>::announce(&pod, &seat, 0);
         // As long as it takes to get a replica.
         (0..64).for_each(|_| memory.pause());
-        let host = Replica::new(pod, &seat, 0, position, History::default(), ());
+        let host =
+            Replica::new(pod, &seat, 0, (position, Fences::default()), History::default(), ());
         seat.ready(&memory).unwrap();
         host.commit(&Append { tag: 999, expected: None }, &|| ()).unwrap();
         committed.set(committed.get() + 1);
@@ -285,7 +287,7 @@ mod tests {
         let hosts: Vec<Host> = (0..2).map(|host| join(simulation.memory(host))).collect();
         hosts[0].commit(&Append { tag: 1, expected: None }, &|| ()).unwrap();
         let reader = Rc::clone(&hosts[1]);
-        simulation.spawn(1, move |_| reader.paused(|_, _, _| _ = reader.sync().unwrap()));
+        simulation.spawn(1, move |_| reader.paused(|_, _, _, _| _ = reader.sync().unwrap()));
         simulation.run().unwrap();
     }
 

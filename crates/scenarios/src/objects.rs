@@ -137,7 +137,7 @@ fn add_one(host: &Objects<SimMemory>) {
     let split = 1 + host.memory().random() as usize % (WORDS - 1);
     guard.write(8 * split as u64, &next.to_le_bytes().repeat(WORDS - split)).unwrap();
     guard.write(0, &next.to_le_bytes().repeat(split)).unwrap();
-    guard.write_end();
+    guard.write_end().unwrap();
 }
 
 fn read_some_words(host: &Objects<SimMemory>) -> u64 {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use tombolo_log::LogError;
-use tombolo_sharing::{Change, Error, Scheme};
+use tombolo_sharing::{Change, Error, Item, Scheme};
 use tombolo_simulator::SimMemory;
 use tombolo_verify::history::{Client, Recorder};
 use tombolo_verify::models::{Operation, Result as Answer};
@@ -12,20 +12,6 @@ use tombolo_verify::models::{Operation, Result as Answer};
 pub(crate) type Log = Recorder<String, Operation<u64>, Answer<u64>>;
 /// A client's pen.
 pub(crate) type Scribe = Client<String, Operation<u64>, Answer<u64>>;
-
-/// A host that has died keeps its seat and what it had locked. Whoever is in the way of that gives up in
-/// time, and has changed nothing.
-pub(crate) fn tolerate(memory: &SimMemory, outcome: Result<(), Error>) -> Result<(), Error> {
-    match outcome {
-        Err(error) if is_bereft(memory, &error) => Ok(()),
-        outcome => outcome,
-    }
-}
-
-fn is_bereft(memory: &SimMemory, error: &Error) -> bool {
-    let gives_up = matches!(error, Error::Busy { .. } | Error::Log(LogError::Stalled { .. }));
-    gives_up && memory.deaths() > 0
-}
 
 /// A value that tells which write made it, of a length that differs from write to write, and that
 /// shows when it is torn.
@@ -48,6 +34,17 @@ pub(crate) fn perform<S: Scheme<Memory = SimMemory>>(
     key: &str,
     operation: Operation<u64>,
 ) {
+    try_perform(host, scribe, key, operation).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// The same, for which others may not be there any more, though they have a seat. On an error nothing was
+/// done.
+pub(crate) fn try_perform<S: Scheme<Memory = SimMemory>>(
+    host: &S,
+    scribe: &Scribe,
+    key: &str,
+    operation: Operation<u64>,
+) -> Result<(), Error> {
     let name = key.as_bytes();
     let began = scribe.invoke(key.to_owned(), operation.clone());
     let answer = match operation {
@@ -70,10 +67,33 @@ pub(crate) fn perform<S: Scheme<Memory = SimMemory>>(
             memory.note("no room in LNR");
             scribe.failed(began);
         }
-        Err(error) if is_bereft(memory, &error) => {
-            memory.note("an operation that a dead host was in the way of");
+        Err(Error::Lost { .. }) => {
             scribe.failed(began);
+            lose(host, scribe, key);
         }
+        Err(Error::Log(LogError::Fenced { .. })) => {
+            memory.note("an operation on a host that was fenced: done or not");
+        }
+        Err(error) => {
+            scribe.failed(began);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// A value is lost with a host: whoever comes across that deletes what is left, as by a delete of the value.
+fn lose<S: Scheme<Memory = SimMemory>>(host: &S, scribe: &Scribe, key: &str) {
+    let began = scribe.invoke(key.to_owned(), Operation::Delete);
+    let deleted = host.forget_lost(key.as_bytes());
+    host.memory().answered();
+    match deleted {
+        Ok(true) => {
+            host.memory().note("a value was lost with a host");
+            scribe.returned(began, Answer::Flag(true));
+        }
+        Ok(false) => scribe.failed(began),
+        Err(Error::Log(LogError::Fenced { .. })) => {}
         Err(error) => panic!("{error}"),
     }
 }
@@ -82,6 +102,22 @@ fn read<S: Scheme>(host: &S, key: &[u8]) -> Result<Answer<u64>, Error> {
     let mut bytes = Vec::new();
     let found = host.read(key, &mut bytes)?;
     Ok(Answer::Value(found.map(|_| tag(&bytes))))
+}
+
+/// Reads of several objects together, each of them recorded.
+pub(crate) fn read_together<S: Scheme<Memory = SimMemory>>(
+    host: &S,
+    scribes: &[Scribe],
+    keys: &[&str],
+) {
+    let begin = |(scribe, key): (&Scribe, &&str)| scribe.invoke((*key).to_owned(), Operation::Get);
+    let began: Vec<_> = scribes.iter().zip(keys).map(begin).collect();
+    let mut items = vec![Item::default(); keys.len()];
+    host.multi_get(keys, &mut items).unwrap();
+    host.memory().answered();
+    for ((scribe, began), item) in scribes.iter().zip(began).zip(items) {
+        scribe.returned(began, Answer::Value(item.version.map(|_| tag(&item.value))));
+    }
 }
 
 fn flag(outcome: Result<(), Error>) -> Result<Answer<u64>, Error> {

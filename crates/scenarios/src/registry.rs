@@ -4,7 +4,8 @@ use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
-    baselines, compaction, crash, expiry, log, mail, objects, pages, seats, shards, short, transfer,
+    baselines, compaction, crash, expiry, fenced, log, mail, objects, pages, seats, shards, short,
+    transfer,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -38,6 +39,7 @@ macro_rules! scenarios {
 /// Every scenario.
 pub const SCENARIOS: &[Scenario] = scenarios! {
     "write-and-read" Short short::write_and_read;
+    "read-together" Short short::read_together;
     "first-write" Short short::first_write;
     "two-writers" Short short::two_writers;
     "create-twice" Short short::create_twice;
@@ -139,7 +141,13 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "hcmeta-power-cut" Long pages::power_cut_on_hcmeta;
     "alllog-pages" Long pages::on_alllog;
     "host-dies" Crash crash::a_host_dies;
+    "host-fenced" Crash crash::a_host_is_fenced;
     "helper-dies" Crash crash::a_helper_dies;
+    "writer-fenced" Crash fenced::a_writer_is_fenced;
+    "rescuer-dies" Crash fenced::a_rescuer_dies;
+    "writer-dies" Crash fenced::a_writer_dies;
+    "two-clear-up" Crash fenced::two_clear_up;
+    "fenced-at-home" Crash fenced::fenced_at_home;
     "only-host-dies" Crash crash::the_only_host_dies;
     "committer-dies" Crash crash::a_committer_dies;
     "formatter-dies" Crash crash::a_formatter_dies;
@@ -165,11 +173,17 @@ pub fn sites() -> impl Iterator<Item = Site> {
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("hcmeta.clock.step", "hcmeta-churn"),
     ("hcmeta.object.count", "hcmeta-leave-and-return"),
+    ("log.fence.ignored", "host-fenced"),
     ("log.head.members", "join-and-fill"),
     ("log.ring.milestone", "join-and-fill"),
+    ("log.segment.withdraw", "host-fenced"),
     ("objects.read.counter-first", "wrap-around"),
     ("objects.copy.entry-again", "wrapped-copy"),
     ("objects.copy.still", "one-copy"),
+    ("objects.event.forget", "writer-fenced"),
+    ("objects.event.rescue", "writer-fenced"),
+    ("objects.undo.invalidate", "writer-dies"),
+    ("objects.write.noted", "writer-dies"),
     ("objects.copy.unnamed", "one-copy"),
     ("objects.delete.mark", "mark-and-delete"),
     ("objects.home.here", "home-of-another"),

@@ -13,7 +13,7 @@ use tombolo_verify::models::Operation::{
 };
 
 use crate::objects::colliding_keys;
-use crate::operations::{perform, value};
+use crate::operations::{self, perform, value};
 use crate::world::{COPIES, HOME, ONE_COPY, Setup, World};
 
 /// A host, and what a client does there.
@@ -56,6 +56,33 @@ pub(crate) fn write_and_read(trial: &Trial) {
         &[("a", Create(LONGER))],
         &[(0, &[("a", Put(LONGER + 7)), ("a", Put(LONGER + 14))]), (1, &[("a", Get), ("a", Get)])],
     );
+}
+
+/// Three objects are read together, while one is written in place, one is deleted and its slot used by
+/// another, and one comes to be.
+pub(crate) fn read_together(trial: &Trial) {
+    let mut world = World::new(trial, &Setup { chunks: 1, ..Setup::small(2) });
+    let scribe = world.scribe();
+    for (key, operation) in [("a", Create(LONGER)), ("b", Create(LONGER)), ("a", Put(LONGER + 7))] {
+        perform(&*world.hosts[0], &scribe, key, operation);
+        world.hosts.iter().for_each(|host| perform(&**host, &scribe, key, Get));
+    }
+    let scribes = [(); 3].map(|()| world.scribe());
+    world.client(1, move |host, _| {
+        (0..2).for_each(|_| operations::read_together(host, &scribes, &["a", "b", "c"]));
+    });
+    let writes = [
+        ("a", Put(LONGER + 14)),
+        ("b", Delete),
+        ("c", Create(LONGER + 21)),
+        ("a", Put(LONGER + 28)),
+    ];
+    world.client(0, move |host, scribe| {
+        for (key, operation) in writes {
+            perform(host, scribe, key, operation);
+        }
+    });
+    world.finish();
 }
 
 /// A read-shared object is first written, and so gets a record, while another host reads it.
@@ -412,6 +439,6 @@ fn add_to_half(host: &Objects<SimMemory>, offset: u64) {
     let mut guard = host.write_start(b"halves").unwrap();
     guard.read(offset, &mut byte).unwrap();
     guard.write(offset, &[byte[0] + 1]).unwrap();
-    guard.write_end();
+    guard.write_end().unwrap();
     host.memory().answered();
 }

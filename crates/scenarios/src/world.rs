@@ -5,22 +5,28 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tombolo_log::LogError;
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options, Thresholds};
-use tombolo_pod::{Geometry, Pod, RecordWidth};
+use tombolo_pod::{Geometry, Pod, RecordWidth, TornWrites};
 use tombolo_sharing::Scheme;
 use tombolo_simulator::{Config, Kills, Places, SimMemory, Simulation, Trial};
 use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::KeyValue;
 
-use crate::operations::{Log, Scribe, tolerate};
+use crate::operations::{Log, Scribe};
 
 pub(crate) type Host = Rc<Objects<SimMemory>>;
 
 /// Entries of a host's segment of a log shard, and slots of its mailbox.
 const SEGMENT_ENTRIES: u64 = 8;
 const MAIL_SLOTS: u64 = 2;
+
+/// Objects that a host may have locked at once, and the most that one of them notes before it is changed.
+const WRITES: u64 = 4;
+const UNDO_BYTES: u64 = 256;
 
 /// Bytes of a chunk, and the least of a transfer window.
 const CHUNK_BYTES: u64 = 1 << 10;
@@ -69,6 +75,8 @@ pub(crate) struct Setup {
     /// Whether hosts do their background work while clients are at it.
     pub(crate) ticking: bool,
     pub(crate) kills: Option<Kills>,
+    /// What becomes of writes that are cut off; unless it is given, the seed decides.
+    pub(crate) torn_writes: Option<TornWrites>,
     /// Latches, if the pod is to have marks.
     pub(crate) latches: u64,
 }
@@ -86,6 +94,7 @@ impl Setup {
             log_shards: None,
             ticking: true,
             kills: None,
+            torn_writes: None,
             latches: 0,
         }
     }
@@ -93,7 +102,8 @@ impl Setup {
     /// Nothing of it depends on the seed: the usual records, one log, no memory of a host's own.
     pub(crate) fn plain(self) -> Self {
         let (width, local) = (Some(RecordWidth::Bits32), Some(NO_LOCAL));
-        Self { width, local, log_shards: Some(1), ..self }
+        let torn_writes = Some(TornWrites::Lost);
+        Self { width, local, log_shards: Some(1), torn_writes, ..self }
     }
 
     /// As small as can be: nothing goes on but what clients do.
@@ -103,8 +113,6 @@ impl Setup {
 
     /// How hosts take part.
     fn options(&self, trial: &Trial) -> Options {
-        // What is in the memory of a host that dies, nobody brings back yet.
-        let can_move = self.kills.is_none();
         let by_seed = match trial.seed / 10 % 4 {
             0 | 1 => NO_LOCAL,
             2 => COPIES,
@@ -113,7 +121,7 @@ impl Setup {
         let local = self.local.unwrap_or(by_seed);
         Options {
             copies_bytes: local.copies,
-            home_bytes: if can_move { local.home } else { 0 },
+            home_bytes: local.home,
             placement: Arc::new(Thresholds { copy_after: 1, move_after: 3 }),
             ..options()
         }
@@ -121,12 +129,14 @@ impl Setup {
 
     fn config(&self) -> Config {
         let log_shards = self.log_shards.unwrap_or(1);
-        let per_host = (log_shards * SEGMENT_ENTRIES + MAIL_SLOTS) * LINE_BYTES + WINDOW_BYTES;
+        let undo = if self.torn_writes == Some(TornWrites::Undo) { WRITES * UNDO_BYTES } else { 0 };
+        let per_host =
+            (log_shards * SEGMENT_ENTRIES + MAIL_SLOTS) * LINE_BYTES + WINDOW_BYTES + undo;
         let before_chunks = 64 * LINE_BYTES + u64::from(self.seats()) * per_host;
         let before_chunks = before_chunks.next_multiple_of(CHUNK_BYTES);
         let mut config = Config {
             hosts: self.hosts,
-            scr_bytes: (3 + 2 * log_shards) << 10,
+            scr_bytes: (4 + 2 * log_shards) << 10,
             lnr_bytes: before_chunks + self.chunks * CHUNK_BYTES,
             max_steps: 400_000,
             kills: self.kills.clone(),
@@ -153,6 +163,8 @@ impl Setup {
             record_width: Some(width),
             counter_bits: Some(3),
             mail_slots: Some(MAIL_SLOTS),
+            writes: Some(WRITES),
+            torn_writes: self.torn_writes.unwrap_or_default(),
             latches: (self.latches > 0).then_some(self.latches),
         };
         Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap()
@@ -164,6 +176,7 @@ impl Setup {
         let setup = Self {
             width: self.width.or_else(|| Some(any())),
             log_shards: self.log_shards.or(Some(1 + trial.seed % 2)),
+            torn_writes: self.torn_writes.or_else(|| Some(by_seed(trial))),
             ..self.clone()
         };
         let mut config = setup.config();
@@ -183,6 +196,10 @@ impl Setup {
     }
 }
 
+fn by_seed(trial: &Trial) -> TornWrites {
+    [TornWrites::Lost, TornWrites::Undo][trial.seed as usize / 2 % 2]
+}
+
 /// What lies where in a pod.
 pub(crate) fn places(geometry: &Geometry) -> Places {
     let (areas, hosts) = (geometry.areas(), geometry.hosts);
@@ -194,12 +211,14 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
         .scr("host", areas.hosts, LINE_BYTES, hosts)
         .scr("chunk", areas.chunk_table, 8, geometry.chunks)
         .scr("mail of", areas.mail_words, 8 * geometry.mail_slots, hosts)
+        .scr("writes of", areas.writes, 8 * geometry.writes, hosts)
         .scr("records", areas.records, 4, geometry.record_bytes().div_ceil(4))
         .lnr("superblock", LnrAddr::new(0), 256, 1)
         .lnr("mail of", areas.mail_lines, LINE_BYTES * geometry.mail_slots, hosts)
         .scr("latch", areas.latches, 8, geometry.latches)
         .scr("marks", areas.marks, 8, geometry.mark_words())
         .lnr("window", areas.windows, geometry.window_bytes, hosts)
+        .lnr("undo of", areas.undo, geometry.undo_bytes * geometry.writes, hosts)
         .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks);
     let names = [
         ["milestone", "applied by", "ring", "segment"],
@@ -225,6 +244,8 @@ pub(crate) fn options() -> Options {
             move_batch: 2,
         },
         small_lines: 4,
+        // Threads sleep for as long as the adversary likes.
+        host_timeout: Duration::MAX,
         ..Options::default()
     }
 }
@@ -244,6 +265,8 @@ pub(crate) struct World<S = Objects<SimMemory>> {
     /// The hosts that were in the pod when the scenario began.
     pub(crate) hosts: Vec<Rc<S>>,
     pub(crate) log: Rc<Log>,
+    /// Hosts that were fenced alive.
+    pub(crate) fenced: Rc<RefCell<Vec<usize>>>,
     trial: Trial,
     ticking: bool,
     busy: Rc<Cell<usize>>,
@@ -275,9 +298,21 @@ impl World {
     /// Runs everything to its end, and checks what clients saw and that replicas agree.
     pub(crate) fn finish(&mut self) {
         self.run();
+        self.check_cleared_up();
         // From here on hosts take turns: nobody answers another.
         self.living().iter().for_each(|host| host.return_all().unwrap());
         self.check_replicas();
+    }
+
+    /// After whoever is dead the living clear up, and nothing of it is left.
+    fn check_cleared_up(&self) {
+        let living = self.living();
+        let Some(first) = living.first() else { return };
+        for _ in 0..100 {
+            living.iter().for_each(|host| host.tick().unwrap());
+        }
+        let dead = first.pod().membership().fenced().count();
+        assert_eq!(dead, 0, "whoever is dead is cleared up after");
     }
 
     fn check_replicas(&self) {
@@ -319,6 +354,7 @@ impl<S: Scheme<Memory = SimMemory> + 'static> World<S> {
             simulation,
             hosts,
             log: Rc::default(),
+            fenced: Rc::default(),
             trial: trial.clone(),
             ticking: setup.ticking,
             busy: Rc::default(),
@@ -362,7 +398,10 @@ impl<S: Scheme<Memory = SimMemory> + 'static> World<S> {
 
     /// The hosts that were in the pod all the time.
     pub(crate) fn living(&self) -> Vec<Rc<S>> {
-        let lives = |host: &&Rc<S>| self.simulation.deaths(host.memory().host()) == 0;
+        let lives = |host: &&Rc<S>| {
+            let fenced = self.fenced.borrow().contains(&host.memory().host());
+            !fenced && self.simulation.deaths(host.memory().host()) == 0
+        };
         self.hosts.iter().filter(lives).cloned().collect()
     }
 
@@ -381,12 +420,25 @@ impl<S: Scheme<Memory = SimMemory> + 'static> World<S> {
     }
 }
 
+/// Whether a host was fenced, as far as that was said; everything else is as it should be.
+pub(crate) fn is_out(outcome: Result<(), Error>) -> bool {
+    match outcome {
+        Err(Error::Log(LogError::Fenced { .. })) => true,
+        outcome => {
+            outcome.unwrap();
+            false
+        }
+    }
+}
+
 /// Does a host's background work for as long as anybody is busy.
 pub(crate) fn tick_while<S: Scheme<Memory = SimMemory>>(host: &S, busy: &Cell<usize>) {
     let memory = host.memory();
     while busy.get() > 0 {
-        tolerate(memory, host.tick()).unwrap();
+        if is_out(host.tick()) {
+            return;
+        }
         (0..memory.random() % 32).for_each(|_| memory.pause());
     }
-    tolerate(memory, host.tick()).unwrap();
+    is_out(host.tick());
 }

@@ -5,36 +5,48 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 
 use crate::commands;
 use crate::decode::Decoder;
-use crate::reply::Reply;
+use crate::reply::{Reply, encode_value};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::add;
 
 /// Room to read into, at least, in bytes.
 const READ_BYTES: usize = 16 << 10;
+/// Values that are read together.
+const TOGETHER: usize = 32;
 /// Replies are sent once there are as many bytes of them, so that a client which does not read them
 /// is not read from either.
 const WRITE_BYTES: usize = 256 << 10;
 /// Buffers that have held more do not keep their memory for as long as the connection lasts.
 const KEEP_BYTES: usize = 4 * WRITE_BYTES;
 
-/// Serves a client until it goes, does something that cannot be understood, or the server stops.
-pub(crate) async fn serve(
-    mut stream: TcpStream,
-    mut session: Session,
-    shared: Arc<Shared>,
-    mut stopping: watch::Receiver<bool>,
-) {
+/// Serves a client until it goes, or does something that cannot be understood. If the server stops, its threads
+/// do not come back to this.
+pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: Arc<Shared>) {
+    let mut gets = Gets::default();
     let mut decoder = Decoder::default();
     let (mut input, mut output) = (BytesMut::new(), BytesMut::new());
     // The most that `input` has held: its capacity does not tell what memory is behind it.
     let mut held_bytes = 0;
+    // A request, or the lack of one, that was found behind others.
+    let mut waiting = None;
     loop {
-        match decoder.next(&mut input, session.sender()) {
+        let decoded = waiting.take();
+        match decoded.unwrap_or_else(|| decoder.next(&mut input, session.sender())) {
+            Ok(Some(request)) if commands::is_get(&request, &session) => {
+                if gets.add(request) {
+                    continue;
+                }
+                gets.answer(&mut session, &shared, &mut output);
+            }
+            // What was asked for before is answered before.
+            decoded if !gets.requests.is_empty() => {
+                gets.answer(&mut session, &shared, &mut output);
+                waiting = Some(decoded);
+            }
             Ok(Some(request)) => execute(&request, &mut session, &shared, &mut output),
             Ok(None) => {
                 if send(&mut stream, &mut output, &shared).await.is_err() {
@@ -45,11 +57,7 @@ pub(crate) async fn serve(
                     held_bytes = 0;
                 }
                 input.reserve(READ_BYTES);
-                let read = tokio::select! {
-                    read = stream.read_buf(&mut input) => read,
-                    _ = stopping.wait_for(|&stopping| stopping) => return,
-                };
-                match read {
+                match stream.read_buf(&mut input).await {
                     Ok(bytes) if bytes > 0 => add(&shared.counters.bytes_in, bytes),
                     _ => return,
                 }
@@ -69,6 +77,41 @@ pub(crate) async fn serve(
             let _ = stream.shutdown().await;
             return;
         }
+    }
+}
+
+/// Requests for values that came one behind the other: they are read together.
+#[derive(Default)]
+struct Gets {
+    requests: Vec<Vec<Bytes>>,
+    keys: Vec<Bytes>,
+    /// The last ones were large, so the next ones are not all held at once.
+    large: bool,
+}
+
+impl Gets {
+    /// Adds a request; whether more may follow before they are answered.
+    fn add(&mut self, request: Vec<Bytes>) -> bool {
+        self.keys.push(request[1].clone());
+        self.requests.push(request);
+        self.requests.len() < if self.large { 1 } else { TOGETHER }
+    }
+
+    fn answer(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
+        let (before, protocol) = (output.len(), session.protocol);
+        let read =
+            shared.store.get_each(&self.keys, &mut |value| encode_value(value, protocol, output));
+        match read {
+            Ok(()) => add(&shared.counters.commands, self.keys.len()),
+            // Each one gets the answer that is its own.
+            Err(_) => {
+                output.truncate(before);
+                self.requests.iter().for_each(|request| execute(request, session, shared, output));
+            }
+        }
+        self.large = output.len() - before > WRITE_BYTES;
+        self.keys.clear();
+        self.requests.clear();
     }
 }
 

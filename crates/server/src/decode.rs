@@ -6,6 +6,8 @@ use bytes::{Buf, Bytes, BytesMut};
 pub(crate) const MAX_ARGUMENT_BYTES: usize = 512 << 20;
 /// The most arguments of a request.
 const MAX_ARGUMENTS: usize = 1 << 20;
+/// Room that is made for a request's arguments at once, whatever its length is said to be.
+const FEW_ARGUMENTS: usize = 4;
 /// What a client needs to give the password, and so all that is kept for one that has not.
 const MAX_STRANGER_ARGUMENT_BYTES: usize = 16 << 10;
 const MAX_STRANGER_ARGUMENTS: usize = 10;
@@ -70,14 +72,21 @@ impl Decoder {
         buffer: &mut BytesMut,
         sender: Sender,
     ) -> Result<Option<Vec<Bytes>>, ProtocolError> {
-        let Some(line) = self.line(buffer)? else { return Ok(None) };
-        let Some(count) = line.strip_prefix(b"*") else { return words(&line).map(Some) };
-        let count = number(count).filter(|&count| count <= MAX_ARGUMENTS as i64);
+        let count_or_words = |line: &[u8]| match line.strip_prefix(b"*") {
+            Some(count) => Ok(Err(number(count))),
+            None => words(line).map(Ok),
+        };
+        let count = match self.line(buffer, count_or_words)? {
+            None => return Ok(None),
+            Some(Ok(words)) => return Ok(Some(words)),
+            Some(Err(count)) => count.filter(|&count| count <= MAX_ARGUMENTS as i64),
+        };
         let count = count.ok_or_else(|| ProtocolError("invalid multibulk length".to_owned()))?;
         self.missing = usize::try_from(count).unwrap_or(0);
         if sender == Sender::Stranger && self.missing > MAX_STRANGER_ARGUMENTS {
             return Err(ProtocolError("unauthenticated multibulk length".to_owned()));
         }
+        self.arguments.reserve(self.missing.min(FEW_ARGUMENTS));
         Ok(Some(Vec::new()))
     }
 
@@ -89,8 +98,7 @@ impl Decoder {
         let length = match self.length {
             Some(length) => length,
             None => {
-                let Some(line) = self.line(buffer)? else { return Ok(None) };
-                let length = argument_length(&line)?;
+                let Some(length) = self.line(buffer, argument_length)? else { return Ok(None) };
                 if sender == Sender::Stranger && length > MAX_STRANGER_ARGUMENT_BYTES {
                     return Err(ProtocolError("unauthenticated bulk length".to_owned()));
                 }
@@ -107,8 +115,12 @@ impl Decoder {
         Ok(Some(argument))
     }
 
-    /// A line without its end, if all of it is there.
-    fn line(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, ProtocolError> {
+    /// What `parse` makes of a line without its end, if all of it is there.
+    fn line<T>(
+        &mut self,
+        buffer: &mut BytesMut,
+        parse: impl FnOnce(&[u8]) -> Result<T, ProtocolError>,
+    ) -> Result<Option<T>, ProtocolError> {
         let Some(end) = buffer[self.searched..].iter().position(|&byte| byte == b'\n') else {
             self.searched = buffer.len();
             return if self.searched > MAX_LINE_BYTES {
@@ -117,10 +129,12 @@ impl Decoder {
                 Ok(None)
             };
         };
-        let line = buffer.split_to(self.searched + end).freeze();
-        buffer.advance(1);
+        let end = self.searched + end;
+        let line = &buffer[..end];
+        let parsed = parse(line.strip_suffix(b"\r").unwrap_or(line));
+        buffer.advance(end + 1);
         self.searched = 0;
-        Ok(Some(line.strip_suffix(b"\r").map_or_else(|| line.clone(), |rest| line.slice_ref(rest))))
+        parsed.map(Some)
     }
 }
 
@@ -137,8 +151,11 @@ fn argument_length(line: &[u8]) -> Result<usize, ProtocolError> {
 
 /// An integer written as Redis writes it: no plus sign, no spaces, no zeros in front.
 pub(crate) fn number(text: &[u8]) -> Option<i64> {
-    let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    (number.to_string().as_bytes() == text).then_some(number)
+    let usual = match text.strip_prefix(b"-").unwrap_or(text) {
+        [b'0'] => text.len() == 1,
+        digits => matches!(digits, [b'1'..=b'9', ..]),
+    };
+    std::str::from_utf8(text).ok().filter(|_| usual)?.parse().ok()
 }
 
 /// A request as a person types it: words, of which some are quoted.

@@ -84,6 +84,14 @@ impl Reply {
     }
 }
 
+/// Appends a value to `out`, or that there is none.
+pub(crate) fn encode_value(value: Option<&[u8]>, protocol: Protocol, out: &mut BytesMut) {
+    match value {
+        Some(bytes) => string(out, b'$', b"", bytes),
+        None => Reply::Null.encode(protocol, out),
+    }
+}
+
 fn line(out: &mut BytesMut, kind: u8, text: &str) {
     out.put_u8(kind);
     out.put_slice(text.as_bytes());
@@ -91,7 +99,20 @@ fn line(out: &mut BytesMut, kind: u8, text: &str) {
 }
 
 fn head(out: &mut BytesMut, kind: u8, number: i64) {
-    line(out, kind, &number.to_string());
+    out.put_u8(kind);
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    let mut rest = number.unsigned_abs();
+    while rest > 0 || first == digits.len() {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    if number < 0 {
+        out.put_u8(b'-');
+    }
+    out.put_slice(&digits[first..]);
+    out.put_slice(b"\r\n");
 }
 
 fn string(out: &mut BytesMut, kind: u8, prefix: &[u8], bytes: &[u8]) {

@@ -110,17 +110,12 @@ async fn accept(
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let (shared, stopping) = (shared.clone(), stopping.clone());
-        tokio::spawn(async move { admit(stream, peer, shared, stopping).await });
+        let shared = shared.clone();
+        tokio::spawn(async move { admit(stream, peer, shared).await });
     }
 }
 
-async fn admit(
-    mut stream: TcpStream,
-    peer: SocketAddr,
-    shared: Arc<Shared>,
-    stopping: watch::Receiver<bool>,
-) {
+async fn admit(mut stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
     add(&shared.counters.connections, 1);
     let before = shared.counters.clients.fetch_add(1, Ordering::Relaxed);
     if before >= shared.config.max_clients as u64 {
@@ -131,7 +126,7 @@ async fn admit(
         let _ = stream.write_all(&reply).await;
     } else {
         let session = Session::new(shared.next_id(), peer, shared.config.password().is_none());
-        connection::serve(stream, session, shared.clone(), stopping).await;
+        connection::serve(stream, session, shared.clone()).await;
     }
     shared.counters.clients.fetch_sub(1, Ordering::Relaxed);
 }

@@ -1,5 +1,6 @@
 //! What the server needs of a store.
 
+use bytes::Bytes;
 use tombolo_kv::{Change, Entry};
 
 /// Why a store did not do what it was asked. Nothing was changed.
@@ -30,6 +31,20 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn get(&self, key: &[u8]) -> Result<Option<Entry>, StoreError>;
+
+    /// Shows the value of each of `keys` to `visit`, in turn, as of some moment each.
+    ///
+    /// # Errors
+    /// [`StoreError`]; what has been shown by then does not count.
+    fn get_each(
+        &self,
+        keys: &[Bytes],
+        visit: &mut dyn FnMut(Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        let found: Vec<_> = keys.iter().map(|key| self.get(key)).collect::<Result<_, _>>()?;
+        found.iter().for_each(|entry| visit(entry.as_ref().map(|entry| entry.value.as_slice())));
+        Ok(())
+    }
 
     /// Gives `key` a value, whatever it had before.
     ///

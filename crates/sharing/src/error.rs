@@ -79,6 +79,15 @@ pub enum Error {
         /// How long the wait was, in milliseconds.
         waited_ms: u64,
     },
+    /// The value went with the host that was changing it, or had it in its own memory. Writing the whole value
+    /// anew or deleting the object ends that.
+    #[error(
+        "the object's value is lost: host {host} died or was fenced while it changed it or had it in its own memory; write it anew, or delete it"
+    )]
+    Lost {
+        /// The host.
+        host: u8,
+    },
     /// What shared memory holds is not what a host could have written.
     #[error("the pod is damaged: {0}; save what you can and create it anew")]
     Damaged(String),

@@ -12,6 +12,7 @@ use crate::{Error, MAX_KEY_BYTES};
 ///
 /// # Errors
 /// [`Error::KeyLength`].
+#[inline]
 pub fn hash_key<M: Memory>(pod: &Pod<M>, key: &[u8]) -> Result<u64, Error> {
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
         return Err(Error::KeyLength { bytes: key.len() });

@@ -63,6 +63,15 @@ impl Header {
         sound.then_some(header)
     }
 
+    /// The length of the key at the start of `bytes`, of an object in `capacity` bytes whose other
+    /// parts may be torn: nobody changes that of an object.
+    pub fn decode_key_bytes(bytes: &[u8], capacity: u64) -> Option<usize> {
+        let key_bytes = u16::from_le_bytes(*bytes.get(12..)?.first_chunk()?);
+        let unwritten = Self { version: Version(0), key_bytes, value_bytes: 0 }.encode();
+        let whole = Self::decode(&unwritten, capacity)?;
+        (bytes.get(14..16)? == &unwritten[14..]).then_some(usize::from(whole.key_bytes))
+    }
+
     /// Where the value starts in the slot.
     #[inline]
     pub fn value_offset(&self) -> u64 {

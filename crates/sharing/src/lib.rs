@@ -26,7 +26,7 @@ pub use hash::hash_key;
 pub use header::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
 pub use part::Part;
 pub use patience::persist;
-pub use scheme::{Change, Scheme, Usage};
+pub use scheme::{Change, Item, Scheme, Usage};
 pub use stats::{Counter, Counters, Stats};
 
 /// The longest key.

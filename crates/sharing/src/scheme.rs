@@ -17,6 +17,15 @@ pub enum Change {
     Delete,
 }
 
+/// What was read of one of several objects. It keeps its memory for the next time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Item {
+    /// The object's version; `None` if there is no such object.
+    pub version: Option<Version>,
+    /// Its value, if it is there.
+    pub value: Vec<u8>,
+}
+
 /// How much there is, and is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
@@ -96,6 +105,18 @@ pub trait Scheme: Sized {
     /// there is no such object.
     fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error>;
 
+    /// Reads the values of all `keys`, each into the item at its place; not at one instant.
+    ///
+    /// # Panics
+    /// If there are fewer items than keys.
+    fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K], items: &mut [Item]) -> Result<(), Error> {
+        for (number, key) in keys.iter().enumerate() {
+            let item = &mut items[number];
+            item.version = self.read(key.as_ref(), &mut item.value)?;
+        }
+        Ok(())
+    }
+
     /// Reads `into.len()` bytes of the value of `key` from `offset` on.
     ///
     /// # Errors
@@ -158,6 +179,12 @@ pub trait Scheme: Sized {
     /// # Errors
     /// [`Error::Changed`] if it is at another.
     fn delete_version(&self, key: &[u8], expected: Version) -> Result<bool, Error>;
+
+    /// Deletes an object whose value is lost ([`Error::Lost`]); whether it was.
+    fn forget_lost(&self, key: &[u8]) -> Result<bool, Error> {
+        let _ = key;
+        Ok(false)
+    }
 
     /// Shows some keys to `visit` and returns the next cursor. A walk starts with cursor 0 and is
     /// over when 0 comes back. It meets every object that is there all the time, others perhaps;

@@ -81,6 +81,12 @@ counters! {
     churn_ns / ChurnNs,
     /// Coherence records taken back.
     reclaims / Reclaims,
+    /// Hosts that died and were cleared up after.
+    recoveries / Recoveries,
+    /// Objects that a host had locked when it died or was fenced, and that are whole.
+    rescues / Rescues,
+    /// Objects whose value was lost with a host.
+    lost / Lost,
     /// Lines written back so that others see them.
     cleaned_lines / CleanedLines,
     /// Lines dropped because they might be stale.

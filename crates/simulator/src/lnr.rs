@@ -248,6 +248,11 @@ impl Lnr {
             }
             self.drop_line(host, line);
         }
+        for line in &mut self.lines {
+            if matches!(line.owner, Owner::Host { host: of, .. } if usize::from(of) == host) {
+                line.owner = Owner::Nobody;
+            }
+        }
     }
 }
 
@@ -289,6 +294,21 @@ impl Lnr {
             found.owner = Owner::Host { host: origin.host, life, at: origin };
             if blank {
                 found.reverted = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// No line is this host's any more.
+    pub(crate) fn give_all(&mut self, origin: Origin) -> Result<(), Violation> {
+        for (line, number) in self.lines.iter_mut().zip(0u32..) {
+            if matches!(line.owner, Owner::Host { host, .. } if host == origin.host) {
+                let cached = &self.caches[usize::from(origin.host)][number as usize];
+                if cached.dirty != 0 {
+                    let earlier = cached.written;
+                    return Err(Violation { rule: Rule::LeftDirty, line: number, origin, earlier });
+                }
+                line.owner = Owner::Nobody;
             }
         }
         Ok(())

@@ -5,7 +5,9 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Moment, ScrAddr, Site, Word};
+use tombolo_memory::{
+    FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Moment, Process, ScrAddr, Site, Word,
+};
 
 use crate::adversary::Point;
 use crate::lnr::{Issued, Maintenance, numbers};
@@ -340,8 +342,15 @@ impl Memory for SimMemory {
         self.world.state().random()
     }
 
-    fn process_id(&self) -> u64 {
-        self.host as u64 + 1
+    fn process(&self) -> Process {
+        Process { id: self.host as u64 + 1, machine: 1, started: self.life.into() }
+    }
+
+    fn has_ended(&self, process: Process) -> bool {
+        let host = process.id.checked_sub(1).map(|host| host as usize);
+        let state = self.world.state();
+        let life = host.and_then(|host| state.lives.get(host));
+        life.is_some_and(|&life| process.started < u64::from(life))
     }
 
     fn takes(&self, lines: Lines) {
@@ -364,6 +373,14 @@ impl Memory for SimMemory {
         let mut state = self.world.state();
         let origin = state.origin(self.host, Location::caller());
         let finding = state.lnr.give(lines, bytes, origin, self.life);
+        drop(state);
+        self.world.judge(finding);
+    }
+
+    fn gives_all(&self) {
+        let mut state = self.world.state();
+        let origin = state.origin(self.host, Location::caller());
+        let finding = state.lnr.give_all(origin);
         drop(state);
         self.world.judge(finding);
     }

@@ -45,7 +45,8 @@ pub use clocks::Clocks;
 pub use counts::Counts;
 pub use memory::TimedMemory;
 pub use mutex::TimedRawMutex;
-pub use profile::{Cache, Profile, ProfileError};
+pub use pipe::Pipe;
+pub use profile::{Bandwidth, Cache, Profile, ProfileError};
 pub use simulation::{Simulation, Spec};
 
 /// Virtual time in picoseconds.

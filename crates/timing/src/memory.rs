@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rand::Rng;
 use tombolo_memory::{
-    FetchOp, LINE_BYTES, Lines, LnrAddr, Local, Memory, ScrAddr, Site, Word, Work,
+    FetchOp, LINE_BYTES, Lines, LnrAddr, Local, Memory, Process, ScrAddr, Site, Word, Work,
 };
 
 use crate::cache::{Line, Region};
@@ -219,8 +219,12 @@ impl Memory for TimedMemory {
         self.world.state().dice.next_u64()
     }
 
-    fn process_id(&self) -> u64 {
-        self.host as u64 + 1
+    fn process(&self) -> Process {
+        Process { id: self.host as u64 + 1, ..Process::default() }
+    }
+
+    fn has_ended(&self, _: Process) -> bool {
+        false
     }
 
     #[inline]

@@ -18,7 +18,8 @@ struct Window {
     bytes: u64,
 }
 
-pub(crate) struct Pipe {
+/// A pipe.
+pub struct Pipe {
     windows: Vec<Window>,
     /// Bytes that go through in a window.
     capacity: u64,
@@ -34,7 +35,8 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    pub(crate) fn new(bandwidth: &Bandwidth) -> Self {
+    /// One of this bandwidth.
+    pub fn new(bandwidth: &Bandwidth) -> Self {
         // GB/s are bytes per nanosecond.
         let capacity = bandwidth.gb_per_s * WINDOW as f64 / 1000.0;
         let mut pipe = Self {
@@ -51,7 +53,7 @@ impl Pipe {
     }
 
     /// How long `bytes` bytes wait that come at `now`.
-    pub(crate) fn pass(&mut self, now: Ps, bytes: u64) -> Ps {
+    pub fn pass(&mut self, now: Ps, bytes: u64) -> Ps {
         let first = now / WINDOW;
         let used = first.checked_sub(1).map_or(0, |number| self.window(number).bytes);
         if used != self.last.0 {

@@ -60,6 +60,11 @@ impl Simulation {
         self.world.state().timed = timed;
     }
 
+    /// Whether they do.
+    pub fn is_timed(&self) -> bool {
+        self.world.state().timed
+    }
+
     /// Adds a thread to `host` that runs on `core`, from now on.
     ///
     /// # Panics

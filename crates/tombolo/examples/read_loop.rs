@@ -42,7 +42,7 @@ fn write(objects: &Objects, round: u64) -> Result<(), Error> {
     let mut guard = objects.write_start(KEY)?;
     guard.write(0, &round.to_le_bytes())?;
     guard.write(BYTES - 8, &round.to_le_bytes())?;
-    guard.write_end();
+    guard.write_end()?;
     Ok(())
 }
 

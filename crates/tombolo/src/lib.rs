@@ -45,8 +45,8 @@ pub use member::{Handle, Member};
 pub use tombolo_kv::{Change as StoreChange, Entry, Error as StoreError};
 pub use tombolo_memory::{Mapped, MemorySpec, format_size, parse_size};
 pub use tombolo_objects::{
-    Change, Error, IndexLimits, MAX_KEY_BYTES, Maintenance, Options, Place, Placement, Profile,
-    ReadGuard, Stats, Thresholds, Usage, Version, WriteGuard,
+    Change, Error, IndexLimits, Item, MAX_KEY_BYTES, Maintenance, Options, Place, Placement,
+    Profile, ReadGuard, Stats, Thresholds, Usage, Version, WriteGuard,
 };
 pub use tombolo_pod::{CreateOptions, Geometry, MAX_HOSTS, PodError, PodSpec};
 

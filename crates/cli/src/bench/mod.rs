@@ -2,8 +2,10 @@
 //! phase; or schemes in turn, to compare them.
 
 mod comparison;
+pub(crate) mod limit;
 pub(crate) mod pages;
 mod report;
+pub(crate) mod resp;
 mod shared;
 mod simulated;
 pub(crate) mod worker;
@@ -84,8 +86,15 @@ fn measure(args: &YcsbArgs, scheme: Scheme, again: bool, stop: &Stop) -> Result<
         threads_per_host: threads,
         records: workload.record_count,
         scr_fixed_bytes,
+        limit_ops_per_s: if args.no_limit { None } else { limit(&workload, place, args)? },
     };
     Report::new(setting, Some(&loaded), &ran, None)
+}
+
+/// What the machine does of the workload at most; the pod is gone by then.
+fn limit(workload: &Workload, place: Place, args: &YcsbArgs) -> Result<Option<f64>> {
+    drop(place);
+    limit::ops_per_s(workload, args.workload.seed)
 }
 
 /// How hosts take part under a scheme.

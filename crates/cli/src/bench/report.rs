@@ -43,6 +43,8 @@ pub(crate) struct Setting {
     pub(crate) records: u64,
     /// SCR that is in use whatever is in the pod.
     pub(crate) scr_fixed_bytes: u64,
+    /// What the machine does of the workload at most, if that was measured.
+    pub(crate) limit_ops_per_s: Option<f64>,
 }
 
 /// What only a simulated pod tells.
@@ -82,6 +84,10 @@ pub(crate) struct Report {
     records_wide: u64,
     scr_bytes_used: u64,
     local_bytes_per_object: f64,
+    /// What this machine does of the workload at most: nothing in virtual time, or if it was not measured.
+    limit_ops_per_s: Option<f64>,
+    /// How much of that it is.
+    of_limit: Option<f64>,
     /// Nothing where loading takes no time.
     load_ops_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,9 +125,18 @@ impl Report {
             scr_bytes_used: setting.scr_fixed_bytes + ran.most(|usage| usage.scr_used_bytes),
             local_bytes_per_object: ran.most(|usage| usage.local_bytes) as f64
                 / ran.most(|usage| usage.objects).max(1) as f64,
+            limit_ops_per_s: setting.limit_ops_per_s,
+            of_limit: setting.limit_ops_per_s.map(|limit| ran.per_second() / limit),
             load_ops_per_s: loaded.map(|loaded| Hosts(loaded).per_second()),
             simulated,
         })
+    }
+
+    fn of_limit_cell(&self) -> String {
+        match (self.of_limit, self.limit_ops_per_s) {
+            (Some(share), Some(limit)) => format!("{share:.2} of {limit:.0} ops/s"),
+            _ => "-".to_owned(),
+        }
     }
 
     pub(crate) fn text(&self) -> String {
@@ -138,6 +153,7 @@ impl Report {
             ("operations", self.operations.to_string()),
             ("load", load),
             ("throughput", format!("{:.0} ops/s", self.ops_per_s)),
+            ("of limit", self.of_limit_cell()),
             ("latency, mean", mean),
             ("latency, p50", p50),
             ("latency, p99", p99),

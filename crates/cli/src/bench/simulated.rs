@@ -43,6 +43,7 @@ pub(crate) fn measure(args: &YcsbArgs, scheme: Scheme, profile: &Profile) -> Res
         threads_per_host: threads,
         records: workload.record_count,
         scr_fixed_bytes: lab.scr_fixed_bytes(),
+        limit_ops_per_s: None,
     };
     let simulated = Simulated {
         profile: profile.name.clone(),

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tombolo_coherence::Filter;
-use tombolo_disaggregated::{Config, Core, MOST_HOSTS, Protocol, Summary, System};
+use tombolo_disaggregated::{Buffers, Config, Core, MOST_HOSTS, Protocol, Summary, System};
 use tombolo_programs::{EdgeList, GraphSource, Parameters, Program, ProgramName, Trace};
 
 use crate::output::{self, Format, table};
@@ -27,10 +27,11 @@ they read), sha-spec (the same, and access before permission), bi (CXL 3.0's bac
 Programs are real, and their results are checked: GAP's kernels on Kronecker or uniform graphs or on a \
 list of edges (lines of \"from to [weight]\"), and smaller relatives of PARSEC's and NAS' programs. A trace is \
 what `valgrind --tool=lackey --trace-mem=yes` prints, or a binary file (docs/traces.md); its threads are \
-dealt out to the hosts.
+dealt out to the hosts, and wait for each of their accesses.
 
 Unless told otherwise, the system is that of SDM's paper: 32 threads, caches of 32 KiB and 256 KiB \
-per core and of 2 MiB per host, a network of 500 ns each way, and memory of 80 ns.";
+per core and of 2 MiB per host, a network of 500 ns each way, and memory of 80 ns. Cores go on while \
+they wait, as far as their buffers reach and until something depends on what they wait for.";
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -128,14 +129,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_parser = program, value_name = "NAME", required_unless_present = "trace")]
     workload: Option<ProgramName>,
     /// A trace, instead of a program.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "graph", "scale", "rounds"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = TRACE_CONFLICTS)]
     trace: Option<PathBuf>,
     #[command(flatten)]
     input: InputArgs,
     /// Hosts, 1024 at most.
     #[arg(long, default_value_t = 4, value_name = "N")]
     hosts: usize,
-    /// Threads of all hosts together; those of a trace are dealt out to that many.
+    /// Threads of all hosts together, dealt out evenly, those in a row to one host. A trace has its own number.
     #[arg(long, default_value_t = 32, value_name = "N")]
     threads: usize,
     /// Whom memory nodes ask about a line.
@@ -147,6 +148,16 @@ pub(crate) struct RunArgs {
     /// A memory node's own latency, in nanoseconds.
     #[arg(long, default_value_t = 80.0, value_name = "NS")]
     memory_ns: f64,
+    /// Instructions that a core may be ahead of a read that is under way (its reorder buffer); with 1, it
+    /// waits for each read.
+    #[arg(long, default_value_t = 192, value_name = "N")]
+    window: usize,
+    /// Writes of a core that may be under way.
+    #[arg(long, default_value_t = 42, value_name = "N")]
+    store_buffer: usize,
+    /// Lines that a core may wait for at once.
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    miss_buffers: usize,
     /// Memory nodes.
     #[arg(long, default_value_t = 1, value_name = "N")]
     nodes: usize,
@@ -209,6 +220,10 @@ struct Compared {
     latencies: BTreeMap<&'static str, f64>,
 }
 
+/// What a trace says itself, or does not have.
+const TRACE_CONFLICTS: [&str; 8] =
+    ["workload", "graph", "scale", "rounds", "threads", "window", "store_buffer", "miss_buffers"];
+
 /// What is run.
 enum Work<'a> {
     Program(ProgramName, Parameters),
@@ -251,6 +266,11 @@ impl RunArgs {
         let mut config = Config {
             filter: self.filter.into(),
             threads: self.threads,
+            buffers: Buffers {
+                window: self.window,
+                stores: self.store_buffer,
+                misses: self.miss_buffers,
+            },
             nodes: self.nodes,
             interleave_bytes: self.interleave,
             network_ns: self.network_ns,
@@ -279,27 +299,25 @@ impl RunArgs {
     }
 
     fn run_on<const WORDS: usize>(&self, work: &Work<'_>, protocol: Protocol) -> Result<Report> {
-        let system: System<WORDS> = System::new(&self.config(protocol))?;
-        let (workload, verified) = match work {
+        let config = self.config(protocol);
+        let (system, workload, verified) = match work {
             Work::Program(name, parameters) => {
+                let system: System<WORDS> = System::new(&config)?;
                 let program: Program<Core<WORDS>> = Program::new(*name, parameters, self.threads)?;
                 system.run_program(&program, |_, core| core);
                 let whole = system.summary().isolated_threads == 0;
                 if whole {
                     program.verify()?;
                 }
-                (name.to_string(), whole)
+                (system, name.to_string(), whole)
             }
-            Work::Trace(path) => {
-                replay(&system, path)?;
-                (path.display().to_string(), false)
-            }
+            Work::Trace(path) => (replay(config, path)?, path.display().to_string(), false),
         };
         Ok(Report {
             protocol: protocol.name(),
             workload,
             hosts: self.hosts,
-            threads: self.threads,
+            threads: system.threads(),
             filter: self.filter.name(),
             network_ns: self.network_ns,
             nodes: self.nodes,
@@ -316,15 +334,13 @@ fn read_edges(file: &str) -> Result<EdgeList> {
     Ok(EdgeList::read(file, BufReader::new(text), false)?)
 }
 
-fn replay<const WORDS: usize>(system: &System<WORDS>, path: &Path) -> Result<()> {
+/// A system that has done what a trace says.
+fn replay<const WORDS: usize>(config: Config, path: &Path) -> Result<System<WORDS>> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("cannot read the trace {shown}"))?;
     let mut trace = Trace::new(BufReader::new(file)).with_context(|| shown.to_string())?;
-    let threads = trace.threads() as usize;
-    ensure!(
-        threads <= system.threads(),
-        "{shown} has {threads} threads; use --threads {threads} or more"
-    );
+    let config = Config { threads: trace.threads() as usize, ..config };
+    let system = System::new(&config).with_context(|| shown.to_string())?;
     let mut records = 0u64;
     for record in &mut trace {
         system.replay(&record.with_context(|| shown.to_string())?);
@@ -336,7 +352,7 @@ fn replay<const WORDS: usize>(system: &System<WORDS>, path: &Path) -> Result<()>
         );
     }
     system.end();
-    Ok(())
+    Ok(system)
 }
 
 fn text(report: &Report) -> String {

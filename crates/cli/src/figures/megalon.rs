@@ -1,23 +1,22 @@
 //! `tombolo figures megalon`.
 
-use std::collections::HashMap;
 use std::fs;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread::available_parallelism;
-use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use clap::Args;
 use serde::Serialize;
 use tombolo::format_size;
 use tombolo_experiments::figures::{
-    Event, FIGURES, Figure, Page, Settings, bytes_per_job, draw, test_bed,
+    Drawn, Event, FIGURES, Figure, Page, Settings, draw, largest_pod_bytes, test_bed,
 };
 use tombolo_timing::Profile;
 
 use super::folder::Folder;
+use super::spent::Spent;
 use crate::output;
 
 pub(super) const ABOUT: &str = "\
@@ -67,6 +66,9 @@ pub(crate) struct MegalonArgs {
     profile: Option<PathBuf>,
 }
 
+/// Why a lock is not poisoned.
+const WHOLE: &str = "nobody panics with it";
+
 /// What the summary tells besides.
 #[derive(Serialize)]
 struct Lot {
@@ -104,34 +106,35 @@ pub(super) fn run(args: &MegalonArgs) -> Result<()> {
         None => test_bed(),
     };
     let settings = Settings { profile, scale: args.scale, seed: args.seed };
-    let jobs = match args.jobs {
-        Some(jobs) => jobs.get(),
-        None => jobs(&figures, args.scale)?,
+    let (jobs, host_bytes) = match args.jobs {
+        Some(jobs) => (jobs.get(), u64::MAX),
+        None => (available_parallelism().map_or(1, NonZero::get), room(&figures, args.scale)?),
     };
     let folder = Folder::new(&args.out, args.page(&settings), args.lot(&settings))?;
     let bar = output::progress("figures", figures.len() as u64, BAR);
-    let begun = Mutex::new(HashMap::new());
-    let drawn = draw(&figures, &settings, jobs, &|event| {
+    let spent = Mutex::new(Spent::default());
+    let drawn = draw(&figures, &settings, jobs, host_bytes, &|event| {
         match event {
-            Event::Doing { figure, what } => {
-                let mut begun = begun.lock().expect("nobody panics with it");
-                begun.entry(figure.id).or_insert_with(Instant::now);
-                bar.set_message(format!("figure {}, {what}", figure.id));
+            Event::Doing { figure, stage, place } => {
+                spent.lock().expect(WHOLE).begins(figure.id, stage);
+                bar.set_message(format!("figure {}, {} {place}", figure.id, stage.name()));
             }
             Event::Points { done, of } => {
+                spent.lock().expect(WHOLE).ends();
                 bar.set_length(of as u64);
                 bar.set_position(done as u64);
             }
             Event::Drawn(which, drawn) => {
                 folder.write(which, drawn)?;
-                let id = drawn[which].id;
-                let took = begun.lock().expect("nobody panics with it")[id].elapsed().as_secs_f64();
-                bar.suspend(|| eprintln!("{}: {took:.0} s", drawn[which].file_name()));
+                let Drawn { id, .. } = drawn[which];
+                let took = spent.lock().expect(WHOLE).on(id);
+                bar.suspend(|| eprintln!("{}: {took}", drawn[which].file_name()));
             }
         }
         Ok(())
     })?;
     bar.finish_and_clear();
+    eprintln!("all of it: {}", spent.lock().expect(WHOLE).on_all());
     print!("{}", folder.text(&drawn));
     Ok(())
 }
@@ -175,20 +178,18 @@ impl MegalonArgs {
     }
 }
 
-/// How many pods this machine can simulate side by side.
-fn jobs(figures: &[Figure], scale: f64) -> Result<usize> {
-    let processors = available_parallelism().map_or(1, NonZero::get);
-    let Some(available) = available_bytes() else { return Ok(processors) };
-    let each = bytes_per_job(figures, scale);
-    let fit = (available / each.max(1)) as usize;
+/// The memory that pods may take together: that of the largest at least.
+fn room(figures: &[Figure], scale: f64) -> Result<u64> {
+    let Some(available) = available_bytes() else { return Ok(u64::MAX) };
+    let largest = largest_pod_bytes(figures, scale);
     ensure!(
-        fit > 0,
+        largest <= available,
         "a pod at --scale {scale} takes about {} of memory, and {} are free; choose a smaller --scale, \
          other figures with --only, or --jobs 1 to try nevertheless",
-        format_size(each),
+        format_size(largest),
         format_size(available),
     );
-    Ok(processors.min(fit))
+    Ok(available)
 }
 
 /// Memory that this machine has to spare, as far as it says.

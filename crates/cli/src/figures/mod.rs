@@ -3,6 +3,7 @@
 mod folder;
 mod megalon;
 mod sdm;
+mod spent;
 
 use anyhow::Result;
 use clap::Subcommand;

@@ -341,7 +341,7 @@ fn amend(
     guard.write(half as u64, first)?;
     std::thread::yield_now();
     guard.write((half + first.len()) as u64, second)?;
-    Ok(guard.write_end())
+    guard.write_end()
 }
 
 /// Somewhere within `length` bytes.

@@ -288,3 +288,34 @@ fn an_owner_of_pages_may_be_slow() {
         assert!(report["churn_us"].as_f64().unwrap() >= 300.0, "{report}");
     }
 }
+
+#[test]
+fn operations_are_held_against_their_limits() {
+    let args = ["bench", "limit", "--objects", "1000", "--value-bytes", "64", "--format", "json"];
+    let args = [&args[..], &["--operations", "200", "--rounds", "1", "--copies"]].concat();
+    let report: serde_json::Value = serde_json::from_str(&printed(&args)).unwrap();
+    let lines = report["lines"].as_array().unwrap();
+    for operation in ["get", "get of a copy", "multi_get of 16", "put", "create", "delete"] {
+        let found: Vec<_> = lines.iter().filter(|line| line["operation"] == operation).collect();
+        assert!(!found.is_empty(), "{operation} is not there");
+        assert!(found.iter().all(|line| line["of_limit"].as_f64().unwrap() > 0.0));
+    }
+}
+
+#[test]
+fn a_server_is_measured_without_redis_too() {
+    let args = ["bench", "resp", "--clients", "2", "--keys", "100", "--operations", "100"];
+    let args = [&args[..], &["--rounds", "1", "--redis", "no-such-redis", "--format", "json"]];
+    let report: serde_json::Value = serde_json::from_str(&printed(&args.concat())).unwrap();
+    assert!(report["without_redis"].as_str().unwrap().contains("no-such-redis"));
+    let lines = report["lines"].as_array().unwrap();
+    assert_eq!(lines.len(), 4);
+    assert!(lines.iter().all(|line| line["ops_per_s"].as_f64().unwrap() > 0.0));
+}
+
+#[test]
+fn results_are_told_as_parts_of_the_limit() {
+    let report = report(&["-P", "b", "-p", "recordcount=2000", "-p", "operationcount=2000"]);
+    assert!(report["of_limit"].as_f64().unwrap() > 0.0);
+    assert!(report["limit_ops_per_s"].as_f64().unwrap() > 0.0);
+}

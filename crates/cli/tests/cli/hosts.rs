@@ -8,12 +8,13 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use redis::{Commands, Connection, cmd};
+use serde_json::Value;
 use tombolo_verify::history::Recorder;
 use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::{KeyValue, Operation, Result as Answer};
 use tombolo_workloads::{check_value, fill_value};
 
-use crate::tombolo::Servers;
+use crate::tombolo::{Servers, complaint, printed};
 
 const OPERATIONS: u64 = 1_000_000;
 const KEYS: u64 = 600;
@@ -253,4 +254,74 @@ fn nobody_comes_in_without_the_password() {
     assert!(open(format!("redis://:wrong@{address}")).is_err());
     let denied = open(format!("redis://{address}")).and_then(|mut c| c.get::<_, String>("k"));
     assert!(denied.unwrap_err().to_string().contains("Authentication"));
+}
+
+/// What `pod info` says of a pod's hosts: how many are there, and how many are fenced.
+fn seats(servers: &Servers) -> (usize, usize) {
+    let info = printed(&["pod", "info", &servers.spec(), "--format", "json"]);
+    let info: Value = serde_json::from_str(&info).unwrap();
+    let count = |list: &str| info[list].as_array().unwrap().len();
+    (count("hosts"), count("fenced"))
+}
+
+/// Two hosts set and get what a third may have been at, and may be still unless they are `alone`.
+fn go_on(servers: &Servers, alone: bool) {
+    let mut hosts = [0, 1].map(|host| servers.connect(host));
+    for n in 0..400u32 {
+        let key = format!("key:{}", n % 40);
+        let () = hosts[0].set(&key, n).unwrap();
+        let got: u32 = hosts[1].get(&key).unwrap();
+        assert!(got == n || !alone, "{got} instead of {n}");
+    }
+}
+
+/// Has host 2 set keys without end, until it is disturbed.
+fn keep_busy(servers: &Servers) -> thread::JoinHandle<()> {
+    let mut victim = servers.connect(2);
+    let busy = thread::spawn(move || {
+        for n in 0u32.. {
+            if victim.set::<_, _, ()>(format!("key:{}", n % 40), n).is_err() {
+                break;
+            }
+        }
+    });
+    go_on(servers, false);
+    busy
+}
+
+#[test]
+fn others_clear_up_after_a_host_that_was_killed() {
+    let mut servers = Servers::start(3, &["--size", "64MiB", "--scr", "4MiB"], &[]);
+    let busy = keep_busy(&servers);
+    servers.hosts[2].0.signal("-KILL");
+    go_on(&servers, false);
+    servers.hosts[2].0.end();
+    go_on(&servers, true);
+    busy.join().unwrap();
+    while seats(&servers) != (2, 0) {
+        go_on(&servers, true);
+    }
+}
+
+#[test]
+fn a_host_that_was_fenced_finds_out() {
+    let mut servers = Servers::start(3, &["--size", "64MiB", "--scr", "4MiB"], &[]);
+    let busy = keep_busy(&servers);
+    servers.hosts[2].0.signal("-STOP");
+    let fenced = printed(&["pod", "fence", &servers.spec(), "2"]);
+    assert!(fenced.contains("fenced, not known to be gone"), "{fenced}");
+    go_on(&servers, true);
+    assert_eq!(seats(&servers), (2, 1));
+    servers.hosts[2].0.signal("-CONT");
+    busy.join().unwrap();
+    let said = servers.connect(2).set::<_, _, ()>("key:0", 0).unwrap_err().to_string();
+    assert!(said.contains("was fenced"), "{said}");
+    go_on(&servers, true);
+    servers.hosts[2].0.signal("-TERM");
+    servers.hosts[2].0.end();
+    while seats(&servers) != (2, 0) {
+        go_on(&servers, true);
+    }
+    let refused = complaint(&["pod", "fence", &servers.spec(), "2"]);
+    assert!(refused.contains("host 2 is not in the pod"), "{refused}");
 }

@@ -69,8 +69,13 @@ fn a_host_that_dies_is_named() {
     assert_eq!(soak.end().code(), Some(3));
     let shown: Vec<String> = soak.lines.by_ref().map(Result::unwrap).collect();
     let report: Value = serde_json::from_str(&shown.join("\n")).unwrap();
-    let what = report["failures"][0]["what"].as_str().unwrap();
-    assert!(what.starts_with("host 0 ended") && what.contains("SIGKILL"), "{what}");
+    // Killed while it joined, it may be what the other complains of, too.
+    let failures = report["failures"].as_array().unwrap();
+    let named = |failure: &Value| {
+        let what = failure["what"].as_str().unwrap();
+        what.starts_with("host 0 ended") && what.contains("SIGKILL")
+    };
+    assert!(failures.iter().any(named), "{failures:?}");
 }
 
 fn sized(pod: &Path) -> String {

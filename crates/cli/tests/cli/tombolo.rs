@@ -85,7 +85,7 @@ impl Drop for Running {
 /// A pod with some hosts that serve it.
 pub(crate) struct Servers {
     pub(crate) hosts: Vec<(Running, SocketAddr)>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Servers {
@@ -100,7 +100,12 @@ impl Servers {
             let address = line.rsplit(' ').next().unwrap().parse().unwrap();
             (host, address)
         };
-        Self { hosts: (0..hosts).map(start).collect(), _folder: folder }
+        Self { hosts: (0..hosts).map(start).collect(), folder }
+    }
+
+    /// The pod.
+    pub(crate) fn spec(&self) -> String {
+        self.folder.path().join("pod").to_str().unwrap().to_owned()
     }
 
     pub(crate) fn connect(&self, host: usize) -> redis::Connection {

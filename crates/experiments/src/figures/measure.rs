@@ -33,10 +33,35 @@ const ROUNDS: u32 = 8;
 const STEADY: f64 = 0.05;
 const RARE: f64 = 0.001;
 
+/// What is done for a point, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The pod, and its objects, come to be.
+    Loading,
+    /// Caches and records get as they would be after a while.
+    WarmingUp,
+    /// Operations are measured.
+    Measuring,
+}
+
+impl Stage {
+    /// All of them, in their order.
+    pub const ALL: [Self; 3] = [Self::Loading, Self::WarmingUp, Self::Measuring];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loading => "loading",
+            Self::WarmingUp => "warming up",
+            Self::Measuring => "measuring",
+        }
+    }
+}
+
 /// How far one is with a pod.
-pub(crate) enum Stage {
-    /// This is being done.
-    Does(String),
+pub(crate) enum Progress {
+    /// This is being done, for a point that is called so.
+    Does(Stage, String),
     /// A point is done.
     Done,
 }
@@ -45,9 +70,11 @@ pub(crate) enum Stage {
 pub(crate) fn run(
     run: &Run,
     settings: &Settings,
-    tell: &dyn Fn(Stage) -> Result<()>,
+    tell: &dyn Fn(Progress) -> Result<()>,
 ) -> Result<Vec<Point>> {
     let Settings { profile, scale, seed } = settings;
+    let does = |stage, step: &Step| tell(Progress::Does(stage, run.place(step)));
+    does(Stage::Loading, &run.steps[0])?;
     let hosts = profile.pod.hosts;
     let whole = |bytes: f64| ((bytes * scale) as u64).next_multiple_of(4096);
     let mut lab = Lab::create(Setup {
@@ -64,23 +91,22 @@ pub(crate) fn run(
     let mut pod = Pod { run, settings, lab: &mut lab, loaded: 0, written: 0 };
     let mut points = Vec::new();
     for step in &run.steps {
-        let curve = run.curve();
-        let does = |what: &str| {
-            let place = [curve.as_str(), &step.panel, &step.x];
-            let place: Vec<_> = place.into_iter().filter(|part| !part.is_empty()).collect();
-            tell(Stage::Does(format!("{what} {}", place.join(", "))))
-        };
-        does("loading")?;
+        does(Stage::Loading, step)?;
         let threads = step.threads.min(profile.pod.cores);
         let workload = pod.prepare(step, threads)?;
         pod.lab.demand(&Demand { workload, threads, shared: step.mix.shared })?;
-        does("warming up")?;
-        let settled = pod.settle()?;
-        does("measuring")?;
-        let measured = pod.measure(settled)?;
-        let (panel, x) = (step.panel.clone(), step.x.clone());
+        let measured = if step.mix.operates() {
+            does(Stage::WarmingUp, step)?;
+            let settled = pod.settle()?;
+            does(Stage::Measuring, step)?;
+            pod.measure(settled)?
+        } else {
+            let idle = pod.lab.run(0)?;
+            pod.measured(&idle, 0)?
+        };
+        let (panel, curve, x) = (step.panel.clone(), run.curve(), step.x.clone());
         points.push(Point { panel, curve, x, measured });
-        tell(Stage::Done)?;
+        tell(Progress::Done)?;
     }
     Ok(points)
 }
@@ -164,8 +190,12 @@ impl Pod<'_> {
         let fills = (CACHE_OPERATIONS * self.settings.scale) as u64 / self.slow_share();
         self.lab.run(fills.max(operations / 4))?;
         let ran = self.lab.run(operations)?;
+        self.measured(&ran, settled.operations)
+    }
+
+    fn measured(&self, ran: &Ran, warm_up: u64) -> Result<Measured> {
         let memory_gb = self.memory_bytes(&ran.hosts) / 1e9 / self.settings.scale;
-        Measured::of(&ran, settled.operations, memory_gb)
+        Measured::of(ran, warm_up, memory_gb)
     }
 
     /// Objects, SCR that is used, logs, and what each host's own memory has.

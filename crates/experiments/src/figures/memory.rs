@@ -10,7 +10,7 @@ const COUNT: f64 = 24.0;
 pub(crate) const FIGURE: Figure = Figure {
     id: "memory",
     title: "Memory (section 6.6)",
-    about: "24 M objects that are read: what they take with all that belongs to them, on all hosts.",
+    about: "24 M objects: what they take with all that belongs to them, on all hosts.",
     x: "",
     bars: true,
     measures: &[MEMORY],
@@ -19,7 +19,7 @@ pub(crate) const FIGURE: Figure = Figure {
 };
 
 fn runs() -> Vec<Run> {
-    let step = Step { millions: COUNT, ..Step::new("", millions(COUNT), Mix::READS) };
+    let step = Step { millions: COUNT, ..Step::new("", millions(COUNT), Mix::NONE) };
     let run = |scheme| Run { both: true, ..Run::new(scheme, vec![step.clone()]) };
     [Scheme::Megalon, Scheme::HcMeta].map(run).into()
 }

@@ -27,6 +27,7 @@ mod measure;
 mod memory;
 mod point;
 mod report;
+mod room;
 mod run;
 mod scheme;
 
@@ -38,10 +39,12 @@ use tombolo_timing::Profile;
 
 pub(crate) use drawn::Place;
 pub use drawn::{Drawn, Row, Shown};
-use measure::Stage;
+use measure::Progress;
+pub use measure::Stage;
 use point::{COLUMNS, Points};
 pub use point::{Measure, Point};
 pub use report::{Page, Summary, html};
+use room::Room;
 use run::Run;
 
 /// The figures there are, in the order of the paper.
@@ -137,14 +140,16 @@ impl Figure {
 
 /// What is told while figures are drawn.
 pub enum Event<'a> {
-    /// Something is being done for a figure.
+    /// Something is being done for a figure, by the thread that tells so.
     Doing {
         /// The figure.
         figure: Figure,
-        /// What it is, for people.
-        what: String,
+        /// What it is.
+        stage: Stage,
+        /// For which point, for people.
+        place: String,
     },
-    /// There are so many points, of all figures.
+    /// There are so many points, of all figures; this thread has just done one.
     Points {
         /// So many.
         done: usize,
@@ -158,7 +163,8 @@ pub enum Event<'a> {
 /// Who is told, by several threads.
 pub type Tell<'a> = dyn Fn(Event<'_>) -> Result<()> + Sync + 'a;
 
-/// Draws figures, one after the other, up to `jobs` pods at a time.
+/// Draws figures, one after the other, up to `jobs` pods at a time, and no more than find room in
+/// `host_bytes` of this machine's memory.
 ///
 /// # Errors
 /// Those of the pods, and of who is told, the first of which ends all.
@@ -166,6 +172,7 @@ pub fn draw(
     figures: &[Figure],
     settings: &Settings,
     jobs: usize,
+    host_bytes: u64,
     tell: &Tell<'_>,
 ) -> Result<Vec<Drawn>> {
     let runs: Vec<Vec<Run>> = figures.iter().map(Figure::all_runs).collect();
@@ -181,16 +188,19 @@ pub fn draw(
     let done = AtomicUsize::new(0);
     let measured: Vec<_> = runs.iter().map(|runs| Mutex::new(vec![None; runs.len()])).collect();
     let all = Mutex::new(Vec::new());
+    let room = Room::new(host_bytes);
     let outcomes = in_parallel(&tasks, jobs, |&(number, task)| {
         let (figure, run) = (figures[number], &runs[number][task]);
         let context = || format!("figure {}, {}", figure.id, run.scheme.name());
-        let points = measure::run(run, settings, &|stage| match stage {
-            Stage::Does(what) => tell(Event::Doing { figure, what }),
-            Stage::Done => {
+        let progresses = |progress| match progress {
+            Progress::Does(stage, place) => tell(Event::Doing { figure, stage, place }),
+            Progress::Done => {
                 tell(Event::Points { done: done.fetch_add(1, Ordering::Relaxed) + 1, of })
             }
-        });
-        let points = points.with_context(context)?;
+        };
+        let points = room.with(bytes_of(run, settings.scale), || {
+            measure::run(run, settings, &progresses).with_context(context)
+        })?;
         let mut of_figure = measured[number].lock().expect(WHOLE);
         of_figure[task] = Some(points);
         let Some(points) = of_figure.iter().cloned().collect::<Option<Vec<_>>>() else {
@@ -210,9 +220,13 @@ pub fn draw(
 const WHOLE: &str = "nobody panics with it";
 
 /// Memory of this machine that the largest pod of these figures takes, in bytes, about.
-pub fn bytes_per_job(figures: &[Figure], scale: f64) -> u64 {
+pub fn largest_pod_bytes(figures: &[Figure], scale: f64) -> u64 {
     let runs = figures.iter().flat_map(Figure::all_runs);
-    (runs.map(|run| run.host_bytes()).fold(0.0, f64::max) * scale) as u64
+    runs.map(|run| bytes_of(&run, scale)).max().unwrap_or(0)
+}
+
+fn bytes_of(run: &Run, scale: f64) -> u64 {
+    (run.host_bytes() * scale) as u64
 }
 
 /// What came of each task, in their order; nothing of those that were not begun when one failed.

@@ -55,6 +55,8 @@ pub(crate) struct Mix {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operations {
+    /// None: objects are only there.
+    None,
     /// Reads, and this share of writes.
     Writes(f64),
     /// Those of a stock workload.
@@ -63,6 +65,7 @@ pub(crate) enum Operations {
 
 impl Mix {
     pub(crate) const READS: Self = Self::writes(0.0);
+    pub(crate) const NONE: Self = Self { operations: Operations::None, ..Self::READS };
 
     pub(crate) const fn writes(share: f64) -> Self {
         Self { operations: Operations::Writes(share), skew: SKEW, shared: None }
@@ -80,9 +83,15 @@ impl Mix {
         Self { shared: Some(share), ..self }
     }
 
-    /// Whether objects are written, once they are there.
+    /// Whether something is done to objects, once they are there.
+    pub(crate) fn operates(self) -> bool {
+        !matches!(self.operations, Operations::None)
+    }
+
+    /// Whether they are written.
     pub(crate) fn changes(self) -> bool {
         match self.operations {
+            Operations::None => false,
             Operations::Writes(share) => share > 0.0,
             Operations::Stock(letter) => letter != 'c',
         }
@@ -115,10 +124,10 @@ impl Step {
     ) -> Result<Workload, WorkloadError> {
         let stock = Workload::stock(match self.mix.operations {
             Operations::Stock(letter) => letter,
-            Operations::Writes(_) => 'c',
+            Operations::None | Operations::Writes(_) => 'c',
         })?;
         let proportions = match self.mix.operations {
-            Operations::Stock(_) => stock.proportions,
+            Operations::None | Operations::Stock(_) => stock.proportions,
             Operations::Writes(share) => {
                 Proportions { read: 1.0 - share, update: share, ..stock.proportions }
             }
@@ -164,6 +173,13 @@ impl Run {
     /// Its curve.
     pub(crate) fn curve(&self) -> String {
         self.scheme.curve(self.edition)
+    }
+
+    /// What one of its steps is called.
+    pub(crate) fn place(&self, step: &Step) -> String {
+        let parts = [self.curve(), step.panel.clone(), step.x.clone()];
+        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join(", ")
     }
 
     /// The same pod for each edition there is to be.

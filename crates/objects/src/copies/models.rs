@@ -29,7 +29,10 @@ impl Host {
         let (index, mut writer) = (Index::new(limits), Writer::default());
         for (hash, generation) in hashes.into_iter().zip(1..) {
             let (slot, record, home) = (u64::from(generation), None, None);
-            index.insert(&mut writer, Entry { hash, generation, slot, record, home });
+            index.insert(
+                &mut writer,
+                Entry { record, home, ..Entry::read_shared(hash, generation, slot) },
+            );
             let found = find(&index, hash);
             seen::set(&memory(), found.cell, found.seen, generation, COUNTER);
         }

@@ -17,6 +17,7 @@ impl<M: Memory> Objects<M> {
     /// Sends a resident back, if it is here. On an error it stays.
     pub(super) fn send_back(&self, slot: SlotLine, hold: &mut Hold<M>) -> Result<(), Error> {
         let (Some(entry), Some(header)) = (hold.here, hold.header) else { return Ok(()) };
+        self.may_store()?;
         let extent = self.state(entry.hash).space.extent_at(slot).ok_or_else(no_such_slot)?;
         self.write_whole(&extent, header, &hold.key, &hold.value);
         let lines = extent.covering(0, header.total_bytes());

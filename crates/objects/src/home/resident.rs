@@ -75,8 +75,8 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         part: Part,
         value: &mut Vec<u8>,
-    ) -> Looked<Header> {
-        match self.reach(found.entry, key) {
+    ) -> Result<Looked<Header>, Error> {
+        let looked = match self.reach(found.entry, key) {
             Reached::Here(hold, header) => {
                 self.count(Counter::HomeReads);
                 if let Ok((offset, bytes)) = part.of(hold.value.len() as u64) {
@@ -87,7 +87,13 @@ impl<M: Memory> Objects<M> {
             }
             Reached::OtherKey => Looked::OtherKey,
             Reached::Changed => Looked::Changed,
-        }
+        };
+        self.holds_home().map(|()| looked)
+    }
+
+    /// Whether what was done in this host's own memory counts: if the host has not been fenced by now.
+    fn holds_home(&self) -> Result<(), Error> {
+        if self.seat.holds(self.memory()) { Ok(()) } else { Err(self.is_fenced()) }
     }
 
     /// Takes hold of an object in this host's memory, to change it.
@@ -157,6 +163,13 @@ impl<M: Memory> AtHome<'_, M> {
         }
         self.gone();
         Ok(())
+    }
+
+    /// Ends the write.
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        let objects = self.objects;
+        drop(self);
+        objects.holds_home()
     }
 
     fn gone(&mut self) {

@@ -21,17 +21,44 @@ pub(crate) struct Entry {
     pub(crate) record: Option<u32>,
     /// The host in whose memory the object is, if it is not in its slot.
     pub(crate) home: Option<u8>,
+    /// The host that died, or was fenced, while it had the object's only whole copy: its value is lost.
+    pub(crate) lost: Option<u8>,
 }
 
 /// The highest values of the 28 bits for a record stand for hosts; 0 for neither.
 const LAST: u32 = (1 << (64 - RECORD_SHIFT)) - 1;
 const HOMES: u32 = LAST - u8::MAX as u32;
+const LAST_LOST: u32 = HOMES - 2;
+const LOST: u32 = LAST_LOST - u8::MAX as u32;
 
 impl Entry {
-    /// Record or home, as they are encoded in 28 bits.
+    /// An object that is in its slot, and has no record.
+    pub(crate) fn read_shared(hash: KeyHash, generation: Generation, slot: SlotLine) -> Self {
+        Self { hash, generation, slot, record: None, home: None, lost: None }
+    }
+
+    /// Whether its value is there, for all to read.
+    pub(crate) fn is_in_its_slot(&self) -> bool {
+        self.home.is_none() && self.lost.is_none()
+    }
+
+    /// Record, home or loss, as they are encoded in 28 bits.
     pub(crate) fn sharing(&self) -> u32 {
         let home = self.home.map(|host| LAST - u32::from(host));
-        home.or(self.record.map(|record| record + 1)).unwrap_or(0)
+        let lost = self.lost.map(|host| LAST_LOST - u32::from(host));
+        home.or(lost).or(self.record.map(|record| record + 1)).unwrap_or(0)
+    }
+
+    /// This entry, shared as [`sharing`](Self::sharing) encodes it.
+    #[inline]
+    pub(crate) fn shared_as(self, sharing: u32) -> Self {
+        if sharing >= HOMES {
+            Self { home: Some((LAST - sharing) as u8), ..self }
+        } else if (LOST..=LAST_LOST).contains(&sharing) {
+            Self { lost: Some((LAST_LOST - sharing) as u8), ..self }
+        } else {
+            Self { record: sharing.checked_sub(1), ..self }
+        }
     }
 
     /// Identity and place, as a cell has them.
@@ -40,23 +67,13 @@ impl Entry {
         let identity = u64::from(self.generation) << 32 | u64::from(self.hash);
         (identity, u64::from(self.sharing()) << RECORD_SHIFT | self.slot)
     }
-
-    /// What [`sharing`](Self::sharing) encodes: record, and home.
-    #[inline]
-    pub(crate) fn shared_as(sharing: u32) -> (Option<u32>, Option<u8>) {
-        if sharing >= HOMES {
-            (None, Some((LAST - sharing) as u8))
-        } else {
-            (sharing.checked_sub(1), None)
-        }
-    }
 }
 
 /// An entry in memory.
 ///
 /// ```text
 /// identity   generation (32 bits) | hash (32)
-/// place      record + 1, or host (28 bits) | line of the slot (36); 0 if the cell is empty
+/// place      record + 1, or home, or loss (28 bits) | line of the slot (36); 0 if the cell is empty
 /// seen       see `seen.rs`
 /// ```
 #[derive(Default)]
@@ -74,14 +91,14 @@ impl Cell {
             return None;
         }
         let identity = self.identity.load(Ordering::Relaxed);
-        let (record, home) = Entry::shared_as((place >> RECORD_SHIFT) as u32);
-        Some(Entry {
-            hash: identity as u32,
-            generation: (identity >> 32) as u32,
-            slot: place & SLOT_MASK,
-            record,
-            home,
-        })
+        let (hash, generation) = (identity as u32, (identity >> 32) as u32);
+        let entry = Entry::read_shared(hash, generation, place & SLOT_MASK);
+        Some(entry.shared_as((place >> RECORD_SHIFT) as u32))
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.place.load(Ordering::Relaxed) == 0
     }
 
     #[inline]
@@ -127,6 +144,13 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
+    /// Has the processor fetch its lines.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        tombolo_memory::prefetch(&self.header);
+        tombolo_memory::prefetch(&self.cells[CELLS - 1]);
+    }
+
     /// The chain's version, if it is not changing.
     #[inline]
     pub(crate) fn stable_version(&self) -> Option<u32> {

@@ -60,6 +60,15 @@ pub(crate) struct Found<'a> {
     pub(crate) cell: &'a Cell,
 }
 
+impl<'a> Found<'a> {
+    /// The entry in `cell`, if it has this hash.
+    #[inline(always)]
+    fn in_cell(cell: &'a Cell, hash: KeyHash) -> Option<Self> {
+        let entry = cell.entry().filter(|entry| entry.hash == hash)?;
+        Some(Self { entry, seen: cell.seen.load(Ordering::Relaxed), cell })
+    }
+}
+
 /// The entries with one hash; hardly ever more than one.
 #[derive(Default)]
 pub(crate) struct Matches<'a> {
@@ -69,11 +78,11 @@ pub(crate) struct Matches<'a> {
 
 impl<'a> Matches<'a> {
     #[inline]
-    fn push(&mut self, found: Found<'a>) {
+    fn extend(&mut self, found: Option<Found<'a>>) {
         if self.first.is_none() {
-            self.first = Some(found);
+            self.first = found;
         } else {
-            self.others.push(found);
+            self.others.extend(found);
         }
     }
 
@@ -136,31 +145,78 @@ impl Index {
 
     /// All entries with `hash`, as they stood at one instant.
     pub(crate) fn find<M: Memory>(&self, memory: &M, hash: KeyHash) -> Matches<'_> {
-        let mut found = Matches::default();
-        self.find_into(memory, hash, &mut found);
-        found
-    }
-
-    /// As [`find`](Self::find), for those who look often: the entries are put where they are wanted.
-    #[inline(always)]
-    pub(crate) fn find_into<'a, M: Memory>(
-        &'a self,
-        memory: &M,
-        hash: KeyHash,
-        found: &mut Matches<'a>,
-    ) {
         memory.step();
         self.touched(memory, hash, false);
-        while !self.try_chain(hash, |cell| {
-            if cell.has_hash(hash)
-                && let Some(entry) = cell.entry()
-            {
-                found.push(Found { entry, seen: cell.seen.load(Ordering::Relaxed), cell });
+        loop {
+            let mut found = Matches::default();
+            if self.try_chain(hash, |cell| found.extend(Found::in_cell(cell, hash))) {
+                return found;
             }
-        }) {
-            *found = Matches::default();
             memory.pause();
         }
+    }
+
+    /// An entry with `hash`, as it stood at one instant, and whether it was the only one: hardly ever is
+    /// there another, so who wants one of a certain key need not look further at once.
+    #[inline]
+    pub(crate) fn find_one<M: Memory>(
+        &self,
+        memory: &M,
+        hash: KeyHash,
+    ) -> (Option<Found<'_>>, bool) {
+        memory.step();
+        self.touched(memory, hash, false);
+        if let Some((Some(found), alone)) = self.try_head(hash) {
+            return (Some(found), alone);
+        }
+        self.find_one_in_chain(memory, hash)
+    }
+
+    #[cold]
+    fn find_one_in_chain<M: Memory>(&self, memory: &M, hash: KeyHash) -> (Option<Found<'_>>, bool) {
+        let mut all = self.find(memory, hash).into_iter();
+        (all.next(), all.next().is_none())
+    }
+
+    /// Has the processor fetch what it takes to find `hash`.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: KeyHash) {
+        if let Some(head) = self.main.get(self.number(hash)) {
+            head.prefetch();
+        }
+    }
+
+    /// In which bucket entries with `hash` are.
+    #[inline]
+    fn number(&self, hash: KeyHash) -> u64 {
+        // Pairs with the release store in `split`: a new bucket is filled before it counts.
+        bucket_number(hash, self.buckets.load(Ordering::Acquire))
+    }
+
+    /// An entry with `hash` in the first bucket of its chain, and whether there is no other; `None` if the
+    /// bucket changes meanwhile.
+    #[inline(always)]
+    fn try_head(&self, hash: KeyHash) -> Option<(Option<Found<'_>>, bool)> {
+        let number = self.number(hash);
+        let head = self.main.get(number)?;
+        head.prefetch();
+        let version = head.stable_version()?;
+        let (mut first, mut alone) = (None, head.next().is_none());
+        for cell in &head.cells {
+            if cell.has_hash(hash) && !cell.is_empty() {
+                alone &= first.is_none();
+                first = first.or(Some(cell));
+            }
+        }
+        let found = first.and_then(|cell| Found::in_cell(cell, hash));
+        self.is_still(head, version, hash, number).then_some((found, alone))
+    }
+
+    /// Whether what was found in a chain was there at one instant.
+    #[inline(always)]
+    fn is_still(&self, head: &Bucket, version: u32, hash: KeyHash, number: u64) -> bool {
+        head.is_still(version)
+            && bucket_number(hash, self.buckets.load(Ordering::Relaxed)) == number
     }
 
     /// Tells what of this host's memory it takes to find, or to change, entries with `hash`.
@@ -186,8 +242,7 @@ impl Index {
     /// Shows every cell that may hold `hash` to `look`; whether they were all of one instant.
     #[inline(always)]
     fn try_chain<'a>(&'a self, hash: KeyHash, mut look: impl FnMut(&'a Cell)) -> bool {
-        // Pairs with the release store in `split`: a new bucket is filled before it counts.
-        let number = bucket_number(hash, self.buckets.load(Ordering::Acquire));
+        let number = self.number(hash);
         let Some(head) = self.main.get(number) else { return false };
         let Some(version) = head.stable_version() else { return false };
         head.cells.iter().for_each(&mut look);
@@ -201,8 +256,7 @@ impl Index {
             }
             next = bucket.next();
         }
-        head.is_still(version)
-            && bucket_number(hash, self.buckets.load(Ordering::Relaxed)) == number
+        self.is_still(head, version, hash, number)
     }
 
     pub(crate) fn insert(&self, writer: &mut Writer, entry: Entry) {

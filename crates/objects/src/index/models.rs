@@ -17,7 +17,7 @@ fn memory() -> HostMemory {
 }
 
 fn entry(hash: KeyHash, generation: Generation) -> Entry {
-    Entry { hash, generation, slot: u64::from(generation), record: Some(generation), home: None }
+    Entry { record: Some(generation), ..Entry::read_shared(hash, generation, generation.into()) }
 }
 
 /// An index with these hashes' entries, of generations from 1 on.
@@ -100,6 +100,28 @@ fn a_split_of_a_chain() {
     writer.join().unwrap();
 }
 
+/// Who looks for one entry sees it as it was or as it is.
+fn one_that_is_updated() {
+    let (index, _) = index(ONE_BUCKET, &[0]);
+    let writer = change(&index, |index| {
+        index.update(0, 1, |entry| Some(Entry { generation: 2, record: Some(2), ..entry }));
+    });
+    let after = Entry { generation: 2, record: Some(2), ..entry(0, 1) };
+    let (found, alone) = index.find_one(&memory(), 0);
+    let found = found.unwrap().entry;
+    assert!(alone && (found == entry(0, 1) || found == after), "torn: {found:?}");
+    writer.join().unwrap();
+}
+
+/// Nor is it missed when its bucket is split.
+fn one_that_moves() {
+    let (index, mut writer) = index(GROWING, &[2, 3]);
+    let writer = change(&index, move |index| index.split(&mut writer));
+    let (found, alone) = index.find_one(&memory(), 3);
+    assert!(alone && found.unwrap().entry == entry(3, 2));
+    writer.join().unwrap();
+}
+
 /// A step of a walk meets all that is there all the time, up to where it says that it got.
 fn a_walk() {
     let (index, mut writer) = index(GROWING, &[3]);
@@ -148,6 +170,8 @@ fn a_late_note() {
 tombolo_model::models! {
     a_late_note,
     an_update,
+    one_that_is_updated,
+    one_that_moves,
     a_note,
     a_split,
     a_longer_chain,

@@ -68,7 +68,7 @@ mod tests {
     fn entry(hash: u32, slot: u64) -> Entry {
         let record = slot.is_multiple_of(3).then_some(slot as u32);
         let home = (slot % 3 == 1).then_some(slot as u8);
-        Entry { hash, generation: 7, slot, record, home }
+        Entry { record, home, ..Entry::read_shared(hash, 7, slot) }
     }
 
     fn index() -> Index {

@@ -10,23 +10,21 @@
 //!                  three more: 0 (1) | high bits of the counter (6) | 1 (1)
 //! ```
 //!
-//! The counter's lowest bit is the lock. A narrow record has 0 in its highest or in its lowest bit
+//! The counter's lowest bit is the lock. While that is set, the six bits above it are the number of the host that
+//! has it, and the counter's own low bits are nowhere but with that host. A narrow record has 0 in its highest or in its lowest bit
 //! unless it is allocated, so no byte of a wide record but the first looks like one that is allocated,
 //! or free: whoever comes with an outdated notion of a word finds nothing there to lock or to claim. A
 //! free word is four free narrow records, and whoever claims it decides what it becomes.
 
-use tombolo_memory::{FetchOp, Memory, ScrAddr, Site, Word as ScrWord};
+use tombolo_memory::{Memory, ScrAddr, Site, Word as ScrWord};
 use tombolo_pod::{Pod, RecordWidth};
 
-use super::{ALLOCATED, Word};
+use super::Word;
 use crate::sites;
 
 /// Number of a record: its place. Where widths are mixed, wide records have numbers of their own,
 /// above those of the narrow ones.
 pub(crate) type Record = u32;
-
-/// In a record's byte with the lock: it is allocated.
-const HEAD_ALLOCATED: u32 = 1 << 7;
 
 /// Bits of the counter that are not next to the lock.
 const SPLIT_BITS: u32 = 16;
@@ -43,7 +41,11 @@ const WIDE_MARKS: u32 = 0x0101_0100;
 const FREE_MASK: u32 = 0x8181_8181;
 
 /// Neither allocated nor free.
-const ELSEWHERE: Word = Word(1);
+const ELSEWHERE: Word = Word { allocated: false, counter: 0, holder: Some(0) };
+
+/// The lock, and the bits of its holder.
+const LOCK: u32 = 1;
+const LOCK_BITS: u32 = 7;
 
 /// The records of a pod, as places for what they hold.
 pub(crate) struct Layout<M> {
@@ -106,6 +108,12 @@ impl<M: Memory> Layout<M> {
         number.checked_sub(self.records).map_or(number, |word| 4 * word)
     }
 
+    /// The wide record of which this one, which is not wide, would be the first part.
+    pub(crate) fn wide_over(&self, record: Record) -> Option<Record> {
+        let narrow = self.width == RecordWidth::Auto && !self.is_wide(record);
+        (narrow && record.is_multiple_of(4)).then(|| self.records as Record + record / 4)
+    }
+
     /// Bytes of SCR that a record takes which is not wide.
     pub(crate) fn least_bytes(&self) -> u64 {
         self.width.least_bits() / 8
@@ -121,11 +129,24 @@ impl<M: Memory> Layout<M> {
         if self.is_wide(record) { self.wide_counter_mask } else { self.counter_mask }
     }
 
+    /// Has what a record holds fetched, or the part of it with the lock.
+    #[inline]
+    pub(crate) fn prefetch(&self, record: Record) {
+        match self.width {
+            RecordWidth::Bits32 => self.memory.prefetch_word(self.at::<u32>(record)),
+            RecordWidth::Bits16 => self.memory.prefetch_word(self.at::<u16>(record)),
+            RecordWidth::Bits8 | RecordWidth::Bits24 => {
+                self.memory.prefetch_word(self.at::<u8>(record));
+            }
+            RecordWidth::Auto => self.memory.prefetch_word(self.part(record).0),
+        }
+    }
+
     /// What a record holds.
     #[inline]
     pub(crate) fn load(&self, record: Record) -> Word {
         match self.width {
-            RecordWidth::Bits32 => Word(self.memory.load(self.at::<u32>(record))),
+            RecordWidth::Bits32 => widen(self.memory.load(self.at::<u32>(record))),
             RecordWidth::Bits16 => widen(self.memory.load(self.at::<u16>(record))),
             RecordWidth::Bits8 => widen(self.memory.load(self.at::<u8>(record))),
             RecordWidth::Bits24 => self.load_split(record),
@@ -140,10 +161,7 @@ impl<M: Memory> Layout<M> {
     /// whether it was.
     pub(crate) fn swap(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
         match self.width {
-            RecordWidth::Bits32 => {
-                let at = self.at::<u32>(record);
-                self.memory.compare_exchange(site, at, from.0, to.0).is_ok()
-            }
+            RecordWidth::Bits32 => self.swap_word::<u32>(site, record, from, to),
             RecordWidth::Bits16 => self.swap_word::<u16>(site, record, from, to),
             RecordWidth::Bits8 => self.swap_word::<u8>(site, record, from, to),
             RecordWidth::Bits24 => self.swap_split(site, record, from, to),
@@ -151,16 +169,22 @@ impl<M: Memory> Layout<M> {
         }
     }
 
-    /// Replaces the content of a record that this thread has locked, and whose content was `from`
-    /// since then.
-    pub(crate) fn store(&self, record: Record, from: Word, to: Word) {
+    /// Replaces the content of a record that this thread has locked, and whose content has been `from` since
+    /// then; whether it still was: it is not if the lock was taken over from this host.
+    pub(crate) fn release(&self, record: Record, from: Word, to: Word) -> bool {
         match self.width {
-            RecordWidth::Bits32 => self.memory.store(self.at::<u32>(record), to.0),
-            RecordWidth::Bits16 => self.memory.store(self.at::<u16>(record), narrow(to)),
-            RecordWidth::Bits8 => self.memory.store(self.at::<u8>(record), narrow(to)),
-            RecordWidth::Bits24 => self.store_split(record, from, to),
-            RecordWidth::Auto => self.store_part(record, from, to),
+            RecordWidth::Bits32 => self.swap_word::<u32>(sites::RECORD_RELEASE, record, from, to),
+            RecordWidth::Bits16 => self.swap_word::<u16>(sites::RECORD_RELEASE, record, from, to),
+            RecordWidth::Bits8 => self.swap_word::<u8>(sites::RECORD_RELEASE, record, from, to),
+            RecordWidth::Bits24 => self.release_split(record, from, to),
+            RecordWidth::Auto => self.release_part(record, from, to),
         }
+    }
+
+    /// Whether the locks of a host that may still be at something can be taken over: a record of 24 bits is
+    /// released in two steps.
+    pub(crate) fn is_released_at_once(&self) -> bool {
+        self.width != RecordWidth::Bits24
     }
 
     /// Makes all records free: nobody uses any.
@@ -209,12 +233,13 @@ impl<M: Memory> Layout<M> {
         same
     }
 
-    fn store_split(&self, record: Record, from: Word, to: Word) {
+    fn release_split(&self, record: Record, from: Word, to: Word) -> bool {
         let ((head, rest), (low, high)) = (self.split(record), self.divide(to));
-        if self.divide(from).1 != high {
+        let (locked, before) = self.divide(from);
+        if before != high {
             self.memory.store(rest, high);
         }
-        self.memory.store(head, low);
+        self.memory.compare_exchange(sites::RECORD_RELEASE, head, locked, low).is_ok()
     }
 
     fn split(&self, record: Record) -> (ScrAddr<u8>, ScrAddr<u16>) {
@@ -223,13 +248,11 @@ impl<M: Memory> Layout<M> {
     }
 
     fn join(&self, low: u8, high: u16) -> Word {
-        let head = u32::from(low);
-        let counter = head & mask(self.low_bits) | u32::from(high) << self.low_bits;
-        Word(allocated(head & HEAD_ALLOCATED != 0) | counter)
+        with_high(widen(low), self.low_bits, u32::from(high))
     }
 
     fn divide(&self, word: Word) -> (u8, u16) {
-        (head(word, self.low_bits) as u8, (word.counter() >> self.low_bits) as u16)
+        (head(word, self.low_bits), (word.counter >> self.low_bits) as u16)
     }
 
     fn swap_part(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
@@ -248,15 +271,19 @@ impl<M: Memory> Layout<M> {
         }
     }
 
-    /// A wide record's word is its holder's alone; in that of a narrow one the neighbours may change.
-    fn store_part(&self, record: Record, from: Word, to: Word) {
+    fn release_part(&self, record: Record, from: Word, to: Word) -> bool {
         let (at, part) = self.part(record);
-        match part {
-            Part::Wide { .. } => self.memory.store(at, part.set(0, to)),
-            Part::Narrow { .. } => {
-                let difference = part.set(0, to).wrapping_sub(part.set(0, from));
-                self.memory.fetch(sites::RECORD_RELEASE, at, FetchOp::Add, difference);
+        loop {
+            let word = self.memory.load(at);
+            if part.set(word, from) != word {
+                return false;
             }
+            let new = part.set(word, to);
+            if self.memory.compare_exchange(sites::RECORD_RELEASE, at, word, new).is_ok() {
+                return true;
+            }
+            // A neighbour has changed.
+            self.memory.pause();
         }
     }
 
@@ -287,8 +314,7 @@ impl Part {
             Self::Wide { low_bits } => {
                 let further = |byte: u32| word >> (8 * byte + 1) & mask(WIDE_BYTE_BITS);
                 let high = (1..4).map(|byte| further(byte) << (WIDE_BYTE_BITS * (byte - 1)));
-                let counter = word & mask(low_bits) | high.sum::<u32>() << low_bits;
-                Word(allocated(word & HEAD_ALLOCATED != 0) | counter)
+                with_high(widen(word as u8), low_bits, high.sum())
             }
         }
     }
@@ -300,11 +326,11 @@ impl Part {
                 word & !(0xff << shift) | u32::from(narrow::<u8>(to)) << shift
             }
             Self::Wide { low_bits } => {
-                let low = head(to, low_bits);
-                if !to.is_allocated() {
+                let low = u32::from(head(to, low_bits));
+                if !to.allocated {
                     return low;
                 }
-                let high = to.counter() >> low_bits;
+                let high = to.counter >> low_bits;
                 let further = |byte: u32| {
                     (high >> (WIDE_BYTE_BITS * (byte - 1)) & mask(WIDE_BYTE_BITS)) << (8 * byte + 1)
                 };
@@ -314,25 +340,34 @@ impl Part {
     }
 }
 
-fn allocated(is: bool) -> u32 {
-    if is { ALLOCATED } else { 0 }
+/// The byte with the lock of a record that has more bytes.
+fn head(word: Word, low_bits: u32) -> u8 {
+    narrow(Word { counter: word.counter & mask(low_bits), ..word })
 }
 
-/// The byte with the lock of a record that has more bytes.
-fn head(word: Word, low_bits: u32) -> u32 {
-    let mark = if word.is_allocated() { HEAD_ALLOCATED } else { 0 };
-    mark | word.counter() & mask(low_bits)
+/// What a record holds whose byte with the lock is `head`, and whose counter has these high bits.
+fn with_high(head: Word, low_bits: u32, high: u32) -> Word {
+    Word { counter: head.counter & mask(low_bits) | high << low_bits, ..head }
 }
 
 /// What a record of one word holds, whatever the word's size.
 fn widen<W: ScrWord>(word: W) -> Word {
     let (bits, top) = (word.to_bits() as u32, 8 * size_of::<W>() as u32 - 1);
-    Word(allocated(bits >> top != 0) | bits & mask(top))
+    let (allocated, counter) = (bits >> top != 0, bits & mask(top));
+    if bits & LOCK == 0 {
+        return Word { allocated, counter, holder: None };
+    }
+    let holder = Some((bits & mask(LOCK_BITS)) as u8 >> 1);
+    Word { allocated, counter: counter & !mask(LOCK_BITS), holder }
 }
 
 fn narrow<W: ScrWord>(word: Word) -> W {
     let top = 8 * size_of::<W>() as u32 - 1;
-    W::from_bits(u64::from(u32::from(word.is_allocated()) << top | word.counter() & mask(top)))
+    let counter = match word.holder {
+        None => word.counter,
+        Some(host) => word.counter & !mask(LOCK_BITS) | u32::from(host) << 1 | LOCK,
+    };
+    W::from_bits(u64::from(u32::from(word.allocated) << top | counter & mask(top)))
 }
 
 fn mask(bits: u32) -> u32 {
@@ -389,36 +424,37 @@ mod tests {
             for (record, step, number) in steps {
                 let record = record % layout.numbers() as u32;
                 let found = layout.load(record);
+                let host = (number % 64) as u8;
                 match (step, used.get(&record).copied()) {
                     (0, None) => {
                         let shared = used.keys().any(|&other| overlap(&layout, record, other));
-                        let locked = Word(ALLOCATED | found.counter() | 1);
+                        let locked = found.locked_by(host);
                         let claimed = found.is_free() && layout.swap(RECORD_CLAIM, record, found, locked);
                         prop_assert_eq!(claimed, !shared);
                         if claimed {
                             used.insert(record, locked);
                         }
                     }
-                    (1, Some(now)) if !now.is_locked() => {
-                        let locked = Word(now.0 | 1);
-                        let outdated = Word(now.0 ^ 2);
-                        prop_assert!(!layout.swap(WRITE_LOCK, record, outdated, Word(outdated.0 | 1)));
-                        prop_assert!(layout.swap(WRITE_LOCK, record, now, locked));
-                        used.insert(record, locked);
+                    (1, Some(now)) if now.holder.is_none() => {
+                        let outdated = Word { counter: now.counter ^ 2, ..now };
+                        prop_assert!(!layout.swap(WRITE_LOCK, record, outdated, outdated.locked_by(host)));
+                        prop_assert!(layout.swap(WRITE_LOCK, record, now, now.locked_by(host)));
+                        used.insert(record, now.locked_by(host));
                     }
-                    (2, Some(now)) if now.is_locked() => {
-                        let next = Word(ALLOCATED | number & layout.counter_mask(record) & !1);
-                        layout.store(record, now, next);
+                    (2, Some(now)) if now.holder.is_some() => {
+                        let next = Word::allocated(number & layout.counter_mask(record) & !1);
+                        layout.release(record, now, next);
                         used.insert(record, next);
                     }
-                    (3, Some(now)) if now.is_locked() => {
-                        layout.store(record, now, Word(now.counter() & !1));
+                    (3, Some(now)) if now.holder.is_some() => {
+                        layout.release(record, now, Word::free(now.counter));
                         used.remove(&record);
                     }
                     _ => {}
                 }
                 for (&record, &word) in &used {
-                    prop_assert_eq!(layout.load(record), word);
+                    let found = layout.load(record);
+                    prop_assert_eq!((found.holder(), found.readable()), (word.holder(), word.readable()));
                 }
                 let strangers = (0..layout.numbers() as u32).filter(|r| !used.contains_key(r));
                 for stranger in strangers {

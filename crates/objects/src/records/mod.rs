@@ -1,8 +1,9 @@
 //! Coherence records in SCR: a counter each, whose lowest bit is the lock, and whether it is in use
 //! (MEGALON, sections 3.4.1 and 3.5.1).
 //!
-//! The counter is odd while somebody writes. Taking the lock is one compare-and-swap, releasing it one
-//! store. Who holds the lock of a record that nobody owns yet, or owns no more, may free it. A record
+//! The counter is odd while somebody writes, and says who: while a record is locked, the six bits next to the
+//! lock are its holder's number. So what a dead host held can be found, and taken over. Taking the lock is one
+//! compare-and-swap, and so is releasing it, which fails if the lock was taken over. Who holds the lock of a record that nobody owns yet, or owns no more, may free it. A record
 //! may change hands and come to a counter it had before: what a host noted of an earlier one does not
 //! count, since whose record it is follows from the log.
 //!
@@ -18,18 +19,17 @@ mod layout;
 mod owners;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tombolo_memory::{Local, Memory};
 use tombolo_pod::Pod;
 
 pub(crate) use self::layout::Record;
 use self::layout::{Layout, WIDE_BYTES};
-use self::owners::Owners;
+use self::owners::{Owner, Owners};
 use crate::event::KeyHash;
 use crate::sites;
-
-const ALLOCATED: u32 = 1 << 31;
 
 /// Used records out of which the one with the fewest writes is taken back.
 const SAMPLE: usize = 8;
@@ -45,30 +45,42 @@ const PATIENCE: usize = 256;
 /// Hardly any are free once this share of the bytes is in use, in percent.
 const CROWDED_PERCENT: u64 = 90;
 
-/// What a record held when it was looked at: allocated (1 bit) | counter (31), whatever its width.
+/// What a record held when it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word(u32);
+pub(crate) struct Word {
+    allocated: bool,
+    /// The counter; of a locked record that somebody else holds, all but its lowest seven bits.
+    counter: u32,
+    /// Who holds the lock.
+    holder: Option<u8>,
+}
 
 impl Word {
+    const fn free(counter: u32) -> Self {
+        Self { allocated: false, counter, holder: None }
+    }
+
+    const fn allocated(counter: u32) -> Self {
+        Self { allocated: true, counter, holder: None }
+    }
+
     /// The counter, if the record is in use and nobody writes.
+    #[inline]
     pub(crate) fn readable(self) -> Option<u32> {
-        (self.is_allocated() && !self.is_locked()).then_some(self.counter())
+        (self.allocated && self.holder.is_none()).then_some(self.counter)
     }
 
-    pub(crate) fn counter(self) -> u32 {
-        self.0 & !ALLOCATED
+    /// Who has locked the record, if it is in use.
+    pub(crate) fn holder(self) -> Option<u8> {
+        self.holder.filter(|_| self.allocated)
     }
 
-    fn is_allocated(self) -> bool {
-        self.0 & ALLOCATED != 0
+    pub(crate) fn is_free(self) -> bool {
+        !self.allocated && self.holder.is_none()
     }
 
-    fn is_locked(self) -> bool {
-        !self.0.is_multiple_of(2)
-    }
-
-    fn is_free(self) -> bool {
-        !self.is_allocated() && !self.is_locked()
+    fn locked_by(self, host: u8) -> Self {
+        Self { allocated: true, holder: Some(host), ..self }
     }
 }
 
@@ -77,12 +89,6 @@ impl Word {
 pub(crate) struct Held {
     pub(crate) record: Record,
     pub(crate) counter: u32,
-}
-
-impl Held {
-    fn word(self) -> Word {
-        Word(ALLOCATED | self.counter | 1)
-    }
 }
 
 /// Records of one width: their numbers, how many are in use, where the next search begins.
@@ -117,10 +123,29 @@ pub(crate) struct Records<M> {
     /// Those of the only width, or the narrow ones.
     narrow: Group,
     wide: Group,
+    host: u8,
+    abandoned: Abandoned,
+}
+
+/// Whether this host was fenced while it committed an event, and so does not know what it has: then what it
+/// has locked or taken stays so, and others will find out. Shared by all that takes and releases something.
+#[derive(Clone, Default)]
+pub(crate) struct Abandoned(Arc<AtomicBool>);
+
+impl Abandoned {
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set<M: Memory>(&self, memory: &M) {
+        if memory.keeps(sites::FENCED_ABANDONS) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl<M: Memory> Records<M> {
-    pub(crate) fn new(pod: &Pod<M>, host: u8) -> Self {
+    pub(crate) fn new(pod: &Pod<M>, host: u8, abandoned: Abandoned) -> Self {
         let layout = Layout::new(pod);
         let (first_wide, numbers) = (layout.first_wide(), layout.numbers());
         let hosts = pod.geometry().hosts;
@@ -129,6 +154,8 @@ impl<M: Memory> Records<M> {
             narrow: Group::new(0..first_wide, host, hosts),
             wide: Group::new(first_wide..numbers, host, hosts),
             layout,
+            host,
+            abandoned,
         }
     }
 
@@ -168,6 +195,12 @@ impl<M: Memory> Records<M> {
         self.owners.bytes()
     }
 
+    /// Has a record fetched that will be loaded soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, record: Record) {
+        self.layout.prefetch(record);
+    }
+
     #[inline]
     pub(crate) fn load(&self, record: Record) -> Word {
         self.layout.load(record)
@@ -175,8 +208,8 @@ impl<M: Memory> Records<M> {
 
     /// Takes the lock of a record that is in use and was seen at `counter`, which is even.
     pub(crate) fn lock(&self, record: Record, counter: u32) -> Option<Held> {
-        let (free, locked) = (Word(ALLOCATED | counter), Word(ALLOCATED | counter | 1));
-        let taken = self.layout.swap(sites::WRITE_LOCK, record, free, locked);
+        let open = Word::allocated(counter);
+        let taken = self.layout.swap(sites::WRITE_LOCK, record, open, open.locked_by(self.host));
         taken.then_some(Held { record, counter })
     }
 
@@ -185,18 +218,65 @@ impl<M: Memory> Records<M> {
         held.counter | 1 == self.layout.counter_mask(held.record)
     }
 
-    /// Releases a lock. The counter moves on if something was written; returns where it is then.
-    pub(crate) fn unlock(&self, held: Held, written: bool) -> u32 {
+    /// Releases a lock. The counter moves on if something was written; returns where it is then, or
+    /// `None` if the lock was taken over: then nothing that was written under it counts.
+    pub(crate) fn unlock(&self, held: Held, written: bool) -> Option<u32> {
         let next = held.counter.wrapping_add(2) & self.layout.counter_mask(held.record);
         let moved = written && self.layout.memory().keeps(sites::WRITE_COUNTER);
         let counter = if moved { next } else { held.counter };
-        self.layout.store(held.record, held.word(), Word(ALLOCATED | counter));
-        counter
+        self.release(held, Word::allocated(counter)).then_some(counter)
     }
 
-    /// Frees a record whose lock this thread holds and that no object has.
+    /// Whether this host does not know what it may still write or release.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.is_set()
+    }
+
+    /// This host does not know any more what it may release.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.set(self.layout.memory());
+    }
+
+    fn release(&self, held: Held, to: Word) -> bool {
+        !self.abandoned.is_set() && self.layout.release(held.record, self.word(held), to)
+    }
+
+    /// Takes over the lock of a record that was found like this, locked by a host that was fenced. The
+    /// counter is another then: an event has to start a new generation before the lock is released.
+    pub(crate) fn take_over(&self, record: Record, found: Word) -> Option<Held> {
+        let counter = found.counter & self.layout.counter_mask(record) & !1;
+        let ours = Word::allocated(counter).locked_by(self.host);
+        let taken = self.layout.swap(sites::WRITE_LOCK, record, found, ours);
+        taken.then_some(Held { record, counter })
+    }
+
+    /// Gives a lock back to the host from which it was taken over.
+    pub(crate) fn hand_back(&self, held: Held, host: u8) {
+        self.release(held, Word::allocated(held.counter).locked_by(host));
+    }
+
+    /// Whether the locks of a host that may still be at something can be taken over.
+    pub(crate) fn may_take_over_early(&self) -> bool {
+        self.layout.is_released_at_once()
+    }
+
+    /// The records that `host` has locked, by the numbers of what they are.
+    pub(crate) fn locked_by(&self, host: u8) -> impl Iterator<Item = Record> {
+        let numbers = (0..self.layout.numbers()).map(|number| number as Record);
+        numbers.filter(move |&record| {
+            let wide = self.layout.wide_over(record);
+            self.load(record).holder() == Some(host)
+                && wide.is_none_or(|wide| self.load(wide).holder().is_none())
+        })
+    }
+
+    fn word(&self, held: Held) -> Word {
+        Word::allocated(held.counter).locked_by(self.host)
+    }
+
+    /// Frees a record whose lock this thread holds and that no object has; unless its lock was taken over.
     pub(crate) fn free(&self, held: Held) {
-        self.layout.store(held.record, held.word(), Word(held.counter));
+        self.release(held, Word::free(held.counter));
     }
 
     /// A free record, now in use by nobody and locked by this thread.
@@ -237,9 +317,9 @@ impl<M: Memory> Records<M> {
                 return None;
             }
             let found = Some(self.load(record)).filter(|found| found.is_free())?;
-            let claimed = Word(ALLOCATED | found.counter() | 1);
+            let claimed = found.locked_by(self.host);
             let taken = self.layout.swap(sites::RECORD_CLAIM, record, found, claimed);
-            taken.then_some(Held { record, counter: found.counter() })
+            taken.then_some(Held { record, counter: found.counter })
         });
         group.cursor.store(start + looked, Ordering::Relaxed);
         held
@@ -261,12 +341,11 @@ impl<M: Memory> Records<M> {
         let wide = self.wide.used() * WIDE_BYTES;
         let group = if memory.random() % used < wide { &self.wide } else { &self.narrow };
         let start = memory.random() % (group.numbers.end - group.numbers.start);
-        let mut sample: Vec<(u32, Record, KeyHash)> = group
-            .from(start)
-            .filter_map(|record| Some((record, self.owners.of(record)?)))
+        let mut sample: Vec<(u32, Record, KeyHash)> = self
+            .used_in(group, start)
             .map(|(record, owner)| {
                 self.owner_touched(record, true);
-                let counter = self.load(record).counter();
+                let counter = self.load(record).counter;
                 let writes = owner.writes_until(counter, self.layout.counter_mask(record));
                 self.owners.note(record, owner, counter);
                 (writes, record, owner.hash())
@@ -275,6 +354,13 @@ impl<M: Memory> Records<M> {
             .collect();
         sample.sort_unstable();
         sample.into_iter().map(|(_, record, hash)| (record, hash)).collect()
+    }
+
+    /// Those records of a group that are in use, going round from `start` on.
+    fn used_in(&self, group: &Group, start: u64) -> impl Iterator<Item = (Record, Owner)> {
+        let Range { start: first, end } = group.numbers;
+        let round = [first + start..end, first..first + start];
+        round.into_iter().flat_map(|numbers| self.owners.among(numbers))
     }
 
     /// The log says that `record` belongs to an object with this hash.
@@ -303,6 +389,16 @@ impl<M: Memory> Records<M> {
 
     fn group(&self, record: Record) -> &Group {
         if self.layout.is_wide(record) { &self.wide } else { &self.narrow }
+    }
+
+    /// Records that are allocated and no object's, as far as this replica knows.
+    pub(crate) fn unowned(&self) -> u64 {
+        let numbers = (0..self.layout.numbers()).map(|number| number as Record);
+        let unowned = numbers.filter(|&record| {
+            let wide = self.layout.wide_over(record).map(|wide| self.load(wide).allocated);
+            self.load(record).allocated && wide != Some(true) && self.owners.of(record).is_none()
+        });
+        unowned.count() as u64
     }
 
     /// Frees all records: the pod is being opened, nobody uses any.

@@ -16,7 +16,7 @@ use tombolo_sharing::SPAN;
 use super::Space;
 use crate::Error;
 use crate::chunk_table::{ChunkState, ChunkWord, LAST};
-use crate::event::Slot;
+use crate::event::{Slot, SlotLine};
 use crate::extent::Extent;
 
 impl<M: Memory> Space<M> {
@@ -65,10 +65,33 @@ impl<M: Memory> Space<M> {
 
     /// Returns a span's chunks; by whoever deleted or moved its object, once the log says so.
     pub(crate) fn free_span(&self, slot: Slot) {
-        if slot.class == SPAN {
+        if slot.class == SPAN && !self.abandoned.is_set() {
             let chunks: Vec<u32> = self.chain(self.locate(slot).0).map_while(Result::ok).collect();
             chunks.iter().for_each(|&chunk| self.table.set(chunk, ChunkWord::FREE));
         }
+    }
+
+    /// The first lines of the spans of the shard's objects.
+    pub(crate) fn span_lines(&self) -> Vec<SlotLine> {
+        let view = self.view.lock();
+        let spans = (0..).zip(&view.chunks).filter(|(_, chunk)| chunk.class == SPAN);
+        spans.map(|(number, _)| self.chunk_start(number)).collect()
+    }
+
+    /// Frees chunks that a host, which is gone, had taken for spans, but for those of spans that start in
+    /// these lines.
+    pub(crate) fn free_spans_of(&self, host: u8, known: &[SlotLine]) -> Result<(), Error> {
+        let firsts = known.iter().filter_map(|&line| Some(self.chunk_of(line)?.0 as u32));
+        let chains = firsts.flat_map(|first| self.chain(first));
+        let in_use: HashSet<u32> = chains.filter_map(Result::ok).collect();
+        for number in self.chunk_numbers().filter(|number| !in_use.contains(number)) {
+            let word = self.table.word(number)?;
+            let of_span = matches!(word.state, ChunkState::Span | ChunkState::Body);
+            if of_span && word.host == host {
+                self.table.claim(number, word, ChunkWord::FREE);
+            }
+        }
+        Ok(())
     }
 
     /// Where a span is; `None` if its chunks are not as many as it has.

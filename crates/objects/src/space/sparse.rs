@@ -131,6 +131,9 @@ impl<M: Memory> Space<M> {
     /// Frees a chunk that this host has taken, if it is empty, or hands it on as `word`; whether it is
     /// free.
     pub(super) fn free_or(&self, number: u32, word: ChunkWord) -> bool {
+        if self.abandoned.is_set() {
+            return false;
+        }
         let empty = self.view.lock().chunks[number as usize].is_empty();
         let empty = self.memory.check(sites::CHUNK_EMPTY, empty);
         self.table.set(number, if empty { ChunkWord::FREE } else { word });

@@ -35,8 +35,12 @@ impl Cc {
                     let (mine, other) = (labels.get(p, vertex), labels.get(p, to));
                     p.works(4);
                     let (low, high) = (mine.min(other), mine.max(other));
+                    if low == high {
+                        continue;
+                    }
+                    p.depends();
                     // Only a label that points to itself may be made to point elsewhere.
-                    if low != high && labels.get(p, high as usize) == high {
+                    if labels.get(p, high as usize) == high {
                         changed = true;
                         labels.set(p, high as usize, low);
                     }
@@ -51,9 +55,9 @@ impl Cc {
         let (p, labels) = (&me.processor, &self.labels);
         me.each_piece(self.graph.vertices, PIECE, |piece| {
             for vertex in piece {
-                let mut label = labels.get(p, vertex);
+                let mut label = labels.follow(p, vertex);
                 loop {
-                    let next = labels.get(p, label as usize);
+                    let next = labels.follow(p, label as usize);
                     p.works(2);
                     if next == label {
                         break;

@@ -22,7 +22,7 @@ impl Queue {
     pub(crate) fn new(layout: &mut Layout, threads: usize, capacity: usize) -> Self {
         Self {
             vertices: layout.filled("queue", capacity, 0),
-            tail: layout.padded("tail of the queue", 1, 0),
+            tail: layout.padded("tail of the queue", std::iter::repeat_n(0, 1)),
             buffers: layout.filled("buffers of the queue", threads * BUFFER, 0),
         }
     }
@@ -35,13 +35,13 @@ impl Queue {
 
     #[inline]
     pub(crate) fn get<P: Processor>(&self, processor: &P, place: usize) -> usize {
-        self.vertices.get(processor, place) as usize
+        self.vertices.follow(processor, place) as usize
     }
 
     /// What has come since the last window; passes barriers.
     pub(crate) fn slide<P: Processor>(&self, me: &Member<P>, last: &Range<usize>) -> Range<usize> {
         me.barrier();
-        let tail = self.tail.get(&me.processor, 0) as usize;
+        let tail = self.tail.follow(&me.processor, 0) as usize;
         me.barrier();
         last.end..tail
     }

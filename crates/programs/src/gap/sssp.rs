@@ -49,8 +49,8 @@ impl Sssp {
             delta: delta(&graph),
             distances: layout.filled("distances", graph.vertices, UNREACHED),
             frontier: layout.filled("frontier", edges + 1, 0),
-            bins: layout.padded("next bins", 2, NO_BIN),
-            tails: layout.padded("lengths of frontiers", 2, 0),
+            bins: layout.padded("next bins", std::iter::repeat_n(NO_BIN, 2)),
+            tails: layout.padded("lengths of frontiers", std::iter::repeat_n(0, 2)),
             logs: layout.filled("bins", setup.threads * log, 0),
             graph,
             sources,
@@ -108,10 +108,10 @@ impl Sssp {
         bins: &mut Bins<P>,
     ) {
         let p = &me.processor;
-        let length = (self.tails.get(p, now) as usize).min(self.frontier.len());
+        let length = (self.tails.follow(p, now) as usize).min(self.frontier.len());
         me.each_piece(length, PIECE, |piece| {
             for place in piece {
-                let vertex = self.frontier.get(p, place) as usize;
+                let vertex = self.frontier.follow(p, place) as usize;
                 // Else it was nearer, and has been taken in an earlier bin.
                 if self.distances.get(p, vertex) >= bin * self.delta {
                     self.relax(p, vertex, bins);
@@ -229,7 +229,7 @@ impl<'a, P: Processor> Bins<'a, P> {
     }
 
     fn get(&self, (entry, vertex): (Entry, u32)) -> u32 {
-        self.logs.get(self.processor, entry);
+        self.logs.follow(self.processor, entry);
         vertex
     }
 

@@ -60,13 +60,13 @@ impl<N: Neighbour> Compressed<N> {
     /// Where the neighbours of a vertex are.
     #[inline]
     pub(crate) fn row<P: Processor>(&self, processor: &P, vertex: usize) -> Range<usize> {
-        let start = self.offsets.get(processor, vertex);
-        start as usize..self.offsets.get(processor, vertex + 1) as usize
+        let start = self.offsets.follow(processor, vertex);
+        start as usize..self.offsets.follow(processor, vertex + 1) as usize
     }
 
     #[inline]
     pub(crate) fn neighbour<P: Processor>(&self, processor: &P, place: usize) -> N {
-        self.neighbours.get(processor, place)
+        self.neighbours.follow(processor, place)
     }
 
     /// The neighbours of a vertex, for oracles.

@@ -70,9 +70,9 @@ impl Cg {
         let mut product = 0.0;
         for row in me.share(self.rows) {
             let mut sum = 0.0;
-            let start = self.starts.get(p, row) as usize;
-            for place in start..self.starts.get(p, row + 1) as usize {
-                let column = self.columns.get(p, place) as usize;
+            let start = self.starts.follow(p, row) as usize;
+            for place in start..self.starts.follow(p, row + 1) as usize {
+                let column = self.columns.follow(p, place) as usize;
                 sum += self.entries.get(p, place) * self.direction.get(p, column);
                 p.works(4);
             }

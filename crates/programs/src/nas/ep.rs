@@ -61,6 +61,7 @@ impl Ep {
         }
         for pair in 0..self.batch {
             let [x, y] = [0, 1].map(|part| self.numbers.get(p, start + 2 * pair + part));
+            p.depends();
             p.works(PAIR_WORK);
             if let Some((gauss, ring)) = gaussian(x, y) {
                 let ring = me.thread * RING_STRIDE + ring;

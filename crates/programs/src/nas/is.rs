@@ -72,7 +72,7 @@ impl Is {
             self.places.set(p, self.place(me.thread, bucket), 0);
         }
         for index in me.share(self.keys.len()) {
-            let bucket = self.keys.get(p, index) >> self.shift();
+            let bucket = self.keys.follow(p, index) >> self.shift();
             let place = self.place(me.thread, bucket as usize);
             p.works(2);
             let count = self.places.get(p, place);
@@ -111,10 +111,10 @@ impl Is {
     fn scatter<P: Processor>(&self, me: &Member<P>) {
         let p = &me.processor;
         for index in me.share(self.keys.len()) {
-            let key = self.keys.get(p, index);
+            let key = self.keys.follow(p, index);
             let place = self.place(me.thread, (key >> self.shift()) as usize);
             p.works(2);
-            let target = self.places.get(p, place);
+            let target = self.places.follow(p, place);
             self.places.set(p, place, target + 1);
             self.buffer.set(p, target as usize, key);
         }
@@ -122,12 +122,12 @@ impl Is {
 
     /// Sorts the keys of a bucket.
     fn sort<P: Processor>(&self, p: &P, bucket: usize) {
-        let start = self.starts.get(p, bucket);
-        let keys = start as usize..self.starts.get(p, bucket + 1) as usize;
+        let start = self.starts.follow(p, bucket);
+        let keys = start as usize..self.starts.follow(p, bucket + 1) as usize;
         let values = bucket << self.shift()..(bucket + 1) << self.shift();
         values.clone().for_each(|value| self.ranks.set(p, value, 0));
         for index in keys.clone() {
-            let key = self.buffer.get(p, index) as usize;
+            let key = self.buffer.follow(p, index) as usize;
             let count = self.ranks.get(p, key);
             self.ranks.set(p, key, count + 1);
         }
@@ -138,8 +138,8 @@ impl Is {
             rank += count;
         }
         for index in keys {
-            let key = self.buffer.get(p, index);
-            let rank = self.ranks.get(p, key as usize);
+            let key = self.buffer.follow(p, index);
+            let rank = self.ranks.follow(p, key as usize);
             self.ranks.set(p, key as usize, rank + 1);
             self.sorted.set(p, rank as usize, key);
         }

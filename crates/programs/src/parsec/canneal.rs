@@ -1,8 +1,10 @@
 //! Like canneal: the elements of a netlist are exchanged on a chip, two at random at a time, so
 //! that wires become short, by simulated annealing. Nothing but the two elements is locked, so
-//! decisions rest on places that may change meanwhile. PARSEC's smallest input for simulations has 100,000
-//! elements, 10,000 moves at each of 32 temperatures, and each temperature is two thirds of the last
-//! (`canneal THREADS 10000 2000 100000.nets 32`); here elements, moves and rounds stand in the same ratio.
+//! decisions rest on places that may change meanwhile. As in PARSEC's, an element is a record of its own
+//! that says which place it is at, and where that is says the place: what a wire's end takes is two reads,
+//! the second of which waits for the first. Elements and moves stand in the ratio of *simlarge*, which has
+//! 400,000 elements and 15,000 moves at each of 128 temperatures, each of which is two thirds of the last
+//! (`canneal THREADS 15000 2000 400000.nets 128`); here there are a quarter of the temperatures.
 
 use std::cell::Cell;
 
@@ -19,7 +21,7 @@ const MOVES: u64 = 1 << 32;
 /// Wires per element.
 const WIRES: u32 = 3;
 /// Elements per move of a temperature.
-const ELEMENTS_PER_MOVE: usize = 10;
+const ELEMENTS_PER_MOVE: usize = 27;
 /// By how much it gets colder from one temperature to the next.
 const COOLING: f64 = 1.5;
 /// The place of an element that is being moved.
@@ -29,7 +31,10 @@ const MANY: (usize, u32) = (256, 16);
 
 pub(crate) struct Canneal {
     wires: Graph,
+    /// The place of each element, which has a line of its own.
     places: Array<u32>,
+    /// Where each place is.
+    locations: Array<[u32; 2]>,
     width: u32,
     seed: u64,
     temperatures: u32,
@@ -46,10 +51,14 @@ impl Canneal {
         let seed = setup.parameters.seed;
         let mut places: Vec<u32> = (0..elements as u32).collect();
         Random::new(seed, PLACES).shuffle(&mut places);
+        let width = elements.isqrt() as u32;
+        let location = |place| [place % width, place / width];
+        let locations = (0..elements as u32).map(location);
         let mut canneal = Self {
-            width: elements.isqrt() as u32,
+            width,
             wires,
-            places: setup.layout.array("places", places),
+            places: setup.layout.padded("places", places),
+            locations: setup.layout.array("locations", locations),
             seed,
             temperatures: setup.rounds,
             first_cost: 0,
@@ -65,17 +74,23 @@ impl Canneal {
         let ends = |element| self.wires.out.peek(element).map(move |other| (element, other));
         (0..self.wires.vertices)
             .flat_map(ends)
-            .map(|(a, b)| self.length(self.places.peek(a), self.places.peek(b as usize)) as u64)
+            .map(|(a, b)| length(self.peek_location(a), self.peek_location(b as usize)) as u64)
             .sum::<u64>()
             / 2
     }
 
-    fn length(&self, a: u32, b: u32) -> i64 {
-        let far = |a: u32, b: u32| i64::from(a.abs_diff(b));
-        far(a % self.width, b % self.width) + far(a / self.width, b / self.width)
+    fn peek_location(&self, element: usize) -> [u32; 2] {
+        self.locations.peek(self.places.peek(element) as usize)
     }
 
-    /// Where an element is; waits while it is being moved.
+    /// Where an element is.
+    fn location<P: Processor>(&self, p: &P, element: usize) -> [u32; 2] {
+        let place = self.place(p, element);
+        p.depends();
+        self.locations.get(p, place as usize)
+    }
+
+    /// The place of an element; waits while it is being moved.
     fn place<P: Processor>(&self, p: &P, element: usize) -> u32 {
         loop {
             let place = self.places.get(p, element);
@@ -98,14 +113,14 @@ impl Canneal {
 
     /// What it costs more if an element and `other` change places.
     fn difference<P: Processor>(&self, p: &P, element: usize, other: usize) -> i64 {
-        let (from, to) = (self.place(p, element), self.place(p, other));
+        let (from, to) = (self.location(p, element), self.location(p, other));
         let mut difference = 0;
         for wire in self.wires.out.row(p, element) {
             let end = self.wires.out.neighbour(p, wire) as usize;
             // A wire between the two stays as long as it is.
             if end != other {
-                let end = self.place(p, end);
-                difference += self.length(to, end) - self.length(from, end);
+                let end = self.location(p, end);
+                difference += length(to, end) - length(from, end);
                 p.works(16);
             }
         }
@@ -165,4 +180,8 @@ impl Kernel for Canneal {
         }
         Ok(())
     }
+}
+
+fn length(a: [u32; 2], b: [u32; 2]) -> i64 {
+    i64::from(a[0].abs_diff(b[0])) + i64::from(a[1].abs_diff(b[1]))
 }

@@ -78,7 +78,7 @@ impl Compressor {
         let hash = (word.wrapping_mul(0x9e37_79b1) >> 24) as usize;
         let place = me.thread * PLACES + hash;
         p.works(6);
-        let before = self.places.get(p, place);
+        let before = self.places.follow(p, place);
         self.places.set(p, place, index as u16);
         if before == NOWHERE {
             return None;

@@ -68,7 +68,7 @@ impl Dedup {
             table: layout.filled("table of chunks", (2 * units).next_power_of_two(), FREE),
             // Compressed chunks may be longer by a byte per 128, and one each.
             store: layout.filled("store", bytes + bytes / 128 + 2 * units, 0),
-            end: layout.padded("end of the store", 1, 0),
+            end: layout.padded("end of the store", std::iter::repeat_n(0, 1)),
             recipe: layout.filled("recipe", units, 0),
             recipe_length: layout.filled("length of the recipe", 1, 0),
             compressor: Compressor::new(layout, setup.threads),
@@ -126,7 +126,7 @@ impl Dedup {
     fn find_or_insert<P: Processor>(&self, p: &P, number: usize, chunk: &Chunk) -> u32 {
         let mut place = chunk.hash as usize % self.table.len();
         loop {
-            let entry = self.table.get(p, place);
+            let entry = self.table.follow(p, place);
             p.works(4);
             if entry == FREE {
                 if self.table.compare_exchange(p, place, FREE, number as u32 + 1) {
@@ -134,7 +134,7 @@ impl Dedup {
                 }
                 continue;
             }
-            let other = self.chunks.get(p, entry as usize - 1);
+            let other = self.chunks.follow(p, entry as usize - 1);
             if (other.hash, other.bytes) == (chunk.hash, chunk.bytes)
                 && self.are_equal(p, chunk, &other)
             {

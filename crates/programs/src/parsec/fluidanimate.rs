@@ -1,5 +1,5 @@
 //! Like fluidanimate: a fluid of particles (smoothed-particle hydrodynamics). Particles lie in
-//! cells; a thread has a block of cells, and looks at each pair of near particles once, so that it
+//! cells, which have room for 16 and, as in PARSEC's, are continued elsewhere if there are more; a thread has a block of cells, and looks at each pair of near particles once, so that it
 //! changes particles of its neighbours' cells, under a lock per cell. Sums are in fixed point, so
 //! that the order of their terms does not matter.
 //!
@@ -17,7 +17,8 @@ type Vector = [f32; 3];
 const PARTICLES: u64 = 25;
 /// Particles per cell, if they were everywhere; they begin in one half.
 const PER_CELL: usize = 4;
-const NONE: u32 = u32::MAX;
+/// Particles that a block has room for.
+const ROOM: usize = 16;
 /// One, in fixed point.
 const ONE: f64 = (1_u64 << 32) as f64;
 const STEP: f32 = 0.01;
@@ -37,9 +38,14 @@ pub(crate) struct Fluidanimate {
     velocities: Array<Vector>,
     densities: Array<i64>,
     forces: Array<[i64; 3]>,
-    /// The first particle of each cell, and the next one of each particle's.
-    first: Array<u32>,
+    /// How many particles are in each cell.
+    counts: Array<u32>,
+    /// Blocks of particles: the first one of each cell, then those in which cells are continued.
+    blocks: Array<u32>,
+    /// The block that continues each block.
     next: Array<u32>,
+    /// The first block that is not in use.
+    free: Array<u32>,
     locks: Array<u32>,
     /// Whether others than its thread change a cell's particles.
     borders: Array<u8>,
@@ -67,8 +73,11 @@ impl Fluidanimate {
             velocities: layout.filled("velocities", count, [0.0; 3]),
             densities: layout.filled("densities", count, 0),
             forces: layout.filled("forces", count, [0; 3]),
-            first: layout.filled("cells", cells, NONE),
-            next: layout.filled("next particles", count, NONE),
+            counts: layout.filled("counts of cells", cells, 0),
+            // Whatever continues a cell follows a block that is full.
+            blocks: layout.filled("blocks of particles", ROOM * cells + count, 0),
+            next: layout.filled("next blocks", cells + count / ROOM, 0),
+            free: layout.filled("first free block", 1, 0),
             locks: layout.filled("locks", cells, 0),
             borders: layout.array("borders", (0..cells).map(|cell| is_border(cell).into())),
             input,
@@ -77,7 +86,7 @@ impl Fluidanimate {
     }
 
     fn cells(&self) -> usize {
-        self.first.len()
+        self.counts.len()
     }
 
     /// Does something to a cell under its lock, if it has to.
@@ -95,28 +104,46 @@ impl Fluidanimate {
     /// Puts particles into cells; passes barriers.
     fn fill<P: Processor>(&self, me: &Member<P>) {
         let p = &me.processor;
-        me.share(self.cells()).for_each(|cell| self.first.set(p, cell, NONE));
+        me.share(self.cells()).for_each(|cell| self.counts.set(p, cell, 0));
+        if me.leads() {
+            self.free.set(p, 0, self.cells() as u32);
+        }
         me.barrier();
         for particle in me.share(self.positions.len()) {
             self.densities.set(p, particle, 0);
             self.forces.set(p, particle, [0; 3]);
-            let cell = cell(self.side, self.positions.get(p, particle));
+            let cell = cell(self.side, self.positions.follow(p, particle));
             p.works(10);
-            self.locked(p, cell, true, || {
-                let first = self.first.get(p, cell);
-                self.next.set(p, particle, first);
-                self.first.set(p, cell, particle as u32);
-            });
+            self.locked(p, cell, true, || self.put(p, cell, particle));
         }
         me.barrier();
     }
 
+    /// Puts a particle into a cell, which is locked.
+    fn put<P: Processor>(&self, p: &P, cell: usize, particle: usize) {
+        let count = self.counts.follow(p, cell) as usize;
+        self.counts.set(p, cell, count as u32 + 1);
+        let full = count / ROOM;
+        let follow = |block, _| self.next.follow(p, block) as usize;
+        let mut block = (1..full).fold(cell, follow);
+        if full > 0 && count.is_multiple_of(ROOM) {
+            let free = self.free.update(p, 0, |free| free + 1);
+            self.next.set(p, block, free);
+            block = free as usize;
+        } else if full > 0 {
+            block = follow(block, full);
+        }
+        self.blocks.set(p, block * ROOM + count % ROOM, particle as u32);
+    }
+
     /// Calls `body` with each particle of a cell.
     fn each<P: Processor>(&self, p: &P, cell: usize, mut body: impl FnMut(usize)) {
-        let mut particle = self.first.get(p, cell);
-        while particle != NONE {
-            body(particle as usize);
-            particle = self.next.get(p, particle as usize);
+        let mut block = cell;
+        for place in 0..self.counts.follow(p, cell) as usize {
+            if place > 0 && place.is_multiple_of(ROOM) {
+                block = self.next.follow(p, block) as usize;
+            }
+            body(self.blocks.follow(p, block * ROOM + place % ROOM) as usize);
         }
     }
 

@@ -98,9 +98,9 @@ impl Raytrace {
         let column = (y * self.cells_across + x) * DEPTH;
         let mut nearest = None;
         for cell in column..column + DEPTH {
-            let start = self.starts.get(p, cell) as usize;
-            for place in start..self.starts.get(p, cell + 1) as usize {
-                let sphere = self.spheres.get(p, self.members.get(p, place) as usize);
+            let start = self.starts.follow(p, cell) as usize;
+            for place in start..self.starts.follow(p, cell + 1) as usize {
+                let sphere = self.spheres.get(p, self.members.follow(p, place) as usize);
                 p.works(12);
                 nearest = nearer(nearest, sphere, ray);
             }

@@ -104,7 +104,7 @@ impl Streamcluster {
             if difference < 0.0 {
                 cost += difference;
             } else {
-                let center = me.thread * CENTERS + self.assigned.get(p, point) as usize;
+                let center = me.thread * CENTERS + self.assigned.follow(p, point) as usize;
                 let saved = self.savings.get(p, center);
                 self.savings.set(p, center, saved - difference);
             }
@@ -133,7 +133,7 @@ impl Streamcluster {
     fn open<P: Processor>(&self, me: &Member<P>, candidate: usize, number: u32) {
         let p = &me.processor;
         for point in me.share(self.costs.len()) {
-            let center = self.assigned.get(p, point) as usize;
+            let center = self.assigned.follow(p, point) as usize;
             if self.switches.get(p, point) == 1 || self.closes.get(p, center) == 1 {
                 self.assigned.set(p, point, number);
                 self.costs.set(p, point, self.square(p, point, candidate));

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::rc::Rc;
 
 use super::{MAX_ACCESS_BYTES, Record, TraceError, TraceWriter};
-use crate::Processor;
+use crate::{Access, Processor};
 
 /// A trace that threads write while they run. What is wrong with writing shows at the end.
 ///
@@ -99,10 +99,14 @@ impl<P, W: Write> Recorded<P, W> {
 }
 
 impl<P: Processor, W: Write + 'static> Processor for Recorded<P, W> {
-    fn access(&self, address: u64, bytes: u32, write: bool) {
+    fn access(&self, address: u64, bytes: u32, access: Access) {
         // The machine may let others go first; the access is done when it returns.
-        self.inner.access(address, bytes, write);
-        self.record(address, bytes, write);
+        self.inner.access(address, bytes, access);
+        self.record(address, bytes, access.writes());
+    }
+
+    fn depends(&self) {
+        self.inner.depends();
     }
 
     fn works(&self, instructions: u64) {

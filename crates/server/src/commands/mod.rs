@@ -121,6 +121,11 @@ pub(crate) fn execute(request: &[Bytes], session: &mut Session, shared: &Shared)
     if large { patiently(run) } else { run() }
 }
 
+/// Whether a request is for a value and nothing else, so that several of them can be answered together.
+pub(crate) fn is_get(request: &[Bytes], session: &Session) -> bool {
+    session.authenticated && request.len() == 2 && is(&request[0], "get")
+}
+
 /// Runs what may take long, while other connections move to other threads.
 fn patiently<T>(run: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(run)

@@ -133,11 +133,11 @@ pub(super) fn getex(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
 }
 
 pub(super) fn mget(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
-    let values = args[1..].iter().map(|key| {
-        let entry = context.store().get(key)?;
-        Ok(Reply::bulk_or_null(entry.map(|entry| entry.value)))
-    });
-    values.collect::<Result<_, Failure>>().map(Reply::Array)
+    let mut values = Vec::new();
+    context.store().get_each(&args[1..], &mut |value| {
+        values.push(Reply::bulk_or_null(value.map(<[u8]>::to_vec)));
+    })?;
+    Ok(Reply::Array(values))
 }
 
 pub(super) fn mset(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {

@@ -1,0 +1,251 @@
+//! What is measured: operations, each with the limit that it is held against.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tombolo::{Entry, Item};
+use tombolo_memory::{Arena, LINE_BYTES};
+
+use super::Subject;
+use super::bare::timed;
+use super::keys::{Key, Numbers, Spread, key};
+
+/// Objects that are read together.
+const TOGETHER: usize = 16;
+
+type Run<'a> = Box<dyn FnMut(&[u64]) -> Result<Duration> + 'a>;
+
+/// Something that is done again and again.
+pub(super) struct Row<'a> {
+    pub(super) name: String,
+    pub(super) spread: Option<Spread>,
+    /// The row of its limit.
+    pub(super) against: Option<usize>,
+    /// What one operation took, in each round.
+    pub(super) ns: Vec<f64>,
+    operations: usize,
+    numbers: Numbers,
+    run: Run<'a>,
+}
+
+impl Row<'_> {
+    /// What one operation takes, in nanoseconds.
+    pub(super) fn measure(&mut self) -> Result<f64> {
+        let numbers = self.numbers.take(self.operations);
+        let took = (self.run)(&numbers)?;
+        Ok(took.as_nanos() as f64 / self.operations as f64)
+    }
+
+    pub(super) fn median(&mut self) -> f64 {
+        self.ns.sort_by(f64::total_cmp);
+        self.ns[self.ns.len() / 2]
+    }
+}
+
+/// Rows in the making.
+struct Rows<'a> {
+    rows: Vec<Row<'a>>,
+    operations: usize,
+    objects: u64,
+}
+
+impl<'a> Rows<'a> {
+    fn of(subject: &'a Subject) -> Self {
+        let Subject { operations, objects, .. } = *subject;
+        Self { rows: Vec::new(), operations, objects }
+    }
+
+    /// Adds a row; where it is.
+    fn add(
+        &mut self,
+        name: impl Into<String>,
+        spread: Option<Spread>,
+        against: Option<usize>,
+        run: impl FnMut(&[u64]) -> Result<Duration> + 'a,
+    ) -> usize {
+        let row = self.rows.len();
+        self.rows.push(Row {
+            name: name.into(),
+            spread,
+            against,
+            ns: Vec::new(),
+            operations: self.operations,
+            // Others than in the row before: what that has left in caches is not for this one.
+            numbers: Numbers::new(spread.unwrap_or(Spread::InTurn), row as u64, self.objects),
+            run: Box::new(run),
+        });
+        row
+    }
+}
+
+/// The time that something takes, with keys that are there already.
+fn with_keys(numbers: &[u64], act: impl FnOnce(&[Key]) -> Result<()>) -> Result<Duration> {
+    let keys: Vec<Key> = numbers.iter().map(|&number| key(number)).collect();
+    timed(|| act(&keys))
+}
+
+/// The time that something takes for each of these keys, one after the other.
+fn each_key(numbers: &[u64], mut act: impl FnMut(&Key) -> Result<()>) -> Result<Duration> {
+    with_keys(numbers, |keys| keys.iter().try_for_each(&mut act))
+}
+
+/// What instructions and memory take.
+pub(super) fn machine_rows(subject: &Subject) -> Vec<Row<'_>> {
+    let (mut rows, bare) = (Rows::of(subject), &subject.bare);
+    rows.add("dependent load", None, None, |numbers| bare.chase(numbers.len()));
+    rows.add("compare-and-swap, alone", None, None, |numbers| bare.swap_alone(numbers.len()));
+    rows.add("compare-and-swap, two threads", None, None, |numbers| {
+        Ok(Duration::from_nanos((bare.swap_contended() * numbers.len() as f64) as u64))
+    });
+    rows.rows
+}
+
+/// Reads of objects as they are now.
+pub(super) fn read_rows(subject: &Subject) -> Vec<Row<'_>> {
+    let mut rows = Rows::of(subject);
+    let objects = subject.store.objects();
+    for spread in [Spread::Uniform, Spread::Zipf] {
+        let mut buffer = vec![0; subject.value.len()];
+        let limit = rows.add("lookup and copy", Some(spread), None, move |numbers| {
+            each_key(numbers, |key| {
+                subject.plain.read(key, &mut buffer);
+                black_box(&buffer);
+                Ok(())
+            })
+        });
+        let mut value = Vec::new();
+        rows.add("get", Some(spread), Some(limit), move |numbers| {
+            each_key(numbers, |key| {
+                objects.read(key, &mut value)?.context("the object is gone")?;
+                black_box(&value);
+                Ok(())
+            })
+        });
+        let mut items = vec![Item::default(); TOGETHER];
+        let name = format!("multi_get of {TOGETHER}");
+        rows.add(name, Some(spread), Some(limit), move |numbers| {
+            with_keys(numbers, |keys| {
+                for keys in keys.chunks(TOGETHER) {
+                    objects.multi_get(keys, &mut items)?;
+                    ensure!(items.iter().all(|item| item.version.is_some()), "an object is gone");
+                    black_box(&items);
+                }
+                Ok(())
+            })
+        });
+        if let Some(copies) = &subject.copies {
+            let mut value = Vec::new();
+            rows.add("get of a copy", Some(spread), Some(limit), move |numbers| {
+                each_key(numbers, |key| {
+                    copies.objects().read(key, &mut value)?.context("the object is gone")?;
+                    black_box(&value);
+                    Ok(())
+                })
+            });
+        }
+        rows.add("get of the store", Some(spread), Some(limit), move |numbers| {
+            each_key(numbers, |key| {
+                black_box(subject.store.get(key)?.context("the value is gone")?);
+                Ok(())
+            })
+        });
+    }
+    rows.rows
+}
+
+/// Writes of objects that are there.
+pub(super) fn write_rows(subject: &Subject) -> Vec<Row<'_>> {
+    let mut rows = Rows::of(subject);
+    let objects = subject.store.objects();
+    for spread in [Spread::Uniform, Spread::Zipf] {
+        let limit = rows.add("copy and clean", Some(spread), None, move |numbers| {
+            timed(|| {
+                numbers.iter().for_each(|&number| subject.bare.store(number, &subject.value));
+                Ok(())
+            })
+        });
+        rows.add("put", Some(spread), Some(limit), move |numbers| {
+            each_key(numbers, |key| Ok(objects.put(key, &subject.value).map(drop)?))
+        });
+        let entry = Entry::lasting(vec![7; subject.value.len() - 8]);
+        rows.add("put of the store", Some(spread), Some(limit), move |numbers| {
+            each_key(numbers, |key| Ok(subject.store.put(key, &entry)?))
+        });
+    }
+    rows.rows
+}
+
+/// Objects that come, and go again.
+pub(super) fn create_rows(subject: &Subject) -> Vec<Row<'_>> {
+    let mut rows = Rows::of(subject);
+    let (objects, first) = (subject.store.objects(), subject.objects);
+    // Each round deletes what it has created.
+    rows.objects = rows.operations as u64;
+    let in_turn = Some(Spread::InTurn);
+    let limit = rows.add("copy and clean", in_turn, None, move |numbers| {
+        timed(|| {
+            numbers.iter().for_each(|&number| subject.bare.store(number, &subject.value));
+            Ok(())
+        })
+    });
+    let beyond = move |numbers: &[u64]| -> Vec<u64> { numbers.iter().map(|n| first + n).collect() };
+    rows.add("create", in_turn, Some(limit), move |numbers| {
+        each_key(&beyond(numbers), |key| Ok(objects.create(key, &subject.value).map(drop)?))
+    });
+    rows.add("delete", in_turn, Some(limit), move |numbers| {
+        each_key(&beyond(numbers), |key| {
+            ensure!(objects.delete(key)?, "the object is gone");
+            Ok(())
+        })
+    });
+    rows.rows
+}
+
+/// Objects of so many bytes, read and written whole.
+pub(super) fn large_rows(subject: &Subject, bytes: usize) -> Result<Vec<Row<'_>>> {
+    let mut rows = Rows::of(subject);
+    let objects = subject.store.objects();
+    let count = subject.large_bytes / bytes as u64;
+    let beyond = move |number: u64| key(subject.objects + 2 * subject.operations as u64 + number);
+    let value = vec![7; bytes];
+    for number in 0..count {
+        objects.put(&beyond(number), &value)?;
+    }
+    let source = Arena::new(subject.large_bytes / LINE_BYTES)?;
+    (0..count).for_each(|number| source.write(number * bytes as u64, &value));
+    rows.objects = count;
+    rows.operations = count as usize;
+    let (in_turn, size) = (Some(Spread::InTurn), tombolo::format_size(bytes as u64));
+    let mut buffer = vec![0; bytes];
+    let copy = rows.add(format!("copy of {size}"), in_turn, None, move |numbers| {
+        timed(|| {
+            for &number in numbers {
+                source.read(number * bytes as u64, &mut buffer);
+                black_box(&buffer);
+            }
+            Ok(())
+        })
+    });
+    let mut read = Vec::new();
+    rows.add(format!("get of {size}"), in_turn, Some(copy), move |numbers| {
+        timed(|| {
+            for &number in numbers {
+                objects.read(&beyond(number), &mut read)?.context("the object is gone")?;
+                black_box(&read);
+            }
+            Ok(())
+        })
+    });
+    let written = value.clone();
+    let store = rows.add(format!("copy and clean of {size}"), in_turn, None, move |numbers| {
+        timed(|| {
+            numbers.iter().for_each(|&number| subject.bare.store(number, &written));
+            Ok(())
+        })
+    });
+    rows.add(format!("put of {size}"), in_turn, Some(store), move |numbers| {
+        timed(|| numbers.iter().try_for_each(|&n| Ok(objects.put(&beyond(n), &value).map(drop)?)))
+    });
+    Ok(rows.rows)
+}

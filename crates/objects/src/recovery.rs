@@ -1,0 +1,396 @@
+//! Going on without hosts that have died, or are taken for dead.
+//!
+//! Whoever notices that a host's process has ended, or waits for a host that gives no sign of life, *fences* it: its seat is
+//! taken, and a fence in each shard of the log makes void what it orders from there on. It may be alive all the same.
+//!
+//! * **Its locks.** Records say whose they are while they are locked. A lock is taken over by compare-and-swap, so a
+//!   host that wakes up fails to release it, and reports that its write may not have been done. If the host had not
+//!   begun to change the object ([`underway`](crate::underway)), the object is whole. If it had, the object has its old value, or is lost, as the pod was created.
+//! * **Slots it may still write into.** As long as the host is not known to be gone, an object that it had locked
+//!   goes on in another slot, and the old one is in quarantine: nobody's.
+//! * **Its own memory.** Objects in there are lost.
+//! * **When it is gone**, one of the others clears up: what else it had locked or claimed, chunks of LNR, slots in
+//!   quarantine. Then its seat is free.
+//!
+//! All of this is done by one host at a time for each that is fenced ([`Pod::take_over`]), and each step of it can be done
+//! again by another, if that one dies, too.
+//!
+//! Left out: pods for a page cache, and locks by the log. There a dead host stays in the way.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tombolo_log::LogError;
+use tombolo_memory::Memory;
+use tombolo_pod::{Stay, fence_ended};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header};
+
+use crate::create::no_such_slot;
+use crate::event::{Event, KeyHash, Target};
+use crate::extent::Extent;
+use crate::index::Entry;
+use crate::lock::{changed_under_lock, target};
+use crate::logged::Locks;
+use crate::records::{Held, Record};
+use crate::{Error, Objects, sites};
+
+/// What somebody needs that a fenced host, which may still be at something, had locked.
+#[derive(Clone, Copy)]
+enum Need {
+    Nothing,
+    Record(Record),
+    AnyRecord,
+}
+
+/// How long a thread waits at least between two looks at who is in its way.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
+impl<M: Memory> Objects<M> {
+    /// This host was fenced.
+    #[cold]
+    pub(crate) fn is_fenced(&self) -> Error {
+        Error::Log(LogError::Fenced { host: self.seat.host() })
+    }
+
+    /// Before this host stores into a slot once more: it may not, if a commit has told it that it was fenced,
+    /// since the object may have left the slot, or come to it.
+    pub(crate) fn may_store(&self) -> Result<(), Error> {
+        if self.records.is_abandoned() { Err(self.is_fenced()) } else { Ok(()) }
+    }
+
+    /// This host's stay.
+    pub(crate) fn stay(&self) -> Stay {
+        Stay { host: self.seat.host(), number: self.seat.incarnation() }
+    }
+
+    /// Host `by` is in the way, perhaps because it has locked the object with this entry: goes on without it if
+    /// it is dead.
+    #[cold]
+    pub(crate) fn obstructed(&self, by: u8, locked: Option<Entry>) {
+        if let Some(stay) = self.fence_if_dead(by) {
+            let need = locked.and_then(|entry| entry.record).map_or(Need::Nothing, Need::Record);
+            // What cannot be done now is tried again, by whoever is in need of it.
+            let _ = self.recover(stay, need);
+        }
+    }
+
+    /// Host `by` is in the way: takes its seat if it is dead. Which stay, if it has none now.
+    pub(crate) fn fence_if_dead(&self, by: u8) -> Option<Stay> {
+        if by == self.seat.host() || !self.is_time_to_look() {
+            return None;
+        }
+        let stay = self.pod().stay_of(by);
+        let dead = || self.pod().has_ended(stay) || self.watch.is_silent(self.pod(), stay);
+        if self.pod().is_seated(stay) && dead() {
+            self.pod().fence(stay);
+        }
+        self.pod().is_fenced(stay).then_some(stay)
+    }
+
+    /// Whether it is some time since this host last looked whether others are alive.
+    fn is_time_to_look(&self) -> bool {
+        let now = self.memory().uptime();
+        let last = Duration::from_nanos(self.upkeep.looked.load(Ordering::Relaxed));
+        let is_time = now.saturating_sub(last) >= BETWEEN_LOOKS;
+        if is_time {
+            self.upkeep.looked.store(now.as_nanos() as u64, Ordering::Relaxed);
+            self.seat.beat(self.memory());
+        }
+        is_time
+    }
+
+    /// Something is in the way: goes on without hosts that have died, if there are such.
+    #[cold]
+    pub(crate) fn look_around(&self) -> Result<(), Error> {
+        if self.is_time_to_look() { self.recover_all() } else { Ok(()) }
+    }
+
+    /// No record is free: takes those over that fenced hosts have locked.
+    #[cold]
+    pub(crate) fn take_records_over(&self) -> Result<(), Error> {
+        for host in self.pod().membership().fenced() {
+            self.recover(self.pod().stay_of(host), Need::AnyRecord)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on without hosts that have died.
+    pub(crate) fn recover_all(&self) -> Result<(), Error> {
+        fence_ended(self.pod(), self.pod().membership());
+        for host in self.pod().membership().fenced() {
+            self.recover(self.pod().stay_of(host), Need::Nothing)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a host out of the pod that is dead or taken for dead; the others go on without it.
+    /// Its process may still run. Whether it was in the pod.
+    ///
+    /// # Errors
+    /// [`Error::Log`].
+    pub fn fence(&self, host: u8) -> Result<bool, Error> {
+        let stay = self.pod().stay_of(host);
+        let fenced = self.pod().fence(stay);
+        self.recover(stay, Need::Nothing)?;
+        Ok(fenced)
+    }
+
+    /// Does what can be done about a fenced host, unless another thread or host is at it: everything if it is
+    /// gone, and else what there is `need` for.
+    fn recover(&self, stay: Stay, need: Need) -> Result<(), Error> {
+        if self.marks.exist() || self.locks == Locks::Log || !self.pod().is_fenced(stay) {
+            return Ok(());
+        }
+        let Some(_alone) = self.upkeep.recovering.try_lock() else { return Ok(()) };
+        for shard in self.shards() {
+            shard.fence(stay, &|| self.meanwhile_committing())?;
+        }
+        if !self.seat.holds(self.memory()) {
+            return Ok(());
+        }
+        if !self.pod().take_over(stay, &self.seat) {
+            // Who is at it may have died at it.
+            fence_ended(self.pod(), self.pod().membership());
+            return Ok(());
+        }
+        let done = self.recover_alone(stay, need);
+        self.pod().leave_over(stay, &self.seat);
+        done
+    }
+
+    fn recover_alone(&self, stay: Stay, need: Need) -> Result<(), Error> {
+        self.sync_all()?;
+        self.lose_at_home(stay)?;
+        if self.pod().is_gone(stay) {
+            self.pod().note_gone(stay);
+            return self.clear_up(stay);
+        }
+        match need {
+            _ if !self.records.may_take_over_early() => Ok(()),
+            Need::Nothing => Ok(()),
+            Need::Record(record) => self.rescue(stay, record, false),
+            Need::AnyRecord => self.rescue_all(stay, false),
+        }
+    }
+
+    fn rescue_all(&self, stay: Stay, gone: bool) -> Result<(), Error> {
+        let locked: Vec<Record> = self.records.locked_by(stay.host).collect();
+        locked.into_iter().try_for_each(|record| self.rescue(stay, record, gone))
+    }
+
+    /// Puts everything in order that a host has left which is gone, and frees its seat.
+    fn clear_up(&self, stay: Stay) -> Result<(), Error> {
+        self.rescue_all(stay, true)?;
+        let left = self.records.locked_by(stay.host).next().is_some();
+        // Who has died at that itself left the lock with its note, or nothing but the note.
+        let still = |(record, by)| self.records.load(record).holder() == Some(by);
+        if left || self.underway.taken_over(stay.host).any(still) {
+            return Ok(());
+        }
+        for shard in self.shards() {
+            shard.state().space.take_back(stay.host)?;
+        }
+        self.free_spans_of(stay)?;
+        let shards = self.shards().len() as u64;
+        for (shard, number) in self.shards().iter().zip(0u64..) {
+            let hash = (number << KeyHash::BITS).div_ceil(shards) as KeyHash;
+            let quarantined = shard.paused(|_, _, _, writer| writer.quarantine.slots_of(stay.host));
+            let target = Target { hash, slot: 0, expected: 0 };
+            self.commit(Event::Forget { target, host: stay.host })?;
+            let space = &shard.state().space;
+            quarantined
+                .into_iter()
+                .filter_map(|line| space.slot_at(line))
+                .for_each(|slot| space.free_span(slot));
+        }
+        self.pod().give_over(stay);
+        if self.pod().release(stay) {
+            self.count(Counter::Recoveries);
+        }
+        Ok(())
+    }
+
+    /// Objects in a fenced host's own memory are lost.
+    fn lose_at_home(&self, stay: Stay) -> Result<(), Error> {
+        for shard in self.shards() {
+            let at_home = shard.paused(|_, _, state, _| -> Vec<Entry> {
+                if state.homes(stay.host) == 0 {
+                    return Vec::new();
+                }
+                state.index.entries().filter(|entry| entry.home == Some(stay.host)).collect()
+            });
+            for entry in at_home {
+                self.lose(entry, stay)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lose(&self, entry: Entry, stay: Stay) -> Result<bool, Error> {
+        let lost = self.commit(Event::Lose { target: target(entry), host: stay.host })?;
+        if lost {
+            self.count(Counter::Lost);
+        }
+        Ok(lost)
+    }
+
+    /// Takes over the lock of `record` from a fenced host, and releases it with its object in order.
+    fn rescue(&self, stay: Stay, record: Record, gone: bool) -> Result<(), Error> {
+        let found = self.records.load(record);
+        if found.holder() != Some(stay.host) {
+            return Ok(());
+        }
+        let Some(place) = self.underway.reserve() else { return Ok(()) };
+        self.underway.note_taken(place, record, stay.host);
+        let outcome = match self.records.take_over(record, found) {
+            None => Ok(()),
+            Some(held) => self.mend(stay, held, gone).inspect_err(|_| {
+                self.records.hand_back(held, stay.host);
+            }),
+        };
+        // Who is fenced itself leaves its note: the lock is still its own.
+        if !matches!(outcome, Err(Error::Log(LogError::Fenced { .. }))) {
+            self.underway.end(place, true);
+        }
+        outcome
+    }
+
+    /// Releases the lock of a record that was taken over, with its object in order. On an error nothing is
+    /// released.
+    fn mend(&self, stay: Stay, held: Held, gone: bool) -> Result<(), Error> {
+        let Some(entry) = self.owner_of(held.record)? else {
+            self.records.free(held);
+            return Ok(());
+        };
+        let state = self.state(entry.hash);
+        let extent = state.space.extent_at(entry.slot).ok_or_else(no_such_slot)?;
+        let before = match self.whole_object(stay, held.record, &entry, &extent, gone)? {
+            Whole::InPlace => None,
+            Whole::Bytes(bytes) => Some(bytes),
+            Whole::Lost => {
+                if !self.lose(entry, stay)? {
+                    return Err(changed_under_lock());
+                }
+                self.records.free(held);
+                return Ok(());
+            }
+        };
+        match before {
+            Some(object) if !gone => self.go_on_elsewhere(stay, entry, &object)?,
+            before => {
+                if let Some(object) = before {
+                    self.write_back(&extent, &object);
+                }
+                let renewed = !self.memory().keeps(sites::RESCUE_GENERATION)
+                    || self.commit(Event::Wrap(target(entry)))?;
+                if !renewed {
+                    return Err(changed_under_lock());
+                }
+            }
+        }
+        self.count(Counter::Rescues);
+        let _ = self.records.unlock(held, true);
+        Ok(())
+    }
+
+    /// The entry of the object that has `record`, which changes hands no more.
+    fn owner_of(&self, record: Record) -> Result<Option<Entry>, Error> {
+        self.sync_all()?;
+        let Some(hash) = self.records.owner(record) else { return Ok(None) };
+        let found = self.state(hash).index.find(self.memory(), hash);
+        let mut entries = found.into_iter().map(|found| found.entry);
+        let owner = entries.find(|entry| entry.record == Some(record));
+        owner.map(Some).ok_or_else(changed_under_lock)
+    }
+
+    /// The object with this entry as it was before a fenced host began to change it.
+    fn whole_object(
+        &self,
+        stay: Stay,
+        record: Record,
+        entry: &Entry,
+        extent: &Extent,
+        gone: bool,
+    ) -> Result<Whole, Error> {
+        let torn = || self.underway.torn(stay.host, record, entry.slot);
+        if gone && torn().is_none() {
+            return Ok(Whole::InPlace);
+        }
+        if torn().is_none() {
+            let object = self.read_locked(extent)?;
+            // A host that is alive may have begun to write since.
+            if torn().is_none() {
+                return Ok(Whole::Bytes(object));
+            }
+        }
+        let undone = torn().and_then(|undo| self.underway.undone(undo, entry.slot));
+        Ok(undone.map_or(Whole::Lost, Whole::Bytes))
+    }
+
+    /// The whole object in a slot whose lock a fenced host has, or had.
+    fn read_locked(&self, extent: &Extent) -> Result<Vec<u8>, Error> {
+        let memory = self.memory();
+        memory.consume(sites::READ_INVALIDATE, |_| ((), extent.lines()));
+        let mut header = [0; HEADER_BYTES];
+        extent.read(memory, 0, &mut header);
+        let header = Header::decode(&header, extent.bytes()).ok_or_else(|| {
+            Error::Damaged(format!("the slot at {:?} holds no object", extent.start()))
+        })?;
+        let mut object = vec![0; header.total_bytes() as usize];
+        extent.read(memory, 0, &mut object);
+        Ok(object)
+    }
+
+    /// Puts an object's old bytes back where a host that is gone has changed them.
+    fn write_back(&self, extent: &Extent, object: &[u8]) {
+        let memory = self.memory();
+        memory.consume(sites::WRITE_INVALIDATE, |_| ((), extent.lines()));
+        extent.take_blank(memory);
+        extent.write(memory, 0, object);
+        let lines = extent.covering(0, object.len() as u64);
+        memory.publish(sites::RESCUE_CLEAN, lines, |memory| {
+            extent.give(memory, object.len() as u64);
+        });
+    }
+
+    /// Moves an object out of the slot into which a fenced host may still write.
+    fn go_on_elsewhere(&self, stay: Stay, entry: Entry, object: &[u8]) -> Result<(), Error> {
+        let space = &self.state(entry.hash).space;
+        let to = self.reserve(entry.hash, object.len() as u64, Duration::ZERO)?;
+        let Some(extent) = space.extent(to) else { return Err(no_such_slot()) };
+        self.write_back(&extent, object);
+        let event = Event::Rescue { target: target(entry), to, host: stay.host };
+        let moved = self.commit(event);
+        space.settle(to, matches!(moved, Ok(true)));
+        if moved? { Ok(()) } else { Err(changed_under_lock()) }
+    }
+
+    /// Frees chunks that a host which is gone had taken for large objects that are not in the index.
+    fn free_spans_of(&self, stay: Stay) -> Result<(), Error> {
+        let mut known = Vec::new();
+        for shard in self.shards() {
+            shard.paused(|_, _, state, writer| {
+                known.extend(state.space.span_lines());
+                known.extend(writer.quarantine.slots.iter().map(|&(_, line)| line));
+            });
+        }
+        self.shards()[0].state().space.free_spans_of(stay.host, &known)
+    }
+
+    /// Whether the slot of an object that is gone from the index is in quarantine.
+    pub(crate) fn is_quarantined(&self, entry: &Entry) -> bool {
+        self.shard(entry.hash).paused(|_, _, _, writer| {
+            writer.quarantine.slots.iter().any(|&(_, line)| line == entry.slot)
+        })
+    }
+}
+
+/// An object whose lock was taken over.
+enum Whole {
+    /// It is whole as it lies there.
+    InPlace,
+    /// These are its bytes.
+    Bytes(Vec<u8>),
+    /// There is no way to tell what it was.
+    Lost,
+}

@@ -1,0 +1,144 @@
+//! Hosts that are fenced, or die, at the worst moments: short histories for what the others do then.
+
+use std::rc::Rc;
+
+use tombolo_memory::Memory;
+use tombolo_pod::{RecordWidth, TornWrites};
+use tombolo_simulator::{Kills, SimMemory, Trial};
+use tombolo_verify::models::Operation::{self, Create, Get, Put};
+
+use crate::crash::{finish_and_read, return_and_work};
+use crate::operations::perform;
+use crate::world::{HOME, Setup, World, is_out};
+
+// Values are as long as their tags say, modulo 7: these take a line, two lines, and three.
+const SHORT: u64 = 7;
+const LONGER: u64 = 7 + 2;
+const LONG: u64 = 7 + 3;
+
+/// Little goes on, and what becomes of a write that is cut off the seed decides.
+fn setup(trial: &Trial, kills: &[usize]) -> Setup {
+    let torn_writes = [TornWrites::Lost, TornWrites::Undo][trial.seed as usize % 2];
+    let width = [RecordWidth::Bits32, RecordWidth::Bits8][trial.seed as usize / 2 % 2];
+    let kills = (!kills.is_empty()).then(|| Kills { hosts: kills.to_vec(), one_in: 1 });
+    let small = Setup::small(3);
+    Setup { chunks: 6, width: Some(width), torn_writes: Some(torn_writes), kills, ..small }
+}
+
+/// There is an object with a record, which all hosts have read.
+fn begin(trial: &Trial, setup: &Setup) -> World {
+    let mut world = World::new(trial, setup);
+    let scribe = world.scribe();
+    for operation in [Create(LONGER), Put(LONGER + 7)] {
+        perform(&*world.hosts[0], &scribe, "a", operation);
+    }
+    world.hosts.iter().for_each(|host| perform(&**host, &scribe, "a", Get));
+    world
+}
+
+fn client(world: &mut World, host: usize, operations: &'static [(&'static str, Operation<u64>)]) {
+    world.client(host, move |host, scribe| {
+        operations.iter().for_each(|(key, operation)| {
+            perform(host, scribe, key, operation.clone());
+        });
+    });
+}
+
+/// Host 1 fences host 0 at some time, and then does `operations`.
+fn fencer(world: &mut World, operations: &'static [(&'static str, Operation<u64>)]) {
+    let (fenced, scribe) = (Rc::clone(&world.fenced), world.scribe());
+    let host = Rc::clone(&world.hosts[1]);
+    world.thread(1, move |memory: SimMemory| {
+        (0..memory.random() % 60).for_each(|_| memory.step());
+        fenced.borrow_mut().push(0);
+        let _ = is_out(host.fence(0).map(|_| ()));
+        for (key, operation) in operations {
+            perform(&*host, &scribe, key, operation.clone());
+        }
+    });
+}
+
+/// Host 0 finds out that it was fenced, and says that it is at nothing any more.
+fn end(mut world: World) {
+    let victim = Rc::clone(&world.hosts[0]);
+    world.run();
+    if victim.seat().holds(victim.memory()) {
+        // Who was to fence it died before.
+        world.fenced.borrow_mut().clear();
+    } else {
+        assert!(is_out(victim.leave()), "a host that was fenced knows it");
+    }
+    finish_and_read(&mut world, &["a", "b", "c"]);
+}
+
+/// A host is fenced while it writes, and writes on; the others write what it has locked, and use what room
+/// there is.
+pub(crate) fn a_writer_is_fenced(trial: &Trial) {
+    let mut world = begin(trial, &setup(trial, &[]));
+    client(&mut world, 0, &[("a", Put(LONGER + 14)), ("a", Put(LONGER + 21))]);
+    fencer(&mut world, &[("a", Put(LONGER + 28)), ("b", Create(LONGER)), ("c", Create(LONG))]);
+    client(&mut world, 2, &[("a", Get), ("a", Put(LONGER + 35)), ("a", Get)]);
+    end(world);
+}
+
+/// The same, and the host that clears up dies, too.
+pub(crate) fn a_rescuer_dies(trial: &Trial) {
+    let mut world = begin(trial, &setup(trial, &[1]));
+    client(&mut world, 0, &[("a", Put(LONGER + 14)), ("a", Put(LONGER + 21))]);
+    fencer(&mut world, &[("a", Put(LONGER + 28)), ("a", Get)]);
+    client(&mut world, 2, &[("a", Get), ("a", Put(LONGER + 35)), ("a", Get)]);
+    end(world);
+}
+
+/// A host dies while it writes.
+pub(crate) fn a_writer_dies(trial: &Trial) {
+    let mut world = begin(trial, &setup(trial, &[0]));
+    client(&mut world, 0, &[("a", Put(LONGER + 14)), ("a", Put(LONGER + 21))]);
+    client(&mut world, 1, &[("a", Get), ("a", Get)]);
+    client(&mut world, 2, &[("a", Get), ("a", Put(LONGER + 35)), ("a", Get)]);
+    world.run();
+    finish_and_read(&mut world, &["a", "b", "c"]);
+}
+
+/// Two hosts clear up after a third, which comes back while they are at it.
+pub(crate) fn two_clear_up(trial: &Trial) {
+    let mut world = begin(trial, &Setup { ticking: true, ..setup(trial, &[0]) });
+    client(&mut world, 0, &[("a", Put(LONGER + 14)), ("b", Create(LONGER)), ("c", Create(LONG))]);
+    for host in [1, 2] {
+        let (ticker, scribe) = (Rc::clone(&world.hosts[host]), world.scribe());
+        world.thread(host, move |memory| {
+            for round in 0..12 {
+                ticker.tick().unwrap();
+                memory.pause();
+                if round % 4 == 3 {
+                    let key = ["a", "b", "c"][round as usize / 4];
+                    perform(
+                        &*ticker,
+                        &scribe,
+                        key,
+                        Put(LONGER + 7 * (40 + 10 * round + host as u64)),
+                    );
+                }
+            }
+        });
+    }
+    let scribe = Rc::new(world.scribe());
+    world.simulation.restarts(0, move |memory| return_and_work(memory, &scribe));
+    world.run();
+    finish_and_read(&mut world, &["a", "b", "c"]);
+}
+
+/// A host is fenced that has an object in its own memory, and goes on using it.
+pub(crate) fn fenced_at_home(trial: &Trial) {
+    let setup = Setup { local: Some(HOME), ticking: true, ..setup(trial, &[]) };
+    let mut world = World::new(trial, &setup);
+    let scribe = world.scribe();
+    perform(&*world.hosts[0], &scribe, "a", Create(SHORT));
+    for n in 2..5 {
+        perform(&*world.hosts[0], &scribe, "a", Put(n * 7));
+    }
+    client(&mut world, 0, &[("a", Get), ("a", Put(6 * 7)), ("a", Get), ("a", Put(7 * 7))]);
+    fencer(&mut world, &[("a", Put(8 * 7)), ("a", Get)]);
+    client(&mut world, 2, &[("a", Get), ("a", Get)]);
+    end(world);
+}
