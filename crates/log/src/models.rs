@@ -64,7 +64,7 @@ impl State for Tags {
     type Entry = Tag;
     type Writer = ();
 
-    fn apply(&self, (): &mut (), _: u64, entry: &Tag) -> bool {
+    fn apply(&self, (): &mut (), _: u64, entry: &Tag, _: bool) -> bool {
         let takes = !entry.wants_none || self.taken() == 0;
         self.applied.store(self.applied() | entry.tag, Ordering::Relaxed);
         if takes {

@@ -28,8 +28,15 @@ pub trait State {
     type Writer;
 
     /// Applies the event at `position`; whether it had an effect. The answer depends on the entries
-    /// before it alone.
-    fn apply(&self, writer: &mut Self::Writer, position: u64, entry: &Self::Entry) -> bool;
+    /// before it alone. Whether the event is this host's `own` makes no difference to the state; what is done in shared memory
+    /// because of that is there before anybody sees this host past the event.
+    fn apply(
+        &self,
+        writer: &mut Self::Writer,
+        position: u64,
+        entry: &Self::Entry,
+        own: bool,
+    ) -> bool;
 
     /// An event will be applied soon: processors may fetch what that takes.
     fn foresee(&self, _: &Self::Entry) {}
@@ -441,9 +448,10 @@ impl<M: Memory, S: State> Replica<M, S> {
         for (&(header, ref content), position) in entries.iter().zip(position..) {
             let author = Stay { host: run.host, number: header.incarnation };
             let counts = !fences.contains(author);
+            let own = self.segment.owns(run, header);
             let effect = self.pod.memory().check(sites::FENCE_IGNORED, counts)
                 && match content {
-                    Content::Event(event) => self.state.apply(writer, position, event),
+                    Content::Event(event) => self.state.apply(writer, position, event, own),
                     Content::Fence(stay) => {
                         let new = fences.add(*stay);
                         if new {
@@ -455,7 +463,7 @@ impl<M: Memory, S: State> Replica<M, S> {
             if fences.contains(self.stay()) {
                 return Err(self.fenced());
             }
-            if self.segment.owns(run, header) {
+            if own {
                 let outcome = if effect { Outcome::Done } else { Outcome::Refused };
                 self.segment.settle(header.number, position, outcome);
             }

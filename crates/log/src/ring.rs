@@ -97,13 +97,18 @@ impl<M: Memory> Ring<M> {
         self.lost.load(Ordering::Relaxed)
     }
 
+    /// From here on places have not been used again.
+    pub(crate) fn milestone(&self) -> u64 {
+        self.memory.load(self.log.milestone)
+    }
+
     /// Where the log ends, for who has not applied it.
     pub fn tail(&self) -> u64 {
         loop {
-            let milestone = self.memory.load(self.log.milestone);
+            let milestone = self.milestone();
             let tail = self.tail_from(milestone);
             // Pairs with `refresh_head`. A milestone that has not moved is that of a damaged log.
-            if tail.is_some() || self.memory.load(self.log.milestone) == milestone {
+            if tail.is_some() || self.milestone() == milestone {
                 return tail.unwrap_or(milestone);
             }
         }

@@ -12,7 +12,7 @@ use crate::join::other_shard;
 use crate::objects::shard_of;
 use crate::records::Abandoned;
 use crate::space::Space;
-use crate::{Error, sites};
+use crate::{Error, Version, sites};
 
 /// What there is in a pod at rest, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,10 +59,11 @@ fn check_chunk<M: Memory>(
         findings.problems.push(format!("host {host} left without giving up chunk {number}"));
     }
     for slot in space.slots_of(number)? {
-        let Some((header, key)) = object_at_rest(pod, space, slot)? else { continue };
+        let Some(object) = object_at_rest(pod, space, slot)? else { continue };
+        let AtRest { key, value_bytes, .. } = object;
         findings.objects += 1;
         findings.key_bytes += key.len() as u64;
-        findings.value_bytes += u64::from(header.value_bytes);
+        findings.value_bytes += u64::from(value_bytes);
         let shard = shard_of(hash_key(pod, &key)? as KeyHash, pod.geometry().log_shards as usize);
         if shard != usize::from(word.shard) {
             findings.problems.push(other_shard(slot));
@@ -75,12 +76,33 @@ fn check_chunk<M: Memory>(
     Ok(())
 }
 
-/// Header and key of the object in `slot`, if there is one.
+/// An object in its slot.
+pub(crate) struct AtRest {
+    pub(crate) key: Vec<u8>,
+    value_bytes: u32,
+    version: Version,
+    /// With which host its value is lost.
+    pub(crate) lost: Option<u8>,
+}
+
+impl AtRest {
+    /// Whether it is of this version, and there.
+    pub(crate) fn is(&self, version: Version) -> bool {
+        self.version == version && !self.is_away()
+    }
+
+    /// Whether its value is not there.
+    pub(crate) fn is_away(&self) -> bool {
+        self.lost.is_some()
+    }
+}
+
+/// The object in `slot`, if there is one.
 pub(crate) fn object_at_rest<M: Memory>(
     pod: &Pod<M>,
     space: &Space<M>,
     slot: Slot,
-) -> Result<Option<(Header, Vec<u8>)>, Error> {
+) -> Result<Option<AtRest>, Error> {
     let extent = space.extent(slot).ok_or_else(|| {
         Error::Damaged(format!("the chunk table has an impossible slot at line {}", slot.line))
     })?;
@@ -93,10 +115,16 @@ pub(crate) fn object_at_rest<M: Memory>(
     };
     let mut buffer = [0; PREFIX_BYTES];
     fresh(&mut buffer[..LINE_BYTES as usize]);
-    let Some(header) = Header::decode(&buffer, extent.bytes()) else { return Ok(None) };
-    let length = header.value_offset() as usize;
+    let away = Header::decode_away(&buffer, extent.bytes());
+    let (key_bytes, value_bytes, version) = match (Header::decode(&buffer, extent.bytes()), away) {
+        (Some(header), _) => (header.key_bytes.into(), header.value_bytes, header.version),
+        (None, Some((_, key_bytes))) => (key_bytes, 0, Version(0)),
+        (None, None) => return Ok(None),
+    };
+    let length = HEADER_BYTES + key_bytes;
     if length > LINE_BYTES as usize {
         fresh(&mut buffer[..length]);
     }
-    Ok(Some((header, buffer[HEADER_BYTES..length].to_vec())))
+    let key = buffer[HEADER_BYTES..length].to_vec();
+    Ok(Some(AtRest { key, value_bytes, version, lost: away.map(|(host, _)| host) }))
 }

@@ -10,10 +10,13 @@ pub(crate) struct Chunk {
     slots: u64,
     occupied: u64,
     promised: u64,
+    doubted: u64,
     /// A bit per slot: it holds an object.
     live: Vec<u64>,
     /// A bit per slot: it is promised to an object that is not in the log yet.
     pending: Vec<u64>,
+    /// A bit per slot of a chunk that this host holds: its object is gone, but perhaps not yet its header.
+    doubtful: Vec<u64>,
     /// No slot before this one is free.
     first_free: u64,
     /// Whether slots were promised since the last look.
@@ -28,8 +31,10 @@ impl Default for Chunk {
             slots: 0,
             occupied: 0,
             promised: 0,
+            doubted: 0,
             live: Vec::new(),
             pending: Vec::new(),
+            doubtful: Vec::new(),
             first_free: 0,
             busy: false,
         }
@@ -53,12 +58,13 @@ impl Chunk {
             slots,
             live: vec![0; words],
             pending: vec![0; words],
+            doubtful: vec![0; words],
             ..Self::default()
         };
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.occupied == 0 && self.promised == 0
+        self.occupied == 0 && self.promised == 0 && self.doubted == 0
     }
 
     pub(crate) fn is_settled(&self) -> bool {
@@ -66,7 +72,7 @@ impl Chunk {
     }
 
     pub(crate) fn has_room(&self) -> bool {
-        self.occupied + self.promised < self.slots
+        self.occupied + self.promised + self.doubted < self.slots
     }
 
     /// Class and used slots of a chunk that is divided and has objects in it.
@@ -84,8 +90,7 @@ impl Chunk {
     }
 
     pub(crate) fn is_occupied(&self, index: u64) -> bool {
-        let (word, bit) = place(index);
-        self.live.get(word).is_some_and(|bits| bits & bit != 0)
+        is_set(&self.live, index)
     }
 
     pub(crate) fn occupy(&mut self, index: u64) {
@@ -102,16 +107,51 @@ impl Chunk {
             self.live[word] &= !bit;
             self.occupied -= 1;
             self.first_free = self.first_free.min(index);
+            if self.held && self.class != SPAN {
+                self.doubtful[word] |= bit;
+                self.doubted += 1;
+            }
         }
+    }
+
+    /// Whether slots may still have the headers of objects that are gone.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.doubted > 0
+    }
+
+    /// The slot has no header any more.
+    pub(crate) fn trust(&mut self, index: u64) {
+        let (word, bit) = place(index);
+        if self.doubtful.get(word).is_some_and(|bits| bits & bit != 0) {
+            self.doubtful[word] &= !bit;
+            self.doubted -= 1;
+            self.first_free = self.first_free.min(index);
+        }
+    }
+
+    /// Trusts all slots but those that still have headers.
+    pub(crate) fn trust_all_but(&mut self, has_header: impl Fn(u64) -> bool) {
+        let doubtful: Vec<u64> =
+            (0..self.slots).filter(|index| is_set(&self.doubtful, *index)).collect();
+        doubtful.into_iter().filter(|&index| !has_header(index)).for_each(|it| self.trust(it));
+    }
+
+    /// This host does not hold the chunk any more.
+    pub(crate) fn let_go(&mut self) {
+        self.held = false;
+        self.doubtful.fill(0);
+        self.doubted = 0;
     }
 
     /// A free slot, promised from now on unless `keep` is off.
     pub(crate) fn promise(&mut self, keep: bool) -> Option<u64> {
         self.busy = true;
         let from = self.first_free as usize / 64;
-        let words = self.live.iter().zip(&self.pending).enumerate().skip(from);
-        let (word, free) = words
-            .map(|(word, (live, pending))| (word, !(live | pending)))
+        let taken = self.live.iter().zip(&self.pending).zip(&self.doubtful);
+        let (word, free) = taken
+            .enumerate()
+            .skip(from)
+            .map(|(word, ((live, pending), doubtful))| (word, !(live | pending | doubtful)))
             .find(|&(_, free)| free != 0)?;
         let index = word as u64 * 64 + u64::from(free.trailing_zeros());
         if index >= self.slots {
@@ -140,6 +180,11 @@ impl Chunk {
     }
 }
 
+fn is_set(bits: &[u64], index: u64) -> bool {
+    let (word, bit) = place(index);
+    bits.get(word).is_some_and(|bits| bits & bit != 0)
+}
+
 fn place(index: u64) -> (usize, u64) {
     ((index / 64) as usize, 1 << (index % 64))
 }
@@ -165,5 +210,21 @@ mod tests {
         assert_eq!(chunk.promise(true), Some(3));
         assert_eq!(chunk.promise(true), Some(65));
         assert_eq!(chunk.promise(true), None);
+    }
+
+    #[test]
+    fn a_slot_is_promised_when_its_header_is_gone() {
+        let mut chunk = Chunk { held: true, ..Chunk::default() };
+        chunk.divide(1, 2);
+        chunk.occupy(0);
+        chunk.occupy(1);
+        chunk.vacate(0);
+        chunk.vacate(1);
+        assert!(!chunk.is_empty() && !chunk.has_room() && chunk.is_doubted());
+        assert_eq!(chunk.promise(true), None);
+        chunk.trust_all_but(|index| index == 0);
+        assert_eq!(chunk.promise(true), Some(1));
+        chunk.trust(0);
+        assert_eq!(chunk.promise(true), Some(0));
     }
 }

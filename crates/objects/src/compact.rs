@@ -13,7 +13,7 @@ use std::time::Duration;
 use tombolo_memory::Memory;
 
 use crate::chunk_table::ChunkState;
-use crate::create::Placed;
+use crate::create::{Noting, Placed};
 use crate::event::{KeyHash, Slot};
 use crate::index::Found;
 use crate::lock::TryLock;
@@ -164,15 +164,16 @@ impl<M: Memory> Objects<M> {
             self.copy_value(started, header, Part::Whole, &mut value)
         })?;
         let Looked::Good((header, Ok(()))) = read else { return Ok(()) };
-        let Some(to) = self.place_copy(found.entry.hash, from, header, key, &value)? else {
-            return Ok(());
-        };
+        let Some(noting) = self.noting() else { return Ok(()) };
+        let to = self.place_copy(noting, found.entry.hash, from, header, key, &value)?;
+        let Some(to) = to else { return Ok(()) };
         self.announce_move(found.entry, from, to).map(drop)
     }
 
     /// Writes an object as it is into a slot of the size of its own.
     pub(crate) fn place_copy(
         &self,
+        noting: Noting,
         hash: KeyHash,
         from: Slot,
         header: Header,
@@ -180,7 +181,12 @@ impl<M: Memory> Objects<M> {
         value: &[u8],
     ) -> Result<Option<Placed>, Error> {
         let sync = || self.sync(hash).map(drop);
-        let slot = self.state(hash).space.reserve_among_others(from.class, sync)?;
-        slot.map(|slot| self.write_new(slot, header, key, value)).transpose()
+        match self.state(hash).space.reserve_among_others(from.class, sync) {
+            Ok(Some(slot)) => self.write_new(noting, slot, header, key, value).map(Some),
+            none => {
+                self.end_note(noting);
+                none.map(|_| None)
+            }
+        }
     }
 }

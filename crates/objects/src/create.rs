@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
+use tombolo_log::LogError;
 use tombolo_memory::{Lines, Memory};
-use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes, persist};
 
 use crate::compact::PATIENCE;
-use crate::event::{Event, KeyHash, Slot};
+use crate::event::{Event, KeyHash, Slot, SlotLine};
 use crate::extent::Extent;
 use crate::index::Entry;
 use crate::lock::{changed_under_lock, target};
 use crate::read::Looked;
 use crate::replicated::fingerprint;
+use crate::space::Space;
+use crate::underway::{Note, Place, Torn};
 use crate::{Error, Objects, Version, sites};
 
 /// An object's bytes in a slot that is promised to it, not announced yet.
@@ -19,6 +22,17 @@ pub(crate) struct Placed {
     pub(crate) slot: Slot,
     pub(crate) extent: Extent,
     pub(crate) header: Header,
+    noting: Noting,
+}
+
+/// Where a thread notes what it is about to do to slots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noting {
+    pub(crate) place: Place,
+    /// What is noted there of an object that the thread has locked, and changed.
+    pub(crate) torn: Torn,
+    /// It notes nothing else there: nothing that it has locked.
+    pub(crate) alone: bool,
 }
 
 impl<M: Memory> Objects<M> {
@@ -47,14 +61,16 @@ impl<M: Memory> Objects<M> {
             }
             let expected = fingerprint(found.iter().map(|found| found.entry));
             if placed.is_none() {
-                placed = Some(self.place(hash, key, value, PATIENCE)?);
+                let Some(noting) = self.noting() else { return Ok(None) };
+                placed = Some(self.place(noting, hash, key, value, PATIENCE)?);
             }
             let Some(placed) = &placed else { return Ok(None) };
-            let event = Event::Create { hash, slot: placed.slot, expected };
-            Ok(self.announce(placed, event)?.then_some(placed.header.version))
+            let Placed { slot, noting, .. } = *placed;
+            let event = Event::Create { hash, slot, expected, place: noting.place };
+            Ok(self.announce(placed, None, event)?.then_some(placed.header.version))
         });
         if let Some(placed) = placed {
-            self.state(hash).space.settle(placed.slot, created.is_ok());
+            self.end_placing(hash, &placed, None, created.as_ref().map(|_| true));
         }
         if created.is_ok() {
             self.count(Counter::Creates);
@@ -62,31 +78,56 @@ impl<M: Memory> Objects<M> {
         created
     }
 
+    /// A note for a thread that has locked nothing; `None` while all are in use.
+    pub(crate) fn noting(&self) -> Option<Noting> {
+        Some(Noting { place: self.underway.reserve()?, torn: None, alone: true })
+    }
+
+    /// The same, for who holds no other: others will be through with theirs.
+    pub(crate) fn noting_patiently(&self) -> Result<Noting, Error> {
+        persist(self.memory(), || Ok(self.noting()))
+    }
+
+    /// What was noted there of slots is over.
+    pub(crate) fn end_note(&self, Noting { place, torn, alone }: Noting) {
+        match torn {
+            Some((record, slot)) => self.underway.note(place, Note::Writes { record, slot }),
+            None if alone => self.underway.end(place, true),
+            None => self.underway.clear(place),
+        }
+    }
+
     /// Writes an object into a free slot, through this host's caches.
     pub(crate) fn place(
         &self,
+        noting: Noting,
         hash: KeyHash,
         key: &[u8],
         value: &[u8],
         patience: Duration,
     ) -> Result<Placed, Error> {
-        let bytes = object_bytes(key, value)?;
-        let slot = self.reserve(hash, bytes, patience)?;
+        let slot = object_bytes(key, value).and_then(|bytes| self.reserve(hash, bytes, patience));
+        let slot = slot.inspect_err(|_| self.end_note(noting))?;
         let header = Header::new(self.next_version(), key, value.len() as u32);
-        self.write_new(slot, header, key, value)
+        self.write_new(noting, slot, header, key, value)
     }
 
     /// Writes an object into a slot that is promised to it.
     pub(crate) fn write_new(
         &self,
+        noting: Noting,
         slot: Slot,
         header: Header,
         key: &[u8],
         value: &[u8],
     ) -> Result<Placed, Error> {
         let extent = self.shards()[0].state().space.extent(slot).ok_or_else(no_such_slot)?;
+        if self.memory().keeps(sites::PLACE_NOTED) {
+            let Noting { place, torn, .. } = noting;
+            self.underway.note(place, Note::Places { to: slot.line, torn });
+        }
         self.write_whole(&extent, header, key, value);
-        Ok(Placed { slot, extent, header })
+        Ok(Placed { slot, extent, header, noting })
     }
 
     /// Writes an object over whatever is in its slot.
@@ -103,26 +144,78 @@ impl<M: Memory> Objects<M> {
         self.counters.add(Counter::CleanedLines, cleaned);
     }
 
-    /// Brings a placed object into memory and commits the event that names its slot.
-    pub(crate) fn announce(&self, placed: &Placed, event: Event) -> Result<bool, Error> {
-        let Placed { extent, header, .. } = placed;
+    /// Brings a placed object into memory and commits the event that names its slot, and perhaps takes it out of
+    /// another one.
+    pub(crate) fn announce(
+        &self,
+        placed: &Placed,
+        from: Option<SlotLine>,
+        event: Event,
+    ) -> Result<bool, Error> {
+        let Placed { slot, extent, header, noting } = placed;
         let lines = extent.covering(0, header.total_bytes());
         self.memory().publish(sites::CREATE_CLEAN, lines, |memory| {
             extent.give(memory, header.total_bytes());
+            if memory.keeps(sites::LEAVE_NOTED) {
+                let (to, version, torn) = (slot.line, header.version, noting.torn);
+                self.underway.note(noting.place, Note::Announces { from, to, version, torn });
+            }
             self.commit(event)
         })
+    }
+
+    /// Leaves the slots in order between which an object was to move, after the event.
+    pub(crate) fn end_placing(
+        &self,
+        hash: KeyHash,
+        placed: &Placed,
+        from: Option<Slot>,
+        outcome: Result<bool, &Error>,
+    ) {
+        let Placed { slot, noting, .. } = placed;
+        let space = &self.state(hash).space;
+        let moved = match outcome {
+            // Who has been fenced leaves everything as it is, and its note, to others.
+            Err(Error::Log(LogError::Fenced { .. } | LogError::Damaged { .. })) => return,
+            outcome => matches!(outcome, Ok(true)),
+        };
+        if moved {
+            if let Some(from) = from {
+                // It is certain from here on which of the two slots is the object's.
+                let deletes = Note::Deletes { slot: from.line, version: None, torn: None };
+                self.underway.note(noting.place, deletes);
+                self.leave_slot(space, from, Noting { torn: None, ..*noting });
+            } else {
+                self.end_note(*noting);
+            }
+        } else {
+            let Noting { place, torn, .. } = *noting;
+            self.underway.note(place, Note::Places { to: slot.line, torn });
+            space.void(sites::SLOT_VOID, [slot.line]);
+            self.end_note(*noting);
+        }
+        space.settle(*slot, moved);
+    }
+
+    /// Takes the header out of a slot that an object has left, as is noted, and frees it.
+    pub(crate) fn leave_slot(&self, space: &Space<M>, slot: Slot, noting: Noting) {
+        space.void(sites::SLOT_VOID, [slot.line]);
+        self.end_note(noting);
+        space.trust(slot.line);
+        space.free_span(slot);
     }
 
     /// Gives an object that nobody else can change another value in another slot; `slot` was its own.
     pub(crate) fn relocate(
         &self,
+        noting: Noting,
         entry: Entry,
         slot: Slot,
         key: &[u8],
         value: &[u8],
     ) -> Result<Placed, Error> {
         // Its caller keeps others off an object.
-        let to = self.place(entry.hash, key, value, Duration::ZERO)?;
+        let to = self.place(noting, entry.hash, key, value, Duration::ZERO)?;
         self.announce_move(entry, slot, to)?.ok_or_else(changed_under_lock)
     }
 
@@ -133,14 +226,13 @@ impl<M: Memory> Objects<M> {
         slot: Slot,
         to: Placed,
     ) -> Result<Option<Placed>, Error> {
-        let space = &self.state(entry.hash).space;
-        let moved = self.announce(&to, Event::Move { target: target(entry), to: to.slot });
-        space.settle(to.slot, matches!(moved, Ok(true)));
+        let event = Event::Move { target: target(entry), to: to.slot };
+        let moved = self.announce(&to, Some(slot.line), event);
+        self.end_placing(entry.hash, &to, Some(slot), moved.as_ref().copied());
         if !moved? {
             return Ok(None);
         }
         self.count(Counter::Moves);
-        space.free_span(slot);
         Ok(Some(to))
     }
 }

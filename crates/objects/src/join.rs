@@ -1,7 +1,7 @@
-//! Coming and going: where a host's replica comes from, and in what state the last host leaves.
+//! Coming and going: where a host's replica comes from.
 //!
-//! The first host to join a closed pod rebuilds the index from the objects' headers in LNR; all
-//! records are free then. A host that joins others gets a copy of one of their replicas, as of a
+//! The first host to join a pod in which nobody is rebuilds the index from the objects' headers in LNR
+//! ([`reopen`](crate::reopen)); all records are free then. A host that joins others gets a copy of one of their replicas, as of a
 //! position that the log still reaches back to. Shards of the log go one after the other in one
 //! snapshot, each as of a position of its own.
 //!
@@ -17,19 +17,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_log::{Fences, Replica};
-use tombolo_memory::{LINE_BYTES, Lines, Memory};
-use tombolo_pod::{Leave, Pod, Seat, Stay, Taker};
+use tombolo_memory::Memory;
+use tombolo_pod::{Leave, Pod, Seat, Stay, Taker, fence_ended};
 use tombolo_sharing::hash_key;
 
-use crate::at_rest::object_at_rest;
+use crate::at_rest::{AtRest, object_at_rest};
+use crate::chunk_table::{ChunkState, ChunkWord};
 use crate::event::{KeyHash, Slot, generation_at};
 use crate::index::{Entry, IndexLimits};
 use crate::logged::BY_LOG;
 use crate::marks::Marks;
 use crate::objects::{Objects, Options, Shard, shard_of};
 use crate::records::{Abandoned, Records};
+use crate::reopen::Reopened;
 use crate::replicated::{Quarantine, Replicated, Writer};
 use crate::space::Space;
+use crate::underway::Notes;
 use crate::{Error, sites};
 
 /// How often a joining host asks for a replica.
@@ -120,6 +123,11 @@ impl<M: Memory> Objects<M> {
             return rebuild(empty(), pod);
         }
         for _ in 0..ATTEMPTS {
+            // Those who could have helped may have died.
+            fence_ended(pod, pod.membership());
+            if seat.opens_anew(pod.memory()) {
+                return rebuild(empty(), pod);
+            }
             let snapshot = Taker::new(pod.memory(), pod.geometry(), seat).take();
             if let Some(built) = snapshot.and_then(|bytes| adopt(empty(), &bytes)) {
                 return Ok(built);
@@ -176,7 +184,6 @@ impl<M: Memory> Objects<M> {
                     memory.pause();
                 }
                 Leave::Close => {
-                    self.close()?;
                     self.seat.closed(memory);
                     return Ok(());
                 }
@@ -189,65 +196,66 @@ impl<M: Memory> Objects<M> {
         let members = self.pod().membership();
         members.count() == 1 && members.fenced().next().is_some()
     }
-
-    /// Leaves LNR such that a slot holds a header if and only if it holds an object.
-    fn close(&self) -> Result<(), Error> {
-        self.sync_all()?;
-        let table = &self.shards()[0].state().space;
-        for number in table.chunk_numbers() {
-            let space = &self.shards()[usize::from(table.word(number)?.shard)].state().space;
-            for slot in space.slots_of(number)? {
-                if !space.holds_object(slot) && self.memory().keeps(sites::CLOSE_VOID) {
-                    self.void(slot);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn void(&self, slot: Slot) {
-        let start = Space::<M>::start(slot);
-        let line = Lines::covering(start, LINE_BYTES);
-        self.memory().takes_blank(line);
-        self.memory().write(start, &[0; LINE_BYTES as usize]);
-        self.memory().publish(sites::CLOSE_CLEAN, [line], |memory| memory.gives(line, LINE_BYTES));
-    }
 }
 
-/// The index as the objects' headers tell it.
+/// The index as the objects' headers tell it, in a pod that nobody else uses.
 fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M>, Error> {
-    empty.records.free_all();
     let marks = Marks::new(pod);
-    marks.reset();
     let without_objects = marks.exist() && pod.memory().keeps(sites::OPEN_EMPTY);
-    let shards = empty.shards.len();
-    let mut restored = 0;
-    for number in empty.shards[0].state.space.chunk_numbers() {
-        let word = empty.shards[0].state.space.word(number)?;
-        let built = &mut empty.shards[usize::from(word.shard)];
-        if word.is_taken() {
-            let host = word.host;
-            return Err(Error::Damaged(format!(
-                "host {host} left without giving up chunk {number}"
-            )));
-        }
-        if without_objects {
-            built.state.space.free(number);
-            continue;
-        }
-        for slot in built.state.space.slots_of(number)? {
-            let Some((_, key)) = object_at_rest(pod, &built.state.space, slot)? else { continue };
-            let hash = hash_key(pod, &key)? as KeyHash;
-            if shard_of(hash, shards) != usize::from(word.shard) {
-                return Err(Error::Damaged(other_shard(slot)));
+    let abandoned = Abandoned::default();
+    let space = Space::new(pod, 0, 0, abandoned);
+    let records = Arc::clone(&empty.records);
+    let mut reopened = Reopened::new(pod, &space, &records)?;
+    if without_objects {
+        space.chunk_numbers().for_each(|number| space.set(number, ChunkWord::FREE));
+        Notes::new(pod).clear_everything();
+    } else {
+        reopened.put_in_order()?;
+    }
+    let mut restored = Restored { shards: &mut empty.shards, pod, objects: 0 };
+    for number in space.chunk_numbers() {
+        let (before, word) = (restored.objects, space.word(number)?);
+        for slot in space.slots_of(number)? {
+            let Some(object) = object_at_rest(pod, &space, slot)? else { continue };
+            if reopened.is_the_one(&object.key, slot.line) {
+                restored.add(word.shard, slot, &object)?;
             }
-            restored += 1;
-            // Below all positions to come, and different for each object.
-            let generation = generation_at(built.position.wrapping_sub(restored));
-            built.restore(Entry::read_shared(hash, generation, slot.line), slot);
+        }
+        let empty = restored.objects == before && !reopened.has_new_in(number);
+        if empty && word.state == ChunkState::Shared {
+            space.set(number, ChunkWord::FREE);
         }
     }
+    for (slot, object) in reopened.new_ones()? {
+        restored.add(space.shard_at(slot.line)?, slot, &object)?;
+    }
+    records.free_all();
+    marks.reset();
+    pod.release_fenced();
     Ok(empty)
+}
+
+/// Replicas that get the objects that are found.
+struct Restored<'a, M: Memory> {
+    shards: &'a mut [Built<M>],
+    pod: &'a Pod<M>,
+    objects: u64,
+}
+
+impl<M: Memory> Restored<'_, M> {
+    fn add(&mut self, shard: u8, slot: Slot, object: &AtRest) -> Result<(), Error> {
+        let hash = hash_key(self.pod, &object.key)? as KeyHash;
+        if shard_of(hash, self.shards.len()) != usize::from(shard) {
+            return Err(Error::Damaged(other_shard(slot)));
+        }
+        let built = &mut self.shards[usize::from(shard)];
+        self.objects += 1;
+        // Below all positions to come, and different for each object.
+        let generation = generation_at(built.position.wrapping_sub(self.objects));
+        let entry = Entry::read_shared(hash, generation, slot.line);
+        built.restore(Entry { lost: object.lost, ..entry }, slot);
+        Ok(())
+    }
 }
 
 /// What is wrong with an object in a chunk whose word names a shard that is not its key's.

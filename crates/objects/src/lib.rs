@@ -50,6 +50,7 @@ mod placement;
 mod read;
 mod records;
 mod recovery;
+mod reopen;
 mod replicated;
 mod scheme;
 mod seen;

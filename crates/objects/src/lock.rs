@@ -6,7 +6,7 @@ use tombolo_log::LogError;
 use tombolo_memory::{Lines, Memory, Moment, Work};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, object_bytes};
 
-use crate::create::Placed;
+use crate::create::{Noting, Placed};
 use crate::event::{Event, Slot, Target};
 use crate::extent::Extent;
 use crate::index::{Cell, Entry, Found};
@@ -414,18 +414,22 @@ impl<M: Memory> Locked<'_, M> {
     /// Deletes the object, and frees its record.
     pub(crate) fn delete(mut self) -> Result<(), Error> {
         self.give();
-        let deleted = self.objects.commit(Event::Delete(target(self.entry)))?;
-        if !deleted {
+        if !self.objects.delete_noted(self.noting(), self.entry, None)? {
             return Err(changed_under_lock());
         }
         self.objects.count(Counter::Deletes);
-        self.objects.state(self.entry.hash).space.free_span(self.slot);
         if self.held.record != BY_LOG {
             self.objects.free_unmarked(self.held);
         }
         self.gone = true;
-        self.objects.underway.end(self.place, self.noted);
+        self.objects.underway.end(self.place, false);
         Ok(())
+    }
+
+    /// Where it is noted what becomes of the object's slot.
+    fn noting(&self) -> Noting {
+        let torn = self.noted.then_some((self.held.record, self.slot.line));
+        Noting { place: self.place, torn, alone: false }
     }
 
     /// Ends the write.
@@ -462,7 +466,7 @@ impl<M: Memory> Locked<'_, M> {
     /// Others can tell from here on that the object is being changed.
     fn note(&mut self) {
         let objects = self.objects;
-        if self.noted || self.held.record == BY_LOG {
+        if self.noted {
             return;
         }
         if objects.underway.is_undone() {
@@ -496,7 +500,8 @@ impl<M: Memory> Locked<'_, M> {
     fn move_to_other_slot(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         // Once the log names the new slot, the old one may be another object's.
         self.give();
-        let moved = self.objects.relocate(self.entry, self.slot, key, value);
+        let noting = self.noting();
+        let moved = self.objects.relocate(noting, self.entry, self.slot, key, value);
         self.follow(moved)
     }
 
@@ -504,7 +509,9 @@ impl<M: Memory> Locked<'_, M> {
     pub(crate) fn move_as_is(mut self, key: &[u8]) -> Result<(), Error> {
         let mut value = vec![0; self.header.value_bytes as usize];
         self.read(0, &mut value)?;
-        let to = self.objects.place_copy(self.entry.hash, self.slot, self.header, key, &value)?;
+        let (objects, noting) = (self.objects, self.noting());
+        let to =
+            objects.place_copy(noting, self.entry.hash, self.slot, self.header, key, &value)?;
         let Some(to) = to else { return Ok(()) };
         self.give();
         let moved = self.objects.announce_move(self.entry, self.slot, to);
@@ -524,6 +531,7 @@ impl<M: Memory> Locked<'_, M> {
         let found = found.ok_or_else(changed_under_lock)?;
         to.extent.take(objects.memory());
         self.dirty.clear();
+        self.noted = false;
         self.entry = found.entry;
         self.cell = found.cell;
         self.seen = found.seen;
@@ -569,13 +577,19 @@ impl<M: Memory> Locked<'_, M> {
         let (released, counter) = objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| {
             self.give();
             if self.held.record == BY_LOG {
+                // The record says nothing of who has the lock, so the note does.
+                if self.noted {
+                    objects.underway.clear(self.place);
+                }
                 // If the log is stuck, so is the object, and whoever wants it is told of the log.
                 return (objects.unlock_by_log(self.entry).is_ok(), None);
             }
             let counter = objects.records.unlock(self.held, written);
             (counter.is_some(), counter)
         });
-        objects.underway.end(self.place, self.noted);
+        if released {
+            objects.underway.end(self.place, self.noted);
+        }
         self.gone = true;
         if let Some(counter) = counter.filter(|_| self.fresh) {
             seen::set(objects.memory(), self.cell, self.seen, self.entry.generation, counter);

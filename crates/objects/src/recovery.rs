@@ -23,15 +23,17 @@ use std::time::Duration;
 use tombolo_log::LogError;
 use tombolo_memory::Memory;
 use tombolo_pod::{Stay, fence_ended};
-use tombolo_sharing::{Counter, HEADER_BYTES, Header};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES};
 
 use crate::create::no_such_slot;
-use crate::event::{Event, KeyHash, Target};
+use crate::event::{Event, KeyHash, SlotLine, Target};
 use crate::extent::Extent;
 use crate::index::Entry;
 use crate::lock::{changed_under_lock, target};
 use crate::logged::Locks;
 use crate::records::{Held, Record};
+use crate::space::Space;
+use crate::underway::Note;
 use crate::{Error, Objects, sites};
 
 /// What somebody needs that a fenced host, which may still be at something, had locked.
@@ -184,9 +186,12 @@ impl<M: Memory> Objects<M> {
         let left = self.records.locked_by(stay.host).next().is_some();
         // Who has died at that itself left the lock with its note, or nothing but the note.
         let still = |(record, by)| self.records.load(record).holder() == Some(by);
-        if left || self.underway.taken_over(stay.host).any(still) {
+        if left || self.underway.notes.taken_over(stay.host).any(still) {
             return Ok(());
         }
+        self.sync_all()?;
+        self.end_what_was_under_way(stay)?;
+        self.mark_lost(stay)?;
         for shard in self.shards() {
             shard.state().space.take_back(stay.host)?;
         }
@@ -195,9 +200,10 @@ impl<M: Memory> Objects<M> {
         for (shard, number) in self.shards().iter().zip(0u64..) {
             let hash = (number << KeyHash::BITS).div_ceil(shards) as KeyHash;
             let quarantined = shard.paused(|_, _, _, writer| writer.quarantine.slots_of(stay.host));
+            let space = &shard.state().space;
+            space.void(sites::SLOT_VOID, quarantined.iter().copied());
             let target = Target { hash, slot: 0, expected: 0 };
             self.commit(Event::Forget { target, host: stay.host })?;
-            let space = &shard.state().space;
             quarantined
                 .into_iter()
                 .filter_map(|line| space.slot_at(line))
@@ -207,6 +213,64 @@ impl<M: Memory> Objects<M> {
         if self.pod().release(stay) {
             self.count(Counter::Recoveries);
         }
+        Ok(())
+    }
+
+    /// Takes headers out of slots in which a host that is gone has left some, and which are no object's as the
+    /// log says.
+    fn end_what_was_under_way(&self, stay: Stay) -> Result<(), Error> {
+        let notes: Vec<_> = self.underway.notes.of(stay.host).collect();
+        for (place, note) in notes {
+            let slots = match note {
+                Note::Places { to, .. } | Note::Created { to } => [Some(to), None],
+                Note::Announces { from, to, .. } => [Some(to), from],
+                Note::Deletes { slot, .. } => [Some(slot), None],
+                Note::Writes { .. }
+                | Note::TookOver { .. }
+                | Note::Returns { .. }
+                | Note::Left { .. } => [None, None],
+            };
+            for line in slots.into_iter().flatten() {
+                let space = self.space_of(line)?;
+                if !space.slot_at(line).is_some_and(|slot| space.holds_object(slot)) {
+                    space.void(sites::SLOT_VOID, [line]);
+                }
+            }
+            self.underway.notes.clear(stay.host, place);
+        }
+        Ok(())
+    }
+
+    /// The space of the shard whose chunk a slot is in.
+    fn space_of(&self, line: SlotLine) -> Result<&Space<M>, Error> {
+        let table = &self.shards()[0].state().space;
+        Ok(&self.shards()[usize::from(table.shard_at(line)?)].state().space)
+    }
+
+    /// Objects that are lost with a host that is gone say so in their slots, for whoever opens the pod after all have left.
+    fn mark_lost(&self, stay: Stay) -> Result<(), Error> {
+        for shard in self.shards() {
+            let lost = shard.paused(|_, _, state, _| -> Vec<Entry> {
+                state.index.entries().filter(|entry| entry.lost == Some(stay.host)).collect()
+            });
+            for entry in lost {
+                self.mark_away(&entry, stay.host)?;
+                shard.sync()?;
+                // Who takes it out of the slot later does so after this.
+                let state = shard.state();
+                let found = state.index.find_slot(self.memory(), entry.hash, entry.slot);
+                if found.is_none_or(|found| found.entry != entry) {
+                    state.space.void(sites::SLOT_VOID, [entry.slot]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says in an object's slot that its value is with `host`. Nobody else may write there.
+    pub(crate) fn mark_away(&self, entry: &Entry, host: u8) -> Result<(), Error> {
+        let extent = self.state(entry.hash).space.extent_at(entry.slot).ok_or_else(no_such_slot)?;
+        mark_away(self.memory(), &extent, host);
         Ok(())
     }
 
@@ -241,7 +305,7 @@ impl<M: Memory> Objects<M> {
             return Ok(());
         }
         let Some(place) = self.underway.reserve() else { return Ok(()) };
-        self.underway.note_taken(place, record, stay.host);
+        self.underway.note(place, Note::TookOver { record, from: stay.host });
         let outcome = match self.records.take_over(record, found) {
             None => Ok(()),
             Some(held) => self.mend(stay, held, gone).inspect_err(|_| {
@@ -268,18 +332,22 @@ impl<M: Memory> Objects<M> {
             Whole::InPlace => None,
             Whole::Bytes(bytes) => Some(bytes),
             Whole::Lost => {
+                if gone {
+                    mark_away(self.memory(), &extent, stay.host);
+                }
                 if !self.lose(entry, stay)? {
                     return Err(changed_under_lock());
                 }
+                self.underway.notes.has_left(stay.host, held.record, entry.slot, true);
                 self.records.free(held);
                 return Ok(());
             }
         };
         match before {
-            Some(object) if !gone => self.go_on_elsewhere(stay, entry, &object)?,
+            Some(object) if !gone => self.go_on_elsewhere(stay, held.record, entry, &object)?,
             before => {
                 if let Some(object) = before {
-                    self.write_back(&extent, &object);
+                    write_back(self.memory(), &extent, &object);
                 }
                 let renewed = !self.memory().keeps(sites::RESCUE_GENERATION)
                     || self.commit(Event::Wrap(target(entry)))?;
@@ -312,7 +380,8 @@ impl<M: Memory> Objects<M> {
         extent: &Extent,
         gone: bool,
     ) -> Result<Whole, Error> {
-        let torn = || self.underway.torn(stay.host, record, entry.slot);
+        let notes = &self.underway.notes;
+        let torn = || notes.torn(stay.host, record, entry.slot);
         if gone && torn().is_none() {
             return Ok(Whole::InPlace);
         }
@@ -323,7 +392,7 @@ impl<M: Memory> Objects<M> {
                 return Ok(Whole::Bytes(object));
             }
         }
-        let undone = torn().and_then(|undo| self.underway.undone(undo, entry.slot));
+        let undone = torn().and_then(|undo| notes.undone(undo, entry.slot));
         Ok(undone.map_or(Whole::Lost, Whole::Bytes))
     }
 
@@ -341,27 +410,27 @@ impl<M: Memory> Objects<M> {
         Ok(object)
     }
 
-    /// Puts an object's old bytes back where a host that is gone has changed them.
-    fn write_back(&self, extent: &Extent, object: &[u8]) {
-        let memory = self.memory();
-        memory.consume(sites::WRITE_INVALIDATE, |_| ((), extent.lines()));
-        extent.take_blank(memory);
-        extent.write(memory, 0, object);
-        let lines = extent.covering(0, object.len() as u64);
-        memory.publish(sites::RESCUE_CLEAN, lines, |memory| {
-            extent.give(memory, object.len() as u64);
-        });
-    }
-
     /// Moves an object out of the slot into which a fenced host may still write.
-    fn go_on_elsewhere(&self, stay: Stay, entry: Entry, object: &[u8]) -> Result<(), Error> {
-        let space = &self.state(entry.hash).space;
-        let to = self.reserve(entry.hash, object.len() as u64, Duration::ZERO)?;
-        let Some(extent) = space.extent(to) else { return Err(no_such_slot()) };
-        self.write_back(&extent, object);
+    fn go_on_elsewhere(
+        &self,
+        stay: Stay,
+        record: Record,
+        entry: Entry,
+        object: &[u8],
+    ) -> Result<(), Error> {
+        let header = Header::decode(object, object.len() as u64).ok_or_else(changed_under_lock)?;
+        let (key, value) = object[HEADER_BYTES..].split_at(header.key_bytes.into());
+        let noting = self.noting().ok_or_else(changed_under_lock)?;
+        let to = self
+            .reserve(entry.hash, object.len() as u64, Duration::ZERO)
+            .inspect_err(|_| self.end_note(noting))?;
+        let placed = self.write_new(noting, to, header, key, value)?;
         let event = Event::Rescue { target: target(entry), to, host: stay.host };
-        let moved = self.commit(event);
-        space.settle(to, matches!(moved, Ok(true)));
+        let moved = self.announce(&placed, None, event);
+        if matches!(moved, Ok(true)) {
+            self.underway.notes.has_left(stay.host, record, entry.slot, false);
+        }
+        self.end_placing(entry.hash, &placed, None, moved.as_ref().copied());
         if moved? { Ok(()) } else { Err(changed_under_lock()) }
     }
 
@@ -379,10 +448,39 @@ impl<M: Memory> Objects<M> {
 
     /// Whether the slot of an object that is gone from the index is in quarantine.
     pub(crate) fn is_quarantined(&self, entry: &Entry) -> bool {
-        self.shard(entry.hash).paused(|_, _, _, writer| {
-            writer.quarantine.slots.iter().any(|&(_, line)| line == entry.slot)
-        })
+        entry.lost.is_some()
+            && self.shard(entry.hash).paused(|_, _, _, writer| {
+                writer.quarantine.slots.iter().any(|&(_, line)| line == entry.slot)
+            })
     }
+}
+
+/// Puts an object's old bytes back where a host that is gone has changed them.
+pub(crate) fn write_back<M: Memory>(memory: &M, extent: &Extent, object: &[u8]) {
+    memory.consume(sites::WRITE_INVALIDATE, |_| ((), extent.lines()));
+    extent.take_blank(memory);
+    extent.write(memory, 0, object);
+    let lines = extent.covering(0, object.len() as u64);
+    memory.publish(sites::RESCUE_CLEAN, lines, |memory| {
+        extent.give(memory, object.len() as u64);
+    });
+}
+
+/// Says in an object's slot that its value is with `host`, as long as the key can be told.
+pub(crate) fn mark_away<M: Memory>(memory: &M, extent: &Extent, host: u8) {
+    let mut prefix = [0; PREFIX_BYTES];
+    let bytes = (PREFIX_BYTES as u64).min(extent.bytes());
+    let prefix = &mut prefix[..bytes as usize];
+    memory.consume(sites::READ_INVALIDATE, |_| ((), extent.covering(0, bytes)));
+    extent.read(memory, 0, prefix);
+    let Some(key_bytes) = Header::decode_key_bytes(prefix, extent.bytes()) else { return };
+    let marked = HEADER_BYTES + key_bytes;
+    prefix[..HEADER_BYTES].copy_from_slice(&Header::encode_away(key_bytes as u16, host));
+    extent.take_blank(memory);
+    extent.write(memory, 0, &prefix[..marked]);
+    memory.publish(sites::AWAY_CLEAN, extent.covering(0, marked as u64), |memory| {
+        extent.give(memory, marked as u64);
+    });
 }
 
 /// An object whose lock was taken over.

@@ -257,13 +257,17 @@ impl<M: Memory> State for Replicated<M> {
         self.index.prefetch(event.hash());
     }
 
-    fn apply(&self, writer: &mut Writer, position: u64, event: &Event) -> bool {
+    fn apply(&self, writer: &mut Writer, position: u64, event: &Event, own: bool) -> bool {
         self.memory.works(Work::Apply);
         self.index.touched(&self.memory, event.hash(), true);
         let generation = generation_at(position);
         match *event {
-            Event::Create { hash, slot, expected } => {
-                self.create(writer, generation, hash, slot, expected)
+            Event::Create { hash, slot, expected, place } => {
+                let created = self.create(writer, generation, hash, slot, expected);
+                if own && self.memory.keeps(sites::CREATE_DECIDED) {
+                    self.space.decide(place, slot, created);
+                }
+                created
             }
             Event::Delete(target) => self.delete(writer, target),
             Event::Move { target, to } => self.move_to(writer, generation, target, to, None),

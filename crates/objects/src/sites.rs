@@ -140,10 +140,22 @@ tombolo_memory::sites! {
     SLOT_KNOWN_FIRST = "objects.slot.known-first";
     /// A chunk is handed on only when none of its slots is promised.
     CHUNK_SETTLED = "objects.chunk.settled";
-    /// Slots without an object carry no header when a pod is closed.
-    CLOSE_VOID = "objects.close.void";
-    /// Those voided headers are in memory before the pod is closed.
-    CLOSE_CLEAN = "objects.close.clean";
+    /// A slot is noted before anything is written into it: what it holds is no object yet.
+    PLACE_NOTED = "objects.place.noted";
+    /// An object that is to be gone from its slot, or to come to one, is noted before the log says so.
+    LEAVE_NOTED = "objects.leave.noted";
+    /// Whether a new object is there is noted before others see its host past the event.
+    CREATE_DECIDED = "objects.create.decided";
+    /// A slot that an object has left begins with no header.
+    SLOT_VOID = "objects.slot.void";
+    /// A slot is promised again only when the header of its last object is gone.
+    SLOT_LEFT = "objects.slot.left";
+    /// What looks like a header in a chunk is gone before that is divided anew.
+    CHUNK_VOID = "objects.chunk.void";
+    /// The slot of an object whose value is elsewhere says so.
+    AWAY_CLEAN = "objects.away.clean";
+    /// What was torn when all hosts died is not taken for an object.
+    OPEN_TORN = "objects.open.torn";
     /// A host that waits for room in the log hands its replica to whoever is joining.
     JOIN_HELP = "objects.join.help";
     /// A host that waits for something in one shard of the log applies the others, too.

@@ -13,11 +13,15 @@
 //!
 //! Invariant: a slot is promised at most once. Only the holder of its chunk promises it, not before
 //! it has applied the log since it took the chunk, and the chunk is handed on only when each promise
-//! is settled: the object is in the log, or given up.
+//! is settled: the object is in the log, or given up. Nor does it promise a slot whose last object may still
+//! have its header there, as notes tell ([`underway`](crate::underway)).
+//!
+//! Invariant: a slot begins with a header if and only if it holds an object, or a note names it. So the slots of
+//! a chunk that is divided anew are voided first: what was in the middle of an object could look like a header.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory};
+use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, Site};
 use tombolo_pod::Pod;
 use tombolo_sharing::{Classes, SPAN};
 
@@ -26,6 +30,7 @@ use crate::chunk_table::{ChunkState, ChunkTable, ChunkWord};
 use crate::event::{Slot, SlotLine};
 use crate::extent::Extent;
 use crate::records::Abandoned;
+use crate::underway::{Notes, Place};
 use crate::{Error, sites};
 
 mod span;
@@ -62,6 +67,7 @@ pub(crate) struct Space<M: Memory> {
     /// The chunk acquired last: the next is looked for from there on.
     last: AtomicU32,
     abandoned: Abandoned,
+    notes: Notes<M>,
 }
 
 impl<M: Memory> Space<M> {
@@ -88,6 +94,7 @@ impl<M: Memory> Space<M> {
             acquiring: HostMutex::<M, _>::new(()),
             last: AtomicU32::new(0),
             abandoned,
+            notes: Notes::new(pod),
         }
     }
 
@@ -272,13 +279,21 @@ impl<M: Memory> Space<M> {
         let mut view = self.view.lock();
         let number = view.active[usize::from(class)]?;
         let keep = self.memory.keeps(sites::SLOT_RESERVED);
-        let Some(index) = view.chunks[number as usize].promise(keep) else {
+        let start = self.chunk_start(number);
+        let lines = self.classes.slot_lines(class)?;
+        let chunk = &mut view.chunks[number as usize];
+        let mut promised = chunk.promise(keep);
+        if promised.is_none() && chunk.is_doubted() {
+            let left: Vec<SlotLine> = self.notes.left().collect();
+            let has_header = |index| left.contains(&(start + index * lines));
+            chunk.trust_all_but(|index| !self.memory.check(sites::SLOT_LEFT, !has_header(index)));
+            promised = chunk.promise(keep);
+        }
+        let Some(index) = promised else {
             view.active[usize::from(class)] = None;
             self.hand_on_if_idle(&mut view, number);
             return None;
         };
-        let start = self.chunk_start(number);
-        let lines = self.classes.slot_lines(class)?;
         Some(Slot { line: start + index * lines, class, chunks: 0 })
     }
 
@@ -293,7 +308,8 @@ impl<M: Memory> Space<M> {
         {
             return false;
         }
-        chunk.held = false;
+        // Who takes it next looks at the notes first.
+        chunk.let_go();
         let shared = ChunkWord::shared(chunk.class, self.shard);
         self.table.set(number, if chunk.is_empty() { ChunkWord::FREE } else { shared });
         chunk.is_empty()
@@ -359,15 +375,21 @@ impl<M: Memory> Space<M> {
         if !self.claim(number, word, held, sync)? {
             return Ok(false);
         }
-        let mut view = self.view.lock();
-        let chunk = &mut view.chunks[number as usize];
-        let usable = if chunk.class == class { chunk.has_room() } else { chunk.is_empty() };
-        if !usable {
-            drop(view);
+        let is_divided = {
+            let chunk = &self.view.lock().chunks[number as usize];
+            let divided = chunk.class == class;
+            (if divided { chunk.has_room() } else { chunk.is_empty() }).then_some(divided)
+        };
+        let Some(is_divided) = is_divided else {
             self.table.set(number, word);
             return Ok(false);
+        };
+        if !is_divided {
+            self.void(sites::CHUNK_VOID, self.slots_in(number, class).map(|slot| slot.line));
         }
-        if chunk.class != class {
+        let mut view = self.view.lock();
+        let chunk = &mut view.chunks[number as usize];
+        if !is_divided {
             chunk.divide(class, self.classes.slots(class).unwrap_or(0));
         }
         chunk.held = true;
@@ -376,7 +398,8 @@ impl<M: Memory> Space<M> {
         Ok(true)
     }
 
-    /// Takes a chunk whose word is `from`, and learns what is in it; whether nobody was faster.
+    /// Takes a chunk whose word is `from`, and learns what is in it; whether nobody was faster, or is still
+    /// taking a header out of it.
     fn claim(
         &self,
         number: u32,
@@ -391,7 +414,56 @@ impl<M: Memory> Space<M> {
         if self.memory.keeps(sites::CHUNK_SYNC) {
             sync()?;
         }
+        if self.is_being_left(number) {
+            self.table.set(number, from);
+            return Ok(false);
+        }
         Ok(true)
+    }
+
+    /// Whether an object may have left a slot of this chunk, and its header not.
+    fn is_being_left(&self, number: u32) -> bool {
+        let here = |line| self.chunk_of(line).is_some_and(|(chunk, _)| chunk == u64::from(number));
+        !self.memory.check(sites::SLOT_LEFT, !self.notes.left().any(here))
+    }
+
+    /// Takes headers out of slots that hold no objects.
+    pub(crate) fn void(&self, site: Site, slots: impl IntoIterator<Item = SlotLine>) {
+        let lines: Vec<Lines> = slots.into_iter().map(|line| Lines::new(line, 1)).collect();
+        for &line in &lines {
+            self.memory.takes_blank(line);
+            self.memory.write(line.start(), &[0; LINE_BYTES as usize]);
+        }
+        self.memory.publish(site, lines.iter().copied(), |memory| {
+            lines.iter().for_each(|&line| memory.gives(line, LINE_BYTES));
+        });
+    }
+
+    /// Notes what has become of a new object of this host, in this slot.
+    pub(crate) fn decide(&self, place: Place, slot: Slot, created: bool) {
+        self.notes.decide(self.host, place, slot.line, created);
+    }
+
+    /// The shard of the log that tells what is in the chunk of a slot.
+    pub(crate) fn shard_at(&self, line: SlotLine) -> Result<u8, Error> {
+        Ok(self.word(self.chunk_at(line)?)?.shard)
+    }
+
+    /// The chunk in which a slot is that somebody has noted.
+    pub(crate) fn chunk_at(&self, line: SlotLine) -> Result<u32, Error> {
+        let nowhere =
+            || Error::Damaged(format!("a slot at line {line} is noted, which is nowhere"));
+        let (number, _) = self.chunk_of(line).ok_or_else(nowhere)?;
+        Ok(number as u32)
+    }
+
+    /// The slot that an object has left has no header any more.
+    pub(crate) fn trust(&self, line: SlotLine) {
+        let Some(slot) = self.slot_at(line) else { return };
+        if slot.class != SPAN {
+            let (number, index) = self.locate(slot);
+            self.view.lock().chunks[number as usize].trust(index);
+        }
     }
 
     /// The first line of a chunk.
@@ -411,9 +483,14 @@ impl<M: Memory> Space<M> {
         self.table.word(number)
     }
 
-    /// Frees a chunk, whatever is in it: the pod is being opened, nobody uses it.
-    pub(crate) fn free(&self, number: u32) {
-        self.table.set(number, ChunkWord::FREE);
+    /// Changes a chunk's word, whatever it was: the pod is being opened, nobody uses it.
+    pub(crate) fn set(&self, number: u32, word: ChunkWord) {
+        self.table.set(number, word);
+    }
+
+    /// The first line of a chunk.
+    pub(crate) fn first_line_of(&self, number: u32) -> SlotLine {
+        self.chunk_start(number)
     }
 
     /// Every slot that a chunk's word says there is, used or not.
@@ -426,12 +503,17 @@ impl<M: Memory> Space<M> {
                 vec![Slot { line: start, class: SPAN, chunks: self.span_chunks(number)? }]
             }
             ChunkState::Shared | ChunkState::Held | ChunkState::Moving => {
-                let class = word.class;
-                let lines = self.classes.slot_lines(class).unwrap_or(1);
-                let slots = self.classes.slots(class).unwrap_or(0);
-                (0..slots).map(|n| Slot { line: start + n * lines, class, chunks: 0 }).collect()
+                self.slots_in(number, word.class).collect()
             }
         })
+    }
+
+    /// The slots of a chunk that is divided into slots of `class`.
+    fn slots_in(&self, number: u32, class: u8) -> impl Iterator<Item = Slot> {
+        let start = self.chunk_start(number);
+        let lines = self.classes.slot_lines(class).unwrap_or(1);
+        let slots = self.classes.slots(class).unwrap_or(0);
+        (0..slots).map(move |index| Slot { line: start + index * lines, class, chunks: 0 })
     }
 
     pub(crate) fn chunk_numbers(&self) -> std::ops::Range<u32> {
@@ -468,10 +550,5 @@ impl<M: Memory> Space<M> {
             }
         }
         Ok(())
-    }
-
-    /// The byte at which a slot starts.
-    pub(crate) fn start(slot: Slot) -> LnrAddr {
-        LnrAddr::of_line(slot.line)
     }
 }

@@ -1,137 +1,268 @@
-//! Which objects a host is changing in place: what is torn if it dies.
+//! What a host is about to do to slots in LNR: what is torn, or half done, if it dies.
 //!
-//! Before a writer stores into an object whose lock it has, it notes the object's record in a word of its own in
-//! SCR; after it has released the lock, it clears the word. Whose lock it is the record says. So an object
-//! that a dead host had locked is torn if there is such a note, and whole if there is none.
+//! Whoever changes an object in place, puts one into a free slot, or takes one out of its slot, *notes* that in SCR first, in a
+//! note of its own, and clears it when it is through. So whoever clears up after a host knows what that had under way;
+//! and so does who opens a pod in which nobody is left ([`reopen`](crate::reopen)), and has nothing but the notes and what is in the slots.
 //!
-//! Where writes can be undone ([`TornWrites::Undo`](tombolo_pod::TornWrites)), each word has some bytes in LNR, into which the
-//! object is copied before the note is made. Objects that are larger are not changed in place.
+//! * *Writes*: before the first store into an object whose lock it has. Whose lock it is the record says. So an object
+//!   that a dead host had locked is torn if there is such a note, and whole if there is none. Where writes can be undone
+//!   ([`TornWrites::Undo`](tombolo_pod::TornWrites)), each note has some bytes in LNR, into which the object is copied first. Objects
+//!   that are larger are not changed in place.
+//! * *Took over*: the lock of a dead host, to clear up. If who does that dies, too, that host's own note still tells.
+//! * *Places*: before the first store into a slot that was promised to it; what is there is no object yet. *Announces*: when
+//!   the object is in memory, before the event that makes the slot its own, and, if it comes from another slot, no more that one.
+//!   *Created*: a new object is there, as the log has said; noted by who applies the log, before others see its host past the event.
+//! * *Deletes*: before the event by which an object is gone from its slot.
+//! * *Returns*: before an object from the host's own memory is written into its slot.
+//! * *Left*: what has become of an object in a slot into which a host that was fenced may still write; by who took it over.
 //!
-//! Who takes over the lock of a dead host, to clear up, notes before whose it was: if it dies, too, that host's
-//! own note still tells.
+//! Invariant: as long as a note says that an object leaves a slot, nobody promises that slot. So whoever made the note, or
+//! clears up after it, can take the header out of it.
 //!
 //! ```text
-//! word    line of the slot, low bits (24) | host whose lock it was, plus one (8) | record + 1 (32)
-//! undo    checksum of the rest (4 bytes) | bytes of the object (4) | line of its slot (8) | object
+//! word 0   kind (8 bits) | whose lock it was (8), in the kind "took over" | record of a torn object + 1, or 0 (32 bits, at 32)
+//! word 1   line of the object's slot, 0 of a new one      word 2   line of its new slot
+//! word 3   version in the new slot, or of what is deleted, unless that may be of any
+//! undo     checksum of the rest (4 bytes) | bytes of the object (4) | line of its slot (8) | object
 //! ```
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
-use tombolo_pod::Pod;
+use tombolo_pod::{NOTE_WORDS, Pod};
 
 use crate::event::SlotLine;
 use crate::records::Record;
-use crate::sites;
+use crate::{Version, sites};
 
-/// A word for a write that this host has under way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(u64);
+/// One of a host's notes, for one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(u16);
 
-/// What a host has noted of a record.
+impl From<Place> for u32 {
+    fn from(place: Place) -> Self {
+        place.0.into()
+    }
+}
+
+impl TryFrom<u32> for Place {
+    type Error = std::num::TryFromIntError;
+
+    fn try_from(number: u32) -> Result<Self, Self::Error> {
+        number.try_into().map(Self)
+    }
+}
+
+/// The object in a slot is torn, which has this record.
+pub(crate) type Torn = Option<(Record, SlotLine)>;
+
+/// What a host has noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     /// It changes the object in place.
-    Writes { undo: LnrAddr, slot: u64 },
+    Writes { record: Record, slot: SlotLine },
     /// It has taken over the lock of this host.
-    TookOver { from: u8 },
+    TookOver { record: Record, from: u8 },
+    /// What is in this slot is nothing yet.
+    Places { to: SlotLine, torn: Torn },
+    /// An object is in a slot that may be its own already, and the one it came from no more.
+    Announces { from: Option<SlotLine>, to: SlotLine, version: Version, torn: Torn },
+    /// A new object is in this slot.
+    Created { to: SlotLine },
+    /// The object may be gone from its slot; it was of this version, or of any.
+    Deletes { slot: SlotLine, version: Option<Version>, torn: Torn },
+    /// The object is being written into its slot.
+    Returns { slot: SlotLine },
+    /// The object goes on elsewhere, or is lost.
+    Left { slot: SlotLine, lost: bool },
 }
 
-pub(crate) struct Underway<M> {
+const WRITES: u64 = 1;
+const TOOK_OVER: u64 = 2;
+const PLACES: u64 = 3;
+const ANNOUNCES: u64 = 4;
+const DELETES: u64 = 5;
+const RETURNS: u64 = 6;
+const LEFT: u64 = 7;
+const LOST: u64 = 8;
+const DELETES_ANY: u64 = 9;
+const CREATED: u64 = 10;
+
+type Words = [u64; NOTE_WORDS as usize];
+
+/// What is stored of a note: nothing where a word does not matter, since the note that was there before counts until the first
+/// word is another.
+type Changes = [Option<u64>; NOTE_WORDS as usize];
+
+impl Note {
+    fn encode(self) -> Changes {
+        let head = |kind: u64, record: Option<Record>| {
+            Some(kind | record.map_or(0, |record| (u64::from(record) + 1) << 32))
+        };
+        let of = |torn: Torn| torn.map(|(record, _)| record);
+        match self {
+            Self::Writes { record, slot } => [head(WRITES, Some(record)), Some(slot), None, None],
+            Self::TookOver { record, from } => {
+                [head(TOOK_OVER | u64::from(from) << 8, Some(record)), None, None, None]
+            }
+            Self::Places { to, torn } => {
+                [head(PLACES, of(torn)), torn.map(|(_, slot)| slot), Some(to), None]
+            }
+            Self::Announces { from, to, version, torn } => {
+                let from = Some(from.unwrap_or(0));
+                [head(ANNOUNCES, of(torn)), from, Some(to), Some(version.0)]
+            }
+            Self::Deletes { slot, version, torn } => {
+                let kind = if version.is_some() { DELETES } else { DELETES_ANY };
+                [head(kind, of(torn)), Some(slot), None, version.map(|version| version.0)]
+            }
+            Self::Created { to } => [head(CREATED, None), None, Some(to), None],
+            Self::Returns { slot } => [head(RETURNS, None), Some(slot), None, None],
+            Self::Left { slot, lost } => {
+                [head(if lost { LOST } else { LEFT }, None), Some(slot), None, None]
+            }
+        }
+    }
+
+    fn decode([head, slot, to, version]: Words) -> Option<Self> {
+        let record = ((head >> 32) as u32).checked_sub(1);
+        let torn = record.map(|record| (record, slot));
+        Some(match head & 0xff {
+            WRITES => Self::Writes { record: record?, slot },
+            TOOK_OVER => Self::TookOver { record: record?, from: (head >> 8) as u8 },
+            PLACES => Self::Places { to, torn },
+            ANNOUNCES => {
+                let from = (slot != 0).then_some(slot);
+                Self::Announces { from, to, version: Version(version), torn }
+            }
+            DELETES => Self::Deletes { slot, version: Some(Version(version)), torn },
+            DELETES_ANY => Self::Deletes { slot, version: None, torn },
+            CREATED => Self::Created { to },
+            RETURNS => Self::Returns { slot },
+            LEFT => Self::Left { slot, lost: false },
+            LOST => Self::Left { slot, lost: true },
+            _ => return None,
+        })
+    }
+
+    /// The object that is torn if its lock is still held.
+    pub(crate) fn torn(self) -> Torn {
+        match self {
+            Self::Writes { record, slot } => Some((record, slot)),
+            Self::Places { torn, .. }
+            | Self::Announces { torn, .. }
+            | Self::Deletes { torn, .. } => torn,
+            Self::TookOver { .. }
+            | Self::Created { .. }
+            | Self::Returns { .. }
+            | Self::Left { .. } => None,
+        }
+    }
+
+    /// The slot that an object may have left, and from which its header has not been taken yet.
+    fn left(self) -> Option<SlotLine> {
+        match self {
+            Self::Announces { from, .. } => from,
+            Self::Deletes { slot, .. } => Some(slot),
+            Self::Writes { .. }
+            | Self::TookOver { .. }
+            | Self::Places { .. }
+            | Self::Created { .. }
+            | Self::Returns { .. }
+            | Self::Left { .. } => None,
+        }
+    }
+}
+
+/// All hosts' notes.
+#[derive(Clone)]
+pub(crate) struct Notes<M> {
     memory: M,
     words: ScrAddr<u64>,
     per_host: u64,
     undo: LnrAddr,
     undo_bytes: u64,
-    host: u8,
     hosts: u8,
-    /// A bit per word of this host that no thread uses.
-    unused: Box<[AtomicU64]>,
 }
 
 const UNDO_PREFIX: u64 = 16;
-const SLOT_SHIFT: u32 = 40;
 
-impl<M: Memory> Underway<M> {
-    pub(crate) fn new(pod: &Pod<M>, host: u8) -> Self {
+impl<M: Memory> Notes<M> {
+    pub(crate) fn new(pod: &Pod<M>) -> Self {
         let (areas, geometry) = (pod.areas(), pod.geometry());
-        let per_host = geometry.writes;
-        let free =
-            |word: u64| AtomicU64::new(u64::MAX >> 64u64.saturating_sub(per_host - 64 * word));
         Self {
             memory: pod.memory().clone(),
             words: areas.writes,
-            per_host,
+            per_host: geometry.writes,
             undo: areas.undo,
             undo_bytes: geometry.undo_bytes,
-            host,
             hosts: areas.host_count,
-            unused: (0..per_host.div_ceil(64)).map(free).collect(),
         }
     }
 
-    /// Nothing is under way in this seat: what there is was its last holder's.
-    pub(crate) fn clear_all(&self) {
-        (0..self.per_host).for_each(|index| self.memory.store(self.word(self.host, index), 0));
+    fn places(&self) -> impl Iterator<Item = Place> + use<M> {
+        // At most 4096, as the geometry says.
+        (0..self.per_host as u16).map(Place)
     }
 
-    /// A word for one write; `None` while all are in use.
-    pub(crate) fn reserve(&self) -> Option<Place> {
-        self.unused.iter().zip(0u64..).find_map(|(unused, number)| {
-            let take = |bits: u64| (bits != 0).then(|| bits & (bits - 1));
-            let found = unused.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).ok()?;
-            Some(Place(64 * number + u64::from(found.trailing_zeros())))
+    /// Hosts there may be.
+    pub(crate) fn hosts(&self) -> std::ops::Range<u8> {
+        0..self.hosts
+    }
+
+    /// What `host` has noted, and where.
+    pub(crate) fn of(&self, host: u8) -> impl Iterator<Item = (Place, Note)> {
+        self.places().filter_map(move |place| {
+            let word = |number| self.memory.load(self.word(host, place, number));
+            // Who makes a note stores its kind last, and clears it first.
+            let head = word(0);
+            let note = (head != 0).then(|| Note::decode([head, word(1), word(2), word(3)]))??;
+            Some((place, note))
         })
     }
 
-    /// Whether objects of so many bytes may be changed in place.
-    pub(crate) fn may_change(&self, bytes: u64) -> bool {
-        self.undo_bytes == 0 || UNDO_PREFIX + bytes <= self.undo_bytes
+    /// What all have noted, and where.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u8, Place, Note)> {
+        self.hosts().flat_map(|host| self.of(host).map(move |(place, note)| (host, place, note)))
     }
 
-    /// Whether what a write overwrites is noted, too.
-    pub(crate) fn is_undone(&self) -> bool {
-        self.undo_bytes > 0
+    /// Slots that objects may be leaving.
+    pub(crate) fn left(&self) -> impl Iterator<Item = SlotLine> {
+        self.all().filter_map(|(_, _, note)| note.left())
     }
 
-    /// Notes that the object with `record` is about to be changed, before anything of it is.
-    pub(crate) fn note_write(&self, place: Place, record: Record, slot: SlotLine) {
-        if self.memory.keeps(sites::WRITE_NOTED) {
-            let word = slot << SLOT_SHIFT | (u64::from(record) + 1);
-            self.memory.store(self.word(self.host, place.0), word);
+    /// Makes, or changes, a note of `host`.
+    fn set(&self, host: u8, place: Place, note: Note) {
+        let [head, rest @ ..] = note.encode();
+        for (number, word) in (1..).zip(rest).chain([(0, head)]) {
+            if let Some(word) = word {
+                self.memory.store(self.word(host, place, number), word);
+            }
         }
     }
 
-    /// Notes first what will be overwritten.
-    pub(crate) fn note_undo(&self, place: Place, record: Record, slot: SlotLine, object: &[u8]) {
-        let mut bytes = vec![0; UNDO_PREFIX as usize];
-        bytes[4..8].copy_from_slice(&(object.len() as u32).to_le_bytes());
-        bytes[8..16].copy_from_slice(&slot.to_le_bytes());
-        bytes.extend_from_slice(object);
-        let checksum = crc32c::crc32c(&bytes[4..]);
-        bytes[..4].copy_from_slice(&checksum.to_le_bytes());
-        let at = self.undo_of(self.host, place.0);
-        let lines = Lines::covering(at, bytes.len() as u64);
-        self.memory.takes_blank(lines);
-        self.memory.write(at, &bytes);
-        self.memory.publish(sites::UNDO_CLEAN, [lines], |memory| {
-            memory.gives(lines, bytes.len() as u64);
-            self.note_write(place, record, slot);
-        });
+    /// Clears a note of `host`.
+    pub(crate) fn clear(&self, host: u8, place: Place) {
+        self.memory.store(self.word(host, place, 0), 0);
     }
 
-    /// Notes whose lock is about to be taken over.
-    pub(crate) fn note_taken(&self, place: Place, record: Record, from: u8) {
-        let word = (u64::from(from) + 1) << 32 | (u64::from(record) + 1);
-        self.memory.store(self.word(self.host, place.0), word);
+    /// Clears all of them.
+    pub(crate) fn clear_all(&self, host: u8) {
+        self.places().for_each(|place| self.clear(host, place));
     }
 
-    /// The write is over, and its lock released.
-    pub(crate) fn end(&self, place: Place, noted: bool) {
-        if noted {
-            self.memory.store(self.word(self.host, place.0), 0);
+    /// Clears what all have noted.
+    pub(crate) fn clear_everything(&self) {
+        self.hosts().for_each(|host| self.clear_all(host));
+    }
+
+    /// Says what has become of the object with `record`, which a fenced `host` had locked. (That clears no note
+    /// of a lock that it finds taken over.)
+    pub(crate) fn has_left(&self, host: u8, record: Record, slot: SlotLine, lost: bool) {
+        let theirs = |note: Note| note.torn() == Some((record, slot));
+        for (place, _) in self.of(host).filter(|&(_, note)| theirs(note)) {
+            self.set(host, place, Note::Left { slot, lost });
         }
-        self.unused[place.0 as usize / 64].fetch_or(1 << (place.0 % 64), Ordering::Release);
     }
 
     /// Where the write was noted that has torn the object with `record` in `slot`, whose lock `holder` has: if
@@ -139,14 +270,16 @@ impl<M: Memory> Underway<M> {
     pub(crate) fn torn(&self, holder: u8, record: Record, slot: SlotLine) -> Option<LnrAddr> {
         let mut host = holder;
         for _ in 0..self.hosts {
-            let mut notes = self.notes(host);
-            match notes.find_map(|(of, note)| (of == record).then_some(note))? {
-                // It was in another slot when it was being changed.
-                Note::Writes { slot: of, .. } if of != (slot << SLOT_SHIFT) >> SLOT_SHIFT => {
-                    return None;
+            let about = |(place, note): (Place, Note)| match note {
+                Note::TookOver { record: of, from } => {
+                    (of == record).then_some((place, note, from))
                 }
-                Note::Writes { undo, .. } => return Some(undo),
-                Note::TookOver { from } => host = from,
+                note => (note.torn()?.0 == record).then_some((place, note, host)),
+            };
+            let (place, note, from) = self.of(host).find_map(about)?;
+            match note.torn() {
+                Some((_, of)) => return (of == slot).then(|| self.undo_of(host, place)),
+                None => host = from,
             }
         }
         None
@@ -154,24 +287,13 @@ impl<M: Memory> Underway<M> {
 
     /// Records whose locks others have noted to have taken over from `host`, and who.
     pub(crate) fn taken_over(&self, host: u8) -> impl Iterator<Item = (Record, u8)> {
-        let from = move |by: u8| {
-            let theirs =
-                self.notes(by).filter(move |(_, note)| *note == Note::TookOver { from: host });
-            theirs.map(move |(record, _)| (record, by))
+        let from_host = move |by: u8| {
+            self.of(by).filter_map(move |(_, note)| match note {
+                Note::TookOver { record, from } if from == host => Some((record, by)),
+                _ => None,
+            })
         };
-        (0..self.hosts).filter(move |&by| by != host).flat_map(from)
-    }
-
-    fn notes(&self, host: u8) -> impl Iterator<Item = (Record, Note)> {
-        (0..self.per_host).filter_map(move |index| {
-            let word = self.memory.load(self.word(host, index));
-            let record = (word as u32).checked_sub(1)?;
-            let note = match (word >> 32 & 0xff).checked_sub(1) {
-                Some(from) => Note::TookOver { from: from as u8 },
-                None => Note::Writes { undo: self.undo_of(host, index), slot: word >> SLOT_SHIFT },
-            };
-            Some((record, note))
-        })
+        self.hosts().filter(move |&by| by != host).flat_map(from_host)
     }
 
     /// The object as it was before the write that was noted at `undo`, if it was the one in `slot`.
@@ -195,12 +317,140 @@ impl<M: Memory> Underway<M> {
         whole.then(|| all.split_off(UNDO_PREFIX as usize))
     }
 
-    fn word(&self, host: u8, index: u64) -> ScrAddr<u64> {
-        self.words.element(u64::from(host) * self.per_host + index)
+    /// What has become of a new object of `host` that was announced: there, or nothing.
+    pub(crate) fn decide(&self, host: u8, place: Place, to: SlotLine, created: bool) {
+        let torn = None;
+        let note = if created { Note::Created { to } } else { Note::Places { to, torn } };
+        self.set(host, place, note);
     }
 
-    fn undo_of(&self, host: u8, index: u64) -> LnrAddr {
-        let number = u64::from(host) * self.per_host + index;
-        self.undo.plus(number * self.undo_bytes.next_multiple_of(LINE_BYTES))
+    fn number_of(&self, host: u8, place: Place) -> u64 {
+        u64::from(host) * self.per_host + u64::from(place.0)
+    }
+
+    fn word(&self, host: u8, place: Place, number: u64) -> ScrAddr<u64> {
+        self.words.element(self.number_of(host, place) * NOTE_WORDS + number)
+    }
+
+    fn undo_of(&self, host: u8, place: Place) -> LnrAddr {
+        self.undo.plus(self.number_of(host, place) * self.undo_bytes.next_multiple_of(LINE_BYTES))
+    }
+}
+
+/// This host's notes, and all others'.
+pub(crate) struct Underway<M> {
+    pub(crate) notes: Notes<M>,
+    host: u8,
+    /// A bit per note of this host that no thread uses.
+    unused: Box<[AtomicU64]>,
+}
+
+impl<M: Memory> Underway<M> {
+    pub(crate) fn new(pod: &Pod<M>, host: u8) -> Self {
+        let notes = Notes::new(pod);
+        let per_host = notes.per_host;
+        let free =
+            |word: u64| AtomicU64::new(u64::MAX >> 64u64.saturating_sub(per_host - 64 * word));
+        Self { notes, host, unused: (0..per_host.div_ceil(64)).map(free).collect() }
+    }
+
+    /// Nothing is under way in this seat: what there is was its last holder's.
+    pub(crate) fn clear_all(&self) {
+        self.notes.clear_all(self.host);
+    }
+
+    /// A note for one thread; `None` while all are in use.
+    pub(crate) fn reserve(&self) -> Option<Place> {
+        self.unused.iter().zip(0u64..).find_map(|(unused, number)| {
+            let take = |bits: u64| (bits != 0).then(|| bits & (bits - 1));
+            let found = unused.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).ok()?;
+            Some(Place((64 * number) as u16 + found.trailing_zeros() as u16))
+        })
+    }
+
+    /// Whether objects of so many bytes may be changed in place.
+    pub(crate) fn may_change(&self, bytes: u64) -> bool {
+        self.notes.undo_bytes == 0 || UNDO_PREFIX + bytes <= self.notes.undo_bytes
+    }
+
+    /// Whether what a write overwrites is noted, too.
+    pub(crate) fn is_undone(&self) -> bool {
+        self.notes.undo_bytes > 0
+    }
+
+    pub(crate) fn note(&self, place: Place, note: Note) {
+        self.notes.set(self.host, place, note);
+    }
+
+    /// Notes that the object with `record` is about to be changed, before anything of it is.
+    pub(crate) fn note_write(&self, place: Place, record: Record, slot: SlotLine) {
+        if self.notes.memory.keeps(sites::WRITE_NOTED) {
+            self.note(place, Note::Writes { record, slot });
+        }
+    }
+
+    /// Notes first what will be overwritten.
+    pub(crate) fn note_undo(&self, place: Place, record: Record, slot: SlotLine, object: &[u8]) {
+        let mut bytes = vec![0; UNDO_PREFIX as usize];
+        bytes[4..8].copy_from_slice(&(object.len() as u32).to_le_bytes());
+        bytes[8..16].copy_from_slice(&slot.to_le_bytes());
+        bytes.extend_from_slice(object);
+        let checksum = crc32c::crc32c(&bytes[4..]);
+        bytes[..4].copy_from_slice(&checksum.to_le_bytes());
+        let memory = &self.notes.memory;
+        let at = self.notes.undo_of(self.host, place);
+        let lines = Lines::covering(at, bytes.len() as u64);
+        memory.takes_blank(lines);
+        memory.write(at, &bytes);
+        memory.publish(sites::UNDO_CLEAN, [lines], |memory| {
+            memory.gives(lines, bytes.len() as u64);
+            self.note_write(place, record, slot);
+        });
+    }
+
+    /// Nothing is noted there any more.
+    pub(crate) fn clear(&self, place: Place) {
+        self.notes.clear(self.host, place);
+    }
+
+    /// What was noted is over, and the note any thread's.
+    pub(crate) fn end(&self, place: Place, noted: bool) {
+        if noted {
+            self.clear(place);
+        }
+        self.unused[usize::from(place.0 / 64)].fetch_or(1 << (place.0 % 64), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_back(note: Note) -> Option<Note> {
+        Note::decode(note.encode().map(Option::unwrap_or_default))
+    }
+
+    #[test]
+    fn every_note_reads_back() {
+        let (slot, to, version) = (1 << 40, 2 << 40, Version(3 << 40));
+        for torn in [None, Some((4, slot))] {
+            for note in [
+                Note::Writes { record: 0, slot },
+                Note::TookOver { record: u32::MAX - 1, from: 63 },
+                Note::Places { to, torn },
+                Note::Announces { from: Some(slot), to, version, torn },
+                Note::Deletes { slot, version: Some(version), torn },
+                Note::Deletes { slot, version: None, torn },
+                Note::Created { to },
+                Note::Returns { slot },
+                Note::Left { slot, lost: true },
+                Note::Left { slot, lost: false },
+            ] {
+                assert_eq!(read_back(note), Some(note));
+            }
+        }
+        let new = Note::Announces { from: None, to, version, torn: None };
+        assert_eq!(read_back(new), Some(new));
+        assert_eq!(Note::decode([0; 4]), None);
     }
 }

@@ -1,13 +1,16 @@
 //! Changing and deleting objects.
 
+use tombolo_log::LogError;
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Part};
 
 use crate::compact::PATIENCE;
-use crate::event::Event;
+use crate::create::Noting;
+use crate::event::{Event, Slot};
 use crate::index::Entry;
 use crate::lock::target;
 use crate::read::Looked;
+use crate::underway::Note;
 use crate::{Change, Error, Objects, Version, sites};
 
 impl<M: Memory> Objects<M> {
@@ -54,25 +57,20 @@ impl<M: Memory> Objects<M> {
     /// Puts a value in the place of one that is lost; `None` if it is not there any more.
     fn replace_lost(&self, key: &[u8], value: &[u8]) -> Result<Option<Version>, Error> {
         let Some(entry) = self.find_lost(key)? else { return Ok(None) };
-        let placed = self.place(entry.hash, key, value, PATIENCE)?;
+        let Some(noting) = self.noting() else { return Ok(None) };
+        let placed = self.place(noting, entry.hash, key, value, PATIENCE)?;
         let version = placed.header.version;
-        let space = &self.state(entry.hash).space;
-        let moved = self.announce(&placed, Event::Move { target: target(entry), to: placed.slot });
-        space.settle(placed.slot, matches!(moved, Ok(true)));
-        if !moved? {
-            return Ok(None);
-        }
-        self.free_left(&entry);
-        Ok(Some(version))
+        let event = Event::Move { target: target(entry), to: placed.slot };
+        let moved = self.announce(&placed, Some(entry.slot), event);
+        let left = self.left_by(&entry);
+        self.end_placing(entry.hash, &placed, left, moved.as_ref().copied());
+        Ok(moved?.then_some(version))
     }
 
-    /// Frees the chunks of an object that was lost and is gone from its slot, if it had some to itself.
-    fn free_left(&self, entry: &Entry) {
-        if !self.is_quarantined(entry)
-            && let Some(slot) = self.state(entry.hash).space.slot_at(entry.slot)
-        {
-            self.state(entry.hash).space.free_span(slot);
-        }
+    /// The slot that an object has left whose value was lost, unless it is in quarantine.
+    fn left_by(&self, entry: &Entry) -> Option<Slot> {
+        let slot = self.state(entry.hash).space.slot_at(entry.slot);
+        slot.filter(|_| !self.is_quarantined(entry))
     }
 
     /// The entry of the object with `key`, if its value is lost.
@@ -96,15 +94,39 @@ impl<M: Memory> Objects<M> {
     /// [`Error::KeyLength`], [`Error::Log`].
     pub fn forget_lost(&self, key: &[u8]) -> Result<bool, Error> {
         match self.find_lost(key)? {
-            Some(entry) => {
-                let deleted = self.commit(Event::Delete(target(entry)))?;
-                if deleted {
-                    self.free_left(&entry);
-                }
-                Ok(deleted)
-            }
+            Some(entry) => self.persist(|| {
+                let Some(noting) = self.noting() else { return Ok(None) };
+                self.delete_noted(noting, entry, None).map(Some)
+            }),
             None => Ok(false),
         }
+    }
+
+    /// Deletes an object of this version, if it has not changed since it had this entry.
+    pub(crate) fn delete_noted(
+        &self,
+        noting: Noting,
+        entry: Entry,
+        version: Option<Version>,
+    ) -> Result<bool, Error> {
+        if self.memory().keeps(sites::LEAVE_NOTED) {
+            let Noting { place, torn, .. } = noting;
+            self.underway.note(place, Note::Deletes { slot: entry.slot, version, torn });
+        }
+        let slot = self.state(entry.hash).space.slot_at(entry.slot);
+        let deleted = self.commit(Event::Delete(target(entry)));
+        match &deleted {
+            // Others clear up, by the note.
+            Err(Error::Log(LogError::Fenced { .. } | LogError::Damaged { .. })) => {}
+            Ok(true) if !self.is_quarantined(&entry) => {
+                if let Some(slot) = slot {
+                    let noting = Noting { torn: None, ..noting };
+                    self.leave_slot(&self.state(entry.hash).space, slot, noting);
+                }
+            }
+            _ => self.end_note(noting),
+        }
+        deleted
     }
 
     /// Replaces the value if the object is at version `expected`.
@@ -204,12 +226,9 @@ impl<M: Memory> Objects<M> {
                     return self.delete_locked(key, expected, unmarked_only);
                 }
                 // Read-shared: nobody can write it without an event that makes this one void.
-                let slot = self.state(hash).space.slot_at(found.entry.slot);
-                if !self.commit(Event::Delete(target(found.entry)))? {
+                let Some(noting) = self.noting() else { return Ok(None) };
+                if !self.delete_noted(noting, found.entry, Some(header.version))? {
                     return Ok(None);
-                }
-                if let Some(slot) = slot {
-                    self.state(hash).space.free_span(slot);
                 }
                 self.count(Counter::Deletes);
                 return Ok(Some(true));

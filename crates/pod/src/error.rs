@@ -52,6 +52,16 @@ pub enum PodError {
         /// The file or device.
         path: String,
     },
+    /// Nobody is in the pod, but a host that was fenced may still be at something.
+    #[error(
+        "host {host} (process {pid}) was fenced, and it is not known that it has ended; end that process, and say so with `tombolo pod fence {host} --gone`"
+    )]
+    NotGone {
+        /// The host.
+        host: u8,
+        /// Its process.
+        pid: u64,
+    },
     /// Processes of this machine use the memory.
     #[error("{spec} is in use: hosts of this machine have it open; stop them first")]
     InUse {

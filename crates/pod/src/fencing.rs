@@ -105,6 +105,13 @@ impl<M: Memory> Pod<M> {
             && self.standing(stay) != Standing::Over
     }
 
+    /// Frees the seats of all who were fenced: what they held is in order, and they are gone.
+    pub fn release_fenced(&self) {
+        for host in self.membership().fenced() {
+            self.release(self.stay_of(host));
+        }
+    }
+
     /// Notes for all hosts that a stay is at nothing any more.
     pub fn note_gone(&self, stay: Stay) {
         self.change_end(stay, |end| (!end.gone).then_some(End { gone: true, ..end }));
@@ -230,10 +237,9 @@ impl Watch {
     }
 }
 
-/// Fences the members whose processes have ended.
-pub fn fence_ended<M: Memory>(pod: &Pod<M>, members: Membership) {
+/// Fences the members whose processes have ended; whether there were any.
+pub fn fence_ended<M: Memory>(pod: &Pod<M>, members: Membership) -> bool {
     let stays = members.hosts().map(|host| pod.stay_of(host));
-    for stay in stays.filter(|&stay| pod.has_ended(stay)) {
-        pod.fence(stay);
-    }
+    let ended = stays.filter(|&stay| pod.has_ended(stay));
+    ended.fold(false, |any, stay| pod.fence(stay) || any)
 }

@@ -26,6 +26,9 @@ const MAX_LNR_BYTES: u64 = LINE_BYTES << 36;
 const MAX_RECORDS: u64 = (1 << 28) - 520;
 /// Entries of a host's segment of the log, at most: places are kept in 19 bits.
 pub const MAX_SEGMENT_ENTRIES: u64 = 1 << 19;
+
+/// Words of a note of what is under way.
+pub const NOTE_WORDS: u64 = 4;
 /// Slots of a mailbox, unless chosen otherwise: more than a host usually has threads that wait.
 const MAIL_SLOTS: u64 = 16;
 
@@ -399,7 +402,7 @@ impl Geometry {
         let after = |last: ScrAddr<u64>| ScrAddr::<u64>::new(next_line(last.offset()));
         let mail_words = after(chunk_table.element(self.chunks));
         let writes = after(mail_words.element(self.hosts * self.mail_slots));
-        let latches = after(writes.element(self.hosts * self.writes));
+        let latches = after(writes.element(self.hosts * self.writes * NOTE_WORDS));
         let records = after(latches.element(self.latches));
         let marks = after(records.element(self.record_bytes().div_ceil(8)));
         Areas {
@@ -584,9 +587,9 @@ mod tests {
             let areas = Geometry::plan(1 << 20, 64 << 20, options).unwrap().areas();
             areas.chunk_table.offset() + areas.records.offset() - areas.mail_words.offset()
         };
-        // A line in the host table, one in the log, two of mail, and one for writes under way.
-        assert_eq!(overhead(16) - overhead(2), 14 * 5 * LINE_BYTES);
-        assert_eq!(overhead(64) - overhead(16), 48 * 5 * LINE_BYTES);
+        // A line in the host table, one in the log, two of mail, and four for writes under way.
+        assert_eq!(overhead(16) - overhead(2), 14 * 8 * LINE_BYTES);
+        assert_eq!(overhead(64) - overhead(16), 48 * 8 * LINE_BYTES);
     }
 
     #[test]

@@ -40,6 +40,7 @@ use std::time::Duration;
 use tombolo_memory::{Memory, Process, ScrAddr};
 
 use crate::PodError;
+use crate::fencing::fence_ended;
 use crate::geometry::Areas;
 use crate::sites;
 use crate::superblock::Pod;
@@ -145,6 +146,9 @@ impl Word {
         )
     }
 }
+
+/// Whose seat a change concerns that is only one of the phase.
+const NOBODY: u8 = u8::MAX;
 
 /// A seat's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -364,12 +368,16 @@ impl<M: Memory> Pod<M> {
         let memory = self.memory();
         let areas = self.areas();
         let started = memory.uptime();
+        fence_ended(self, self.membership());
         loop {
             let now = Word::load(memory, &areas);
             let (phase, first) = match now.phase() {
                 Phase::Closed => (Phase::Opening, true),
+                // All have died: what they had under way is the next one's to put in order.
+                _ if now.seated() == 0 => (Phase::Opening, true),
                 Phase::Open => (Phase::Open, false),
                 Phase::Opening | Phase::Closing => {
+                    fence_ended(self, self.membership());
                     self.wait_for_phase(started)?;
                     continue;
                 }
@@ -377,10 +385,25 @@ impl<M: Memory> Pod<M> {
             settle(memory, &areas, now);
             // Seats are taken from the lowest on. So if each was taken when it was looked at, there
             // was a moment at which all of them were.
-            let is_free = |host: &u8| SeatWord::load(memory, &areas, *host).state() == State::Free;
-            let host = (0..areas.host_count).find(is_free);
-            let host = host.ok_or(PodError::Full { hosts: areas.host_count })?;
-            let next = now.next(phase, host, State::Free, State::Joining);
+            let seat = |host: u8| SeatWord::load(memory, &areas, host).state();
+            let dead = |host: &u8| {
+                let left = now.ready() == 0 && seat(*host) == State::Fenced;
+                left && self.is_gone(self.stay_of(*host))
+            };
+            let host = (0..areas.host_count).find(|&host| seat(host) == State::Free);
+            let Some(host) = host.or_else(|| (0..areas.host_count).find(dead)) else {
+                fence_ended(self, self.membership());
+                let now = memory.uptime();
+                let freed_soon =
+                    |host| seat(host) == State::Fenced && self.is_gone(self.stay_of(host));
+                if now.saturating_sub(started) > PATIENCE || !(0..areas.host_count).any(freed_soon)
+                {
+                    return Err(PodError::Full { hosts: areas.host_count });
+                }
+                memory.pause();
+                continue;
+            };
+            let next = now.next(phase, host, seat(host), State::Joining);
             if change(memory, &areas, now, next) {
                 memory.store(host_word(&areas, host, REQUEST), 0);
                 let process = memory.process();
@@ -511,10 +534,29 @@ impl Seat {
         false
     }
 
+    /// If all hosts have died that had a replica: makes this one, which is joining, the one that opens the pod, as if
+    /// it had been the first; whether it is that now.
+    pub fn opens_anew<M: Memory>(&self, memory: &M) -> bool {
+        self.change_own(memory, |now, _| {
+            // Who opens a pod is not ready either, so while others are there it may be one of them.
+            let left = match now.phase() {
+                Phase::Open | Phase::Closing => true,
+                Phase::Opening => now.seated() == 1,
+                Phase::Closed => false,
+            };
+            let may = left && now.ready() == 0;
+            may.then(|| now.next(Phase::Opening, NOBODY, State::Free, State::Free))
+        })
+    }
+
     /// Gives up a seat whose pod could not be opened: it stays closed.
     pub fn give_up<M: Memory>(&self, memory: &M) {
         self.change_own(memory, |now, state| {
-            let phase = if now.phase() == Phase::Opening { Phase::Closed } else { now.phase() };
+            let phase = match now.phase() {
+                Phase::Opening if now.seated() > 1 => Phase::Open,
+                Phase::Opening => Phase::Closed,
+                phase => phase,
+            };
             Some(now.next(phase, self.host, state, State::Free))
         });
     }

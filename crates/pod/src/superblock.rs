@@ -6,12 +6,12 @@
 use tombolo_memory::{Lines, LnrAddr, Memory, ScrAddr};
 use uuid::Uuid;
 
-use crate::geometry::{Areas, Geometry, RecordWidth};
+use crate::geometry::{Areas, Geometry, NOTE_WORDS, RecordWidth};
 use crate::membership::Membership;
 use crate::{PodClock, PodError, sites};
 
 /// The version of the format that this crate writes and reads.
-pub const FORMAT_VERSION: u64 = 6;
+pub const FORMAT_VERSION: u64 = 7;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TOMBOLO\0");
 const WORDS: usize = 32;
@@ -196,7 +196,7 @@ impl<M: Memory> Pod<M> {
         zero(areas.chunk_table, self.geometry.chunks);
         zero(areas.mail_words, hosts * self.geometry.mail_slots);
         zero(areas.records, self.geometry.record_bytes().div_ceil(8));
-        zero(areas.writes, self.geometry.hosts * self.geometry.writes);
+        zero(areas.writes, self.geometry.hosts * self.geometry.writes * NOTE_WORDS);
         zero(areas.latches, self.geometry.latches);
         zero(areas.marks, self.geometry.mark_words());
     }

@@ -56,7 +56,7 @@ impl State for History {
     type Entry = Append;
     type Writer = ();
 
-    fn apply(&self, (): &mut (), position: u64, entry: &Append) -> bool {
+    fn apply(&self, (): &mut (), position: u64, entry: &Append, _: bool) -> bool {
         let mut history = self.0.lock().unwrap();
         if entry.expected.is_some_and(|n| n != history.len() as u64) {
             return false;

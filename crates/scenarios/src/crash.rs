@@ -18,12 +18,12 @@ use crate::append::{Append, History};
 use crate::log;
 use crate::objects::add_mixed_clients;
 use crate::operations::{Scribe, perform, some_operation, try_perform};
-use crate::world::{Setup, World, is_out, try_join};
+use crate::world::{Setup, World, is_out, join, try_join};
 
 const KEYS: [&str; 2] = ["a", "b"];
 
 fn deadly(hosts: usize, victims: &[usize]) -> Setup {
-    let kills = Some(Kills { hosts: victims.to_vec(), one_in: 1 });
+    let kills = Some(Kills { hosts: victims.to_vec(), one_in: 1, together: false });
     Setup { kills, ..Setup::roomy(hosts) }
 }
 
@@ -67,18 +67,35 @@ fn expect_done_or_stalled(done: Result<(), Error>) {
 fn expect_no_help(memory: &SimMemory, error: &Error) {
     let expected = matches!(
         error,
-        Error::NobodyAnswers { .. } | Error::Pod(PodError::Busy { .. } | PodError::Expelled { .. })
+        Error::NobodyAnswers { .. }
+            | Error::Pod(PodError::Busy { .. } | PodError::Expelled { .. } | PodError::Full { .. })
     );
     assert!(expected, "{error}");
     memory.note("a host that died could not come back");
 }
 
-/// Ends a history in which a host has died or was fenced: what all who are still there find belongs to it, and
-/// when they have left, nothing is in use but what objects take.
+/// All hosts die at once; some of them come back.
+pub(crate) fn all_hosts_die(trial: &Trial) {
+    let hosts = 2 + trial.seed as usize / 3 % 2;
+    let kills = Some(Kills { hosts: (0..hosts).collect(), one_in: 1, together: true });
+    let mut world = World::new(trial, &Setup { kills, ..Setup::roomy(hosts) });
+    add_mixed_clients(&mut world, &KEYS, 4, 4);
+    for host in 0..trial.seed as usize % 3 {
+        let scribe = Rc::new(world.scribe());
+        world.simulation.restarts(host, move |memory| return_and_work(memory, &scribe));
+    }
+    finish_and_read(&mut world, &KEYS);
+}
+
+/// Ends a history in which hosts have died or were fenced: what all who are still there find belongs to it, or who
+/// comes if nobody is, and when they have left, nothing is in use but what objects take.
 pub(crate) fn finish_and_read(world: &mut World, keys: &[&str]) {
     world.finish();
     let scribe = world.scribe();
-    let living = world.living();
+    let mut living = world.living();
+    if living.is_empty() {
+        living.push(join(world.simulation.memory(0)));
+    }
     for host in &living {
         keys.iter().for_each(|key| perform(&**host, &scribe, key, Operation::Get));
         host.return_all().unwrap();
@@ -165,7 +182,7 @@ impl Drop for OnDrop {
 
 /// A host dies in the middle of a commit: what was said to be done is done, on all others alike.
 pub(crate) fn a_committer_dies(trial: &Trial) {
-    let kills = Some(Kills { hosts: vec![0], one_in: 1 });
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, together: false });
     let mut simulation = log::pod(trial, kills);
     let hosts: Vec<_> = (0..3).map(|host| log::join(simulation.memory(host))).collect();
     let done = Rc::new(RefCell::new(Vec::new()));

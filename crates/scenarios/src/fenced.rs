@@ -20,7 +20,8 @@ const LONG: u64 = 7 + 3;
 fn setup(trial: &Trial, kills: &[usize]) -> Setup {
     let torn_writes = [TornWrites::Lost, TornWrites::Undo][trial.seed as usize % 2];
     let width = [RecordWidth::Bits32, RecordWidth::Bits8][trial.seed as usize / 2 % 2];
-    let kills = (!kills.is_empty()).then(|| Kills { hosts: kills.to_vec(), one_in: 1 });
+    let kills =
+        (!kills.is_empty()).then(|| Kills { hosts: kills.to_vec(), one_in: 1, together: false });
     let small = Setup::small(3);
     Setup { chunks: 6, width: Some(width), torn_writes: Some(torn_writes), kills, ..small }
 }

@@ -25,7 +25,7 @@ pub(crate) fn pod_for(trial: &Trial, hosts: usize, kills: Option<Kills>) -> Simu
     let mut config = Config {
         kills,
         hosts,
-        scr_bytes: 8 << 10,
+        scr_bytes: 10 << 10,
         lnr_bytes: 128 << 10,
         max_steps: 200_000,
         ..Config::default()

@@ -141,6 +141,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "hcmeta-power-cut" Long pages::power_cut_on_hcmeta;
     "alllog-pages" Long pages::on_alllog;
     "host-dies" Crash crash::a_host_dies;
+    "all-die" Crash crash::all_hosts_die;
     "host-fenced" Crash crash::a_host_is_fenced;
     "helper-dies" Crash crash::a_helper_dies;
     "writer-fenced" Crash fenced::a_writer_is_fenced;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use tombolo_memory::Memory;
-use tombolo_pod::{Leave, Phase, Pod, PodError, Seat};
+use tombolo_pod::{Leave, Phase, Pod, PodError, Seat, Stay};
 use tombolo_simulator::{Kills, SimMemory, Simulation, Trial};
 use tombolo_verify::models::Operation;
 
@@ -22,7 +22,7 @@ struct Book {
     ready: BTreeMap<u8, u32>,
     openings: u32,
     /// The stay that is opening or closing the pod, and so has it alone.
-    alone: Option<u32>,
+    alone: Option<Stay>,
 }
 
 fn pause_a_little(memory: &SimMemory) {
@@ -36,9 +36,10 @@ fn visit(pod: &Pod<SimMemory>, book: &RefCell<Book>, waits: bool) -> Result<(), 
     let stay = seat.incarnation();
     assert!(book.borrow_mut().stays.insert(stay), "one number for two stays");
     if first {
+        bury(book, pod);
         let mut book = book.borrow_mut();
         assert!(book.ready.is_empty() && book.alone.is_none(), "two open the pod");
-        (book.openings, book.alone) = (book.openings + 1, Some(stay));
+        (book.openings, book.alone) = (book.openings + 1, Some(stay_in(&seat)));
     }
     let opening = book.borrow().openings;
     pause_a_little(memory);
@@ -50,10 +51,11 @@ fn visit(pod: &Pod<SimMemory>, book: &RefCell<Book>, waits: bool) -> Result<(), 
         seat.give_up(memory);
         return Ok(());
     }
+    bury(book, pod);
     book.borrow_mut().enter(&seat, opening);
     pause_a_little(memory);
     assert_eq!(book.borrow_mut().ready.remove(&seat.host()), Some(stay));
-    while !leave(&seat, memory, book, waits) {
+    while !leave(&seat, pod, book, waits) {
         memory.pause();
     }
     Ok(())
@@ -69,14 +71,33 @@ impl Book {
     }
 }
 
+/// Whoever has died, and was fenced, is nowhere any more.
+fn bury(book: &RefCell<Book>, pod: &Pod<SimMemory>) {
+    let known = |book: &Book| -> Vec<Stay> {
+        let ready = book.ready.iter().map(|(&host, &number)| Stay { host, number });
+        ready.chain(book.alone).collect()
+    };
+    let stays = known(&book.borrow());
+    let dead: Vec<Stay> = stays.into_iter().filter(|&stay| pod.is_fenced(stay)).collect();
+    let mut book = book.borrow_mut();
+    book.ready.retain(|&host, &mut number| !dead.contains(&Stay { host, number }));
+    book.alone = book.alone.filter(|stay| !dead.contains(stay));
+}
+
+fn stay_in(seat: &Seat) -> Stay {
+    Stay { host: seat.host(), number: seat.incarnation() }
+}
+
 /// Tries to leave; whether the host has left.
-fn leave(seat: &Seat, memory: &SimMemory, book: &RefCell<Book>, waits: bool) -> bool {
+fn leave(seat: &Seat, pod: &Pod<SimMemory>, book: &RefCell<Book>, waits: bool) -> bool {
+    let memory = pod.memory();
     match seat.leave(memory, waits) {
         Leave::Left => true,
         Leave::Wait => false,
         Leave::Close => {
+            bury(book, pod);
             assert!(book.borrow().ready.is_empty(), "a host closes a pod that others are in");
-            book.borrow_mut().alone = Some(seat.incarnation());
+            book.borrow_mut().alone = Some(stay_in(seat));
             pause_a_little(memory);
             book.borrow_mut().alone = None;
             seat.closed(memory);
@@ -134,16 +155,17 @@ pub(crate) fn many_come_and_leave(trial: &Trial) {
 }
 
 /// One of three hosts dies while they come and leave. Whoever looks finds nobody in the pod but that
-/// host, if it had got so far, and what is counted is what is there.
+/// host, if it had got so far and nobody has noticed, and what is counted is what is there.
 pub(crate) fn a_member_dies(trial: &Trial) {
-    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1 });
+    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, together: false });
     let pod = visits(log::pod_for(trial, 3, kills), 3, 2, |_| false);
     let members = pod.membership();
     let joining = members.hosts().any(|host| !members.is_ready(host));
     assert!(members.count() <= 1, "{members:?}");
     assert_eq!(pod.has_joining(), joining, "{members:?}");
-    assert_eq!(members.phase() == Phase::Closed, members.count() == 0, "{members:?}");
-    assert!(members.count() == 0 || pod.memory().deaths() > 0, "{members:?}");
+    let died = pod.memory().deaths() > 0;
+    assert!(died || members.phase() == Phase::Closed, "{members:?}");
+    assert!(died || members.count() == 0, "{members:?}");
 }
 
 /// Twenty hosts join one that stays, write a key each and one that is all hosts', and leave; every third

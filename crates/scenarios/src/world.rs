@@ -10,7 +10,7 @@ use std::time::Duration;
 use tombolo_log::LogError;
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options, Thresholds};
-use tombolo_pod::{Geometry, Pod, RecordWidth, TornWrites};
+use tombolo_pod::{Geometry, NOTE_WORDS, Pod, RecordWidth, TornWrites};
 use tombolo_sharing::Scheme;
 use tombolo_simulator::{Config, Kills, Places, SimMemory, Simulation, Trial};
 use tombolo_verify::linearizability::{Verdict, check};
@@ -136,7 +136,7 @@ impl Setup {
         let before_chunks = before_chunks.next_multiple_of(CHUNK_BYTES);
         let mut config = Config {
             hosts: self.hosts,
-            scr_bytes: (4 + 2 * log_shards) << 10,
+            scr_bytes: (8 + 2 * log_shards) << 10,
             lnr_bytes: before_chunks + self.chunks * CHUNK_BYTES,
             max_steps: 400_000,
             kills: self.kills.clone(),
@@ -211,7 +211,7 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
         .scr("host", areas.hosts, LINE_BYTES, hosts)
         .scr("chunk", areas.chunk_table, 8, geometry.chunks)
         .scr("mail of", areas.mail_words, 8 * geometry.mail_slots, hosts)
-        .scr("writes of", areas.writes, 8 * geometry.writes, hosts)
+        .scr("notes of", areas.writes, 8 * NOTE_WORDS * geometry.writes, hosts)
         .scr("records", areas.records, 4, geometry.record_bytes().div_ceil(4))
         .lnr("superblock", LnrAddr::new(0), 256, 1)
         .lnr("mail of", areas.mail_lines, LINE_BYTES * geometry.mail_slots, hosts)

@@ -4,7 +4,7 @@
 //! bytes  0..8   version: names the write that produced the value
 //! bytes  8..12  length of the value
 //! bytes 12..14  length of the key
-//! bytes 14..16  mark of a slot that holds an object
+//! bytes 14..16  mark of a slot that holds an object, or one whose value is not there
 //! bytes 16..    key, then value
 //! ```
 
@@ -17,6 +17,9 @@ pub const HEADER_BYTES: usize = 16;
 pub const PREFIX_BYTES: usize = HEADER_BYTES + MAX_KEY_BYTES;
 
 const MARK: u16 = 0x0b1e;
+
+/// The object's value is in a host's own memory, or lost with it.
+const AWAY: u16 = 0xb1e0;
 
 /// What an object's slot begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +72,26 @@ impl Header {
         let key_bytes = u16::from_le_bytes(*bytes.get(12..)?.first_chunk()?);
         let unwritten = Self { version: Version(0), key_bytes, value_bytes: 0 }.encode();
         let whole = Self::decode(&unwritten, capacity)?;
-        (bytes.get(14..16)? == &unwritten[14..]).then_some(usize::from(whole.key_bytes))
+        let mark = u16::from_le_bytes(*bytes.get(14..)?.first_chunk()?);
+        matches!(mark, MARK | AWAY).then_some(usize::from(whole.key_bytes))
+    }
+
+    /// What the slot of an object with a key of this length begins with while its value is in the own memory
+    /// of `host`, or lost with it.
+    pub fn encode_away(key_bytes: u16, host: u8) -> [u8; HEADER_BYTES] {
+        let away = Self { version: Version(0), key_bytes, value_bytes: host.into() };
+        let mut bytes = away.encode();
+        bytes[14..].copy_from_slice(&AWAY.to_le_bytes());
+        bytes
+    }
+
+    /// With which host the value is of the object in `capacity` bytes that begin with `bytes`, and how long its
+    /// key is, if it is not there.
+    pub fn decode_away(bytes: &[u8], capacity: u64) -> Option<(u8, usize)> {
+        let away = u16::from_le_bytes(*bytes.get(14..)?.first_chunk()?) == AWAY;
+        let key_bytes = Self::decode_key_bytes(bytes, capacity).filter(|_| away)?;
+        let host = u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
+        Some((u8::try_from(host).ok()?, key_bytes))
     }
 
     /// Where the value starts in the slot.
@@ -107,6 +129,15 @@ mod tests {
             let header = Header::new(Version(version), &vec![0; key_bytes], value_bytes);
             prop_assert_eq!(Header::decode(&header.encode(), u64::MAX), Some(header));
             prop_assert_eq!(Header::decode(&header.encode(), header.total_bytes() - 1), None);
+        }
+
+        #[test]
+        fn what_is_away_is_no_object(key_bytes in 1..=MAX_KEY_BYTES as u16, host: u8) {
+            let bytes = Header::encode_away(key_bytes, host);
+            prop_assert_eq!(Header::decode(&bytes, u64::MAX), None);
+            let key_bytes = usize::from(key_bytes);
+            prop_assert_eq!(Header::decode_away(&bytes, u64::MAX), Some((host, key_bytes)));
+            prop_assert_eq!(Header::decode_key_bytes(&bytes, u64::MAX), Some(key_bytes));
         }
 
         #[test]

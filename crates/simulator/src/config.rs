@@ -17,7 +17,7 @@ pub struct Config {
     pub max_steps: u64,
     /// How far apart the hosts' wall clocks may be, in milliseconds.
     pub clock_skew_ms: u64,
-    /// Hosts that the adversary may kill, one of them in a run, and in which runs.
+    /// Hosts that the adversary may kill, and in which runs.
     pub kills: Option<Kills>,
     /// Lines whose owner no rule names: a checksum tells what became of them.
     pub contended: Option<Lines>,
@@ -32,6 +32,8 @@ pub struct Kills {
     pub hosts: Vec<usize>,
     /// One run in so many.
     pub one_in: u64,
+    /// All of them at once, not one.
+    pub together: bool,
 }
 
 impl Default for Config {

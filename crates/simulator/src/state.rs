@@ -25,7 +25,7 @@ const LOOKING: u32 = 64;
 
 /// Steps in which no client anywhere has got on, after which all that happens is waiting: background
 /// work that changes something in every round and comes to nothing, for one.
-const STANDSTILL: u64 = 30_000;
+const STANDSTILL: u64 = 60_000;
 
 /// What a step takes.
 const STEP: Duration = Duration::from_nanos(50);

@@ -253,7 +253,7 @@ fn what_is_read_from_a_stale_cache_is_reported_when_it_counts() {
 fn what_a_dead_host_had_in_its_caches_is_lost_or_written_or_both() {
     // Two lines, written and not cleaned; what memory holds once the host has died.
     let left = |seed: u64| {
-        let kills = Some(Kills { hosts: vec![0], one_in: 1 });
+        let kills = Some(Kills { hosts: vec![0], one_in: 1, together: false });
         let mut simulation =
             Simulation::new(Config { kills, ..Config::default() }, &Trial::new(seed).unsanitized());
         simulation.spawn(0, |memory| {
@@ -274,7 +274,7 @@ fn what_a_dead_host_had_in_its_caches_is_lost_or_written_or_both() {
 
 #[test]
 fn a_host_that_died_starts_again_where_it_is_told_to() {
-    let kills = Some(Kills { hosts: vec![0], one_in: 1 });
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, together: false });
     let flag = ScrAddr::<u64>::new(0);
     let mut simulation = Simulation::new(Config { kills, ..Config::default() }, &Trial::new(3));
     simulation.spawn(0, |memory| {

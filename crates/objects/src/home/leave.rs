@@ -8,6 +8,7 @@ use crate::create::no_such_slot;
 use crate::event::{Event, SlotLine};
 use crate::index::Entry;
 use crate::lock::target;
+use crate::underway::Note;
 use crate::{Error, Objects, sites};
 
 /// Residents that leave in one tick, at most, because they have not been used and others want to come.
@@ -19,12 +20,18 @@ impl<M: Memory> Objects<M> {
         let (Some(entry), Some(header)) = (hold.here, hold.header) else { return Ok(()) };
         self.may_store()?;
         let extent = self.state(entry.hash).space.extent_at(slot).ok_or_else(no_such_slot)?;
+        let place = self.noting_patiently()?.place;
+        self.underway.note(place, Note::Returns { slot });
         self.write_whole(&extent, header, &hold.key, &hold.value);
         let lines = extent.covering(0, header.total_bytes());
         let back = self.memory().publish(sites::HOME_CLEAN, lines, |memory| {
             extent.give(memory, header.total_bytes());
+            self.underway.end(place, true);
             self.commit(Event::Return(target(entry)))
         });
+        if back.is_err() && self.may_store().is_ok() {
+            self.mark_away(&entry, self.home.host)?;
+        }
         if !back? {
             return Err(Error::Damaged("an object at home changed elsewhere".to_owned()));
         }

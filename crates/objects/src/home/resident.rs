@@ -5,9 +5,8 @@ use tombolo_memory::{LINE_BYTES, Local, Memory};
 use tombolo_sharing::{Counter, Header, Part, object_bytes};
 
 use crate::create::no_such_slot;
-use crate::event::Event;
 use crate::index::{Entry, Found};
-use crate::lock::{TryLock, target};
+use crate::lock::TryLock;
 use crate::read::Looked;
 use crate::writer::Writer;
 use crate::{Error, Objects, sites};
@@ -140,7 +139,8 @@ impl<M: Memory> AtHome<'_, M> {
         };
         let lines = space.slot_lines(slot).ok_or_else(no_such_slot)?;
         if object_bytes(key, value)? > lines * LINE_BYTES {
-            self.header = objects.relocate(self.entry, slot, key, value)?.header;
+            let noting = objects.noting_patiently()?;
+            self.header = objects.relocate(noting, self.entry, slot, key, value)?.header;
             self.gone();
             return Ok(());
         }
@@ -153,14 +153,11 @@ impl<M: Memory> AtHome<'_, M> {
     /// Deletes the object.
     pub(crate) fn delete(mut self) -> Result<(), Error> {
         let objects = self.objects;
-        let slot = objects.state(self.entry.hash).space.slot_at(self.entry.slot);
-        if !objects.commit(Event::Delete(target(self.entry)))? {
+        let noting = objects.noting_patiently()?;
+        if !objects.delete_noted(noting, self.entry, None)? {
             return Err(Error::Damaged("an object changed while its lock was held".to_owned()));
         }
         objects.count(Counter::Deletes);
-        if let Some(slot) = slot {
-            objects.state(self.entry.hash).space.free_span(slot);
-        }
         self.gone();
         Ok(())
     }

@@ -34,6 +34,7 @@ impl<M: Memory> Objects<M> {
         match found {
             Some(found) if matches!(settled, Ok(true)) => {
                 self.count(Counter::MovedIn);
+                self.mark_away(&found.entry, self.home.host)?;
                 self.home.arrive(&mut hold, found.entry, header, key, value);
             }
             _ => self.home.forget(entry.slot),

@@ -14,10 +14,10 @@ use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_sharing::SPAN;
 
 use super::Space;
-use crate::Error;
 use crate::chunk_table::{ChunkState, ChunkWord, LAST};
 use crate::event::{Slot, SlotLine};
 use crate::extent::Extent;
+use crate::{Error, sites};
 
 impl<M: Memory> Space<M> {
     /// Promises whole chunks.
@@ -33,6 +33,7 @@ impl<M: Memory> Space<M> {
             return Err(Error::LnrFull { bytes });
         }
         taken.sort_unstable();
+        self.void(sites::CHUNK_VOID, [self.chunk_start(taken[0])]);
         self.link(&taken);
         Ok(Slot { line: self.chunk_start(taken[0]), class: SPAN, chunks: chunks as u32 })
     }
@@ -47,8 +48,15 @@ impl<M: Memory> Space<M> {
                 .filter_map(|(number, word)| (word == ChunkWord::FREE).then_some(number))
                 .collect();
             let Some(chosen) = choose(&free, wanted - taken.len()) else { return Ok(false) };
-            let claim = |number: &&u32| self.table.claim(**number, ChunkWord::FREE, held);
-            taken.extend(chosen.iter().filter(claim));
+            let claimed =
+                chosen.iter().filter(|&&free| self.table.claim(free, ChunkWord::FREE, held));
+            let (left, usable): (Vec<u32>, Vec<u32>) =
+                claimed.partition(|&&number| self.is_being_left(number));
+            left.iter().for_each(|&number| self.table.set(number, ChunkWord::FREE));
+            taken.extend(usable);
+            if !left.is_empty() {
+                return Ok(false);
+            }
         }
         Ok(true)
     }

@@ -20,7 +20,7 @@ pub(crate) struct Dice {
     /// One copy in so many is torn.
     torn: u64,
     /// Who dies, and when.
-    kill: Option<(u64, u8)>,
+    kill: Option<(u64, Vec<u8>)>,
 }
 
 impl Dice {
@@ -35,7 +35,9 @@ impl Dice {
         let kill = kill.map(|kills| {
             let magnitude = 4 + rng.next_u64() % 9;
             let at = rng.next_u64() % (1 << magnitude);
-            (at, kills.hosts[rng.next_u64() as usize % kills.hosts.len()] as u8)
+            let one = rng.next_u64() as usize % kills.hosts.len();
+            let who = if kills.together { 0..kills.hosts.len() } else { one..one + 1 };
+            (at, kills.hosts[who].iter().map(|&host| host as u8).collect())
         });
         Self { rng, hosts: config.hosts as u64, gap, next: 0, late, torn, kill }
     }
@@ -69,14 +71,15 @@ impl Dice {
             }
             _ => {}
         }
-        if let Some((0, host)) = self.kill {
-            self.kill = None;
-            let outcome = match self.roll() % 4 {
-                0 => Outcome::Lost,
-                1 => Outcome::Written,
-                _ => Outcome::Some(self.roll()),
-            };
-            actions.push(Action::Kill(host, outcome));
+        if let Some((_, hosts)) = self.kill.take_if(|(left, _)| *left == 0) {
+            for host in hosts {
+                let outcome = match self.roll() % 4 {
+                    0 => Outcome::Lost,
+                    1 => Outcome::Written,
+                    _ => Outcome::Some(self.roll()),
+                };
+                actions.push(Action::Kill(host, outcome));
+            }
         }
         if let Some((left, _)) = &mut self.kill {
             *left -= 1;

@@ -1,0 +1,269 @@
+//! Opening a pod in which nobody is: one that was left in order, or one whose hosts have all died.
+//!
+//! What hosts knew is gone with them. Left are the slots, in LNR, whose headers say what objects there are, and in
+//! SCR the notes of what hosts had under way ([`underway`](crate::underway)). What no note names is as its slot says. What a note
+//! names was answered to nobody: it may be done, or not, but for what others may have seen.
+//!
+//! * *Writes* in place, cut off: the old value is put back, or the object is lost, as the pod was created. If its lock is not held
+//!   any more, the write was over.
+//! * *Places*: there is nothing in the slot.
+//! * *Deletes*: it is gone, if it is still the same.
+//! * *Announces*: if the new slot is not as it was written, the object had moved there; if it is, and the old slot is not as it was
+//!   copied, it had not. Otherwise both say the same. A new object is there, unless another one has its key: of several new ones
+//!   the one that is *created*, or else the one that the log has first. (It still has what a host had not applied.)
+//! * *Returns*, or in a host's own memory: lost.
+//!
+//! Each note is cleared when what it says is done, and in memory; so whoever dies at this leaves the rest to the next.
+//!
+//! Left out: pods of HCMeta's hosts, whose slots are no guide.
+
+use std::collections::HashMap;
+
+use tombolo_log::scan;
+use tombolo_memory::Memory;
+use tombolo_pod::{Pod, PodError};
+
+use crate::at_rest::{AtRest, object_at_rest};
+use crate::chunk_table::{ChunkState, ChunkWord};
+use crate::event::{Event, Slot, SlotLine};
+use crate::extent::Extent;
+use crate::logged::BY_LOG;
+use crate::records::{Record, Records};
+use crate::recovery::{mark_away, write_back};
+use crate::space::Space;
+use crate::underway::{Note, Notes, Place};
+use crate::{Error, sites};
+
+/// A new object. The least of several with one key is the one that is there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct New {
+    /// Whether nobody has noted that it is there.
+    undecided: bool,
+    /// Where the log has it; at its end, if it does not.
+    position: u64,
+    line: SlotLine,
+}
+
+/// A pod without hosts, in the hands of the one that opens it.
+pub(crate) struct Reopened<'a, M: Memory> {
+    pod: &'a Pod<M>,
+    space: &'a Space<M>,
+    records: &'a Records<M>,
+    notes: Notes<M>,
+    /// New objects that are there only if no others have their keys.
+    unsure: HashMap<Vec<u8>, New>,
+    /// Where the log has new objects.
+    ordered: HashMap<SlotLine, u64>,
+}
+
+impl<'a, M: Memory> Reopened<'a, M> {
+    /// Looks at a pod that only its opener uses, through a space and records that know nothing.
+    ///
+    /// # Errors
+    /// [`PodError::NotGone`] if a host that was fenced may still be at something.
+    pub(crate) fn new(
+        pod: &'a Pod<M>,
+        space: &'a Space<M>,
+        records: &'a Records<M>,
+    ) -> Result<Self, Error> {
+        for host in pod.membership().fenced() {
+            if !pod.is_gone(pod.stay_of(host)) {
+                return Err(PodError::NotGone { host, pid: pod.process_of(host).id }.into());
+            }
+        }
+        let events = pod.geometry().shards().flat_map(|shard| scan::<M, Event>(pod, shard));
+        let ordered = events.filter_map(|(position, event)| match event {
+            Event::Create { slot, .. } => Some((slot.line, position)),
+            _ => None,
+        });
+        let (notes, unsure, ordered) = (Notes::new(pod), HashMap::new(), ordered.collect());
+        Ok(Self { pod, space, records, notes, unsure, ordered })
+    }
+
+    /// Does everything that notes say, and frees what chunks nothing is in.
+    pub(crate) fn put_in_order(&mut self) -> Result<(), Error> {
+        for number in self.space.chunk_numbers() {
+            self.release_chunk(number)?;
+        }
+        let notes: Vec<(u8, Place, Note)> = self.notes.all().collect();
+        for &(host, _, note) in &notes {
+            self.mend_torn(host, note)?;
+        }
+        // A deleted object might have been moving.
+        let (moves, others): (Vec<_>, Vec<_>) =
+            notes.into_iter().partition(|(_, _, note)| matches!(note, Note::Announces { .. }));
+        for (host, place, note) in others.into_iter().chain(moves) {
+            self.end(host, note)?;
+            self.notes.clear(host, place);
+        }
+        self.free_broken_spans()
+    }
+
+    /// Nobody has taken this chunk any more.
+    fn release_chunk(&self, number: u32) -> Result<(), Error> {
+        let word = self.space.word(number)?;
+        if word.is_taken() {
+            let slots = self.space.slots_of(number)?;
+            let shared = ChunkWord::shared(word.class, word.shard);
+            self.space.set(number, if slots.is_empty() { ChunkWord::FREE } else { shared });
+        }
+        Ok(())
+    }
+
+    /// If a write in place was cut off: puts the old value back, or says that the object is lost.
+    fn mend_torn(&self, host: u8, note: Note) -> Result<(), Error> {
+        let Some((record, line)) = note.torn() else { return Ok(()) };
+        let torn = self.pod.memory().keeps(sites::OPEN_TORN) && self.is_locked(host, record);
+        if !torn {
+            return Ok(());
+        }
+        let Some(extent) = self.extent_of(line)? else { return Ok(()) };
+        let old =
+            self.notes.torn(host, record, line).and_then(|undo| self.notes.undone(undo, line));
+        match old {
+            Some(object) => write_back(self.pod.memory(), &extent, &object),
+            None => mark_away(self.pod.memory(), &extent, host),
+        }
+        Ok(())
+    }
+
+    /// Whether the lock of this record is as `host` had it, or who took it over from that.
+    fn is_locked(&self, host: u8, record: Record) -> bool {
+        if record == BY_LOG {
+            return true;
+        }
+        let Some(holder) = self.records.load(record).holder() else { return false };
+        let mut of = host;
+        for _ in self.notes.hosts() {
+            if of == holder {
+                return true;
+            }
+            let next = self.notes.taken_over(of).find(|&(taken, _)| taken == record);
+            match next {
+                Some((_, by)) => of = by,
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Does what this note of `host` says, whose torn object is in order.
+    fn end(&mut self, host: u8, note: Note) -> Result<(), Error> {
+        match note {
+            Note::Writes { .. } | Note::TookOver { .. } => {}
+            Note::Places { to, .. } => self.void(to),
+            Note::Announces { from: None, to, .. } => self.perhaps(to, true)?,
+            Note::Created { to } => self.perhaps(to, false)?,
+            Note::Announces { from: Some(from), to, version, .. } => {
+                let as_written = self.object_at(to)?.is_some_and(|there| there.is(version));
+                let stays = match self.object_at(from)? {
+                    Some(left) => as_written && !left.is_away() && !left.is(version),
+                    None => as_written,
+                };
+                self.void(if stays { to } else { from });
+            }
+            Note::Deletes { slot, version, .. } => {
+                if version.is_none()
+                    || self.object_at(slot)?.is_some_and(|it| version.is_some_and(|of| it.is(of)))
+                {
+                    self.void(slot);
+                }
+            }
+            Note::Returns { slot } | Note::Left { slot, lost: true } => {
+                if let Some(extent) = self.extent_of(slot)? {
+                    mark_away(self.pod.memory(), &extent, host);
+                }
+            }
+            Note::Left { slot, lost: false } => self.void(slot),
+        }
+        Ok(())
+    }
+
+    /// A new object is there, unless another one with its key is.
+    fn perhaps(&mut self, line: SlotLine, undecided: bool) -> Result<(), Error> {
+        let Some(object) = self.object_at(line)? else { return Ok(()) };
+        let position = self.ordered.get(&line).copied().unwrap_or(u64::MAX);
+        let new = New { undecided, position, line };
+        let known = *self.unsure.get(&object.key).unwrap_or(&new);
+        if known != new {
+            self.void(known.max(new).line);
+        }
+        self.unsure.insert(object.key, known.min(new));
+        Ok(())
+    }
+
+    fn void(&self, line: SlotLine) {
+        self.space.void(sites::SLOT_VOID, [line]);
+    }
+
+    /// The slot that begins at this line, as its chunk's word says.
+    fn slot_at(&self, line: SlotLine) -> Result<Option<Slot>, Error> {
+        let slots = self.space.slots_of(self.space.chunk_at(line)?)?;
+        Ok(slots.into_iter().find(|slot| slot.line == line))
+    }
+
+    fn extent_of(&self, line: SlotLine) -> Result<Option<Extent>, Error> {
+        Ok(self.slot_at(line)?.and_then(|slot| self.space.extent(slot)))
+    }
+
+    fn object_at(&self, line: SlotLine) -> Result<Option<AtRest>, Error> {
+        match self.slot_at(line)? {
+            Some(slot) => object_at_rest(self.pod, self.space, slot),
+            None => Ok(None),
+        }
+    }
+
+    /// Frees the chunks of large objects that are not, or are no more.
+    fn free_broken_spans(&self) -> Result<(), Error> {
+        let mut whole = Vec::new();
+        for number in self.space.chunk_numbers() {
+            let word = self.space.word(number)?;
+            if word.state != ChunkState::Span {
+                continue;
+            }
+            let chain: Result<Vec<u32>, Error> = self.space.chain(number).collect();
+            let line = self.space.first_line_of(number);
+            match chain {
+                Ok(chain) if self.object_at(line)?.is_some() => whole.extend(chain),
+                _ => self.space.set(number, ChunkWord::FREE),
+            }
+        }
+        for number in self.space.chunk_numbers() {
+            let is_body = self.space.word(number)?.state == ChunkState::Body;
+            if is_body && !whole.contains(&number) {
+                self.space.set(number, ChunkWord::FREE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an object that is in `line` is the one that has this key: of two, the one that was not being created.
+    pub(crate) fn is_the_one(&mut self, key: &[u8], line: SlotLine) -> bool {
+        match self.unsure.get(key) {
+            Some(unsure) if unsure.line != line => {
+                self.void(unsure.line);
+                self.unsure.remove(key);
+                true
+            }
+            Some(_) => false,
+            None => true,
+        }
+    }
+
+    /// Whether a new object is in this chunk, whose key others may have.
+    pub(crate) fn has_new_in(&self, number: u32) -> bool {
+        self.unsure.values().any(|new| self.space.chunk_at(new.line).is_ok_and(|of| of == number))
+    }
+
+    /// Slots of new objects whose keys no others have: they are there.
+    pub(crate) fn new_ones(&mut self) -> Result<Vec<(Slot, AtRest)>, Error> {
+        let lines: Vec<SlotLine> = self.unsure.drain().map(|(_, new)| new.line).collect();
+        let mut found = Vec::with_capacity(lines.len());
+        for line in lines {
+            if let (Some(slot), Some(object)) = (self.slot_at(line)?, self.object_at(line)?) {
+                found.push((slot, object));
+            }
+        }
+        Ok(found)
+    }
+}
