@@ -254,13 +254,9 @@ impl<M: Memory> Objects<M> {
                 state.index.entries().filter(|entry| entry.lost == Some(stay.host)).collect()
             });
             for entry in lost {
-                self.mark_away(&entry, stay.host)?;
-                shard.sync()?;
-                // Who takes it out of the slot later does so after this.
-                let state = shard.state();
-                let found = state.index.find_slot(self.memory(), entry.hash, entry.slot);
-                if found.is_none_or(|found| found.entry != entry) {
-                    state.space.void(sites::SLOT_VOID, [entry.slot]);
+                // Who decided before this to take it out of its slot cannot any more, and who wants to now waits.
+                if self.commit(Event::Wrap(target(entry)))? {
+                    self.mark_away(&entry, stay.host)?;
                 }
             }
         }

@@ -154,6 +154,8 @@ tombolo_memory::sites! {
     CHUNK_VOID = "objects.chunk.void";
     /// The slot of an object whose value is elsewhere says so.
     AWAY_CLEAN = "objects.away.clean";
+    /// A lost object leaves its slot when nobody else is at that, to clear up.
+    LOST_ALONE = "objects.lost.alone";
     /// What was torn when all hosts died is not taken for an object.
     OPEN_TORN = "objects.open.torn";
     /// A host that waits for room in the log hands its replica to whoever is joining.

@@ -56,7 +56,9 @@ impl<M: Memory> Objects<M> {
 
     /// Puts a value in the place of one that is lost; `None` if it is not there any more.
     fn replace_lost(&self, key: &[u8], value: &[u8]) -> Result<Option<Version>, Error> {
-        let Some(entry) = self.find_lost(key)? else { return Ok(None) };
+        let Some(entry) = self.find_lost(key)?.filter(|entry| !self.is_cleared_up(entry)) else {
+            return Ok(None);
+        };
         let Some(noting) = self.noting() else { return Ok(None) };
         let placed = self.place(noting, entry.hash, key, value, PATIENCE)?;
         let version = placed.header.version;
@@ -67,10 +69,19 @@ impl<M: Memory> Objects<M> {
         Ok(moved?.then_some(version))
     }
 
-    /// The slot that an object has left whose value was lost, unless it is in quarantine.
+    /// The slot that an object has left, unless a host may still write there: then who clears up after that one
+    /// finds the slot in quarantine.
     fn left_by(&self, entry: &Entry) -> Option<Slot> {
-        let slot = self.state(entry.hash).space.slot_at(entry.slot);
-        slot.filter(|_| !self.is_quarantined(entry))
+        let slot = self.state(entry.hash).space.slot_at(entry.slot)?;
+        (!self.is_quarantined(entry)).then_some(slot)
+    }
+
+    /// Whether an object is lost with a host that others are clearing up after, and so are at its slot.
+    fn is_cleared_up(&self, entry: &Entry) -> bool {
+        entry.lost.map(|host| self.pod().stay_of(host)).is_some_and(|stay| {
+            let alone = !(self.pod().is_fenced(stay) && self.pod().is_gone(stay));
+            !self.memory().check(sites::LOST_ALONE, alone)
+        })
     }
 
     /// The entry of the object with `key`, if its value is lost.
@@ -93,13 +104,11 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::KeyLength`], [`Error::Log`].
     pub fn forget_lost(&self, key: &[u8]) -> Result<bool, Error> {
-        match self.find_lost(key)? {
-            Some(entry) => self.persist(|| {
-                let Some(noting) = self.noting() else { return Ok(None) };
-                self.delete_noted(noting, entry, None).map(Some)
-            }),
-            None => Ok(false),
-        }
+        self.persist(|| {
+            let Some(entry) = self.find_lost(key)? else { return Ok(Some(false)) };
+            let noting = if self.is_cleared_up(&entry) { None } else { self.noting() };
+            noting.map(|noting| self.delete_noted(noting, entry, None)).transpose()
+        })
     }
 
     /// Deletes an object of this version, if it has not changed since it had this entry.
@@ -113,15 +122,15 @@ impl<M: Memory> Objects<M> {
             let Noting { place, torn, .. } = noting;
             self.underway.note(place, Note::Deletes { slot: entry.slot, version, torn });
         }
-        let slot = self.state(entry.hash).space.slot_at(entry.slot);
         let deleted = self.commit(Event::Delete(target(entry)));
         match &deleted {
             // Others clear up, by the note.
             Err(Error::Log(LogError::Fenced { .. } | LogError::Damaged { .. })) => {}
-            Ok(true) if !self.is_quarantined(&entry) => {
-                if let Some(slot) = slot {
-                    let noting = Noting { torn: None, ..noting };
-                    self.leave_slot(&self.state(entry.hash).space, slot, noting);
+            Ok(true) => {
+                let noting = Noting { torn: None, ..noting };
+                match self.left_by(&entry) {
+                    Some(left) => self.leave_slot(&self.state(entry.hash).space, left, noting),
+                    None => self.end_note(noting),
                 }
             }
             _ => self.end_note(noting),
