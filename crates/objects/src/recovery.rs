@@ -33,7 +33,7 @@ use crate::lock::{changed_under_lock, target};
 use crate::logged::Locks;
 use crate::records::{Held, Record};
 use crate::space::Space;
-use crate::underway::Note;
+use crate::underway::{Note, Notes};
 use crate::{Error, Objects, sites};
 
 /// What somebody needs that a fenced host, which may still be at something, had locked.
@@ -232,7 +232,10 @@ impl<M: Memory> Objects<M> {
             };
             for line in slots.into_iter().flatten() {
                 let space = self.space_of(line)?;
-                if !space.slot_at(line).is_some_and(|slot| space.holds_object(slot)) {
+                let held = space.slot_at(line).is_some_and(|slot| space.holds_object(slot));
+                // Who has taken the object out of the slot since has said so before, and is at it.
+                let left = |notes: &Notes<M>| notes.left_by_others(stay.host).any(|it| it == line);
+                if !held && !left(&self.underway.notes) {
                     space.void(sites::SLOT_VOID, [line]);
                 }
             }

@@ -231,6 +231,12 @@ impl<M: Memory> Notes<M> {
         self.all().filter_map(|(_, _, note)| note.left())
     }
 
+    /// Slots that objects may be leaving as others than `host` say.
+    pub(crate) fn left_by_others(&self, host: u8) -> impl Iterator<Item = SlotLine> {
+        let others = self.all().filter(move |&(of, ..)| of != host);
+        others.filter_map(|(_, _, note)| note.left())
+    }
+
     /// Makes, or changes, a note of `host`.
     fn set(&self, host: u8, place: Place, note: Note) {
         let [head, rest @ ..] = note.encode();

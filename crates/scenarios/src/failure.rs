@@ -8,7 +8,7 @@ use crate::Scenario;
 const MINIMISING: usize = 3_000;
 
 /// Events of a failure's timeline that are shown.
-const EVENTS: usize = 60000;
+const EVENTS: usize = 60;
 
 /// A run that failed.
 #[derive(Clone, Debug)]
