@@ -287,6 +287,30 @@ fn size(text: &str) -> Result<u64, String> {
     tombolo::parse_size(text)
 }
 
+/// A time such as `200ms`, more than none.
+fn time(text: &str) -> Result<Duration, String> {
+    let expected = || format!("{text:?} is not a time such as 200ms, 5s or 2min");
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let seconds = match &text[number.len()..] {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "min" => 60.0,
+        _ => return Err(expected()),
+    };
+    let number: f64 = number.parse().map_err(|_| expected())?;
+    let time = Duration::try_from_secs_f64(number * seconds).ok();
+    time.filter(|time| !time.is_zero()).ok_or_else(expected)
+}
+
+/// The letter of a YCSB workload of which hosts that are started again can do operations: it inserts nothing.
+fn ycsb_without_inserts(text: &str) -> Result<char, String> {
+    match text {
+        "a" | "b" | "f" => Ok(text.chars().next().expect("it has one letter")),
+        _ => Err(format!("{text:?} is none of a, b and f")),
+    }
+}
+
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Sizes {
     /// Memory for objects (LNR), such as 200MiB or 1.5GiB. Unless given: 1GiB for `up`, what the
@@ -784,6 +808,24 @@ pub(crate) struct SoakArgs {
     /// Objects they contend for.
     #[arg(long, default_value_t = 8, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) keys: u32,
+    /// YCSB's mix of operations, a (half reads, half writes), b (few writes) or f (reads, and updates), and its Zipf
+    /// distribution of objects; instead of all kinds of operations, on all objects alike.
+    #[arg(long, value_name = "WORKLOAD", value_parser = ycsb_without_inserts)]
+    pub(crate) load: Option<char>,
+    /// Kill a host (SIGKILL) after so much time again and again, on average, such as 200ms, at random moments. It is
+    /// started anew at once; another one always goes on.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) kill_every: Option<Duration>,
+    /// End after so many hosts were killed, instead of after --seconds; unless --kill-every is given, one every
+    /// 200ms.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "seconds")]
+    pub(crate) kills: Option<u64>,
+    /// Stop a host (SIGSTOP) after so much time again and again, on average, at random moments.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) stop_every: Option<Duration>,
+    /// How long such a host stands still.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
+    pub(crate) stop_for: Duration,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
     #[command(flatten)]
@@ -800,6 +842,9 @@ pub(crate) struct SoakArgs {
     /// Have one read report a value that was overwritten before it began.
     #[arg(long, hide = true)]
     pub(crate) plant_stale_read: bool,
+    /// Have one read report that a value is lost which is there.
+    #[arg(long, hide = true)]
+    pub(crate) plant_loss: bool,
 }
 
 #[derive(Debug, Args)]
@@ -808,6 +853,10 @@ pub(crate) struct SoakWorkerArgs {
     pub(crate) local: LocalArgs,
     #[arg(long)]
     pub(crate) pod: PodSpec,
+    #[arg(long)]
+    pub(crate) journal: PathBuf,
+    #[arg(long)]
+    pub(crate) load: Option<char>,
     #[arg(long)]
     pub(crate) host: u32,
     #[arg(long)]
@@ -820,4 +869,6 @@ pub(crate) struct SoakWorkerArgs {
     pub(crate) seed: u64,
     #[arg(long)]
     pub(crate) plant_stale_read: bool,
+    #[arg(long)]
+    pub(crate) plant_loss: bool,
 }
