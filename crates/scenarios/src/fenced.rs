@@ -6,9 +6,10 @@ use tombolo_memory::Memory;
 use tombolo_pod::{RecordWidth, TornWrites};
 use tombolo_simulator::{Kills, SimMemory, Trial};
 use tombolo_verify::models::Operation::{self, Create, Get, Put};
+use tombolo_verify::models::Result as Answer;
 
 use crate::crash::{finish_and_read, return_and_work};
-use crate::operations::perform;
+use crate::operations::{perform, value};
 use crate::world::{HOME, Setup, World, is_out};
 
 // Values are as long as their tags say, modulo 7: these take a line, two lines, and three.
@@ -96,6 +97,32 @@ pub(crate) fn a_writer_dies(trial: &Trial) {
     client(&mut world, 0, &[("a", Put(LONGER + 14)), ("a", Put(LONGER + 21))]);
     client(&mut world, 1, &[("a", Get), ("a", Get)]);
     client(&mut world, 2, &[("a", Get), ("a", Put(LONGER + 35)), ("a", Get)]);
+    world.run();
+    finish_and_read(&mut world, &["a", "b", "c"]);
+}
+
+/// A host dies while it changes an object in two steps, of which no other may see the first alone. What it
+/// overwrites is too much to be noted.
+pub(crate) fn a_patient_writer_dies(trial: &Trial) {
+    const LARGE: u64 = 7 + 5;
+    let mut world = World::new(trial, &setup(trial, &[0]));
+    let scribe = world.scribe();
+    for operation in [Create(LARGE), Put(LARGE + 7)] {
+        perform(&*world.hosts[0], &scribe, "a", operation);
+    }
+    world.client(0, |host, scribe| {
+        let bytes = value(LARGE + 14);
+        let (front, back) = bytes.split_at(bytes.len() / 2);
+        let began = scribe.invoke("a".to_owned(), Put(LARGE + 14));
+        let mut guard = host.write_start(b"a").unwrap();
+        guard.write(0, front).unwrap();
+        host.memory().pause();
+        guard.write(front.len() as u64, back).unwrap();
+        guard.write_end().unwrap();
+        scribe.returned(began, Answer::Done);
+    });
+    client(&mut world, 1, &[("a", Get), ("a", Get)]);
+    client(&mut world, 2, &[("a", Get), ("a", Put(LARGE + 21)), ("a", Get)]);
     world.run();
     finish_and_read(&mut world, &["a", "b", "c"]);
 }
