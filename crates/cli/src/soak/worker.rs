@@ -169,17 +169,30 @@ fn settle(objects: &Objects) -> Result<InUse> {
     let started = Instant::now();
     loop {
         objects.object_count()?;
-        let fenced = objects.pod().membership().fenced().count();
+        let fenced: Vec<u8> = objects.pod().membership().fenced().collect();
         let unowned = objects.unowned_records();
-        if fenced == 0 && unowned == 0 {
+        if fenced.is_empty() && unowned == 0 {
             return Ok(InUse::of(objects));
         }
         if started.elapsed() > PATIENCE / 2 {
+            let left: Vec<String> =
+                fenced.iter().map(|&host| what_is_left(objects, host)).collect();
             bail!(
-                "all hosts are quiet, but {fenced} hosts that died are not cleared up after, and \
-                 {unowned} coherence records are in use that are no object's"
+                "all hosts are quiet, but {unowned} coherence records are in use that are no object's, and hosts \
+                 that died are not cleared up after: {}",
+                if left.is_empty() { "none".to_owned() } else { left.join(", ") }
             );
         }
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Why a host that was fenced is not cleared up after, as far as this one can tell.
+fn what_is_left(objects: &Objects, host: u8) -> String {
+    let stay = objects.pod().stay_of(host);
+    let gone = if objects.pod().is_gone(stay) { "gone" } else { "not known to be gone" };
+    // An error that the background work meets again and again.
+    let error = objects.fence(host).err();
+    let error = error.map_or_else(String::new, |error| format!(": {error}"));
+    format!("host {host} ({gone}, process {}{error})", objects.pod().process_of(host).id)
 }
