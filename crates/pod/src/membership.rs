@@ -364,6 +364,9 @@ impl<M: Memory> Pod<M> {
         let memory = self.memory();
         let areas = self.areas();
         let started = memory.uptime();
+        // Found out before it has a seat: if it dies before the seat says whose it is, nobody can tell that it is
+        // gone.
+        let process = memory.process();
         loop {
             let now = Word::load(memory, &areas);
             let (phase, first) = match now.phase() {
@@ -383,7 +386,6 @@ impl<M: Memory> Pod<M> {
             let next = now.next(phase, host, State::Free, State::Joining);
             if change(memory, &areas, now, next) {
                 memory.store(host_word(&areas, host, REQUEST), 0);
-                let process = memory.process();
                 memory.store(host_word(&areas, host, PROCESS), process.id);
                 memory.store(host_word(&areas, host, MACHINE), process.machine);
                 memory.store(host_word(&areas, host, STARTED), process.started);
