@@ -34,6 +34,12 @@ Now and then a host leaves, and is started anew under load. What each operation 
 for linearizability: whether it is what one copy of the object, used by one client at a time, could \
 have answered.
 
+With --kill-every or --kills hosts are killed at random moments, and started anew; with --stop-every they are \
+stopped for some time, and the others may go on without them. What a client was at by then may have been done \
+or not, or, unless --torn-writes undo is given, may have cost the object its value; whatever a client was told \
+is done has to stay. How long the clients of other hosts had to wait for an operation is told, of each death and each client the \
+longest time.
+
 The exit code is 3 if anything failed: then the part of a history that no order explains is shown, \
 or the host that died or hangs. What cannot be decided with reasonable effort is never counted as \
 passed: then the exit code is 4. The seed fixes the operations of each thread, but not how those of \
@@ -140,6 +146,8 @@ const SOAK_EXAMPLES: &str = "\
 Examples:
   tombolo soak
   tombolo soak --seconds 600 --hosts 4 --keys 2 --records 1
+  tombolo soak --hosts 4 --load a --kills 200
+  tombolo soak --hosts 4 --kill-every 1s --stop-every 10s --torn-writes undo
   tombolo soak --pod /dev/dax0.0 --seconds 60 --format json";
 
 const CALIBRATE: &str = "\
