@@ -193,6 +193,8 @@ impl<M: Memory> Objects<M> {
     /// Leaves LNR such that a slot holds a header if and only if it holds an object.
     fn close(&self) -> Result<(), Error> {
         self.sync_all()?;
+        // What is left of such an object would pass for its value.
+        self.forget_all_lost()?;
         let table = &self.shards()[0].state().space;
         for number in table.chunk_numbers() {
             let space = &self.shards()[usize::from(table.word(number)?.shard)].state().space;

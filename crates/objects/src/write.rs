@@ -95,16 +95,27 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::KeyLength`], [`Error::Log`].
     pub fn forget_lost(&self, key: &[u8]) -> Result<bool, Error> {
-        match self.find_lost(key)? {
-            Some(entry) => {
-                let deleted = self.commit(Event::Delete(target(entry)))?;
-                if deleted {
-                    self.free_left(&entry);
-                }
-                Ok(deleted)
-            }
-            None => Ok(false),
+        self.find_lost(key)?.map_or(Ok(false), |entry| self.forget(entry))
+    }
+
+    /// Deletes all objects whose values are lost.
+    pub(crate) fn forget_all_lost(&self) -> Result<(), Error> {
+        for shard in self.shards() {
+            let lost = shard.paused(|_, _, state, _| -> Vec<Entry> {
+                state.index.entries().filter(|entry| entry.lost.is_some()).collect()
+            });
+            lost.into_iter().try_for_each(|entry| self.forget(entry).map(|_| ()))?;
         }
+        Ok(())
+    }
+
+    /// Deletes an object whose value is lost, unless it has changed; whether it did.
+    fn forget(&self, entry: Entry) -> Result<bool, Error> {
+        let deleted = self.commit(Event::Delete(target(entry)))?;
+        if deleted {
+            self.free_left(&entry);
+        }
+        Ok(deleted)
     }
 
     /// Replaces the value if the object is at version `expected`.

@@ -4,13 +4,14 @@ use std::rc::Rc;
 
 use tombolo_memory::Memory;
 use tombolo_pod::{RecordWidth, TornWrites};
+use tombolo_sharing::{Error, Scheme};
 use tombolo_simulator::{Kills, SimMemory, Trial};
 use tombolo_verify::models::Operation::{self, Create, Get, Put};
 use tombolo_verify::models::Result as Answer;
 
 use crate::crash::{finish_and_read, return_and_work};
-use crate::operations::{perform, value};
-use crate::world::{HOME, Setup, World, is_out};
+use crate::operations::{perform, tag, value};
+use crate::world::{HOME, Setup, World, is_out, try_join};
 
 // Values are as long as their tags say, modulo 7: these take a line, two lines, and three.
 const SHORT: u64 = 7;
@@ -125,6 +126,42 @@ pub(crate) fn a_patient_writer_dies(trial: &Trial) {
     client(&mut world, 2, &[("a", Get), ("a", Put(LARGE + 21)), ("a", Get)]);
     world.run();
     finish_and_read(&mut world, &["a", "b", "c"]);
+}
+
+/// A host dies while it writes, and the others find that the value is lost, and leave it at that: nothing of it
+/// comes back with the pod.
+pub(crate) fn a_loss_is_left_behind(trial: &Trial) {
+    let setup = Setup { torn_writes: Some(TornWrites::Lost), ..setup(trial, &[0]) };
+    let mut world = begin(trial, &setup);
+    client(&mut world, 0, &[("a", Put(LONG + 14)), ("a", Put(LONGER + 21))]);
+    world.client(1, |host, _| {
+        for _ in 0..4 {
+            read_whole_or_lost(host);
+        }
+    });
+    world.finish();
+    let living = world.living();
+    let Some(last) = living.last() else { return };
+    read_whole_or_lost(&**last);
+    living.iter().for_each(|host| host.leave().unwrap());
+    let at_rest = tombolo_objects::check(last.pod());
+    assert!(at_rest.problems.is_empty(), "{:?}", at_rest.problems);
+    let reopened = try_join(last.memory().clone()).unwrap();
+    assert_eq!(reopened.usage().objects, at_rest.objects);
+    assert!(read_whole_or_lost(&*reopened), "what is at rest is not lost");
+}
+
+/// Whether it is whole, or there is none.
+fn read_whole_or_lost<S: Scheme>(host: &S) -> bool {
+    let mut bytes = Vec::new();
+    match host.read(b"a", &mut bytes) {
+        Ok(found) => {
+            found.map(|_| tag(&bytes));
+            true
+        }
+        Err(Error::Lost { .. }) => false,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Two hosts clear up after a third, which comes back while they are at it.
