@@ -37,7 +37,7 @@ pub(crate) struct Locked<'a, M: Memory> {
     known: bool,
     dirty: SmallVec<[Lines; 2]>,
     /// Where the object will be once the write ends, with what was written so far; nobody else knows of it.
-    elsewhere: Option<Placed>,
+    elsewhere: Option<Box<Placed>>,
     /// Where it is noted that the object is being changed, and whether it is.
     place: underway::Place,
     noted: bool,
@@ -385,7 +385,7 @@ impl<M: Memory> Locked<'_, M> {
             self.read(0, &mut value)?;
             // Nobody waits for room with a lock in hand.
             let placed = self.objects.place(self.entry.hash, &key, &value, Duration::ZERO)?;
-            self.elsewhere = Some(placed);
+            self.elsewhere = Some(Box::new(placed));
         }
         if let Some(placed) = &self.elsewhere {
             placed.extent.write(self.objects.memory(), to, bytes);
@@ -398,7 +398,7 @@ impl<M: Memory> Locked<'_, M> {
     fn arrive(&mut self) -> Result<(), Error> {
         let Some(placed) = self.elsewhere.take() else { return Ok(()) };
         self.give();
-        let moved = self.objects.announce_move(self.entry, self.slot, placed);
+        let moved = self.objects.announce_move(self.entry, self.slot, *placed);
         self.follow(moved.and_then(|moved| moved.ok_or_else(changed_under_lock)))
     }
 
@@ -533,7 +533,7 @@ impl<M: Memory> Locked<'_, M> {
         self.read(0, &mut value)?;
         let to = self.objects.place_copy(self.entry.hash, self.slot, self.header, key, &value)?;
         let Some(to) = to else { return Ok(()) };
-        self.elsewhere = Some(to);
+        self.elsewhere = Some(Box::new(to));
         self.arrive()
     }
 
