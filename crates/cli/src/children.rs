@@ -1,14 +1,14 @@
 //! Hosts that are processes: this program, started again.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::Serialize;
 
 /// How long a host may take to leave before it is killed.
@@ -83,13 +83,47 @@ impl HostProcess {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Its number for signals: none once it has ended, when that may be another's.
+    fn pid(&mut self) -> Option<Pid> {
+        Pid::from_raw(self.child.id() as i32).filter(|_| self.is_running())
+    }
+
+    fn signal(&mut self, signal: Signal) -> Result<()> {
+        let Some(pid) = self.pid() else { return Ok(()) };
+        kill_process(pid, signal).with_context(|| format!("cannot send {} a signal", self.name))
+    }
+
+    /// Ends it at once, without its doing anything about it; whether that is what it ended by.
+    pub(crate) fn kill(&mut self) -> Result<bool> {
+        self.signal(Signal::KILL)?;
+        let status = self.child.wait().context("cannot wait for a host")?;
+        Ok(status.signal() == Some(Signal::KILL.as_raw()))
+    }
+
+    /// Stops it. All its threads stand still, unless it has ended.
+    pub(crate) fn stop(&mut self) -> Result<()> {
+        self.signal(Signal::STOP)?;
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        while let Some(pid) = self.pid() {
+            if waitid(WaitId::Pid(pid), options).context("cannot wait for a host")?.is_some() {
+                break;
+            }
+            thread::sleep(Duration::from_micros(100));
+        }
+        Ok(())
+    }
+
+    /// Has it go on after it was stopped.
+    pub(crate) fn resume(&mut self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
     /// Tells it to leave, by signal and by telling it no more, without waiting.
     pub(crate) fn ask_to_leave(&mut self) {
         self.stdin = None;
-        // Once it has ended, its number may be another's.
-        if let Some(pid) = Pid::from_raw(self.child.id() as i32).filter(|_| self.is_running()) {
-            let _ = kill_process(pid, Signal::TERM);
-        }
+        let _ = self.signal(Signal::TERM);
+        // One that is stopped hears nothing.
+        let _ = self.resume();
     }
 
     /// Waits until it has ended; whether it did so well.

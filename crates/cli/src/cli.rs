@@ -34,6 +34,12 @@ Now and then a host leaves, and is started anew under load. What each operation 
 for linearizability: whether it is what one copy of the object, used by one client at a time, could \
 have answered.
 
+With --kill-every or --kills hosts are killed at random moments, and started anew; with --stop-every they are \
+stopped for some time, and the others may go on without them. What a client was at by then may have been done \
+or not, or, unless --torn-writes undo is given, may have cost the object its value; whatever a client was told \
+is done has to stay. How long the clients of other hosts had to wait for an operation is told, of each death and each client the \
+longest time.
+
 The exit code is 3 if anything failed: then the part of a history that no order explains is shown, \
 or the host that died or hangs. What cannot be decided with reasonable effort is never counted as \
 passed: then the exit code is 4. The seed fixes the operations of each thread, but not how those of \
@@ -140,6 +146,8 @@ const SOAK_EXAMPLES: &str = "\
 Examples:
   tombolo soak
   tombolo soak --seconds 600 --hosts 4 --keys 2 --records 1
+  tombolo soak --hosts 4 --load a --kills 200
+  tombolo soak --hosts 4 --kill-every 1s --stop-every 10s --torn-writes undo
   tombolo soak --pod /dev/dax0.0 --seconds 60 --format json";
 
 const CALIBRATE: &str = "\
@@ -285,6 +293,30 @@ fn hosts() -> RangedU64ValueParser<u8> {
 /// A size such as `200MiB`.
 fn size(text: &str) -> Result<u64, String> {
     tombolo::parse_size(text)
+}
+
+/// A time such as `200ms`, more than none.
+fn time(text: &str) -> Result<Duration, String> {
+    let expected = || format!("{text:?} is not a time such as 200ms, 5s or 2min");
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let seconds = match &text[number.len()..] {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "min" => 60.0,
+        _ => return Err(expected()),
+    };
+    let number: f64 = number.parse().map_err(|_| expected())?;
+    let time = Duration::try_from_secs_f64(number * seconds).ok();
+    time.filter(|time| !time.is_zero()).ok_or_else(expected)
+}
+
+/// The letter of a YCSB workload of which hosts that are started again can do operations: it inserts nothing.
+fn ycsb_without_inserts(text: &str) -> Result<char, String> {
+    match text {
+        "a" | "b" | "f" => Ok(text.chars().next().expect("it has one letter")),
+        _ => Err(format!("{text:?} is none of a, b and f")),
+    }
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -784,6 +816,24 @@ pub(crate) struct SoakArgs {
     /// Objects they contend for.
     #[arg(long, default_value_t = 8, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) keys: u32,
+    /// YCSB's mix of operations, a (half reads, half writes), b (few writes) or f (reads, and updates), and its Zipf
+    /// distribution of objects; instead of all kinds of operations, on all objects alike.
+    #[arg(long, value_name = "WORKLOAD", value_parser = ycsb_without_inserts)]
+    pub(crate) load: Option<char>,
+    /// Kill a host (SIGKILL) after so much time again and again, on average, such as 200ms, at random moments. It is
+    /// started anew at once; another one always goes on.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) kill_every: Option<Duration>,
+    /// End after so many hosts were killed, instead of after --seconds; unless --kill-every is given, one every
+    /// 200ms.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "seconds")]
+    pub(crate) kills: Option<u64>,
+    /// Stop a host (SIGSTOP) after so much time again and again, on average, at random moments.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) stop_every: Option<Duration>,
+    /// How long such a host stands still.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
+    pub(crate) stop_for: Duration,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
     #[command(flatten)]
@@ -800,6 +850,9 @@ pub(crate) struct SoakArgs {
     /// Have one read report a value that was overwritten before it began.
     #[arg(long, hide = true)]
     pub(crate) plant_stale_read: bool,
+    /// Have one read report that a value is lost which is there.
+    #[arg(long, hide = true)]
+    pub(crate) plant_loss: bool,
 }
 
 #[derive(Debug, Args)]
@@ -808,6 +861,10 @@ pub(crate) struct SoakWorkerArgs {
     pub(crate) local: LocalArgs,
     #[arg(long)]
     pub(crate) pod: PodSpec,
+    #[arg(long)]
+    pub(crate) journal: PathBuf,
+    #[arg(long)]
+    pub(crate) load: Option<char>,
     #[arg(long)]
     pub(crate) host: u32,
     #[arg(long)]
@@ -820,4 +877,6 @@ pub(crate) struct SoakWorkerArgs {
     pub(crate) seed: u64,
     #[arg(long)]
     pub(crate) plant_stale_read: bool,
+    #[arg(long)]
+    pub(crate) plant_loss: bool,
 }

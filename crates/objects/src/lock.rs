@@ -1,5 +1,7 @@
 //! Holding an object's lock: the way to change it in place.
 
+use std::time::Duration;
+
 use smallvec::SmallVec;
 #[cfg(doc)]
 use tombolo_log::LogError;
@@ -34,6 +36,8 @@ pub(crate) struct Locked<'a, M: Memory> {
     /// It had none before: nobody else has written the object since.
     known: bool,
     dirty: SmallVec<[Lines; 2]>,
+    /// Where the object will be once the write ends, with what was written so far; nobody else knows of it.
+    elsewhere: Option<Box<Placed>>,
     /// Where it is noted that the object is being changed, and whether it is.
     place: underway::Place,
     noted: bool,
@@ -250,6 +254,7 @@ impl<M: Memory> Objects<M> {
             fresh: known || small,
             known,
             dirty: SmallVec::new(),
+            elsewhere: None,
             place,
             noted: false,
             since,
@@ -347,8 +352,12 @@ impl<M: Memory> Locked<'_, M> {
     /// Reads part of the value.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         let from = self.value_at(offset, into.len())?;
-        self.freshen(from, into.len());
         let memory = self.objects.memory();
+        if let Some(placed) = &self.elsewhere {
+            placed.extent.read(memory, from, into);
+            return Ok(());
+        }
+        self.freshen(from, into.len());
         self.extent.read(memory, from, into);
         self.extent.rely_on(memory, from, into.len() as u64, self.since);
         Ok(())
@@ -359,7 +368,7 @@ impl<M: Memory> Locked<'_, M> {
         self.objects.may_store()?;
         let to = self.value_at(offset, bytes.len())?;
         if !self.objects.underway.may_change(self.header.total_bytes()) {
-            return self.write_elsewhere(offset, bytes);
+            return self.write_elsewhere(to, bytes);
         }
         self.freshen(to, bytes.len());
         self.store(to, bytes);
@@ -367,14 +376,31 @@ impl<M: Memory> Locked<'_, M> {
         Ok(())
     }
 
-    /// Changes part of the value in another slot: where writes can be undone, and what this one overwrites is
-    /// too much to be noted.
-    fn write_elsewhere(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let key = self.key()?;
-        let mut value = vec![0; self.header.value_bytes as usize];
-        self.read(0, &mut value)?;
-        value[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-        self.move_to_other_slot(&key, &value)
+    /// Changes part of the object in another slot, to which it moves when the write ends: where writes can be
+    /// undone, and what this one overwrites is too much to be noted.
+    fn write_elsewhere(&mut self, to: u64, bytes: &[u8]) -> Result<(), Error> {
+        if self.elsewhere.is_none() {
+            let key = self.key()?;
+            let mut value = vec![0; self.header.value_bytes as usize];
+            self.read(0, &mut value)?;
+            // Nobody waits for room with a lock in hand.
+            let (objects, noting) = (self.objects, self.noting());
+            let placed = objects.place(noting, self.entry.hash, &key, &value, Duration::ZERO)?;
+            self.elsewhere = Some(Box::new(placed));
+        }
+        if let Some(placed) = &self.elsewhere {
+            placed.extent.write(self.objects.memory(), to, bytes);
+            self.header = placed.header;
+        }
+        Ok(())
+    }
+
+    /// Ends what was done elsewhere: the object is there now, or, on an error, where and as it was.
+    fn arrive(&mut self) -> Result<(), Error> {
+        let Some(placed) = self.elsewhere.take() else { return Ok(()) };
+        self.give();
+        let moved = self.objects.announce_move(self.entry, self.slot, *placed);
+        self.follow(moved.and_then(|moved| moved.ok_or_else(changed_under_lock)))
     }
 
     fn key(&self) -> Result<Vec<u8>, Error> {
@@ -389,6 +415,7 @@ impl<M: Memory> Locked<'_, M> {
     /// Replaces the value, in place or, if it does not fit or leaves most of its slot empty, in
     /// another slot. On an error nothing is changed.
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.arrive()?;
         self.objects.may_store()?;
         self.objects.count(Counter::Writes);
         let bytes = object_bytes(key, value)?;
@@ -413,6 +440,7 @@ impl<M: Memory> Locked<'_, M> {
 
     /// Deletes the object, and frees its record.
     pub(crate) fn delete(mut self) -> Result<(), Error> {
+        self.arrive()?;
         self.give();
         if !self.objects.delete_noted(self.noting(), self.entry, None)? {
             return Err(changed_under_lock());
@@ -436,8 +464,9 @@ impl<M: Memory> Locked<'_, M> {
     ///
     /// # Errors
     /// [`LogError::Fenced`] if the lock was taken over from this host: what was written does not count, or
-    /// may not.
+    /// may not. Those of a commit, if the object was written in another slot.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
+        self.arrive()?;
         if self.release() { Ok(()) } else { Err(self.objects.is_fenced()) }
     }
 
@@ -513,10 +542,8 @@ impl<M: Memory> Locked<'_, M> {
         let to =
             objects.place_copy(noting, self.entry.hash, self.slot, self.header, key, &value)?;
         let Some(to) = to else { return Ok(()) };
-        self.give();
-        let moved = self.objects.announce_move(self.entry, self.slot, to);
-        let moved = moved.and_then(|moved| moved.ok_or_else(changed_under_lock));
-        self.follow(moved)
+        self.elsewhere = Some(Box::new(to));
+        self.arrive()
     }
 
     /// Goes on in the slot to which the object has moved; or where it was, if it could not.
@@ -601,6 +628,8 @@ impl<M: Memory> Locked<'_, M> {
 impl<M: Memory> Drop for Locked<'_, M> {
     fn drop(&mut self) {
         if !self.gone {
+            // Whoever drops it does not ask.
+            let _ = self.arrive();
             self.release();
         }
     }

@@ -369,6 +369,9 @@ impl<M: Memory> Pod<M> {
         let areas = self.areas();
         let started = memory.uptime();
         fence_ended(self, self.membership());
+        // Found out before it has a seat: if it dies before the seat says whose it is, nobody can tell that it is
+        // gone.
+        let process = memory.process();
         loop {
             let now = Word::load(memory, &areas);
             let (phase, first) = match now.phase() {
@@ -406,7 +409,6 @@ impl<M: Memory> Pod<M> {
             let next = now.next(phase, host, seat(host), State::Joining);
             if change(memory, &areas, now, next) {
                 memory.store(host_word(&areas, host, REQUEST), 0);
-                let process = memory.process();
                 memory.store(host_word(&areas, host, PROCESS), process.id);
                 memory.store(host_word(&areas, host, MACHINE), process.machine);
                 memory.store(host_word(&areas, host, STARTED), process.started);

@@ -4,12 +4,14 @@ use std::rc::Rc;
 
 use tombolo_memory::Memory;
 use tombolo_pod::{RecordWidth, TornWrites};
+use tombolo_sharing::{Error, Scheme};
 use tombolo_simulator::{Kills, SimMemory, Trial};
 use tombolo_verify::models::Operation::{self, Create, Get, Put};
+use tombolo_verify::models::Result as Answer;
 
 use crate::crash::{finish_and_read, return_and_work};
-use crate::operations::perform;
-use crate::world::{HOME, Setup, World, is_out};
+use crate::operations::{perform, tag, value};
+use crate::world::{HOME, Setup, World, is_out, try_join};
 
 // Values are as long as their tags say, modulo 7: these take a line, two lines, and three.
 const SHORT: u64 = 7;
@@ -99,6 +101,68 @@ pub(crate) fn a_writer_dies(trial: &Trial) {
     client(&mut world, 2, &[("a", Get), ("a", Put(LONGER + 35)), ("a", Get)]);
     world.run();
     finish_and_read(&mut world, &["a", "b", "c"]);
+}
+
+/// A host dies while it changes an object in two steps, of which no other may see the first alone. What it
+/// overwrites is too much to be noted.
+pub(crate) fn a_patient_writer_dies(trial: &Trial) {
+    const LARGE: u64 = 7 + 5;
+    let mut world = World::new(trial, &setup(trial, &[0]));
+    let scribe = world.scribe();
+    for operation in [Create(LARGE), Put(LARGE + 7)] {
+        perform(&*world.hosts[0], &scribe, "a", operation);
+    }
+    world.client(0, |host, scribe| {
+        let bytes = value(LARGE + 14);
+        let (front, back) = bytes.split_at(bytes.len() / 2);
+        let began = scribe.invoke("a".to_owned(), Put(LARGE + 14));
+        let mut guard = host.write_start(b"a").unwrap();
+        guard.write(0, front).unwrap();
+        host.memory().pause();
+        guard.write(front.len() as u64, back).unwrap();
+        guard.write_end().unwrap();
+        scribe.returned(began, Answer::Done);
+    });
+    client(&mut world, 1, &[("a", Get), ("a", Get)]);
+    client(&mut world, 2, &[("a", Get), ("a", Put(LARGE + 21)), ("a", Get)]);
+    world.run();
+    finish_and_read(&mut world, &["a", "b", "c"]);
+}
+
+/// A host dies while it writes, and the others find that the value is lost, and leave it at that: nothing of it
+/// comes back with the pod.
+pub(crate) fn a_loss_is_left_behind(trial: &Trial) {
+    let setup = Setup { torn_writes: Some(TornWrites::Lost), ..setup(trial, &[0]) };
+    let mut world = begin(trial, &setup);
+    client(&mut world, 0, &[("a", Put(LONG + 14)), ("a", Put(LONGER + 21))]);
+    world.client(1, |host, _| {
+        for _ in 0..4 {
+            read_whole_or_lost(host);
+        }
+    });
+    world.finish();
+    let living = world.living();
+    let Some(last) = living.last() else { return };
+    let whole = read_whole_or_lost(&**last);
+    living.iter().for_each(|host| host.leave().unwrap());
+    let at_rest = tombolo_objects::check(last.pod());
+    assert!(at_rest.problems.is_empty(), "{:?}", at_rest.problems);
+    let reopened = try_join(last.memory().clone()).unwrap();
+    assert_eq!(reopened.usage().objects, at_rest.objects);
+    assert_eq!(read_whole_or_lost(&*reopened), whole, "what is lost stays so");
+}
+
+/// Whether it is whole, or there is none.
+fn read_whole_or_lost<S: Scheme>(host: &S) -> bool {
+    let mut bytes = Vec::new();
+    match host.read(b"a", &mut bytes) {
+        Ok(found) => {
+            found.map(|_| tag(&bytes));
+            true
+        }
+        Err(Error::Lost { .. }) => false,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Two hosts clear up after a third, which comes back while they are at it.

@@ -147,6 +147,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "writer-fenced" Crash fenced::a_writer_is_fenced;
     "rescuer-dies" Crash fenced::a_rescuer_dies;
     "writer-dies" Crash fenced::a_writer_dies;
+    "loss-left-behind" Crash fenced::a_loss_is_left_behind;
+    "patient-writer-dies" Crash fenced::a_patient_writer_dies;
     "two-clear-up" Crash fenced::two_clear_up;
     "fenced-at-home" Crash fenced::fenced_at_home;
     "only-host-dies" Crash crash::the_only_host_dies;

@@ -5,11 +5,11 @@ use std::thread::{self, JoinHandle};
 
 use tombolo_verify::history::History;
 use tombolo_verify::linearizability::{Verdict, check};
-use tombolo_verify::models::KeyValue;
 
-use super::record::{Checkable, Record};
+use super::doubts::Doubt;
+use super::model::{Held, Object};
+use super::record::{Checkable, Record, key_name};
 use super::report::Failure;
-use super::value::Value;
 
 /// Configurations that may be visited for one key of one round: some hundreds of bytes each.
 const BUDGET: u64 = 500_000;
@@ -20,9 +20,13 @@ const WAITING: usize = 4;
 /// What happened between two quiescent points.
 pub(super) struct Round {
     pub(super) number: u64,
+    /// When the first was.
+    pub(super) start: u64,
     /// What each key held at the first.
-    pub(super) initial: Vec<Option<Value>>,
+    pub(super) initial: Vec<Held>,
     pub(super) records: Vec<Record>,
+    /// What may have been done besides.
+    pub(super) doubts: Vec<Doubt>,
 }
 
 /// What came of the checks.
@@ -74,10 +78,13 @@ impl Checked {
     fn add(&mut self, round: Round) {
         let mut histories: Vec<Vec<Checkable>> = vec![Vec::new(); round.initial.len()];
         for record in &round.records {
-            histories[record.key as usize].push(record.checkable());
+            histories[record.key as usize].push(record.checkable(round.start));
         }
-        for (initial, records) in round.initial.into_iter().zip(histories) {
-            let key = records.first().map(|record| record.key.clone());
+        for (number, doubt) in (0..).zip(&round.doubts) {
+            histories[doubt.key() as usize].extend(doubt.checkable(round.start, number));
+        }
+        for (number, (initial, records)) in (0..).zip(round.initial.into_iter().zip(histories)) {
+            let key = Some(key_name(number));
             match verdict(initial, records, BUDGET) {
                 Ok(true) => self.linearizable += 1,
                 Ok(false) => self.undecided += 1,
@@ -91,9 +98,9 @@ impl Checked {
 ///
 /// # Errors
 /// The proof that it is not.
-fn verdict(initial: Option<Value>, records: Vec<Checkable>, budget: u64) -> Result<bool, String> {
+fn verdict(initial: Held, records: Vec<Checkable>, budget: u64) -> Result<bool, String> {
     let history = History::new(records).map_err(|error| error.to_string())?;
-    match check(&KeyValue { initial }, &history, budget) {
+    match check(&Object { initial }, &history, budget) {
         Verdict::Linearizable { .. } => Ok(true),
         Verdict::Undecided { .. } => Ok(false),
         Verdict::Violation(violation) => Err(violation.to_string().trim_end().to_owned()),
@@ -102,10 +109,12 @@ fn verdict(initial: Option<Value>, records: Vec<Checkable>, budget: u64) -> Resu
 
 #[cfg(test)]
 mod tests {
+    use tombolo_verify::models::Accumulate;
+
     use super::*;
     use crate::soak::clock::Times;
-    use crate::soak::record::Did;
-    use crate::soak::value::Tag;
+    use crate::soak::record::{Attempt, Began, Did};
+    use crate::soak::value::{Tag, Value};
 
     fn value(count: usize) -> Value {
         let mut tags = std::iter::successors(Some(Tag::first(0, 0)), |tag| Some(tag.next()));
@@ -115,13 +124,22 @@ mod tests {
     /// Operations of one client, one after the other.
     fn records(all: &[Did]) -> Vec<Record> {
         let times = |at: u64| Times { invoked_at: 2 * at, responded_at: 2 * at + 1 };
-        (0..).zip(all).map(|(at, &did)| Record::new(0, 0, times(at), 0, did)).collect()
+        (0..).zip(all).map(|(at, &did)| Record::new(0, 0, times(at), did)).collect()
     }
 
     fn check(initial: Option<Value>, all: &[Did]) -> Checked {
+        check_in_doubt(initial, all, Vec::new())
+    }
+
+    fn check_in_doubt(initial: Option<Value>, all: &[Did], doubts: Vec<Doubt>) -> Checked {
         let mut checked = Checked::default();
-        checked.add(Round { number: 5, initial: vec![initial], records: records(all) });
+        let (initial, records) = (vec![Held::of(initial)], records(all));
+        checked.add(Round { number: 5, start: 0, initial, records, doubts });
         checked
+    }
+
+    fn doubt(attempt: Attempt, loses: bool) -> Doubt {
+        Doubt::of(1, Began { client: 1, key: 0, invoked_at: 1, attempt }, loses)
     }
 
     #[test]
@@ -174,7 +192,55 @@ mod tests {
     #[test]
     fn what_is_not_searched_to_the_end_is_undecided() {
         let writes = [Did::Put(value(1)), Did::Put(value(2))];
-        let history = records(&writes).iter().map(Record::checkable).collect();
-        assert_eq!(verdict(None, history, 1), Ok(false));
+        let history = records(&writes).iter().map(|record| record.checkable(0)).collect();
+        assert_eq!(verdict(Held::Nothing, history, 1), Ok(false));
+    }
+
+    #[test]
+    fn what_is_in_doubt_happens_once_or_not_at_all() {
+        let [old, new, other] = [1, 2, 3].map(value);
+        let read = |value| Did::Read(Some(value));
+        let put = || vec![doubt(Attempt::Put(new), false)];
+        for (reads, linearizable) in [
+            (vec![read(old), read(old)], 1),
+            (vec![read(old), read(new)], 1),
+            (vec![read(new), Did::Put(other), read(other)], 1),
+            (vec![read(new), read(old)], 0),
+            (vec![read(old), read(other)], 0),
+            (vec![read(old), Did::FoundLost], 0),
+        ] {
+            let checked = check_in_doubt(Some(old), &reads, put());
+            assert_eq!(checked.linearizable, linearizable, "{reads:?}");
+        }
+        let amended = old.accumulate(&new);
+        let amend = vec![doubt(Attempt::Amend(new), false)];
+        let checked = check_in_doubt(Some(old), &[read(old), read(amended)], amend);
+        assert_eq!(checked.linearizable, 1);
+    }
+
+    #[test]
+    fn a_value_is_lost_only_by_a_write_that_may_have_torn_it() {
+        let [old, new, other] = [1, 2, 3].map(value);
+        let read = |value| Did::Read(Some(value));
+        let write = Attempt::Write(new);
+        for (attempt, found, linearizable) in [
+            (write, vec![read(old), Did::FoundLost, Did::FoundLost], 1),
+            (write, vec![Did::FoundLost, Did::Put(other), read(other)], 1),
+            (write, vec![Did::FoundLost, Did::Delete(true), Did::Read(None)], 1),
+            (write, vec![read(new), Did::Put(other), read(other)], 1),
+            // Neither does a value come back, nor is it lost by a write that was done.
+            (write, vec![Did::FoundLost, read(old)], 0),
+            (write, vec![Did::FoundLost, read(new)], 0),
+            (write, vec![read(new), Did::FoundLost], 0),
+            (write, vec![Did::FoundLost, Did::Put(other), Did::FoundLost], 0),
+            (write, vec![Did::FoundLost, Did::Delete(false)], 0),
+            (Attempt::Delete, vec![Did::FoundLost], 0),
+            (Attempt::Create(new), vec![Did::FoundLost], 0),
+        ] {
+            let checked = check_in_doubt(Some(old), &found, vec![doubt(attempt, true)]);
+            assert_eq!(checked.linearizable, linearizable, "{attempt:?}, {found:?}");
+        }
+        let at_home = vec![Doubt::at_home(1, 1, 0, 1)];
+        assert_eq!(check_in_doubt(Some(old), &[Did::FoundLost], at_home).linearizable, 1);
     }
 }

@@ -1,13 +1,18 @@
-//! One thread of a host: random operations, each recorded.
+//! One thread of a host: random operations, each noted before it begins and after it has ended.
+
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tombolo::{Change, Error, Objects, Version};
+use tombolo_log::LogError;
 use tombolo_verify::models::Accumulate;
+use tombolo_workloads::{Inserts, Op, Operations, Properties, Workload};
 
 use super::clock::{Times, now, timed};
-use super::record::{Did, Record, key_name};
+use super::journal::Journal;
+use super::record::{Attempt, Began, Did, Record, key_name};
 use super::value::{LONGEST, Tag, Value};
 
 /// How often a read through a guard is begun again before it is done as a whole.
@@ -52,25 +57,34 @@ struct Known {
     overwritten: Option<Value>,
 }
 
+/// What a client does that is to be found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Plants {
+    /// Report an overwritten value once.
+    pub(super) stale_read: bool,
+    /// Report once that a value is lost which is there.
+    pub(super) loss: bool,
+}
+
 pub(super) struct Client<'a> {
     who: Identity,
     objects: &'a Objects,
+    journal: &'a Journal,
     dice: ChaCha8Rng,
+    /// What chooses operations and objects, if not the dice.
+    load: Option<Operations>,
     tag: Tag,
     known: Vec<Known>,
     read: Vec<u8>,
-    /// Report an overwritten value once.
-    lies: bool,
-    /// When the round began.
-    start: u64,
-    records: Vec<Record>,
+    plants: Plants,
 }
 
-/// What an operation came to that may be refused, or find no room.
+/// What an operation came to that may be refused, find no room, or find the value lost.
 enum Tried<T> {
     Done(T),
     Refused,
     NoRoom,
+    Lost,
 }
 
 impl<T> Tried<T> {
@@ -79,45 +93,68 @@ impl<T> Tried<T> {
             Ok(done) => Ok(Self::Done(done)),
             Err(Error::NotFound | Error::Exists | Error::Changed) => Ok(Self::Refused),
             Err(Error::LnrFull { .. }) => Ok(Self::NoRoom),
+            Err(Error::Lost { .. }) => Ok(Self::Lost),
             Err(error) => Err(error),
         }
     }
 }
 
+/// Whether a host's client failed because the host was fenced: what it was at may be done or not.
+pub(super) fn is_fenced(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Error::Log(LogError::Fenced { .. })))
+}
+
+/// The operations of a thread under YCSB's workload with this letter.
+fn load(letter: char, who: Identity) -> Result<Operations> {
+    let mut properties = Properties::new();
+    properties.read(&format!("workload{letter}"), Workload::stock_text(letter)?)?;
+    properties.set(&format!("recordcount={}", who.keys))?;
+    let workload = Workload::from_properties(&properties)?;
+    let inserts = Arc::new(Inserts::new(&workload));
+    Ok(Operations::new(&workload, who.dice().next_u64(), who.thread, inserts)?)
+}
+
 impl<'a> Client<'a> {
-    pub(super) fn new(who: Identity, objects: &'a Objects, lies: bool) -> Self {
-        Self {
+    /// One that does all kinds of operations, or those of YCSB's workload with this letter.
+    pub(super) fn new(
+        who: Identity,
+        objects: &'a Objects,
+        journal: &'a Journal,
+        letter: Option<char>,
+        plants: Plants,
+    ) -> Result<Self> {
+        Ok(Self {
             dice: who.dice(),
+            load: letter.map(|letter| load(letter, who)).transpose()?,
             tag: Tag::first(who.life, who.thread),
             known: vec![Known::default(); who.keys as usize],
             who,
             objects,
+            journal,
             read: Vec::with_capacity(LONGEST),
-            lies,
-            start: 0,
-            records: Vec::new(),
-        }
+            plants,
+        })
     }
 
-    /// Does operations until `end`; what they came to.
-    pub(super) fn work(&mut self, start: u64, end: u64) -> Result<Vec<Record>> {
-        self.start = start;
+    /// Does operations until `end`.
+    pub(super) fn work(&mut self, end: u64) -> Result<()> {
         while now() < end {
-            let key = self.below(self.who.keys.into()) as u32;
-            self.operation(key)?;
+            match self.load.as_mut().and_then(Iterator::next) {
+                Some(operation) => self.loaded_operation(operation),
+                None => self.operation(),
+            }?;
             self.give_way();
         }
-        Ok(std::mem::take(&mut self.records))
+        Ok(())
     }
 
     /// Reads every key.
-    pub(super) fn read_all(&mut self, start: u64) -> Result<Vec<Record>> {
-        self.start = start;
-        (0..self.who.keys).try_for_each(|key| self.read(key).with_context(|| key_name(key)))?;
-        Ok(std::mem::take(&mut self.records))
+    pub(super) fn read_all(&mut self) -> Result<()> {
+        (0..self.who.keys).try_for_each(|key| self.read(key).with_context(|| key_name(key)))
     }
 
-    fn operation(&mut self, key: u32) -> Result<()> {
+    fn operation(&mut self) -> Result<()> {
+        let key = self.below(self.who.keys.into()) as u32;
         let (what, outcome) = match self.below(20) {
             0..5 => ("read", self.read(key)),
             5..7 => ("read in pieces", self.read_in_pieces(key)),
@@ -133,49 +170,81 @@ impl<'a> Client<'a> {
         outcome.with_context(|| format!("{what} of {}", key_name(key)))
     }
 
-    fn read(&mut self, key: u32) -> Result<()> {
+    fn loaded_operation(&mut self, operation: Op) -> Result<()> {
+        let key = operation.key() as u32;
+        let (what, outcome) = match operation {
+            Op::Read { .. } | Op::Scan { .. } => ("read", self.read(key)),
+            Op::Update { .. } | Op::Insert { .. } => ("put", self.put(key)),
+            Op::ReadModifyWrite { .. } => ("update", self.update(key)),
+        };
+        outcome.with_context(|| format!("{what} of {}", key_name(key)))
+    }
+
+    /// Does `operation`, of which it is noted before that it is under way.
+    fn attempt<T>(
+        &mut self,
+        key: u32,
+        attempt: Attempt,
+        operation: impl FnOnce(&Objects, &[u8], &mut ChaCha8Rng) -> Result<T, Error>,
+    ) -> Result<(Tried<T>, Times)> {
         let name = key_name(key);
+        let client = self.who.client();
+        self.journal.began(Began { client, key, invoked_at: now(), attempt })?;
+        let (result, times) = timed(|| operation(self.objects, name.as_bytes(), &mut self.dice));
+        Ok((Tried::of(result)?, times))
+    }
+
+    fn read(&mut self, key: u32) -> Result<()> {
         let mut bytes = std::mem::take(&mut self.read);
-        let (found, times) = timed(|| self.objects.read(name.as_bytes(), &mut bytes));
-        let found = found?.map(|version| (version, Value::of(&bytes)));
+        let (tried, times) =
+            self.attempt(key, Attempt::Read, |objects, name, _| objects.read(name, &mut bytes))?;
         self.read = bytes;
+        self.has_read(key, times, tried)
+    }
+
+    fn has_read(&mut self, key: u32, times: Times, tried: Tried<Option<Version>>) -> Result<()> {
+        let found = match tried {
+            Tried::Done(version) => version.map(|version| (version, Value::of(&self.read))),
+            Tried::Refused | Tried::NoRoom => None,
+            Tried::Lost => return self.note(key, times, Did::FoundLost),
+        };
+        if found.is_some() && std::mem::take(&mut self.plants.loss) {
+            return self.note(key, times, Did::FoundLost);
+        }
         let told = self.lie(key).or(found.map(|(_, value)| value));
-        self.note(key, times, Did::Read(told));
         self.known[key as usize].last = found;
-        Ok(())
+        self.note(key, times, Did::Read(told))
     }
 
     fn read_in_pieces(&mut self, key: u32) -> Result<()> {
-        let name = key_name(key);
         let mut bytes = std::mem::take(&mut self.read);
-        let dice = &mut self.dice;
-        let (found, times) = timed(|| pieces_of(self.objects, name.as_bytes(), &mut bytes, dice));
-        let found = found?.map(|version| (version, Value::of(&bytes)));
+        let read = |objects: &Objects, name: &[u8], dice: &mut ChaCha8Rng| {
+            pieces_of(objects, name, &mut bytes, dice)
+        };
+        let (tried, times) = self.attempt(key, Attempt::Read, read)?;
         self.read = bytes;
-        self.note(key, times, Did::Read(found.map(|(_, value)| value)));
-        self.known[key as usize].last = found;
-        Ok(())
+        self.has_read(key, times, tried)
     }
 
     fn put(&mut self, key: u32) -> Result<()> {
-        let (name, value, bytes) = self.fresh(key);
-        let (done, times) = timed(|| self.objects.put(name.as_bytes(), &bytes));
-        let did = |_| Did::Put(value);
-        self.wrote(key, times, value, Tried::of(done)?, did)
+        let (value, bytes) = self.fresh();
+        let put = |objects: &Objects, name: &[u8], _: &mut _| objects.put(name, &bytes);
+        let (tried, times) = self.attempt(key, Attempt::Put(value), put)?;
+        self.wrote(key, times, value, tried, |_| Did::Put(value))
     }
 
     fn create(&mut self, key: u32) -> Result<()> {
-        let (name, value, bytes) = self.fresh(key);
-        let (done, times) = timed(|| self.objects.create(name.as_bytes(), &bytes));
-        let did = |done| Did::Create(value, done);
-        self.wrote(key, times, value, Tried::of(done)?, did)
+        let (value, bytes) = self.fresh();
+        let create = |objects: &Objects, name: &[u8], _: &mut _| objects.create(name, &bytes);
+        let (tried, times) = self.attempt(key, Attempt::Create(value), create)?;
+        self.wrote(key, times, value, tried, |done| Did::Create(value, done))
     }
 
     fn write(&mut self, key: u32) -> Result<()> {
-        let (name, value, bytes) = self.fresh(key);
-        let (done, times) = timed(|| self.objects.write(name.as_bytes(), &bytes));
-        let did = |done| Did::Write(value, done);
-        self.wrote(key, times, value, Tried::of(done)?, did)
+        let (value, bytes) = self.fresh();
+        let write = |objects: &Objects, name: &[u8], _: &mut _| objects.write(name, &bytes);
+        let (tried, times) = self.attempt(key, Attempt::Write(value), write)?;
+        self.wrote(key, times, value, tried, |done| Did::Write(value, done))
     }
 
     /// Replaces what this client knows, if it is still that. A version names a value: comparing the one
@@ -184,63 +253,81 @@ impl<'a> Client<'a> {
         let Some((version, expected)) = self.known[key as usize].last else {
             return self.read(key);
         };
-        let (name, value, bytes) = self.fresh(key);
-        let swap = || self.objects.compare_and_swap(name.as_bytes(), version, &bytes);
-        let (done, times) = timed(swap);
-        let did = |done| Did::Swap(expected, value, done);
-        self.wrote(key, times, value, Tried::of(done)?, did)
+        let (value, bytes) = self.fresh();
+        let swap = |objects: &Objects, name: &[u8], _: &mut _| {
+            objects.compare_and_swap(name, version, &bytes)
+        };
+        let (tried, times) = self.attempt(key, Attempt::Swap(expected, value), swap)?;
+        self.wrote(key, times, value, tried, |done| Did::Swap(expected, value, done))
     }
 
     fn delete(&mut self, key: u32) -> Result<()> {
-        let name = key_name(key);
-        let (done, times) = timed(|| self.objects.delete(name.as_bytes()));
-        self.note(key, times, Did::Delete(done?));
-        Ok(())
+        let delete = |objects: &Objects, name: &[u8], _: &mut _| objects.delete(name);
+        let (tried, times) = self.attempt(key, Attempt::Delete, delete)?;
+        self.deleted(key, times, tried)
     }
 
     fn delete_in_update(&mut self, key: u32) -> Result<()> {
-        let name = key_name(key);
-        let mut there = false;
-        let delete = |found: Option<&[u8]>| {
-            there = found.is_some();
-            Change::Delete
+        let delete = |objects: &Objects, name: &[u8], _: &mut _| {
+            let mut there = false;
+            let delete = |found: Option<&[u8]>| {
+                there = found.is_some();
+                Change::Delete
+            };
+            objects.update(name, delete).map(|()| there)
         };
-        let (done, times) = timed(|| self.objects.update(name.as_bytes(), delete));
-        done?;
-        self.note(key, times, Did::Delete(there));
-        Ok(())
+        let (tried, times) = self.attempt(key, Attempt::Delete, delete)?;
+        self.deleted(key, times, tried)
+    }
+
+    fn deleted(&mut self, key: u32, times: Times, tried: Tried<bool>) -> Result<()> {
+        let did = match tried {
+            Tried::Done(there) => Did::Delete(there),
+            Tried::Refused | Tried::NoRoom => Did::Delete(false),
+            Tried::Lost => Did::FoundLost,
+        };
+        self.note(key, times, did)
     }
 
     fn update(&mut self, key: u32) -> Result<()> {
-        let (name, value, bytes) = self.fresh(key);
-        let mut before = None;
-        let put = |found: Option<&[u8]>| {
-            before = found.map(Value::of);
-            Change::Put(bytes.clone())
+        let (value, bytes) = self.fresh();
+        let update = |objects: &Objects, name: &[u8], _: &mut _| {
+            let mut before = None;
+            let put = |found: Option<&[u8]>| {
+                before = found.map(Value::of);
+                Change::Put(bytes.clone())
+            };
+            objects.update(name, put).map(|()| before)
         };
-        let (done, times) = timed(|| self.objects.update(name.as_bytes(), put));
-        match Tried::of(done)? {
-            Tried::NoRoom => self.note(key, times, Did::NoRoom(value)),
-            _ => self.note(key, times, Did::Update(value, before)),
-        }
-        Ok(())
+        let (tried, times) = self.attempt(key, Attempt::Update(value), update)?;
+        let did = match tried {
+            Tried::Done(before) => Did::Update(value, before),
+            Tried::Refused | Tried::NoRoom => Did::NoRoom(value),
+            Tried::Lost => Did::FoundLost,
+        };
+        self.note(key, times, did)
     }
 
     /// Writes the back half under a guard that has read the whole: an update of the whole, to others.
     fn amend(&mut self, key: u32) -> Result<()> {
-        let (name, more, _) = self.fresh(key);
-        let (tag, dice) = (self.tag, &mut self.dice);
-        let mut bytes = Vec::new();
-        let (done, times) = timed(|| amend(self.objects, name.as_bytes(), tag, &mut bytes, dice));
-        if matches!(done, Err(Error::NotFound)) {
-            self.note(key, times, Did::Read(None));
-            return Ok(());
+        let (more, _) = self.fresh();
+        let tag = self.tag;
+        let amend = |objects: &Objects, name: &[u8], dice: &mut ChaCha8Rng| {
+            let mut bytes = Vec::new();
+            let version = amend(objects, name, tag, &mut bytes, dice)?;
+            Ok((version, Value::of(&bytes)))
+        };
+        let (tried, times) = self.attempt(key, Attempt::Amend(more), amend)?;
+        match tried {
+            Tried::Done((version, before)) => {
+                let after = before.accumulate(&more);
+                self.learn(key, version, after);
+                self.note(key, times, Did::Update(after, Some(before)))
+            }
+            Tried::Refused => self.note(key, times, Did::Read(None)),
+            Tried::NoRoom => self.note(key, times, Did::NoRoom(more)),
+            Tried::Lost => self.note(key, times, Did::FoundLost),
         }
-        let before = Value::of(&bytes);
-        let after = before.accumulate(&more);
-        self.note(key, times, Did::Update(after, Some(before)));
-        self.learn(key, done?, after);
-        Ok(())
     }
 
     /// Notes what a write of `value` came to, and that it is there now if it is.
@@ -252,19 +339,20 @@ impl<'a> Client<'a> {
         tried: Tried<Version>,
         did: impl FnOnce(bool) -> Did,
     ) -> Result<()> {
-        match tried {
+        let did = match tried {
             Tried::Done(version) => {
-                self.note(key, times, did(true));
                 self.learn(key, version, value);
+                did(true)
             }
-            Tried::Refused => self.note(key, times, did(false)),
-            Tried::NoRoom => self.note(key, times, Did::NoRoom(value)),
-        }
-        Ok(())
+            Tried::Refused => did(false),
+            Tried::NoRoom => Did::NoRoom(value),
+            Tried::Lost => Did::FoundLost,
+        };
+        self.note(key, times, did)
     }
 
-    fn note(&mut self, key: u32, times: Times, did: Did) {
-        self.records.push(Record::new(self.who.client(), key, times, self.start, did));
+    fn note(&self, key: u32, times: Times, did: Did) -> Result<()> {
+        self.journal.did(Record::new(self.who.client(), key, times, did))
     }
 
     /// This client's own write was of `value`: what it knew before is gone for good.
@@ -276,15 +364,15 @@ impl<'a> Client<'a> {
 
     /// What to report instead of the truth, if it is to be a lie: a value that is overwritten.
     fn lie(&mut self, key: u32) -> Option<Value> {
-        let lie = self.known[key as usize].overwritten.filter(|_| self.lies);
-        self.lies &= lie.is_none();
+        let lie = self.known[key as usize].overwritten.filter(|_| self.plants.stale_read);
+        self.plants.stale_read &= lie.is_none();
         lie
     }
 
-    /// A key's name, and a value for it that no other write has.
-    fn fresh(&mut self, key: u32) -> (String, Value, Vec<u8>) {
+    /// A value that no other write has.
+    fn fresh(&mut self) -> (Value, Vec<u8>) {
         self.tag = self.tag.next();
-        (key_name(key), Value::new(self.tag), self.tag.value())
+        (Value::new(self.tag), self.tag.value())
     }
 
     fn below(&mut self, end: u64) -> u64 {

@@ -4,11 +4,20 @@
 //! They work in rounds. After each all are quiet, and every host reads every key: that belongs to the
 //! round's history, and is what the next one begins with. So histories stay short, and nothing between
 //! them goes unchecked.
+//!
+//! Hosts may be killed and stopped at random moments. What their clients were at is then in doubt: it was done, or
+//! not, or has torn the object, until the process has ended or has answered again.
 
+mod adversary;
 mod checker;
 mod client;
 mod clock;
+mod doubts;
+mod host;
 mod hosts;
+mod journal;
+mod model;
+mod pauses;
 mod record;
 mod report;
 mod value;
@@ -17,16 +26,18 @@ pub(crate) mod worker;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressBar;
-use tombolo::Pod;
+use tombolo::{Objects, Pod, PodSpec};
 use tombolo_pod::{Phase, create};
 
 use self::checker::{Checker, Round};
-use self::hosts::Hosts;
-use self::record::{Did, Record};
+use self::hosts::{Happened, Hosts, Worked};
+use self::model::Held;
+use self::record::Did;
 use self::report::{Failure, Report};
-use self::value::{LONGEST, Value};
+use self::value::LONGEST;
+use self::worker::InUse;
 use crate::cli::{Sizes, SoakArgs};
 use crate::output;
 use crate::place::Place;
@@ -45,6 +56,11 @@ const SCR: u64 = 64 << 10;
 const COUNTER_BITS: u32 = 4;
 
 pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
+    let kills = args.kill_every.is_some() || args.kills.is_some() || args.stop_every.is_some();
+    ensure!(
+        args.hosts > 1 || !kills,
+        "one host alone cannot die or be stopped: there have to be others that go on; give more --hosts"
+    );
     let stop = Stop::on_signals()?;
     let sizes = sizes(args);
     let place = Place::new(args.pod.as_ref(), "soak", sizes.total());
@@ -53,10 +69,9 @@ pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
     let pod = create(&place.spec, options)?;
     let mut soak = Soak::new(args);
     let started = Instant::now();
-    let outcome = Hosts::start(args, &place.spec).and_then(|hosts| soak.run(hosts, &stop));
+    let outcome = soak.run(&place.spec, &pod, &stop);
     let elapsed = started.elapsed();
-    let at_rest = outcome.and_then(|()| check_at_rest(&pod, &soak.values));
-    let report = soak.report(&pod, elapsed, at_rest);
+    let report = soak.report(&pod, elapsed, outcome);
     output::print(&report, args.format, Report::text)?;
     Ok(ExitCode::from(report.exit_code()))
 }
@@ -73,8 +88,8 @@ fn sizes(args: &SoakArgs) -> Sizes {
     }
 }
 
-/// Once all hosts have left, the pod has to hold what they read last.
-fn check_at_rest(pod: &Pod, values: &[Option<Value>]) -> Result<()> {
+/// Once all hosts have left, the pod has to hold what they read last, and nothing besides.
+fn check_at_rest(pod: &Pod, values: &[Held], in_use: InUse) -> Result<()> {
     if pod.membership().phase() != Phase::Closed {
         bail!("all hosts have left, but the pod is not closed");
     }
@@ -82,12 +97,19 @@ fn check_at_rest(pod: &Pod, values: &[Option<Value>]) -> Result<()> {
     if let Some(problem) = findings.problems.first() {
         bail!("the pod is damaged once all hosts have left: {problem}");
     }
-    let expected = values.iter().flatten().count() as u64;
+    let expected = values.iter().filter(|held| matches!(held, Held::Value(_))).count() as u64;
     if findings.objects != expected {
         bail!(
             "the pod holds {} objects once all hosts have left, not {expected}",
             findings.objects
         );
+    }
+    let objects = Objects::join_pod(pod.clone(), tombolo::Options::default())
+        .context("cannot open the pod again")?;
+    let reopened = InUse::of(&objects);
+    objects.leave()?;
+    if reopened != in_use {
+        bail!("before all hosts left there was in use {in_use:?}, and there are now {reopened:?}");
     }
     Ok(())
 }
@@ -96,82 +118,86 @@ struct Soak<'a> {
     args: &'a SoakArgs,
     checker: Checker,
     /// What each key held after the last round.
-    values: Vec<Option<Value>>,
+    values: Vec<Held>,
+    totals: Totals,
+}
+
+/// What has been done so far.
+#[derive(Default)]
+struct Totals {
     rounds: u64,
     operations: u64,
     without_room: u64,
-    churn: u64,
-    moves: u64,
-    joins: u64,
+    told_lost: u64,
+    happened: Happened,
 }
 
 impl<'a> Soak<'a> {
     fn new(args: &'a SoakArgs) -> Self {
-        Self {
-            args,
-            checker: Checker::start(),
-            values: vec![None; args.keys as usize],
-            rounds: 0,
-            operations: 0,
-            without_room: 0,
-            churn: 0,
-            moves: 0,
-            joins: 0,
-        }
+        let values = vec![Held::Nothing; args.keys as usize];
+        Self { args, checker: Checker::start(), values, totals: Totals::default() }
     }
 
-    /// Runs rounds until time is up, it is told to stop, or something fails.
-    fn run(&mut self, mut hosts: Hosts<'_>, stop: &Stop) -> Result<()> {
+    /// Runs rounds until it is over, and looks at what is left.
+    fn run(&mut self, spec: &PodSpec, pod: &Pod, stop: &Stop) -> Result<()> {
+        let mut hosts = Hosts::start(self.args, spec, pod)?;
+        let outcome = self.run_rounds(&mut hosts, stop);
+        self.totals.happened = std::mem::take(&mut hosts.happened);
+        let in_use = outcome?;
+        hosts.leave()?;
+        check_at_rest(pod, &self.values, in_use)
+    }
+
+    /// Runs rounds until time is up or enough hosts have died, it is told to stop, or something fails. What is in
+    /// use then.
+    fn run_rounds(&mut self, hosts: &mut Hosts<'_>, stop: &Stop) -> Result<InUse> {
         let (started, time) = (Instant::now(), Duration::from_secs(self.args.seconds));
-        let bar = progress(self.args.seconds);
+        let bar = progress(self.args);
         loop {
-            if stop.within(Duration::ZERO) {
+            let (done, over) = match self.args.kills {
+                Some(kills) => {
+                    (hosts.happened.deaths.events(), hosts.happened.deaths.events() >= kills)
+                }
+                None => (started.elapsed().as_secs(), started.elapsed() >= time),
+            };
+            bar.set_position(done);
+            let Totals { rounds, operations, .. } = self.totals;
+            bar.set_message(format!("{operations} operations in {rounds} rounds"));
+            if stop.within(Duration::ZERO) || over && rounds >= LEAST_ROUNDS {
                 break;
             }
-            if started.elapsed() >= time && self.rounds >= LEAST_ROUNDS {
+            hosts.come_and_go(rounds)?;
+            if !self.round(hosts)? {
                 break;
             }
-            hosts.come_and_go(self.rounds)?;
-            let round = self.round(&mut hosts)?;
-            self.joins = hosts.joins;
-            if !self.checker.submit(round) {
-                break;
-            }
-            bar.set_position(started.elapsed().as_secs());
-            bar.set_message(format!("{} operations in {} rounds", self.operations, self.rounds));
         }
         bar.finish_and_clear();
-        hosts.gather()?;
-        self.joins = hosts.joins;
-        hosts.leave()
+        // What was left in doubt is settled by a round of all.
+        hosts.reassemble()?;
+        self.round(hosts)?;
+        hosts.settle()
     }
 
-    fn round(&mut self, hosts: &mut Hosts<'_>) -> Result<Round> {
-        let start = clock::now();
-        let worked = hosts.work(start, ROUND)?;
-        let read = hosts.read_all(start)?;
-        let number = self.rounds;
-        self.rounds += 1;
-        self.churn += worked.churn;
-        self.moves += worked.moves;
-        let without_room = |record: &&Record| matches!(record.did, Did::NoRoom(_));
-        self.without_room += worked.records.iter().filter(without_room).count() as u64;
-        let mut records = worked.records;
-        let initial = self.values.clone();
-        for record in read.records {
-            if let Did::Read(value) = record.did {
-                self.values[record.key as usize] = value;
-            }
-            records.push(record);
-        }
-        self.operations += records.len() as u64;
-        Ok(Round { number, initial, records })
+    /// One round; whether all is well so far.
+    fn round(&mut self, hosts: &mut Hosts<'_>) -> Result<bool> {
+        let Worked { start, records, doubts, values } = hosts.round(ROUND)?;
+        let count =
+            |did: fn(&Did) -> bool| records.iter().filter(|record| did(&record.did)).count() as u64;
+        let totals = &mut self.totals;
+        let number = totals.rounds;
+        totals.rounds += 1;
+        totals.operations += records.len() as u64;
+        totals.without_room += count(|did| matches!(did, Did::NoRoom(_)));
+        totals.told_lost += count(|did| matches!(did, Did::FoundLost));
+        let initial = std::mem::replace(&mut self.values, values);
+        Ok(self.checker.submit(Round { number, start, initial, records, doubts }))
     }
 
     fn report(self, pod: &Pod, elapsed: Duration, outcome: Result<()>) -> Report {
         let checked = self.checker.finish();
+        let Totals { rounds, happened, .. } = self.totals;
         let mut failures = checked.failures;
-        let failed = |error| Failure { round: self.rounds, key: None, what: format!("{error:#}") };
+        let failed = |error| Failure { round: rounds, key: None, what: format!("{error:#}") };
         failures.extend(outcome.err().map(failed));
         Report {
             seed: self.args.seed,
@@ -180,20 +206,35 @@ impl<'a> Soak<'a> {
             threads_per_host: self.args.threads,
             keys: self.args.keys,
             coherence_records: pod.geometry().records,
-            operations: self.operations,
-            operations_per_s: self.operations as f64 / elapsed.as_secs_f64(),
-            rounds: self.rounds,
+            operations: self.totals.operations,
+            operations_per_s: self.totals.operations as f64 / elapsed.as_secs_f64(),
+            rounds,
             histories_checked: checked.linearizable,
             undecided: checked.undecided,
-            joins: self.joins,
-            churn: self.churn,
-            moves: self.moves,
-            without_room: self.without_room,
+            joins: happened.joins,
+            churn: happened.counts.churn,
+            moves: happened.counts.moves,
+            without_room: self.totals.without_room,
+            torn_writes: pod.geometry().torn_writes().to_string(),
+            deaths: happened.deaths.events(),
+            stops: happened.stops.events(),
+            fenced: happened.fenced,
+            recoveries: happened.counts.recoveries,
+            rescues: happened.counts.rescues,
+            lost: happened.counts.lost,
+            told_lost: self.totals.told_lost,
+            pauses_after_deaths: happened.deaths.distribution(),
+            pauses_after_stops: happened.stops.distribution(),
             failures,
         }
     }
 }
 
-fn progress(seconds: u64) -> ProgressBar {
-    output::progress("soak", seconds, "{prefix} {bar:40} {pos} of {len} s, {msg}")
+fn progress(args: &SoakArgs) -> ProgressBar {
+    match args.kills {
+        Some(kills) => {
+            output::progress("soak", kills, "{prefix} {bar:40} {pos} of {len} deaths, {msg}")
+        }
+        None => output::progress("soak", args.seconds, "{prefix} {bar:40} {pos} of {len} s, {msg}"),
+    }
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::pauses::Distribution;
 use crate::output::{PROBLEMS, UNDECIDED, pairs};
 
 /// Something that must not happen.
@@ -33,12 +34,28 @@ pub(super) struct Report {
     pub(super) churn: u64,
     pub(super) moves: u64,
     pub(super) without_room: u64,
+    /// What becomes of an object whose writer dies.
+    pub(super) torn_writes: String,
+    /// Hosts that were killed, and that were stopped for some time.
+    pub(super) deaths: u64,
+    pub(super) stops: u64,
+    /// Hosts that have found out that they were fenced.
+    pub(super) fenced: u64,
+    /// Hosts cleared up after; objects they had locked that are whole, and that are lost: as far as hosts lived to
+    /// tell.
+    pub(super) recoveries: u64,
+    pub(super) rescues: u64,
+    pub(super) lost: u64,
+    /// Operations that were told that a value is lost.
+    pub(super) told_lost: u64,
+    pub(super) pauses_after_deaths: Option<Distribution>,
+    pub(super) pauses_after_stops: Option<Distribution>,
     pub(super) failures: Vec<Failure>,
 }
 
 impl Report {
     pub(super) fn text(&self) -> String {
-        let mut text = pairs(&[
+        let mut rows = vec![
             ("hosts", format!("{} with {} threads each", self.hosts, self.threads_per_host)),
             ("keys", format!("{} with {} coherence records", self.keys, self.coherence_records)),
             ("time", format!("{:.1} s, {} rounds", self.seconds, self.rounds)),
@@ -48,9 +65,11 @@ impl Report {
             ("records allocated", self.churn.to_string()),
             ("objects moved", self.moves.to_string()),
             ("writes without room", self.without_room.to_string()),
-            ("histories linearizable", self.histories_checked.to_string()),
-            ("histories undecided", self.undecided.to_string()),
-        ]);
+        ];
+        rows.extend(self.rows_of_deaths());
+        rows.push(("histories linearizable", self.histories_checked.to_string()));
+        rows.push(("histories undecided", self.undecided.to_string()));
+        let mut text = pairs(&rows);
         for failure in &self.failures {
             text += &format!("\nfailure in round {}: {}\n", failure.round, failure.what);
         }
@@ -65,6 +84,24 @@ impl Report {
             _ => format!("\nseed {}: it fixes the operations, not their timing\n", self.seed),
         };
         text
+    }
+
+    fn rows_of_deaths(&self) -> Vec<(&'static str, String)> {
+        let mut rows = Vec::new();
+        if self.deaths + self.stops > 0 {
+            rows.push(("hosts killed", self.deaths.to_string()));
+            rows.push(("hosts stopped", format!("{}, {} of them fenced", self.stops, self.fenced)));
+            rows.push(("hosts cleared up after", self.recoveries.to_string()));
+            rows.push(("objects rescued", self.rescues.to_string()));
+            rows.push((
+                "objects lost",
+                format!("{}, as {} operations were told", self.lost, self.told_lost),
+            ));
+        }
+        let pauses = |name, found: &Option<Distribution>| Some((name, found.as_ref()?.text()));
+        rows.extend(pauses("pauses of the others, deaths", &self.pauses_after_deaths));
+        rows.extend(pauses("pauses of the others, stops", &self.pauses_after_stops));
+        rows
     }
 
     /// What the command ends with.

@@ -3,14 +3,14 @@
 
 use std::io::BufRead;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use tombolo::Objects;
+use tombolo::{Objects, Stats};
 
-use super::client::{Client, Identity};
-use super::record::Record;
+use super::client::{Client, Identity, Plants, is_fenced};
+use super::journal::Journal;
 use crate::children::tell;
 use crate::cli::SoakWorkerArgs;
 use crate::stop::Stop;
@@ -22,10 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Task {
-    /// Do operations, from now until `end`. All times count from `start`.
-    Work { start: u64, end: u64 },
+    /// Do operations, from now until `end`.
+    Work { end: u64 },
     /// Read every key.
-    ReadAll { start: u64 },
+    ReadAll,
+    /// Wait until all that is in use is in order, and tell how much that is.
+    Settle,
     /// Leave the pod, and end.
     Leave,
 }
@@ -34,21 +36,57 @@ pub(super) enum Task {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Event {
-    /// It is in the pod.
-    Joined,
-    /// It has done what it was told.
-    Done(Done),
+    /// It is in the pod, in this seat.
+    Joined { seat: u8 },
+    /// It has done what it was told; its journal says more.
+    Done(Counts),
+    /// It was fenced, and ends.
+    Fenced,
+    /// Nothing is in use but what objects have.
+    Settled(InUse),
     /// It could not go on.
     Failed { what: String },
 }
 
-/// What came of a task.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Done {
-    pub(super) records: Vec<Record>,
+/// What a host has done since it last told.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Counts {
     /// Coherence records allocated, and objects moved.
     pub(super) churn: u64,
     pub(super) moves: u64,
+    /// Hosts cleared up after; objects that such a host had locked and that are whole, and that are lost.
+    pub(super) recoveries: u64,
+    pub(super) rescues: u64,
+    pub(super) lost: u64,
+}
+
+/// What is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct InUse {
+    pub(super) objects: u64,
+    pub(super) lnr_bytes: u64,
+}
+
+impl Counts {
+    fn between(before: Stats, after: Stats) -> Self {
+        let Stats { churn, moves, recoveries, rescues, lost, .. } = after.since(before);
+        Self { churn, moves, recoveries, rescues, lost }
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.churn += other.churn;
+        self.moves += other.moves;
+        self.recoveries += other.recoveries;
+        self.rescues += other.rescues;
+        self.lost += other.lost;
+    }
+}
+
+impl InUse {
+    pub(super) fn of(objects: &Objects) -> Self {
+        let usage = objects.usage();
+        Self { objects: usage.objects, lnr_bytes: usage.lnr_used_bytes }
+    }
 }
 
 pub(crate) fn run(args: &SoakWorkerArgs) -> Result<()> {
@@ -68,48 +106,93 @@ pub(crate) fn run(args: &SoakWorkerArgs) -> Result<()> {
 }
 
 fn stay(args: &SoakWorkerArgs) -> Result<()> {
+    let journal = Journal::open(&args.journal)?;
     let objects = Objects::join_pod(tombolo_pod::open(&args.pod)?, args.local.options())?;
-    tell(&Event::Joined)?;
+    tell(&Event::Joined { seat: objects.seat().host() })?;
     let client = |thread| {
         let &SoakWorkerArgs { host, life, seed, keys, .. } = args;
-        let lies = args.plant_stale_read && thread == 0;
-        Client::new(Identity { host, thread, life, seed, keys }, &objects, lies)
+        let plants = Plants {
+            stale_read: args.plant_stale_read && thread == 0,
+            loss: args.plant_loss && thread == 0,
+        };
+        let who = Identity { host, thread, life, seed, keys };
+        Client::new(who, &objects, &journal, args.load, plants)
     };
-    let mut clients: Vec<Client<'_>> = (0..args.threads).map(client).collect();
+    let mut clients: Vec<Client<'_>> = (0..args.threads).map(client).collect::<Result<_>>()?;
     let outcome = obey(&objects, &mut clients);
     drop(clients);
-    objects.leave()?;
-    outcome
+    let outcome = outcome.and(objects.leave().map_err(Into::into));
+    match outcome {
+        Err(error) if is_fenced(&error) => tell(&Event::Fenced),
+        outcome => outcome,
+    }
 }
 
 fn obey(objects: &Objects, clients: &mut [Client<'_>]) -> Result<()> {
+    let mut before = objects.stats();
     for line in std::io::stdin().lock().lines() {
         let line = line.context("cannot read what to do")?;
         let task = serde_json::from_str(&line)
             .with_context(|| format!("{line:?} means nothing to a worker"))?;
-        let before = objects.stats();
-        let records = match task {
-            Task::Work { start, end } => work(clients, start, end)?,
-            Task::ReadAll { start } => match clients.first_mut() {
-                Some(client) => client.read_all(start)?,
+        match task {
+            Task::Work { end } => work(clients, end)?,
+            Task::ReadAll => match clients.first_mut() {
+                Some(client) => client.read_all()?,
                 None => bail!("a worker without threads reads nothing"),
             },
+            Task::Settle => {
+                tell(&Event::Settled(settle(objects)?))?;
+                continue;
+            }
             Task::Leave => return Ok(()),
-        };
-        let stats = objects.stats().since(before);
-        tell(&Event::Done(Done { records, churn: stats.churn, moves: stats.moves }))?;
+        }
+        let after = objects.stats();
+        tell(&Event::Done(Counts::between(before, after)))?;
+        before = after;
     }
     Ok(())
 }
 
-fn work(clients: &mut [Client<'_>], start: u64, end: u64) -> Result<Vec<Record>> {
+fn work(clients: &mut [Client<'_>], end: u64) -> Result<()> {
     thread::scope(|scope| {
-        let run = |client| scope.spawn(move || Client::work(client, start, end));
+        let run = |client| scope.spawn(move || Client::work(client, end));
         let threads: Vec<_> = clients.iter_mut().map(run).collect();
-        let mut records = Vec::new();
-        for thread in threads {
-            records.extend(thread.join().expect("no client panics")?);
-        }
-        Ok(records)
+        // All are waited for, and what only followed from being fenced is told last.
+        let ended = threads.into_iter().map(|thread| thread.join().expect("no client panics"));
+        let (fenced, other): (Vec<_>, Vec<_>) = ended.filter_map(Result::err).partition(is_fenced);
+        other.into_iter().chain(fenced).next().map_or(Ok(()), Err)
     })
+}
+
+/// Waits until all hosts that have died are cleared up after, and no record is in use but objects'.
+fn settle(objects: &Objects) -> Result<InUse> {
+    let started = Instant::now();
+    loop {
+        objects.object_count()?;
+        let fenced: Vec<u8> = objects.pod().membership().fenced().collect();
+        let unowned = objects.unowned_records();
+        if fenced.is_empty() && unowned == 0 {
+            return Ok(InUse::of(objects));
+        }
+        if started.elapsed() > PATIENCE / 2 {
+            let left: Vec<String> =
+                fenced.iter().map(|&host| what_is_left(objects, host)).collect();
+            bail!(
+                "all hosts are quiet, but {unowned} coherence records are in use that are no object's, and hosts \
+                 that died are not cleared up after: {}",
+                if left.is_empty() { "none".to_owned() } else { left.join(", ") }
+            );
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Why a host that was fenced is not cleared up after, as far as this one can tell.
+fn what_is_left(objects: &Objects, host: u8) -> String {
+    let stay = objects.pod().stay_of(host);
+    let gone = if objects.pod().is_gone(stay) { "gone" } else { "not known to be gone" };
+    // An error that the background work meets again and again.
+    let error = objects.fence(host).err();
+    let error = error.map_or_else(String::new, |error| format!(": {error}"));
+    format!("host {host} ({gone}, process {}{error})", objects.pod().process_of(host).id)
 }

@@ -48,6 +48,71 @@ fn a_stale_read_is_found() {
     }
 }
 
+/// What a soak with these arguments reports, which finds nothing.
+fn report(args: &[&str]) -> Value {
+    let shown = printed(&[&["soak", "--hosts", "4", "--format", "json"], args].concat());
+    let report: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(report["failures"], Value::Array(vec![]));
+    assert_eq!(report["undecided"], 0);
+    report
+}
+
+fn number(report: &Value, name: &str) -> f64 {
+    report[name].as_f64().unwrap_or_else(|| panic!("{name} in {report}"))
+}
+
+#[test]
+fn hosts_are_killed_and_nothing_is_lost_but_what_they_wrote() {
+    let found = report(&["--kills", "10", "--kill-every", "100ms", "--seed", "5"]);
+    assert_eq!(found["deaths"], 10);
+    assert_eq!(found["torn_writes"], "lost");
+    // Each of them came back, and some others had left.
+    assert!(number(&found, "joins") >= 10.0);
+    assert!(number(&found, "recoveries") > 0.0);
+    let pauses = &found["pauses_after_deaths"];
+    let [samples, median, p99, max] =
+        ["samples", "median_ms", "p99_ms", "max_ms"].map(|name| number(pauses, name));
+    assert!(samples > 0.0 && 0.0 < median && median <= p99 && p99 <= max, "{pauses}");
+    assert_eq!(found["pauses_after_stops"], Value::Null);
+    for counted in ["stops", "fenced", "rescues", "lost", "told_lost"] {
+        assert!(found[counted].is_u64(), "{counted} in {found}");
+    }
+}
+
+#[test]
+fn nothing_is_lost_where_writes_are_undone() {
+    let found = report(&["--kills", "10", "--load", "a", "--torn-writes", "undo"]);
+    for (name, expected) in [("deaths", 10), ("lost", 0), ("told_lost", 0)] {
+        assert_eq!(found[name], expected, "{name}");
+    }
+    assert_eq!(found["torn_writes"], "undo");
+}
+
+#[test]
+fn hosts_that_are_stopped_find_out_that_they_were_fenced() {
+    let stops = ["--stop-every", "300ms", "--stop-for", "600ms"];
+    let found = report(&[&["--seconds", "6"], &stops[..]].concat());
+    assert!(number(&found, "stops") > 0.0);
+    assert!(number(&found, "fenced") <= number(&found, "stops"));
+    assert!(number(&found["pauses_after_stops"], "samples") > 0.0);
+    assert_eq!(found["pauses_after_deaths"], Value::Null);
+    let text = printed(&[&["soak", "--seconds", "2"], &stops[..]].concat());
+    for part in ["hosts stopped", "pauses of the others", "no failures"] {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_found_while_hosts_are_killed() {
+    for plant in ["--plant-stale-read", "--plant-loss"] {
+        // Whose fault it is may not show: the host may be killed before, or what it says come true.
+        let soak = || output(&["soak", "--kills", "20", plant]);
+        let said = (0..3).map(|_| soak()).find(|said| said.status.code() == Some(3));
+        let shown = String::from_utf8(said.expect("the fault is found").stdout).unwrap();
+        assert!(shown.contains("is not linearizable"), "{shown}");
+    }
+}
+
 /// A process that `parent` has started.
 fn child_of(parent: &Running) -> String {
     let children = format!("/proc/{0}/task/{0}/children", parent.id());
@@ -103,11 +168,17 @@ fn bad_input_is_refused() {
         ("--threads", "65"),
         ("--keys", "0"),
         ("--size", "12parsecs"),
+        ("--kill-every", "0ms"),
+        ("--stop-every", "5"),
+        ("--stop-for", "5parsecs"),
+        ("--kills", "0"),
+        ("--load", "d"),
     ] {
         let refused = output(&["soak", option, wrong]);
         assert_eq!(refused.status.code(), Some(2), "{option} {wrong}");
         assert!(String::from_utf8_lossy(&refused.stderr).contains(wrong), "{option} {wrong}");
     }
+    assert!(complaint(&["soak", "--hosts", "1", "--kills", "3"]).contains("give more --hosts"));
     assert!(complaint(&["soak", "--pod", "/nowhere/at/all,size=8MiB"]).contains("/nowhere"));
     let small = complaint(&["soak", "--size", "64KiB"]);
     assert!(small.contains("leaves no room for objects"), "{small}");
