@@ -51,6 +51,7 @@ mod read;
 mod records;
 mod recovery;
 mod replicated;
+pub mod saved;
 mod scheme;
 mod seen;
 mod sites;
