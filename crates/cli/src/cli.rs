@@ -107,6 +107,35 @@ Examples:
   tombolo pod fence /dev/shm/pod 2
   tombolo pod fence /dev/shm/pod 2 --gone";
 
+const SAVE: &str = "\
+Save what a pod holds to a file, while hosts are at work.
+
+This joins the pod as one more host, goes through all keys and reads each object: it is saved as it was at \
+some moment meanwhile. What is there all the while is all in the file; what comes or goes may be. Values \
+keep their deadlines. Objects whose value went with a host that died are counted, not saved.
+
+The file is written beside its place and put there when it is whole and on disk; what was there before stays \
+until then. It is private to its owner.";
+
+const SAVE_EXAMPLES: &str = "\
+Examples:
+  tombolo pod save /dev/shm/pod monday.pod
+  tombolo pod save /dev/dax0.0 latest.pod --force --format json";
+
+const LOAD: &str = "\
+Load objects from a file into a pod, which may be in use.
+
+All of the file is checked first: one that is damaged, cut off or of another format is refused, and nothing is \
+changed. Then this joins the pod as one more host, and creates the objects one after the other. If that \
+comes to no end (an object is there already, the pod is full, Ctrl-C), what was loaded stays, and it is said \
+how much is missing; with --existing keep, loading the file once more does the rest. A key whose value was lost \
+with a host gets the file's.";
+
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  tombolo pod create /dev/shm/other --size 4GiB && tombolo pod load /dev/shm/other monday.pod
+  tombolo pod load /dev/shm/pod monday.pod --existing keep";
+
 const LIMIT: &str = "\
 What operations take, beside the least that this machine takes for them.
 
@@ -236,6 +265,12 @@ pub(crate) enum PodCommand {
     /// Take a host out of a pod that is dead, or has to be taken for dead.
     #[command(long_about = FENCE, after_help = FENCE_EXAMPLES)]
     Fence(FenceArgs),
+    /// Save what a pod holds to a file, while hosts are at work.
+    #[command(long_about = SAVE, after_help = SAVE_EXAMPLES)]
+    Save(SaveArgs),
+    /// Load objects from a file into a pod, which may be in use.
+    #[command(long_about = LOAD, after_help = LOAD_EXAMPLES)]
+    Load(LoadFileArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -531,6 +566,45 @@ pub(crate) struct FenceArgs {
     /// The host runs nowhere any more, and its machine has nothing left to write.
     #[arg(long)]
     pub(crate) gone: bool,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SaveArgs {
+    /// The pod: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
+    pub(crate) spec: PodSpec,
+    /// Where to save it.
+    pub(crate) file: PathBuf,
+    /// Replace the file if there is one.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// What becomes of an object that is in a pod already when a file is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Existing {
+    /// The load stops there.
+    Fail,
+    /// It stays as it is.
+    Keep,
+    /// It gets the file's value.
+    Replace,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoadFileArgs {
+    /// The pod: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
+    pub(crate) spec: PodSpec,
+    /// A file that `tombolo pod save` has made.
+    pub(crate) file: PathBuf,
+    /// What becomes of an object that is there already.
+    #[arg(long, value_enum, default_value_t = Existing::Fail)]
+    pub(crate) existing: Existing,
     /// How the result is written.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,

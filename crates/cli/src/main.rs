@@ -16,6 +16,7 @@ mod mount;
 mod output;
 mod place;
 mod pod;
+mod saved;
 mod serve;
 mod served;
 mod soak;
@@ -56,6 +57,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Pod(PodCommand::Create(args)) => pod::create(&args)?,
         Command::Pod(PodCommand::Info(args)) => pod::info(&args)?,
         Command::Pod(PodCommand::Fence(args)) => pod::fence(&args)?,
+        Command::Pod(PodCommand::Save(args)) => saved::save(&args)?,
+        Command::Pod(PodCommand::Load(args)) => saved::load(&args)?,
         Command::Pod(PodCommand::Check(args)) => return pod::check(&args),
         Command::Bench(BenchCommand::Ycsb(args)) => bench::run(&args)?,
         Command::Bench(BenchCommand::Pagecache(args)) => bench::pages::run(&args)?,

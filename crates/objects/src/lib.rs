@@ -52,6 +52,7 @@ mod records;
 mod recovery;
 mod reopen;
 mod replicated;
+pub mod saved;
 mod scheme;
 mod seen;
 mod sites;

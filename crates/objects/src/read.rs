@@ -239,7 +239,7 @@ impl<M: Memory> Objects<M> {
             return Ok(Looked::Changed);
         };
         if let Some(host) = found.entry.lost {
-            let other = !self.has_key(&started, key);
+            let other = self.read_key(&started).as_deref() != Some(key);
             return match self.still_holds(&started)? {
                 false => Ok(Looked::Changed),
                 true if other => Ok(Looked::OtherKey),
@@ -370,15 +370,6 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Whether the object has `key`, of which nothing else may be whole.
-    fn has_key(&self, started: &Started, key: &[u8]) -> bool {
-        let capacity = started.extent.bytes();
-        let mut prefix = vec![0; (HEADER_BYTES + key.len()).min(capacity as usize)];
-        self.read_bytes(started, 0, &mut prefix);
-        Header::decode_key_bytes(&prefix, capacity) == Some(key.len())
-            && &prefix[HEADER_BYTES..] == key
-    }
-
     /// Whether everything since [`start`](Self::start) was one version: the counter is the same, and so
     /// is the object's entry as of the log's tail after that.
     ///
@@ -448,8 +439,7 @@ impl<M: Memory> Objects<M> {
             keys.clear();
             let tail = self.sync(hash)?;
             let found = self.state(hash).index.find(self.memory(), hash);
-            let whole = |found: &Found<'_>| wanted(found.entry) && found.entry.lost.is_none();
-            for found in found.into_iter().filter(whole) {
+            for found in found.into_iter().filter(|found| wanted(found.entry)) {
                 let Some(started) = self.start(&found, tail, Part::Nothing) else {
                     return Ok(None);
                 };
@@ -466,21 +456,22 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
+    /// The key of the object, of which nothing else may be whole: its value may be lost, or a host be about
+    /// to bring it back. Lines behind the key are not looked at: they may be stale, if the object ends there.
     pub(crate) fn read_key(&self, started: &Started) -> Option<Vec<u8>> {
-        let mut buffer = [0; PREFIX_BYTES];
-        let capacity = started.extent.bytes();
-        let prefix = &mut buffer[..PREFIX_BYTES.min(capacity as usize)];
-        self.read_bytes(started, 0, prefix);
-        let header = Header::decode(prefix, capacity)?;
-        Some(prefix[HEADER_BYTES..][..usize::from(header.key_bytes)].to_vec())
+        let mut header = [0; HEADER_BYTES];
+        self.read_bytes(started, 0, &mut header);
+        let mut key = vec![0; Header::decode_key_bytes(&header, started.extent.bytes())?];
+        self.read_bytes(started, HEADER_BYTES as u64, &mut key);
+        Some(key)
     }
 
     /// Shows some keys to `visit` and returns the next cursor. A walk starts with cursor 0 and is
-    /// over when 0 comes back. It meets every object that is there all the time, others perhaps;
-    /// an object may be met twice.
+    /// over when 0 comes back. It meets every object that is there all the time, one whose value is lost
+    /// included, and others perhaps; no key is met twice.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read).
+    /// Those of [`read`](Self::read), but for [`Error::Lost`].
     pub fn scan(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
         self.scan_wanted(cursor, |_| true, visit)
     }

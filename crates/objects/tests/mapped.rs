@@ -10,7 +10,8 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use tombolo_memory::Mapped;
-use tombolo_objects::{Change, Error, Objects, Options};
+use tombolo_objects::saved::{Existing, SavedError, SavedFile};
+use tombolo_objects::{Change, Error, Objects, Options, Thresholds};
 use tombolo_pod::{CreateOptions, PodSpec, create, open};
 use tombolo_verify::history::Recorder;
 use tombolo_verify::linearizability::{Verdict, check};
@@ -319,6 +320,78 @@ fn walk(place: &Place) {
     assert_eq!(met.len(), 5000);
     assert_eq!(host.objects.object_count().unwrap(), 5000);
     assert_eq!(host.objects.usage().objects, 5000);
+}
+
+/// Two hosts write, create and delete, one of them objects in its own memory, while a third saves them.
+#[test]
+fn what_stays_is_saved_while_others_write() {
+    let (place, other) = (sharded_pod(64, Some(16), 2), pod(64, None));
+    let at_home = Options {
+        home_bytes: 1 << 20,
+        placement: Arc::new(Thresholds { copy_after: 2, move_after: 2 }),
+        ..Options::default()
+    };
+    let hosts = [Host::join_with(&place.spec, at_home), Host::join(&place.spec)];
+    let staying = |n: u64| [b"stays", &n.to_le_bytes()[..]].concat();
+    (0..2000).for_each(|n| _ = hosts[0].objects.create(&staying(n), &value(n)).unwrap());
+    let (done, written) = (AtomicBool::new(false), AtomicU64::new(1));
+    let mut files = Vec::new();
+    thread::scope(|scope| {
+        for (number, host) in hosts.iter().enumerate() {
+            let (done, written) = (&done, &written);
+            scope.spawn(move || {
+                let mut dice = SmallRng::seed_from_u64(number as u64);
+                while !done.load(Ordering::Relaxed) {
+                    let n = dice.random_range(0..100) * 2 + number as u64;
+                    let tag = written.fetch_add(1, Ordering::Relaxed);
+                    for tag in [tag, tag + 6, tag + 12] {
+                        host.objects.put(&staying(n), &value(tag)).unwrap();
+                    }
+                    let passing = n.to_le_bytes();
+                    host.objects.put(&passing, &value(tag)).unwrap();
+                    host.objects.delete(&[passing[0] ^ 2, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+                }
+            });
+        }
+        let third = Host::join(&place.spec);
+        for _ in 0..5 {
+            let mut file = Vec::new();
+            let contents = third.objects.save(&mut file, |_| true).unwrap();
+            assert_eq!(contents.lost, 0);
+            files.push(file);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let target = Host::join(&other.spec);
+    for file in &files {
+        let mut file = SavedFile::check(std::io::Cursor::new(file)).unwrap();
+        let mut stayed = 0;
+        file.visit(|key, value| {
+            stayed += u64::from(key.starts_with(b"stays"));
+            tag(value);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(stayed, 2000);
+        let all = file.contents().saved;
+        let loaded = target.objects.load(&mut file, Existing::Replace, |_| true).unwrap();
+        assert_eq!(loaded.loaded, all);
+    }
+    let mut file = SavedFile::check(std::io::Cursor::new(&files[4])).unwrap();
+    let stopped =
+        target.objects.load(&mut file, Existing::Keep, |passed| passed.objects < 10).unwrap_err();
+    assert!(matches!(stopped.why, SavedError::Stopped));
+    assert_eq!(
+        (stopped.loaded.objects, stopped.missing.objects),
+        (0, file.contents().saved.objects - 10)
+    );
+    let mut found = Vec::new();
+    file.visit(|key, value| {
+        target.objects.read(key, &mut found)?.expect("it was loaded");
+        assert!(found == value, "the last file's value");
+        Ok(())
+    })
+    .unwrap();
 }
 
 #[test]

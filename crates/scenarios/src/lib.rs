@@ -24,6 +24,7 @@ mod objects;
 mod operations;
 mod pages;
 mod registry;
+mod saved;
 mod seats;
 mod shards;
 mod short;

@@ -4,8 +4,8 @@ use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
-    baselines, compaction, crash, expiry, fenced, log, mail, objects, pages, seats, shards, short,
-    transfer,
+    baselines, compaction, crash, expiry, fenced, log, mail, objects, pages, saved, seats, shards,
+    short, transfer,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -93,6 +93,9 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "crowded-segment" Long log::crowded_segment;
     "join-and-fill" Long log::join_and_fill;
     "leave-and-return" Long objects::leave_and_return;
+    "save-among-others" Long saved::save_among_others;
+    "save-from-home" Long saved::save_from_home;
+    "load-among-others" Long saved::load_among_others;
     "make-room" Long compaction::room_is_made;
     "compaction" Long compaction::background;
     "unknown-objects" Long compaction::unknown_objects;
@@ -154,6 +157,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "only-host-dies" Crash crash::the_only_host_dies;
     "committer-dies" Crash crash::a_committer_dies;
     "formatter-dies" Crash crash::a_formatter_dies;
+    "save-while-one-dies" Crash saved::save_while_a_host_dies;
     "member-dies" Crash seats::a_member_dies;
 };
 
