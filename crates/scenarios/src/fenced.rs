@@ -129,8 +129,8 @@ pub(crate) fn a_patient_writer_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a", "b", "c"]);
 }
 
-/// A host dies while it writes, and the others find that the value is lost, and leave it at that: nothing of it
-/// comes back with the pod.
+/// A host dies while it writes, and the others find that the value is lost, and leave it at that: it is lost
+/// when the pod is opened again.
 pub(crate) fn a_loss_is_left_behind(trial: &Trial) {
     let setup = Setup { torn_writes: Some(TornWrites::Lost), ..setup(trial, &[0]) };
     let mut world = begin(trial, &setup);

@@ -82,7 +82,7 @@ pub(crate) fn save_from_home(trial: &Trial) {
 /// Two objects are saved, twice, while a host dies that writes one of them and has the other in its own
 /// memory: what is lost with it is not in the file, and everything else is.
 pub(crate) fn save_while_a_host_dies(trial: &Trial) {
-    let kills = Some(Kills { hosts: vec![0], one_in: 1 });
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, together: false });
     let (local, torn_writes) = (Some(HOME), Some(TornWrites::Lost));
     let mut world = World::new(trial, &Setup { kills, local, torn_writes, ..Setup::roomy(3) });
     let scribe = world.scribe();
