@@ -101,6 +101,13 @@ The host may be alive. It finds out before it changes anything that others use, 
 it may still be writing into nobody else uses until it is gone. That it is, others learn from its process, or \
 from itself, or from --gone: say so only if it really is.";
 
+const POD_CHECK_EXAMPLES: &str = "\
+Examples:
+  tombolo pod check /dev/shm/pod
+  tombolo pod check /dev/shm/pod --repair
+
+Exit code 3 if there are problems.";
+
 const FENCE_EXAMPLES: &str = "\
 Examples:
   tombolo pod info /dev/shm/pod
@@ -261,7 +268,8 @@ pub(crate) enum PodCommand {
     /// Tell what a pod is like, and who is in it.
     Info(InfoArgs),
     /// Verify a pod: its superblock and, if nobody uses it, every object.
-    Check(InfoArgs),
+    #[command(after_help = POD_CHECK_EXAMPLES)]
+    Check(PodCheckArgs),
     /// Take a host out of a pod that is dead, or has to be taken for dead.
     #[command(long_about = FENCE, after_help = FENCE_EXAMPLES)]
     Fence(FenceArgs),
@@ -552,6 +560,19 @@ pub(crate) struct CreateArgs {
 pub(crate) struct InfoArgs {
     /// The pod: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
     pub(crate) spec: PodSpec,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PodCheckArgs {
+    /// The pod: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
+    pub(crate) spec: PodSpec,
+    /// First put in order what hosts have left behind that were killed, all of them; whoever opens the pod
+    /// next does that, too.
+    #[arg(long)]
+    pub(crate) repair: bool,
     /// How the result is written.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,

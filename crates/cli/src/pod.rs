@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
-use tombolo::{CreateOptions, Geometry, Pod, PodSpec, format_size};
+use tombolo::{CreateOptions, Geometry, Objects, Options, Pod, PodSpec, format_size};
 use tombolo_log::Ring;
 use tombolo_pod::{DEFAULT_HOSTS, Phase, TornWrites};
 
-use crate::cli::{CreateArgs, FenceArgs, InfoArgs, Sizes};
+use crate::cli::{CreateArgs, FenceArgs, InfoArgs, PodCheckArgs, Sizes};
 use crate::output::{PROBLEMS, pairs, print};
 
 impl Sizes {
@@ -255,6 +255,19 @@ pub(crate) fn fence(args: &FenceArgs) -> Result<()> {
     })
 }
 
+/// Puts a pod in order whose hosts have all ended: by opening it, and leaving it again.
+fn repair(spec: &PodSpec) -> Result<()> {
+    let pod = tombolo_pod::open(spec)?;
+    for host in pod.membership().hosts() {
+        let (ended, pid) = (pod.has_ended(pod.stay_of(host)), pod.process_of(host).id);
+        ensure!(
+            ended,
+            "host {host} (pid {pid}) is in the pod, or not known to have ended: nothing is repaired under its hands; stop it, or say that it is gone with `tombolo pod fence {spec} {host} --gone`"
+        );
+    }
+    Ok(Objects::join_pod(pod, Options::default())?.leave()?)
+}
+
 #[derive(Serialize)]
 struct Checked {
     pod: Info,
@@ -267,7 +280,10 @@ struct Checked {
     problems: Vec<String>,
 }
 
-pub(crate) fn check(args: &InfoArgs) -> Result<ExitCode> {
+pub(crate) fn check(args: &PodCheckArgs) -> Result<ExitCode> {
+    if args.repair {
+        repair(&args.spec)?;
+    }
     let pod = tombolo_pod::inspect(&args.spec)?;
     let info = Info::of(&args.spec, &pod);
     let objects_checked = pod.membership().phase() == Phase::Closed;
@@ -275,8 +291,8 @@ pub(crate) fn check(args: &InfoArgs) -> Result<ExitCode> {
         if objects_checked { tombolo_objects::check(&pod) } else { Default::default() };
     for host in info.hosts.iter().filter(|host| !host.alive) {
         findings.problems.push(format!(
-            "host {} (pid {}) has a seat but does not run on this machine; if it runs on no other, create the pod anew once all hosts have stopped",
-            host.host, host.pid
+            "host {0} (pid {1}) has a seat but does not run on this machine; the others clear up after it, or `--repair` does if there are none; if it ran on another machine, say that it is gone with `tombolo pod fence {2} {0} --gone`",
+            host.host, host.pid, args.spec
         ));
     }
     let checked = Checked {

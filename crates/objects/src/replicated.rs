@@ -264,7 +264,7 @@ impl<M: Memory> State for Replicated<M> {
         match *event {
             Event::Create { hash, slot, expected, place } => {
                 let created = self.create(writer, generation, hash, slot, expected);
-                if own && self.memory.keeps(sites::CREATE_DECIDED) {
+                if own {
                     self.space.decide(place, slot, created);
                 }
                 created

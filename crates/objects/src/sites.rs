@@ -144,8 +144,6 @@ tombolo_memory::sites! {
     PLACE_NOTED = "objects.place.noted";
     /// An object that is to be gone from its slot, or to come to one, is noted before the log says so.
     LEAVE_NOTED = "objects.leave.noted";
-    /// Whether a new object is there is noted before others see its host past the event.
-    CREATE_DECIDED = "objects.create.decided";
     /// A slot that an object has left begins with no header.
     SLOT_VOID = "objects.slot.void";
     /// A slot is promised again only when the header of its last object is gone.
@@ -156,6 +154,8 @@ tombolo_memory::sites! {
     AWAY_CLEAN = "objects.away.clean";
     /// A lost object leaves its slot when nobody else is at that, to clear up.
     LOST_ALONE = "objects.lost.alone";
+    /// Of several new objects with one key, the one is there that the log has first.
+    OPEN_ORDERED = "objects.open.ordered";
     /// What was torn when all hosts died is not taken for an object.
     OPEN_TORN = "objects.open.torn";
     /// A host that waits for room in the log hands its replica to whoever is joining.

@@ -76,16 +76,6 @@ pub enum PodError {
         /// How long the wait was, in milliseconds.
         waited_ms: u64,
     },
-    /// The pod's hosts are gone without having left.
-    #[error(
-        "the pod at {spec} was not closed: its last hosts ({hosts}) were killed or crashed, and what it holds may be incomplete; create it anew with --force"
-    )]
-    Unclean {
-        /// Where.
-        spec: String,
-        /// The hosts that had seats.
-        hosts: String,
-    },
     /// The memory cannot be had.
     #[error(transparent)]
     Memory(#[from] tombolo_memory::MemoryError),

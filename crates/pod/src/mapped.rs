@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use tombolo_memory::{Backing, Mapped, MemoryError, MemorySpec, Source, Window, format_size};
 
-use crate::membership::Phase;
 use crate::superblock::{self, SUPERBLOCK_BYTES};
 use crate::{Geometry, Options, Pod, PodError};
 
@@ -180,7 +179,7 @@ pub fn open(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
     let backings = spec.memories().map(Backing::open).collect::<Result<Vec<_>, _>>()?;
     let alone = lock_alone_or_shared(spec, &backings[0])?;
     if alone && backings[0].is_local() {
-        refuse_unclean(spec, &attach(&backings)?)?;
+        note_all_gone(&attach(&backings)?);
     }
     // There is a moment without a lock in which somebody may create another pod; so only what is
     // found from here on counts.
@@ -191,7 +190,7 @@ pub fn open(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
 /// Opens a pod to look at it, whether it was closed well or not. Nobody may join through this.
 ///
 /// # Errors
-/// As of [`open`], but for [`PodError::Unclean`].
+/// As of [`open`].
 pub fn inspect(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
     let backings = spec.memories().map(Backing::open).collect::<Result<Vec<_>, _>>()?;
     backings.iter().try_for_each(|backing| lock_shared(spec, backing))?;
@@ -297,13 +296,15 @@ fn map_start(backing: &Backing, bytes: u64) -> Result<Mapped, PodError> {
     Ok(Mapped::new(Window::new(region, 0, bytes), nothing))
 }
 
-fn refuse_unclean(spec: &PodSpec, pod: &Pod<Mapped>) -> Result<(), PodError> {
-    if pod.membership().phase() == Phase::Closed {
-        return Ok(());
+/// Nobody has the memory of this machine open, so nobody is at anything, whatever the pod says. That includes hosts that died
+/// before they had said which processes they are.
+fn note_all_gone(pod: &Pod<Mapped>) {
+    let members = pod.membership();
+    for host in members.hosts().chain(members.fenced()) {
+        let stay = pod.stay_of(host);
+        pod.fence(stay);
+        pod.note_gone(stay);
     }
-    let host = |host| format!("host {host}, pid {}", pod.process_of(host).id);
-    let hosts = pod.membership().hosts().map(host).collect::<Vec<_>>().join("; ");
-    Err(PodError::Unclean { spec: spec.to_string(), hosts })
 }
 
 /// Whether nobody else has it open.

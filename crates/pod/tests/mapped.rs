@@ -141,7 +141,7 @@ fn what_cannot_be_made_leaves_nothing_behind() {
 }
 
 #[test]
-fn hosts_that_died_in_the_pod_are_named() {
+fn who_has_not_left_is_gone_when_nobody_has_the_memory_open() {
     let place = place();
     let pod = create(&place.spec, SMALL).unwrap();
     let (seat, first) = pod.join().unwrap();
@@ -150,8 +150,11 @@ fn hosts_that_died_in_the_pod_are_named() {
     // While that host is there, another may open the pod.
     drop(open(&place.spec).unwrap());
     drop(pod);
-    let error = message(open(&place.spec));
-    assert!(error.contains(&format!("pid {}", std::process::id())), "{error}");
+    let pod = open(&place.spec).unwrap();
+    assert_eq!(pod.membership().fenced().collect::<Vec<_>>(), [seat.host()]);
+    assert!(pod.is_gone(pod.stay_of(seat.host())));
+    let (next, first) = pod.join().unwrap();
+    assert!(first && next.host() != seat.host(), "its seat is free once it is cleared up after");
 }
 
 #[test]

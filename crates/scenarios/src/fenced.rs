@@ -103,6 +103,39 @@ pub(crate) fn a_writer_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a", "b", "c"]);
 }
 
+/// All hosts die while they write.
+pub(crate) fn all_die_writing(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, together: true });
+    let mut world = begin(trial, &Setup { kills, ..setup(trial, &[]) });
+    for (host, tag) in [(0, LONGER + 14), (1, LONGER + 21), (2, LONG + 28)] {
+        world.client(host, move |host, scribe| {
+            for round in 0..4 {
+                perform(host, scribe, "a", Put(tag + 100 * 7 * round));
+            }
+        });
+    }
+    finish_and_read(&mut world, &["a"]);
+}
+
+/// All hosts die while two of them create an object, of which the third makes use, or goes on until the log has
+/// forgotten it.
+pub(crate) fn all_die_creating(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, together: true });
+    let setup = Setup { kills, ticking: true, ..setup(trial, &[]) };
+    let mut world = World::new(trial, &setup);
+    client(&mut world, 0, &[("a", Create(SHORT))]);
+    client(&mut world, 1, &[("a", Create(LONGER + 7))]);
+    let others = [("b", Create(SHORT + 14)), ("b", Operation::Delete)];
+    world.client(2, move |host, scribe| {
+        for round in 0..8 {
+            perform(host, scribe, "a", Get);
+            let (key, operation) = &others[round % 2];
+            perform(host, scribe, key, operation.clone());
+        }
+    });
+    finish_and_read(&mut world, &["a", "b"]);
+}
+
 /// A host dies while it changes an object in two steps, of which no other may see the first alone. What it
 /// overwrites is too much to be noted.
 pub(crate) fn a_patient_writer_dies(trial: &Trial) {

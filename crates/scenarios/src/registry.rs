@@ -150,6 +150,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "writer-fenced" Crash fenced::a_writer_is_fenced;
     "rescuer-dies" Crash fenced::a_rescuer_dies;
     "writer-dies" Crash fenced::a_writer_dies;
+    "all-die-writing" Crash fenced::all_die_writing;
+    "all-die-creating" Crash fenced::all_die_creating;
     "loss-left-behind" Crash fenced::a_loss_is_left_behind;
     "patient-writer-dies" Crash fenced::a_patient_writer_dies;
     "two-clear-up" Crash fenced::two_clear_up;
@@ -189,6 +191,9 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.copy.still", "one-copy"),
     ("objects.event.forget", "writer-fenced"),
     ("objects.event.rescue", "writer-fenced"),
+    ("objects.open.ordered", "all-die-creating"),
+    ("objects.place.noted", "all-die"),
+    ("objects.open.torn", "all-die-writing"),
     ("objects.undo.invalidate", "writer-dies"),
     ("objects.write.noted", "writer-dies"),
     ("objects.copy.unnamed", "one-copy"),

@@ -77,7 +77,7 @@ fn a_pod_is_for_as_many_hosts_as_it_was_made_for() {
 }
 
 #[test]
-fn a_pod_whose_hosts_were_killed_is_refused() {
+fn a_pod_whose_hosts_were_killed_has_a_problem_until_it_is_opened() {
     let folder = folder();
     let path = folder.path().join("pod");
     create(text(&path));
@@ -85,11 +85,14 @@ fn a_pod_whose_hosts_were_killed_is_refused() {
     host.line_with("listening on");
     host.signal("-KILL");
     host.end();
-    let refused = complaint(&["serve", "--pod", text(&path)]);
-    assert!(refused.contains("create it anew with --force"), "{refused}");
     let check = output(&["pod", "check", text(&path)]);
     assert_eq!(check.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&check.stdout).contains("problem: host 0"));
+    let mut host = Running::start(&["serve", "--pod", text(&path), "--listen", "127.0.0.1:0"]);
+    host.line_with("listening on");
+    host.signal("-TERM");
+    assert!(host.end().success());
+    assert!(printed(&["pod", "check", text(&path)]).contains("no problems"));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::{KeyValue, Operation, Result as Answer};
 use tombolo_workloads::{check_value, fill_value};
 
-use crate::tombolo::{Servers, complaint, printed};
+use crate::tombolo::{Servers, complaint, output, printed};
 
 const OPERATIONS: u64 = 1_000_000;
 const KEYS: u64 = 600;
@@ -289,6 +289,21 @@ fn keep_busy(servers: &Servers) -> thread::JoinHandle<()> {
     busy
 }
 
+/// Sets and deletes keys through two hosts for as long as that works.
+fn come_and_go(servers: &Servers) -> thread::JoinHandle<()> {
+    let mut hosts = [0, 1].map(|host| servers.connect(host));
+    thread::spawn(move || {
+        for n in 0u32.. {
+            let (key, value) = (format!("other:{}", n % 16), vec![b'x'; (n as usize * 37) % 3000]);
+            let with = &mut hosts[n as usize / 3 % 2];
+            let done = if n % 3 == 2 { with.del(&key) } else { with.set::<_, _, ()>(&key, value) };
+            if done.is_err() {
+                break;
+            }
+        }
+    })
+}
+
 #[test]
 fn others_clear_up_after_a_host_that_was_killed() {
     let mut servers = Servers::start(3, &["--size", "64MiB", "--scr", "4MiB"], &[]);
@@ -301,6 +316,39 @@ fn others_clear_up_after_a_host_that_was_killed() {
     while seats(&servers) != (2, 0) {
         go_on(&servers, true);
     }
+}
+
+#[test]
+fn all_hosts_are_killed_and_the_pod_lives_on() {
+    let mut servers = Servers::start(2, &["--size", "64MiB", "--scr", "4MiB"], &[]);
+    for round in 0..5u32 {
+        let mut hosts = [0, 1].map(|host| servers.connect(host));
+        for n in 0..400u32 {
+            let () = hosts[n as usize % 2].set(format!("key:{n}"), n + round).unwrap();
+        }
+        let busy = come_and_go(&servers);
+        let () = hosts[0].del("key:7").unwrap();
+        thread::sleep(Duration::from_millis(20 + u64::from(round)));
+        servers.hosts.iter_mut().for_each(|(host, _)| host.signal("-KILL"));
+        for (host, _) in &mut servers.hosts {
+            host.end();
+        }
+        busy.join().unwrap();
+        if round % 2 == 0 {
+            let left = output(&["pod", "check", &servers.spec()]);
+            assert_eq!(left.status.code(), Some(3), "{}", String::from_utf8_lossy(&left.stdout));
+            let mended = printed(&["pod", "check", &servers.spec(), "--repair"]);
+            assert!(mended.contains("no problems"), "{mended}");
+        }
+        servers.restart(2);
+        let mut hosts = [0, 1].map(|host| servers.connect(host));
+        for n in 0..400u32 {
+            let got: Option<u32> = hosts[n as usize % 2].get(format!("key:{n}")).unwrap();
+            assert_eq!(got, (n != 7).then_some(n + round), "key:{n} in round {round}");
+        }
+    }
+    let refused = complaint(&["pod", "check", &servers.spec(), "--repair"]);
+    assert!(refused.contains("is in the pod"), "{refused}");
 }
 
 #[test]

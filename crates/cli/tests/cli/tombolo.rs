@@ -94,13 +94,13 @@ impl Servers {
         let spec = folder.path().join("pod").to_str().unwrap().to_owned();
         printed(&[&["pod", "create", &spec], create].concat());
         let serve = [&["serve", "--pod", &spec, "--listen", "127.0.0.1:0"], serve].concat();
-        let start = |_| {
-            let mut host = Running::start(&serve);
-            let line = host.line_with("listening on");
-            let address = line.rsplit(' ').next().unwrap().parse().unwrap();
-            (host, address)
-        };
-        Self { hosts: (0..hosts).map(start).collect(), folder }
+        Self { hosts: (0..hosts).map(|_| serving(&serve)).collect(), folder }
+    }
+
+    /// Starts so many hosts in the place of those there were.
+    pub(crate) fn restart(&mut self, hosts: usize) {
+        let serve = ["serve", "--pod", &self.spec(), "--listen", "127.0.0.1:0"];
+        self.hosts = (0..hosts).map(|_| serving(&serve)).collect();
     }
 
     /// The pod.
@@ -111,6 +111,14 @@ impl Servers {
     pub(crate) fn connect(&self, host: usize) -> redis::Connection {
         connect(self.hosts[host].1)
     }
+}
+
+/// A host that serves, and where.
+fn serving(serve: &[&str]) -> (Running, SocketAddr) {
+    let mut host = Running::start(serve);
+    let line = host.line_with("listening on");
+    let address = line.rsplit(' ').next().unwrap().parse().unwrap();
+    (host, address)
 }
 
 pub(crate) fn connect(address: SocketAddr) -> redis::Connection {
