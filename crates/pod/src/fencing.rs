@@ -237,9 +237,10 @@ impl Watch {
     }
 }
 
-/// Fences the members whose processes have ended; whether there were any.
-pub fn fence_ended<M: Memory>(pod: &Pod<M>, members: Membership) -> bool {
+/// Fences the members whose processes have ended.
+pub fn fence_ended<M: Memory>(pod: &Pod<M>, members: Membership) {
     let stays = members.hosts().map(|host| pod.stay_of(host));
-    let ended = stays.filter(|&stay| pod.has_ended(stay));
-    ended.fold(false, |any, stay| pod.fence(stay) || any)
+    for stay in stays.filter(|&stay| pod.has_ended(stay)) {
+        pod.fence(stay);
+    }
 }
