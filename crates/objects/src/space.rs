@@ -414,17 +414,17 @@ impl<M: Memory> Space<M> {
         if self.memory.keeps(sites::CHUNK_SYNC) {
             sync()?;
         }
-        if self.is_being_left(number) {
+        if self.being_left().contains(&number) {
             self.table.set(number, from);
             return Ok(false);
         }
         Ok(true)
     }
 
-    /// Whether an object may have left a slot of this chunk, and its header not.
-    fn is_being_left(&self, number: u32) -> bool {
-        let here = |line| self.chunk_of(line).is_some_and(|(chunk, _)| chunk == u64::from(number));
-        !self.memory.check(sites::SLOT_LEFT, !self.notes.left().any(here))
+    /// Chunks in slots of which there may be headers whose objects have left.
+    fn being_left(&self) -> Vec<u32> {
+        let left = self.notes.left().filter(|_| self.memory.keeps(sites::SLOT_LEFT));
+        left.filter_map(|line| Some(self.chunk_of(line)?.0 as u32)).collect()
     }
 
     /// Takes headers out of slots that hold no objects.

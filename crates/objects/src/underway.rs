@@ -29,7 +29,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
-use tombolo_pod::{NOTE_WORDS, Pod};
+use tombolo_pod::{Areas, Membership, NOTE_WORDS, Pod};
 
 use crate::event::SlotLine;
 use crate::records::Record;
@@ -178,26 +178,17 @@ impl Note {
 #[derive(Clone)]
 pub(crate) struct Notes<M> {
     memory: M,
-    words: ScrAddr<u64>,
+    areas: Areas,
     per_host: u64,
-    undo: LnrAddr,
     undo_bytes: u64,
-    hosts: u8,
 }
 
 const UNDO_PREFIX: u64 = 16;
 
 impl<M: Memory> Notes<M> {
     pub(crate) fn new(pod: &Pod<M>) -> Self {
-        let (areas, geometry) = (pod.areas(), pod.geometry());
-        Self {
-            memory: pod.memory().clone(),
-            words: areas.writes,
-            per_host: geometry.writes,
-            undo: areas.undo,
-            undo_bytes: geometry.undo_bytes,
-            hosts: areas.host_count,
-        }
+        let (per_host, undo_bytes) = (pod.geometry().writes, pod.geometry().undo_bytes);
+        Self { memory: pod.memory().clone(), areas: pod.areas(), per_host, undo_bytes }
     }
 
     fn places(&self) -> impl Iterator<Item = Place> + use<M> {
@@ -207,7 +198,7 @@ impl<M: Memory> Notes<M> {
 
     /// Hosts there may be.
     pub(crate) fn hosts(&self) -> std::ops::Range<u8> {
-        0..self.hosts
+        0..self.areas.host_count
     }
 
     /// What `host` has noted, and where.
@@ -228,7 +219,10 @@ impl<M: Memory> Notes<M> {
 
     /// Slots that objects may be leaving.
     pub(crate) fn left(&self) -> impl Iterator<Item = SlotLine> {
-        self.all().filter_map(|(_, _, note)| note.left())
+        // Who is neither in the pod nor fenced has no notes.
+        let members = Membership::load(&self.memory, &self.areas);
+        let notes = members.hosts().chain(members.fenced()).flat_map(|host| self.of(host));
+        notes.filter_map(|(_, note)| note.left())
     }
 
     /// Slots that objects may be leaving as others than `host` say.
@@ -275,7 +269,7 @@ impl<M: Memory> Notes<M> {
     /// it was torn.
     pub(crate) fn torn(&self, holder: u8, record: Record, slot: SlotLine) -> Option<LnrAddr> {
         let mut host = holder;
-        for _ in 0..self.hosts {
+        for _ in self.hosts() {
             let about = |(place, note): (Place, Note)| match note {
                 Note::TookOver { record: of, from } => {
                     (of == record).then_some((place, note, from))
@@ -335,11 +329,13 @@ impl<M: Memory> Notes<M> {
     }
 
     fn word(&self, host: u8, place: Place, number: u64) -> ScrAddr<u64> {
-        self.words.element(self.number_of(host, place) * NOTE_WORDS + number)
+        self.areas.writes.element(self.number_of(host, place) * NOTE_WORDS + number)
     }
 
     fn undo_of(&self, host: u8, place: Place) -> LnrAddr {
-        self.undo.plus(self.number_of(host, place) * self.undo_bytes.next_multiple_of(LINE_BYTES))
+        self.areas
+            .undo
+            .plus(self.number_of(host, place) * self.undo_bytes.next_multiple_of(LINE_BYTES))
     }
 }
 

@@ -311,7 +311,7 @@ impl Geometry {
             log_shards,
             writes: options
                 .writes
-                .unwrap_or_else(|| power_of_two_within(scr_bytes / 64 / hosts.max(1) / 8, 8, 256)),
+                .unwrap_or_else(|| power_of_two_within(scr_bytes / 32 / hosts.max(1) / 32, 8, 64)),
             undo_bytes: 0,
             latches: options.latches.unwrap_or(0),
         };

@@ -386,7 +386,7 @@ mod tests {
     use crate::sites::{RECORD_CLAIM, WRITE_LOCK};
 
     fn layout(width: RecordWidth) -> Layout<SimMemory> {
-        let config = Config { scr_bytes: 8 << 10, lnr_bytes: 4 << 20, ..Config::default() };
+        let config = Config { scr_bytes: 16 << 10, lnr_bytes: 4 << 20, ..Config::default() };
         let options = Options {
             ring_entries: Some(8),
             records: Some(12),

@@ -48,10 +48,11 @@ impl<M: Memory> Space<M> {
                 .filter_map(|(number, word)| (word == ChunkWord::FREE).then_some(number))
                 .collect();
             let Some(chosen) = choose(&free, wanted - taken.len()) else { return Ok(false) };
-            let claimed =
-                chosen.iter().filter(|&&free| self.table.claim(free, ChunkWord::FREE, held));
+            let claim = |free: &&u32| self.table.claim(**free, ChunkWord::FREE, held);
+            let claimed: Vec<u32> = chosen.iter().filter(claim).copied().collect();
+            let being_left = self.being_left();
             let (left, usable): (Vec<u32>, Vec<u32>) =
-                claimed.partition(|&&number| self.is_being_left(number));
+                claimed.into_iter().partition(|number| being_left.contains(number));
             left.iter().for_each(|&number| self.table.set(number, ChunkWord::FREE));
             taken.extend(usable);
             if !left.is_empty() {
