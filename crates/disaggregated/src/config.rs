@@ -93,6 +93,9 @@ pub struct Config {
     pub translation_ns: f64,
     /// Tables that a walk for a page's place in a memory node goes through.
     pub page_levels: u32,
+    /// Each access waits for its permission, as in the paper's equation 1; else a processor's own caches serve what
+    /// they have without asking.
+    pub asks_always: bool,
     /// Accesses of a host that may wait for their permission at once.
     pub replay_entries: usize,
     /// The share of pages that a host may not read, and that it may not write.
@@ -148,6 +151,7 @@ impl Config {
             translations: 65_536,
             translation_ns: 80.0,
             page_levels: 4,
+            asks_always: false,
             replay_entries: 64,
             denied: (0.0, 0.0),
             seed: 0,

@@ -39,6 +39,7 @@ pub(crate) struct Machine<const WORDS: usize> {
     tables: &'static Protocol,
     filter: Filter,
     speculates: bool,
+    asks_always: bool,
     times: Times,
     interleave_lines: u64,
     threads: Vec<Thread>,
@@ -113,6 +114,7 @@ impl<const WORDS: usize> Machine<WORDS> {
             tables: config.protocol.tables(),
             filter: config.filter,
             speculates: config.protocol.speculates(),
+            asks_always: config.asks_always,
             times: Times {
                 network: ps(config.network_ns),
                 memory: ps(config.memory_ns),
@@ -216,7 +218,7 @@ impl<const WORDS: usize> Machine<WORDS> {
         }
         let agent = self.times.levels[self.times.levels.len() - 1];
         match self.hosts[host].access(core, line, kind.writes()) {
-            Cached::Served(takes) if takes < agent => {
+            Cached::Served(takes) if takes < agent && !self.asks_always => {
                 self.results.served(&self.times.levels, takes);
                 self.retire(&request, (now + takes).max(asked.unwrap_or(0)), walk + takes);
                 Outcome::Done
@@ -275,7 +277,7 @@ impl<const WORDS: usize> Machine<WORDS> {
         self.results.messages.add(Message::Cmp, self.pages.count());
     }
 
-    /// An access that processor caches cannot serve.
+    /// An access that processor caches cannot serve, or not unasked.
     fn beyond(&mut self, request: Request, cached: Cached) -> Outcome {
         let Request { thread, place, kind, begins, now, .. } = request;
         let write = kind.writes();

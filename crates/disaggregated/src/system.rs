@@ -388,6 +388,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_core_has_itself_waits_for_permission_if_all_does() {
+        let amat = |protocol, asks_always| {
+            run(&Config { asks_always, ..small(protocol) }, read_all).amat_ns
+        };
+        let question = 500.0;
+        assert!(amat(Protocol::Sha, true) > amat(Protocol::Sha, false) + question / 2.0);
+        // Nobody waits for what is granted meanwhile, but in the end all wait for room in the replay buffer.
+        assert!(amat(Protocol::ShaSpec, true) < amat(Protocol::Sha, true));
+    }
+
+    #[test]
     fn nobody_waits_for_a_thread_that_was_stopped() {
         let config = Config { denied: (0.0, 1.0), ..small(Protocol::ShaSpec) };
         let counts = run(&config, |thread, core| {

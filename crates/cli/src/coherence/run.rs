@@ -179,6 +179,9 @@ pub(crate) struct RunArgs {
     /// What looking one up there takes, in nanoseconds.
     #[arg(long, default_value_t = 80.0, value_name = "NS")]
     translation_ns: f64,
+    /// Each access waits for its permission, also one that a core's own caches serve: the paper's equation 1.
+    #[arg(long)]
+    ask_always: bool,
     /// Accesses of a host that may wait for their permission at once, under sha-spec.
     #[arg(long, default_value_t = 64, value_name = "N")]
     replay_entries: usize,
@@ -279,6 +282,7 @@ impl RunArgs {
             tlb_miss_ns: self.tlb_miss_ns,
             translations: self.translations,
             translation_ns: self.translation_ns,
+            asks_always: self.ask_always,
             replay_entries: self.replay_entries,
             denied: (self.deny_reads, self.deny_writes),
             seed: self.input.seed,
