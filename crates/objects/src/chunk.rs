@@ -139,8 +139,7 @@ impl Chunk {
     /// This host does not hold the chunk any more.
     pub(crate) fn let_go(&mut self) {
         self.held = false;
-        self.doubtful.fill(0);
-        self.doubted = 0;
+        self.trust_all_but(|_| false);
     }
 
     /// A free slot, promised from now on unless `keep` is off.
@@ -224,7 +223,10 @@ mod tests {
         assert_eq!(chunk.promise(true), None);
         chunk.trust_all_but(|index| index == 0);
         assert_eq!(chunk.promise(true), Some(1));
-        chunk.trust(0);
+        chunk.occupy(1);
+        chunk.settle(1);
+        chunk.let_go();
+        assert!(chunk.has_room());
         assert_eq!(chunk.promise(true), Some(0));
     }
 }
