@@ -182,9 +182,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
     /// A new object is there, unless another one with its key is.
     fn perhaps(&mut self, line: SlotLine, undecided: bool) -> Result<(), Error> {
         let Some(object) = self.object_at(line)? else { return Ok(()) };
-        let ordered = self.ordered.get(&line).copied();
-        let looks = self.pod.memory().keeps(sites::OPEN_ORDERED);
-        let position = ordered.filter(|_| looks).unwrap_or(u64::MAX);
+        let position = self.ordered.get(&line).copied().unwrap_or(u64::MAX);
         let new = New { undecided, position, line };
         let known = *self.unsure.get(&object.key).unwrap_or(&new);
         if known != new {

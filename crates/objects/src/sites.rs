@@ -154,8 +154,6 @@ tombolo_memory::sites! {
     AWAY_CLEAN = "objects.away.clean";
     /// A lost object leaves its slot when nobody else is at that, to clear up.
     LOST_ALONE = "objects.lost.alone";
-    /// Of several new objects with one key, the one is there that the log has first.
-    OPEN_ORDERED = "objects.open.ordered";
     /// What was torn when all hosts died is not taken for an object.
     OPEN_TORN = "objects.open.torn";
     /// A host that waits for room in the log hands its replica to whoever is joining.

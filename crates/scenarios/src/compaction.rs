@@ -147,7 +147,8 @@ pub(crate) fn scattered(trial: &Trial) {
                     perform(host, scribe, key, Delete);
                 }
             }
-            perform(host, scribe, key, Put(larger(100 * client)));
+            // No two writes of a key write the same.
+            perform(host, scribe, key, Put(larger(100 * client + 90)));
         });
     }
     let hosts = world.hosts.clone();

@@ -191,7 +191,6 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.copy.still", "one-copy"),
     ("objects.event.forget", "writer-fenced"),
     ("objects.event.rescue", "writer-fenced"),
-    ("objects.open.ordered", "all-die-creating"),
     ("objects.place.noted", "all-die"),
     ("objects.open.torn", "all-die-writing"),
     ("objects.undo.invalidate", "writer-dies"),
