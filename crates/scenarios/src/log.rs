@@ -25,12 +25,13 @@ pub(crate) fn pod_for(trial: &Trial, hosts: usize, kills: Option<Kills>) -> Simu
     let mut config = Config {
         kills,
         hosts,
-        scr_bytes: 10 << 10,
+        scr_bytes: 8 << 10,
         lnr_bytes: 128 << 10,
         max_steps: 200_000,
         ..Config::default()
     };
     let options = Options {
+        writes: Some(2),
         hosts: Some(hosts as u8),
         ring_entries: Some(8),
         segment_entries: Some(if trial.seed.is_multiple_of(2) { 4 } else { 16 }),
