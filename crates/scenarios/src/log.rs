@@ -146,6 +146,8 @@ pub(crate) fn joining_by_copy(trial: &Trial) {
         let (seat, _) = pod.join().unwrap();
         Replica::<_, History>::announce(&pod, &seat, 0);
         (0..memory.random() % 200).for_each(|_| memory.pause());
+        // What is copied is not older than what this host has announced.
+        first.sync().unwrap();
         let (position, entries) = first.paused(|position, _, state, _| (position, state.entries()));
         let second =
             Replica::new(pod, &seat, 0, (position, Fences::default()), History::of(entries), ());
