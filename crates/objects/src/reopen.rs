@@ -17,7 +17,7 @@
 //!
 //! Left out: pods of HCMeta's hosts, whose slots are no guide.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use tombolo_log::scan;
 use tombolo_memory::Memory;
@@ -51,9 +51,9 @@ pub(crate) struct Reopened<'a, M: Memory> {
     records: &'a Records<M>,
     notes: Notes<M>,
     /// New objects that are there only if no others have their keys.
-    unsure: HashMap<Vec<u8>, New>,
+    unsure: BTreeMap<Vec<u8>, New>,
     /// Where the log has new objects.
-    ordered: HashMap<SlotLine, u64>,
+    ordered: BTreeMap<SlotLine, u64>,
 }
 
 impl<'a, M: Memory> Reopened<'a, M> {
@@ -76,7 +76,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
             Event::Create { slot, .. } => Some((slot.line, position)),
             _ => None,
         });
-        let (notes, unsure, ordered) = (Notes::new(pod), HashMap::new(), ordered.collect());
+        let (notes, unsure, ordered) = (Notes::new(pod), BTreeMap::new(), ordered.collect());
         Ok(Self { pod, space, records, notes, unsure, ordered })
     }
 
@@ -257,7 +257,8 @@ impl<'a, M: Memory> Reopened<'a, M> {
 
     /// Slots of new objects whose keys no others have: they are there.
     pub(crate) fn new_ones(&mut self) -> Result<Vec<(Slot, AtRest)>, Error> {
-        let lines: Vec<SlotLine> = self.unsure.drain().map(|(_, new)| new.line).collect();
+        let lines: Vec<SlotLine> =
+            std::mem::take(&mut self.unsure).into_values().map(|new| new.line).collect();
         let mut found = Vec::with_capacity(lines.len());
         for line in lines {
             if let (Some(slot), Some(object)) = (self.slot_at(line)?, self.object_at(line)?) {

@@ -393,6 +393,14 @@ impl<M: Memory> Space<M> {
             chunk.divide(class, self.classes.slots(class).unwrap_or(0));
         }
         chunk.held = true;
+        drop(view);
+        // What leaves from here on is doubted. What has left before, its note tells.
+        if self.being_left().contains(&number) {
+            self.view.lock().chunks[number as usize].let_go();
+            self.table.set(number, word);
+            return Ok(false);
+        }
+        let mut view = self.view.lock();
         self.table.set(number, ChunkWord::held(self.host, class, self.shard));
         view.active[usize::from(class)] = Some(number);
         Ok(true)
