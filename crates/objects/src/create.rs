@@ -201,7 +201,6 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn leave_slot(&self, space: &Space<M>, slot: Slot, noting: Noting) {
         space.void(sites::SLOT_VOID, [slot.line]);
         self.end_note(noting);
-        space.trust(slot.line);
         space.free_span(slot);
     }
 

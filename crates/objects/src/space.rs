@@ -465,15 +465,6 @@ impl<M: Memory> Space<M> {
         Ok(number as u32)
     }
 
-    /// The slot that an object has left has no header any more.
-    pub(crate) fn trust(&self, line: SlotLine) {
-        let Some(slot) = self.slot_at(line) else { return };
-        if slot.class != SPAN {
-            let (number, index) = self.locate(slot);
-            self.view.lock().chunks[number as usize].trust(index);
-        }
-    }
-
     /// The first line of a chunk.
     fn chunk_start(&self, number: u32) -> SlotLine {
         self.first_line + u64::from(number) * self.classes.chunk_lines()
