@@ -63,7 +63,7 @@ impl<M: Memory> Objects<M> {
                     Room::Others
                 }
                 // Whether there was room at any one moment, nobody knows.
-                Room::None if before != table.words()? => Room::NotNow,
+                Room::None if before != table.words()? || table.is_any_being_left() => Room::NotNow,
                 room => room,
             };
             if room == Room::NotNow {

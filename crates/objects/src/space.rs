@@ -435,6 +435,11 @@ impl<M: Memory> Space<M> {
         left.filter_map(|line| Some(self.chunk_of(line)?.0 as u32)).collect()
     }
 
+    /// Whether some chunk could not be taken now, for a header that is being taken out of it.
+    pub(crate) fn is_any_being_left(&self) -> bool {
+        !self.being_left().is_empty()
+    }
+
     /// Takes headers out of slots that hold no objects.
     pub(crate) fn void(&self, site: Site, slots: impl IntoIterator<Item = SlotLine>) {
         let lines: Vec<Lines> = slots.into_iter().map(|line| Lines::new(line, 1)).collect();

@@ -158,6 +158,26 @@ pub(crate) fn scattered(trial: &Trial) {
     }
 }
 
+/// There is room for everything all the time, also while those who delete or move are at it: nobody is told
+/// that the pod is full.
+pub(crate) fn roomy_chunks(trial: &Trial) {
+    let setup = Setup { chunks: 32, local: Some(NO_LOCAL), ..Setup::roomy(2) };
+    let mut world = World::new(trial, &Setup { log_shards: Some(1), ..setup });
+    for client in 0..4u64 {
+        world.client(client as usize % 2, move |host, _| {
+            let key = [b"a", b"b"][client as usize / 2];
+            for turn in 0..4 {
+                let new = 100 * (client + 1) + turn;
+                host.put(key, &value(small(new))).unwrap();
+                host.tick().unwrap();
+                host.put(key, &value(larger(new))).unwrap();
+                host.delete(key).unwrap();
+            }
+        });
+    }
+    world.finish();
+}
+
 fn moves(hosts: &[Host]) -> u64 {
     hosts.iter().map(|host| host.stats().moves).sum()
 }

@@ -69,7 +69,7 @@ pub(crate) fn try_perform<S: Scheme<Memory = SimMemory>>(
         }
         Err(Error::Lost { .. }) => {
             scribe.failed(began);
-            lose(host, scribe, key);
+            return lose(host, scribe, key);
         }
         Err(Error::Log(LogError::Fenced { .. })) => {
             memory.note("an operation on a host that was fenced: done or not");
@@ -83,7 +83,7 @@ pub(crate) fn try_perform<S: Scheme<Memory = SimMemory>>(
 }
 
 /// A value is lost with a host: whoever comes across that deletes what is left, as by a delete of the value.
-fn lose<S: Scheme<Memory = SimMemory>>(host: &S, scribe: &Scribe, key: &str) {
+fn lose<S: Scheme<Memory = SimMemory>>(host: &S, scribe: &Scribe, key: &str) -> Result<(), Error> {
     let began = scribe.invoke(key.to_owned(), Operation::Delete);
     let deleted = host.forget_lost(key.as_bytes());
     host.memory().answered();
@@ -94,8 +94,12 @@ fn lose<S: Scheme<Memory = SimMemory>>(host: &S, scribe: &Scribe, key: &str) {
         }
         Ok(false) => scribe.failed(began),
         Err(Error::Log(LogError::Fenced { .. })) => {}
-        Err(error) => panic!("{error}"),
+        Err(error) => {
+            scribe.failed(began);
+            return Err(error);
+        }
     }
+    Ok(())
 }
 
 fn read<S: Scheme>(host: &S, key: &[u8]) -> Result<Answer<u64>, Error> {

@@ -100,6 +100,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "compaction" Long compaction::background;
     "unknown-objects" Long compaction::unknown_objects;
     "scattered-chunks" Long compaction::scattered;
+    "roomy-chunks" Long compaction::roomy_chunks;
     "crowded-chunks" Long objects::crowded_chunks;
     "busy-mail" Long mail::busy_mail;
     "mail-for-the-last-one" Long mail::mail_for_the_last_one;

@@ -42,22 +42,21 @@ impl<M: Memory> Space<M> {
     fn take_free(&self, wanted: usize, taken: &mut Vec<u32>) -> Result<bool, Error> {
         let held = ChunkWord::held(self.host, ChunkWord::FREE.class, self.shard);
         while taken.len() < wanted {
-            let words = self.words()?;
+            let (words, left) = (self.words()?, self.being_left());
             let free: Vec<u32> = (0..)
                 .zip(words)
-                .filter_map(|(number, word)| (word == ChunkWord::FREE).then_some(number))
+                .filter(|&(number, word)| word == ChunkWord::FREE && !left.contains(&number))
+                .map(|(number, _)| number)
                 .collect();
             let Some(chosen) = choose(&free, wanted - taken.len()) else { return Ok(false) };
             let claim = |free: &&u32| self.table.claim(**free, ChunkWord::FREE, held);
             let claimed: Vec<u32> = chosen.iter().filter(claim).copied().collect();
-            let being_left = self.being_left();
+            // They may have been taken, and left, between the two looks.
+            let left = self.being_left();
             let (left, usable): (Vec<u32>, Vec<u32>) =
-                claimed.into_iter().partition(|number| being_left.contains(number));
+                claimed.into_iter().partition(|number| left.contains(number));
             left.iter().for_each(|&number| self.table.set(number, ChunkWord::FREE));
             taken.extend(usable);
-            if !left.is_empty() {
-                return Ok(false);
-            }
         }
         Ok(true)
     }
