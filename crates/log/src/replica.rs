@@ -187,12 +187,21 @@ impl<M: Memory, S: State> Replica<M, S> {
     ///
     /// # Errors
     /// [`LogError::Damaged`].
-    #[inline]
+    #[inline(always)]
     pub fn sync(&self) -> Result<u64, LogError> {
         if self.pod.memory().keeps(sites::TAIL_SYNC) { self.catch_up() } else { Ok(self.applied()) }
     }
 
-    #[inline]
+    /// Where the log ends, if it has been applied up to there: what [`sync`](Self::sync) returns if there is
+    /// nothing to be done.
+    #[inline(always)]
+    pub fn at_end(&self) -> Option<u64> {
+        let applied = self.applied();
+        let is_end = || matches!(self.ring.look(applied).1, Look::End);
+        (!self.pod.memory().keeps(sites::TAIL_SYNC) || is_end()).then_some(applied)
+    }
+
+    #[inline(always)]
     fn catch_up(&self) -> Result<u64, LogError> {
         let applied = self.applied();
         match self.ring.look(applied).1 {

@@ -126,7 +126,7 @@ impl<M: Memory> Ring<M> {
     }
 
     /// The word at the place of `position`, where a run begins or may begin, and what that means.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look(&self, position: u64) -> (u64, Look) {
         let word = self.memory.load(self.slot(position));
         let ahead = ((word >> 32) as u32).wrapping_sub(self.lap(position)) as i32;

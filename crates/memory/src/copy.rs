@@ -16,7 +16,7 @@ struct Unaligned<T>(T);
 ///
 /// # Safety
 /// `from` is mapped for as many bytes.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn read(from: *const u8, into: &mut [u8]) {
     // SAFETY: both are valid for as many bytes, and a private buffer overlaps no shared memory.
     unsafe { copy(from, into.as_mut_ptr(), into.len()) };
@@ -37,7 +37,7 @@ pub(crate) unsafe fn write(to: *mut u8, bytes: &[u8]) {
 }
 
 /// Copies by the widest loads there are; at the end some bytes are copied twice.
-#[inline]
+#[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: by contract of the callers: both are valid for as many bytes.
     unsafe {
@@ -45,8 +45,10 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
             0..8 => copy_few(from, to, bytes),
             8..16 => copy_ends::<u64>(from, to, bytes),
             16..32 => copy_ends::<u128>(from, to, bytes),
+            32..=64 => copy_middle(from, to, bytes),
             #[cfg(target_arch = "x86_64")]
-            64.. => x86::copy(from, to, bytes),
+            _ => x86::copy(from, to, bytes),
+            #[cfg(not(target_arch = "x86_64"))]
             _ => copy_words(from, to, bytes),
         }
     }
@@ -72,6 +74,16 @@ unsafe fn copy_ends<T: Copy>(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// Copies 32 bytes from the start, and 32 up to the end: of at most 64 that is all of them.
+#[inline]
+unsafe fn copy_middle(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: by contract of the callers.
+    unsafe {
+        copy_ends::<u128>(from, to, 32);
+        copy_ends::<u128>(from.add(bytes - 32), to.add(bytes - 32), 32);
+    }
+}
+
 /// Copies at least 16 bytes.
 #[inline]
 unsafe fn copy_words(from: *const u8, to: *mut u8, bytes: usize) {
@@ -93,7 +105,6 @@ mod x86 {
     const NARROW_STRING_COPY_BYTES: usize = 512;
 
     /// Copies at least 64 bytes.
-    #[inline]
     pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: by contract of the caller; the processor has the instructions.
         unsafe {

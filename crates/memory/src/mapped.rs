@@ -83,7 +83,7 @@ impl Memory for Mapped {
         self.word(at).fetch(op, operand)
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&self, from: LnrAddr, into: &mut [u8]) {
         let place = self.lnr.at(from.offset(), into.len() as u64);
         // SAFETY: within the window.

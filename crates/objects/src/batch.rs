@@ -68,7 +68,7 @@ impl<M: Memory> Objects<M> {
             {
                 let record = found.entry.record.filter(|&record| record != BY_LOG);
                 record.into_iter().for_each(|record| self.records.prefetch(record));
-                self.fetch(&extent, Part::Whole);
+                self.fetch(extent.first(), Part::Whole);
             }
             readings.push(Reading { found, alone, tail, copied: None });
         }
@@ -78,7 +78,10 @@ impl<M: Memory> Objects<M> {
         // All counters come first, then the log, as of one object.
         for reading in &mut readings {
             let same = |(started, _): &(Started, _)| {
-                memory.check(sites::BATCH_COUNTER_AGAIN, self.counter_holds(started))
+                memory.check(
+                    sites::BATCH_COUNTER_AGAIN,
+                    self.counter_holds(&started.entry, started.counter),
+                )
             };
             reading.copied = reading.copied.take().filter(same);
         }
@@ -131,7 +134,9 @@ impl<M: Memory> Objects<M> {
             return Ok(Some(None));
         };
         let Some((started, prefix)) = copied else { return Ok(None) };
-        if memory.keeps(sites::BATCH_TAIL_AGAIN) && !self.entry_holds(&started)? {
+        if memory.keeps(sites::BATCH_TAIL_AGAIN)
+            && !self.entry_holds(&started.entry, started.tail)?
+        {
             return Ok(None);
         }
         Ok(match self.conclude(&found, &started, prefix)? {

@@ -50,10 +50,10 @@ impl<M: Memory> Objects<M> {
         patience: Duration,
     ) -> Result<Slot, Error> {
         let full = || Error::LnrFull { bytes };
-        let mut waiting_since = None;
+        let (space, mut waiting_since) = (&self.state(hash).space, None);
         let reserved = self.persist(|| {
             let table = &self.shards()[0].state().space;
-            let before = table.words()?;
+            let (before, passed_over) = (table.words()?, space.passed_over());
             match self.reserve_free(hash, bytes) {
                 Err(Error::LnrFull { .. }) => {}
                 reserved => return reserved.map(Some),
@@ -63,7 +63,8 @@ impl<M: Memory> Objects<M> {
                     Room::Others
                 }
                 // Whether there was room at any one moment, nobody knows.
-                Room::None if before != table.words()? || table.is_any_being_left() => Room::NotNow,
+                Room::None if before != table.words()? => Room::NotNow,
+                Room::None if passed_over != space.passed_over() => Room::NotNow,
                 room => room,
             };
             if room == Room::NotNow {

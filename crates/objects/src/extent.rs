@@ -51,7 +51,13 @@ impl Extent {
     /// The first byte.
     #[inline]
     pub(crate) fn start(&self) -> LnrAddr {
-        self.pieces()[0].start()
+        self.first().start()
+    }
+
+    /// The first piece.
+    #[inline]
+    pub(crate) fn first(&self) -> Lines {
+        self.pieces()[0]
     }
 
     /// How many lines.

@@ -97,7 +97,7 @@ impl<M: Memory> ReadGuard<'_, M> {
     /// # Errors
     /// [`Error::Torn`] if the object changed meanwhile: begin again. [`Error::Log`].
     pub fn read_end(self) -> Result<(), Error> {
-        if !self.objects.still_holds(&self.started)? {
+        if !self.started.still_holds(self.objects)? {
             self.objects.count(Counter::Retries);
             return Err(Error::Torn);
         }

@@ -26,7 +26,7 @@
 //! * A host that was fenced changes nothing that others use: its events have no effect, its locks are taken over, and
 //!   slots into which it may still write are nobody's until it is gone.
 //!
-//! Left out: what keys and values mean; opening a pod all of whose hosts have died.
+//! Left out: what keys and values mean.
 
 mod at_rest;
 mod batch;
@@ -37,6 +37,7 @@ mod copies;
 mod create;
 mod event;
 mod extent;
+mod fresh;
 mod guards;
 mod home;
 mod index;

@@ -200,7 +200,7 @@ impl<M: Memory> Objects<M> {
         let Some(found) = found.iter().find(owner) else { return Ok(Some(None)) };
         let Some(started) = self.start(found, tail, Part::Nothing) else { return Ok(None) };
         let key = self.read_key(&started);
-        if !self.still_holds(&started)? {
+        if !started.still_holds(self)? {
             return Ok(None);
         }
         started.rely_on(self.memory());

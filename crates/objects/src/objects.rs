@@ -245,7 +245,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Applies the shard of objects with this hash up to its tail, which is returned.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn sync(&self, hash: KeyHash) -> Result<u64, Error> {
         Ok(self.shard(hash).sync()?)
     }

@@ -37,6 +37,12 @@ pub(crate) struct Started {
 }
 
 impl Started {
+    /// Whether everything since this was one version.
+    #[inline(always)]
+    pub(crate) fn still_holds<M: Memory>(&self, objects: &Objects<M>) -> Result<bool, Error> {
+        objects.still_holds(&self.entry, self.counter, self.tail)
+    }
+
     /// What was read of the object is used from here on.
     #[track_caller]
     pub(crate) fn rely_on<M: Memory>(&self, memory: &M) {
@@ -112,6 +118,9 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Option<Header>, Error> {
         self.count(Counter::Reads);
         let hash = self.begin(key)?;
+        if let Some(header) = self.read_fresh(hash, key, part, value) {
+            return Ok(Some(header));
+        }
         let read = self.persist(|| self.try_read(hash, key, part, value))?;
         if let Some(header) = read {
             part.of(u64::from(header.value_bytes))?;
@@ -240,14 +249,14 @@ impl<M: Memory> Objects<M> {
         };
         if let Some(host) = found.entry.lost {
             let other = self.read_key(&started).as_deref() != Some(key);
-            return match self.still_holds(&started)? {
+            return match started.still_holds(self)? {
                 false => Ok(Looked::Changed),
                 true if other => Ok(Looked::OtherKey),
                 true => Err(Error::Lost { host }),
             };
         }
         let prefix = self.read_prefix(&started, key).map(|header| copy(&started, header));
-        if !self.still_holds(&started)? {
+        if !started.still_holds(self)? {
             self.count(Counter::Retries);
             return Ok(Looked::Changed);
         }
@@ -277,7 +286,7 @@ impl<M: Memory> Objects<M> {
         let entry = found.entry;
         let extent = self.state(entry.hash).space.extent_at(entry.slot)?;
         let lines = extent.count();
-        self.fetch(&extent, part);
+        self.fetch(extent.first(), part);
         // Small objects are made fresh whole even for a part, so that the next read finds them so.
         let whole = matches!(part, Part::Whole) || lines <= self.small_lines;
         let memory = self.memory();
@@ -303,14 +312,14 @@ impl<M: Memory> Objects<M> {
 
     /// Has lines fetched that a read will take. Where they lie is known before the header is, in which it
     /// says how many there are.
-    #[inline]
-    pub(crate) fn fetch(&self, extent: &Extent, part: Part) {
+    #[inline(always)]
+    pub(crate) fn fetch(&self, slot: Lines, part: Part) {
         let lines = match part {
             // An object takes four fifths of its slot at least, or a line more than a small one's.
-            Part::Whole => (extent.count() * 4 / 5).clamp(1, FETCHED),
+            Part::Whole => (slot.count() * 4 / 5).clamp(1, FETCHED),
             Part::Nothing | Part::Range(..) => 1,
         };
-        self.memory().prefetch(Lines::new(extent.start().line(), lines));
+        self.memory().prefetch(Lines::new(slot.first(), lines));
     }
 
     #[inline(always)]
@@ -370,50 +379,55 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Whether everything since [`start`](Self::start) was one version: the counter is the same, and so
+    /// Whether everything since the counter was loaded was one version: the counter is the same, and so
     /// is the object's entry as of the log's tail after that.
     ///
     /// In this order: a counter that has started again at zero meanwhile is announced in the log by the
     /// time it can be seen. The other way round, that could happen between the two looks.
     #[inline(always)]
-    pub(crate) fn still_holds(&self, started: &Started) -> Result<bool, Error> {
+    pub(crate) fn still_holds(
+        &self,
+        entry: &Entry,
+        counter: u32,
+        tail: u64,
+    ) -> Result<bool, Error> {
         if self.memory().keeps(sites::READ_COUNTER_FIRST) {
-            return Ok(self.counter_holds(started) && self.entry_holds(started)?);
+            return Ok(self.counter_holds(entry, counter) && self.entry_holds(entry, tail)?);
         }
-        Ok(self.entry_holds(started)? && self.counter_holds(started))
+        Ok(self.entry_holds(entry, tail)? && self.counter_holds(entry, counter))
     }
 
     #[inline(always)]
-    pub(crate) fn counter_holds(&self, started: &Started) -> bool {
-        let Some(record) = started.entry.record.filter(|&record| record != BY_LOG) else {
+    pub(crate) fn counter_holds(&self, entry: &Entry, counter: u32) -> bool {
+        let Some(record) = entry.record.filter(|&record| record != BY_LOG) else {
             return true;
         };
-        let counter = self.records.load(record).readable();
-        self.memory().check(sites::READ_COUNTER_AGAIN, counter == Some(started.counter))
+        let now = self.records.load(record).readable();
+        self.memory().check(sites::READ_COUNTER_AGAIN, now == Some(counter))
     }
 
     #[inline(always)]
-    pub(crate) fn entry_holds(&self, started: &Started) -> Result<bool, Error> {
+    pub(crate) fn entry_holds(&self, entry: &Entry, tail: u64) -> Result<bool, Error> {
         let memory = self.memory();
         if !memory.keeps(sites::READ_TAIL_AGAIN) {
             return Ok(true);
         }
-        let same = self.entry_is_still(&started.entry, started.tail)?;
+        let same = self.entry_is_still(entry, tail)?;
         Ok(memory.check(sites::READ_ENTRY_AGAIN, same))
     }
 
     /// Whether an entry that was found as of `tail` is the same as of the tail now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn entry_is_still(&self, entry: &Entry, tail: u64) -> Result<bool, Error> {
-        Ok(self.sync(entry.hash)? == tail || self.entry_stands(entry))
+        Ok(self.sync(entry.hash)? == tail || self.entry_stands(*entry))
     }
 
     /// Whether an entry is as it was, as far as the log has been applied.
     #[cold]
-    fn entry_stands(&self, entry: &Entry) -> bool {
+    fn entry_stands(&self, entry: Entry) -> bool {
         let index = &self.state(entry.hash).index;
         let found = index.find_slot(self.memory(), entry.hash, entry.slot);
-        found.is_some_and(|found| found.entry == *entry)
+        found.is_some_and(|found| found.entry == entry)
     }
 
     /// After a good read: this host has no stale line of the object as of its counter.
@@ -444,7 +458,7 @@ impl<M: Memory> Objects<M> {
                     return Ok(None);
                 };
                 let key = self.read_key(&started);
-                if !self.still_holds(&started)? {
+                if !started.still_holds(self)? {
                     return Ok(None);
                 }
                 started.rely_on(self.memory());

@@ -66,6 +66,7 @@ pub(crate) struct Space<M: Memory> {
     acquiring: HostMutex<M, ()>,
     /// The chunk acquired last: the next is looked for from there on.
     last: AtomicU32,
+    passed_over: AtomicU64,
     abandoned: Abandoned,
     notes: Notes<M>,
 }
@@ -93,6 +94,7 @@ impl<M: Memory> Space<M> {
             extents: (0..geometry.chunks).map(|_| AtomicU64::new(0)).collect(),
             acquiring: HostMutex::<M, _>::new(()),
             last: AtomicU32::new(0),
+            passed_over: AtomicU64::new(0),
             abandoned,
             notes: Notes::new(pod),
         }
@@ -423,6 +425,7 @@ impl<M: Memory> Space<M> {
             sync()?;
         }
         if self.being_left().contains(&number) {
+            self.passed_over.fetch_add(1, Ordering::Relaxed);
             self.table.set(number, from);
             return Ok(false);
         }
@@ -435,9 +438,9 @@ impl<M: Memory> Space<M> {
         left.filter_map(|line| Some(self.chunk_of(line)?.0 as u32)).collect()
     }
 
-    /// Whether some chunk could not be taken now, for a header that is being taken out of it.
-    pub(crate) fn is_any_being_left(&self) -> bool {
-        !self.being_left().is_empty()
+    /// How often this host has passed over a chunk because a header was being taken out of it.
+    pub(crate) fn passed_over(&self) -> u64 {
+        self.passed_over.load(Ordering::Relaxed)
     }
 
     /// Takes headers out of slots that hold no objects.

@@ -95,7 +95,8 @@ fn hunt_from(
             (schedules, kill) = enumerate_from(scenario, start, bound / 2, conditions, control);
         }
         if kill.is_none() {
-            let (more, found) = run_from(scenario, start, bound / 4, conditions, control);
+            let most = bound * 3 / 4 - schedules.min(bound / 2);
+            let (more, found) = run_from(scenario, start, most, conditions, control);
             (schedules, kill) = (schedules + more, found);
         }
     }

@@ -23,6 +23,8 @@ type Client<'a> = (usize, &'a [(&'a str, Operation<u64>)]);
 const SHORT: u64 = 7;
 const LONGER: u64 = 7 + 2;
 const LONG: u64 = 7 + 3;
+/// Half a chunk.
+const LARGE: u64 = 7 + 5;
 
 /// Objects are there that every host has read; then clients do what they are to do.
 fn run(trial: &Trial, setup: &Setup, before: &[(&str, Operation<u64>)], clients: &[Client<'_>]) {
@@ -337,12 +339,16 @@ pub(crate) fn home_of_another(trial: &Trial) {
     let mut world = World::new(trial, &Setup { local: Some(HOME), ..Setup::small(1) });
     let (one, other) = colliding_keys(&world.hosts[0]);
     let reader = one.clone();
+    // With these a chunk is full but for one slot.
+    for other in ["b", "c", "d", "e"] {
+        world.hosts[0].create(other.as_bytes(), &value(LONG)).unwrap();
+    }
     world.client(0, move |host, scribe| {
-        perform(host, scribe, &one, Create(SHORT));
-        (2..5).for_each(|n| perform(host, scribe, &one, Put(n * 7)));
-        perform(host, scribe, &one, Put(LONG));
-        perform(host, scribe, &other, Create(SHORT));
-        (6..9).for_each(|n| perform(host, scribe, &other, Put(n * 7)));
+        perform(host, scribe, &one, Create(LONG));
+        (2..5).for_each(|n| perform(host, scribe, &one, Put(LONG + n * 7)));
+        perform(host, scribe, &one, Put(LARGE));
+        perform(host, scribe, &other, Create(LONG + 35));
+        (6..9).for_each(|n| perform(host, scribe, &other, Put(LONG + n * 7)));
     });
     world.client(0, move |host, scribe| {
         (0..2).for_each(|_| perform(host, scribe, &reader, Get));

@@ -143,17 +143,14 @@ impl<M: Memory> Layout<M> {
     }
 
     /// What a record holds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn load(&self, record: Record) -> Word {
         match self.width {
             RecordWidth::Bits32 => widen(self.memory.load(self.at::<u32>(record))),
             RecordWidth::Bits16 => widen(self.memory.load(self.at::<u16>(record))),
             RecordWidth::Bits8 => widen(self.memory.load(self.at::<u8>(record))),
             RecordWidth::Bits24 => self.load_split(record),
-            RecordWidth::Auto => {
-                let (at, part) = self.part(record);
-                part.of(self.memory.load(at))
-            }
+            RecordWidth::Auto => self.load_part(record),
         }
     }
 
@@ -255,6 +252,11 @@ impl<M: Memory> Layout<M> {
         (head(word, self.low_bits), (word.counter >> self.low_bits) as u16)
     }
 
+    fn load_part(&self, record: Record) -> Word {
+        let (at, part) = self.part(record);
+        part.of(self.memory.load(at))
+    }
+
     fn swap_part(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
         let (at, part) = self.part(record);
         loop {
@@ -351,6 +353,7 @@ fn with_high(head: Word, low_bits: u32, high: u32) -> Word {
 }
 
 /// What a record of one word holds, whatever the word's size.
+#[inline(always)]
 fn widen<W: ScrWord>(word: W) -> Word {
     let (bits, top) = (word.to_bits() as u32, 8 * size_of::<W>() as u32 - 1);
     let (allocated, counter) = (bits >> top != 0, bits & mask(top));

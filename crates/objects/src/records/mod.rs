@@ -71,6 +71,7 @@ impl Word {
     }
 
     /// Who has locked the record, if it is in use.
+    #[inline]
     pub(crate) fn holder(self) -> Option<u8> {
         self.holder.filter(|_| self.allocated)
     }
@@ -201,7 +202,7 @@ impl<M: Memory> Records<M> {
         self.layout.prefetch(record);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn load(&self, record: Record) -> Word {
         self.layout.load(record)
     }

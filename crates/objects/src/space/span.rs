@@ -9,6 +9,7 @@
 
 use std::collections::HashSet;
 use std::iter;
+use std::sync::atomic::Ordering;
 
 use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_sharing::SPAN;
@@ -43,11 +44,11 @@ impl<M: Memory> Space<M> {
         let held = ChunkWord::held(self.host, ChunkWord::FREE.class, self.shard);
         while taken.len() < wanted {
             let (words, left) = (self.words()?, self.being_left());
-            let free: Vec<u32> = (0..)
-                .zip(words)
-                .filter(|&(number, word)| word == ChunkWord::FREE && !left.contains(&number))
-                .map(|(number, _)| number)
-                .collect();
+            let is_free = |&(_, word): &(u32, ChunkWord)| word == ChunkWord::FREE;
+            let numbers = (0..).zip(words).filter(is_free).map(|(number, _)| number);
+            let (passed_over, free): (Vec<u32>, Vec<u32>) =
+                numbers.partition(|number| left.contains(number));
+            self.passed_over.fetch_add(passed_over.len() as u64, Ordering::Relaxed);
             let Some(chosen) = choose(&free, wanted - taken.len()) else { return Ok(false) };
             let claim = |free: &&u32| self.table.claim(**free, ChunkWord::FREE, held);
             let claimed: Vec<u32> = chosen.iter().filter(claim).copied().collect();
