@@ -92,10 +92,10 @@ fn hunt_from(
     let (mut schedules, mut kill) = (0, None);
     if let Some(scenario) = written_for {
         if scenario.kind == Kind::Short {
-            (schedules, kill) = enumerate_from(scenario, start, bound / 2, conditions, control);
+            (schedules, kill) = enumerate_from(scenario, start, bound * 2 / 3, conditions, control);
         }
         if kill.is_none() {
-            let most = bound * 3 / 4 - schedules.min(bound / 2);
+            let most = (bound * 3 / 4).saturating_sub(schedules);
             let (more, found) = run_from(scenario, start, most, conditions, control);
             (schedules, kill) = (schedules + more, found);
         }

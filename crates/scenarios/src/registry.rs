@@ -75,7 +75,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "full-log" Long short::full_log;
     "commits" Short log::short_commits;
     "two-givers" Long transfer::two_givers;
-    "seats" Short seats::come_and_leave;
+    "two-seats" Short seats::two_come_and_leave;
+    "seats" Long seats::come_and_leave;
     "format-and-open" Long objects::format_and_open;
     "anything-goes" Long objects::anything_goes;
     "scarce-space" Long objects::scarce_space;

@@ -139,6 +139,11 @@ fn visit_and_leave(trial: &Trial, hosts: usize, times: u64, waits: fn(&SimMemory
     assert!(!pod.has_joining(), "somebody is still counted");
 }
 
+/// Two hosts come and leave, with a seat for each.
+pub(crate) fn two_come_and_leave(trial: &Trial) {
+    visit_and_leave(trial, 2, 1, |_| true);
+}
+
 /// Three hosts come and leave, with a seat for each.
 pub(crate) fn come_and_leave(trial: &Trial) {
     visit_and_leave(trial, 3, 1, |_| true);

@@ -30,7 +30,7 @@ fn every_step_is_needed() {
     let conditions = Conditions::default();
     let crossed = run(SCENARIOS, 0..20, &conditions, &Control::default()).coverage;
     let hunted =
-        hunt(SCENARIOS, &mutants(&crossed), &[0], 40_000, &conditions, &Control::default());
+        hunt(SCENARIOS, &mutants(&crossed), &[0], 60_000, &conditions, &Control::default());
     let survivors: Vec<_> =
         hunted.iter().filter(|hunted| !hunted.is_killed()).map(|hunted| hunted.mutant).collect();
     assert!(survivors.is_empty(), "nothing fails without {survivors:?}");

@@ -56,7 +56,7 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) mutants: bool,
     /// Schedules within which the absence of a step has to be noticed.
-    #[arg(long, value_name = "N", default_value_t = 40_000)]
+    #[arg(long, value_name = "N", default_value_t = 60_000)]
     pub(crate) bound: u64,
     /// Leave out one step, or `:fence` for its fence only.
     #[arg(long, value_name = "SITE", value_parser = mutant)]
