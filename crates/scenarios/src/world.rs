@@ -25,7 +25,6 @@ const SEGMENT_ENTRIES: u64 = 8;
 const MAIL_SLOTS: u64 = 2;
 
 /// Objects that a host may have locked at once, and the most that one of them notes before it is changed.
-const WRITES: u64 = 4;
 const UNDO_BYTES: u64 = 256;
 
 /// Bytes of a chunk, and the least of a transfer window.
@@ -63,6 +62,8 @@ pub(crate) struct Setup {
     /// Hosts there are.
     pub(crate) hosts: usize,
     pub(crate) records: u64,
+    /// Operations of a host that can be noted at once.
+    pub(crate) writes: u64,
     /// How large records are; unless it is given, the seed decides.
     pub(crate) width: Option<RecordWidth>,
     /// Chunks of 1 KiB.
@@ -88,6 +89,7 @@ impl Setup {
             joined: hosts,
             hosts,
             records: 2,
+            writes: 4,
             width: None,
             chunks: 40,
             local: None,
@@ -108,7 +110,7 @@ impl Setup {
 
     /// As small as can be: nothing goes on but what clients do.
     pub(crate) fn small(hosts: usize) -> Self {
-        Self { chunks: 4, ticking: false, ..Self::roomy(hosts) }.plain()
+        Self { chunks: 4, writes: 2, ticking: false, ..Self::roomy(hosts) }.plain()
     }
 
     /// How hosts take part.
@@ -129,7 +131,7 @@ impl Setup {
 
     fn config(&self) -> Config {
         let log_shards = self.log_shards.unwrap_or(1);
-        let undo = if self.torn_writes == Some(TornWrites::Undo) { WRITES * UNDO_BYTES } else { 0 };
+        let undo = if self.torn_writes == Some(TornWrites::Undo) { self.writes * UNDO_BYTES } else { 0 };
         let per_host =
             (log_shards * SEGMENT_ENTRIES + MAIL_SLOTS) * LINE_BYTES + WINDOW_BYTES + undo;
         let before_chunks = 64 * LINE_BYTES + u64::from(self.seats()) * per_host;
@@ -163,7 +165,7 @@ impl Setup {
             record_width: Some(width),
             counter_bits: Some(3),
             mail_slots: Some(MAIL_SLOTS),
-            writes: Some(WRITES),
+            writes: Some(self.writes),
             torn_writes: self.torn_writes.unwrap_or_default(),
             latches: (self.latches > 0).then_some(self.latches),
         };
