@@ -110,17 +110,6 @@ pub(crate) fn a_writer_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a", "b", "c"]);
 }
 
-/// A host dies two of whose threads write one object, one after the other, and a third host between them.
-pub(crate) fn one_of_two_writers_dies(trial: &Trial) {
-    let mut world = begin(trial, &setup(trial, &[0]));
-    client(&mut world, 0, &[("a", Put(LONGER + 14)), ("a", Put(LONGER + 21))]);
-    client(&mut world, 0, &[("a", Put(LONGER + 28)), ("a", Put(LONGER + 35))]);
-    client(&mut world, 1, &[("a", Get), ("a", Get), ("a", Get)]);
-    client(&mut world, 2, &[("a", Put(LONGER + 42)), ("a", Put(LONGER + 49)), ("a", Get)]);
-    world.run();
-    finish_and_read(&mut world, &["a", "b", "c"]);
-}
-
 /// All hosts die while they write.
 pub(crate) fn all_die_writing(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::Together });

@@ -151,7 +151,6 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "writer-fenced" Crash fenced::a_writer_is_fenced;
     "rescuer-dies" Crash fenced::a_rescuer_dies;
     "writer-dies" Crash fenced::a_writer_dies;
-    "noted-twice" Crash fenced::one_of_two_writers_dies;
     "all-die-writing" Crash fenced::all_die_writing;
     "all-die-creating" Crash fenced::all_die_creating;
     "loss-left-behind" Crash fenced::a_loss_is_left_behind;
