@@ -200,8 +200,8 @@ impl<M: Memory> Objects<M> {
     /// Takes the header out of a slot that an object has left, as is noted, and frees it.
     pub(crate) fn leave_slot(&self, space: &Space<M>, slot: Slot, noting: Noting) {
         space.void(sites::SLOT_VOID, [slot.line]);
-        self.end_note(noting);
         space.free_span(slot);
+        self.end_note(noting);
     }
 
     /// Gives an object that nobody else can change another value in another slot; `slot` was its own.

@@ -26,7 +26,7 @@ use tombolo_pod::{Stay, fence_ended};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES};
 
 use crate::create::no_such_slot;
-use crate::event::{Event, KeyHash, SlotLine, Target};
+use crate::event::{Event, KeyHash, Slot, SlotLine, Target};
 use crate::extent::Extent;
 use crate::index::Entry;
 use crate::lock::{changed_under_lock, target};
@@ -202,12 +202,13 @@ impl<M: Memory> Objects<M> {
             let quarantined = shard.paused(|_, _, _, writer| writer.quarantine.slots_of(stay.host));
             let space = &shard.state().space;
             space.void(sites::SLOT_VOID, quarantined.iter().copied());
+            let slots: Vec<Slot> =
+                quarantined.into_iter().filter_map(|line| space.slot_at(line)).collect();
+            // Whoever does this again, after the event, finds them among what the dead host had taken.
+            slots.iter().for_each(|&slot| _ = space.assign_span(slot, stay.host));
             let target = Target { hash, slot: 0, expected: 0 };
             self.commit(Event::Forget { target, host: stay.host })?;
-            quarantined
-                .into_iter()
-                .filter_map(|line| space.slot_at(line))
-                .for_each(|slot| space.free_span(slot));
+            slots.into_iter().for_each(|slot| space.free_span(slot));
         }
         self.pod().give_over(stay);
         if self.pod().release(stay) {
@@ -237,6 +238,9 @@ impl<M: Memory> Objects<M> {
                 let left = |notes: &Notes<M>| notes.left_by_others(stay.host).any(|it| it == line);
                 if !held && !left(&self.underway.notes) {
                     space.void(sites::SLOT_VOID, [line]);
+                    if note.left() == Some(line) {
+                        space.slot_at(line).into_iter().for_each(|slot| space.free_span(slot));
+                    }
                 }
             }
             self.underway.notes.clear(stay.host, place);
@@ -433,7 +437,8 @@ impl<M: Memory> Objects<M> {
         if moved? { Ok(()) } else { Err(changed_under_lock()) }
     }
 
-    /// Frees chunks that a host which is gone had taken for large objects that are not in the index.
+    /// Frees chunks that a host which is gone had taken for large objects that are not in the index, and that nobody
+    /// else is about to free.
     fn free_spans_of(&self, stay: Stay) -> Result<(), Error> {
         let mut known = Vec::new();
         for shard in self.shards() {
@@ -442,6 +447,8 @@ impl<M: Memory> Objects<M> {
                 known.extend(writer.quarantine.slots.iter().map(|&(_, line)| line));
             });
         }
+        // Who has taken an object out of its slot has noted that before the log, and so the index, said so.
+        known.extend(self.underway.notes.left_by_others(stay.host));
         self.shards()[0].state().space.free_spans_of(stay.host, &known)
     }
 

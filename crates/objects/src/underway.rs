@@ -160,7 +160,7 @@ impl Note {
     }
 
     /// The slot that an object may have left, and from which its header has not been taken yet.
-    fn left(self) -> Option<SlotLine> {
+    pub(crate) fn left(self) -> Option<SlotLine> {
         match self {
             Self::Announces { from, .. } => from,
             Self::Deletes { slot, .. } => Some(slot),
@@ -271,15 +271,13 @@ impl<M: Memory> Notes<M> {
         let mut host = holder;
         for _ in self.hosts() {
             let about = |(place, note): (Place, Note)| match note {
-                Note::TookOver { record: of, from } => {
-                    (of == record).then_some((place, note, from))
-                }
-                note => (note.torn()?.0 == record).then_some((place, note, host)),
+                Note::TookOver { record: of, from } => (of == record).then_some(Err(from)),
+                // One about another slot is over: the record was another object's then.
+                note => (note.torn()? == (record, slot)).then(|| Ok(self.undo_of(host, place))),
             };
-            let (place, note, from) = self.of(host).find_map(about)?;
-            match note.torn() {
-                Some((_, of)) => return (of == slot).then(|| self.undo_of(host, place)),
-                None => host = from,
+            match self.of(host).find_map(about)? {
+                Ok(undo) => return Some(undo),
+                Err(from) => host = from,
             }
         }
         None

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tombolo_memory::Memory;
 use tombolo_pod::{RecordWidth, TornWrites};
 use tombolo_sharing::{Error, Scheme};
-use tombolo_simulator::{Kills, SimMemory, Trial};
+use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 use tombolo_verify::models::Operation::{self, Create, Get, Put};
 use tombolo_verify::models::Result as Answer;
 
@@ -15,21 +15,24 @@ use crate::world::{HOME, Setup, World, is_out, try_join};
 
 // Values are as long as their tags say, modulo 7: these take a line, two lines, and three.
 const SHORT: u64 = 7;
-const LONGER: u64 = 7 + 2;
-const LONG: u64 = 7 + 3;
+pub(crate) const LONGER: u64 = 7 + 2;
+pub(crate) const LONG: u64 = 7 + 3;
 
 /// Little goes on, and what becomes of a write that is cut off the seed decides.
-fn setup(trial: &Trial, kills: &[usize]) -> Setup {
+pub(crate) fn setup(trial: &Trial, kills: &[usize]) -> Setup {
     let torn_writes = [TornWrites::Lost, TornWrites::Undo][trial.seed as usize % 2];
     let width = [RecordWidth::Bits32, RecordWidth::Bits8][trial.seed as usize / 2 % 2];
-    let kills =
-        (!kills.is_empty()).then(|| Kills { hosts: kills.to_vec(), one_in: 1, together: false });
+    let kills = (!kills.is_empty()).then(|| Kills {
+        hosts: kills.to_vec(),
+        one_in: 1,
+        deaths: Deaths::One,
+    });
     let small = Setup::small(3);
     Setup { chunks: 6, width: Some(width), torn_writes: Some(torn_writes), kills, ..small }
 }
 
 /// There is an object with a record, which all hosts have read.
-fn begin(trial: &Trial, setup: &Setup) -> World {
+pub(crate) fn begin(trial: &Trial, setup: &Setup) -> World {
     let mut world = World::new(trial, setup);
     let scribe = world.scribe();
     for operation in [Create(LONGER), Put(LONGER + 7)] {
@@ -39,7 +42,11 @@ fn begin(trial: &Trial, setup: &Setup) -> World {
     world
 }
 
-fn client(world: &mut World, host: usize, operations: &'static [(&'static str, Operation<u64>)]) {
+pub(crate) fn client(
+    world: &mut World,
+    host: usize,
+    operations: &'static [(&'static str, Operation<u64>)],
+) {
     world.client(host, move |host, scribe| {
         operations.iter().for_each(|(key, operation)| {
             perform(host, scribe, key, operation.clone());
@@ -105,7 +112,7 @@ pub(crate) fn a_writer_dies(trial: &Trial) {
 
 /// All hosts die while they write.
 pub(crate) fn all_die_writing(trial: &Trial) {
-    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, together: true });
+    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::Together });
     let mut world = begin(trial, &Setup { kills, ..setup(trial, &[]) });
     for (host, tag) in [(0, LONGER + 14), (1, LONGER + 21), (2, LONG + 28)] {
         world.client(host, move |host, scribe| {
@@ -120,7 +127,7 @@ pub(crate) fn all_die_writing(trial: &Trial) {
 /// All hosts die while two of them create an object, of which the third makes use, or goes on until the log has
 /// forgotten it.
 pub(crate) fn all_die_creating(trial: &Trial) {
-    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, together: true });
+    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::Together });
     let setup = Setup { kills, ticking: true, ..setup(trial, &[]) };
     let mut world = World::new(trial, &setup);
     client(&mut world, 0, &[("a", Create(SHORT))]);

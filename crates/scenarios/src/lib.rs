@@ -5,14 +5,14 @@
 //! counters of 3 bits, two records, a handful of chunks. It panics if what hosts saw was wrong.
 //! Everything it does depends on its [`Trial`](tombolo_simulator::Trial) alone.
 //!
-//! Left out: recovery of hosts that die, which is to come. Where a host dies, the others must see no
-//! wrong byte, and give up in time what it is in the way of.
+//! Where hosts die, no operation of the others fails, and nothing that those had is left in the end.
 
 pub mod append;
 mod baselines;
 pub mod campaign;
 mod compaction;
 mod crash;
+mod deaths;
 mod disk;
 mod expiry;
 mod failure;

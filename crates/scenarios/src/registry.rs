@@ -4,8 +4,8 @@ use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
-    baselines, compaction, crash, expiry, fenced, log, mail, objects, pages, saved, seats, shards,
-    short, transfer,
+    baselines, compaction, crash, deaths, expiry, fenced, log, mail, objects, pages, saved, seats,
+    shards, short, transfer,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -163,6 +163,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "formatter-dies" Crash crash::a_formatter_dies;
     "save-while-one-dies" Crash saved::save_while_a_host_dies;
     "member-dies" Crash seats::a_member_dies;
+    "two-writers-die" Crash deaths::two_writers_die;
+    "clearer-dies" Crash deaths::a_clearer_dies;
 };
 
 /// Every site there is, from memory upwards.
@@ -203,6 +205,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.join.help", "join-under-churn"),
     ("objects.record.split", "split-record"),
     ("objects.slot.known-first", "other-size"),
+    ("objects.span.assign", "clearer-dies"),
     ("pod.transfer.answer", "two-givers"),
     ("objects.chunk.empty", "filled-again"),
     ("objects.chunk.sync", "filled-again"),

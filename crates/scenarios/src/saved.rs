@@ -12,7 +12,7 @@ use tombolo_memory::Memory;
 use tombolo_objects::Objects;
 use tombolo_objects::saved::{Existing, SavedFile};
 use tombolo_pod::TornWrites;
-use tombolo_simulator::{Kills, SimMemory, Trial};
+use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 use tombolo_verify::models::{Operation, Result as Answer};
 
 use crate::crash::finish_and_read;
@@ -82,7 +82,7 @@ pub(crate) fn save_from_home(trial: &Trial) {
 /// Two objects are saved, twice, while a host dies that writes one of them and has the other in its own
 /// memory: what is lost with it is not in the file, and everything else is.
 pub(crate) fn save_while_a_host_dies(trial: &Trial) {
-    let kills = Some(Kills { hosts: vec![0], one_in: 1, together: false });
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
     let (local, torn_writes) = (Some(HOME), Some(TornWrites::Lost));
     let mut world = World::new(trial, &Setup { kills, local, torn_writes, ..Setup::roomy(3) });
     let scribe = world.scribe();

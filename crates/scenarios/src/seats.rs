@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tombolo_memory::Memory;
 use tombolo_pod::{Leave, Phase, Pod, PodError, Seat, Stay};
-use tombolo_simulator::{Kills, SimMemory, Simulation, Trial};
+use tombolo_simulator::{Deaths, Kills, SimMemory, Simulation, Trial};
 use tombolo_verify::models::Operation;
 
 use crate::log;
@@ -162,7 +162,7 @@ pub(crate) fn many_come_and_leave(trial: &Trial) {
 /// One of three hosts dies while they come and leave. Whoever looks finds nobody in the pod but that
 /// host, if it had got so far and nobody has noticed, and what is counted is what is there.
 pub(crate) fn a_member_dies(trial: &Trial) {
-    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, together: false });
+    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::One });
     let pod = visits(log::pod_for(trial, 3, kills), 3, 2, |_| false);
     let members = pod.membership();
     let joining = members.hosts().any(|host| !members.is_ready(host));

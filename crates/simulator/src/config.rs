@@ -25,15 +25,26 @@ pub struct Config {
     pub places: Places,
 }
 
-/// When a host dies.
+/// When hosts die.
 #[derive(Clone, Debug)]
 pub struct Kills {
     /// Who may.
     pub hosts: Vec<usize>,
     /// One run in so many.
     pub one_in: u64,
-    /// All of them at once, not one.
-    pub together: bool,
+    /// Which of them do.
+    pub deaths: Deaths,
+}
+
+/// Which hosts die in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deaths {
+    /// One of them.
+    One,
+    /// All of them at once.
+    Together,
+    /// All of them, one after the other as they are listed: who is listed twice dies again, if it is there again.
+    InTurn,
 }
 
 impl Default for Config {

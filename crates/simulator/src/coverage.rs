@@ -23,6 +23,7 @@ pub struct Coverage {
     // By the address of the name: one site may have several, which are put together at the end.
     sites: HashMap<usize, (Site, Crossed), BuildHasherDefault<AddressHasher>>,
     crash_points: BTreeSet<CrashPoint>,
+    deaths: BTreeSet<Site>,
     notes: BTreeMap<&'static str, u64>,
 }
 
@@ -49,6 +50,10 @@ impl Coverage {
         self.crash_points.insert(at);
     }
 
+    pub(crate) fn died_at(&mut self, site: Site) {
+        self.deaths.insert(site);
+    }
+
     /// Notes that something rare was met.
     pub fn note(&mut self, what: &'static str) {
         *self.notes.entry(what).or_default() += 1;
@@ -61,6 +66,7 @@ impl Coverage {
             sum.add(crossed);
         }
         self.crash_points.extend(other.crash_points.iter().cloned());
+        self.deaths.extend(&other.deaths);
         for (note, times) in &other.notes {
             *self.notes.entry(note).or_default() += times;
         }
@@ -78,6 +84,11 @@ impl Coverage {
     /// Where hosts died.
     pub fn crash_points(&self) -> &BTreeSet<CrashPoint> {
         &self.crash_points
+    }
+
+    /// Steps at which a host died: one of its threads had come to the step, and not yet to what it does next.
+    pub fn deaths(&self) -> &BTreeSet<Site> {
+        &self.deaths
     }
 
     /// What rare things were met, and how often.

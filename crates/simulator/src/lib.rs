@@ -41,7 +41,7 @@ mod trial;
 mod world;
 
 pub use adversary::{Adversary, Caches};
-pub use config::{Config, Kills};
+pub use config::{Config, Deaths, Kills};
 pub use coverage::{Coverage, CrashPoint, Crossed};
 pub use explore::{Exhausted, catch, enumerate, explore, find_failure, minimise};
 pub use memory::SimMemory;

@@ -128,6 +128,12 @@ impl Lnr {
         Some(present[index])
     }
 
+    /// Lines that are dirty in a host's cache.
+    pub(crate) fn dirty_lines(&self, host: usize) -> usize {
+        let dirty = |line: &&u32| self.caches[host][**line as usize].dirty != 0;
+        self.present[host].iter().filter(dirty).count()
+    }
+
     pub(crate) fn is_present(&self, host: usize, line: u32) -> bool {
         self.caches[host][line as usize].place != ABSENT
     }

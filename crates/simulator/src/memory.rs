@@ -130,10 +130,10 @@ impl SimMemory {
         state.scr.drain(self.host);
         let found = state.scr.load(self.host, at);
         let Some(new) = change(found) else {
-            self.world.cross(site, true, false);
+            self.world.cross(&mut state, site, true, false);
             return Some(found);
         };
-        self.world.cross(site, false, false);
+        self.world.cross(&mut state, site, false, false);
         if !self.world.keeps(site) {
             drop(state);
             state = self.enter(Point::Scr(at.offset()))?;
@@ -188,7 +188,7 @@ impl SimMemory {
             });
         }
         if lines.count() == 0 || !self.world.keeps_fence(site) {
-            self.world.cross(site, false, true);
+            self.world.cross(&mut self.world.state(), site, false, true);
             return;
         }
         let Some(mut state) = self.enter(Point::Fence) else { return };
@@ -196,7 +196,7 @@ impl SimMemory {
         if what == Maintenance::Invalidate {
             state.scr.drain(self.host);
         }
-        self.world.cross(site, mattered, true);
+        self.world.cross(&mut state, site, mattered, true);
     }
 
     fn word<W: Word>(&self, at: ScrAddr<W>) -> String {
@@ -231,7 +231,7 @@ impl Memory for SimMemory {
 
     fn store<W: Word>(&self, at: ScrAddr<W>, value: W) {
         if size_of::<W>() < 8 {
-            self.world.cross(sites::STORE_ALONE, false, false);
+            self.world.cross(&mut self.world.state(), sites::STORE_ALONE, false, false);
             if !self.world.keeps(sites::STORE_ALONE) {
                 return self.store_with_neighbours(at, value);
             }
@@ -398,12 +398,12 @@ impl Memory for SimMemory {
     }
 
     fn keeps(&self, site: Site) -> bool {
-        self.world.cross(site, false, false);
+        self.world.cross(&mut self.world.state(), site, false, false);
         self.world.keeps(site)
     }
 
     fn check(&self, site: Site, condition: bool) -> bool {
-        self.world.cross(site, !condition, false);
+        self.world.cross(&mut self.world.state(), site, !condition, false);
         condition || !self.world.keeps(site)
     }
 }

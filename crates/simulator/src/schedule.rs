@@ -36,6 +36,10 @@ pub enum Outcome {
     Written,
     /// Some of it is written back, as bits of a number say.
     Some(u64),
+    /// Only this one of its dirty lines is.
+    One(u32),
+    /// All of them but this one are.
+    AllButOne(u32),
 }
 
 impl Outcome {
@@ -45,6 +49,8 @@ impl Outcome {
             Self::Lost => "lost",
             Self::Written => "written",
             Self::Some(_) => "some",
+            Self::One(_) => "one",
+            Self::AllButOne(_) => "all but one",
         }
     }
 
@@ -54,6 +60,8 @@ impl Outcome {
             Self::Lost => false,
             Self::Written => true,
             Self::Some(bits) => bits.rotate_right(index as u32) & 1 == 1,
+            Self::One(one) => index == one as usize,
+            Self::AllButOne(one) => index != one as usize,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use tombolo_memory::Lines;
+use tombolo_memory::{Lines, Site};
 
 use crate::config::Config;
 use crate::lnr::{Issued, Lnr, Maintenance};
@@ -81,6 +81,9 @@ pub(crate) struct ThreadState {
     waited_at: u32,
     rng: Xoshiro256PlusPlus,
     stale_reads: Vec<StaleRead>,
+    /// The steps of protocols that it came to last, all after the same of its decisions, and which that was.
+    at: Vec<Site>,
+    at_decision: u32,
 }
 
 /// A read of a line that memory had moved past.
@@ -92,6 +95,20 @@ struct StaleRead {
 }
 
 impl ThreadState {
+    /// It is at this step of a protocol.
+    pub(crate) fn come_to(&mut self, site: Site) {
+        if self.at_decision != self.decisions {
+            self.at_decision = self.decisions;
+            self.at.clear();
+        }
+        self.at.push(site);
+    }
+
+    /// The steps between which and the next ones it is.
+    pub(crate) fn at(&self) -> &[Site] {
+        &self.at
+    }
+
     fn is_idle(&self) -> bool {
         let looking = self.decisions - self.waited_at <= LOOKING;
         self.finished || (self.waits >= IDLE && looking)
@@ -137,8 +154,18 @@ impl State {
             waited_at: 0,
             rng: Xoshiro256PlusPlus::seed_from_u64(stream),
             stale_reads: Vec::new(),
+            at: Vec::new(),
+            at_decision: 0,
         });
         number
+    }
+
+    /// The threads of a host that have not ended.
+    pub(crate) fn threads_of(&self, host: u8) -> impl Iterator<Item = &ThreadState> {
+        let life = self.lives[usize::from(host)];
+        self.threads
+            .iter()
+            .filter(move |thread| thread.host == host && thread.life == life && !thread.finished)
     }
 
     pub(crate) fn random(&mut self) -> u64 {
@@ -300,7 +327,9 @@ impl State {
         self.scr.forget(host);
         self.lnr.die(host, outcome, self.steps);
         self.lives[host] += 1;
-        self.fallen.push(host);
+        if !self.fallen.contains(&host) {
+            self.fallen.push(host);
+        }
     }
 
     /// Whether the thread belongs to a life of its host that is over.

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::coverage::CrashPoint;
 use crate::lnr::Lnr;
 use crate::sanitizer::Violation;
-use crate::schedule::{Action, Turn};
+use crate::schedule::{Action, Outcome, Turn};
 use crate::scr::Scr;
 use crate::state::State;
 use crate::trial::{Mutant, Trial};
@@ -58,7 +58,10 @@ impl World {
         self.trial.without.is_none_or(|without| without != Mutant::Fence(site))
     }
 
-    pub(crate) fn cross(&self, site: Site, mattered: bool, fenced: bool) {
+    /// The current thread has come to a step.
+    pub(crate) fn cross(&self, state: &mut State, site: Site, mattered: bool, fenced: bool) {
+        let current = state.current;
+        state.threads[current].come_to(site);
         self.trial.observed().coverage.cross(site, mattered, fenced);
     }
 
@@ -107,16 +110,32 @@ impl World {
                 observed.timeline.action(state.steps, action);
             }
         }
-        if let Action::Kill(_, outcome) = action {
-            let (at, outcome) = ((at.file(), at.line()), outcome.name());
-            self.trial.observed().coverage.crash(CrashPoint { at, outcome });
-            self.trial.note(match outcome {
-                "lost" => "a host died, its dirty lines lost",
-                "written" => "a host died, its dirty lines written back",
-                _ => "a host died, some of its dirty lines written back",
-            });
+        if let Action::Kill(host, outcome) = action {
+            self.observe_death(state, host, outcome, at);
         }
         state.perform(action);
+    }
+
+    fn observe_death(
+        &self,
+        state: &State,
+        host: u8,
+        outcome: Outcome,
+        at: &'static Location<'static>,
+    ) {
+        let (at, outcome) = ((at.file(), at.line()), outcome.name());
+        let mut observed = self.trial.observed();
+        observed.coverage.crash(CrashPoint { at, outcome });
+        for thread in state.threads_of(host) {
+            thread.at().iter().for_each(|&site| observed.coverage.died_at(site));
+        }
+        observed.coverage.note(match outcome {
+            "lost" => "a host died, its dirty lines lost",
+            "written" => "a host died, its dirty lines written back",
+            "one" => "a host died, one of its dirty lines written back",
+            "all but one" => "a host died, all but one of its dirty lines written back",
+            _ => "a host died, some of its dirty lines written back",
+        });
     }
 
     /// The adversary is through.

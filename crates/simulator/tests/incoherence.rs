@@ -1,7 +1,9 @@
 //! Mistakes that a coherent machine never shows, and the simulator does.
 
 use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr, Site};
-use tombolo_simulator::{Config, Kills, Mutant, SimMemory, Simulation, Trial, find_failure};
+use tombolo_simulator::{
+    Config, Deaths, Kills, Mutant, SimMemory, Simulation, Trial, find_failure,
+};
 
 const SITE: Site = Site::new("test");
 const PLACE: LnrAddr = LnrAddr::new(1000);
@@ -253,7 +255,7 @@ fn what_is_read_from_a_stale_cache_is_reported_when_it_counts() {
 fn what_a_dead_host_had_in_its_caches_is_lost_or_written_or_both() {
     // Two lines, written and not cleaned; what memory holds once the host has died.
     let left = |seed: u64| {
-        let kills = Some(Kills { hosts: vec![0], one_in: 1, together: false });
+        let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
         let mut simulation =
             Simulation::new(Config { kills, ..Config::default() }, &Trial::new(seed).unsanitized());
         simulation.spawn(0, |memory| {
@@ -274,7 +276,7 @@ fn what_a_dead_host_had_in_its_caches_is_lost_or_written_or_both() {
 
 #[test]
 fn a_host_that_died_starts_again_where_it_is_told_to() {
-    let kills = Some(Kills { hosts: vec![0], one_in: 1, together: false });
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
     let flag = ScrAddr::<u64>::new(0);
     let mut simulation = Simulation::new(Config { kills, ..Config::default() }, &Trial::new(3));
     simulation.spawn(0, |memory| {

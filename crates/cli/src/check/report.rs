@@ -19,6 +19,8 @@ pub(super) struct Report {
     seconds: f64,
     /// Where hosts died, and what became of their dirty lines: how many different ones.
     crash_points: usize,
+    /// Steps of the protocols at which hosts died.
+    deadly_sites: usize,
     histories_checked: u64,
     undecided: u64,
     sites: usize,
@@ -123,6 +125,7 @@ impl Report {
             schedules_per_s: tally.schedules as f64 / elapsed.as_secs_f64().max(1e-9),
             seconds: elapsed.as_secs_f64(),
             crash_points: tally.coverage.crash_points().len(),
+            deadly_sites: tally.coverage.deaths().len(),
             histories_checked: tally.histories,
             undecided: tally.undecided,
             sites: sites().count(),
@@ -148,6 +151,7 @@ impl Report {
                 ("steps met", format!("{} of {}", self.sites_crossed, self.sites)),
                 ("steps that mattered", self.mattered.len().to_string()),
                 ("points of death", self.crash_points.to_string()),
+                ("steps at which hosts died", self.deadly_sites.to_string()),
             ]);
             for (what, times) in &self.noted {
                 let _ = writeln!(text, "{what}: {times} times");

@@ -108,7 +108,7 @@ fn check_at_rest(pod: &Pod, values: &[Held], in_use: InUse) -> Result<()> {
         .context("cannot open the pod again")?;
     let reopened = InUse::of(&objects);
     objects.leave()?;
-    if reopened != in_use {
+    if !in_use.is_left(reopened) {
         bail!("before all hosts left there was in use {in_use:?}, and there are now {reopened:?}");
     }
     Ok(())
@@ -130,6 +130,8 @@ struct Totals {
     without_room: u64,
     told_lost: u64,
     happened: Happened,
+    /// In the end, before all hosts left.
+    in_use: Option<InUse>,
 }
 
 impl<'a> Soak<'a> {
@@ -144,6 +146,7 @@ impl<'a> Soak<'a> {
         let outcome = self.run_rounds(&mut hosts, stop);
         self.totals.happened = std::mem::take(&mut hosts.happened);
         let in_use = outcome?;
+        self.totals.in_use = Some(in_use);
         hosts.leave()?;
         check_at_rest(pod, &self.values, in_use)
     }
@@ -225,6 +228,7 @@ impl<'a> Soak<'a> {
             told_lost: self.totals.told_lost,
             pauses_after_deaths: happened.deaths.distribution(),
             pauses_after_stops: happened.stops.distribution(),
+            in_use_in_the_end: self.totals.in_use,
             failures,
         }
     }

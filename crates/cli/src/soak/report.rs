@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::pauses::Distribution;
+use super::worker::InUse;
 use crate::output::{PROBLEMS, UNDECIDED, pairs};
 
 /// Something that must not happen.
@@ -50,6 +51,9 @@ pub(super) struct Report {
     pub(super) told_lost: u64,
     pub(super) pauses_after_deaths: Option<Distribution>,
     pub(super) pauses_after_stops: Option<Distribution>,
+    /// Nothing but what objects have, once all that died were cleared up after; and the same again when the pod was
+    /// opened anew, but for records, which no object has then.
+    pub(super) in_use_in_the_end: Option<InUse>,
     pub(super) failures: Vec<Failure>,
 }
 
@@ -67,6 +71,11 @@ impl Report {
             ("writes without room", self.without_room.to_string()),
         ];
         rows.extend(self.rows_of_deaths());
+        if let Some(InUse { objects, lnr_bytes, coherence_records }) = self.in_use_in_the_end {
+            let left =
+                format!("{objects} objects, {lnr_bytes} bytes of LNR, {coherence_records} records");
+            rows.push(("in use in the end", left));
+        }
         rows.push(("histories linearizable", self.histories_checked.to_string()));
         rows.push(("histories undecided", self.undecided.to_string()));
         let mut text = pairs(&rows);

@@ -65,6 +65,7 @@ pub(super) struct Counts {
 pub(super) struct InUse {
     pub(super) objects: u64,
     pub(super) lnr_bytes: u64,
+    pub(super) coherence_records: u64,
 }
 
 impl Counts {
@@ -85,7 +86,16 @@ impl Counts {
 impl InUse {
     pub(super) fn of(objects: &Objects) -> Self {
         let usage = objects.usage();
-        Self { objects: usage.objects, lnr_bytes: usage.lnr_used_bytes }
+        Self {
+            objects: usage.objects,
+            lnr_bytes: usage.lnr_used_bytes,
+            coherence_records: usage.records_used,
+        }
+    }
+
+    /// Whether a pod that is opened again has this in use, in which no object has a record yet.
+    pub(super) fn is_left(self, reopened: Self) -> bool {
+        reopened == Self { coherence_records: 0, ..self }
     }
 }
 

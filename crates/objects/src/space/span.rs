@@ -72,12 +72,31 @@ impl<M: Memory> Space<M> {
         }
     }
 
-    /// Returns a span's chunks; by whoever deleted or moved its object, once the log says so.
+    /// Returns a span's chunks; by whoever deleted or moved its object, once the log says so, and as long as a
+    /// note says that it leaves.
     pub(crate) fn free_span(&self, slot: Slot) {
         if slot.class == SPAN && !self.abandoned.is_set() {
-            let chunks: Vec<u32> = self.chain(self.locate(slot).0).map_while(Result::ok).collect();
-            chunks.iter().for_each(|&chunk| self.table.set(chunk, ChunkWord::FREE));
+            // Should this host die before all are free, they count among what it had taken.
+            for chunk in self.assign_span(slot, self.host) {
+                self.table.set(chunk, ChunkWord::FREE);
+            }
         }
+    }
+
+    /// Has the chunks of a span that is no object's any more belong to `host`; which they are.
+    pub(crate) fn assign_span(&self, slot: Slot, host: u8) -> Vec<u32> {
+        if slot.class != SPAN {
+            return Vec::new();
+        }
+        let chunks: Vec<u32> = self.chain(self.locate(slot).0).map_while(Result::ok).collect();
+        if self.memory.keeps(sites::SPAN_ASSIGN) {
+            for &chunk in &chunks {
+                if let Ok(word) = self.table.word(chunk) {
+                    self.table.set(chunk, ChunkWord { host, ..word });
+                }
+            }
+        }
+        chunks
     }
 
     /// The first lines of the spans of the shard's objects.

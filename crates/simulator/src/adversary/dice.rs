@@ -4,7 +4,7 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::Point;
-use crate::config::Config;
+use crate::config::{Config, Deaths, Kills};
 use crate::schedule::{Action, Outcome};
 use crate::state::State;
 
@@ -19,8 +19,8 @@ pub(crate) struct Dice {
     late: u64,
     /// One copy in so many is torn.
     torn: u64,
-    /// Who dies, and when.
-    kill: Option<(u64, Vec<u8>)>,
+    /// Who dies, and so many steps after who died before; the next at the end.
+    kills: Vec<(u64, Vec<u8>)>,
 }
 
 impl Dice {
@@ -30,16 +30,9 @@ impl Dice {
         let gap = [2, 4, 8, 32][style as usize % 4];
         let late = [0, 2, 4][(style >> 8) as usize % 3];
         let torn = [4, 16][(style >> 16) as usize % 2];
-        let kill = config.kills.as_ref().filter(|kills| rng.next_u64() % kills.one_in == 0);
-        // Any order of magnitude is as likely: runs are of any length.
-        let kill = kill.map(|kills| {
-            let magnitude = 4 + rng.next_u64() % 9;
-            let at = rng.next_u64() % (1 << magnitude);
-            let one = rng.next_u64() as usize % kills.hosts.len();
-            let who = if kills.together { 0..kills.hosts.len() } else { one..one + 1 };
-            (at, kills.hosts[who].iter().map(|&host| host as u8).collect())
-        });
-        Self { rng, hosts: config.hosts as u64, gap, next: 0, late, torn, kill }
+        let kills = config.kills.as_ref().filter(|kills| rng.next_u64() % kills.one_in == 0);
+        let kills = kills.map_or_else(Vec::new, |kills| deaths(kills, &mut rng));
+        Self { rng, hosts: config.hosts as u64, gap, next: 0, late, torn, kills }
     }
 
     pub(crate) fn roll(&mut self) -> u64 {
@@ -71,17 +64,13 @@ impl Dice {
             }
             _ => {}
         }
-        if let Some((_, hosts)) = self.kill.take_if(|(left, _)| *left == 0) {
+        if let Some((_, hosts)) = self.kills.pop_if(|(left, _)| *left == 0) {
             for host in hosts {
-                let outcome = match self.roll() % 4 {
-                    0 => Outcome::Lost,
-                    1 => Outcome::Written,
-                    _ => Outcome::Some(self.roll()),
-                };
+                let dirty = state.lnr.dirty_lines(usize::from(host)) as u64;
+                let outcome = self.outcome(dirty.max(1));
                 actions.push(Action::Kill(host, outcome));
             }
-        }
-        if let Some((left, _)) = &mut self.kill {
+        } else if let Some((left, _)) = self.kills.last_mut() {
             *left -= 1;
         }
         if self.next > 0 {
@@ -112,6 +101,18 @@ impl Dice {
         }
     }
 
+    /// What becomes of so many dirty lines.
+    fn outcome(&mut self, dirty: u64) -> Outcome {
+        let (kind, dice) = (self.roll(), self.roll());
+        match kind % 6 {
+            0 => Outcome::Lost,
+            1 => Outcome::Written,
+            2 => Outcome::One((dice % dirty) as u32),
+            3 => Outcome::AllButOne((dice % dirty) as u32),
+            _ => Outcome::Some(dice),
+        }
+    }
+
     /// A thread other than the one that runs, at random; none, if there is no other.
     pub(crate) fn another(&mut self, state: &State) -> Option<u16> {
         let awake = |&thread: &usize| {
@@ -128,4 +129,22 @@ impl Dice {
             actions.push(Action::Sleep(20 << (self.roll() % 8)));
         }
     }
+}
+
+/// Who dies, and so many steps after who died before; the next at the end.
+fn deaths(kills: &Kills, rng: &mut Xoshiro256PlusPlus) -> Vec<(u64, Vec<u8>)> {
+    let hosts: Vec<u8> = kills.hosts.iter().map(|&host| host as u8).collect();
+    let at = some_time(rng);
+    let one = rng.next_u64() as usize % hosts.len();
+    match kills.deaths {
+        Deaths::One => vec![(at, vec![hosts[one]])],
+        Deaths::Together => vec![(at, hosts)],
+        Deaths::InTurn => hosts.iter().rev().map(|&host| (some_time(rng), vec![host])).collect(),
+    }
+}
+
+/// A number of steps. Any order of magnitude is as likely: runs are of any length.
+fn some_time(rng: &mut Xoshiro256PlusPlus) -> u64 {
+    let magnitude = 4 + rng.next_u64() % 9;
+    rng.next_u64() % (1 << magnitude)
 }
