@@ -144,6 +144,13 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "hcmeta-pages-changed-behind" Long pages::changed_behind_on_hcmeta;
     "hcmeta-power-cut" Long pages::power_cut_on_hcmeta;
     "alllog-pages" Long pages::on_alllog;
+    "page-host-dies" Crash pages::crash::a_host_dies;
+    "page-one-of-two-dies" Crash pages::crash::one_of_two_dies;
+    "page-size-changer-dies" Crash pages::crash::who_changes_the_size_dies;
+    "page-writer-dies" Crash pages::crash::who_writes_dies;
+    "page-host-fenced" Crash pages::crash::a_host_is_fenced;
+    "page-power-cut-after-death" Crash pages::crash::power_cut;
+    "page-all-die" Crash pages::crash::all_die;
     "host-dies" Crash crash::a_host_dies;
     "all-die" Crash crash::all_hosts_die;
     "host-fenced" Crash crash::a_host_is_fenced;

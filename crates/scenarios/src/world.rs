@@ -274,10 +274,10 @@ pub(crate) struct World<S = Objects<SimMemory>> {
 }
 
 /// Counts a thread for as long as it runs, also if its host dies.
-struct Busy(Rc<Cell<usize>>);
+pub(crate) struct Busy(Rc<Cell<usize>>);
 
 impl Busy {
-    fn new(count: &Rc<Cell<usize>>) -> Self {
+    pub(crate) fn new(count: &Rc<Cell<usize>>) -> Self {
         count.set(count.get() + 1);
         Self(Rc::clone(count))
     }
