@@ -190,8 +190,6 @@ impl<M: Memory> Objects<M> {
                     memory.pause();
                 }
                 Leave::Close => {
-                    // What is marked still, nobody is left to clean.
-                    self.marks.reset();
                     self.seat.closed(memory);
                     return Ok(());
                 }
@@ -249,8 +247,8 @@ fn refuse_what_is_marked<M: Memory>(pod: &Pod<M>, marks: &Marks<M>) -> Result<()
     let marked = marks.count();
     if !pod.memory().check(sites::OPEN_MARKED, marked == 0) {
         return Err(Error::Setup(format!(
-            "all its hosts have died, and {marked} pages that they had written are not in their files. What was synchronised is; to go on \
-             without the rest, create the pod anew"
+            "its hosts have left or died, and {marked} pages that they had written are not in their files. What was synchronised is; \
+             to go on without the rest, create the pod anew"
         )));
     }
     Ok(())

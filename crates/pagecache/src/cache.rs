@@ -12,8 +12,8 @@ use tombolo_sharing::{Guarded, Scheme};
 
 pub(crate) use crate::backing::Backing;
 use crate::clock::Clock;
-use crate::key::Key;
 use crate::head::ALL;
+use crate::key::Key;
 use crate::page::{Piece, Stored, Washer, pieces};
 use crate::pages::{MemoryOf, OptionsOf, Pages};
 use crate::{Attributes, Error, FileId, sites};
@@ -240,8 +240,9 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             let same_end =
                 wanted <= head.size || again.is_some_and(|again| again.size == head.size);
             let memory = self.memory();
-            let good =
-                memory.check(sites::READ_EPOCH, uncut) && memory.check(sites::READ_SIZE, same_end);
+            let good = memory.check(sites::READ_EPOCH, uncut)
+                && memory.check(sites::READ_SIZE, same_end)
+                && again.map_or(Ok(true), |again| self.ends_there(file, &again))?;
             Ok(if good { Ok(bytes as usize) } else { Err(self.seat()) })
         })
     }
@@ -415,6 +416,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             None => self.write_back_pages(self.pages_of(file, 0, pages)?)?,
         }
         let Some(head) = head else { return Ok(()) };
+        self.vouch(file)?;
         self.memory().step();
         Ok(self.backing.set_modified(file, head.modified)?)
     }

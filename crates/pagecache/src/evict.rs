@@ -189,7 +189,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         };
         self.forget_pages(file, size.div_ceil(self.page_bytes))?;
         self.wait(|| {
-            if self.peek(file)?.is_some_and(|(head, _)| self.is_left_behind(&head)) {
+            if self.peek(file)?.is_some_and(|(head, _)| self.is_doubtful(&head)) {
                 let _ = self.head(file)?;
             }
             let gone = self.evict_head(file)? || self.peek(file)?.is_none();

@@ -116,7 +116,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     pub(crate) fn head(&self, file: FileId) -> Result<Result<Head, u64>, Error> {
         match self.free_head(file)? {
             // That it was made longer is all that is known of it.
-            Ok(head) if self.is_left_behind(&head) && self.memory().keeps(sites::GROWN_BY_DEAD) => {
+            Ok(head) if self.is_doubtful(&head) => {
                 self.alone(file, |size| (ALL, size))?.settle()?;
                 Ok(Err(self.seat()))
             }
@@ -132,7 +132,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             None => self.admit_head(file)?,
         };
         let held = head.is_held();
-        if held && self.is_left_behind(&head) && self.memory().keeps(sites::HELD_BY_DEAD) {
+        if held && self.is_left(&head) && self.memory().keeps(sites::HELD_BY_DEAD) {
             self.end_for(file, head.by)?;
             return Ok(Err(self.seat()));
         }
@@ -140,11 +140,41 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(if free { Ok(head) } else { Err(head.holder()) })
     }
 
-    /// Whether who has a file alone, or made it longer, has left, or has died and is cleared up after.
-    pub(crate) fn is_left_behind(&self, head: &Head) -> bool {
+    /// Whether who has a file alone has left, or has died and is cleared up after.
+    fn is_left(&self, head: &Head) -> bool {
         let pod = self.objects().pod();
         let is_over = |stay| stay != self.stay() && !pod.is_seated(stay) && !pod.is_fenced(stay);
         head.by.is_some_and(is_over)
+    }
+
+    /// Whether who made a file longer is not in the pod any more: it may not have written there.
+    pub(crate) fn is_doubtful(&self, head: &Head) -> bool {
+        let pod = self.objects().pod();
+        let is_out = |stay| stay != self.stay() && !pod.is_seated(stay);
+        head.by.is_some_and(is_out) && self.memory().keeps(sites::GROWN_BY_DEAD)
+    }
+
+    /// Whether a file certainly ends where its head says so. Otherwise, if who made it longer dies before it has written there, it
+    /// never was so long; and nobody may have seen zeros before what is not there.
+    pub(crate) fn ends_there(&self, file: FileId, head: &Head) -> Result<bool, Error> {
+        if head.by.is_none() || !self.memory().keeps(sites::READ_GROWN) {
+            return Ok(true);
+        }
+        Ok(self.end_of(file, head.size)? == head.size && !self.is_doubtful(head))
+    }
+
+    /// Notes that a file ends where its head says so, if that is certain: others need not look any more.
+    pub(crate) fn vouch(&self, file: FileId) -> Result<(), Error> {
+        let Some((seen, _)) = self.peek(file)? else { return Ok(()) };
+        if seen.by.is_none() || seen.is_held() || !self.ends_there(file, &seen)? {
+            return Ok(());
+        }
+        let Some(mut guard) = self.lock_head(file)? else { return Ok(()) };
+        let head = locked_head(&mut guard)?;
+        if head.epoch == seen.epoch && (head.size, head.by) == (seen.size, seen.by) {
+            guard.write(0, &Head { by: None, ..head }.encode())?;
+        }
+        Ok(())
     }
 
     /// This host's stay.
@@ -288,6 +318,13 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
 
     /// Where a file ends that has `most` bytes at most, as its pages and the file below say. Whoever is writing a page is waited for.
     fn end_of(&self, file: FileId, most: u64) -> Result<u64, Error> {
+        if let Some(last) = most.checked_sub(1).filter(|_| most != ALL) {
+            let block = last / self.page_bytes;
+            let length = self.length_of(Key::page(file, block))?.unwrap_or(0);
+            if block * self.page_bytes + length >= most {
+                return Ok(most);
+            }
+        }
         self.memory().step();
         let below = self.backing.attributes(file)?.size;
         if below >= most {

@@ -81,7 +81,10 @@ impl<B: Backing> Washer<B> {
         }
         let bytes = page_of_file(page, self.page_bytes).map_err(io::Error::other)?;
         memory.step();
-        self.backing.write(key.file, block * self.page_bytes, &bytes)?;
+        // What a dead host had added may have been undone, and the mark still be there.
+        if !bytes.is_empty() {
+            self.backing.write(key.file, block * self.page_bytes, &bytes)?;
+        }
         self.counted.written_back();
         if first {
             unmark(page).map_err(io::Error::other)?;
@@ -191,11 +194,9 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// How many bytes a page knows to belong to its file, if it is in the cache; all, if what it held is lost.
     pub(crate) fn length_of(&self, key: Key) -> Result<Option<u64>, Error> {
         let mut word = [0; WORD_BYTES as usize];
-        let read = self.wait(|| {
-            match self.objects().read_bytes(&key.bytes(), 0, &mut word) {
-                Err(tombolo_sharing::Error::Lost { .. }) => Ok(Ok(Err(self.page_bytes))),
-                read => Ok(Ok(Ok(read?))),
-            }
+        let read = self.wait(|| match self.objects().read_bytes(&key.bytes(), 0, &mut word) {
+            Err(tombolo_sharing::Error::Lost { .. }) => Ok(Ok(Err(self.page_bytes))),
+            read => Ok(Ok(Ok(read?))),
         })?;
         Ok(match read {
             Ok(version) => version.map(|_| u64::from_le_bytes(word) & LENGTH),

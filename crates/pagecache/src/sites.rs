@@ -27,6 +27,8 @@ tombolo_memory::sites! {
     DEAD_KEEP = "pagecache.dead.keep";
     /// A file that a dead host made longer ends where pages say.
     GROWN_BY_DEAD = "pagecache.grown.by-dead";
+    /// A read counts only if the file certainly ends where its head says so.
+    READ_GROWN = "pagecache.read.grown";
     /// A head that is lost with a host has the size that pages tell.
     LOST_HEAD_SIZE = "pagecache.lost.head-size";
     /// A written page is marked.

@@ -90,7 +90,9 @@ pub(crate) fn who_changes_the_size_dies(trial: &Trial) {
     let choice = trial.seed / 4 % 3;
     client(&mut world, 0, move |_| {
         let operations = match choice {
-            0 => vec![Operation::Append { count: 4, tag: 2 }, Operation::Append { count: 5, tag: 3 }],
+            0 => {
+                vec![Operation::Append { count: 4, tag: 2 }, Operation::Append { count: 5, tag: 3 }]
+            }
             1 => vec![Operation::Truncate(2), Operation::Truncate(9), Operation::Truncate(5)],
             _ => vec![write(UNITS + 1, 3, 2), write(2 * UNITS + 1, 2, 3), write(3 * UNITS, 4, 4)],
         };
@@ -100,7 +102,9 @@ pub(crate) fn who_changes_the_size_dies(trial: &Trial) {
         let read = |page| (0, Operation::Read { at: page * UNITS, count: UNITS });
         vec![read(2), read(1), read(3), read(0), read(2)]
     });
-    client(&mut world, 2, |_| vec![(0, write(1, 1, 10)), (0, Operation::Append { count: 1, tag: 11 })]);
+    client(&mut world, 2, |_| {
+        vec![(0, write(1, 1, 10)), (0, Operation::Append { count: 1, tag: 11 })]
+    });
     finish(world, 1);
 }
 

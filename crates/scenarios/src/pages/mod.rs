@@ -17,7 +17,6 @@ use self::world::{Cache, Megalon, Scribe, Way, World, file, perform, read_whole}
 use crate::disk::{Disk, PAGE};
 use crate::world::Setup;
 
-
 pub(crate) use self::others::*;
 
 /// A random operation on a file of a few pages.

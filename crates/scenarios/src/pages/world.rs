@@ -213,13 +213,14 @@ impl<P: Way> World<P> {
         // Who tidies up may need the others' answers to the end.
         let tidying = Rc::new(Cell::new(0));
         for (host, cache) in self.caches.iter().enumerate() {
+            let out = Rc::new(Cell::new(false));
             if self.tidying {
-                let cache = Rc::clone(cache);
+                let (cache, out) = (Rc::clone(cache), Rc::clone(&out));
                 let tidying = [Busy::new(&tidying), Busy::new(&self.at_work[host])];
                 let busy = Rc::clone(&self.busy);
                 self.simulation.spawn(host, move |memory| {
                     let _tidying = tidying;
-                    while busy.get() > 0 && !is_out(cache.tidy()) {
+                    while busy.get() > 0 && !out.get() && !is_out(cache.tidy()) {
                         (0..memory.random() % 32).for_each(|_| memory.pause());
                     }
                 });
@@ -232,6 +233,7 @@ impl<P: Way> World<P> {
                     (0..memory.random() % 32).for_each(|_| memory.pause());
                 }
                 if is_out(cache.tick()) {
+                    out.set(true);
                     // What it has locked stays so until it says that it is at nothing any more.
                     while mine.get() > 0 {
                         memory.pause();
@@ -245,9 +247,8 @@ impl<P: Way> World<P> {
 
     /// The hosts that were there all the time.
     pub(super) fn living(&self) -> Vec<usize> {
-        let lives = |host: &usize| {
-            self.simulation.deaths(*host) == 0 && self.fenced.get() != Some(*host)
-        };
+        let lives =
+            |host: &usize| self.simulation.deaths(*host) == 0 && self.fenced.get() != Some(*host);
         (0..self.caches.len()).filter(lives).collect()
     }
 
