@@ -51,7 +51,7 @@ impl Head {
     }
 
     fn encode(&self) -> [u8; HEAD_BYTES] {
-        let by = self.by.map_or(0, |by| u64::from(by.number) << 8 | u64::from(by.host) + 1);
+        let by = self.by.map_or(0, |by| (u64::from(by.number) << 8) | (u64::from(by.host) + 1));
         let modified = self.modified.cast_unsigned();
         let words = [self.epoch, self.size, modified, by, self.keep, self.reach];
         let mut bytes = [0; HEAD_BYTES];

@@ -220,7 +220,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pagecache.dead.keep", "page-size-changer-dies"),
     ("pagecache.grown.by-dead", "page-size-changer-dies"),
     ("pagecache.lost.head-size", "page-size-changer-dies"),
-    ("pagecache.read.grown", "page-one-of-two-dies"),
+    ("pagecache.read.grown", "page-size-changer-dies"),
     ("objects.open.other", "hcmeta-all-die"),
     ("pagecache.admit.epoch", "page-cut-and-admitted"),
     ("pagecache.clean.write-first", "power-cut"),

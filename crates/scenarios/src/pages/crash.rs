@@ -82,7 +82,7 @@ fn add_deadly_clients(world: &mut World<Megalon>, files: u64, pages: u64, count:
 /// A host dies while it appends to a file, cuts it, and makes it longer, and others read it.
 pub(crate) fn who_changes_the_size_dies(trial: &Trial) {
     let mut world = World::in_pod(trial, &deadly(trial, 3, &[0], false));
-    world.tidying = trial.seed / 2 % 2 == 0;
+    world.tidying = (trial.seed / 2).is_multiple_of(2);
     world.prepare(|cache, scribe| {
         try_perform(cache, scribe, file(0), write(0, UNITS, 1)).unwrap();
         try_perform(cache, scribe, file(0), write(UNITS, 2, 1)).unwrap();
@@ -111,7 +111,7 @@ pub(crate) fn who_changes_the_size_dies(trial: &Trial) {
 /// A host dies while it writes a page again and again; another one writes it back, and reads it.
 pub(crate) fn who_writes_dies(trial: &Trial) {
     let mut world = World::in_pod(trial, &deadly(trial, 2, &[0], false));
-    world.tidying = trial.seed / 2 % 2 == 0;
+    world.tidying = (trial.seed / 2).is_multiple_of(2);
     world.prepare(|cache, scribe| {
         try_perform(cache, scribe, file(0), write(0, UNITS, 1)).unwrap();
     });
