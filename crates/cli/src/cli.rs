@@ -58,6 +58,11 @@ much smaller than the files, and is empty when the first host mounts. While it i
 may change the backing directory by other ways. Files can be mapped privately, not shared; locks \
 hold among all hosts.
 
+A host may die at any time; the others go on, and write back what it had written. Data that were \
+not synchronised may be lost with it if it dies while it changes them (and never with --torn-writes \
+undo): then they cannot be read, and the next fsync of the file fails, once. If all hosts die and \
+pages are not in their files yet, the pod is refused: create it anew.
+
 It takes /dev/fuse, and root or fusermount3. Ctrl-C, SIGTERM and umount end it, after what is dirty \
 has been written back.";
 
@@ -749,7 +754,7 @@ pub(crate) struct RespArgs {
 /// Under which scheme to measure, or which ones to compare.
 #[derive(Debug, Args)]
 pub(crate) struct SchemeArgs {
-    /// How objects are shared.
+    /// How objects are shared. Only megalon survives hosts that die; the others are there to be compared with.
     #[arg(long, value_enum, default_value_t = Scheme::Megalon)]
     pub(crate) scheme: Scheme,
     /// Run these schemes in turn, each in a pod of its own, and compare them with megalon; all of

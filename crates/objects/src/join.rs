@@ -118,6 +118,12 @@ impl<M: Memory> Objects<M> {
         first: bool,
         announced: &[u64],
     ) -> Result<Replicas<M>, Error> {
+        if pod.is_under_other_scheme() && pod.memory().keeps(sites::OPEN_OTHER) {
+            return Err(Error::Setup(
+                "its hosts share objects under HCMeta, or did so when they died, and then what they knew is gone with them: create it anew"
+                    .to_owned(),
+            ));
+        }
         let empty = || Replicas::empty(pod, seat, limits, announced);
         if first {
             return rebuild(empty(), pod);
@@ -201,6 +207,7 @@ impl<M: Memory> Objects<M> {
 /// The index as the objects' headers tell it, in a pod that nobody else uses.
 fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M>, Error> {
     let marks = Marks::new(pod);
+    refuse_what_is_marked(pod, &marks)?;
     let without_objects = marks.exist() && pod.memory().keeps(sites::OPEN_EMPTY);
     let abandoned = Abandoned::default();
     let space = Space::new(pod, 0, 0, abandoned);
@@ -233,6 +240,18 @@ fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M
     marks.reset();
     pod.release_fenced();
     Ok(empty)
+}
+
+/// What its hosts had marked when they died is not to be forgotten without a word.
+fn refuse_what_is_marked<M: Memory>(pod: &Pod<M>, marks: &Marks<M>) -> Result<(), Error> {
+    let marked = marks.count();
+    if !pod.memory().check(sites::OPEN_MARKED, marked == 0) {
+        return Err(Error::Setup(format!(
+            "its hosts have left or died, and {marked} pages that they had written are not in their files. What was synchronised is; \
+             to go on without the rest, create the pod anew"
+        )));
+    }
+    Ok(())
 }
 
 /// Replicas that get the objects that are found.

@@ -30,6 +30,9 @@ pub trait Cleaner<M: Memory>: Send + Sync {
     /// they are. Nothing that waits for another object's lock may be done here: the caller may hold
     /// one.
     fn clean(&self, key: &[u8], guard: WriteGuard<'_, M>);
+
+    /// Whether nothing is lost with an object that is not marked, as far as its key tells.
+    fn can_be_had_anew(&self, key: &[u8]) -> bool;
 }
 
 /// The marks of a pod; none exist unless it was created with latches.
@@ -72,7 +75,24 @@ impl<M: Memory> Marks<M> {
         }
     }
 
-    /// The pod is being opened: no mark means anything, and nobody holds a latch.
+    /// Nobody has the latches any more that `host` had, which is gone.
+    pub(crate) fn free_latches_of(&self, host: u8) {
+        let (latches, count) = self.latches;
+        for latch in (0..count).map(|number| latches.element(number)) {
+            if self.memory.load(latch) == u64::from(host) + 1
+                && self.memory.keeps(sites::LATCH_FREE)
+            {
+                self.memory.store(latch, 0);
+            }
+        }
+    }
+
+    /// How many objects are marked.
+    pub(crate) fn count(&self) -> u64 {
+        self.marked().count() as u64
+    }
+
+    /// The pod is being opened, or closed: no mark means anything, and nobody holds a latch.
     pub(crate) fn reset(&self) {
         let (latches, count) = self.latches;
         (0..count).for_each(|latch| self.memory.store(latches.element(latch), 0));
@@ -110,6 +130,15 @@ impl<M: Memory> Objects<M> {
     /// Whether the pod has marks.
     pub fn has_marks(&self) -> bool {
         self.marks.exist()
+    }
+
+    /// Whether there are objects whose values are lost.
+    ///
+    /// # Errors
+    /// [`Error::Log`].
+    pub fn has_lost(&self) -> Result<bool, Error> {
+        self.sync_all()?;
+        Ok(self.shards().iter().any(|shard| shard.state().lost() > 0))
     }
 
     /// Begins to write a marked object; `None` if there is none with this key. It gets no record: it has
@@ -184,7 +213,7 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Deletes an object unless it is marked; whether it did.
+    /// Deletes an object unless it is marked, or its value is lost; whether it did.
     ///
     /// # Errors
     /// Those of [`delete`](Self::delete).

@@ -15,7 +15,11 @@
 //! All of this is done by one host at a time for each that is fenced ([`Pod::take_over`]), and each step of it can be done
 //! again by another, if that one dies, too.
 //!
-//! Left out: pods for a page cache, and locks by the log. There a dead host stays in the way.
+//! In a pod with marks, a lock is taken over only from a host that is gone: who has a marked object locked may be writing it to a file,
+//! and takes its mark off, which nothing can stop. What is torn there and not marked can be had anew, if the [`Cleaner`](crate::Cleaner)
+//! says so; then it is gone, not lost.
+//!
+//! Left out: locks by the log. There a dead host stays in the way.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -140,7 +144,7 @@ impl<M: Memory> Objects<M> {
     /// Does what can be done about a fenced host, unless another thread or host is at it: everything if it is
     /// gone, and else what there is `need` for.
     fn recover(&self, stay: Stay, need: Need) -> Result<(), Error> {
-        if self.marks.exist() || self.locks == Locks::Log || !self.pod().is_fenced(stay) {
+        if self.locks == Locks::Log || !self.pod().is_fenced(stay) {
             return Ok(());
         }
         let Some(_alone) = self.upkeep.recovering.try_lock() else { return Ok(()) };
@@ -168,7 +172,7 @@ impl<M: Memory> Objects<M> {
             return self.clear_up(stay);
         }
         match need {
-            _ if !self.records.may_take_over_early() => Ok(()),
+            _ if !self.records.may_take_over_early() || self.marks.exist() => Ok(()),
             Need::Nothing => Ok(()),
             Need::Record(record) => self.rescue(stay, record, false),
             Need::AnyRecord => self.rescue_all(stay, false),
@@ -196,6 +200,7 @@ impl<M: Memory> Objects<M> {
             shard.state().space.take_back(stay.host)?;
         }
         self.free_spans_of(stay)?;
+        self.marks.free_latches_of(stay.host);
         let shards = self.shards().len() as u64;
         for (shard, number) in self.shards().iter().zip(0u64..) {
             let hash = (number << KeyHash::BITS).div_ceil(shards) as KeyHash;
@@ -326,7 +331,7 @@ impl<M: Memory> Objects<M> {
     /// released.
     fn mend(&self, stay: Stay, held: Held, gone: bool) -> Result<(), Error> {
         let Some(entry) = self.owner_of(held.record)? else {
-            self.records.free(held);
+            self.free_unmarked(held);
             return Ok(());
         };
         let state = self.state(entry.hash);
@@ -334,17 +339,7 @@ impl<M: Memory> Objects<M> {
         let before = match self.whole_object(stay, held.record, &entry, &extent, gone)? {
             Whole::InPlace => None,
             Whole::Bytes(bytes) => Some(bytes),
-            Whole::Lost => {
-                if gone {
-                    mark_away(self.memory(), &extent, stay.host);
-                }
-                if !self.lose(entry, stay)? {
-                    return Err(changed_under_lock());
-                }
-                self.underway.notes.has_left(stay.host, held.record, entry.slot, true);
-                self.records.free(held);
-                return Ok(());
-            }
+            Whole::Lost => return self.give_up(stay, held, entry, &extent, gone),
         };
         match before {
             Some(object) if !gone => self.go_on_elsewhere(stay, held.record, entry, &object)?,
@@ -362,6 +357,44 @@ impl<M: Memory> Objects<M> {
         self.count(Counter::Rescues);
         let _ = self.records.unlock(held, true);
         Ok(())
+    }
+
+    /// The object whose lock was taken over is lost; or just gone, if it can be had anew.
+    fn give_up(
+        &self,
+        stay: Stay,
+        held: Held,
+        entry: Entry,
+        extent: &Extent,
+        gone: bool,
+    ) -> Result<(), Error> {
+        let is_lost = if gone && self.can_be_had_anew(held.record, extent) {
+            let noting = self.noting().ok_or_else(changed_under_lock)?;
+            self.delete_noted(noting, entry, None)?
+        } else {
+            if gone {
+                mark_away(self.memory(), extent, stay.host);
+            }
+            let lost = self.lose(entry, stay)?;
+            if lost {
+                self.underway.notes.has_left(stay.host, held.record, entry.slot, true);
+            }
+            lost
+        };
+        if !is_lost {
+            return Err(changed_under_lock());
+        }
+        self.free_unmarked(held);
+        Ok(())
+    }
+
+    /// Whether nothing is lost with the object in this slot.
+    fn can_be_had_anew(&self, record: Record, extent: &Extent) -> bool {
+        let unmarked = self.memory().check(sites::LOST_UNMARKED, !self.marks.is_set(record));
+        unmarked
+            && self.cleaner.get().is_some_and(|cleaner| {
+                key_at(self.memory(), extent).is_some_and(|key| cleaner.can_be_had_anew(&key))
+            })
     }
 
     /// The entry of the object that has `record`, which changes hands no more.
@@ -472,18 +505,25 @@ pub(crate) fn write_back<M: Memory>(memory: &M, extent: &Extent, object: &[u8]) 
     });
 }
 
-/// Says in an object's slot that its value is with `host`, as long as the key can be told.
-pub(crate) fn mark_away<M: Memory>(memory: &M, extent: &Extent, host: u8) {
+/// The key of the object in a slot, which nobody changes any more, as long as it can be told.
+fn key_at<M: Memory>(memory: &M, extent: &Extent) -> Option<Vec<u8>> {
     let mut prefix = [0; PREFIX_BYTES];
     let bytes = (PREFIX_BYTES as u64).min(extent.bytes());
     let prefix = &mut prefix[..bytes as usize];
     memory.consume(sites::READ_INVALIDATE, |_| ((), extent.covering(0, bytes)));
     extent.read(memory, 0, prefix);
-    let Some(key_bytes) = Header::decode_key_bytes(prefix, extent.bytes()) else { return };
-    let marked = HEADER_BYTES + key_bytes;
-    prefix[..HEADER_BYTES].copy_from_slice(&Header::encode_away(key_bytes as u16, host));
+    let key_bytes = Header::decode_key_bytes(prefix, extent.bytes())?;
+    prefix.get(HEADER_BYTES..HEADER_BYTES + key_bytes).map(<[u8]>::to_vec)
+}
+
+/// Says in an object's slot that its value is with `host`, as long as the key can be told.
+pub(crate) fn mark_away<M: Memory>(memory: &M, extent: &Extent, host: u8) {
+    let Some(key) = key_at(memory, extent) else { return };
+    let marked = HEADER_BYTES + key.len();
+    let mut prefix = Header::encode_away(key.len() as u16, host).to_vec();
+    prefix.extend(key);
     extent.take_blank(memory);
-    extent.write(memory, 0, &prefix[..marked]);
+    extent.write(memory, 0, &prefix);
     memory.publish(sites::AWAY_CLEAN, extent.covering(0, marked as u64), |memory| {
         extent.give(memory, marked as u64);
     });

@@ -24,6 +24,8 @@ pub(crate) struct Replicated<M: Memory> {
     pub(crate) records: Arc<Records<M>>,
     /// How many objects are in the own memory of each host.
     homes: Box<[AtomicU64]>,
+    /// How many objects are lost.
+    lost: AtomicU64,
 }
 
 /// What changing a replica takes: the thread that applies the log has it.
@@ -56,12 +58,27 @@ impl<M: Memory> Replicated<M> {
         records: Arc<Records<M>>,
     ) -> Self {
         let homes = (0..=u8::MAX).map(|_| AtomicU64::new(0)).collect();
-        Self { memory, index: Index::new(limits), space, records, homes }
+        let lost = AtomicU64::new(0);
+        Self { memory, index: Index::new(limits), space, records, homes, lost }
     }
 
     /// How many objects are in the own memory of `host`.
     pub(crate) fn homes(&self, host: u8) -> u64 {
         self.homes[usize::from(host)].load(Ordering::Relaxed)
+    }
+
+    /// How many objects are lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// An object was lost, or not, and is now.
+    fn was_lost(&self, before: Option<u8>, after: Option<u8>) {
+        match (before, after) {
+            (None, Some(_)) => _ = self.lost.fetch_add(1, Ordering::Relaxed),
+            (Some(_), None) => _ = self.lost.fetch_sub(1, Ordering::Relaxed),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
     }
 
     /// An object has moved from one host's own memory to another's, or to or from its slot.
@@ -79,6 +96,7 @@ impl<M: Memory> Replicated<M> {
         self.space.occupied(slot);
         self.index.insert(&mut writer.index, entry);
         self.moved_home(None, entry.home);
+        self.was_lost(None, entry.lost);
         if !self.memory.keeps(sites::JOIN_UNKNOWN)
             && let Some(found) = self.index.find_slot(&self.memory, entry.hash, entry.slot)
         {
@@ -152,6 +170,7 @@ impl<M: Memory> Replicated<M> {
         let wanted = |entry: Entry| self.is_expected(entry, target);
         let Some(entry) = self.index.remove(target.hash, target.slot, wanted) else { return false };
         self.moved_home(entry.home, None);
+        self.was_lost(entry.lost, None);
         self.vacate(writer, entry.slot, entry.lost);
         if let Some(record) = entry.record.filter(|&record| record != BY_LOG) {
             self.records.unassigned(record, target.hash);
@@ -167,13 +186,15 @@ impl<M: Memory> Replicated<M> {
         change: impl FnOnce(Entry) -> Option<Entry>,
     ) -> bool {
         let renew = self.memory.keeps(sites::EVENT_NEW_GENERATION);
-        let mut homes = (None, None);
+        let (mut homes, mut lost) = ((None, None), (None, None));
         let changed = self.index.update(target.hash, target.slot, |entry| {
             let changed = change(entry).filter(|_| self.is_expected(entry, target))?;
             homes = (entry.home, changed.home);
+            lost = (entry.lost, changed.lost);
             Some(Entry { generation: if renew { generation } else { entry.generation }, ..changed })
         });
         self.moved_home(homes.0, homes.1);
+        self.was_lost(lost.0, lost.1);
         changed.is_some()
     }
 

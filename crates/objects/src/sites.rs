@@ -118,6 +118,8 @@ tombolo_memory::sites! {
     RECLAIM_CLEAN = "objects.reclaim.clean";
     /// A marked object is not deleted by who wants unmarked ones gone.
     DELETE_UNMARKED = "objects.delete.unmarked";
+    /// Nor is one whose value is lost.
+    DELETE_FOUND = "objects.delete.found";
     /// A deleted object's mark is off before its record is free for another.
     DELETE_MARK = "objects.delete.mark";
     /// A pod with marks is opened without objects: what they stood for may have changed since.
@@ -156,6 +158,14 @@ tombolo_memory::sites! {
     AWAY_CLEAN = "objects.away.clean";
     /// A lost object leaves its slot when nobody else is at that, to clear up.
     LOST_ALONE = "objects.lost.alone";
+    /// A torn object is gone, not lost, only if it is not marked.
+    LOST_UNMARKED = "objects.lost.unmarked";
+    /// Latches of a dead host are free before its seat is.
+    LATCH_FREE = "objects.latch.free";
+    /// A pod whose hosts have died under another scheme is not opened.
+    OPEN_OTHER = "objects.open.other";
+    /// A pod with marked objects, whose hosts are all gone, is not opened.
+    OPEN_MARKED = "objects.open.marked";
     /// What was torn when all hosts died is not taken for an object.
     OPEN_TORN = "objects.open.torn";
     /// A host that waits for room in the log hands its replica to whoever is joining.

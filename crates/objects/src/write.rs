@@ -220,6 +220,9 @@ impl<M: Memory> Objects<M> {
                 }
                 let looked = self.look(&found, tail, key, Part::Nothing, |_, _| ());
                 if let (Err(Error::Lost { .. }), None) = (&looked, expected) {
+                    if unmarked_only && self.memory().keeps(sites::DELETE_FOUND) {
+                        return Ok(Some(false));
+                    }
                     return Ok(self.forget_lost(key)?.then_some(true));
                 }
                 let header = match looked? {

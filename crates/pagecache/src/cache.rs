@@ -12,6 +12,7 @@ use tombolo_sharing::{Guarded, Scheme};
 
 pub(crate) use crate::backing::Backing;
 use crate::clock::Clock;
+use crate::head::ALL;
 use crate::key::Key;
 use crate::page::{Piece, Stored, Washer, pieces};
 use crate::pages::{MemoryOf, OptionsOf, Pages};
@@ -168,7 +169,11 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// # Errors
     /// [`Error::WriteBack`]: this host is still in the pod. [`Error::Objects`].
     pub fn leave(&self) -> Result<(), Error> {
-        self.write_back_all(&mut |_| ())?;
+        match self.write_back_all(&mut |_| ()) {
+            // Others do that, once they know that this host is at nothing any more.
+            Err(Error::Objects(error)) if error.is_fenced() => {}
+            written => written?,
+        }
         Ok(self.objects().leave()?)
     }
 
@@ -235,8 +240,9 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             let same_end =
                 wanted <= head.size || again.is_some_and(|again| again.size == head.size);
             let memory = self.memory();
-            let good =
-                memory.check(sites::READ_EPOCH, uncut) && memory.check(sites::READ_SIZE, same_end);
+            let good = memory.check(sites::READ_EPOCH, uncut)
+                && memory.check(sites::READ_SIZE, same_end)
+                && again.map_or(Ok(true), |again| self.ends_there(file, &again))?;
             Ok(if good { Ok(bytes as usize) } else { Err(self.seat()) })
         })
     }
@@ -271,9 +277,9 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Writes a piece of a file that this thread takes for itself meanwhile: so it never needs the locks,
     /// or the records, of page and head at once.
     fn write_alone(&self, file: FileId, piece: Piece, bytes: &[u8]) -> Result<(), Error> {
-        let alone = self.alone(file)?;
-        self.store_alone(file, alone.head.epoch, piece, bytes)?;
         let end = piece.block * self.page_bytes + piece.within + piece.bytes;
+        let alone = self.alone(file, |size| (ALL, size.max(end)))?;
+        self.store_alone(file, alone.head.epoch, piece, bytes)?;
         let size = alone.head.size.max(end);
         alone.release(size)
     }
@@ -296,7 +302,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// # Errors
     /// As of [`write`](Self::write); the file is as long as it was.
     pub fn append(&self, file: FileId, bytes: &[u8]) -> Result<u64, Error> {
-        let alone = self.alone(file)?;
+        let end = |size: u64| size.saturating_add(bytes.len() as u64);
+        let alone = self.alone(file, |size| (size, end(size)))?;
         let offset = alone.head.size;
         check_size(offset, bytes.len())?;
         let mut rest = bytes;
@@ -319,7 +326,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// [`Error::Objects`].
     pub fn truncate(&self, file: FileId, size: u64) -> Result<(), Error> {
         check_size(size, 0)?;
-        let alone = self.alone(file)?;
+        let alone = self.alone(file, |from| (if size < from { size } else { ALL }, from))?;
         self.resize(file, alone.head.size, size)?;
         alone.release(size)
     }
@@ -335,7 +342,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         reserve: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<(), Error> {
         check_size(size, 0)?;
-        let alone = self.alone(file)?;
+        let alone = self.alone(file, |from| (ALL, from))?;
         reserve()?;
         let size = size.max(alone.head.size);
         self.resize(file, alone.head.size, size)?;
@@ -343,7 +350,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     }
 
     /// Changes the size of a file that this thread has alone.
-    fn resize(&self, file: FileId, from: u64, to: u64) -> Result<(), Error> {
+    pub(crate) fn resize(&self, file: FileId, from: u64, to: u64) -> Result<(), Error> {
         if to < from {
             self.cut(file, to, from)?;
         }
@@ -355,7 +362,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// hosts lose power at once.
     ///
     /// # Errors
-    /// [`Error::WriteBack`]: what could not be written stays dirty. [`Error::Backing`],
+    /// [`Error::WriteBack`]: what could not be written stays dirty. [`Error::Lost`]: the rest is durable. [`Error::Backing`],
     /// [`Error::Stalled`], [`Error::Objects`].
     pub fn sync(&self, file: FileId, data_only: bool) -> Result<(), Error> {
         let memory = self.memory();
@@ -371,7 +378,23 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         if clean && !first {
             self.write_back(file)?;
         }
-        Ok(())
+        match self.forget_lost(file)? {
+            0 => Ok(()),
+            pages => Err(Error::Lost { file, pages }),
+        }
+    }
+
+    /// Takes pages out of the cache whose bytes are lost with a host that died while it changed them; how many. From then on they are
+    /// as in the file.
+    pub(crate) fn forget_lost(&self, file: FileId) -> Result<u64, Error> {
+        if !self.pages.has_lost()? {
+            return Ok(0);
+        }
+        let mut lost = 0;
+        for key in self.pages_of(file, 0, ALL)? {
+            lost += u64::from(self.patiently(|| self.objects().forget_lost(&key.bytes()))?);
+        }
+        Ok(lost)
     }
 
     /// Writes the file's dirty pages back, without making that durable.
@@ -393,6 +416,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             None => self.write_back_pages(self.pages_of(file, 0, pages)?)?,
         }
         let Some(head) = head else { return Ok(()) };
+        self.vouch(file)?;
         self.memory().step();
         Ok(self.backing.set_modified(file, head.modified)?)
     }

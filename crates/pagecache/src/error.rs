@@ -24,6 +24,17 @@ pub enum Error {
     /// A dirty page could not be written to its file.
     #[error("a page of {0:?} could not be written to its file, and stays dirty: {1}")]
     WriteBack(crate::FileId, io::Error),
+    /// Pages whose bytes nobody has any more. It is said once, to whoever synchronises the file first; until then they cannot be read or written.
+    #[error(
+        "{pages} pages of {file:?} were written and are lost: a host died while it changed them, before they were synchronised. They are as they \
+         were in the file"
+    )]
+    Lost {
+        /// The file.
+        file: crate::FileId,
+        /// How many.
+        pages: u64,
+    },
     /// The largest file there can be.
     #[error("a file cannot have more than {most} bytes")]
     TooLarge {

@@ -189,12 +189,16 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         };
         self.forget_pages(file, size.div_ceil(self.page_bytes))?;
         self.wait(|| {
+            if self.peek(file)?.is_some_and(|(head, _)| self.is_doubtful(&head)) {
+                let _ = self.head(file)?;
+            }
             let gone = self.evict_head(file)? || self.peek(file)?.is_none();
             Ok(if gone { Ok(()) } else { Err(self.seat()) })
         })
     }
 
     fn forget_pages(&self, file: FileId, pages: u64) -> Result<(), Error> {
+        self.forget_lost(file)?;
         for key in self.pages_of(file, 0, pages)? {
             self.wait(|| {
                 let gone = self.evict(key)? || self.objects().stat(&key.bytes())?.is_none();

@@ -1,8 +1,13 @@
 //! The head of a file: what all hosts have to agree on besides its pages.
 //!
 //! ```text
-//! head   epoch (8 bytes) | size (8) | modified (8) | seat of the host that has the file alone (8)
+//! head   epoch (8 bytes) | size (8) | modified (8) | a host's stay (8) | keep (8) | reach (8)
 //! ```
+//!
+//! The *stay* is of the host that has the file alone, or else of the one that last made it longer, and may not have written there yet.
+//! If that host is dead, whoever comes next ends what it was at. Of a file that was held, it takes out what lies from *keep* to
+//! *reach*: so a cut is done, and an append is not. If nothing of it is to go, or nobody had it alone, the file ends where pages
+//! say it does.
 //!
 //! The *epoch* starts at a random number and changes when the file is cut. It is odd while a thread
 //! has the file alone, for cutting it or appending to it. What was read or written counts only if the
@@ -12,14 +17,19 @@
 //! that of the file below: only as long as the page that made it grow is dirty.
 
 use tombolo_memory::Memory;
+use tombolo_pod::Stay;
+use tombolo_sharing::Error::{Exists, Lost, NotFound};
 use tombolo_sharing::{Guard, Guarded, Scheme, Version};
 
 use crate::cache::{Backing, PageCache};
 use crate::key::Key;
-use crate::pages::Pages;
+use crate::pages::{Held, Pages};
 use crate::{Attributes, Error, FileId, sites};
 
-const HEAD_BYTES: usize = 32;
+const HEAD_BYTES: usize = 48;
+
+/// What is to be kept of a file: all that is there.
+pub(crate) const ALL: u64 = u64::MAX;
 
 /// How long a file's time of modification may lag behind a write: like a kernel's clock tick.
 const TICK_NS: i64 = 4_000_000;
@@ -29,7 +39,10 @@ pub(crate) struct Head {
     pub(crate) epoch: u64,
     pub(crate) size: u64,
     pub(crate) modified: i64,
-    holder: u64,
+    /// Who has the file alone, or made it longer.
+    by: Option<Stay>,
+    keep: u64,
+    reach: u64,
 }
 
 impl Head {
@@ -38,7 +51,9 @@ impl Head {
     }
 
     fn encode(&self) -> [u8; HEAD_BYTES] {
-        let words = [self.epoch, self.size, self.modified.cast_unsigned(), self.holder];
+        let by = self.by.map_or(0, |by| (u64::from(by.number) << 8) | (u64::from(by.host) + 1));
+        let modified = self.modified.cast_unsigned();
+        let words = [self.epoch, self.size, modified, by, self.keep, self.reach];
         let mut bytes = [0; HEAD_BYTES];
         for (word, place) in words.iter().zip(bytes.chunks_mut(8)) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -51,7 +66,16 @@ impl Head {
             .chunks(8)
             .map(|word| word.iter().rev().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte)));
         let mut next = || words.next().unwrap_or(0);
-        Self { epoch: next(), size: next(), modified: next().cast_signed(), holder: next() }
+        let (epoch, size, modified) = (next(), next(), next().cast_signed());
+        let by = next();
+        let host = (by & 0xff).checked_sub(1).map(|host| host as u8);
+        let by = host.map(|host| Stay { host, number: (by >> 8) as u32 });
+        Self { epoch, size, modified, by, keep: next(), reach: next() }
+    }
+
+    /// By the name of the host.
+    fn holder(&self) -> u64 {
+        self.by.map_or(0, |by| by.host.into())
     }
 }
 
@@ -71,6 +95,8 @@ pub(crate) struct Alone<'a, P: Pages, B: Backing> {
     cache: &'a PageCache<P, B>,
     file: FileId,
     pub(crate) head: Head,
+    /// Others find the file like this, if this comes to nothing.
+    otherwise: Option<Head>,
     released: bool,
 }
 
@@ -78,20 +104,83 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// The head of a file as it is in the cache, and its version.
     pub(crate) fn peek(&self, file: FileId) -> Result<Option<(Head, Version)>, Error> {
         let (key, mut bytes) = (Key::head(file), [0; HEAD_BYTES]);
-        let version = self.objects().read_bytes(&key.bytes(), 0, &mut bytes)?;
-        Ok(version.map(|version| (Head::decode(&bytes), version)))
+        match self.objects().read_bytes(&key.bytes(), 0, &mut bytes) {
+            // Who needs it makes it anew.
+            Err(Lost { .. }) => Ok(None),
+            read => Ok(read?.map(|version| (Head::decode(&bytes), version))),
+        }
     }
 
     /// The head of a file that nobody has alone; it is admitted if need be. `Err` is the host that has
     /// it alone.
     pub(crate) fn head(&self, file: FileId) -> Result<Result<Head, u64>, Error> {
+        match self.free_head(file)? {
+            // That it was made longer is all that is known of it.
+            Ok(head) if self.is_doubtful(&head) => {
+                self.alone(file, |size| (ALL, size))?.settle()?;
+                Ok(Err(self.seat()))
+            }
+            head => Ok(head),
+        }
+    }
+
+    /// The same, of a file that may end before its head says so.
+    fn free_head(&self, file: FileId) -> Result<Result<Head, u64>, Error> {
         self.clock.touch(Key::head(file));
         let head = match self.peek(file)? {
             Some((head, _)) => head,
             None => self.admit_head(file)?,
         };
-        let free = self.memory().check(sites::CUT_ALONE, !head.is_held());
-        Ok(if free { Ok(head) } else { Err(head.holder) })
+        let held = head.is_held();
+        if held && self.is_left(&head) && self.memory().keeps(sites::HELD_BY_DEAD) {
+            self.end_for(file, head.by)?;
+            return Ok(Err(self.seat()));
+        }
+        let free = self.memory().check(sites::CUT_ALONE, !held);
+        Ok(if free { Ok(head) } else { Err(head.holder()) })
+    }
+
+    /// Whether who has a file alone has left, or has died and is cleared up after.
+    fn is_left(&self, head: &Head) -> bool {
+        let pod = self.objects().pod();
+        let is_over = |stay| stay != self.stay() && !pod.is_seated(stay) && !pod.is_fenced(stay);
+        head.by.is_some_and(is_over)
+    }
+
+    /// Whether who made a file longer is not in the pod any more: it may not have written there.
+    pub(crate) fn is_doubtful(&self, head: &Head) -> bool {
+        let pod = self.objects().pod();
+        let is_out = |stay| stay != self.stay() && !pod.is_seated(stay);
+        head.by.is_some_and(is_out) && self.memory().keeps(sites::GROWN_BY_DEAD)
+    }
+
+    /// Whether a file certainly ends where its head says so. Otherwise, if who made it longer dies before it has written there, it
+    /// never was so long; and nobody may have seen zeros before what is not there.
+    pub(crate) fn ends_there(&self, file: FileId, head: &Head) -> Result<bool, Error> {
+        if head.by.is_none() || !self.memory().keeps(sites::READ_GROWN) {
+            return Ok(true);
+        }
+        Ok(self.end_of(file, head.size)? == head.size && !self.is_doubtful(head))
+    }
+
+    /// Notes that a file ends where its head says so, if that is certain: others need not look any more.
+    pub(crate) fn vouch(&self, file: FileId) -> Result<(), Error> {
+        let Some((seen, _)) = self.peek(file)? else { return Ok(()) };
+        if seen.by.is_none() || seen.is_held() || !self.ends_there(file, &seen)? {
+            return Ok(());
+        }
+        let Some(mut guard) = self.lock_head(file)? else { return Ok(()) };
+        let head = locked_head(&mut guard)?;
+        if head.epoch == seen.epoch && (head.size, head.by) == (seen.size, seen.by) {
+            guard.write(0, &Head { by: None, ..head }.encode())?;
+        }
+        Ok(())
+    }
+
+    /// This host's stay.
+    fn stay(&self) -> Stay {
+        let seat = self.objects().seat();
+        Stay { host: seat.host(), number: seat.incarnation() }
     }
 
     fn admit_head(&self, file: FileId) -> Result<Head, Error> {
@@ -105,10 +194,18 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         self.memory().step();
         let Attributes { size, modified } = self.backing.attributes(file)?;
         let epoch = self.memory().random() & !1;
-        let head = Head { epoch, size, modified, holder: 0 };
+        let head = Head { epoch, size, modified, by: None, keep: ALL, reach: 0 };
         match self.create(key, &head.encode()) {
-            Err(Error::Objects(tombolo_sharing::Error::Exists)) => {
-                Ok(self.peek(file)?.map_or(head, |(head, _)| head))
+            Err(Error::Objects(Exists)) => Ok(self.peek(file)?.map_or(head, |(head, _)| head)),
+            // It was lost: pages say where the file ends.
+            Err(Error::Objects(Lost { .. })) => {
+                let size = match self.memory().keeps(sites::LOST_HEAD_SIZE) {
+                    true => self.end_of(file, ALL)?,
+                    false => size,
+                };
+                let head = Head { size, modified: self.now(), ..head };
+                self.patiently(|| self.objects().put(&key.bytes(), &head.encode()))?;
+                Ok(head)
             }
             created => created.map(|()| head),
         }
@@ -121,9 +218,11 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let same = |head: &Head| memory.check(sites::WRITE_EPOCH, head.epoch == epoch);
         let now = self.now();
         let (key, mut bytes) = (Key::head(file).bytes(), [0; HEAD_BYTES]);
-        let Some(there) = self.objects().try_read_bytes(&key, 0, &mut bytes)? else {
-            return Ok(Told::NotNow);
+        let there = match self.objects().try_read_bytes(&key, 0, &mut bytes) {
+            Err(Lost { .. }) => return Ok(Told::Changed),
+            there => there?,
         };
+        let Some(there) = there else { return Ok(Told::NotNow) };
         let Some(head) = there.map(|_| Head::decode(&bytes)).filter(same) else {
             return Ok(Told::Changed);
         };
@@ -131,40 +230,117 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         if recent && end <= head.size {
             return Ok(Told::Yes);
         }
-        let Some(mut guard) = self.objects().try_write_start(&key)? else {
-            return Ok(Told::NotNow);
+        let guard = match self.objects().try_write_start(&key) {
+            Err(Lost { .. }) => return Ok(Told::Changed),
+            guard => guard?,
         };
+        let Some(mut guard) = guard else { return Ok(Told::NotNow) };
         let head = locked_head(&mut guard)?;
         if !same(&head) {
             return Ok(Told::Changed);
         }
-        let changed = Head { size: head.size.max(end), modified: now, ..head };
+        let by = if end > head.size { Some(self.stay()) } else { head.by };
+        let changed = Head { size: head.size.max(end), modified: now, by, ..head };
         guard.write(0, &changed.encode())?;
         Ok(Told::Yes)
     }
 
-    /// Takes a file for this thread alone.
+    /// Takes a file for this thread alone, to do something that `plan` tells, of a file of so many bytes, what to keep and how far it
+    /// reaches, if this host dies meanwhile.
     ///
     /// # Errors
     /// [`Error::Stalled`].
-    pub(crate) fn alone(&self, file: FileId) -> Result<Alone<'_, P, B>, Error> {
-        self.wait(|| {
-            if let Err(holder) = self.head(file)? {
+    pub(crate) fn alone(
+        &self,
+        file: FileId,
+        plan: impl Fn(u64) -> (u64, u64),
+    ) -> Result<Alone<'_, P, B>, Error> {
+        let mut alone = self.wait(|| {
+            if let Err(holder) = self.free_head(file)? {
                 return Ok(Err(holder));
             }
-            let mut guard = match self.objects().write_start(&Key::head(file).bytes()) {
-                Err(tombolo_sharing::Error::NotFound) => return Ok(Err(self.seat())),
-                guard => guard?,
-            };
+            let Some(mut guard) = self.lock_head(file)? else { return Ok(Err(self.seat())) };
             let head = locked_head(&mut guard)?;
             if !self.memory().check(sites::CUT_ALONE, !head.is_held()) {
-                return Ok(Err(head.holder));
+                return Ok(Err(head.holder()));
             }
-            let held = Head { epoch: head.epoch | 1, holder: self.seat(), ..head };
+            // Who made the file longer may not have written there yet, or be dead.
+            let grown = head.by.is_some();
+            let (keep, reach) = if grown { (ALL, head.size) } else { plan(head.size) };
+            let by = Some(self.stay());
+            let held = Head { epoch: head.epoch | 1, by, keep, reach, ..head };
             guard.write(0, &held.encode())?;
             drop(guard);
-            Ok(Ok(Alone { cache: self, file, head: held, released: false }))
-        })
+            let otherwise = grown.then_some(head);
+            Ok(Ok(Alone { cache: self, file, head: held, otherwise, released: false }))
+        })?;
+        if alone.otherwise.is_some() {
+            let size = self.end_of(file, alone.head.size)?;
+            let (keep, reach) = plan(size);
+            let head = Head { size, keep, reach, ..alone.head };
+            alone.write(head)?;
+            (alone.head, alone.otherwise) = (head, None);
+        }
+        Ok(alone)
+    }
+
+    /// The lock of a head that is there.
+    fn lock_head(&self, file: FileId) -> Result<Option<Held<'_, P>>, Error> {
+        match self.objects().write_start(&Key::head(file).bytes()) {
+            Err(NotFound | Lost { .. }) => Ok(None),
+            guard => Ok(Some(guard?)),
+        }
+    }
+
+    /// Ends what a host was at that had a file alone, and is gone.
+    fn end_for(&self, file: FileId, dead: Option<Stay>) -> Result<(), Error> {
+        let Some(mut guard) = self.lock_head(file)? else { return Ok(()) };
+        let left = locked_head(&mut guard)?;
+        if !left.is_held() || left.by != dead {
+            return Ok(());
+        }
+        let head = Head { by: Some(self.stay()), ..left };
+        guard.write(0, &head.encode())?;
+        drop(guard);
+        let alone = Alone { cache: self, file, head, otherwise: Some(left), released: false };
+        let (reach, keep) = match left.keep {
+            ALL => {
+                let end = self.end_of(file, left.reach)?;
+                (end, end)
+            }
+            keep => (left.reach, keep),
+        };
+        if self.memory().keeps(sites::DEAD_KEEP) {
+            self.resize(file, reach, keep)?;
+        }
+        alone.release(keep)
+    }
+
+    /// Where a file ends that has `most` bytes at most, as its pages and the file below say. Whoever is writing a page is waited for.
+    fn end_of(&self, file: FileId, most: u64) -> Result<u64, Error> {
+        if let Some(last) = most.checked_sub(1).filter(|_| most != ALL) {
+            let block = last / self.page_bytes;
+            let length = self.length_of(Key::page(file, block))?.unwrap_or(0);
+            if block * self.page_bytes + length >= most {
+                return Ok(most);
+            }
+        }
+        self.memory().step();
+        let below = self.backing.attributes(file)?.size;
+        if below >= most {
+            return Ok(most);
+        }
+        let (first, last) = (below / self.page_bytes, most.div_ceil(self.page_bytes));
+        let mut pages = self.pages_of(file, first, last)?;
+        pages.sort_unstable();
+        for key in pages.into_iter().rev() {
+            if let (Some(block), Some(length)) = (key.block(), self.length_of(key)?)
+                && length > 0
+            {
+                return Ok((block * self.page_bytes + length).clamp(below, most));
+            }
+        }
+        Ok(below)
     }
 
     /// Sets the time of a file's last write.
@@ -176,13 +352,10 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             if let Err(holder) = self.head(file)? {
                 return Ok(Err(holder));
             }
-            let mut guard = match self.objects().write_start(&Key::head(file).bytes()) {
-                Err(tombolo_sharing::Error::NotFound) => return Ok(Err(self.seat())),
-                guard => guard?,
-            };
+            let Some(mut guard) = self.lock_head(file)? else { return Ok(Err(self.seat())) };
             let head = locked_head(&mut guard)?;
             if head.is_held() {
-                return Ok(Err(head.holder));
+                return Ok(Err(head.holder()));
             }
             guard.write(0, &Head { modified, ..head }.encode())?;
             self.memory().step();
@@ -198,6 +371,10 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         if head.is_held() || !self.backing.knows(file) {
             return Ok(false);
         }
+        // Who made the file longer may not have written there yet.
+        if head.by.is_some() && self.end_of(file, head.size)? < head.size {
+            return Ok(false);
+        }
         let memory = self.memory();
         memory.step();
         let below = self.backing.attributes(file)?;
@@ -205,12 +382,10 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         if written && below.modified == head.modified {
             return self.evict_as_of(&key, version);
         }
-        let mut guard = match self.objects().write_start(&key) {
-            Err(tombolo_sharing::Error::NotFound) => return Ok(false),
-            guard => guard?,
-        };
+        let Some(mut guard) = self.lock_head(file)? else { return Ok(false) };
+        let size = head.size;
         let head = locked_head(&mut guard)?;
-        if head.is_held() {
+        if head.is_held() || head.size != size {
             return Ok(false);
         }
         memory.step();
@@ -249,25 +424,33 @@ impl<P: Pages, B: Backing> Alone<'_, P, B> {
     pub(crate) fn release(mut self, size: u64) -> Result<(), Error> {
         self.head.size = size;
         self.head.modified = self.cache.now();
+        self.otherwise = None;
+        self.give_back()
+    }
+
+    /// Does so without having changed anything.
+    fn settle(mut self) -> Result<(), Error> {
         self.give_back()
     }
 
     fn give_back(&mut self) -> Result<(), Error> {
         self.released = true;
-        let cache = self.cache;
-        let key = Key::head(self.file).bytes();
+        let epoch = (self.head.epoch | 1).wrapping_add(1);
+        self.write(self.otherwise.unwrap_or(Head { epoch, by: None, ..self.head }))
+    }
+
+    fn write(&self, head: Head) -> Result<(), Error> {
+        let (cache, key) = (self.cache, Key::head(self.file).bytes());
         let mut guard = cache.patiently(|| cache.objects().write_start(&key))?;
-        guard.write(
-            0,
-            &Head { epoch: (self.head.epoch | 1).wrapping_add(1), ..self.head }.encode(),
-        )?;
+        guard.write(0, &head.encode())?;
         Ok(())
     }
 }
 
 impl<P: Pages, B: Backing> Drop for Alone<'_, P, B> {
     fn drop(&mut self) {
-        if !self.released {
+        // A thread that panics waits for nobody: once its host is gone, others end what it was at.
+        if !self.released && !std::thread::panicking() {
             // Whoever waits for the file learns from its head whom to ask.
             let _ = self.give_back();
         }

@@ -4,6 +4,8 @@
 //! latch   0: free; otherwise the seat of the host whose thread has it, plus one
 //! ```
 //!
+//! Latches of a host that died are freed by who clears up after it.
+//!
 //! Pages that share a latch wait for each other. A thread that has a latch may wait for objects' locks,
 //! and never the other way round.
 

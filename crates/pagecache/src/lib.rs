@@ -19,7 +19,10 @@
 //! * **Durability.** [`PageCache::sync`] writes back all dirty pages of the file, whichever host wrote
 //!   them, and then makes the file durable. What was synchronised survives that all hosts lose power.
 //! * **Nothing outlives the hosts.** A pod for a page cache is empty when the first host joins it:
-//!   files may have changed meanwhile.
+//!   files may have changed meanwhile. If pages are dirty when all hosts are gone, the pod is not opened any more.
+//! * **Hosts that die.** The others go on. A page that a dead host was changing is as in its file, if it was not dirty; if it was, it
+//!   cannot be read or written until somebody synchronises the file, and is told that it is lost; or it is as it was before, if writes
+//!   are undone. What a dead host was at with a file that it had alone, or had made longer, who uses the file next ends.
 //! * **Locks.** A thread that has a latch may wait for an object's lock, not the other way round. A
 //!   thread that has a page's lock may look at the head, never wait for its lock, for a record, or for
 //!   another host's answer: it takes the file alone instead.
@@ -27,8 +30,8 @@
 //! Written against [`Pages`]: what is required of a way of sharing, and where marks are. [`ByRecord`] is
 //! MEGALON; [`InHeader`] is any other way, with marks in the pages, to compare it with.
 //!
-//! Left out: names, directories, permissions (the file system below has them); reading ahead; recovery
-//! of hosts that die.
+//! Left out: names, directories, permissions (the file system below has them); reading ahead; dirty pages
+//! of a file that no living host has at hand, which wait for one that has; hosts that die under other schemes than MEGALON.
 
 mod backing;
 mod cache;

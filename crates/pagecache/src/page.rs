@@ -81,7 +81,10 @@ impl<B: Backing> Washer<B> {
         }
         let bytes = page_of_file(page, self.page_bytes).map_err(io::Error::other)?;
         memory.step();
-        self.backing.write(key.file, block * self.page_bytes, &bytes)?;
+        // What a dead host had added may have been undone, and the mark still be there.
+        if !bytes.is_empty() {
+            self.backing.write(key.file, block * self.page_bytes, &bytes)?;
+        }
         self.counted.written_back();
         if first {
             unmark(page).map_err(io::Error::other)?;
@@ -106,6 +109,11 @@ pub(crate) fn word(page: &mut impl Guard) -> Result<u64, tombolo_sharing::Error>
 }
 
 impl<M: Memory, B: Backing> Cleaner<M> for Washer<B> {
+    /// A page that is not dirty is as it is in its file.
+    fn can_be_had_anew(&self, key: &[u8]) -> bool {
+        Key::decode(key).is_some_and(|key| key.block().is_some())
+    }
+
     fn clean(&self, key: &[u8], mut page: WriteGuard<'_, M>) {
         if let Some(key) = Key::decode(key) {
             let memory = page.memory().clone();
@@ -181,6 +189,19 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         drop(guard);
         self.pages.mark(key, &mut self.objects().write_start(&key.bytes())?)?;
         Ok(Stored::Yes)
+    }
+
+    /// How many bytes a page knows to belong to its file, if it is in the cache; all, if what it held is lost.
+    pub(crate) fn length_of(&self, key: Key) -> Result<Option<u64>, Error> {
+        let mut word = [0; WORD_BYTES as usize];
+        let read = self.wait(|| match self.objects().read_bytes(&key.bytes(), 0, &mut word) {
+            Err(tombolo_sharing::Error::Lost { .. }) => Ok(Ok(Err(self.page_bytes))),
+            read => Ok(Ok(Ok(read?))),
+        })?;
+        Ok(match read {
+            Ok(version) => version.map(|_| u64::from_le_bytes(word) & LENGTH),
+            Err(lost) => Some(lost),
+        })
     }
 
     /// Brings a page of a file into the cache, if it is not there and the file's epoch is still `epoch`.

@@ -55,6 +55,11 @@ pub trait Pages: Sized + 'static {
     /// Takes a page out of the cache unless it is marked; whether it did.
     fn delete_unmarked(&self, key: Key) -> Result<bool, Error>;
 
+    /// Whether there are pages, or heads, that are lost with a host that died.
+    fn has_lost(&self) -> Result<bool, Error> {
+        Ok(false)
+    }
+
     /// Shows pages to `visit` that are marked, and perhaps others: all of them, or, if there is no
     /// [`reach`](Self::reach), those that this host has marked.
     fn marked(&self, visit: impl FnMut(Key)) -> Result<(), Error>;
@@ -107,6 +112,10 @@ impl<M: Memory> Pages for ByRecord<M> {
 
     fn delete_unmarked(&self, key: Key) -> Result<bool, Error> {
         self.0.delete_unmarked(&key.bytes())
+    }
+
+    fn has_lost(&self) -> Result<bool, Error> {
+        self.0.has_lost()
     }
 
     fn marked(&self, mut visit: impl FnMut(Key)) -> Result<(), Error> {

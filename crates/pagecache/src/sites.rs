@@ -21,6 +21,16 @@ tombolo_memory::sites! {
     WRITE_EPOCH = "pagecache.write.epoch";
     /// A page knows how many of its bytes belong to the file.
     WRITE_LENGTH = "pagecache.write.length";
+    /// What a dead host was at that had a file alone is ended.
+    HELD_BY_DEAD = "pagecache.held.by-dead";
+    /// What it had not ended is taken out of the file.
+    DEAD_KEEP = "pagecache.dead.keep";
+    /// A file that a dead host made longer ends where pages say.
+    GROWN_BY_DEAD = "pagecache.grown.by-dead";
+    /// A read counts only if the file certainly ends where its head says so.
+    READ_GROWN = "pagecache.read.grown";
+    /// A head that is lost with a host has the size that pages tell.
+    LOST_HEAD_SIZE = "pagecache.lost.head-size";
     /// A written page is marked.
     WRITE_MARK = "pagecache.write.mark";
     /// It is so before others can see what was written.

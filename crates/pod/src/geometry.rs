@@ -242,6 +242,8 @@ pub struct Areas {
     pub membership: ScrAddr<u64>,
     /// The pod's clock: the latest deadline that was reported as passed, in milliseconds.
     pub clock: ScrAddr<u64>,
+    /// Whether hosts are in the pod that share objects in a way of their own.
+    pub scheme: ScrAddr<u64>,
     /// A line per host: seat, process, request for a transfer, doorbell.
     pub hosts: ScrAddr<u64>,
     /// How many hosts there are such lines for.
@@ -408,6 +410,7 @@ impl Geometry {
         Areas {
             membership: line(4),
             clock: line(5),
+            scheme: line(5).element(1),
             hosts: line(HOST_TABLE),
             host_count: self.hosts as u8,
             logs,

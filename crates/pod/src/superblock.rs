@@ -178,6 +178,16 @@ impl<M: Memory> Pod<M> {
     }
 
     /// Everything but the superblock: empty tables, and the log at its first position.
+    /// Whether its hosts share objects in another way than by records, or did when they died.
+    pub fn is_under_other_scheme(&self) -> bool {
+        self.memory.load(self.areas().scheme) != 0
+    }
+
+    /// Says that its hosts do so, or that all who did have left it in order.
+    pub fn put_under_other_scheme(&self, other: bool) {
+        self.memory.store(self.areas().scheme, other.into());
+    }
+
     fn write_tables(&self) {
         let (areas, hosts) = (self.areas(), self.geometry.hosts);
         let zero = |from: ScrAddr<u64>, words: u64| {

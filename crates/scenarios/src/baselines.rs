@@ -10,12 +10,12 @@ use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_objects::{Locks, Options};
 use tombolo_pod::{Pod, RecordWidth};
 use tombolo_sharing::Scheme;
-use tombolo_simulator::{SimMemory, Trial};
+use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 use tombolo_verify::models::Operation::{self, Create, Delete, Get, Put, Replace};
 
 use crate::objects::{Collision, add_mixed_clients, find_colliding_keys, recall};
 use crate::operations::{perform, tag};
-use crate::world::{self, Setup, World};
+use crate::world::{self, Setup, World, try_join};
 
 type Host = HcMeta<SimMemory>;
 
@@ -156,6 +156,19 @@ pub(crate) fn leave_and_return(trial: &Trial) {
     world.hosts = returned.take();
     let after = world.hosts.clone();
     assert_eq!(contents(&mut world, &after), values, "objects survive that everybody leaves");
+}
+
+/// All hosts die: nobody takes what they leave behind for objects.
+pub(crate) fn all_die(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::Together });
+    let mut world: World<Host> =
+        World::under(trial, &Setup { kills, ..setup(2) }, options(2, trial.seed % 2 == 1));
+    add_mixed_clients(&mut world, &KEYS, 2, 6);
+    world.run();
+    if world.living().is_empty() {
+        let refused = try_join(world.simulation.memory(0)).err().expect("it is not opened");
+        assert!(refused.to_string().contains("HCMeta"), "{refused}");
+    }
 }
 
 /// Two hosts change halves of one object each, and read it.

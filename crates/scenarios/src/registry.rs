@@ -145,6 +145,14 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "hcmeta-pages-changed-behind" Long pages::changed_behind_on_hcmeta;
     "hcmeta-power-cut" Long pages::power_cut_on_hcmeta;
     "alllog-pages" Long pages::on_alllog;
+    "page-host-dies" Crash pages::crash::a_host_dies;
+    "page-one-of-two-dies" Crash pages::crash::one_of_two_dies;
+    "page-size-changer-dies" Crash pages::crash::who_changes_the_size_dies;
+    "page-writer-dies" Crash pages::crash::who_writes_dies;
+    "page-host-fenced" Crash pages::crash::a_host_is_fenced;
+    "hcmeta-all-die" Crash baselines::all_die;
+    "page-power-cut-after-death" Crash pages::crash::power_cut;
+    "page-all-die" Crash pages::crash::all_die;
     "host-dies" Crash crash::a_host_dies;
     "all-die" Crash crash::all_hosts_die;
     "host-fenced" Crash crash::a_host_is_fenced;
@@ -209,6 +217,15 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pod.transfer.answer", "two-givers"),
     ("objects.chunk.empty", "filled-again"),
     ("objects.chunk.sync", "filled-again"),
+    ("objects.lost.unmarked", "page-writer-dies"),
+    ("objects.delete.found", "page-size-changer-dies"),
+    ("objects.open.marked", "page-all-die"),
+    ("objects.latch.free", "page-host-dies"),
+    ("pagecache.dead.keep", "page-size-changer-dies"),
+    ("pagecache.grown.by-dead", "page-size-changer-dies"),
+    ("pagecache.lost.head-size", "page-size-changer-dies"),
+    ("pagecache.read.grown", "page-size-changer-dies"),
+    ("objects.open.other", "hcmeta-all-die"),
     ("pagecache.admit.epoch", "page-cut-and-admitted"),
     ("pagecache.clean.write-first", "power-cut"),
     ("pagecache.cut.unmarked", "page-cut-while-written"),

@@ -131,7 +131,8 @@ impl Setup {
 
     fn config(&self) -> Config {
         let log_shards = self.log_shards.unwrap_or(1);
-        let undo = if self.torn_writes == Some(TornWrites::Undo) { self.writes * UNDO_BYTES } else { 0 };
+        let undo =
+            if self.torn_writes == Some(TornWrites::Undo) { self.writes * UNDO_BYTES } else { 0 };
         let per_host =
             (log_shards * SEGMENT_ENTRIES + MAIL_SLOTS) * LINE_BYTES + WINDOW_BYTES + undo;
         let before_chunks = 64 * LINE_BYTES + u64::from(self.seats()) * per_host;
@@ -280,10 +281,10 @@ pub(crate) struct World<S = Objects<SimMemory>> {
 }
 
 /// Counts a thread for as long as it runs, also if its host dies.
-struct Busy(Rc<Cell<usize>>);
+pub(crate) struct Busy(Rc<Cell<usize>>);
 
 impl Busy {
-    fn new(count: &Rc<Cell<usize>>) -> Self {
+    pub(crate) fn new(count: &Rc<Cell<usize>>) -> Self {
         count.set(count.get() + 1);
         Self(Rc::clone(count))
     }

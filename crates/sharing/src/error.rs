@@ -117,3 +117,10 @@ pub enum Error {
     #[error(transparent)]
     Pod(#[from] PodError),
 }
+
+impl Error {
+    /// Whether this host was fenced: others go on without it.
+    pub fn is_fenced(&self) -> bool {
+        matches!(self, Self::Log(LogError::Fenced { .. }))
+    }
+}

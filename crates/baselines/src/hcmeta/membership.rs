@@ -50,6 +50,8 @@ impl<M: Memory> HcMeta<M> {
         }
         let table = Table::new(&pod, hosts, options.key_bytes)?;
         if first {
+            refuse_what_the_dead_left(&pod)?;
+            pod.put_under_other_scheme(true);
             if pod.geometry().has_marks() {
                 open_empty(&pod);
             }
@@ -139,6 +141,7 @@ impl<M: Memory> HcMeta<M> {
                 Leave::Wait => memory.pause(),
                 Leave::Close => {
                     self.table.clear();
+                    self.pod.put_under_other_scheme(false);
                     self.seat.closed(memory);
                     return Ok(());
                 }
@@ -215,6 +218,23 @@ impl<M: Memory> HcMeta<M> {
         };
         let shards = self.partition.shards().iter();
         shards.map(|shard| shard.lock().objects().map(of_object).sum::<u64>()).sum()
+    }
+}
+
+/// Hosts that have died leave objects half written, and slots that seem to hold some.
+fn refuse_what_the_dead_left<M: Memory>(pod: &Pod<M>) -> Result<(), Error> {
+    let dead = pod.membership().fenced().next();
+    if pod.is_under_other_scheme() {
+        let dead = dead.map_or(String::new(), |host| format!(" (host {host} among them)"));
+        return Err(Error::Setup(format!(
+            "hosts have died in it under HCMeta{dead}, which does not survive that; create it anew"
+        )));
+    }
+    match dead {
+        Some(host) => Err(Error::Setup(format!(
+            "host {host} has died in it; open it under megalon first, which puts it in order"
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Files whose pages hosts share: in a pod with room for few pages, so that they come and go all the
 //! time, and few records, so that dirty ones lose theirs.
 
+pub(crate) mod crash;
 mod others;
 mod units;
 mod world;

@@ -10,7 +10,7 @@ use tombolo_baselines::{HcMeta, HcMetaOptions};
 use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_objects::{Locks, Objects};
 use tombolo_pagecache::{
-    ByRecord, FileId, InHeader, KEY_BYTES, Options, OptionsOf, PageCache, Pages,
+    ByRecord, Error, FileId, InHeader, KEY_BYTES, Options, OptionsOf, PageCache, Pages,
 };
 use tombolo_pod::Pod;
 use tombolo_sharing::Scheme;
@@ -20,7 +20,7 @@ use tombolo_verify::linearizability::{Verdict, check};
 
 use super::units::{Answer, Operation, Units, tags, units};
 use crate::disk::{Disk, PAGE, UNIT};
-use crate::world::{Setup, options};
+use crate::world::{Busy, Setup, options};
 
 /// Steps that a checker may take before a history counts as undecided.
 const CHECKER_BUDGET: u64 = 200_000;
@@ -80,6 +80,10 @@ pub(super) struct World<P: Way> {
     pub(super) disk: Arc<Disk>,
     log: Log,
     busy: Rc<Cell<usize>>,
+    /// Threads of each host that are to come to an end before it leaves.
+    at_work: Vec<Rc<Cell<usize>>>,
+    /// The host that was fenced alive.
+    pub(super) fenced: Cell<Option<usize>>,
     clients: u32,
     trial: Trial,
     pub(super) tidying: bool,
@@ -101,6 +105,8 @@ impl<P: Way> World<P> {
             disk: Arc::default(),
             log: Log::default(),
             busy: Rc::default(),
+            at_work: (0..setup.hosts).map(|_| Rc::default()).collect(),
+            fenced: Cell::new(None),
             clients: 0,
             trial: trial.clone(),
             tidying: true,
@@ -151,9 +157,10 @@ impl<P: Way> World<P> {
         &mut self,
         body: impl Fn(usize, &Cache<P>, &Scribe) -> T + Clone + 'static,
     ) -> Vec<T> {
-        let hosts = self.caches.len();
+        let living = self.living();
+        let hosts = living.len();
         let done: Rc<RefCell<BTreeMap<usize, T>>> = Rc::default();
-        for host in 0..hosts {
+        for host in living {
             let scribe = self.scribe();
             let (cache, done, body) =
                 (Rc::clone(&self.caches[host]), Rc::clone(&done), body.clone());
@@ -179,54 +186,73 @@ impl<P: Way> World<P> {
         });
     }
 
-    fn scribe(&mut self) -> Scribe {
+    pub(super) fn scribe(&mut self) -> Scribe {
         self.clients += 1;
         self.log.client(self.clients)
     }
 
     pub(super) fn client(&mut self, host: usize, body: impl FnOnce(&Cache<P>, &Scribe) + 'static) {
         let scribe = self.scribe();
-        let (cache, busy) = (Rc::clone(&self.caches[host]), Rc::clone(&self.busy));
-        busy.set(busy.get() + 1);
+        let cache = Rc::clone(&self.caches[host]);
+        let busy = [Busy::new(&self.busy), Busy::new(&self.at_work[host])];
         self.simulation.spawn(host, move |_| {
+            let _busy = busy;
             body(&cache, &scribe);
-            busy.set(busy.get() - 1);
         });
     }
 
     /// Runs everything to its end, and checks what clients saw and what files are then.
     pub(super) fn finish(&mut self, files: u64) {
-        // Who tidies up may need the others' answers to the end.
-        let tidying = Rc::new(Cell::new(0));
-        for (host, cache) in self.caches.iter().enumerate() {
-            if self.tidying {
-                tidying.set(tidying.get() + 1);
-                let (cache, tidying) = (Rc::clone(cache), Rc::clone(&tidying));
-                let busy = Rc::clone(&self.busy);
-                self.simulation.spawn(host, move |memory| {
-                    while busy.get() > 0 {
-                        cache.tidy().unwrap();
-                        (0..memory.random() % 32).for_each(|_| memory.pause());
-                    }
-                    tidying.set(tidying.get() - 1);
-                });
-            }
-            let (cache, tidying) = (Rc::clone(cache), Rc::clone(&tidying));
-            let busy = Rc::clone(&self.busy);
-            self.simulation.spawn(host, move |memory| {
-                while busy.get() + tidying.get() > 0 {
-                    cache.tick().unwrap();
-                    (0..memory.random() % 32).for_each(|_| memory.pause());
-                }
-                cache.tick().unwrap();
-            });
-        }
-        self.simulation.run().unwrap();
+        self.run();
         self.check_history();
         self.check_files(files);
     }
 
-    fn check_history(&self) {
+    /// Runs everything to its end.
+    pub(super) fn run(&mut self) {
+        // Who tidies up may need the others' answers to the end.
+        let tidying = Rc::new(Cell::new(0));
+        for (host, cache) in self.caches.iter().enumerate() {
+            let out = Rc::new(Cell::new(false));
+            if self.tidying {
+                let (cache, out) = (Rc::clone(cache), Rc::clone(&out));
+                let tidying = [Busy::new(&tidying), Busy::new(&self.at_work[host])];
+                let busy = Rc::clone(&self.busy);
+                self.simulation.spawn(host, move |memory| {
+                    let _tidying = tidying;
+                    while busy.get() > 0 && !out.get() && !is_out(cache.tidy()) {
+                        (0..memory.random() % 32).for_each(|_| memory.pause());
+                    }
+                });
+            }
+            let (cache, tidying) = (Rc::clone(cache), Rc::clone(&tidying));
+            let (busy, mine) = (Rc::clone(&self.busy), Rc::clone(&self.at_work[host]));
+            self.simulation.spawn(host, move |memory| {
+                let others = || busy.get() + tidying.get() > 0;
+                while others() && !is_out(cache.tick()) {
+                    (0..memory.random() % 32).for_each(|_| memory.pause());
+                }
+                if is_out(cache.tick()) {
+                    out.set(true);
+                    // What it has locked stays so until it says that it is at nothing any more.
+                    while mine.get() > 0 {
+                        memory.pause();
+                    }
+                    assert!(is_out(cache.leave()), "a host that was fenced knows it");
+                }
+            });
+        }
+        self.simulation.run().unwrap();
+    }
+
+    /// The hosts that were there all the time.
+    pub(super) fn living(&self) -> Vec<usize> {
+        let lives =
+            |host: &usize| self.simulation.deaths(*host) == 0 && self.fenced.get() != Some(*host);
+        (0..self.caches.len()).filter(lives).collect()
+    }
+
+    pub(super) fn check_history(&self) {
         let verdict = check(&Units, &self.log.history(), CHECKER_BUDGET);
         let mut observed = self.trial.observed();
         observed.histories.0 += 1;
@@ -241,7 +267,7 @@ impl<P: Way> World<P> {
     }
 
     /// Once all is written back, files are what all hosts say they are.
-    fn check_files(&mut self, files: u64) {
+    pub(super) fn check_files(&mut self, files: u64) {
         let seen = self.calmly(move |_, cache, _| -> Vec<Vec<u8>> {
             (0..files).map(|number| read_whole(cache, file(number))).collect()
         });
@@ -267,25 +293,47 @@ pub(super) fn perform<P: Way>(
     file: FileId,
     operation: Operation,
 ) {
+    try_perform(cache, scribe, file, operation).unwrap();
+}
+
+/// The same; of what comes to an error, it is not known whether it is done.
+pub(super) fn try_perform<P: Way>(
+    cache: &Cache<P>,
+    scribe: &Scribe,
+    file: FileId,
+    operation: Operation,
+) -> Result<(), Error> {
     let began = scribe.invoke(file, operation.clone());
     let answer = match operation {
         Operation::Read { at, count } => {
             let mut bytes = vec![0; (count * UNIT) as usize];
-            let length = cache.read(file, at * UNIT, &mut bytes).unwrap();
+            let length = cache.read(file, at * UNIT, &mut bytes)?;
             Answer::Units(tags(&bytes[..length]))
         }
         Operation::Write { at, count, tag } => {
-            cache.write(file, at * UNIT, &units(tag, count)).unwrap();
+            cache.write(file, at * UNIT, &units(tag, count))?;
             Answer::Done
         }
         Operation::Append { count, tag } => {
-            Answer::At(cache.append(file, &units(tag, count)).unwrap() / UNIT)
+            Answer::At(cache.append(file, &units(tag, count))? / UNIT)
         }
         Operation::Truncate(to) => {
-            cache.truncate(file, to * UNIT).unwrap();
+            cache.truncate(file, to * UNIT)?;
             Answer::Done
         }
     };
     cache.memory().answered();
     scribe.returned(began, answer);
+    Ok(())
+}
+
+/// Whether a host was fenced, as far as that was said; everything else is as it should be.
+pub(super) fn is_out(outcome: Result<(), Error>) -> bool {
+    match outcome {
+        Err(Error::Objects(error)) if error.is_fenced() => true,
+        outcome => {
+            outcome.unwrap();
+            false
+        }
+    }
 }

@@ -1,0 +1,265 @@
+//! Hosts that share files die, or are fenced.
+//!
+//! The others go on. They never see a wrong byte; what a client was told is done stays so, unless the host had begun to change the same
+//! page, and writes are not to be undone: then whoever wants the page is told, until somebody synchronises the file and is told that it
+//! is lost. What was synchronised is in the file, whoever dies.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tombolo_memory::Memory;
+use tombolo_pagecache::{Error, Options};
+use tombolo_pod::{Pod, TornWrites};
+use tombolo_simulator::{Deaths, Kills, Trial};
+
+use super::units::{Operation, UNITS, tags};
+use super::world::{Cache, Megalon, Scribe, Way, World, file, is_out, read_whole, try_perform};
+use super::{some_operation, write};
+use crate::disk::{Disk, PAGE};
+use crate::world::Setup;
+
+/// Every other seed undoes writes that are cut off.
+fn torn_writes(trial: &Trial) -> TornWrites {
+    [TornWrites::Lost, TornWrites::Undo][trial.seed as usize % 2]
+}
+
+fn deadly(trial: &Trial, hosts: usize, victims: &[usize], deaths: Deaths) -> Setup {
+    let kills = Some(Kills { hosts: victims.to_vec(), one_in: 1, deaths });
+    Setup { kills, torn_writes: Some(torn_writes(trial)), ..Megalon::setup(hosts, 8) }
+}
+
+/// A client that goes on until its host is fenced, or a page is lost that it wants.
+fn client(
+    world: &mut World<Megalon>,
+    host: usize,
+    operations: impl FnOnce(&Cache<Megalon>) -> Vec<(u64, Operation)> + 'static,
+) {
+    world.client(host, move |cache, scribe| {
+        for (number, operation) in operations(cache) {
+            if !goes_on(try_perform(cache, scribe, file(number), operation)) {
+                return;
+            }
+        }
+    });
+}
+
+fn goes_on(outcome: Result<(), Error>) -> bool {
+    match outcome {
+        Err(Error::Objects(tombolo_sharing::Error::Lost { .. })) => false,
+        outcome => !is_out(outcome),
+    }
+}
+
+/// One of three hosts dies while clients do anything to two files.
+pub(crate) fn a_host_dies(trial: &Trial) {
+    let mut world = World::in_pod(trial, &deadly(trial, 3, &[0, 1, 2], Deaths::One));
+    add_deadly_clients(&mut world, 2, 3, 6);
+    finish(world, 2);
+}
+
+/// One of two hosts dies while clients do anything to one file, of which there is room for a handful of pages.
+pub(crate) fn one_of_two_dies(trial: &Trial) {
+    let setup = Setup { chunks: 3, ..deadly(trial, 2, &[0, 1], Deaths::One) };
+    let mut world = World::in_pod(trial, &setup);
+    add_deadly_clients(&mut world, 1, 3, 8);
+    finish(world, 1);
+}
+
+fn add_deadly_clients(world: &mut World<Megalon>, files: u64, pages: u64, count: u64) {
+    for host in 0..world.caches.len() {
+        client(world, host, move |cache| {
+            let tags = 1 + 1000 * host as u64..;
+            tags.take(count as usize)
+                .map(|tag| {
+                    let dice = cache.memory().random();
+                    ((dice >> 48) % files, some_operation(dice, pages, tag))
+                })
+                .collect()
+        });
+    }
+}
+
+/// A host dies while it appends to a file, cuts it, and makes it longer, and others read it.
+pub(crate) fn who_changes_the_size_dies(trial: &Trial) {
+    let mut world = World::in_pod(trial, &deadly(trial, 3, &[0], Deaths::One));
+    world.tidying = (trial.seed / 2).is_multiple_of(2);
+    world.prepare(|cache, scribe| {
+        try_perform(cache, scribe, file(0), write(0, UNITS, 1)).unwrap();
+        try_perform(cache, scribe, file(0), write(UNITS, 2, 1)).unwrap();
+    });
+    let choice = trial.seed / 4 % 3;
+    client(&mut world, 0, move |_| {
+        let operations = match choice {
+            0 => {
+                vec![Operation::Append { count: 4, tag: 2 }, Operation::Append { count: 5, tag: 3 }]
+            }
+            1 => vec![Operation::Truncate(2), Operation::Truncate(9), Operation::Truncate(5)],
+            _ => vec![write(UNITS + 1, 3, 2), write(2 * UNITS + 1, 2, 3), write(3 * UNITS, 4, 4)],
+        };
+        operations.into_iter().map(|operation| (0, operation)).collect()
+    });
+    client(&mut world, 1, |_| {
+        let read = |page| (0, Operation::Read { at: page * UNITS, count: UNITS });
+        vec![read(2), read(1), read(3), read(0), read(2)]
+    });
+    client(&mut world, 2, |_| {
+        vec![(0, write(1, 1, 10)), (0, Operation::Append { count: 1, tag: 11 })]
+    });
+    finish(world, 1);
+}
+
+/// A host dies while it writes a page again and again; another one writes it back, and reads it.
+pub(crate) fn who_writes_dies(trial: &Trial) {
+    let mut world = World::in_pod(trial, &deadly(trial, 2, &[0], Deaths::One));
+    world.tidying = (trial.seed / 2).is_multiple_of(2);
+    world.prepare(|cache, scribe| {
+        try_perform(cache, scribe, file(0), write(0, UNITS, 1)).unwrap();
+    });
+    client(&mut world, 0, |_| (2..6).map(|tag| (0, write(0, UNITS, tag))).collect());
+    world.client(1, |cache, scribe| {
+        let read = || Operation::Read { at: 0, count: UNITS };
+        for _ in 0..3 {
+            if !goes_on(try_perform(cache, scribe, file(0), read())) {
+                return;
+            }
+            cache.write_back_all(&mut |_| ()).unwrap();
+        }
+    });
+    finish(world, 1);
+}
+
+/// A host is fenced while clients do anything, and goes on for as long as it does not find out; in half of the runs, who fenced it
+/// dies, too.
+pub(crate) fn a_host_is_fenced(trial: &Trial) {
+    let killed = [vec![], vec![1]][trial.seed as usize / 2 % 2].clone();
+    let setup = deadly(trial, 3, &killed, Deaths::One);
+    let setup = Setup { kills: setup.kills.filter(|kills| !kills.hosts.is_empty()), ..setup };
+    let mut world = World::in_pod(trial, &setup);
+    add_deadly_clients(&mut world, 1, 3, 6);
+    world.client(1, |cache, _| {
+        (0..cache.memory().random() % 300).for_each(|_| cache.memory().step());
+        cache.objects().fence(0).unwrap();
+        cache.memory().note("a host was fenced");
+    });
+    let victim = Rc::clone(&world.caches[0]);
+    world.run();
+    let is_fenced = !victim.objects().seat().holds(victim.memory());
+    world.fenced.set(is_fenced.then_some(0));
+    end(world, 1);
+}
+
+/// Clients write whole pages and synchronise, until one of them is told that something is lost.
+fn add_deadly_writers(world: &mut World<Megalon>, operations: u64) {
+    let caches = world.caches.clone();
+    for number in 0..caches.len() {
+        let (disk, caches) = (Arc::clone(&world.disk), caches.clone());
+        world.client(number, move |cache, scribe| {
+            for n in 0..operations {
+                let dice = cache.memory().random();
+                let (page, tag) = ((dice >> 8) % 3, 1 + 1000 * number as u64 + n);
+                if dice.is_multiple_of(4) {
+                    synchronise(cache, &caches, &disk);
+                    continue;
+                }
+                disk.expect(file(0), page, tag);
+                if !goes_on(try_perform(cache, scribe, file(0), write(page * UNITS, UNITS, tag))) {
+                    return;
+                }
+                disk.expected(file(0), page, tag);
+            }
+        });
+    }
+}
+
+fn synchronise(cache: &Cache<Megalon>, caches: &[Rc<Cache<Megalon>>], disk: &Disk) {
+    let since = disk.now();
+    match cache.sync(file(0), true) {
+        Err(Error::Lost { .. }) => cache.memory().note("a page was lost with a host"),
+        synchronised => {
+            synchronised.unwrap();
+            // What is lost is said once: perhaps to another.
+            if caches.iter().all(|cache| cache.objects().stats().lost == 0) {
+                disk.promised(file(0), since);
+            }
+        }
+    }
+    cache.memory().answered();
+}
+
+/// Hosts write whole pages and synchronise, and one of them dies; and power may be cut at any moment.
+pub(crate) fn power_cut(trial: &Trial) {
+    let setup = Setup { chunks: 3, ..deadly(trial, 2, &[0, 1], Deaths::One) };
+    let mut world = World::in_pod(trial, &setup);
+    add_deadly_writers(&mut world, 6);
+    world.run();
+    let (caches, disk) = (world.caches.clone(), Arc::clone(&world.disk));
+    world.calmly(move |_, cache, _| synchronise(cache, &caches, &disk));
+}
+
+/// All hosts die. Whoever opens the pod then finds in files what was done, or is told that there was more.
+pub(crate) fn all_die(trial: &Trial) {
+    let mut world = World::in_pod(trial, &deadly(trial, 2, &[0, 1], Deaths::Together));
+    add_deadly_writers(&mut world, 4);
+    world.run();
+    if !world.living().is_empty() {
+        return;
+    }
+    let options = Options { page_bytes: PAGE, ..Options::with(Megalon::options(trial, 2)) };
+    let (pod, disk) = (Pod::open(world.simulation.memory(0)).unwrap(), Arc::clone(&world.disk));
+    match Cache::<Megalon>::join(pod, disk, options) {
+        Ok(cache) => {
+            let scribe = world.scribe();
+            for page in 0..3 {
+                let read = Operation::Read { at: page * UNITS, count: UNITS };
+                try_perform(&cache, &scribe, file(0), read).unwrap();
+            }
+            world.check_history();
+        }
+        Err(error) => assert!(error.to_string().contains("not in their files"), "{error}"),
+    }
+}
+
+fn finish(mut world: World<Megalon>, files: u64) {
+    world.run();
+    end(world, files);
+}
+
+/// Nothing is left of a host that is dead, and files are what clients saw, but for what was lost.
+fn end(mut world: World<Megalon>, files: u64) {
+    world.calmly(|_, cache, _| {
+        (0..100).for_each(|_| cache.tick().unwrap());
+    });
+    let living: Vec<_> = world.living().into_iter().map(|n| Rc::clone(&world.caches[n])).collect();
+    for cache in &living {
+        let dead = cache.objects().pod().membership().fenced().count();
+        assert_eq!(dead, 0, "whoever is dead is cleared up after");
+        assert_eq!(cache.objects().unowned_records(), 0, "all records in use are pages'");
+    }
+    let lost = living[0].objects().has_lost().unwrap();
+    world.calmly(move |_, cache, scribe| read_all(cache, scribe, files, lost));
+    world.check_history();
+    if !lost {
+        world.check_files(files);
+    }
+    let lost = living[0].objects().has_lost().unwrap();
+    assert!(!lost, "who synchronises a file is told what of it is lost");
+    living.iter().for_each(|cache| cache.leave().unwrap());
+}
+
+fn read_all(cache: &Cache<Megalon>, scribe: &Scribe, files: u64, lost: bool) {
+    for number in 0..files {
+        if !lost {
+            for page in 0..5 {
+                let read = Operation::Read { at: page * UNITS, count: UNITS };
+                try_perform(cache, scribe, file(number), read).unwrap();
+            }
+            continue;
+        }
+        match cache.sync(file(number), true) {
+            Err(Error::Lost { .. }) => cache.memory().note("a page was lost with a host"),
+            synchronised => synchronised.unwrap(),
+        }
+        cache.sync(file(number), true).unwrap();
+        tags(&read_whole(cache, file(number)));
+    }
+}
