@@ -20,11 +20,7 @@ fn every_scenario_holds() {
 
 /// Steps (or what their names begin with) that nobody makes where hosts die, and why.
 const NO_DEATHS: &[(&str, &str)] = &[
-    ("hcmeta.", "nobody clears up after hosts that share by HCMeta"),
-    ("pagecache.", "nobody clears up in pods for a page cache"),
-    ("objects.mark.alone", "nor in such with marks"),
-    ("objects.reclaim.clean", "nor in such with marks"),
-    ("objects.open.empty", "nor in such with marks"),
+    ("objects.open.empty", "by who opens a pod with marks, and is left alone"),
     ("kv.", "hosts that die have no store, only objects"),
     ("pod.clock.", "nor deadlines"),
     ("objects.batch.", "nor do they read objects together"),
@@ -33,8 +29,10 @@ const NO_DEATHS: &[(&str, &str)] = &[
     ("objects.open.torn", "by who opens a pod after all have died, and is left alone"),
 ];
 
-/// Steps at which hosts may die, but do in few schedules, or in none of those that are run here.
+/// Steps (or what their names begin with) at which hosts may die, but do in few schedules, or in none of those that
+/// are run here. Under HCMeta all hosts die or none, since nobody clears up.
 const SELDOM: &[&str] = &[
+    "hcmeta.",
     "memory.store.alone",
     "pod.transfer.invalidate",
     "pod.transfer.answer",
@@ -63,6 +61,22 @@ const SELDOM: &[&str] = &[
     "objects.lost.alone",
     "objects.join.unknown",
     "objects.open.invalidate",
+    "objects.copy.entry-again",
+    "objects.copy.unnamed",
+    "objects.home.answer-meanwhile",
+    "objects.event.settle",
+    "objects.delete.found",
+    "objects.lost.unmarked",
+    "objects.latch.free",
+    "objects.open.other",
+    "pagecache.cut.pages",
+    "pagecache.held.by-dead",
+    "pagecache.dead.keep",
+    "pagecache.grown.by-dead",
+    "pagecache.lost.head-size",
+    "pagecache.header.",
+    "pagecache.evict.clean",
+    "pagecache.evict.size",
 ];
 
 /// At each step a host has died: a thread of it had come to that step, and not yet to what it does next.
@@ -70,11 +84,11 @@ const SELDOM: &[&str] = &[
 fn hosts_die_at_every_step() {
     let deadly: Vec<Scenario> =
         SCENARIOS.iter().filter(|scenario| scenario.kind == Kind::Crash).copied().collect();
-    let tally = run(&deadly, 0..1000, &Conditions::default(), &Control::default());
+    let tally = run(&deadly, 0..2000, &Conditions::default(), &Control::default());
     assert!(tally.failures.is_empty(), "{:#?}", tally.failures);
     let died_at = tally.coverage.deaths();
     let never = |site: &Site| NO_DEATHS.iter().any(|(name, _)| site.name().starts_with(name));
-    let seldom = |site: &Site| SELDOM.contains(&site.name());
+    let seldom = |site: &Site| SELDOM.iter().any(|name| site.name().starts_with(name));
     let survived: Vec<Site> =
         sites().filter(|site| !never(site) && !seldom(site) && !died_at.contains(site)).collect();
     assert!(survived.is_empty(), "nobody has died at {survived:?}");
