@@ -178,6 +178,8 @@ impl<'a> Soak<'a> {
         // What was left in doubt is settled by a round of all.
         hosts.reassemble()?;
         self.round(hosts)?;
+        // Some may have found out in it that they had been fenced.
+        hosts.reassemble()?;
         hosts.settle()
     }
 
