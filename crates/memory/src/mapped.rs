@@ -121,6 +121,15 @@ impl Memory for Mapped {
         unsafe { self.caches.invalidate(start, lines.count()) };
     }
 
+    #[inline]
+    fn poisoned(&self, lines: Lines) -> bool {
+        self.lnr.is_poisoned(lines)
+    }
+
+    fn survives_poison(&self, lines: Lines) {
+        self.lnr.survive_poison(lines);
+    }
+
     fn pause(&self) {
         thread_local! {
             static ROUNDS: Cell<u32> = const { Cell::new(0) };

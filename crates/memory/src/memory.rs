@@ -129,6 +129,22 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn invalidate(&self, site: Site, lines: Lines);
 
+    /// Whether this host has met a memory error in these lines. What it has read of them since is not what was written
+    /// there; what it writes there, other hosts may never see. That does not end: nobody heals a line.
+    #[inline]
+    fn poisoned(&self, lines: Lines) -> bool {
+        let _ = lines;
+        false
+    }
+
+    /// From here on this host asks, after it has read from `lines` and before it relies on having written there, whether
+    /// they are [`poisoned`](Self::poisoned): a memory error costs what lies there. In all other memory it ends the process. The lines of
+    /// the last call count.
+    #[inline]
+    fn survives_poison(&self, lines: Lines) {
+        let _ = lines;
+    }
+
     /// Called in every round of a loop that waits for another thread or host.
     #[track_caller]
     fn pause(&self);

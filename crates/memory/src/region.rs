@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::poison::{self, Mapping};
 use crate::processor::{HUGE_PAGE, prefetch_at};
 use crate::{LINE_BYTES, Lines, numa};
 
@@ -17,6 +18,8 @@ pub struct Region {
     base: NonNull<u8>,
     mapped: usize,
     bytes: u64,
+    /// Where memory errors are noted; nowhere, if the memory is this process' alone.
+    mapping: Option<&'static Mapping>,
     /// Holds the backing's lock.
     _file: Option<Arc<File>>,
 }
@@ -51,7 +54,10 @@ impl Region {
         };
         place.keep(length);
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { base, mapped: length, bytes, _file: file })
+        let mut region = Self { base, mapped: length, bytes, mapping: None, _file: file };
+        let address = base.as_ptr().expose_provenance();
+        region.mapping = Some(Mapping::note(address, length, page as usize)?);
+        Ok(region)
     }
 
     /// Memory of this process alone, of zeros.
@@ -62,7 +68,7 @@ impl Region {
         // SAFETY: as in `map`.
         let base = unsafe { rustix::mm::mmap_anonymous(hint, length, access, MapFlags::PRIVATE) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { base, mapped: length, bytes, _file: None })
+        Ok(Self { base, mapped: length, bytes, mapping: None, _file: None })
     }
 
     /// Asks for huge pages.
@@ -145,6 +151,7 @@ impl Drop for Reserved {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        self.mapping.inspect(|mapping| mapping.forget());
         // SAFETY: our own mapping, and windows hold the region by `Arc`, so none is left.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.mapped) };
     }
@@ -155,7 +162,7 @@ impl Drop for Region {
 pub struct Window {
     base: NonNull<u8>,
     bytes: u64,
-    _region: Arc<Region>,
+    region: Arc<Region>,
 }
 
 // SAFETY: as for the region that it holds.
@@ -177,7 +184,7 @@ impl Window {
         assert!(offset.is_multiple_of(LINE_BYTES), "a window starts within a line");
         // SAFETY: within the mapping, as just checked.
         let base = unsafe { region.base.add(offset as usize) };
-        Self { base, bytes, _region: region }
+        Self { base, bytes, region }
     }
 
     /// How many bytes.
@@ -205,6 +212,27 @@ impl Window {
         for line in lines.first()..lines.first().saturating_add(lines.count()) {
             prefetch_at(start.wrapping_add((line.wrapping_mul(LINE_BYTES)) as usize));
         }
+    }
+
+    /// Whether this process has met a memory error in these lines.
+    ///
+    /// # Panics
+    /// If they are not all within the window.
+    #[inline]
+    pub(crate) fn is_poisoned(&self, lines: Lines) -> bool {
+        let noted = |mapping: &Mapping| {
+            mapping.is_poisoned(self.lines_at(lines).addr().get(), lines.bytes())
+        };
+        poison::is_any() && self.region.mapping.is_some_and(noted)
+    }
+
+    /// A memory error in these lines costs what lies there, and not the process.
+    ///
+    /// # Panics
+    /// If they are not all within the window.
+    pub(crate) fn survive_poison(&self, lines: Lines) {
+        let address = self.lines_at(lines).addr().get();
+        self.region.mapping.inspect(|mapping| mapping.survive(address, lines.bytes()));
     }
 
     /// Where `lines` start.
