@@ -277,6 +277,8 @@ struct Checked {
     key_bytes: u64,
     value_bytes: u64,
     chunks_used: u64,
+    /// Chunks that get no new objects because of memory errors.
+    chunks_poisoned: u64,
     problems: Vec<String>,
 }
 
@@ -302,6 +304,7 @@ pub(crate) fn check(args: &PodCheckArgs) -> Result<ExitCode> {
         key_bytes: findings.key_bytes,
         value_bytes: findings.value_bytes,
         chunks_used: findings.chunks_used,
+        chunks_poisoned: findings.chunks_poisoned,
         problems: findings.problems,
     };
     print(&checked, args.format, Checked::text)?;
@@ -318,6 +321,12 @@ impl Checked {
             "checked the superblock and the hosts; objects only once all hosts have left\n"
                 .to_owned()
         };
+        if self.chunks_poisoned > 0 {
+            text += &format!(
+                "{} chunks have memory errors, and get no new objects; have the device checked\n",
+                self.chunks_poisoned
+            );
+        }
         if self.problems.is_empty() {
             text += "no problems\n";
         }

@@ -77,9 +77,8 @@ impl<S: Scheme> Store<S> {
             self.objects.delete(key)
         };
         match removed {
-            Ok(_) | Err(tombolo_sharing::Error::Changed | tombolo_sharing::Error::Lost { .. }) => {
-                Ok(())
-            }
+            Ok(_) | Err(tombolo_sharing::Error::Changed) => Ok(()),
+            Err(error) if error.is_loss() => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

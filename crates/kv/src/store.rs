@@ -81,7 +81,7 @@ impl<S: Scheme> Store<S> {
         Ok(None)
     }
 
-    /// Repeats `attempt` where the value of `key` went with a host that has died: then there is none.
+    /// Repeats `attempt` where the value of `key` went with a host that has died, or with memory: then there is none.
     fn unless_lost<T>(
         &self,
         key: &[u8],
@@ -89,7 +89,7 @@ impl<S: Scheme> Store<S> {
     ) -> Result<T, Error> {
         loop {
             match attempt() {
-                Err(tombolo_sharing::Error::Lost { .. }) => self.objects.forget_lost(key)?,
+                Err(error) if error.is_loss() => self.objects.forget_lost(key)?,
                 outcome => return Ok(outcome?),
             };
         }
@@ -108,7 +108,9 @@ impl<S: Scheme> Store<S> {
     ) -> Result<(), Error> {
         items.resize_with(items.len().max(keys.len()), Item::default);
         while let Err(error) = self.objects.multi_get(keys, items) {
-            let tombolo_sharing::Error::Lost { .. } = error else { return Err(error.into()) };
+            if !error.is_loss() {
+                return Err(error.into());
+            }
             for key in keys {
                 self.objects.forget_lost(key.as_ref())?;
             }
@@ -145,7 +147,7 @@ impl<S: Scheme> Store<S> {
             let Some((deadline, version)) = self.deadline(key)? else { return Ok(false) };
             let expired = self.has_passed(deadline);
             match self.objects.delete_version(key, version) {
-                Err(tombolo_sharing::Error::Lost { .. }) => {}
+                Err(error) if error.is_loss() => {}
                 Ok(was_there) => return Ok(was_there && !expired),
                 Err(tombolo_sharing::Error::Changed) => {}
                 Err(error) => return Err(error.into()),
@@ -251,7 +253,7 @@ impl<S: Scheme> Store<S> {
             Ok(version) => Ok(Some((decode_prefix(&prefix)?, version))),
             Err(tombolo_sharing::Error::NotFound) => Ok(None),
             Err(tombolo_sharing::Error::OutOfRange { .. }) => Err(Error::NotAValue),
-            Err(tombolo_sharing::Error::Lost { .. }) => {
+            Err(error) if error.is_loss() => {
                 self.objects.forget_lost(key)?;
                 self.deadline(key)
             }

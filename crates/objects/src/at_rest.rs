@@ -10,6 +10,7 @@ use crate::chunk_table::ChunkState;
 use crate::event::{KeyHash, Slot};
 use crate::join::other_shard;
 use crate::objects::shard_of;
+use crate::poison::survive;
 use crate::records::Abandoned;
 use crate::space::Space;
 use crate::{Error, Version, sites};
@@ -25,6 +26,8 @@ pub struct Findings {
     pub value_bytes: u64,
     /// Chunks of LNR that are in use.
     pub chunks_used: u64,
+    /// Chunks of LNR that get no new objects, because of memory errors.
+    pub chunks_poisoned: u64,
     /// A sentence for each thing that is wrong.
     pub problems: Vec<String>,
 }
@@ -32,6 +35,7 @@ pub struct Findings {
 /// Looks at every object of a pod. Nobody may use it meanwhile.
 /// What is wrong is among the findings.
 pub fn check<M: Memory>(pod: &Pod<M>) -> Findings {
+    survive(pod);
     let space = Space::new(pod, 0, 0, Abandoned::default());
     let mut findings = Findings::default();
     let mut keys = HashSet::new();
@@ -53,10 +57,15 @@ fn check_chunk<M: Memory>(
     findings: &mut Findings,
 ) -> Result<(), Error> {
     let word = space.word(number)?;
+    findings.chunks_poisoned += u64::from(word.poisoned);
     findings.chunks_used += u64::from(word.state != ChunkState::Free);
     if word.is_taken() {
         let host = word.host;
         findings.problems.push(format!("host {host} left without giving up chunk {number}"));
+    }
+    if word.untrue {
+        // Whoever opens the pod believes no header there.
+        return Ok(());
     }
     for slot in space.slots_of(number)? {
         let Some(object) = object_at_rest(pod, space, slot)? else { continue };
@@ -119,11 +128,20 @@ pub(crate) fn object_at_rest<M: Memory>(
     let (key_bytes, value_bytes, version) = match (Header::decode(&buffer, extent.bytes()), away) {
         (Some(header), _) => (header.key_bytes.into(), header.value_bytes, header.version),
         (None, Some((_, key_bytes))) => (key_bytes, 0, Version(0)),
-        (None, None) => return Ok(None),
+        (None, None) => {
+            if extent.is_poisoned(pod.memory(), LINE_BYTES) {
+                space.set_poisoned(slot.line, false);
+            }
+            return Ok(None);
+        }
     };
     let length = HEADER_BYTES + key_bytes;
     if length > LINE_BYTES as usize {
         fresh(&mut buffer[..length]);
+    }
+    if extent.is_poisoned(pod.memory(), length as u64) {
+        space.set_poisoned(slot.line, false);
+        return Ok(None);
     }
     let key = buffer[HEADER_BYTES..length].to_vec();
     Ok(Some(AtRest { key, value_bytes, version, lost: away.map(|(host, _)| host) }))

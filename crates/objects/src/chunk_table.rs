@@ -1,10 +1,12 @@
 //! The chunk table in SCR: who may promise a chunk's slots to new objects.
 //!
 //! ```text
-//! chunk word   state (8 bits) | host (8) | class (8) | log shard (8) | next chunk of a span (32)
+//! chunk word   flags (2 bits) | state (6) | host (8) | class (8) | log shard (8) | next chunk of a span (32)
 //! ```
+//!
+//! Flags stay whatever else becomes of a chunk, until the pod is created anew.
 
-use tombolo_memory::{Memory, ScrAddr};
+use tombolo_memory::{FetchOp, Memory, ScrAddr};
 use tombolo_pod::Pod;
 use tombolo_sharing::UNDIVIDED;
 
@@ -37,21 +39,32 @@ pub(crate) struct ChunkWord {
     pub(crate) shard: u8,
     /// Of a span's chunk, the one in which the object goes on, or [`LAST`].
     pub(crate) next: u32,
+    /// Memory in there has errors: its free slots are given to nobody.
+    pub(crate) poisoned: bool,
+    /// There may be headers in there that could not be taken out, of objects that are gone.
+    pub(crate) untrue: bool,
 }
+
+const POISONED: u64 = 1 << 63;
+const UNTRUE: u64 = 1 << 62;
+const FLAGS: u64 = POISONED | UNTRUE;
 
 /// Comes after a span's last chunk.
 pub(crate) const LAST: u32 = u32::MAX;
 
 impl ChunkWord {
-    pub(crate) const FREE: Self =
-        Self { state: ChunkState::Free, host: 0, class: UNDIVIDED, shard: 0, next: 0 };
+    pub(crate) const FREE: Self = Self::of(ChunkState::Free, 0, UNDIVIDED, 0);
+
+    const fn of(state: ChunkState, host: u8, class: u8, shard: u8) -> Self {
+        Self { state, host, class, shard, next: 0, poisoned: false, untrue: false }
+    }
 
     pub(crate) fn shared(class: u8, shard: u8) -> Self {
         Self { state: ChunkState::Shared, class, shard, ..Self::FREE }
     }
 
     pub(crate) fn held(host: u8, class: u8, shard: u8) -> Self {
-        Self { state: ChunkState::Held, host, class, shard, next: 0 }
+        Self::of(ChunkState::Held, host, class, shard)
     }
 
     pub(crate) fn moving(host: u8, class: u8, shard: u8) -> Self {
@@ -64,7 +77,10 @@ impl ChunkWord {
     }
 
     fn encode(self) -> u64 {
-        (self.state as u64) << 56
+        let flag = |is: bool, flag: u64| if is { flag } else { 0 };
+        flag(self.poisoned, POISONED)
+            | flag(self.untrue, UNTRUE)
+            | (self.state as u64) << 56
             | u64::from(self.host) << 48
             | u64::from(self.class) << 40
             | u64::from(self.shard) << 32
@@ -72,7 +88,7 @@ impl ChunkWord {
     }
 
     fn decode(word: u64) -> Option<Self> {
-        let state = match word >> 56 {
+        let state = match (word & !FLAGS) >> 56 {
             0 => ChunkState::Free,
             1 => ChunkState::Held,
             2 => ChunkState::Shared,
@@ -82,7 +98,8 @@ impl ChunkWord {
             _ => return None,
         };
         let (host, class, shard) = ((word >> 48) as u8, (word >> 40) as u8, (word >> 32) as u8);
-        Some(Self { state, host, class, shard, next: word as u32 })
+        let (poisoned, untrue) = (word & POISONED != 0, word & UNTRUE != 0);
+        Some(Self { state, host, class, shard, next: word as u32, poisoned, untrue })
     }
 }
 
@@ -111,12 +128,29 @@ impl<M: Memory> ChunkTable<M> {
 
     /// Changes the word of a chunk that this host holds.
     pub(crate) fn set(&self, number: u32, word: ChunkWord) {
-        self.memory.store(self.at(number), word.encode());
+        let at = self.at(number);
+        let mut found = self.memory.load(at);
+        loop {
+            let word = word.encode() | found & FLAGS;
+            match self.memory.compare_exchange(sites::CHUNK_FLAGS_STAY, at, found, word) {
+                Ok(_) => return,
+                Err(other) => found = other,
+            }
+        }
+    }
+
+    /// Notes that memory in a chunk has errors, and whether headers may be there that could not be taken out.
+    pub(crate) fn set_poisoned(&self, number: u32, untrue: bool) {
+        let flags = if untrue { FLAGS } else { POISONED };
+        if self.memory.keeps(sites::CHUNK_FLAGGED) {
+            self.memory.fetch(sites::CHUNK_FLAGS_STAY, self.at(number), FetchOp::Or, flags);
+        }
     }
 
     /// Takes a chunk whose word is `from`; whether nobody was faster.
     pub(crate) fn claim(&self, number: u32, from: ChunkWord, to: ChunkWord) -> bool {
-        let (from, to) = (from.encode(), to.encode());
+        let from = from.encode();
+        let to = to.encode() | from & FLAGS;
         self.memory.compare_exchange(sites::CHUNK_CLAIM, self.at(number), from, to).is_ok()
     }
 

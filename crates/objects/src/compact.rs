@@ -109,7 +109,10 @@ impl<M: Memory> Objects<M> {
         };
         let mut slots = chunk.slots.iter().take(most);
         let moved: Result<u64, Error> = slots.try_fold(0, |moved, &slot| {
-            self.evacuate(shard, slot)?;
+            match self.evacuate(shard, slot) {
+                Err(Error::Poisoned) => {}
+                evacuated => evacuated?,
+            }
             Ok(moved + u64::from(!space.holds_object(slot)))
         });
         let freed = space.put_back(&chunk);
@@ -148,6 +151,9 @@ impl<M: Memory> Objects<M> {
         let doubtful = extent.covering(0, prefix.len() as u64);
         self.memory().consume(sites::READ_INVALIDATE, |_| ((), doubtful));
         extent.read(self.memory(), 0, prefix);
+        if self.is_key_poisoned(&extent) {
+            return None;
+        }
         let header = Header::decode(prefix, extent.bytes())?;
         Some(prefix[HEADER_BYTES..][..usize::from(header.key_bytes)].to_vec())
     }
@@ -183,7 +189,10 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Option<Placed>, Error> {
         let sync = || self.sync(hash).map(drop);
         match self.state(hash).space.reserve_among_others(from.class, sync) {
-            Ok(Some(slot)) => self.write_new(noting, slot, header, key, value).map(Some),
+            Ok(Some(slot)) => {
+                let placed = self.write_new(noting, slot, header, key, value);
+                placed.map(Some).inspect_err(|_| self.end_note(noting))
+            }
             none => {
                 self.end_note(noting);
                 none.map(|_| None)

@@ -106,13 +106,23 @@ impl<M: Memory> Objects<M> {
         value: &[u8],
         patience: Duration,
     ) -> Result<Placed, Error> {
-        let slot = object_bytes(key, value).and_then(|bytes| self.reserve(hash, bytes, patience));
-        let slot = slot.inspect_err(|_| self.end_note(noting))?;
         let header = Header::new(self.next_version(), key, value.len() as u32);
-        self.write_new(noting, slot, header, key, value)
+        loop {
+            let slot = object_bytes(key, value)
+                .and_then(|bytes| self.reserve(hash, bytes, patience))
+                .inspect_err(|_| self.end_note(noting))?;
+            match self.write_new(noting, slot, header, key, value) {
+                // Each time there is a chunk less to choose from.
+                Err(Error::Poisoned) => {}
+                placed => return placed,
+            }
+        }
     }
 
     /// Writes an object into a slot that is promised to it.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if the slot is of no use: it is given up.
     pub(crate) fn write_new(
         &self,
         noting: Noting,
@@ -121,13 +131,22 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         value: &[u8],
     ) -> Result<Placed, Error> {
-        let extent = self.shards()[0].state().space.extent(slot).ok_or_else(no_such_slot)?;
+        let space = &self.shards()[0].state().space;
+        let extent = space.extent(slot).ok_or_else(no_such_slot)?;
         if self.memory().keeps(sites::PLACE_NOTED) {
             let Noting { place, torn, .. } = noting;
             self.underway.note(place, Note::Places { to: slot.line, torn });
         }
         self.write_whole(&extent, header, key, value);
-        Ok(Placed { slot, extent, header, noting })
+        if self.memory().check(sites::POISON_PLACE, !self.is_poisoned(&extent)) {
+            return Ok(Placed { slot, extent, header, noting });
+        }
+        let lines = extent.covering(0, header.total_bytes());
+        self.memory().publish(sites::CREATE_CLEAN, lines, |memory| extent.give(memory, 0));
+        space.set_poisoned(slot.line, false);
+        space.void(sites::SLOT_VOID, [slot.line]);
+        self.space_of(slot.line)?.settle(slot, false);
+        Err(Error::Poisoned)
     }
 
     /// Writes an object over whatever is in its slot.

@@ -109,6 +109,17 @@ impl Extent {
         }
     }
 
+    /// Whether this host has met a memory error in the first `bytes` bytes; as [`Memory::poisoned`].
+    #[inline]
+    pub(crate) fn is_poisoned<M: Memory>(&self, memory: &M, bytes: u64) -> bool {
+        if let Self::Whole(lines) = self
+            && bytes >= lines.bytes()
+        {
+            return memory.poisoned(*lines);
+        }
+        self.covering(0, bytes.min(self.bytes())).any(|lines| memory.poisoned(lines))
+    }
+
     /// As [`Memory::write`].
     #[inline]
     #[track_caller]

@@ -48,6 +48,9 @@ impl<M: Memory> Objects<M> {
         if !self.still_holds(&entry, counter, tail).ok()? {
             return None;
         }
+        if !memory.check(sites::POISON_READ, !memory.poisoned(lines)) {
+            return None;
+        }
         memory.relies_on(lines.start(), lines.bytes(), since);
         Some(header)
     }

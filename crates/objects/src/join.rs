@@ -28,6 +28,7 @@ use crate::index::{Entry, IndexLimits};
 use crate::logged::BY_LOG;
 use crate::marks::Marks;
 use crate::objects::{Objects, Options, Shard, shard_of};
+use crate::poison::survive;
 use crate::records::{Abandoned, Records};
 use crate::reopen::Reopened;
 use crate::replicated::{Quarantine, Replicated, Writer};
@@ -84,6 +85,7 @@ impl<M: Memory> Objects<M> {
     /// [`Error::Pod`] if there is no seat; [`Error::NobodyAnswers`] if no host hands over its
     /// replica; [`Error::Damaged`].
     pub fn join(pod: Pod<M>, options: Options) -> Result<Self, Error> {
+        survive(&pod);
         let (seat, first) = pod.join()?;
         // From here on the log keeps what this host has not applied.
         let shards = pod.geometry().shards();
@@ -222,6 +224,10 @@ fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M
     let mut restored = Restored { shards: &mut empty.shards, pod, objects: 0 };
     for number in space.chunk_numbers() {
         let (before, word) = (restored.objects, space.word(number)?);
+        if !pod.memory().check(sites::OPEN_UNTRUE, !word.untrue) {
+            let slots = space.slots_of(number)?.into_iter().map(|slot| slot.line);
+            space.void(sites::SLOT_VOID, slots);
+        }
         for slot in space.slots_of(number)? {
             let Some(object) = object_at_rest(pod, &space, slot)? else { continue };
             if reopened.is_the_one(&object.key, slot.line) {

@@ -48,6 +48,7 @@ mod maintain;
 mod marks;
 mod objects;
 mod placement;
+mod poison;
 mod read;
 mod records;
 mod recovery;

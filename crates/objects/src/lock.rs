@@ -14,6 +14,7 @@ use crate::extent::Extent;
 use crate::index::{Cell, Entry, Found};
 use crate::logged::{BY_LOG, Locks};
 use crate::placement::Place;
+use crate::poison::BY_POISON;
 use crate::read::{Looked, Started};
 use crate::records::Held;
 use crate::seen;
@@ -178,6 +179,11 @@ impl<M: Memory> Objects<M> {
             self.underway.end(place, false);
             self.let_go(held, found.entry)?;
         }
+        if matches!(outcome, Err(Error::Poisoned))
+            && !self.lose_poisoned(found.entry.hash, found.entry.slot)?
+        {
+            return Ok(TryLock::Busy);
+        }
         outcome
     }
 
@@ -231,6 +237,9 @@ impl<M: Memory> Objects<M> {
         }
         let mut buffer = [0; PREFIX_BYTES];
         extent.read(memory, 0, &mut buffer[..length]);
+        if !memory.check(sites::POISON_READ, !self.is_key_poisoned(&extent)) {
+            return Err(Error::Poisoned);
+        }
         let Some(header) = Header::decode(&buffer[..length], extent.bytes()) else {
             let start = extent.start();
             return Err(Error::Damaged(format!("the slot at {start:?} holds no object")));
@@ -240,6 +249,9 @@ impl<M: Memory> Objects<M> {
         extent.rely_on(memory, 0, length as u64, since);
         if !memory.check(sites::KEY_COMPARE, same) {
             return Ok(TryLock::OtherKey);
+        }
+        if !memory.check(sites::POISON_READ, !self.is_poisoned(&extent)) {
+            return Err(Error::Poisoned);
         }
         extent.take(memory);
         let locked = Locked {
@@ -359,6 +371,9 @@ impl<M: Memory> Locked<'_, M> {
         }
         self.freshen(from, into.len());
         self.extent.read(memory, from, into);
+        if !memory.check(sites::POISON_READ, !self.objects.is_poisoned(&self.extent)) {
+            return Err(Error::Poisoned);
+        }
         self.extent.rely_on(memory, from, into.len() as u64, self.since);
         Ok(())
     }
@@ -371,9 +386,8 @@ impl<M: Memory> Locked<'_, M> {
             return self.write_elsewhere(to, bytes);
         }
         self.freshen(to, bytes.len());
-        self.store(to, bytes);
-        self.renew_header(self.header.value_bytes);
-        Ok(())
+        self.store(to, bytes)?;
+        self.renew_header(self.header.value_bytes)
     }
 
     /// Changes part of the object in another slot, to which it moves when the write ends: where writes can be
@@ -432,8 +446,8 @@ impl<M: Memory> Locked<'_, M> {
             self.objects.may_store()?;
         }
         // Header and key lines are fresh already; every other byte of the object is overwritten.
-        self.store(self.header.value_offset(), value);
-        self.renew_header(value.len() as u32);
+        self.store(self.header.value_offset(), value)?;
+        self.renew_header(value.len() as u32)?;
         self.fresh = true;
         Ok(())
     }
@@ -464,10 +478,10 @@ impl<M: Memory> Locked<'_, M> {
     ///
     /// # Errors
     /// [`LogError::Fenced`] if the lock was taken over from this host: what was written does not count, or
-    /// may not. Those of a commit, if the object was written in another slot.
+    /// may not. [`Error::Poisoned`] if the object is lost to a memory error. Those of a commit, if the object was written in another slot.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
         self.arrive()?;
-        if self.release() { Ok(()) } else { Err(self.objects.is_fenced()) }
+        self.release()
     }
 
     fn give(&self) {
@@ -493,37 +507,43 @@ impl<M: Memory> Locked<'_, M> {
     }
 
     /// Others can tell from here on that the object is being changed.
-    fn note(&mut self) {
+    fn note(&mut self) -> Result<(), Error> {
         let objects = self.objects;
         if self.noted {
-            return;
+            return Ok(());
         }
         if objects.underway.is_undone() {
             let mut object = vec![0; self.header.total_bytes() as usize];
             self.freshen(0, object.len());
             self.extent.read(objects.memory(), 0, &mut object);
+            let whole = !objects.is_poisoned(&self.extent);
+            if !objects.memory().check(sites::POISON_UNDO, whole) {
+                return Err(Error::Poisoned);
+            }
             self.extent.rely_on(objects.memory(), 0, object.len() as u64, self.since);
             objects.underway.note_undo(self.place, self.held.record, self.slot.line, &object);
         } else {
             objects.underway.note_write(self.place, self.held.record, self.slot.line);
         }
         self.noted = true;
+        Ok(())
     }
 
-    fn store(&mut self, to: u64, bytes: &[u8]) {
-        self.note();
+    fn store(&mut self, to: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.note()?;
         self.extent.write(self.objects.memory(), to, bytes);
         for lines in self.extent.covering(to, bytes.len() as u64) {
             if !self.dirty.contains(&lines) {
                 self.dirty.push(lines);
             }
         }
+        Ok(())
     }
 
-    fn renew_header(&mut self, value_bytes: u32) {
+    fn renew_header(&mut self, value_bytes: u32) -> Result<(), Error> {
         let version = self.objects.next_version();
         self.header = Header { version, value_bytes, ..self.header };
-        self.store(0, &self.header.encode());
+        self.store(0, &self.header.encode())
     }
 
     fn move_to_other_slot(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
@@ -594,13 +614,19 @@ impl<M: Memory> Locked<'_, M> {
 }
 
 impl<M: Memory> Locked<'_, M> {
-    /// Cleans what was written and releases the lock; whether it still was this host's.
-    fn release(&mut self) -> bool {
+    /// Cleans what was written and releases the lock.
+    ///
+    /// # Errors
+    /// [`LogError::Fenced`] if it was not this host's any more; [`Error::Poisoned`] if the object is lost now.
+    fn release(&mut self) -> Result<(), Error> {
         let objects = self.objects;
         let written = !self.dirty.is_empty();
         let cleaned = self.dirty.iter().map(|lines| lines.count()).sum();
         objects.counters.add(Counter::CleanedLines, cleaned);
         let dirty = std::mem::take(&mut self.dirty);
+        if written && self.extent_is_poisoned() {
+            return self.lose(dirty);
+        }
         let (released, counter) = objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| {
             self.give();
             if self.held.record == BY_LOG {
@@ -621,7 +647,31 @@ impl<M: Memory> Locked<'_, M> {
         if let Some(counter) = counter.filter(|_| self.fresh) {
             seen::set(objects.memory(), self.cell, self.seen, self.entry.generation, counter);
         }
-        released
+        if released { Ok(()) } else { Err(objects.is_fenced()) }
+    }
+
+    fn extent_is_poisoned(&self) -> bool {
+        let objects = self.objects;
+        !objects.memory().check(sites::POISON_WRITE, !objects.is_poisoned(&self.extent))
+    }
+
+    /// Part of what was written is nobody's but this host's: the object is lost, before its lock is released.
+    #[cold]
+    fn lose(&mut self, dirty: SmallVec<[Lines; 2]>) -> Result<(), Error> {
+        let (objects, entry) = (self.objects, self.entry);
+        objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| self.give());
+        self.gone = true;
+        objects.mark_poisoned(entry.hash, entry.slot, &self.extent);
+        let lost = objects.commit(Event::Lose { target: target(entry), host: BY_POISON })?;
+        if !lost {
+            return Err(changed_under_lock());
+        }
+        objects.count(Counter::Poisoned);
+        if self.held.record != BY_LOG {
+            objects.free_unmarked(self.held);
+        }
+        objects.underway.end(self.place, self.noted);
+        Err(Error::Poisoned)
     }
 }
 
@@ -630,7 +680,7 @@ impl<M: Memory> Drop for Locked<'_, M> {
         if !self.gone {
             // Whoever drops it does not ask.
             let _ = self.arrive();
-            self.release();
+            let _ = self.release();
         }
     }
 }

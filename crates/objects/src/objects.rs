@@ -164,6 +164,7 @@ impl<M: Memory> Objects<M> {
             objects: self.sum(|shard| shard.state().index.len()),
             lnr_used_bytes: self.sum(|shard| shard.state().space.used_bytes()),
             lnr_fragmented_bytes: self.sum(|shard| shard.state().space.fragmented_bytes()),
+            lnr_poisoned_bytes: self.shards[0].state().space.poisoned_bytes(),
             lnr_bytes: self.shards[0].state().space.bytes(),
             records_used: self.records.used(),
             records: self.records.count(),

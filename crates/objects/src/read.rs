@@ -8,6 +8,7 @@ use crate::event::KeyHash;
 use crate::extent::Extent;
 use crate::index::{Entry, Found};
 use crate::logged::BY_LOG;
+use crate::poison::loss;
 use crate::seen::{self, READ_SHARED};
 use crate::{Error, Objects, Version, sites};
 
@@ -82,7 +83,7 @@ impl<M: Memory> Objects<M> {
     /// there is no such object.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Lost`], [`Error::Busy`], [`Error::Log`], [`Error::Damaged`].
+    /// [`Error::KeyLength`], [`Error::Lost`], [`Error::Poisoned`], [`Error::Busy`], [`Error::Log`], [`Error::Damaged`].
     pub fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error> {
         let read = self.read_part(key, Part::Whole, value)?;
         Ok(read.map(|header| header.version))
@@ -248,11 +249,12 @@ impl<M: Memory> Objects<M> {
             return Ok(Looked::Changed);
         };
         if let Some(host) = found.entry.lost {
-            let other = self.read_key(&started).as_deref() != Some(key);
+            let other = self.read_key(&started).as_deref() != Some(key)
+                && !self.is_key_poisoned(&started.extent);
             return match started.still_holds(self)? {
                 false => Ok(Looked::Changed),
                 true if other => Ok(Looked::OtherKey),
-                true => Err(Error::Lost { host }),
+                true => Err(loss(host)),
             };
         }
         let prefix = self.read_prefix(&started, key).map(|header| copy(&started, header));
@@ -271,12 +273,32 @@ impl<M: Memory> Objects<M> {
         started: &Started,
         prefix: Prefix<T>,
     ) -> Result<Looked<(Header, T)>, Error> {
+        if !self.memory().check(sites::POISON_READ, !self.is_poisoned(&started.extent)) {
+            return self.conclude_poisoned(started, prefix);
+        }
         self.vouch(found, started);
         match prefix {
             Prefix::Match(header, copied) => Ok(Looked::Good((header, copied))),
             Prefix::OtherKey => Ok(Looked::OtherKey),
             Prefix::Nonsense => Err(damaged_object(started)),
         }
+    }
+
+    /// What came of a read in which this host has met a memory error.
+    #[cold]
+    fn conclude_poisoned<T>(
+        &self,
+        started: &Started,
+        prefix: Prefix<T>,
+    ) -> Result<Looked<(Header, T)>, Error> {
+        let Started { entry, extent, .. } = started;
+        if matches!(prefix, Prefix::OtherKey) && !self.is_key_poisoned(extent) {
+            return Ok(Looked::OtherKey);
+        }
+        if self.lose_poisoned(entry.hash, entry.slot)? {
+            return Err(Error::Poisoned);
+        }
+        Ok(Looked::Changed)
     }
 
     /// Begins a read: loads the counter, *then* drops lines that may be stale. `None` if somebody
@@ -424,7 +446,7 @@ impl<M: Memory> Objects<M> {
 
     /// Whether an entry is as it was, as far as the log has been applied.
     #[cold]
-    fn entry_stands(&self, entry: Entry) -> bool {
+    pub(crate) fn entry_stands(&self, entry: Entry) -> bool {
         let index = &self.state(entry.hash).index;
         let found = index.find_slot(self.memory(), entry.hash, entry.slot);
         found.is_some_and(|found| found.entry == entry)
@@ -461,6 +483,10 @@ impl<M: Memory> Objects<M> {
                 if !started.still_holds(self)? {
                     return Ok(None);
                 }
+                if self.is_key_poisoned(&started.extent) {
+                    // Whoever knows it finds that it is lost.
+                    continue;
+                }
                 started.rely_on(self.memory());
                 keys.push(key.ok_or_else(|| damaged_object(&started))?);
             }
@@ -485,7 +511,7 @@ impl<M: Memory> Objects<M> {
     /// included, and others perhaps; no key is met twice.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read), but for [`Error::Lost`].
+    /// Those of [`read`](Self::read), but for [`Error::Lost`] and [`Error::Poisoned`]: a key that cannot be read is left out.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
         self.scan_wanted(cursor, |_| true, visit)
     }

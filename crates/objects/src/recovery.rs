@@ -254,7 +254,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// The space of the shard whose chunk a slot is in.
-    fn space_of(&self, line: SlotLine) -> Result<&Space<M>, Error> {
+    pub(crate) fn space_of(&self, line: SlotLine) -> Result<&Space<M>, Error> {
         let table = &self.shards()[0].state().space;
         Ok(&self.shards()[usize::from(table.shard_at(line)?)].state().space)
     }
@@ -336,17 +336,20 @@ impl<M: Memory> Objects<M> {
         };
         let state = self.state(entry.hash);
         let extent = state.space.extent_at(entry.slot).ok_or_else(no_such_slot)?;
-        let before = match self.whole_object(stay, held.record, &entry, &extent, gone)? {
+        let mut whole = self.whole_object(stay, held.record, &entry, &extent, gone)?;
+        if let (Whole::Bytes(object), true) = (&whole, gone) {
+            write_back(self.memory(), &extent, object);
+            let lost = self.is_poisoned(&extent);
+            whole = if lost { Whole::Lost } else { Whole::InPlace };
+        }
+        let before = match whole {
             Whole::InPlace => None,
             Whole::Bytes(bytes) => Some(bytes),
             Whole::Lost => return self.give_up(stay, held, entry, &extent, gone),
         };
         match before {
-            Some(object) if !gone => self.go_on_elsewhere(stay, held.record, entry, &object)?,
-            before => {
-                if let Some(object) = before {
-                    write_back(self.memory(), &extent, &object);
-                }
+            Some(object) => self.go_on_elsewhere(stay, held.record, entry, &object)?,
+            None => {
                 let renewed = !self.memory().keeps(sites::RESCUE_GENERATION)
                     || self.commit(Event::Wrap(target(entry)))?;
                 if !renewed {
@@ -422,7 +425,10 @@ impl<M: Memory> Objects<M> {
             return Ok(Whole::InPlace);
         }
         if torn().is_none() {
-            let object = self.read_locked(extent)?;
+            let object = match self.read_locked(extent) {
+                Err(Error::Poisoned) => return Ok(Whole::Lost),
+                object => object?,
+            };
             // A host that is alive may have begun to write since.
             if torn().is_none() {
                 return Ok(Whole::Bytes(object));
@@ -438,12 +444,14 @@ impl<M: Memory> Objects<M> {
         memory.consume(sites::READ_INVALIDATE, |_| ((), extent.lines()));
         let mut header = [0; HEADER_BYTES];
         extent.read(memory, 0, &mut header);
-        let header = Header::decode(&header, extent.bytes()).ok_or_else(|| {
-            Error::Damaged(format!("the slot at {:?} holds no object", extent.start()))
-        })?;
-        let mut object = vec![0; header.total_bytes() as usize];
+        let header = Header::decode(&header, extent.bytes());
+        let mut object = vec![0; header.map_or(0, |header| header.total_bytes() as usize)];
         extent.read(memory, 0, &mut object);
-        Ok(object)
+        if !memory.check(sites::POISON_RESCUE, !self.is_poisoned(extent)) {
+            return Err(Error::Poisoned);
+        }
+        let none = || Error::Damaged(format!("the slot at {:?} holds no object", extent.start()));
+        header.map(|_| object).ok_or_else(none)
     }
 
     /// Moves an object out of the slot into which a fenced host may still write.
@@ -460,7 +468,9 @@ impl<M: Memory> Objects<M> {
         let to = self
             .reserve(entry.hash, object.len() as u64, Duration::ZERO)
             .inspect_err(|_| self.end_note(noting))?;
-        let placed = self.write_new(noting, to, header, key, value)?;
+        let placed = self
+            .write_new(noting, to, header, key, value)
+            .inspect_err(|_| self.end_note(noting))?;
         let event = Event::Rescue { target: target(entry), to, host: stay.host };
         let moved = self.announce(&placed, None, event);
         if matches!(moved, Ok(true)) {

@@ -207,7 +207,8 @@ impl<'a, M: Memory> Reopened<'a, M> {
     }
 
     fn object_at(&self, line: SlotLine) -> Result<Option<AtRest>, Error> {
-        match self.slot_at(line)? {
+        let untrue = self.space.word(self.space.chunk_at(line)?)?.untrue;
+        match self.slot_at(line)?.filter(|_| !untrue) {
             Some(slot) => object_at_rest(self.pod, self.space, slot),
             None => Ok(None),
         }

@@ -11,6 +11,7 @@ use tombolo_pod::Stay;
 use crate::event::{Event, Generation, KeyHash, Slot, SlotLine, Target, generation_at};
 use crate::index::{self, Entry, Index, IndexLimits};
 use crate::logged::BY_LOG;
+use crate::poison::BY_POISON;
 use crate::records::{Record, Records};
 use crate::seen::{self, READ_SHARED};
 use crate::sites;
@@ -147,7 +148,7 @@ impl<M: Memory> Replicated<M> {
 
     /// An object has left its slot, into which `host` may still write.
     fn vacate(&self, writer: &mut Writer, slot: SlotLine, host: Option<u8>) {
-        let unclean = |host: &u8| writer.quarantine.unclean >> host & 1 == 1;
+        let unclean = |host: &u8| *host != BY_POISON && writer.quarantine.unclean >> host & 1 == 1;
         match host.filter(unclean) {
             Some(host) => writer.quarantine.slots.push((host, slot)),
             None => self.space.vacated(slot),

@@ -168,6 +168,26 @@ tombolo_memory::sites! {
     OPEN_MARKED = "objects.open.marked";
     /// What was torn when all hosts died is not taken for an object.
     OPEN_TORN = "objects.open.torn";
+    /// What was read from memory with errors is not handed out.
+    POISON_READ = "objects.poison.read";
+    /// What could not be written because of a memory error is lost for all before the lock is released.
+    POISON_WRITE = "objects.poison.write";
+    /// What a write would overwrite is noted only if it could be read.
+    POISON_UNDO = "objects.poison.undo";
+    /// A new object is announced only if the memory of its slot has no errors.
+    POISON_PLACE = "objects.poison.place";
+    /// An object returns only into memory that has no errors.
+    POISON_RETURN = "objects.poison.return";
+    /// What a dead host had locked is whole only if it can be read.
+    POISON_RESCUE = "objects.poison.rescue";
+    /// A chunk in whose memory there was an error is marked for all.
+    CHUNK_FLAGGED = "objects.chunk.flagged";
+    /// The marks of a chunk stay when it changes hands.
+    CHUNK_FLAGS_STAY = "objects.chunk.flags-stay";
+    /// Slots of such a chunk are given to nobody.
+    CHUNK_POISONED = "objects.chunk.poisoned";
+    /// Headers are not believed in a chunk where one could not be taken out.
+    OPEN_UNTRUE = "objects.open.untrue";
     /// A host that waits for room in the log hands its replica to whoever is joining.
     JOIN_HELP = "objects.join.help";
     /// A host that waits for something in one shard of the log applies the others, too.

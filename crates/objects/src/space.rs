@@ -16,6 +16,10 @@
 //! is settled: the object is in the log, or given up. Nor does it promise a slot whose last object may still
 //! have its header there, as notes tell ([`underway`](crate::underway)).
 //!
+//! A chunk in whose memory somebody has met an error is *poisoned*, as its word says from then on: none of its free slots is promised,
+//! and who promises one looks at the word. So a slot that is poisoned is never another object's, and neither are its neighbours, since
+//! a host that meets an error loses a page. What else lies in the chunk stays.
+//!
 //! Invariant: a slot begins with a header if and only if it holds an object, or a note names it. So the slots of
 //! a chunk that is divided anew are voided first: what was in the middle of an object could look like a header.
 
@@ -280,6 +284,12 @@ impl<M: Memory> Space<M> {
     fn promise(&self, class: u8) -> Option<Slot> {
         let mut view = self.view.lock();
         let number = view.active[usize::from(class)]?;
+        let poisoned = self.table.word(number).is_ok_and(|word| word.poisoned);
+        if !self.memory.check(sites::CHUNK_POISONED, !poisoned) {
+            view.active[usize::from(class)] = None;
+            self.hand_on_if_idle(&mut view, number);
+            return None;
+        }
         let keep = self.memory.keeps(sites::SLOT_RESERVED);
         let start = self.chunk_start(number);
         let lines = self.classes.slot_lines(class)?;
@@ -417,7 +427,9 @@ impl<M: Memory> Space<M> {
         to: ChunkWord,
         sync: &impl Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        if !self.table.claim(number, from, to) {
+        if !self.memory.check(sites::CHUNK_POISONED, !from.poisoned)
+            || !self.table.claim(number, from, to)
+        {
             return Ok(false);
         }
         // Everything the last holder did with this chunk is in the log before it was handed on.
@@ -453,6 +465,24 @@ impl<M: Memory> Space<M> {
         self.memory.publish(site, lines.iter().copied(), |memory| {
             lines.iter().for_each(|&line| memory.gives(line, LINE_BYTES));
         });
+        for line in lines.into_iter().filter(|&line| self.memory.poisoned(line)) {
+            self.set_poisoned(line.first(), true);
+        }
+    }
+
+    /// Notes that memory in the chunk of a slot has errors: no slot of it is promised any more. If a header could not be changed,
+    /// those in the chunk are not to be trusted when the pod is opened again.
+    pub(crate) fn set_poisoned(&self, line: SlotLine, untrue: bool) {
+        if let Some((number, _)) = self.chunk_of(line) {
+            self.table.set_poisoned(number as u32, untrue);
+        }
+    }
+
+    /// Bytes of chunks that get no new objects because of memory errors.
+    pub(crate) fn poisoned_bytes(&self) -> u64 {
+        let words = self.chunk_numbers().filter_map(|number| self.table.word(number).ok());
+        let chunks = words.filter(|word| word.poisoned).count() as u64;
+        chunks * self.classes.chunk_lines() * LINE_BYTES
     }
 
     /// Notes what has become of a new object of this host, in this slot.

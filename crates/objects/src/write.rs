@@ -9,6 +9,7 @@ use crate::create::Noting;
 use crate::event::{Event, Slot};
 use crate::index::Entry;
 use crate::lock::target;
+use crate::poison::BY_POISON;
 use crate::read::Looked;
 use crate::underway::Note;
 use crate::{Change, Error, Objects, Version, sites};
@@ -49,7 +50,7 @@ impl<M: Memory> Objects<M> {
                 Err(Error::Exists) => Ok(None),
                 created => created.map(Some),
             },
-            Err(Error::Lost { .. }) => self.replace_lost(key, value),
+            Err(error) if error.is_loss() => self.replace_lost(key, value),
             written => written.map(Some),
         })
     }
@@ -59,6 +60,9 @@ impl<M: Memory> Objects<M> {
         let Some(entry) = self.find_lost(key)?.filter(|entry| !self.is_cleared_up(entry)) else {
             return Ok(None);
         };
+        if self.may_be_another(key, &entry)? {
+            return self.forget_lost(key).map(|_| None);
+        }
         let Some(noting) = self.noting() else { return Ok(None) };
         let placed = self.place(noting, entry.hash, key, value, PATIENCE)?;
         let version = placed.header.version;
@@ -67,6 +71,17 @@ impl<M: Memory> Objects<M> {
         let left = self.left_by(&entry);
         self.end_placing(entry.hash, &placed, left, moved.as_ref().copied());
         Ok(moved?.then_some(version))
+    }
+
+    /// Whether the object with `key` may be another one than that with this entry, whose key perhaps cannot be read. None can come
+    /// to be as long as that is there.
+    fn may_be_another(&self, key: &[u8], entry: &Entry) -> Result<bool, Error> {
+        let tail = self.sync(entry.hash)?;
+        let found = self.state(entry.hash).index.find(self.memory(), entry.hash);
+        Ok(found.iter().filter(|found| found.entry.slot != entry.slot).any(|found| {
+            let looked = self.look(found, tail, key, Part::Nothing, |_, _| ());
+            !matches!(looked, Ok(Looked::OtherKey))
+        }))
     }
 
     /// The slot that an object has left, unless a host may still write there: then who clears up after that one
@@ -78,10 +93,14 @@ impl<M: Memory> Objects<M> {
 
     /// Whether an object is lost with a host that others are clearing up after, and so are at its slot.
     fn is_cleared_up(&self, entry: &Entry) -> bool {
-        entry.lost.map(|host| self.pod().stay_of(host)).is_some_and(|stay| {
-            let alone = !(self.pod().is_fenced(stay) && self.pod().is_gone(stay));
-            !self.memory().check(sites::LOST_ALONE, alone)
-        })
+        entry
+            .lost
+            .filter(|&host| host != BY_POISON)
+            .map(|host| self.pod().stay_of(host))
+            .is_some_and(|stay| {
+                let alone = !(self.pod().is_fenced(stay) && self.pod().is_gone(stay));
+                !self.memory().check(sites::LOST_ALONE, alone)
+            })
     }
 
     /// The entry of the object with `key`, if its value is lost.
@@ -90,8 +109,8 @@ impl<M: Memory> Objects<M> {
         let tail = self.sync(hash)?;
         for found in self.state(hash).index.find(self.memory(), hash) {
             if found.entry.lost.is_some()
-                && let Err(Error::Lost { .. }) =
-                    self.look(&found, tail, key, Part::Nothing, |_, _| ())
+                && let Err(error) = self.look(&found, tail, key, Part::Nothing, |_, _| ())
+                && error.is_loss()
             {
                 return Ok(Some(found.entry));
             }
@@ -219,7 +238,9 @@ impl<M: Memory> Objects<M> {
                     ));
                 }
                 let looked = self.look(&found, tail, key, Part::Nothing, |_, _| ());
-                if let (Err(Error::Lost { .. }), None) = (&looked, expected) {
+                if let (Err(error), None) = (&looked, expected)
+                    && error.is_loss()
+                {
                     if unmarked_only && self.memory().keeps(sites::DELETE_FOUND) {
                         return Ok(Some(false));
                     }

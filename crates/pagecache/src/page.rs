@@ -195,7 +195,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     pub(crate) fn length_of(&self, key: Key) -> Result<Option<u64>, Error> {
         let mut word = [0; WORD_BYTES as usize];
         let read = self.wait(|| match self.objects().read_bytes(&key.bytes(), 0, &mut word) {
-            Err(tombolo_sharing::Error::Lost { .. }) => Ok(Ok(Err(self.page_bytes))),
+            Err(error) if error.is_loss() => Ok(Ok(Err(self.page_bytes))),
             read => Ok(Ok(Ok(read?))),
         })?;
         Ok(match read {

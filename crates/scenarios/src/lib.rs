@@ -23,6 +23,7 @@ mod mail;
 mod objects;
 mod operations;
 mod pages;
+mod poisoned;
 mod registry;
 mod saved;
 mod seats;

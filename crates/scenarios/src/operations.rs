@@ -67,7 +67,7 @@ pub(crate) fn try_perform<S: Scheme<Memory = SimMemory>>(
             memory.note("no room in LNR");
             scribe.failed(began);
         }
-        Err(Error::Lost { .. }) => {
+        Err(error) if error.is_loss() => {
             scribe.failed(began);
             return lose(host, scribe, key);
         }
@@ -82,14 +82,14 @@ pub(crate) fn try_perform<S: Scheme<Memory = SimMemory>>(
     Ok(())
 }
 
-/// A value is lost with a host: whoever comes across that deletes what is left, as by a delete of the value.
+/// A value is lost with a host, or with memory: whoever comes across that deletes what is left, as by a delete of the value.
 fn lose<S: Scheme<Memory = SimMemory>>(host: &S, scribe: &Scribe, key: &str) -> Result<(), Error> {
     let began = scribe.invoke(key.to_owned(), Operation::Delete);
     let deleted = host.forget_lost(key.as_bytes());
     host.memory().answered();
     match deleted {
         Ok(true) => {
-            host.memory().note("a value was lost with a host");
+            host.memory().note("a value was lost");
             scribe.returned(began, Answer::Flag(true));
         }
         Ok(false) => scribe.failed(began),

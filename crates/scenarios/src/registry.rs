@@ -4,8 +4,8 @@ use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
-    baselines, compaction, crash, deaths, expiry, fenced, log, mail, objects, pages, saved, seats,
-    shards, short, transfer,
+    baselines, compaction, crash, deaths, expiry, fenced, log, mail, objects, pages, poisoned, saved,
+    seats, shards, short, transfer,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -166,6 +166,15 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "patient-writer-dies" Crash fenced::a_patient_writer_dies;
     "two-clear-up" Crash fenced::two_clear_up;
     "fenced-at-home" Crash fenced::fenced_at_home;
+    "poisoned-object" Long poisoned::an_object_is_poisoned;
+    "poisoned-read-shared" Long poisoned::a_read_shared_object_is_poisoned;
+    "poisoned-update" Long poisoned::an_update_is_poisoned;
+    "poisoned-neighbour" Long poisoned::a_neighbour_is_poisoned;
+    "poisoned-free-slot" Long poisoned::a_free_slot_is_poisoned;
+    "poisoned-home" Long poisoned::a_home_is_poisoned;
+    "poisoned-writer-dies" Crash poisoned::a_poisoned_writer_dies;
+    "poisoned-and-reopened" Long poisoned::a_poisoned_pod_is_reopened;
+    "poisoned-anything" Long poisoned::anything_is_poisoned;
     "only-host-dies" Crash crash::the_only_host_dies;
     "committer-dies" Crash crash::a_committer_dies;
     "formatter-dies" Crash crash::a_formatter_dies;

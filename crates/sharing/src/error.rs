@@ -88,6 +88,12 @@ pub enum Error {
         /// The host.
         host: u8,
     },
+    /// The memory in which the object lies, or where it was being written, cannot be read any more. Writing the whole value anew
+    /// or deleting the object ends that.
+    #[error(
+        "the object's value is lost: the memory in which it lay has an error; write it anew, or delete it, and have the device checked"
+    )]
+    Poisoned,
     /// What shared memory holds is not what a host could have written.
     #[error("the pod is damaged: {0}; save what you can and create it anew")]
     Damaged(String),
@@ -122,5 +128,11 @@ impl Error {
     /// Whether this host was fenced: others go on without it.
     pub fn is_fenced(&self) -> bool {
         matches!(self, Self::Log(LogError::Fenced { .. }))
+    }
+
+    /// Whether the object's value is gone for all: [`Lost`](Self::Lost) or [`Poisoned`](Self::Poisoned). Putting a value there or
+    /// [`Scheme::forget_lost`](crate::Scheme::forget_lost) ends that.
+    pub fn is_loss(&self) -> bool {
+        matches!(self, Self::Lost { .. } | Self::Poisoned)
     }
 }

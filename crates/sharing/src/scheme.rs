@@ -36,6 +36,8 @@ pub struct Usage {
     /// Bytes of LNR that are divided into slots, some with objects, and that no object takes up: for
     /// objects of other sizes they are there only when those have been moved together.
     pub lnr_fragmented_bytes: u64,
+    /// Bytes of LNR in chunks that get no new objects any more, because of memory errors.
+    pub lnr_poisoned_bytes: u64,
     /// Bytes of LNR there are for objects.
     pub lnr_bytes: u64,
     /// Coherence records in use.
@@ -180,7 +182,7 @@ pub trait Scheme: Sized {
     /// [`Error::Changed`] if it is at another.
     fn delete_version(&self, key: &[u8], expected: Version) -> Result<bool, Error>;
 
-    /// Deletes an object whose value is lost ([`Error::Lost`]); whether it was.
+    /// Deletes an object whose value is lost ([`Error::is_loss`]); whether it was.
     fn forget_lost(&self, key: &[u8]) -> Result<bool, Error> {
         let _ = key;
         Ok(false)

@@ -87,6 +87,8 @@ counters! {
     rescues / Rescues,
     /// Objects whose value was lost with a host.
     lost / Lost,
+    /// Objects whose value was lost to an error of the memory in which they lay.
+    poisoned / Poisoned,
     /// Lines written back so that others see them.
     cleaned_lines / CleanedLines,
     /// Lines dropped because they might be stale.

@@ -5,6 +5,10 @@
 //! whatever newer bytes memory holds. A clean or an invalidate is issued first and completes at any
 //! time until its fence.
 //!
+//! A line may be *poisoned*: memory that cannot be read any more. Hosts that have it in their caches go on with that. A host that
+//! fetches it meets the poison, and loses the line's whole page to a private one of zeros: what it writes there reaches nobody, while
+//! others go on reading the page's other lines. What of those was dirty is written back. Nothing heals a line.
+//!
 //! Leaves out associativity and levels: the adversary evicts whatever it likes. Bytes of different
 //! hosts never mix within a transfer.
 
@@ -18,6 +22,9 @@ pub(crate) type LineBytes = [u8; LINE_BYTES as usize];
 
 const ABSENT: u32 = u32::MAX;
 
+/// Lines of a page, which a host that meets poison loses together.
+const PAGE_LINES: u32 = 4;
+
 /// A line of memory.
 #[derive(Clone)]
 struct Line {
@@ -26,6 +33,9 @@ struct Line {
     reverted: u64,
     owner: Owner,
     touched: bool,
+    poisoned: bool,
+    /// A bit per host that has met poison in the line's page.
+    met: u64,
 }
 
 /// A line in a host's cache.
@@ -43,7 +53,14 @@ struct Cached {
 
 impl Default for Line {
     fn default() -> Self {
-        Self { bytes: [0; LINE_BYTES as usize], reverted: 0, owner: Owner::Nobody, touched: false }
+        Self {
+            bytes: [0; LINE_BYTES as usize],
+            reverted: 0,
+            owner: Owner::Nobody,
+            touched: false,
+            poisoned: false,
+            met: 0,
+        }
     }
 }
 
@@ -157,10 +174,41 @@ impl Lnr {
             return;
         }
         self.touch(line);
+        if self.lines[line as usize].poisoned && !self.has_met_poison(host, line) {
+            self.meet_poison(host, line);
+        }
+        let bytes = match self.has_met_poison(host, line) {
+            true => [0; LINE_BYTES as usize],
+            false => self.lines[line as usize].bytes,
+        };
         let place = self.present[host].len() as u32;
         self.present[host].push(line);
-        let cached = &mut self.caches[host][line as usize];
-        *cached = Cached { bytes: self.lines[line as usize].bytes, place, ..Cached::default() };
+        self.caches[host][line as usize] = Cached { bytes, place, ..Cached::default() };
+    }
+
+    /// A host loses the page of a poisoned line.
+    fn meet_poison(&mut self, host: usize, line: u32) {
+        let first = line - line % PAGE_LINES;
+        for line in first..(first + PAGE_LINES).min(self.lines.len() as u32) {
+            self.touch(line);
+            if self.is_present(host, line) {
+                // Whoever has an older copy is not blamed for it.
+                self.evict(host, line, u64::MAX);
+            }
+            self.lines[line as usize].met |= 1 << host;
+        }
+    }
+
+    /// From here on a line cannot be read from memory.
+    pub(crate) fn poison(&mut self, line: u32) {
+        self.touch(line);
+        let memory = &mut self.lines[line as usize];
+        memory.poisoned = true;
+    }
+
+    /// Whether a host has met poison in a line's page.
+    pub(crate) fn has_met_poison(&self, host: usize, line: u32) -> bool {
+        self.lines[line as usize].met >> host & 1 == 1
     }
 
     /// Copies part of a line out of a host's cache; since when it is stale, if it is.
@@ -196,6 +244,10 @@ impl Lnr {
             return false;
         }
         let memory = &mut self.lines[line as usize];
+        if memory.poisoned || memory.met >> host & 1 == 1 {
+            (cached.dirty, cached.stale) = (0, None);
+            return true;
+        }
         if cached.stale.is_some() {
             memory.reverted |= !cached.dirty;
         }
@@ -205,7 +257,8 @@ impl Lnr {
         let written = cached.written;
         for (other, cache) in self.caches.iter_mut().enumerate() {
             let cached = &mut cache[line as usize];
-            if other != host && cached.place != ABSENT && cached.stale.is_none() {
+            let own = memory.met >> other & 1 == 1;
+            if other != host && cached.place != ABSENT && cached.stale.is_none() && !own {
                 cached.stale = written.map(|origin| (step, origin));
             }
         }
@@ -341,7 +394,8 @@ impl Lnr {
             }
             let live = bytes.saturating_sub((u64::from(line) - lines.first()) * LINE_BYTES);
             let found = &mut self.lines[line as usize];
-            if found.reverted & mask(0, live.min(LINE_BYTES) as usize) != 0 {
+            let lost = found.poisoned || found.met >> origin.host & 1 == 1;
+            if !lost && found.reverted & mask(0, live.min(LINE_BYTES) as usize) != 0 {
                 return violation(Rule::Reverted);
             }
             found.owner = Owner::Nobody;

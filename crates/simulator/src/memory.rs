@@ -54,6 +54,22 @@ impl SimMemory {
         state.progress();
     }
 
+    /// These lines cannot be read from memory any more.
+    pub fn poison(&self, lines: Lines) {
+        let mut state = self.world.state();
+        numbers(lines).for_each(|line| state.lnr.poison(line));
+        state.changed();
+        drop(state);
+        self.note("memory was poisoned");
+    }
+
+    /// This host's caches come to lose these lines.
+    pub fn evict(&self, lines: Lines) {
+        let mut state = self.world.state();
+        let step = state.steps;
+        numbers(lines).for_each(|line| _ = state.lnr.evict(self.host, line, step));
+    }
+
     /// Notes that something rare was met.
     pub fn note(&self, what: &'static str) {
         self.world.trial.note(what);
@@ -309,6 +325,11 @@ impl Memory for SimMemory {
 
     fn invalidate(&self, site: Site, lines: Lines) {
         self.maintain(site, lines, Maintenance::Invalidate);
+    }
+
+    fn poisoned(&self, lines: Lines) -> bool {
+        let state = self.world.state();
+        numbers(lines).any(|line| state.lnr.has_met_poison(self.host, line))
     }
 
     fn pause(&self) {

@@ -93,7 +93,7 @@ impl<T> Tried<T> {
             Ok(done) => Ok(Self::Done(done)),
             Err(Error::NotFound | Error::Exists | Error::Changed) => Ok(Self::Refused),
             Err(Error::LnrFull { .. }) => Ok(Self::NoRoom),
-            Err(Error::Lost { .. }) => Ok(Self::Lost),
+            Err(error) if error.is_loss() => Ok(Self::Lost),
             Err(error) => Err(error),
         }
     }

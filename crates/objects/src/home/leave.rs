@@ -4,11 +4,11 @@ use tombolo_memory::{HostMutex, Memory};
 use tombolo_sharing::Counter;
 
 use super::resident::Hold;
-use crate::create::no_such_slot;
+use crate::create::{Noting, no_such_slot};
 use crate::event::{Event, SlotLine};
 use crate::index::Entry;
 use crate::lock::target;
-use crate::underway::Note;
+use crate::underway::{Note, Place};
 use crate::{Error, Objects, sites};
 
 /// Residents that leave in one tick, at most, because they have not been used and others want to come.
@@ -24,6 +24,10 @@ impl<M: Memory> Objects<M> {
         self.underway.note(place, Note::Returns { slot });
         self.write_whole(&extent, header, &hold.key, &hold.value);
         let lines = extent.covering(0, header.total_bytes());
+        if !self.memory().check(sites::POISON_RETURN, !self.is_poisoned(&extent)) {
+            self.memory().publish(sites::HOME_CLEAN, lines, |memory| extent.give(memory, 0));
+            return self.return_elsewhere(place, entry, hold);
+        }
         let back = self.memory().publish(sites::HOME_CLEAN, lines, |memory| {
             extent.give(memory, header.total_bytes());
             self.underway.end(place, true);
@@ -37,6 +41,23 @@ impl<M: Memory> Objects<M> {
         }
         self.count(Counter::MovedOut);
         self.home.leave(slot, hold);
+        Ok(())
+    }
+
+    /// Sends a resident to another slot than its own, where there is a memory error.
+    fn return_elsewhere(
+        &self,
+        place: Place,
+        entry: Entry,
+        hold: &mut Hold<M>,
+    ) -> Result<(), Error> {
+        let space = &self.state(entry.hash).space;
+        let slot = space.slot_at(entry.slot).ok_or_else(no_such_slot)?;
+        space.set_poisoned(entry.slot, false);
+        let noting = Noting { place, torn: None, alone: true };
+        self.relocate(noting, entry, slot, &hold.key, &hold.value)?;
+        self.count(Counter::MovedOut);
+        self.home.leave(entry.slot, hold);
         Ok(())
     }
 

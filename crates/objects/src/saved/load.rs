@@ -127,7 +127,7 @@ impl<M: Memory> Objects<M> {
         loop {
             match (self.create(key, value), existing) {
                 (Ok(_), _) => return Ok(false),
-                (Err(Error::Lost { .. }), _) => _ = self.forget_lost(key).map_err(failed)?,
+                (Err(error), _) if error.is_loss() => _ = self.forget_lost(key).map_err(failed)?,
                 (Err(Error::Exists), Existing::Fail) => return Err(SavedError::exists(key)),
                 (Err(Error::Exists), Existing::Keep) => return Ok(true),
                 (Err(Error::Exists), Existing::Replace) => {

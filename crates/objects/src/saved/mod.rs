@@ -68,7 +68,7 @@ pub struct Contents {
     pub pod: Uuid,
     /// What of it is there.
     pub saved: Amount,
-    /// Objects that are not there because their values were lost ([`Error::Lost`](crate::Error::Lost)).
+    /// Objects that are not there because their values were lost ([`Error::is_loss`](crate::Error::is_loss)).
     pub lost: u64,
 }
 

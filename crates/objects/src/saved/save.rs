@@ -6,7 +6,7 @@ use tombolo_memory::Memory;
 
 use super::writer::Writer;
 use super::{Amount, Contents, SavedError, check_pod};
-use crate::{Error, Objects};
+use crate::Objects;
 
 impl<M: Memory> Objects<M> {
     /// Writes all objects to `out`, each as it was at some moment since this began; those that are there
@@ -34,7 +34,7 @@ impl<M: Memory> Objects<M> {
                 match self.read(&key, &mut value) {
                     Ok(Some(_)) => writer.add(&key, &value).map_err(SavedError::Write)?,
                     Ok(None) => {}
-                    Err(Error::Lost { .. }) => lost += 1,
+                    Err(error) if error.is_loss() => lost += 1,
                     Err(error) => return Err(SavedError::of(&key, error)),
                 }
             }

@@ -68,7 +68,8 @@ impl<M: Memory> Space<M> {
         for (place, (&number, next)) in chunks.iter().zip(nexts).enumerate() {
             let state = if place == 0 { ChunkState::Span } else { ChunkState::Body };
             let (host, shard) = (self.host, self.shard);
-            self.table.set(number, ChunkWord { state, host, class: SPAN, shard, next });
+            let word = ChunkWord { next, ..ChunkWord::held(host, SPAN, shard) };
+            self.table.set(number, ChunkWord { state, ..word });
         }
     }
 

@@ -1,0 +1,278 @@
+//! Memory errors: a line that cannot be read any more, where an object lies, or one is to come.
+
+use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory};
+use tombolo_pod::{RecordWidth, TornWrites};
+use tombolo_sharing::HEADER_BYTES;
+use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
+use tombolo_verify::models::Operation::{self, Create, Delete, Get, Put};
+
+use crate::operations::{perform, tag, value};
+use crate::world::{HOME, Host, Setup, World, join, try_join};
+
+// Values are as long as their tags say, modulo 7: these take a line, two lines, three, and eight.
+const SHORT: u64 = 7;
+const LONGER: u64 = 7 + 2;
+const LONG: u64 = 7 + 3;
+const LARGE: u64 = 7 + 5;
+
+fn setup(trial: &Trial) -> Setup {
+    let torn_writes = [TornWrites::Lost, TornWrites::Undo][trial.seed as usize % 2];
+    let width = [RecordWidth::Bits32, RecordWidth::Bits8][trial.seed as usize / 2 % 2];
+    let small = Setup::small(3);
+    Setup {
+        chunks: 10,
+        records: 4,
+        ticking: true,
+        width: Some(width),
+        torn_writes: Some(torn_writes),
+        ..small
+    }
+}
+
+/// Two objects lie side by side, the first with a record; all hosts have read both.
+fn begin(trial: &Trial, setup: &Setup) -> World {
+    let mut world = World::new(trial, setup);
+    let scribe = world.scribe();
+    for (key, operation) in [("a", Create(LONGER)), ("b", Create(LONGER)), ("a", Put(LONGER + 7))] {
+        perform(&*world.hosts[0], &scribe, key, operation);
+    }
+    for host in &world.hosts {
+        ["a", "b"].iter().for_each(|key| perform(&**host, &scribe, key, Get));
+    }
+    world
+}
+
+fn client(world: &mut World, host: usize, operations: &'static [(&'static str, Operation<u64>)]) {
+    world.client(host, move |host, scribe| {
+        operations.iter().for_each(|(key, operation)| {
+            perform(host, scribe, key, operation.clone());
+        });
+    });
+}
+
+/// The line in which the object with `key` begins.
+fn first_line(host: &Host, key: &str) -> u64 {
+    let geometry = host.pod().geometry();
+    let first = host.pod().areas().chunks.line();
+    let lines = first..first + geometry.chunks * geometry.chunk_bytes / LINE_BYTES;
+    let begins = |line: &u64| {
+        let mut bytes = [0; LINE_BYTES as usize];
+        host.memory().read(LnrAddr::new(line * LINE_BYTES), &mut bytes);
+        bytes[8..14] != [0; 6] && bytes[HEADER_BYTES..].starts_with(key.as_bytes())
+    };
+    lines.filter(begins).last().expect("the object is in a slot")
+}
+
+/// Sometime one of the first `lines` lines of the object with `key` cannot be read any more.
+fn poisoner(world: &mut World, key: &str, lines: u64) {
+    let first = first_line(&world.hosts[0], key);
+    let victim = world.hosts[0].memory().clone();
+    world.thread(2, move |memory: SimMemory| {
+        (0..memory.random() % 40).for_each(|_| memory.step());
+        victim.poison(Lines::new(first + memory.random() % lines, 1));
+    });
+}
+
+/// What was lost is lost for all, and no object comes to where an error was met.
+fn end(mut world: World) {
+    world.finish();
+    let hosts = world.living();
+    check_rest(&hosts);
+    let used = hosts[0].usage();
+    hosts.iter().for_each(|host| host.leave().unwrap());
+    let at_rest = tombolo_objects::check(hosts[0].pod());
+    assert!(at_rest.problems.is_empty(), "{:?}", at_rest.problems);
+    let reopened = join(hosts[2].memory().clone());
+    let found = reopened.usage();
+    assert!(found.lnr_poisoned_bytes >= used.lnr_poisoned_bytes, "a chunk stays as it is marked");
+    check_rest(&[reopened]);
+}
+
+/// Objects that come to be now are there, as they were written.
+fn check_rest(hosts: &[Host]) {
+    // Each host comes across what there is to come across.
+    for host in hosts {
+        for key in ["a", "b", "c"] {
+            if host.read(key.as_bytes(), &mut Vec::new()).is_err_and(|error| error.is_loss()) {
+                host.forget_lost(key.as_bytes()).unwrap();
+            }
+            hosts.iter().for_each(|host| host.tick().unwrap());
+        }
+    }
+    let met: u64 = hosts.iter().map(|host| host.stats().poisoned).sum();
+    for (host, number) in hosts.iter().zip(1..) {
+        assert!(met == 0 || host.usage().lnr_poisoned_bytes > 0, "it is known where it was met");
+        for size in [SHORT, LONGER, LONG] {
+            host.put(&[number, size as u8], &value(size)).unwrap();
+            // Nobody does background work any more.
+            hosts.iter().for_each(|host| host.tick().unwrap());
+        }
+    }
+    for (_, number) in hosts.iter().zip(1..) {
+        for size in [SHORT, LONGER, LONG] {
+            for host in hosts {
+                let mut bytes = Vec::new();
+                let found = host.read(&[number, size as u8], &mut bytes);
+                match found {
+                    Ok(found) => assert_eq!(found.map(|_| tag(&bytes)), Some(size)),
+                    // Nobody had met it before.
+                    Err(error) => assert!(met == 0 && error.is_loss(), "{error}"),
+                }
+            }
+        }
+    }
+}
+
+/// An object is read, written and deleted while its memory fails; another lies beside it.
+pub(crate) fn an_object_is_poisoned(trial: &Trial) {
+    let mut world = begin(trial, &setup(trial));
+    poisoner(&mut world, "a", 2);
+    client(&mut world, 0, &[("a", Put(LONGER + 14)), ("b", Get), ("a", Get), ("a", Delete)]);
+    client(
+        &mut world,
+        1,
+        &[("a", Get), ("a", Put(LONGER + 21)), ("a", Get), ("c", Create(LONGER))],
+    );
+    end(world);
+}
+
+/// The same, of an object without a record, which is replaced, too.
+pub(crate) fn a_read_shared_object_is_poisoned(trial: &Trial) {
+    let mut world = begin(trial, &setup(trial));
+    poisoner(&mut world, "b", 2);
+    client(&mut world, 0, &[("b", Get), ("b", Put(LONG + 14)), ("b", Get)]);
+    client(&mut world, 1, &[("b", Get), ("b", Delete), ("c", Create(LONGER)), ("a", Get)]);
+    end(world);
+}
+
+/// An object is changed bit by bit, by reading and writing, while its memory fails.
+pub(crate) fn an_update_is_poisoned(trial: &Trial) {
+    let mut world = begin(trial, &setup(trial));
+    poisoner(&mut world, "a", 2);
+    for host in [0, 1] {
+        world.client(host, move |host, scribe| {
+            let new = LONGER + 7 * (10 + host.memory().host() as u64);
+            perform(host, scribe, "a", Operation::Update(new));
+            perform(host, scribe, "a", Get);
+            perform(host, scribe, "a", Operation::Replace(new + 70));
+            perform(host, scribe, "a", Get);
+        });
+    }
+    end(world);
+}
+
+/// A host writes an object while it meets an error beside it, and loses the page of both; the others can read the object's memory.
+pub(crate) fn a_neighbour_is_poisoned(trial: &Trial) {
+    let mut world = begin(trial, &setup(trial));
+    let beside = first_line(&world.hosts[0], "b");
+    let memory = world.hosts[0].memory();
+    memory.poison(Lines::new(beside + trial.seed / 4 % 2, 1));
+    memory.evict(Lines::new(beside, 2));
+    client(&mut world, 0, &[("a", Put(LONGER + 14)), ("a", Put(LONGER + 21))]);
+    client(&mut world, 0, &[("b", Get), ("b", Get)]);
+    client(&mut world, 1, &[("a", Get), ("a", Get), ("a", Get)]);
+    end(world);
+}
+
+/// A slot that nobody has yet fails, while two hosts put objects into slots.
+pub(crate) fn a_free_slot_is_poisoned(trial: &Trial) {
+    let mut world = begin(trial, &setup(trial));
+    let free = first_line(&world.hosts[0], "b") + 4;
+    world.hosts[0].memory().poison(Lines::new(free + trial.seed / 4 % 4, 1));
+    client(&mut world, 0, &[("c", Create(LONGER)), ("c", Get), ("b", Put(LONG)), ("a", Get)]);
+    client(&mut world, 1, &[("c", Get), ("d", Create(LONGER)), ("d", Get), ("c", Get)]);
+    client(&mut world, 2, &[("d", Get), ("c", Get), ("a", Put(LONG)), ("d", Get)]);
+    end(world);
+}
+
+/// An object is in a host's own memory when its slot fails, to which it is to return.
+pub(crate) fn a_home_is_poisoned(trial: &Trial) {
+    let setup = Setup { local: Some(HOME), ..setup(trial) };
+    let mut world = World::new(trial, &setup);
+    let scribe = world.scribe();
+    perform(&*world.hosts[0], &scribe, "a", Create(LONGER));
+    let slot = first_line(&world.hosts[0], "a");
+    for n in 2..6 {
+        perform(&*world.hosts[0], &scribe, "a", Put(LONGER + n * 7));
+    }
+    let memory = world.hosts[0].memory().clone();
+    world.thread(2, move |own: SimMemory| {
+        (0..own.random() % 40).for_each(|_| own.step());
+        memory.poison(Lines::new(slot + own.random() % 2, 1));
+    });
+    client(&mut world, 0, &[("a", Get), ("a", Put(LONGER + 6 * 7)), ("a", Get)]);
+    client(&mut world, 1, &[("a", Get), ("a", Put(LONGER + 8 * 7)), ("a", Get)]);
+    end(world);
+}
+
+/// Memory fails under a writer, which dies; others find the object whole, with its old value, or lost.
+pub(crate) fn a_poisoned_writer_dies(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
+    let mut world = begin(trial, &Setup { kills, ..setup(trial) });
+    poisoner(&mut world, "a", 2);
+    client(&mut world, 0, &[("a", Put(LONGER + 14)), ("a", Put(LONGER + 21)), ("a", Get)]);
+    client(&mut world, 1, &[("a", Get), ("a", Get), ("a", Get)]);
+    client(&mut world, 2, &[("a", Get), ("a", Put(LONGER + 28)), ("a", Get)]);
+    world.finish();
+    check_rest(&world.living());
+}
+
+/// What was deleted where memory failed does not come back when all have left and one returns, who can read there.
+pub(crate) fn a_poisoned_pod_is_reopened(trial: &Trial) {
+    let mut world = begin(trial, &setup(trial));
+    // Hosts lose the page, and may still have lines of it.
+    let first = first_line(&world.hosts[0], "a");
+    world.hosts[0].memory().poison(Lines::new(first + 1 + trial.seed / 4 % 2, 1));
+    client(&mut world, 0, &[("a", Get), ("b", Get), ("b", Delete), ("a", Put(LONGER + 14))]);
+    client(&mut world, 1, &[("b", Put(LONGER + 21)), ("a", Get), ("b", Get)]);
+    world.finish();
+    let hosts = world.living();
+    let here = |host: &Host, key: &str| match host.read(key.as_bytes(), &mut Vec::new()) {
+        Ok(found) => found.is_some(),
+        Err(error) => {
+            assert!(error.is_loss(), "{error}");
+            host.forget_lost(key.as_bytes()).unwrap();
+            false
+        }
+    };
+    let before = ["a", "b"].map(|key| hosts.iter().all(|host| here(host, key)));
+    hosts.iter().for_each(|host| host.leave().unwrap());
+    let reopened = try_join(hosts[2].memory().clone()).unwrap();
+    for (key, was_here) in ["a", "b"].iter().zip(before) {
+        assert!(was_here || !here(&reopened, key), "{key} comes back");
+    }
+    check_rest(&[reopened]);
+}
+
+/// Hosts join, objects are moved together, and large ones come and go, while memory fails where there are objects.
+pub(crate) fn anything_is_poisoned(trial: &Trial) {
+    let setup = Setup { chunks: 14, ..setup(trial) };
+    let mut world = begin(trial, &setup);
+    poisoner(&mut world, "a", 8);
+    poisoner(&mut world, "b", 8);
+    let keys = ["a", "b", "c"];
+    for host in [0, 1] {
+        world.client(host, move |host, scribe| {
+            for round in 0..6 {
+                let key = keys[(host.memory().random() % 3) as usize];
+                let size = [SHORT, LONGER, LONG, LARGE][(host.memory().random() % 4) as usize];
+                let new = size + 7 * (10 * (round + 1) + host.memory().host() as u64);
+                let operation = match host.memory().random() % 6 {
+                    0 | 1 => Get,
+                    2 => Put(new),
+                    3 => Create(new),
+                    4 => Delete,
+                    _ => Operation::Update(new),
+                };
+                perform(host, scribe, key, operation);
+            }
+        });
+    }
+    world.client(2, move |host, scribe| {
+        for key in keys {
+            perform(host, scribe, key, Get);
+            host.scan(0, |_| ()).unwrap();
+        }
+    });
+    end(world);
+}
