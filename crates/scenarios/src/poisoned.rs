@@ -54,13 +54,13 @@ fn client(world: &mut World, host: usize, operations: &'static [(&'static str, O
 fn first_line(host: &Host, key: &str) -> u64 {
     let geometry = host.pod().geometry();
     let first = host.pod().areas().chunks.line();
-    let lines = first..first + geometry.chunks * geometry.chunk_bytes / LINE_BYTES;
+    let mut lines = first..first + geometry.chunks * geometry.chunk_bytes / LINE_BYTES;
     let begins = |line: &u64| {
         let mut bytes = [0; LINE_BYTES as usize];
         host.memory().read(LnrAddr::new(line * LINE_BYTES), &mut bytes);
         bytes[8..14] != [0; 6] && bytes[HEADER_BYTES..].starts_with(key.as_bytes())
     };
-    lines.filter(begins).last().expect("the object is in a slot")
+    lines.rfind(begins).expect("the object is in a slot")
 }
 
 /// Sometime one of the first `lines` lines of the object with `key` cannot be read any more.
@@ -178,7 +178,9 @@ pub(crate) fn a_neighbour_is_poisoned(trial: &Trial) {
 pub(crate) fn a_free_slot_is_poisoned(trial: &Trial) {
     let mut world = begin(trial, &setup(trial));
     let free = first_line(&world.hosts[0], "b") + 4;
-    world.hosts[0].memory().poison(Lines::new(free + trial.seed / 4 % 4, 1));
+    let memory = world.hosts[0].memory();
+    memory.poison(Lines::new(free + trial.seed / 4 % 4, 1));
+    memory.evict(Lines::new(free, 4));
     client(&mut world, 0, &[("c", Create(LONGER)), ("c", Get), ("b", Put(LONG)), ("a", Get)]);
     client(&mut world, 1, &[("c", Get), ("d", Create(LONGER)), ("d", Get), ("c", Get)]);
     client(&mut world, 2, &[("d", Get), ("c", Get), ("a", Put(LONG)), ("d", Get)]);
@@ -195,14 +197,15 @@ pub(crate) fn a_home_is_poisoned(trial: &Trial) {
     for n in 2..6 {
         perform(&*world.hosts[0], &scribe, "a", Put(LONGER + n * 7));
     }
-    let memory = world.hosts[0].memory().clone();
-    world.thread(2, move |own: SimMemory| {
-        (0..own.random() % 40).for_each(|_| own.step());
-        memory.poison(Lines::new(slot + own.random() % 2, 1));
-    });
+    let hosts = world.hosts.clone();
+    let at_home = hosts[0].usage().home_bytes > 0;
+    hosts[0].memory().poison(Lines::new(slot + trial.seed / 4 % 2, 1));
+    hosts[0].memory().evict(Lines::new(slot, 2));
     client(&mut world, 0, &[("a", Get), ("a", Put(LONGER + 6 * 7)), ("a", Get)]);
     client(&mut world, 1, &[("a", Get), ("a", Put(LONGER + 8 * 7)), ("a", Get)]);
     end(world);
+    let lost = hosts.iter().any(|host| host.stats().poisoned > 0);
+    assert!(!(at_home && lost), "what was elsewhere is there");
 }
 
 /// Memory fails under a writer, which dies; others find the object whole, with its old value, or lost.
@@ -222,7 +225,9 @@ pub(crate) fn a_poisoned_pod_is_reopened(trial: &Trial) {
     let mut world = begin(trial, &setup(trial));
     // Hosts lose the page, and may still have lines of it.
     let first = first_line(&world.hosts[0], "a");
-    world.hosts[0].memory().poison(Lines::new(first + 1 + trial.seed / 4 % 2, 1));
+    let memory = world.hosts[0].memory();
+    memory.poison(Lines::new(first + trial.seed / 4 % 2, 1));
+    memory.evict(Lines::new(first, 2));
     client(&mut world, 0, &[("a", Get), ("b", Get), ("b", Delete), ("a", Put(LONGER + 14))]);
     client(&mut world, 1, &[("b", Put(LONGER + 21)), ("a", Get), ("b", Get)]);
     world.finish();
