@@ -153,6 +153,8 @@ struct Info {
     hosts: Vec<Host>,
     /// Hosts that were fenced, and are not cleared up after.
     fenced: Vec<u8>,
+    /// Chunks of LNR that get no new objects because of memory errors.
+    chunks_poisoned: u64,
 }
 
 impl Info {
@@ -184,6 +186,7 @@ impl Info {
             log_tail: tails.iter().sum(),
             hosts: lags.into_iter().map(host).collect(),
             fenced: members.fenced().collect(),
+            chunks_poisoned: tombolo_objects::poisoned_chunks(pod),
         }
     }
 
@@ -209,6 +212,12 @@ impl Info {
         for host in &self.fenced {
             text +=
                 &format!("  host {host}: fenced; its seat is free once it is known to be gone\n");
+        }
+        if self.chunks_poisoned > 0 {
+            text += &format!(
+                "{} chunks have memory errors, and get no new objects; have the device checked\n",
+                self.chunks_poisoned
+            );
         }
         text
     }
@@ -277,8 +286,6 @@ struct Checked {
     key_bytes: u64,
     value_bytes: u64,
     chunks_used: u64,
-    /// Chunks that get no new objects because of memory errors.
-    chunks_poisoned: u64,
     problems: Vec<String>,
 }
 
@@ -287,10 +294,10 @@ pub(crate) fn check(args: &PodCheckArgs) -> Result<ExitCode> {
         repair(&args.spec)?;
     }
     let pod = tombolo_pod::inspect(&args.spec)?;
-    let info = Info::of(&args.spec, &pod);
     let objects_checked = pod.membership().phase() == Phase::Closed;
     let mut findings =
         if objects_checked { tombolo_objects::check(&pod) } else { Default::default() };
+    let info = Info::of(&args.spec, &pod);
     for host in info.hosts.iter().filter(|host| !host.alive) {
         findings.problems.push(format!(
             "host {0} (pid {1}) has a seat but does not run on this machine; the others clear up after it, or `--repair` does if there are none; if it ran on another machine, say that it is gone with `tombolo pod fence {2} {0} --gone`",
@@ -304,7 +311,6 @@ pub(crate) fn check(args: &PodCheckArgs) -> Result<ExitCode> {
         key_bytes: findings.key_bytes,
         value_bytes: findings.value_bytes,
         chunks_used: findings.chunks_used,
-        chunks_poisoned: findings.chunks_poisoned,
         problems: findings.problems,
     };
     print(&checked, args.format, Checked::text)?;
@@ -321,12 +327,6 @@ impl Checked {
             "checked the superblock and the hosts; objects only once all hosts have left\n"
                 .to_owned()
         };
-        if self.chunks_poisoned > 0 {
-            text += &format!(
-                "{} chunks have memory errors, and get no new objects; have the device checked\n",
-                self.chunks_poisoned
-            );
-        }
         if self.problems.is_empty() {
             text += "no problems\n";
         }

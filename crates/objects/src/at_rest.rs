@@ -6,7 +6,7 @@ use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_pod::Pod;
 use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, hash_key};
 
-use crate::chunk_table::ChunkState;
+use crate::chunk_table::{ChunkState, ChunkTable};
 use crate::event::{KeyHash, Slot};
 use crate::join::other_shard;
 use crate::objects::shard_of;
@@ -26,10 +26,13 @@ pub struct Findings {
     pub value_bytes: u64,
     /// Chunks of LNR that are in use.
     pub chunks_used: u64,
-    /// Chunks of LNR that get no new objects, because of memory errors.
-    pub chunks_poisoned: u64,
     /// A sentence for each thing that is wrong.
     pub problems: Vec<String>,
+}
+
+/// Chunks of LNR that get no new objects, because of memory errors. Hosts may use the pod meanwhile.
+pub fn poisoned_chunks<M: Memory>(pod: &Pod<M>) -> u64 {
+    ChunkTable::new(pod).poisoned()
 }
 
 /// Looks at every object of a pod. Nobody may use it meanwhile.
@@ -57,7 +60,6 @@ fn check_chunk<M: Memory>(
     findings: &mut Findings,
 ) -> Result<(), Error> {
     let word = space.word(number)?;
-    findings.chunks_poisoned += u64::from(word.poisoned);
     findings.chunks_used += u64::from(word.state != ChunkState::Free);
     if word.is_taken() {
         let host = word.host;
@@ -130,7 +132,7 @@ pub(crate) fn object_at_rest<M: Memory>(
         (None, Some((_, key_bytes))) => (key_bytes, 0, Version(0)),
         (None, None) => {
             if extent.is_poisoned(pod.memory(), LINE_BYTES) {
-                space.set_poisoned(slot.line, false);
+                space.set_poisoned(&extent);
             }
             return Ok(None);
         }
@@ -140,7 +142,7 @@ pub(crate) fn object_at_rest<M: Memory>(
         fresh(&mut buffer[..length]);
     }
     if extent.is_poisoned(pod.memory(), length as u64) {
-        space.set_poisoned(slot.line, false);
+        space.set_poisoned(&extent);
         return Ok(None);
     }
     let key = buffer[HEADER_BYTES..length].to_vec();

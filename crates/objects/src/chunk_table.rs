@@ -108,6 +108,7 @@ pub(crate) struct ChunkTable<M> {
     memory: M,
     base: ScrAddr<u64>,
     shards: u64,
+    chunks: u64,
 }
 
 impl<M: Memory> ChunkTable<M> {
@@ -116,6 +117,7 @@ impl<M: Memory> ChunkTable<M> {
             memory: pod.memory().clone(),
             base: pod.areas().chunk_table,
             shards: pod.geometry().log_shards,
+            chunks: pod.geometry().chunks,
         }
     }
 
@@ -145,6 +147,12 @@ impl<M: Memory> ChunkTable<M> {
         if self.memory.keeps(sites::CHUNK_FLAGGED) {
             self.memory.fetch(sites::CHUNK_FLAGS_STAY, self.at(number), FetchOp::Or, flags);
         }
+    }
+
+    /// How many chunks are so marked.
+    pub(crate) fn poisoned(&self) -> u64 {
+        let words = (0..self.chunks).map(|number| self.memory.load(self.at(number as u32)));
+        words.filter(|word| word & POISONED != 0).count() as u64
     }
 
     /// Takes a chunk whose word is `from`; whether nobody was faster.

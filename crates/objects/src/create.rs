@@ -143,9 +143,10 @@ impl<M: Memory> Objects<M> {
         }
         let lines = extent.covering(0, header.total_bytes());
         self.memory().publish(sites::CREATE_CLEAN, lines, |memory| extent.give(memory, 0));
-        space.set_poisoned(slot.line, false);
+        let space = self.space_of(slot.line)?;
+        space.set_poisoned(&extent);
         space.void(sites::SLOT_VOID, [slot.line]);
-        self.space_of(slot.line)?.settle(slot, false);
+        space.settle(slot, false);
         Err(Error::Poisoned)
     }
 

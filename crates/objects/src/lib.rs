@@ -64,7 +64,7 @@ mod underway;
 mod write;
 mod writer;
 
-pub use at_rest::{Findings, check};
+pub use at_rest::{Findings, check, poisoned_chunks};
 pub use guards::{ReadGuard, WriteGuard};
 pub use index::IndexLimits;
 pub use logged::Locks;

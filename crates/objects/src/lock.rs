@@ -661,7 +661,9 @@ impl<M: Memory> Locked<'_, M> {
         let (objects, entry) = (self.objects, self.entry);
         objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| self.give());
         self.gone = true;
-        objects.mark_poisoned(entry.hash, entry.slot, &self.extent);
+        let space = &objects.state(entry.hash).space;
+        space.set_poisoned(&self.extent);
+        space.mark_away(&self.extent, BY_POISON);
         let lost = objects.commit(Event::Lose { target: target(entry), host: BY_POISON })?;
         if !lost {
             return Err(changed_under_lock());

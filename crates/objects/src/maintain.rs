@@ -36,7 +36,7 @@ impl Default for Maintenance {
 /// Ticks between two looks for chunks that are held but not used.
 const TICKS_TO_IDLE: u64 = 128;
 
-/// Ticks between two looks whether hosts have died.
+/// Ticks between two looks whether hosts have died, or somebody has met errors in memory.
 const TICKS_TO_LOOK: u64 = 4;
 
 /// Ticks between two looks at how fragmented LNR is, while there is nothing to be done about it.
@@ -83,6 +83,7 @@ impl<M: Memory> Objects<M> {
         let ticks = self.upkeep.ticks.fetch_add(1, Ordering::Relaxed) + 1;
         if ticks.is_multiple_of(TICKS_TO_LOOK) {
             self.recover_all()?;
+            self.shards().iter().for_each(|shard| shard.state().space.leave_poisoned());
         }
         if ticks.is_multiple_of(TICKS_TO_IDLE) {
             self.shards().iter().for_each(|shard| shard.state().space.release_idle());

@@ -20,7 +20,6 @@ use crate::event::{Event, KeyHash, SlotLine};
 use crate::extent::Extent;
 use crate::lock::target;
 use crate::logged::BY_LOG;
-use crate::recovery::mark_away;
 use crate::{Error, Objects};
 
 /// Stands, where else the host does with which a value is lost, for a memory error.
@@ -63,7 +62,7 @@ impl<M: Memory> Objects<M> {
         if !entry.is_in_its_slot() || entry.record == Some(BY_LOG) {
             return Ok(false);
         }
-        state.space.set_poisoned(slot, false);
+        state.space.extent_at(slot).iter().for_each(|extent| state.space.set_poisoned(extent));
         let held = match entry.record {
             None => None,
             Some(record) => {
@@ -86,14 +85,5 @@ impl<M: Memory> Objects<M> {
             let _ = self.records.unlock(held, false);
         }
         lost
-    }
-
-    /// Says in an object's slot that its value is lost to a memory error; if that cannot be written either, that nothing in its chunk
-    /// is to be trusted.
-    pub(crate) fn mark_poisoned(&self, hash: KeyHash, slot: SlotLine, extent: &Extent) {
-        if !self.is_key_poisoned(extent) {
-            mark_away(self.memory(), extent, BY_POISON);
-        }
-        self.state(hash).space.set_poisoned(slot, self.is_key_poisoned(extent));
     }
 }

@@ -277,8 +277,8 @@ impl<M: Memory> Objects<M> {
 
     /// Says in an object's slot that its value is with `host`. Nobody else may write there.
     pub(crate) fn mark_away(&self, entry: &Entry, host: u8) -> Result<(), Error> {
-        let extent = self.state(entry.hash).space.extent_at(entry.slot).ok_or_else(no_such_slot)?;
-        mark_away(self.memory(), &extent, host);
+        let space = &self.state(entry.hash).space;
+        space.mark_away(&space.extent_at(entry.slot).ok_or_else(no_such_slot)?, host);
         Ok(())
     }
 
@@ -336,16 +336,13 @@ impl<M: Memory> Objects<M> {
         };
         let state = self.state(entry.hash);
         let extent = state.space.extent_at(entry.slot).ok_or_else(no_such_slot)?;
-        let mut whole = self.whole_object(stay, held.record, &entry, &extent, gone)?;
-        if let (Whole::Bytes(object), true) = (&whole, gone) {
-            write_back(self.memory(), &extent, object);
-            let lost = self.is_poisoned(&extent);
-            whole = if lost { Whole::Lost } else { Whole::InPlace };
-        }
-        let before = match whole {
+        let before = match self.whole_object(stay, held.record, &entry, &extent, gone)? {
             Whole::InPlace => None,
-            Whole::Bytes(bytes) => Some(bytes),
-            Whole::Lost => return self.give_up(stay, held, entry, &extent, gone),
+            Whole::Bytes(object) if gone && write_back(self.memory(), &extent, &object) => None,
+            Whole::Bytes(object) if !gone => Some(object),
+            Whole::Bytes(_) | Whole::Lost => {
+                return self.give_up(stay, held, entry, &extent, gone);
+            }
         };
         match before {
             Some(object) => self.go_on_elsewhere(stay, held.record, entry, &object)?,
@@ -371,12 +368,14 @@ impl<M: Memory> Objects<M> {
         extent: &Extent,
         gone: bool,
     ) -> Result<(), Error> {
+        let space = &self.state(entry.hash).space;
+        space.set_poisoned(extent);
         let is_lost = if gone && self.can_be_had_anew(held.record, extent) {
             let noting = self.noting().ok_or_else(changed_under_lock)?;
             self.delete_noted(noting, entry, None)?
         } else {
             if gone {
-                mark_away(self.memory(), extent, stay.host);
+                space.mark_away(extent, stay.host);
             }
             let lost = self.lose(entry, stay)?;
             if lost {
@@ -504,8 +503,8 @@ impl<M: Memory> Objects<M> {
     }
 }
 
-/// Puts an object's old bytes back where a host that is gone has changed them.
-pub(crate) fn write_back<M: Memory>(memory: &M, extent: &Extent, object: &[u8]) {
+/// Puts an object's old bytes back where a host that is gone has changed them; whether they are there for all.
+pub(crate) fn write_back<M: Memory>(memory: &M, extent: &Extent, object: &[u8]) -> bool {
     memory.consume(sites::WRITE_INVALIDATE, |_| ((), extent.lines()));
     extent.take_blank(memory);
     extent.write(memory, 0, object);
@@ -513,6 +512,7 @@ pub(crate) fn write_back<M: Memory>(memory: &M, extent: &Extent, object: &[u8]) 
     memory.publish(sites::RESCUE_CLEAN, lines, |memory| {
         extent.give(memory, object.len() as u64);
     });
+    memory.check(sites::POISON_RESCUE, !extent.is_poisoned(memory, u64::MAX))
 }
 
 /// The key of the object in a slot, which nobody changes any more, as long as it can be told.
@@ -526,17 +526,18 @@ fn key_at<M: Memory>(memory: &M, extent: &Extent) -> Option<Vec<u8>> {
     prefix.get(HEADER_BYTES..HEADER_BYTES + key_bytes).map(<[u8]>::to_vec)
 }
 
-/// Says in an object's slot that its value is with `host`, as long as the key can be told.
-pub(crate) fn mark_away<M: Memory>(memory: &M, extent: &Extent, host: u8) {
-    let Some(key) = key_at(memory, extent) else { return };
-    let marked = HEADER_BYTES + key.len();
+/// Says in an object's slot that its value is with `host`, as long as the key can be told; in how many bytes.
+pub(crate) fn mark_away<M: Memory>(memory: &M, extent: &Extent, host: u8) -> Option<u64> {
+    let key = key_at(memory, extent)?;
+    let marked = (HEADER_BYTES + key.len()) as u64;
     let mut prefix = Header::encode_away(key.len() as u16, host).to_vec();
     prefix.extend(key);
     extent.take_blank(memory);
     extent.write(memory, 0, &prefix);
-    memory.publish(sites::AWAY_CLEAN, extent.covering(0, marked as u64), |memory| {
-        extent.give(memory, marked as u64);
+    memory.publish(sites::AWAY_CLEAN, extent.covering(0, marked), |memory| {
+        extent.give(memory, marked);
     });
+    Some(marked)
 }
 
 /// An object whose lock was taken over.

@@ -29,7 +29,8 @@ use crate::event::{Event, Slot, SlotLine};
 use crate::extent::Extent;
 use crate::logged::BY_LOG;
 use crate::records::{Record, Records};
-use crate::recovery::{mark_away, write_back};
+use crate::poison::BY_POISON;
+use crate::recovery::write_back;
 use crate::space::Space;
 use crate::underway::{Note, Notes, Place};
 use crate::{Error, sites};
@@ -121,8 +122,9 @@ impl<'a, M: Memory> Reopened<'a, M> {
         let old =
             self.notes.torn(host, record, line).and_then(|undo| self.notes.undone(undo, line));
         match old {
-            Some(object) => write_back(self.pod.memory(), &extent, &object),
-            None => mark_away(self.pod.memory(), &extent, host),
+            Some(object) if write_back(self.pod.memory(), &extent, &object) => {}
+            Some(_) => self.space.mark_away(&extent, BY_POISON),
+            None => self.space.mark_away(&extent, host),
         }
         Ok(())
     }
@@ -171,7 +173,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
             }
             Note::Returns { slot } | Note::Left { slot, lost: true } => {
                 if let Some(extent) = self.extent_of(slot)? {
-                    mark_away(self.pod.memory(), &extent, host);
+                    self.space.mark_away(&extent, host);
                 }
             }
             Note::Left { slot, lost: false } => self.void(slot),

@@ -16,9 +16,9 @@
 //! is settled: the object is in the log, or given up. Nor does it promise a slot whose last object may still
 //! have its header there, as notes tell ([`underway`](crate::underway)).
 //!
-//! A chunk in whose memory somebody has met an error is *poisoned*, as its word says from then on: none of its free slots is promised,
-//! and who promises one looks at the word. So a slot that is poisoned is never another object's, and neither are its neighbours, since
-//! a host that meets an error loses a page. What else lies in the chunk stays.
+//! A chunk in whose memory somebody has met an error is *poisoned*, as its word says from then on: nobody takes it any more, and who
+//! holds it gives it up, at once if he has met the error himself, and in his next ticks if not. So neither the slot is another object's from
+//! then on, nor its neighbours, since a host that meets an error loses a page. What else lies in the chunk stays.
 //!
 //! Invariant: a slot begins with a header if and only if it holds an object, or a note names it. So the slots of
 //! a chunk that is divided anew are voided first: what was in the middle of an object could look like a header.
@@ -37,6 +37,7 @@ use crate::records::Abandoned;
 use crate::underway::{Notes, Place};
 use crate::{Error, sites};
 
+mod poisoned;
 mod span;
 mod sparse;
 
@@ -245,13 +246,13 @@ impl<M: Memory> Space<M> {
 
     /// Hands on the chunks this host holds and has not used since the last call.
     pub(crate) fn release_idle(&self) {
-        self.release_active(Chunk::take_idle);
+        self.release_active(|_, chunk| chunk.take_idle());
     }
 
     /// Frees the shard's chunks that hold nothing, those included that this host holds for objects to
     /// come; whether there were any.
     pub(crate) fn free_empty(&self, sync: impl Fn() -> Result<(), Error>) -> Result<bool, Error> {
-        let mut freed = self.release_active(|chunk| chunk.is_settled());
+        let mut freed = self.release_active(|_, chunk| chunk.is_settled());
         sync()?;
         let mut from = 0;
         while let Some((distance, number)) = self.find(0, from, &Chunk::is_empty) {
@@ -267,11 +268,11 @@ impl<M: Memory> Space<M> {
     }
 
     /// Whether any of them is free now.
-    fn release_active(&self, idle: impl Fn(&mut Chunk) -> bool) -> bool {
+    fn release_active(&self, idle: impl Fn(u32, &mut Chunk) -> bool) -> bool {
         let (mut view, mut freed) = (self.view.lock(), false);
         for class in 0..view.active.len() {
             if let Some(number) = view.active[class]
-                && idle(&mut view.chunks[number as usize])
+                && idle(number, &mut view.chunks[number as usize])
             {
                 view.active[class] = None;
                 freed |= self.hand_on_if_idle(&mut view, number);
@@ -284,12 +285,6 @@ impl<M: Memory> Space<M> {
     fn promise(&self, class: u8) -> Option<Slot> {
         let mut view = self.view.lock();
         let number = view.active[usize::from(class)]?;
-        let poisoned = self.table.word(number).is_ok_and(|word| word.poisoned);
-        if !self.memory.check(sites::CHUNK_POISONED, !poisoned) {
-            view.active[usize::from(class)] = None;
-            self.hand_on_if_idle(&mut view, number);
-            return None;
-        }
         let keep = self.memory.keeps(sites::SLOT_RESERVED);
         let start = self.chunk_start(number);
         let lines = self.classes.slot_lines(class)?;
@@ -466,23 +461,8 @@ impl<M: Memory> Space<M> {
             lines.iter().for_each(|&line| memory.gives(line, LINE_BYTES));
         });
         for line in lines.into_iter().filter(|&line| self.memory.poisoned(line)) {
-            self.set_poisoned(line.first(), true);
+            self.set_untrue(line.first());
         }
-    }
-
-    /// Notes that memory in the chunk of a slot has errors: no slot of it is promised any more. If a header could not be changed,
-    /// those in the chunk are not to be trusted when the pod is opened again.
-    pub(crate) fn set_poisoned(&self, line: SlotLine, untrue: bool) {
-        if let Some((number, _)) = self.chunk_of(line) {
-            self.table.set_poisoned(number as u32, untrue);
-        }
-    }
-
-    /// Bytes of chunks that get no new objects because of memory errors.
-    pub(crate) fn poisoned_bytes(&self) -> u64 {
-        let words = self.chunk_numbers().filter_map(|number| self.table.word(number).ok());
-        let chunks = words.filter(|word| word.poisoned).count() as u64;
-        chunks * self.classes.chunk_lines() * LINE_BYTES
     }
 
     /// Notes what has become of a new object of this host, in this slot.

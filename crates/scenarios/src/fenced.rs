@@ -55,7 +55,7 @@ pub(crate) fn client(
 }
 
 /// Host 1 fences host 0 at some time, and then does `operations`.
-fn fencer(world: &mut World, operations: &'static [(&'static str, Operation<u64>)]) {
+pub(crate) fn fencer(world: &mut World, operations: &'static [(&'static str, Operation<u64>)]) {
     let (fenced, scribe) = (Rc::clone(&world.fenced), world.scribe());
     let host = Rc::clone(&world.hosts[1]);
     world.thread(1, move |memory: SimMemory| {

@@ -6,6 +6,7 @@ use tombolo_sharing::HEADER_BYTES;
 use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 use tombolo_verify::models::Operation::{self, Create, Delete, Get, Put};
 
+use crate::fenced::fencer;
 use crate::operations::{perform, tag, value};
 use crate::world::{HOME, Host, Setup, World, join, try_join};
 
@@ -14,6 +15,11 @@ const SHORT: u64 = 7;
 const LONGER: u64 = 7 + 2;
 const LONG: u64 = 7 + 3;
 const LARGE: u64 = 7 + 5;
+
+/// Ticks within which a host looks whether others have met errors.
+const TICKS: usize = 8;
+/// Ticks after which a host has given up the chunks it does not use.
+const IDLE: usize = 256;
 
 fn setup(trial: &Trial) -> Setup {
     let torn_writes = [TornWrites::Lost, TornWrites::Undo][trial.seed as usize % 2];
@@ -31,9 +37,14 @@ fn setup(trial: &Trial) -> Setup {
 
 /// Two objects lie side by side, the first with a record; all hosts have read both.
 fn begin(trial: &Trial, setup: &Setup) -> World {
+    begin_with(LONGER, trial, setup)
+}
+
+/// The same, of some size.
+fn begin_with(size: u64, trial: &Trial, setup: &Setup) -> World {
     let mut world = World::new(trial, setup);
     let scribe = world.scribe();
-    for (key, operation) in [("a", Create(LONGER)), ("b", Create(LONGER)), ("a", Put(LONGER + 7))] {
+    for (key, operation) in [("a", Create(size)), ("b", Create(size)), ("a", Put(size + 7))] {
         perform(&*world.hosts[0], &scribe, key, operation);
     }
     for host in &world.hosts {
@@ -99,6 +110,7 @@ fn check_rest(hosts: &[Host]) {
             hosts.iter().for_each(|host| host.tick().unwrap());
         }
     }
+    (0..TICKS).for_each(|_| hosts.iter().for_each(|host| host.tick().unwrap()));
     let met: u64 = hosts.iter().map(|host| host.stats().poisoned).sum();
     for (host, number) in hosts.iter().zip(1..) {
         assert!(met == 0 || host.usage().lnr_poisoned_bytes > 0, "it is known where it was met");
@@ -223,7 +235,9 @@ pub(crate) fn a_poisoned_writer_dies(trial: &Trial) {
 /// What was deleted where memory failed does not come back when all have left and one returns, who can read there.
 pub(crate) fn a_poisoned_pod_is_reopened(trial: &Trial) {
     let mut world = begin(trial, &setup(trial));
-    // Hosts lose the page, and may still have lines of it.
+    // Its chunk stays in use.
+    let scribe = world.scribe();
+    perform(&*world.hosts[0], &scribe, "d", Create(LONGER));
     let first = first_line(&world.hosts[0], "a");
     let memory = world.hosts[0].memory();
     memory.poison(Lines::new(first + trial.seed / 4 % 2, 1));
@@ -280,4 +294,77 @@ pub(crate) fn anything_is_poisoned(trial: &Trial) {
         }
     });
     end(world);
+}
+
+/// A host meets an error in a chunk from which another one gives out slots, and learns of it.
+pub(crate) fn a_chunk_is_poisoned_for_another(trial: &Trial) {
+    let mut world = begin_with(LONG, trial, &setup(trial));
+    // The next slot begins on the page on which it ends.
+    let first = first_line(&world.hosts[0], "b");
+    let memory = world.hosts[1].memory();
+    memory.poison(Lines::new(first + 2, 1));
+    memory.evict(Lines::new(first + 1, 2));
+    client(&mut world, 1, &[("b", Get), ("b", Delete)]);
+    world.run();
+    (0..TICKS).for_each(|_| world.hosts.iter().for_each(|host| host.tick().unwrap()));
+    client(&mut world, 0, &[("c", Create(LONG)), ("d", Create(LONG))]);
+    world.run();
+    for host in &world.hosts {
+        ["c", "d"].iter().for_each(|key| {
+            let found = host.read(key.as_bytes(), &mut Vec::new());
+            assert!(found.is_ok(), "what came to be afterwards is not lost: {found:?}");
+        });
+    }
+    end(world);
+}
+
+/// Hosts take the chunk and give it up again in which one of them meets an error.
+pub(crate) fn a_claimed_chunk_is_poisoned(trial: &Trial) {
+    let mut world = begin(trial, &Setup { ticking: false, ..setup(trial).plain() });
+    // Nobody holds it any more.
+    (0..IDLE).for_each(|_| world.hosts[0].tick().unwrap());
+    let first = first_line(&world.hosts[0], "b");
+    let memory = world.hosts[0].memory();
+    memory.poison(Lines::new(first, 1));
+    memory.evict(Lines::new(first, 2));
+    world.client(0, |host, _| {
+        let found = host.read(b"b", &mut Vec::new());
+        assert!(found.is_err_and(|error| error.is_loss()), "there is nobody else to change it");
+    });
+    client(&mut world, 1, &[("c", Create(LONGER))]);
+    world.run();
+    assert!(world.hosts[1].usage().lnr_poisoned_bytes > 0, "it is known where it was met");
+}
+
+/// A host that has lost a page puts back what a dead one has overwritten there, which others can read.
+pub(crate) fn a_rescuer_is_poisoned(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
+    let undo = Some(TornWrites::Undo);
+    let setup = Setup { kills, torn_writes: undo, ticking: false, ..setup(trial) };
+    let mut world = begin(trial, &setup);
+    let beside = first_line(&world.hosts[0], "b");
+    let memory = world.hosts[1].memory();
+    memory.poison(Lines::new(beside + 1, 1));
+    memory.evict(Lines::new(beside, 2));
+    client(&mut world, 0, &[("a", Put(LONGER + 14)), ("a", Put(LONGER + 21))]);
+    client(&mut world, 1, &[("b", Get), ("a", Get), ("a", Get)]);
+    client(&mut world, 2, &[("a", Get), ("a", Get), ("a", Get), ("a", Get)]);
+    world.run();
+    check_rest(&world.living());
+}
+
+/// A host is fenced while it changes an object of which it, or who takes its lock over, cannot read all.
+pub(crate) fn a_poisoned_writer_is_fenced(trial: &Trial) {
+    let setup = Setup { torn_writes: Some(TornWrites::Undo), ticking: false, ..setup(trial) };
+    let mut world = begin_with(LONG, trial, &setup);
+    // It begins on another page than it ends.
+    let first = first_line(&world.hosts[0], "b");
+    let unlucky = (trial.seed / 4 % 2) as usize;
+    world.hosts[unlucky].memory().poison(Lines::new(first + 2, 1));
+    world.hosts[unlucky].memory().evict(Lines::new(first + 1, 2));
+    client(&mut world, 0, &[("b", Put(LONG + 14)), ("b", Operation::Update(LONG + 21))]);
+    fencer(&mut world, &[("b", Get), ("b", Get)]);
+    client(&mut world, 2, &[("b", Get), ("b", Get)]);
+    world.run();
+    world.check_history();
 }

@@ -174,6 +174,10 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "poisoned-home" Long poisoned::a_home_is_poisoned;
     "poisoned-writer-dies" Crash poisoned::a_poisoned_writer_dies;
     "poisoned-and-reopened" Long poisoned::a_poisoned_pod_is_reopened;
+    "poisoned-for-another" Long poisoned::a_chunk_is_poisoned_for_another;
+    "poisoned-claim" Short poisoned::a_claimed_chunk_is_poisoned;
+    "poisoned-rescuer" Crash poisoned::a_rescuer_is_poisoned;
+    "poisoned-writer-fenced" Long poisoned::a_poisoned_writer_is_fenced;
     "poisoned-anything" Long poisoned::anything_is_poisoned;
     "only-host-dies" Crash crash::the_only_host_dies;
     "committer-dies" Crash crash::a_committer_dies;
@@ -235,6 +239,14 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pagecache.lost.head-size", "page-size-changer-dies"),
     ("pagecache.read.grown", "page-size-changer-dies"),
     ("objects.open.other", "hcmeta-all-die"),
+    ("objects.poison.write", "poisoned-neighbour"),
+    ("objects.poison.undo", "poisoned-writer-fenced"),
+    ("objects.poison.place", "poisoned-free-slot"),
+    ("objects.poison.return", "poisoned-home"),
+    ("objects.poison.rescue", "poisoned-writer-fenced"),
+    ("objects.chunk.flags-stay", "poisoned-claim"),
+    ("objects.chunk.poisoned", "poisoned-for-another"),
+    ("objects.open.untrue", "poisoned-and-reopened"),
     ("pagecache.admit.epoch", "page-cut-and-admitted"),
     ("pagecache.clean.write-first", "power-cut"),
     ("pagecache.cut.unmarked", "page-cut-while-written"),

@@ -6,6 +6,7 @@ use tombolo_sharing::Counter;
 use super::resident::Hold;
 use crate::create::{Noting, no_such_slot};
 use crate::event::{Event, SlotLine};
+use crate::extent::Extent;
 use crate::index::Entry;
 use crate::lock::target;
 use crate::underway::{Note, Place};
@@ -26,7 +27,7 @@ impl<M: Memory> Objects<M> {
         let lines = extent.covering(0, header.total_bytes());
         if !self.memory().check(sites::POISON_RETURN, !self.is_poisoned(&extent)) {
             self.memory().publish(sites::HOME_CLEAN, lines, |memory| extent.give(memory, 0));
-            return self.return_elsewhere(place, entry, hold);
+            return self.return_elsewhere(place, entry, &extent, hold);
         }
         let back = self.memory().publish(sites::HOME_CLEAN, lines, |memory| {
             extent.give(memory, header.total_bytes());
@@ -49,11 +50,12 @@ impl<M: Memory> Objects<M> {
         &self,
         place: Place,
         entry: Entry,
+        extent: &Extent,
         hold: &mut Hold<M>,
     ) -> Result<(), Error> {
         let space = &self.state(entry.hash).space;
         let slot = space.slot_at(entry.slot).ok_or_else(no_such_slot)?;
-        space.set_poisoned(entry.slot, false);
+        space.set_poisoned(extent);
         let noting = Noting { place, torn: None, alone: true };
         self.relocate(noting, entry, slot, &hold.key, &hold.value)?;
         self.count(Counter::MovedOut);
