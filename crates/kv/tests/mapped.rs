@@ -85,6 +85,50 @@ fn a_passed_deadline_is_as_good_as_a_delete() {
 }
 
 #[test]
+fn what_memory_errors_have_taken_is_a_miss() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pod");
+    let spec = PodSpec::path(&path);
+    let (scr_bytes, lnr_bytes) = (Some(1 << 20), Some(16 << 20));
+    create(&spec, CreateOptions { scr_bytes, lnr_bytes, ..Default::default() }).unwrap();
+    let store: Store<Objects<Mapped>> =
+        Store::join(open(&spec).unwrap(), Options::default()).unwrap();
+    let keys: Vec<[u8; 4]> = (0..4000_u32).map(u32::to_le_bytes).collect();
+    let entry = |key: &[u8; 4]| Entry::lasting(key.repeat(250));
+    keys.iter().for_each(|key| store.put(key, &entry(key)).unwrap());
+    // From here on the kernel answers with SIGBUS where its end was.
+    let bytes = std::fs::metadata(&path).unwrap().len();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(bytes / 4).unwrap();
+
+    let mut missed = 0;
+    let each = |keys: &[[u8; 4]], missed: &mut u64| {
+        let (mut items, mut found) = (Vec::new(), Vec::new());
+        store.get_each(keys, &mut items, |value| found.push(value.map(<[u8]>::to_vec))).unwrap();
+        for (key, value) in keys.iter().zip(found) {
+            assert!(value.is_none() || value == Some(entry(key).value), "what is there is whole");
+            *missed += u64::from(value.is_none());
+        }
+    };
+    // Some by themselves, some together, some without looking.
+    for key in &keys[..1000] {
+        let found = store.get(key).unwrap();
+        assert!(found.is_none() || found == Some(entry(key)), "what is there is whole");
+        missed += u64::from(found.is_none());
+    }
+    keys[1000..2000].chunks(20).for_each(|keys| each(keys, &mut missed));
+    for key in &keys[2000..3000] {
+        missed += u64::from(!store.delete(key).unwrap());
+    }
+    for key in &keys[3000..] {
+        store.update(key, |before| before.map_or(Change::Keep, Change::Put)).unwrap();
+    }
+    assert!(missed > 0 && missed < 3000, "{missed} of 3000");
+    assert!(store.objects().stats().poisoned >= missed);
+    assert!(store.objects().usage().lnr_poisoned_bytes > 0);
+    keys.chunks(20).for_each(|keys| each(keys, &mut missed));
+}
+
+#[test]
 fn expired_values_give_their_room_back_without_being_asked_for() {
     let hosts = two_hosts();
     let [first, second] = &hosts.stores;

@@ -95,11 +95,16 @@ impl<M: Memory> ReadGuard<'_, M> {
     /// Ends the read. `Ok` means that everything read is of [`version`](Self::version).
     ///
     /// # Errors
-    /// [`Error::Torn`] if the object changed meanwhile: begin again. [`Error::Log`].
+    /// [`Error::Torn`] if the object changed meanwhile: begin again. [`Error::Poisoned`], [`Error::Log`].
     pub fn read_end(self) -> Result<(), Error> {
         if !self.started.still_holds(self.objects)? {
             self.objects.count(Counter::Retries);
             return Err(Error::Torn);
+        }
+        if !self.objects.has_read_all(&self.started) {
+            let entry = self.started.entry;
+            let lost = self.objects.lose_poisoned(entry.hash, entry.slot)?;
+            return Err(if lost { Error::Poisoned } else { Error::Torn });
         }
         self.objects.vouch(&self.found, &self.started);
         Ok(())

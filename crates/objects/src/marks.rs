@@ -232,6 +232,9 @@ impl<M: Memory> Objects<M> {
         if !started.still_holds(self)? {
             return Ok(None);
         }
+        if self.is_key_poisoned(&started.extent) {
+            return Ok(Some(None));
+        }
         started.rely_on(self.memory());
         key.map(|key| Some(Some(key))).ok_or_else(|| damaged_object(&started))
     }

@@ -20,7 +20,8 @@ use crate::event::{Event, KeyHash, SlotLine};
 use crate::extent::Extent;
 use crate::lock::target;
 use crate::logged::BY_LOG;
-use crate::{Error, Objects};
+use crate::read::Started;
+use crate::{Error, Objects, sites};
 
 /// Stands, where else the host does with which a value is lost, for a memory error.
 pub(crate) const BY_POISON: u8 = u8::MAX;
@@ -43,6 +44,12 @@ impl<M: Memory> Objects<M> {
     #[inline]
     pub(crate) fn is_poisoned(&self, extent: &Extent) -> bool {
         extent.is_poisoned(self.memory(), u64::MAX)
+    }
+
+    /// Whether what was read of an object was what memory holds.
+    #[inline(always)]
+    pub(crate) fn has_read_all(&self, started: &Started) -> bool {
+        self.memory().check(sites::POISON_READ, !self.is_poisoned(&started.extent))
     }
 
     /// Whether an object's key cannot be told.

@@ -273,7 +273,7 @@ impl<M: Memory> Objects<M> {
         started: &Started,
         prefix: Prefix<T>,
     ) -> Result<Looked<(Header, T)>, Error> {
-        if !self.memory().check(sites::POISON_READ, !self.is_poisoned(&started.extent)) {
+        if !self.has_read_all(started) {
             return self.conclude_poisoned(started, prefix);
         }
         self.vouch(found, started);

@@ -2,7 +2,7 @@
 
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory};
 use tombolo_pod::{RecordWidth, TornWrites};
-use tombolo_sharing::HEADER_BYTES;
+use tombolo_sharing::{Error, HEADER_BYTES};
 use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 use tombolo_verify::models::Operation::{self, Create, Delete, Get, Put};
 
@@ -170,6 +170,28 @@ pub(crate) fn an_update_is_poisoned(trial: &Trial) {
             perform(host, scribe, "a", Get);
         });
     }
+    end(world);
+}
+
+/// An object is read piece by piece of which the end cannot be read.
+pub(crate) fn a_guarded_read_is_poisoned(trial: &Trial) {
+    let mut world = begin_with(LONG, trial, &setup(trial));
+    // It begins on another page than it ends.
+    let first = first_line(&world.hosts[0], "b");
+    let memory = world.hosts[1].memory();
+    memory.poison(Lines::new(first + 2, 1));
+    memory.evict(Lines::new(first + 1, 2));
+    client(&mut world, 0, &[("b", Put(LONG + 7)), ("a", Get)]);
+    world.client(1, |host, _| {
+        let Ok(guard) = host.read_start(b"b") else { return };
+        let mut bytes = vec![0; guard.len() as usize];
+        guard.read(0, &mut bytes).unwrap();
+        match guard.read_end() {
+            Ok(()) => assert!([LONG, LONG + 7].contains(&tag(&bytes))),
+            Err(Error::Torn) => {}
+            Err(error) => assert!(error.is_loss(), "{error}"),
+        }
+    });
     end(world);
 }
 

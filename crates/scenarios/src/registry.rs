@@ -4,8 +4,8 @@ use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
-    baselines, compaction, crash, deaths, expiry, fenced, log, mail, objects, pages, poisoned, saved,
-    seats, shards, short, transfer,
+    baselines, compaction, crash, deaths, expiry, fenced, log, mail, objects, pages, poisoned,
+    saved, seats, shards, short, transfer,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -169,6 +169,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "poisoned-object" Long poisoned::an_object_is_poisoned;
     "poisoned-read-shared" Long poisoned::a_read_shared_object_is_poisoned;
     "poisoned-update" Long poisoned::an_update_is_poisoned;
+    "poisoned-guard" Long poisoned::a_guarded_read_is_poisoned;
     "poisoned-neighbour" Long poisoned::a_neighbour_is_poisoned;
     "poisoned-free-slot" Long poisoned::a_free_slot_is_poisoned;
     "poisoned-home" Long poisoned::a_home_is_poisoned;
