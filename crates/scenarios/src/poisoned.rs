@@ -358,9 +358,13 @@ pub(crate) fn a_claimed_chunk_is_poisoned(trial: &Trial) {
     assert!(world.hosts[1].usage().lnr_poisoned_bytes > 0, "it is known where it was met");
 }
 
-/// A host that has lost a page puts back what a dead one has overwritten there, which others can read.
+/// A host that has lost a page puts back what a dead one has overwritten there, which others can read; it may die at that.
 pub(crate) fn a_rescuer_is_poisoned(trial: &Trial) {
-    let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
+    let (hosts, deaths) = match trial.seed / 8 % 2 {
+        0 => (vec![0], Deaths::One),
+        _ => (vec![0, 1], Deaths::InTurn),
+    };
+    let kills = Some(Kills { hosts, one_in: 1, deaths });
     let undo = Some(TornWrites::Undo);
     let setup = Setup { kills, torn_writes: undo, ticking: false, ..setup(trial) };
     let mut world = begin(trial, &setup);
