@@ -63,6 +63,11 @@ impl ChunkWord {
         matches!(self.state, ChunkState::Held | ChunkState::Moving)
     }
 
+    /// Whether `host` alone may have promised its slots to new objects.
+    pub(crate) fn is_of(self, host: u8) -> bool {
+        (self.is_taken() || self.state == ChunkState::Span) && self.host == host
+    }
+
     fn encode(self) -> u64 {
         (self.state as u64) << 56
             | u64::from(self.host) << 48

@@ -224,7 +224,7 @@ fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M
         let (before, word) = (restored.objects, space.word(number)?);
         for slot in space.slots_of(number)? {
             let Some(object) = object_at_rest(pod, &space, slot)? else { continue };
-            if reopened.is_the_one(&object.key, slot.line) {
+            if reopened.is_the_one(&object.key, slot.line)? {
                 restored.add(word.shard, slot, &object)?;
             }
         }

@@ -222,25 +222,23 @@ impl<M: Memory> Objects<M> {
         // threads may be here. And the host that is waited for may itself wait for this one to apply
         // another shard.
         let shard = self.shard(event.hash());
-        let meanwhile = || {
-            self.meanwhile_committing();
-            // Without a seat it is not waited for. The rest takes commits, and this is one.
-            if let Some(slowest) = shard.slowest() {
-                self.fence_if_dead(slowest);
-            }
-        };
-        let committed = shard.commit(&event, &meanwhile);
+        let committed = shard.commit(&event, &|| self.meanwhile_committing(shard));
         if matches!(committed, Err(LogError::Fenced { .. })) {
             self.records.abandon();
         }
         Ok(committed?)
     }
 
-    pub(crate) fn meanwhile_committing(&self) {
+    /// What whoever waits for room in a shard does until there is some.
+    pub(crate) fn meanwhile_committing(&self, shard: &Shard<M>) {
         let _ = self.sync_others();
         if !self.memory().check(sites::JOIN_HELP, !self.pod().has_joining()) {
             // What is wrong with the log, the commit finds out, too.
             let _ = self.help_joining();
+        }
+        // Without a seat it is not waited for. The rest takes commits, and this is one.
+        if let Some(slowest) = shard.slowest() {
+            self.fence_if_dead(slowest);
         }
     }
 

@@ -89,6 +89,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
         for &(host, _, note) in &notes {
             self.mend_torn(host, note)?;
         }
+        self.notes.hosts().try_for_each(|host| self.end_quarantine(host))?;
         // A deleted object might have been moving.
         let (moves, others): (Vec<_>, Vec<_>) =
             notes.into_iter().partition(|(_, _, note)| matches!(note, Note::Announces { .. }));
@@ -150,8 +151,8 @@ impl<'a, M: Memory> Reopened<'a, M> {
     /// Does what this note of `host` says, whose torn object is in order.
     fn end(&mut self, host: u8, note: Note) -> Result<(), Error> {
         match note {
-            Note::Writes { .. } | Note::TookOver { .. } => {}
-            Note::Places { to, .. } => self.void(to),
+            Note::Writes { .. } | Note::TookOver { .. } | Note::Through { .. } => {}
+            Note::Places { to, .. } => self.void(to)?,
             Note::Announces { from: None, to, .. } => self.perhaps(to, true)?,
             Note::Created { to } => self.perhaps(to, false)?,
             Note::Announces { from: Some(from), to, version, .. } => {
@@ -160,22 +161,34 @@ impl<'a, M: Memory> Reopened<'a, M> {
                     Some(left) => as_written && !left.is_away() && !left.is(version),
                     None => as_written,
                 };
-                self.void(if stays { to } else { from });
+                self.void(if stays { to } else { from })?;
             }
             Note::Deletes { slot, version, .. } => {
                 if version.is_none()
                     || self.object_at(slot)?.is_some_and(|it| version.is_some_and(|of| it.is(of)))
                 {
-                    self.void(slot);
+                    self.void(slot)?;
                 }
             }
-            Note::Returns { slot } | Note::Left { slot, lost: true } => {
-                if let Some(extent) = self.extent_of(slot)? {
-                    mark_away(self.pod.memory(), &extent, host);
-                }
-            }
-            Note::Left { slot, lost: false } => self.void(slot),
+            Note::Returns { slot } => self.lose(slot, host)?,
         }
+        Ok(())
+    }
+
+    /// The value of the object in this slot is lost with `host`.
+    fn lose(&self, slot: SlotLine, host: u8) -> Result<(), Error> {
+        if let Some(extent) = self.extent_of(slot)? {
+            mark_away(self.pod.memory(), &extent, host);
+        }
+        Ok(())
+    }
+
+    /// In slots into which `host` might still write is no object, but such as are lost.
+    fn end_quarantine(&self, host: u8) -> Result<(), Error> {
+        for (slot, lost) in self.notes.quarantine(host) {
+            if lost { self.lose(slot, host)? } else { self.void(slot)? }
+        }
+        self.notes.end_quarantine(host);
         Ok(())
     }
 
@@ -186,14 +199,17 @@ impl<'a, M: Memory> Reopened<'a, M> {
         let new = New { undecided, position, line };
         let known = *self.unsure.get(&object.key).unwrap_or(&new);
         if known != new {
-            self.void(known.max(new).line);
+            self.void(known.max(new).line)?;
         }
         self.unsure.insert(object.key, known.min(new));
         Ok(())
     }
 
-    fn void(&self, line: SlotLine) {
+    /// Takes the header out of a slot, which has to be somewhere.
+    fn void(&self, line: SlotLine) -> Result<(), Error> {
+        self.space.chunk_at(line)?;
         self.space.void(sites::SLOT_VOID, [line]);
+        Ok(())
     }
 
     /// The slot that begins at this line, as its chunk's word says.
@@ -238,15 +254,14 @@ impl<'a, M: Memory> Reopened<'a, M> {
     }
 
     /// Whether an object that is in `line` is the one that has this key: of two, the one that was not being created.
-    pub(crate) fn is_the_one(&mut self, key: &[u8], line: SlotLine) -> bool {
+    pub(crate) fn is_the_one(&mut self, key: &[u8], line: SlotLine) -> Result<bool, Error> {
         match self.unsure.get(key) {
             Some(unsure) if unsure.line != line => {
-                self.void(unsure.line);
+                self.void(unsure.line)?;
                 self.unsure.remove(key);
-                true
+                Ok(true)
             }
-            Some(_) => false,
-            None => true,
+            unsure => Ok(unsure.is_none()),
         }
     }
 

@@ -158,8 +158,11 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "host-fenced" Crash crash::a_host_is_fenced;
     "helper-dies" Crash crash::a_helper_dies;
     "writer-fenced" Crash fenced::a_writer_is_fenced;
+    "late-writer-fenced" Crash fenced::a_late_writer_is_fenced;
     "rescuer-dies" Crash fenced::a_rescuer_dies;
     "writer-dies" Crash fenced::a_writer_dies;
+    "noted-twice" Crash fenced::one_of_two_writers_dies;
+    "all-die-fenced" Crash fenced::all_die_after_a_fence;
     "all-die-writing" Crash fenced::all_die_writing;
     "all-die-creating" Crash fenced::all_die_creating;
     "loss-left-behind" Crash fenced::a_loss_is_left_behind;
@@ -207,6 +210,10 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.open.torn", "all-die-writing"),
     ("objects.undo.invalidate", "writer-dies"),
     ("objects.write.noted", "writer-dies"),
+    ("objects.write.through", "noted-twice"),
+    ("objects.clear.promised", "clearer-dies"),
+    ("objects.rescue.again", "late-writer-fenced"),
+    ("objects.quarantine.noted", "all-die-fenced"),
     ("objects.copy.unnamed", "one-copy"),
     ("objects.delete.mark", "mark-and-delete"),
     ("objects.home.here", "home-of-another"),
