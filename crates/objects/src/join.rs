@@ -134,7 +134,7 @@ impl<M: Memory> Objects<M> {
             if seat.opens_anew(pod.memory()) {
                 return rebuild(empty(), pod);
             }
-            let snapshot = Taker::new(pod.memory(), pod.geometry(), seat).take();
+            let snapshot = Taker::new(pod, seat).take();
             if let Some(built) = snapshot.and_then(|bytes| adopt(empty(), &bytes)) {
                 return Ok(built);
             }
