@@ -149,7 +149,7 @@ impl<M: Memory> Objects<M> {
         }
         let Some(_alone) = self.upkeep.recovering.try_lock() else { return Ok(()) };
         for shard in self.shards() {
-            shard.fence(stay, &|| self.meanwhile_committing())?;
+            shard.fence(stay, &|| self.meanwhile_committing(shard))?;
         }
         if !self.seat.holds(self.memory()) {
             return Ok(());
