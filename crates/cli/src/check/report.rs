@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde::Serialize;
 use tombolo_scenarios::campaign::Tally;
 use tombolo_scenarios::{Failure, Hunted, SCENARIOS, sites};
+use tombolo_simulator::Death;
 
+use super::args::NOBODY;
 use crate::output::{PROBLEMS, UNDECIDED, pairs};
 
 /// The result of a campaign.
@@ -21,6 +23,8 @@ pub(super) struct Report {
     crash_points: usize,
     /// Steps of the protocols at which hosts died.
     deadly_sites: usize,
+    /// Deaths that were aimed at steps, if that was asked for.
+    deaths: Option<AimedDeaths>,
     histories_checked: u64,
     undecided: u64,
     sites: usize,
@@ -37,10 +41,23 @@ pub(super) struct Report {
     mutants: Option<Mutants>,
 }
 
+/// Deaths that were aimed.
+#[derive(Serialize)]
+struct AimedDeaths {
+    aimed: u64,
+    died: u64,
+    /// Steps that hosts which may die have come to.
+    steps: usize,
+    /// Of the dirty lines that there were at one of these steps, this never became, and that step's name.
+    missed: Vec<(&'static str, &'static str)>,
+}
+
 #[derive(Serialize)]
 struct ReportedFailure {
     scenario: &'static str,
     seed: u64,
+    /// How a host was to die, for `--aim`.
+    aim: Option<String>,
     what: String,
     /// The least that the adversary has to do, as far as it was found.
     schedule: Vec<String>,
@@ -108,6 +125,30 @@ impl Mutants {
     }
 }
 
+impl AimedDeaths {
+    fn new(tally: &Tally) -> Self {
+        let missed = tally.missed_deaths().into_iter();
+        Self {
+            aimed: tally.aims,
+            died: tally.hits,
+            steps: tally.targets.len(),
+            missed: missed.map(|(site, fate)| (site.name(), fate.name())).collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = pairs(&[
+            ("deaths aimed", self.aimed.to_string()),
+            ("hosts that died so", self.died.to_string()),
+            ("steps aimed at", self.steps.to_string()),
+        ]);
+        for (site, fate) in &self.missed {
+            let _ = writeln!(text, "no host died at {site}, its dirty lines {fate}");
+        }
+        text
+    }
+}
+
 impl Report {
     pub(super) fn new(
         scenarios: usize,
@@ -125,7 +166,8 @@ impl Report {
             schedules_per_s: tally.schedules as f64 / elapsed.as_secs_f64().max(1e-9),
             seconds: elapsed.as_secs_f64(),
             crash_points: tally.coverage.crash_points().len(),
-            deadly_sites: tally.coverage.deaths().len(),
+            deadly_sites: tally.coverage.deadly_sites().len(),
+            deaths: (tally.aims > 0).then(|| AimedDeaths::new(tally)),
             histories_checked: tally.histories,
             undecided: tally.undecided,
             sites: sites().count(),
@@ -153,6 +195,9 @@ impl Report {
                 ("points of death", self.crash_points.to_string()),
                 ("steps at which hosts died", self.deadly_sites.to_string()),
             ]);
+            if let Some(deaths) = &self.deaths {
+                text += &deaths.text();
+            }
             for (what, times) in &self.noted {
                 let _ = writeln!(text, "{what}: {times} times");
             }
@@ -186,10 +231,20 @@ impl ReportedFailure {
         Self {
             scenario: failure.scenario,
             seed: failure.seed,
+            aim: aim_of(failure),
             what: failure.what.clone(),
             schedule: actions(failure),
             text: self::failure(failure),
         }
+    }
+}
+
+/// How a host was to die, unless at random.
+fn aim_of(failure: &Failure) -> Option<String> {
+    match failure.death {
+        Death::AtRandom => None,
+        Death::Aimed(aim) => Some(aim.to_string()),
+        Death::Spared => Some(NOBODY.to_owned()),
     }
 }
 
@@ -207,7 +262,9 @@ const SHOWN: usize = 40;
 /// A failure, for people.
 pub(super) fn failure(failure: &Failure) -> String {
     let actions = actions(failure);
-    let mut text = format!("\n{}, seed {}: {}\n", failure.scenario, failure.seed, failure.what);
+    let aim = aim_of(failure).map_or_else(String::new, |aim| format!(", --aim {aim}"));
+    let mut text =
+        format!("\n{}, seed {}{aim}: {}\n", failure.scenario, failure.seed, failure.what);
     if let Some(caches) = failure.caches {
         let _ = writeln!(text, "\nenumerated, with caches that are {caches}");
     }
