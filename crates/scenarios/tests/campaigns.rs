@@ -3,7 +3,7 @@
 use tombolo_memory::Site;
 use tombolo_scenarios::campaign::{Conditions, Control, exhaust, run};
 use tombolo_scenarios::{Kind, SCENARIOS, Scenario, aim, hunt, mutants, sites};
-use tombolo_simulator::Trial;
+use tombolo_simulator::{Aim, Death, Fate, Trial};
 
 #[test]
 fn every_scenario_holds() {
@@ -40,6 +40,29 @@ fn hosts_die_at_every_step() {
     assert!(spared.is_empty(), "no host that may die comes to {spared:?}");
     let unexpected: Vec<&Site> = tally.targets.keys().filter(|site| never(site)).collect();
     assert!(unexpected.is_empty(), "hosts do die at {unexpected:?}");
+}
+
+/// Deaths after which something was wrong once: the scenario, the seed, the step, which time, operations later, and what
+/// became of dirty lines.
+const ONCE_WRONG: &[(&str, u64, &str, u32, u32, Fate)] = &[
+    ("host-dies", 335, "objects.span.assign", 1, 3, Fate::Some),
+    ("host-dies", 351, "objects.span.assign", 1, 3, Fate::Written),
+    ("helper-dies", 769, "objects.write.entry-again", 3, 4, Fate::Written),
+    ("page-two-die", 168, "pagecache.read.grown", 1, 3, Fate::Written),
+    ("openers-die", 119, "objects.event.generation", 3, 4, Fate::One),
+    ("several-die", 116, "pod.transfer.clean", 1, 0, Fate::Lost),
+];
+
+#[test]
+fn what_went_wrong_once_does_not_again() {
+    for &(name, seed, site, crossing, operations, fate) in ONCE_WRONG {
+        let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
+        let site = sites().find(|known| known.name() == site).unwrap();
+        let trial =
+            Trial::new(seed).with_death(Death::Aimed(Aim { site, crossing, operations, fate }));
+        (scenario.run)(&trial);
+        assert_eq!(trial.observed().hits, 1, "{name}, seed {seed}: nobody dies at {site:?}");
+    }
 }
 
 #[test]

@@ -136,16 +136,12 @@ impl AimedDeaths {
         }
     }
 
-    fn text(&self) -> String {
-        let mut text = pairs(&[
+    fn rows(&self) -> [(&'static str, String); 3] {
+        [
             ("deaths aimed", self.aimed.to_string()),
-            ("hosts that died so", self.died.to_string()),
+            ("deaths that came so", self.died.to_string()),
             ("steps aimed at", self.steps.to_string()),
-        ]);
-        for (site, fate) in &self.missed {
-            let _ = writeln!(text, "no host died at {site}, its dirty lines {fate}");
-        }
-        text
+        ]
     }
 }
 
@@ -184,7 +180,7 @@ impl Report {
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         if self.schedules > 0 {
-            text += &pairs(&[
+            let mut rows = vec![
                 ("scenarios", self.scenarios.to_string()),
                 ("schedules", self.schedules.to_string()),
                 ("rate", format!("{:.0} per second", self.schedules_per_s)),
@@ -194,9 +190,11 @@ impl Report {
                 ("steps that mattered", self.mattered.len().to_string()),
                 ("points of death", self.crash_points.to_string()),
                 ("steps at which hosts died", self.deadly_sites.to_string()),
-            ]);
-            if let Some(deaths) = &self.deaths {
-                text += &deaths.text();
+            ];
+            rows.extend(self.deaths.iter().flat_map(AimedDeaths::rows));
+            text += &pairs(&rows);
+            for (site, fate) in self.deaths.iter().flat_map(|deaths| &deaths.missed) {
+                let _ = writeln!(text, "no host died at {site}, its dirty lines {fate}");
             }
             for (what, times) in &self.noted {
                 let _ = writeln!(text, "{what}: {times} times");
