@@ -218,9 +218,6 @@ impl<M: Memory> Objects<M> {
         if !self.memory().keeps(event.site()) {
             return Ok(true);
         }
-        // Others may wait for a host that is joining, and that for a replica from this one, all of whose
-        // threads may be here. And the host that is waited for may itself wait for this one to apply
-        // another shard.
         let shard = self.shard(event.hash());
         let committed = shard.commit(&event, &|| self.meanwhile_committing(shard));
         if matches!(committed, Err(LogError::Fenced { .. })) {
@@ -229,7 +226,11 @@ impl<M: Memory> Objects<M> {
         Ok(committed?)
     }
 
-    /// What whoever waits for room in a shard does until there is some.
+    /// What is done while this shard's log is full.
+    ///
+    /// Others may wait for a host that is joining, and that for a replica from this one, all of whose
+    /// threads may be here. And the host that is waited for may itself wait for this one to apply
+    /// another shard, or be dead.
     pub(crate) fn meanwhile_committing(&self, shard: &Shard<M>) {
         let _ = self.sync_others();
         if !self.memory().check(sites::JOIN_HELP, !self.pod().has_joining()) {

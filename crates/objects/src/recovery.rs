@@ -257,7 +257,7 @@ impl<M: Memory> Objects<M> {
                     self.underway.notes.lost_no_more(line);
                     space.void(sites::SLOT_VOID, [line]);
                     if note.left() == Some(line) {
-                        space.slot_at(line).into_iter().for_each(|slot| space.free_span(slot));
+                        space.span_at(line)?.into_iter().for_each(|span| space.free_span(span));
                     }
                 }
             }

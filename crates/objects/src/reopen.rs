@@ -13,7 +13,9 @@
 //!   the one that is *created*, or else the one that the log has first. (It still has what a host had not applied.)
 //! * *Returns*, or in a host's own memory: lost.
 //!
-//! Each note is cleared when what it says is done, and in memory; so whoever dies at this leaves the rest to the next.
+//! Each note is cleared when what it says is done, and in memory; so whoever dies at this leaves the rest to the next. What cannot be told
+//! any more once it is half done, the note says first: of an announced move, which of the two slots is to be empty. New objects
+//! keep their notes until the whole pod was looked at.
 //!
 //! Left out: pods of HCMeta's hosts, whose slots are no guide.
 
@@ -94,8 +96,9 @@ impl<'a, M: Memory> Reopened<'a, M> {
         let (moves, others): (Vec<_>, Vec<_>) =
             notes.into_iter().partition(|(_, _, note)| matches!(note, Note::Announces { .. }));
         for (host, place, note) in others.into_iter().chain(moves) {
-            self.end(host, note)?;
-            self.notes.clear(host, place);
+            if self.end(host, place, note)? {
+                self.notes.clear(host, place);
+            }
         }
         self.free_broken_spans()
     }
@@ -148,20 +151,31 @@ impl<'a, M: Memory> Reopened<'a, M> {
         false
     }
 
-    /// Does what this note of `host` says, whose torn object is in order.
-    fn end(&mut self, host: u8, note: Note) -> Result<(), Error> {
+    /// Does what this note of `host` says, whose torn object is in order; whether it is through with that.
+    fn end(&mut self, host: u8, place: Place, note: Note) -> Result<bool, Error> {
         match note {
             Note::Writes { .. } | Note::TookOver { .. } | Note::Through { .. } => {}
             Note::Places { to, .. } => self.void(to)?,
-            Note::Announces { from: None, to, .. } => self.perhaps(to, true)?,
-            Note::Created { to } => self.perhaps(to, false)?,
+            Note::Announces { from: None, to, .. } => {
+                self.perhaps(to, true)?;
+                return Ok(false);
+            }
+            Note::Created { to } => {
+                self.perhaps(to, false)?;
+                return Ok(false);
+            }
             Note::Announces { from: Some(from), to, version, .. } => {
                 let as_written = self.object_at(to)?.is_some_and(|there| there.is(version));
                 let stays = match self.object_at(from)? {
                     Some(left) => as_written && !left.is_away() && !left.is(version),
                     None => as_written,
                 };
-                self.void(if stays { to } else { from })?;
+                let (empty, decided) = match stays {
+                    true => (to, Note::Places { to, torn: None }),
+                    false => (from, Note::Deletes { slot: from, version: None, torn: None }),
+                };
+                self.notes.set(host, place, decided);
+                self.void(empty)?;
             }
             Note::Deletes { slot, version, .. } => {
                 if version.is_none()
@@ -172,7 +186,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
             }
             Note::Returns { slot } => self.lose(slot, host)?,
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The value of the object in this slot is lost with `host`.
@@ -268,6 +282,11 @@ impl<'a, M: Memory> Reopened<'a, M> {
     /// Whether a new object is in this chunk, whose key others may have.
     pub(crate) fn has_new_in(&self, number: u32) -> bool {
         self.unsure.values().any(|new| self.space.chunk_at(new.line).is_ok_and(|of| of == number))
+    }
+
+    /// Nothing is under way any more.
+    pub(crate) fn clear_notes(&self) {
+        self.notes.clear_everything();
     }
 
     /// Slots of new objects whose keys no others have: they are there.

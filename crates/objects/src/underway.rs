@@ -234,7 +234,7 @@ impl<M: Memory> Notes<M> {
     }
 
     /// Makes, or changes, a note of `host`.
-    fn set(&self, host: u8, place: Place, note: Note) {
+    pub(crate) fn set(&self, host: u8, place: Place, note: Note) {
         let [head, rest @ ..] = note.encode();
         for (number, word) in (1..).zip(rest).chain([(0, head)]) {
             if let Some(word) = word {

@@ -134,6 +134,29 @@ pub(crate) fn a_rescuer_dies(trial: &Trial) {
     end(world);
 }
 
+/// A host is fenced while it writes, creates and deletes, and dies before it has found out, or while it says so.
+pub(crate) fn a_fenced_host_dies(trial: &Trial) {
+    let mut world = begin(trial, &setup(trial, &[0]));
+    world.client(0, |host, scribe| {
+        for (key, operation) in [
+            ("b", Create(LONGER)),
+            ("a", Put(LONGER + 14)),
+            ("b", Operation::Delete),
+            ("a", Put(LONG + 21)),
+        ] {
+            perform(host, scribe, key, operation);
+        }
+        while host.seat().holds(host.memory()) {
+            host.memory().pause();
+        }
+        assert!(is_out(host.leave()), "a host that was fenced knows it");
+    });
+    fencer(&mut world, &[("a", Put(LONGER + 28)), ("c", Create(LONG))]);
+    client(&mut world, 2, &[("a", Get), ("b", Get), ("a", Put(LONGER + 35)), ("b", Get)]);
+    world.run();
+    finish_and_read(&mut world, &["a", "b", "c"]);
+}
+
 /// A host dies while it writes.
 pub(crate) fn a_writer_dies(trial: &Trial) {
     let mut world = begin(trial, &setup(trial, &[0]));

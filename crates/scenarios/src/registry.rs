@@ -151,6 +151,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "page-writer-dies" Crash pages::crash::who_writes_dies;
     "page-host-fenced" Crash pages::crash::a_host_is_fenced;
     "hcmeta-all-die" Crash baselines::all_die;
+    "hcmeta-leavers-die" Crash baselines::leavers_die;
+    "hcmeta-pages-all-die" Crash pages::all_die_on_hcmeta;
     "page-power-cut-after-death" Crash pages::crash::power_cut;
     "page-all-die" Crash pages::crash::all_die;
     "host-dies" Crash crash::a_host_dies;
@@ -174,7 +176,17 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "formatter-dies" Crash crash::a_formatter_dies;
     "save-while-one-dies" Crash saved::save_while_a_host_dies;
     "member-dies" Crash seats::a_member_dies;
+    "openers-die" Crash crash::openers_die;
+    "joiner-dies" Crash crash::a_joiner_dies;
+    "reader-dies" Crash crash::a_reader_dies;
+    "fenced-host-dies" Crash fenced::a_fenced_host_dies;
+    "store-host-dies" Crash expiry::a_host_dies;
+    "mover-dies" Crash compaction::a_mover_dies;
+    "filler-dies" Crash shards::who_fills_a_chunk_again_dies;
+    "page-two-die" Crash pages::crash::two_die;
+    "page-mender-dies" Crash pages::crash::who_mends_the_size_dies;
     "two-writers-die" Crash deaths::two_writers_die;
+    "several-die" Crash deaths::several_die;
     "clearer-dies" Crash deaths::a_clearer_dies;
 };
 

@@ -21,6 +21,14 @@ use crate::extent::Extent;
 use crate::{Error, sites};
 
 impl<M: Memory> Space<M> {
+    /// The span that starts in this line as its chunk's word says: this replica may never have known of it.
+    pub(crate) fn span_at(&self, line: SlotLine) -> Result<Option<Slot>, Error> {
+        let number = self.chunk_at(line)?;
+        let is_span = self.word(number)?.state == ChunkState::Span;
+        let slots = if is_span { self.slots_of(number)? } else { Vec::new() };
+        Ok(slots.into_iter().find(|slot| slot.line == line))
+    }
+
     /// Promises whole chunks.
     pub(super) fn reserve_span(&self, bytes: u64) -> Result<Slot, Error> {
         if bytes > self.largest() {
