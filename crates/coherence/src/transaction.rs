@@ -4,28 +4,33 @@ use crate::{Ask, Filter, Hosts, Known, Message, Protocol, State};
 
 /// How many messages there were of each type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts([u64; Message::ALL.len()]);
+pub struct Counts {
+    of: [u64; Message::ALL.len()],
+    total: u64,
+}
 
 impl Counts {
     /// Counts messages.
     #[inline]
     pub fn add(&mut self, message: Message, count: u64) {
-        self.0[message as usize] += count;
+        self.of[message as usize] += count;
+        self.total += count;
     }
 
     /// How many there were of a type.
     pub fn of(&self, message: Message) -> u64 {
-        self.0[message as usize]
+        self.of[message as usize]
     }
 
     /// How many there were.
+    #[inline]
     pub fn total(&self) -> u64 {
-        self.0.iter().sum()
+        self.total
     }
 
     /// The types of which there were any, and how many.
     pub fn iter(&self) -> impl Iterator<Item = (Message, u64)> {
-        Message::ALL.into_iter().zip(self.0).filter(|&(_, count)| count > 0)
+        Message::ALL.into_iter().zip(self.of).filter(|&(_, count)| count > 0)
     }
 
     /// A line goes back to memory: `MemWr` and `Cmp`.

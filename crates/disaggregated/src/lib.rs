@@ -37,6 +37,7 @@
 //! Left out: what else is in the host's own memory, instructions' fetches, prefetching, what a core could do behind
 //! an access that waits for another, what the directory and the tables at the host take, the topology of the network.
 
+mod ahead;
 mod config;
 mod fills;
 mod machine;

@@ -1,9 +1,12 @@
 //! What an access takes: caches, translation, permission, the protocol's messages, and the memory node.
 
 use tombolo_coherence::{Access, Ask, Filter, Holders, Hosts, Message, Protocol, State, transact};
-use tombolo_programs::Access as Kind;
-use tombolo_timing::{Access as Cached, Bandwidth, HostCaches, Line, Note, Pipe, Ps, Region, ps};
+use tombolo_programs::{Access as Kind, Record};
+use tombolo_timing::{
+    Access as Cached, Bandwidth, HostCaches, Line, Note, Pipe, Place, Ps, Region, ps,
+};
 
+use crate::ahead::Foreseen;
 use crate::config::{Config, ConfigError, LINE_BYTES, PAGE_BYTES};
 use crate::fills::Fills;
 use crate::pages::Pages;
@@ -81,15 +84,21 @@ struct Request {
 struct Others<'a> {
     hosts: &'a mut [HostCaches],
     line: Line,
+    /// Where the host that was asked last has the line.
+    found: Option<Place>,
 }
 
 impl Holders for Others<'_> {
     fn state(&mut self, host: usize) -> State {
-        self.hosts[host].state(self.line)
+        let found = self.hosts[host].find(self.line);
+        self.found = found.map(|(place, _)| place);
+        found.map_or(State::Invalid, |(_, state)| state)
     }
 
     fn settle(&mut self, host: usize, state: State) {
-        self.hosts[host].settle(self.line, state);
+        if let Some(place) = self.found.take() {
+            self.hosts[host].settle_at(place, self.line, state);
+        }
     }
 }
 
@@ -175,19 +184,20 @@ impl<const WORDS: usize> Machine<WORDS> {
         *clock = window.drain(*clock);
     }
 
-    /// A thread reads or writes bytes, now that it has come to that.
+    /// A thread reads or writes bytes at an address, now that it has come to that. The place of the first line's page
+    /// may be known.
     #[inline]
     pub(crate) fn access(
         &mut self,
         thread: usize,
-        address: u64,
-        bytes: u32,
+        (address, bytes): (u64, u32),
         kind: Kind,
+        mut place: Option<usize>,
     ) -> Outcome {
         let first = address / LINE_BYTES;
         let last = address.saturating_add(u64::from(bytes).max(1) - 1) / LINE_BYTES;
-        for line in first..=last {
-            if self.access_line(thread, line, kind) == Outcome::Isolated {
+        for line in first..last + 1 {
+            if self.access_line(thread, line, kind, place.take()) == Outcome::Isolated {
                 return Outcome::Isolated;
             }
         }
@@ -195,15 +205,19 @@ impl<const WORDS: usize> Machine<WORDS> {
     }
 
     #[inline]
-    fn access_line(&mut self, thread: usize, number: u64, kind: Kind) -> Outcome {
-        let (place, walk) = self.place(thread, number * LINE_BYTES / PAGE_BYTES);
+    fn access_line(
+        &mut self,
+        thread: usize,
+        number: u64,
+        kind: Kind,
+        place: Option<usize>,
+    ) -> Outcome {
+        let (place, walk) = self.place(thread, number * LINE_BYTES / PAGE_BYTES, place);
         let Thread { host, core, clock, isolated, ref window, .. } = self.threads[thread];
         if isolated {
             return Outcome::Isolated;
         }
-        let entry = self.pages.line(place, number);
-        entry.accesses += 1;
-        entry.touched.insert(host);
+        self.pages.line(place, number).touch(host);
         let line = Line::new(Region::Scr, number);
         self.results.accesses += 1;
         let now = clock + walk;
@@ -243,14 +257,73 @@ impl<const WORDS: usize> Machine<WORDS> {
         self.results.waited += takes;
     }
 
-    /// Where a page is, and how long its thread takes to find out.
+    /// A thread does what a record of a trace says, and waits for it. The place of the first line's page may be known.
     #[inline]
-    fn place(&mut self, thread: usize, page: u64) -> (usize, Ps) {
+    pub(crate) fn replay(&mut self, record: &Record, place: Option<usize>) {
+        let Record { thread, address, bytes, write, instructions } = *record;
+        let (thread, instructions) = (thread as usize, u64::from(instructions));
+        self.works(thread, instructions.saturating_sub(1));
+        let access = if write { Kind::Update } else { Kind::Read };
+        self.begin(thread, access, instructions.min(1));
+        self.access(thread, (address, bytes), access, place);
+        self.depends(thread);
+    }
+
+    /// A record will be done, and what it looks up first is fetched.
+    #[inline]
+    pub(crate) fn foresee(&self, record: &Record, seen: &mut Foreseen<WORDS>) {
+        let number = record.address / LINE_BYTES;
+        let line = Line::new(Region::Scr, number);
+        let Thread { host, core, .. } = self.threads[record.thread as usize];
+        self.hosts[host].foresee_one(core, line);
+        let place = self.pages.find(record.address / PAGE_BYTES);
+        if let Some(place) = place {
+            self.pages.foresee(place, number);
+            self.tlbs[record.thread as usize].foresee(place);
+        }
+        *seen = Foreseen { host, line, place, goes: None, holders: Hosts::default() };
+    }
+
+    /// The next step, when what the first one has looked up is there: does the host have the line, and if not, who
+    /// does?
+    #[inline]
+    pub(crate) fn foresee_miss(&self, seen: &mut Foreseen<WORDS>) {
+        let Foreseen { host, line, place, .. } = *seen;
+        let (found, here) = self.hosts[host].foresee_note(line);
+        if let (false, Some(place)) = (here, place) {
+            seen.goes = Some(found);
+            seen.holders = self.pages.holders(place, line.number());
+            self.translations[host].foresee(place);
+            seen.holders.iter().for_each(|other| self.hosts[other].foresee_snoop(line));
+        }
+    }
+
+    /// The next step: who has the line that has to go, and what do those note that have this one?
+    #[inline]
+    pub(crate) fn foresee_notes(&self, seen: &Foreseen<WORDS>) {
+        if let Some(goes) = seen.goes {
+            self.hosts[seen.host].foresee_cores(goes);
+            seen.holders.iter().for_each(|other| _ = self.hosts[other].foresee_note(seen.line));
+        }
+    }
+
+    /// The last step: which of their cores have it?
+    #[inline]
+    pub(crate) fn foresee_cores(&self, seen: &Foreseen<WORDS>) {
+        for other in seen.holders.iter() {
+            let (place, _) = self.hosts[other].foresee_note(seen.line);
+            self.hosts[other].foresee_cores(place);
+        }
+    }
+
+    /// Where a page is, which may be known, and how long its thread takes to find out.
+    #[inline]
+    fn place(&mut self, thread: usize, page: u64, known: Option<usize>) -> (usize, Ps) {
         let (last, place) = self.threads[thread].page;
         if last == page {
             return (place, 0);
         }
-        let (place, new) = self.pages.place(page);
+        let (place, new) = known.map_or_else(|| self.pages.place(page), |place| (place, false));
         self.threads[thread].page = (page, place);
         if new {
             self.allocate(thread);
@@ -303,7 +376,8 @@ impl<const WORDS: usize> Machine<WORDS> {
             self.results.joined += u64::from(joins);
             takes.max(on_its_way)
         } else {
-            on_its_way + self.fetch(request, start + on_its_way)
+            let has = if cached == Cached::NotAlone { State::Shared } else { State::Invalid };
+            on_its_way + self.fetch(request, has, start + on_its_way)
         };
         // A request to the memory node is checked on its way, for all who wait for its answer; what is here
         // waits for an answer of its own.
@@ -352,28 +426,27 @@ impl<const WORDS: usize> Machine<WORDS> {
         self.times.network + self.times.memory
     }
 
-    /// Gets a line from its memory node, or the right to change it; how long that takes from `start` on.
-    fn fetch(&mut self, request: Request, start: Ps) -> Ps {
+    /// Gets a line from its memory node, or the right to change one that the host has; how long that takes from
+    /// `start` on.
+    fn fetch(&mut self, request: Request, has: State, start: Ps) -> Ps {
         let Request { thread, line, place, kind, .. } = request;
         let write = kind.writes();
         let Thread { host, core, .. } = self.threads[thread];
         let access = if write { Access::Write } else { Access::Read };
-        let state = self.hosts[host].state(line);
-        let ask = (self.tables.ask)(state, access).unwrap_or(Ask::Own);
+        let ask = (self.tables.ask)(has, access).unwrap_or(Ask::Own);
         let entry = *self.pages.line(place, line.number());
-        let mut others = Others { hosts: &mut self.hosts, line };
+        let mut others = Others { hosts: &mut self.hosts, line, found: None };
         let who = (host, others.hosts.len());
         let counts = &mut self.results.messages;
         let before = counts.total();
-        let done = transact(self.tables, self.filter, ask, who, entry.known, &mut others, counts);
+        let done = transact(self.tables, self.filter, ask, who, entry.known(), &mut others, counts);
         let sent = counts.total() - before;
         // A host that may not write asks again before it does.
         let alone =
             done.granted != State::Shared && (write || self.pages.page(place).permits(host, true));
         let gone = match ask {
             Ask::Upgrade => {
-                self.hosts[host].has_alone(line);
-                let _ = self.hosts[host].access(core, line, true);
+                self.hosts[host].changes_alone(core, line);
                 None
             }
             Ask::Read | Ask::Own => self.hosts[host].fill(core, line, write, alone),
@@ -390,9 +463,9 @@ impl<const WORDS: usize> Machine<WORDS> {
         let begins = begins + self.nodes[node].pass(begins, sent * LINE_BYTES);
         let ends = begins + (hops - 2) * network + accesses * memory;
         self.results.queued += begins - arrives;
-        let known = self.pages.line(place, line.number());
-        known.busy = ends;
-        known.known = done.known;
+        let entry = self.pages.line(place, line.number());
+        entry.busy = ends;
+        entry.set_known(done.known);
         self.fills[host].add(line.number(), ends + network, request.now);
         ends + network - start
     }
@@ -411,7 +484,7 @@ impl<const WORDS: usize> Machine<WORDS> {
         let Request { thread, line, place, .. } = *request;
         let host = self.threads[thread].host;
         self.hosts[host].drop_line(line);
-        self.pages.line(place, line.number()).known.holders.remove(host);
+        self.pages.line(place, line.number()).holders.remove(host);
         self.results.mispeculations += 1;
     }
 

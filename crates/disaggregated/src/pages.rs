@@ -4,21 +4,50 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use tombolo_coherence::{Hosts, Known};
+use tombolo_memory::prefetch;
 use tombolo_timing::Ps;
 
 use crate::config::{Config, LINE_BYTES, PAGE_BYTES};
 
-/// A line of a memory node.
+/// A line of a memory node. With up to 64 hosts, none is in two lines of this machine.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 pub(crate) struct LineEntry<const WORDS: usize> {
     /// Who may have it.
-    pub(crate) known: Known<WORDS>,
+    pub(crate) holders: Hosts<WORDS>,
     /// Who has accessed it.
     pub(crate) touched: Hosts<WORDS>,
-    /// How often it was accessed.
-    pub(crate) accesses: u64,
+    /// Twice how often it was accessed, and one if it was granted to one host alone.
+    accesses_and_alone: u64,
     /// Until when a transaction is at it.
     pub(crate) busy: Ps,
+}
+
+impl<const WORDS: usize> LineEntry<WORDS> {
+    /// A host accesses it.
+    #[inline]
+    pub(crate) fn touch(&mut self, host: usize) {
+        self.accesses_and_alone += 2;
+        self.touched.insert(host);
+    }
+
+    /// How often it was accessed.
+    pub(crate) fn accesses(&self) -> u64 {
+        self.accesses_and_alone / 2
+    }
+
+    /// What the node knows of who may have it.
+    #[inline]
+    pub(crate) fn known(&self) -> Known<WORDS> {
+        Known { holders: self.holders, alone: self.accesses_and_alone % 2 == 1 }
+    }
+
+    /// From now on it knows this.
+    #[inline]
+    pub(crate) fn set_known(&mut self, known: Known<WORDS>) {
+        self.holders = known.holders;
+        self.accesses_and_alone = self.accesses_and_alone & !1 | u64::from(known.alone);
+    }
 }
 
 const LINES: usize = (PAGE_BYTES / LINE_BYTES) as usize;
@@ -74,8 +103,8 @@ impl<const WORDS: usize> Pages<WORDS> {
 
     /// The place of a page; and whether it had to be allocated.
     pub(crate) fn place(&mut self, page: u64) -> (usize, bool) {
-        if let Some(&place) = self.numbers.get(&page) {
-            return (place as usize, false);
+        if let Some(place) = self.find(page) {
+            return (place, false);
         }
         let place = self.pages.len();
         self.numbers.insert(page, place as u32);
@@ -87,6 +116,24 @@ impl<const WORDS: usize> Pages<WORDS> {
             writable: self.permitted(page, 2, unwritable),
         });
         (place, true)
+    }
+
+    /// The place of a page that was allocated.
+    #[inline]
+    pub(crate) fn find(&self, page: u64) -> Option<usize> {
+        self.numbers.get(&page).map(|&place| place as usize)
+    }
+
+    /// Has this machine fetch a line's entry.
+    #[inline]
+    pub(crate) fn foresee(&self, place: usize, line: u64) {
+        prefetch(&self.pages[place].lines[line as usize % LINES]);
+    }
+
+    /// Who may have a line.
+    #[inline]
+    pub(crate) fn holders(&self, place: usize, line: u64) -> Hosts<WORDS> {
+        self.pages[place].lines[line as usize % LINES].holders
     }
 
     /// The hosts for which a die does not come up that does with this share.
@@ -117,7 +164,7 @@ impl<const WORDS: usize> Pages<WORDS> {
 
     /// All lines that were accessed.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &LineEntry<WORDS>> {
-        self.pages.iter().flat_map(|page| &page.lines).filter(|line| line.accesses > 0)
+        self.pages.iter().flat_map(|page| &page.lines).filter(|line| line.accesses() > 0)
     }
 }
 

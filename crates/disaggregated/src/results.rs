@@ -105,10 +105,10 @@ impl Results {
         self.pages = pages.count();
         for line in pages.lines() {
             self.lines.0 += 1;
-            self.lines.1 += line.accesses;
+            self.lines.1 += line.accesses();
             if line.touched.count() > 1 {
                 self.shared.0 += 1;
-                self.shared.1 += line.accesses;
+                self.shared.1 += line.accesses();
             }
         }
         self

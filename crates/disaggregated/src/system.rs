@@ -7,6 +7,7 @@ use tombolo_coroutines::{Thread, suspend};
 use tombolo_programs::{Access, Processor, Program, Record};
 use tombolo_timing::{Clocks, Ps};
 
+use crate::ahead::Ahead;
 use crate::config::{Config, ConfigError};
 use crate::machine::{Machine, Outcome};
 use crate::results::Summary;
@@ -81,7 +82,7 @@ impl<const WORDS: usize> Processor for Core<WORDS> {
         // What others do before that comes first.
         self.shared.take_turns(begins);
         let mut machine = self.shared.machine.borrow_mut();
-        if machine.access(self.thread, address, bytes, access) == Outcome::Isolated {
+        if machine.access(self.thread, (address, bytes), access, None) == Outcome::Isolated {
             drop(machine);
             self.shared.closed.set(true);
             suspend();
@@ -205,22 +206,28 @@ impl<const WORDS: usize> System<WORDS> {
         self.run((0..program.threads()).map(body).collect());
     }
 
-    /// Does what a record of a trace says. Records are done in the order in which they come; each takes its
-    /// own thread's time, and is waited for: a trace does not tell what depends on what. A thread that has done
-    /// what it may not does nothing any more; the others go on.
+    /// Does what the records of a trace say; how many there were. They are done in the order in which they come;
+    /// each takes its own thread's time, and is waited for: a trace does not tell what depends on what. A thread
+    /// that has done what it may not does nothing any more; the others go on.
+    ///
+    /// # Errors
+    /// The first error among the records; the last ones before it may not be done then.
     ///
     /// # Panics
     /// If there is no such thread.
-    #[inline]
-    pub fn replay(&self, record: &Record) {
-        let Record { thread, address, bytes, write, instructions } = *record;
-        let (thread, instructions) = (thread as usize, u64::from(instructions));
+    pub fn replay<E>(
+        &self,
+        records: impl IntoIterator<Item = Result<Record, E>>,
+    ) -> Result<u64, E> {
         let mut machine = self.shared.machine.borrow_mut();
-        machine.works(thread, instructions.saturating_sub(1));
-        let access = if write { Access::Update } else { Access::Read };
-        machine.begin(thread, access, instructions.min(1));
-        machine.access(thread, address, bytes, access);
-        machine.depends(thread);
+        let mut ahead = Ahead::default();
+        for record in records {
+            if let Some((due, place)) = ahead.next(record?, &machine) {
+                machine.replay(&due, place);
+            }
+        }
+        ahead.rest().for_each(|record| machine.replay(record, None));
+        Ok(ahead.count())
     }
 
     /// All records are done: the memory they are about is freed.
@@ -236,6 +243,8 @@ impl<const WORDS: usize> System<WORDS> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
     use crate::{Buffers, Protocol};
 
@@ -251,6 +260,11 @@ mod tests {
         });
         system.run(bodies.collect());
         system.summary()
+    }
+
+    fn replay(system: &System, records: impl IntoIterator<Item = Record>) -> u64 {
+        let Ok(count) = system.replay(records.into_iter().map(Ok::<_, Infallible>));
+        count
     }
 
     fn kind(write: bool) -> Access {
@@ -288,7 +302,7 @@ mod tests {
         let clock = || system.shared.machine.borrow().clock(0) / 1000;
         // The page's first access.
         let read = |address, instructions| {
-            system.replay(&Record { thread: 0, address, bytes: 8, write: false, instructions });
+            replay(&system, [Record { thread: 0, address, bytes: 8, write: false, instructions }]);
         };
         read(0, 1);
         let before = clock();
@@ -416,15 +430,36 @@ mod tests {
     fn threads_of_a_trace_are_stopped_one_by_one() {
         let config = Config { denied: (0.5, 0.0), seed: 3, ..Config::paper(Protocol::ShaSpec, 4) };
         let system = system(config);
-        for page in 0..20 {
-            for thread in 0..32u32 {
-                let address = (u64::from(thread) * 20 + page) * 4096;
-                let record = Record { thread, address, bytes: 8, write: false, instructions: 1 };
-                system.replay(&record);
-            }
-        }
+        let records = (0..20).flat_map(|page| (0..32).map(move |thread| (page, thread)));
+        let record = |(page, thread): (u64, u32)| {
+            let address = (u64::from(thread) * 20 + page) * 4096;
+            Record { thread, address, bytes: 8, write: false, instructions: 1 }
+        };
+        replay(&system, records.map(record));
         let counts = system.summary();
         assert!(counts.isolated_threads > 20 && counts.mispeculations == counts.isolated_threads);
+    }
+
+    #[test]
+    fn it_does_not_matter_how_far_records_are_read_ahead() {
+        let records: Vec<Record> = (0..4000u64)
+            .map(|number| Record {
+                thread: (number * 7 % 32) as u32,
+                address: number * number % 977 * 40,
+                bytes: 8,
+                write: number % 5 == 0,
+                instructions: 3,
+            })
+            .collect();
+        for protocol in Protocol::ALL {
+            let summary = |at_once: usize| {
+                let system = system(Config::paper(protocol, 4));
+                let parts = records.chunks(at_once);
+                assert_eq!(parts.map(|part| replay(&system, part.to_vec())).sum::<u64>(), 4000);
+                system.summary()
+            };
+            assert_eq!(summary(1), summary(4000));
+        }
     }
 
     #[test]

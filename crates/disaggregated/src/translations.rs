@@ -1,5 +1,7 @@
 //! A table of where pages are that holds so many: of a core (a TLB), or of a host.
 
+use tombolo_memory::prefetch;
+
 /// Pages by their places. One that was not used lately goes for a new one (a clock's hand finds it).
 pub(crate) struct Translations {
     /// Each one's place, and whether it was used since the hand came by.
@@ -39,6 +41,12 @@ impl Translations {
         self.slot_of[place] = self.hand as u32 + 1;
         self.turn();
         false
+    }
+
+    /// Has this machine fetch what is known of a page.
+    #[inline]
+    pub(crate) fn foresee(&self, place: usize) {
+        self.slot_of.get(place).into_iter().for_each(prefetch);
     }
 
     fn turn(&mut self) {

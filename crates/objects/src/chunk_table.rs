@@ -76,6 +76,11 @@ impl ChunkWord {
         matches!(self.state, ChunkState::Held | ChunkState::Moving)
     }
 
+    /// Whether `host` alone may have promised its slots to new objects.
+    pub(crate) fn is_of(self, host: u8) -> bool {
+        (self.is_taken() || self.state == ChunkState::Span) && self.host == host
+    }
+
     fn encode(self) -> u64 {
         let flag = |is: bool, flag: u64| if is { flag } else { 0 };
         flag(self.poisoned, POISONED)

@@ -33,7 +33,6 @@ use crate::records::{Abandoned, Records};
 use crate::reopen::Reopened;
 use crate::replicated::{Quarantine, Replicated, Writer};
 use crate::space::Space;
-use crate::underway::Notes;
 use crate::{Error, sites};
 
 /// How often a joining host asks for a replica.
@@ -136,7 +135,7 @@ impl<M: Memory> Objects<M> {
             if seat.opens_anew(pod.memory()) {
                 return rebuild(empty(), pod);
             }
-            let snapshot = Taker::new(pod.memory(), pod.geometry(), seat).take();
+            let snapshot = Taker::new(pod, seat).take();
             if let Some(built) = snapshot.and_then(|bytes| adopt(empty(), &bytes)) {
                 return Ok(built);
             }
@@ -217,7 +216,6 @@ fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M
     let mut reopened = Reopened::new(pod, &space, &records)?;
     if without_objects {
         space.chunk_numbers().for_each(|number| space.set(number, ChunkWord::FREE));
-        Notes::new(pod).clear_everything();
     } else {
         reopened.put_in_order()?;
     }
@@ -230,7 +228,7 @@ fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M
         }
         for slot in space.slots_of(number)? {
             let Some(object) = object_at_rest(pod, &space, slot)? else { continue };
-            if reopened.is_the_one(&object.key, slot.line) {
+            if reopened.is_the_one(&object.key, slot.line)? {
                 restored.add(word.shard, slot, &object)?;
             }
         }
@@ -242,6 +240,7 @@ fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M
     for (slot, object) in reopened.new_ones()? {
         restored.add(space.shard_at(slot.line)?, slot, &object)?;
     }
+    reopened.clear_notes();
     records.free_all();
     marks.reset();
     pod.release_fenced();

@@ -601,9 +601,11 @@ impl<M: Memory> Locked<'_, M> {
         self.give();
         let settled = objects.settle(self.entry, self.header, key, value);
         if matches!(settled, Ok(true)) {
+            // Before the record can be another object's.
+            objects.underway.clear(self.place);
             objects.records.free(self.held);
             self.gone = true;
-            objects.underway.end(self.place, self.noted);
+            objects.underway.end(self.place, false);
             return Ok(None);
         }
         if objects.may_store().is_ok() {
@@ -636,6 +638,9 @@ impl<M: Memory> Locked<'_, M> {
                 }
                 // If the log is stuck, so is the object, and whoever wants it is told of the log.
                 return (objects.unlock_by_log(self.entry).is_ok(), None);
+            }
+            if self.noted {
+                objects.underway.through(self.place, self.held.record);
             }
             let counter = objects.records.unlock(self.held, written);
             (counter.is_some(), counter)

@@ -117,8 +117,7 @@ impl<M: Memory> Objects<M> {
         }
         let members = self.pod().membership();
         for host in members.hosts().filter(|&host| !members.is_ready(host)) {
-            let geometry = self.pod().geometry();
-            if let Some(giver) = Giver::answer(self.memory(), geometry, &self.seat, host) {
+            if let Some(giver) = Giver::answer(self.pod(), &self.seat, host) {
                 giver.give(self.snapshot()?);
             }
         }

@@ -219,29 +219,28 @@ impl<M: Memory> Objects<M> {
         if !self.memory().keeps(event.site()) {
             return Ok(true);
         }
-        // Others may wait for a host that is joining, and that for a replica from this one, all of whose
-        // threads may be here. And the host that is waited for may itself wait for this one to apply
-        // another shard.
         let shard = self.shard(event.hash());
-        let meanwhile = || {
-            self.meanwhile_committing();
-            // Without a seat it is not waited for. The rest takes commits, and this is one.
-            if let Some(slowest) = shard.slowest() {
-                self.fence_if_dead(slowest);
-            }
-        };
-        let committed = shard.commit(&event, &meanwhile);
+        let committed = shard.commit(&event, &|| self.meanwhile_committing(shard));
         if matches!(committed, Err(LogError::Fenced { .. })) {
             self.records.abandon();
         }
         Ok(committed?)
     }
 
-    pub(crate) fn meanwhile_committing(&self) {
+    /// What is done while this shard's log is full.
+    ///
+    /// Others may wait for a host that is joining, and that for a replica from this one, all of whose
+    /// threads may be here. And the host that is waited for may itself wait for this one to apply
+    /// another shard, or be dead.
+    pub(crate) fn meanwhile_committing(&self, shard: &Shard<M>) {
         let _ = self.sync_others();
         if !self.memory().check(sites::JOIN_HELP, !self.pod().has_joining()) {
             // What is wrong with the log, the commit finds out, too.
             let _ = self.help_joining();
+        }
+        // Without a seat it is not waited for. The rest takes commits, and this is one.
+        if let Some(slowest) = shard.slowest() {
+            self.fence_if_dead(slowest);
         }
     }
 

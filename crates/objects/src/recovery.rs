@@ -37,7 +37,7 @@ use crate::lock::{changed_under_lock, target};
 use crate::logged::Locks;
 use crate::records::{Held, Record};
 use crate::space::Space;
-use crate::underway::{Note, Notes};
+use crate::underway::{Note, Place};
 use crate::{Error, Objects, sites};
 
 /// What somebody needs that a fenced host, which may still be at something, had locked.
@@ -149,7 +149,7 @@ impl<M: Memory> Objects<M> {
         }
         let Some(_alone) = self.upkeep.recovering.try_lock() else { return Ok(()) };
         for shard in self.shards() {
-            shard.fence(stay, &|| self.meanwhile_committing())?;
+            shard.fence(stay, &|| self.meanwhile_committing(shard))?;
         }
         if !self.seat.holds(self.memory()) {
             return Ok(());
@@ -201,19 +201,21 @@ impl<M: Memory> Objects<M> {
         }
         self.free_spans_of(stay)?;
         self.marks.free_latches_of(stay.host);
-        let shards = self.shards().len() as u64;
-        for (shard, number) in self.shards().iter().zip(0u64..) {
-            let hash = (number << KeyHash::BITS).div_ceil(shards) as KeyHash;
-            let quarantined = shard.paused(|_, _, _, writer| writer.quarantine.slots_of(stay.host));
-            let space = &shard.state().space;
-            space.void(sites::SLOT_VOID, quarantined.iter().copied());
-            let slots: Vec<Slot> =
-                quarantined.into_iter().filter_map(|line| space.slot_at(line)).collect();
-            // Whoever does this again, after the event, finds them among what the dead host had taken.
-            slots.iter().for_each(|&slot| _ = space.assign_span(slot, stay.host));
-            let target = Target { hash, slot: 0, expected: 0 };
-            self.commit(Event::Forget { target, host: stay.host })?;
-            slots.into_iter().for_each(|slot| space.free_span(slot));
+        let quarantined: Vec<Vec<SlotLine>> = self
+            .shards()
+            .iter()
+            .map(|shard| shard.paused(|_, _, _, writer| writer.quarantine.slots_of(stay.host)))
+            .collect();
+        let leaving: Vec<SlotLine> = self.underway.notes.left_by_others(stay.host).collect();
+        if quarantined.iter().flatten().any(|slot| leaving.contains(slot)) {
+            return Ok(());
+        }
+        for (shard, slots) in self.shards().iter().zip(&quarantined) {
+            shard.state().space.void(sites::SLOT_VOID, slots.iter().copied());
+        }
+        self.underway.notes.end_quarantine(stay.host);
+        for (number, slots) in quarantined.into_iter().enumerate() {
+            self.forget(stay.host, number, slots)?;
         }
         self.pod().give_over(stay);
         if self.pod().release(stay) {
@@ -222,26 +224,37 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
+    /// Frees a shard's slots into which a host might have written that is gone.
+    fn forget(&self, host: u8, shard: usize, slots: Vec<SlotLine>) -> Result<(), Error> {
+        let space = &self.shards()[shard].state().space;
+        let slots: Vec<Slot> = slots.into_iter().filter_map(|line| space.slot_at(line)).collect();
+        // Whoever does this again, after the event, finds them among what the dead host had taken.
+        slots.iter().for_each(|&slot| _ = space.assign_span(slot, host));
+        let shards = self.shards().len() as u64;
+        let hash = ((shard as u64) << KeyHash::BITS).div_ceil(shards) as KeyHash;
+        self.commit(Event::Forget { target: Target { hash, slot: 0, expected: 0 }, host })?;
+        slots.into_iter().for_each(|slot| space.free_span(slot));
+        Ok(())
+    }
+
     /// Takes headers out of slots in which a host that is gone has left some, and which are no object's as the
     /// log says.
     fn end_what_was_under_way(&self, stay: Stay) -> Result<(), Error> {
         let notes: Vec<_> = self.underway.notes.of(stay.host).collect();
         for (place, note) in notes {
-            let slots = match note {
-                Note::Places { to, .. } | Note::Created { to } => [Some(to), None],
-                Note::Announces { from, to, .. } => [Some(to), from],
-                Note::Deletes { slot, .. } => [Some(slot), None],
+            let (to, from) = match note {
+                Note::Places { to, .. } | Note::Created { to } => (Some(to), None),
+                Note::Announces { from, to, .. } => (Some(to), from),
+                Note::Deletes { slot, .. } => (None, Some(slot)),
                 Note::Writes { .. }
                 | Note::TookOver { .. }
                 | Note::Returns { .. }
-                | Note::Left { .. } => [None, None],
+                | Note::Through { .. } => (None, None),
             };
-            for line in slots.into_iter().flatten() {
-                let space = self.space_of(line)?;
-                let held = space.slot_at(line).is_some_and(|slot| space.holds_object(slot));
-                // Who has taken the object out of the slot since has said so before, and is at it.
-                let left = |notes: &Notes<M>| notes.left_by_others(stay.host).any(|it| it == line);
-                if !held && !left(&self.underway.notes) {
+            for line in [to, from].into_iter().flatten() {
+                if self.is_still_left(stay, line, note.left() == Some(line))? {
+                    let space = self.space_of(line)?;
+                    self.underway.notes.lost_no_more(line);
                     space.void(sites::SLOT_VOID, [line]);
                     if note.left() == Some(line) {
                         space.span_at(line)?.into_iter().for_each(|span| space.free_span(span));
@@ -251,6 +264,21 @@ impl<M: Memory> Objects<M> {
             self.underway.notes.clear(stay.host, place);
         }
         Ok(())
+    }
+
+    /// Whether nothing is in a slot that an object of a host which is gone has left, or was to come to, and nobody else is
+    /// about to take something out of there, or has.
+    fn is_still_left(&self, stay: Stay, line: SlotLine, left: bool) -> Result<bool, Error> {
+        let space = self.space_of(line)?;
+        let held = space.slot_at(line).is_some_and(|slot| space.holds_object(slot));
+        // Who has taken the object out of the slot since has said so before, and is at it.
+        if held || self.underway.notes.left_by_others(stay.host).any(|it| it == line) {
+            return Ok(false);
+        }
+        // Nobody promises a slot that an object may be leaving. One that an object came to may have been left again
+        // since, and promised to another one; then it is not in a chunk of that host any more.
+        let nobodys = left || space.word(space.chunk_at(line)?)?.is_of(stay.host);
+        Ok(self.memory().check(sites::CLEAR_PROMISED, nobodys))
     }
 
     /// The space of the shard whose chunk a slot is in.
@@ -312,11 +340,14 @@ impl<M: Memory> Objects<M> {
         if found.holder() != Some(stay.host) {
             return Ok(());
         }
+        if !gone && self.underway.notes.room_in_quarantine(stay.host).is_none() {
+            return Ok(());
+        }
         let Some(place) = self.underway.reserve() else { return Ok(()) };
         self.underway.note(place, Note::TookOver { record, from: stay.host });
         let outcome = match self.records.take_over(record, found) {
             None => Ok(()),
-            Some(held) => self.mend(stay, held, gone).inspect_err(|_| {
+            Some(held) => self.mend(stay, held, place, gone).inspect_err(|_| {
                 self.records.hand_back(held, stay.host);
             }),
         };
@@ -329,8 +360,12 @@ impl<M: Memory> Objects<M> {
 
     /// Releases the lock of a record that was taken over, with its object in order. On an error nothing is
     /// released.
-    fn mend(&self, stay: Stay, held: Held, gone: bool) -> Result<(), Error> {
+    fn mend(&self, stay: Stay, held: Held, place: Place, gone: bool) -> Result<(), Error> {
+        // Once the lock is released, another thread of this host may take it, and the host die: then that note would be
+        // taken for one about that thread's lock.
+        let ends = || self.underway.clear(place);
         let Some(entry) = self.owner_of(held.record)? else {
+            ends();
             self.free_unmarked(held);
             return Ok(());
         };
@@ -338,14 +373,17 @@ impl<M: Memory> Objects<M> {
         let extent = state.space.extent_at(entry.slot).ok_or_else(no_such_slot)?;
         let before = match self.whole_object(stay, held.record, &entry, &extent, gone)? {
             Whole::InPlace => None,
-            Whole::Bytes(object) if gone && write_back(self.memory(), &extent, &object) => None,
             Whole::Bytes(object) if !gone => Some(object),
+            Whole::Bytes(object) if write_back(self.memory(), &extent, &object) => None,
             Whole::Bytes(_) | Whole::Lost => {
-                return self.give_up(stay, held, entry, &extent, gone);
+                self.give_up(stay, held.record, entry, &extent, gone)?;
+                ends();
+                self.free_unmarked(held);
+                return Ok(());
             }
         };
         match before {
-            Some(object) => self.go_on_elsewhere(stay, held.record, entry, &object)?,
+            Some(object) => self.go_on_elsewhere(stay, entry, &object)?,
             None => {
                 let renewed = !self.memory().keeps(sites::RESCUE_GENERATION)
                     || self.commit(Event::Wrap(target(entry)))?;
@@ -355,6 +393,7 @@ impl<M: Memory> Objects<M> {
             }
         }
         self.count(Counter::Rescues);
+        ends();
         let _ = self.records.unlock(held, true);
         Ok(())
     }
@@ -363,14 +402,14 @@ impl<M: Memory> Objects<M> {
     fn give_up(
         &self,
         stay: Stay,
-        held: Held,
+        record: Record,
         entry: Entry,
         extent: &Extent,
         gone: bool,
     ) -> Result<(), Error> {
         let space = &self.state(entry.hash).space;
         space.set_poisoned(extent);
-        let is_lost = if gone && self.can_be_had_anew(held.record, extent) {
+        let is_lost = if gone && self.can_be_had_anew(record, extent) {
             let noting = self.noting().ok_or_else(changed_under_lock)?;
             self.delete_noted(noting, entry, None)?
         } else {
@@ -378,16 +417,12 @@ impl<M: Memory> Objects<M> {
                 space.mark_away(extent, stay.host);
             }
             let lost = self.lose(entry, stay)?;
-            if lost {
-                self.underway.notes.has_left(stay.host, held.record, entry.slot, true);
+            if lost && !gone {
+                self.underway.notes.to_quarantine(stay.host, entry.slot, true);
             }
             lost
         };
-        if !is_lost {
-            return Err(changed_under_lock());
-        }
-        self.free_unmarked(held);
-        Ok(())
+        if is_lost { Ok(()) } else { Err(changed_under_lock()) }
     }
 
     /// Whether nothing is lost with the object in this slot.
@@ -419,22 +454,25 @@ impl<M: Memory> Objects<M> {
         gone: bool,
     ) -> Result<Whole, Error> {
         let notes = &self.underway.notes;
-        let torn = || notes.torn(stay.host, record, entry.slot);
-        if gone && torn().is_none() {
-            return Ok(Whole::InPlace);
-        }
-        if torn().is_none() {
-            let object = match self.read_locked(extent) {
-                Err(Error::Poisoned) => return Ok(Whole::Lost),
-                object => object?,
-            };
-            // A host that is alive may have begun to write since.
-            if torn().is_none() {
-                return Ok(Whole::Bytes(object));
+        loop {
+            let through = notes.through(stay.host, record);
+            if let Some(undo) = notes.torn(stay.host, record, entry.slot) {
+                return Ok(notes.undone(undo, entry.slot).map_or(Whole::Lost, Whole::Bytes));
+            }
+            if gone {
+                return Ok(Whole::InPlace);
+            }
+            let object = self.read_locked(extent);
+            // A host that is alive may have begun to write since, and even be through with it; but only once.
+            let same = notes.torn(stay.host, record, entry.slot).is_none()
+                && notes.through(stay.host, record) == through;
+            if self.memory().check(sites::RESCUE_AGAIN, same) {
+                return match object {
+                    Err(Error::Poisoned) => Ok(Whole::Lost),
+                    object => object.map(Whole::Bytes),
+                };
             }
         }
-        let undone = torn().and_then(|undo| notes.undone(undo, entry.slot));
-        Ok(undone.map_or(Whole::Lost, Whole::Bytes))
     }
 
     /// The whole object in a slot whose lock a fenced host has, or had.
@@ -454,13 +492,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Moves an object out of the slot into which a fenced host may still write.
-    fn go_on_elsewhere(
-        &self,
-        stay: Stay,
-        record: Record,
-        entry: Entry,
-        object: &[u8],
-    ) -> Result<(), Error> {
+    fn go_on_elsewhere(&self, stay: Stay, entry: Entry, object: &[u8]) -> Result<(), Error> {
         let header = Header::decode(object, object.len() as u64).ok_or_else(changed_under_lock)?;
         let (key, value) = object[HEADER_BYTES..].split_at(header.key_bytes.into());
         let noting = self.noting().ok_or_else(changed_under_lock)?;
@@ -473,7 +505,7 @@ impl<M: Memory> Objects<M> {
         let event = Event::Rescue { target: target(entry), to, host: stay.host };
         let moved = self.announce(&placed, None, event);
         if matches!(moved, Ok(true)) {
-            self.underway.notes.has_left(stay.host, record, entry.slot, false);
+            self.underway.notes.to_quarantine(stay.host, entry.slot, false);
         }
         self.end_placing(entry.hash, &placed, None, moved.as_ref().copied());
         if moved? { Ok(()) } else { Err(changed_under_lock()) }

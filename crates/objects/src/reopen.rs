@@ -13,7 +13,9 @@
 //!   the one that is *created*, or else the one that the log has first. (It still has what a host had not applied.)
 //! * *Returns*, or in a host's own memory: lost.
 //!
-//! Each note is cleared when what it says is done, and in memory; so whoever dies at this leaves the rest to the next.
+//! Each note is cleared when what it says is done, and in memory; so whoever dies at this leaves the rest to the next. What cannot be told
+//! any more once it is half done, the note says first: of an announced move, which of the two slots is to be empty. New objects
+//! keep their notes until the whole pod was looked at.
 //!
 //! Left out: pods of HCMeta's hosts, whose slots are no guide.
 
@@ -90,12 +92,14 @@ impl<'a, M: Memory> Reopened<'a, M> {
         for &(host, _, note) in &notes {
             self.mend_torn(host, note)?;
         }
+        self.notes.hosts().try_for_each(|host| self.end_quarantine(host))?;
         // A deleted object might have been moving.
         let (moves, others): (Vec<_>, Vec<_>) =
             notes.into_iter().partition(|(_, _, note)| matches!(note, Note::Announces { .. }));
         for (host, place, note) in others.into_iter().chain(moves) {
-            self.end(host, note)?;
-            self.notes.clear(host, place);
+            if self.end(host, place, note)? {
+                self.notes.clear(host, place);
+            }
         }
         self.free_broken_spans()
     }
@@ -149,35 +153,58 @@ impl<'a, M: Memory> Reopened<'a, M> {
         false
     }
 
-    /// Does what this note of `host` says, whose torn object is in order.
-    fn end(&mut self, host: u8, note: Note) -> Result<(), Error> {
+    /// Does what this note of `host` says, whose torn object is in order; whether it is through with that.
+    fn end(&mut self, host: u8, place: Place, note: Note) -> Result<bool, Error> {
         match note {
-            Note::Writes { .. } | Note::TookOver { .. } => {}
-            Note::Places { to, .. } => self.void(to),
-            Note::Announces { from: None, to, .. } => self.perhaps(to, true)?,
-            Note::Created { to } => self.perhaps(to, false)?,
+            Note::Writes { .. } | Note::TookOver { .. } | Note::Through { .. } => {}
+            Note::Places { to, .. } => self.void(to)?,
+            Note::Announces { from: None, to, .. } => {
+                self.perhaps(to, true)?;
+                return Ok(false);
+            }
+            Note::Created { to } => {
+                self.perhaps(to, false)?;
+                return Ok(false);
+            }
             Note::Announces { from: Some(from), to, version, .. } => {
                 let as_written = self.object_at(to)?.is_some_and(|there| there.is(version));
                 let stays = match self.object_at(from)? {
                     Some(left) => as_written && !left.is_away() && !left.is(version),
                     None => as_written,
                 };
-                self.void(if stays { to } else { from });
+                let (empty, decided) = match stays {
+                    true => (to, Note::Places { to, torn: None }),
+                    false => (from, Note::Deletes { slot: from, version: None, torn: None }),
+                };
+                self.notes.set(host, place, decided);
+                self.void(empty)?;
             }
             Note::Deletes { slot, version, .. } => {
                 if version.is_none()
                     || self.object_at(slot)?.is_some_and(|it| version.is_some_and(|of| it.is(of)))
                 {
-                    self.void(slot);
+                    self.void(slot)?;
                 }
             }
-            Note::Returns { slot } | Note::Left { slot, lost: true } => {
-                if let Some(extent) = self.extent_of(slot)? {
-                    self.space.mark_away(&extent, host);
-                }
-            }
-            Note::Left { slot, lost: false } => self.void(slot),
+            Note::Returns { slot } => self.lose(slot, host)?,
         }
+        Ok(true)
+    }
+
+    /// The value of the object in this slot is lost with `host`.
+    fn lose(&self, slot: SlotLine, host: u8) -> Result<(), Error> {
+        if let Some(extent) = self.extent_of(slot)? {
+            self.space.mark_away(&extent, host);
+        }
+        Ok(())
+    }
+
+    /// In slots into which `host` might still write is no object, but such as are lost.
+    fn end_quarantine(&self, host: u8) -> Result<(), Error> {
+        for (slot, lost) in self.notes.quarantine(host) {
+            if lost { self.lose(slot, host)? } else { self.void(slot)? }
+        }
+        self.notes.end_quarantine(host);
         Ok(())
     }
 
@@ -188,14 +215,17 @@ impl<'a, M: Memory> Reopened<'a, M> {
         let new = New { undecided, position, line };
         let known = *self.unsure.get(&object.key).unwrap_or(&new);
         if known != new {
-            self.void(known.max(new).line);
+            self.void(known.max(new).line)?;
         }
         self.unsure.insert(object.key, known.min(new));
         Ok(())
     }
 
-    fn void(&self, line: SlotLine) {
+    /// Takes the header out of a slot, which has to be somewhere.
+    fn void(&self, line: SlotLine) -> Result<(), Error> {
+        self.space.chunk_at(line)?;
         self.space.void(sites::SLOT_VOID, [line]);
+        Ok(())
     }
 
     /// The slot that begins at this line, as its chunk's word says.
@@ -241,21 +271,25 @@ impl<'a, M: Memory> Reopened<'a, M> {
     }
 
     /// Whether an object that is in `line` is the one that has this key: of two, the one that was not being created.
-    pub(crate) fn is_the_one(&mut self, key: &[u8], line: SlotLine) -> bool {
+    pub(crate) fn is_the_one(&mut self, key: &[u8], line: SlotLine) -> Result<bool, Error> {
         match self.unsure.get(key) {
             Some(unsure) if unsure.line != line => {
-                self.void(unsure.line);
+                self.void(unsure.line)?;
                 self.unsure.remove(key);
-                true
+                Ok(true)
             }
-            Some(_) => false,
-            None => true,
+            unsure => Ok(unsure.is_none()),
         }
     }
 
     /// Whether a new object is in this chunk, whose key others may have.
     pub(crate) fn has_new_in(&self, number: u32) -> bool {
         self.unsure.values().any(|new| self.space.chunk_at(new.line).is_ok_and(|of| of == number))
+    }
+
+    /// Nothing is under way any more.
+    pub(crate) fn clear_notes(&self) {
+        self.notes.clear_everything();
     }
 
     /// Slots of new objects whose keys no others have: they are there.

@@ -98,6 +98,14 @@ tombolo_memory::sites! {
     EVENT_FORGET = "objects.event.forget";
     /// A writer says what it is about to change before it does.
     WRITE_NOTED = "objects.write.noted";
+    /// A writer says that it is through before it releases the lock.
+    WRITE_THROUGH = "objects.write.through";
+    /// Who clears up leaves slots alone that were promised to others since.
+    CLEAR_PROMISED = "objects.clear.promised";
+    /// What was read under a lock that was taken over was not written meanwhile.
+    RESCUE_AGAIN = "objects.rescue.again";
+    /// Slots into which a fenced host may write are known to who opens the pod when all have died.
+    QUARANTINE_NOTED = "objects.quarantine.noted";
     /// What a write overwrites is in memory before the write is noted.
     UNDO_CLEAN = "objects.undo.clean";
     /// What a dead host's write has overwritten is read afresh.

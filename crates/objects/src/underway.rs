@@ -13,8 +13,11 @@
 //!   the object is in memory, before the event that makes the slot its own, and, if it comes from another slot, no more that one.
 //!   *Created*: a new object is there, as the log has said; noted by who applies the log, before others see its host past the event.
 //! * *Deletes*: before the event by which an object is gone from its slot.
+//! * *Through*: with a write, which is in memory, before its lock is released. From then on the lock may be another thread's.
 //! * *Returns*: before an object from the host's own memory is written into its slot.
-//! * *Left*: what has become of an object in a slot into which a host that was fenced may still write; by who took it over.
+//!
+//! Slots into which a host that was fenced may still write are in *quarantine*. Who takes its locks over says so in words
+//! of their own, one per note, before it releases them: that object goes on elsewhere, or is lost.
 //!
 //! Invariant: as long as a note says that an object leaves a slot, nobody promises that slot. So whoever made the note, or
 //! clears up after it, can take the header out of it.
@@ -73,8 +76,8 @@ pub(crate) enum Note {
     Deletes { slot: SlotLine, version: Option<Version>, torn: Torn },
     /// The object is being written into its slot.
     Returns { slot: SlotLine },
-    /// The object goes on elsewhere, or is lost.
-    Left { slot: SlotLine, lost: bool },
+    /// It has changed the object, and all of that is in memory.
+    Through { record: Record },
 }
 
 const WRITES: u64 = 1;
@@ -83,10 +86,12 @@ const PLACES: u64 = 3;
 const ANNOUNCES: u64 = 4;
 const DELETES: u64 = 5;
 const RETURNS: u64 = 6;
-const LEFT: u64 = 7;
-const LOST: u64 = 8;
+const THROUGH: u64 = 7;
 const DELETES_ANY: u64 = 9;
 const CREATED: u64 = 10;
+
+/// In a word of the quarantine.
+const LOST: u64 = 1 << 63;
 
 type Words = [u64; NOTE_WORDS as usize];
 
@@ -118,9 +123,7 @@ impl Note {
             }
             Self::Created { to } => [head(CREATED, None), None, Some(to), None],
             Self::Returns { slot } => [head(RETURNS, None), Some(slot), None, None],
-            Self::Left { slot, lost } => {
-                [head(if lost { LOST } else { LEFT }, None), Some(slot), None, None]
-            }
+            Self::Through { record } => [head(THROUGH, Some(record)), None, None, None],
         }
     }
 
@@ -139,8 +142,7 @@ impl Note {
             DELETES_ANY => Self::Deletes { slot, version: None, torn },
             CREATED => Self::Created { to },
             RETURNS => Self::Returns { slot },
-            LEFT => Self::Left { slot, lost: false },
-            LOST => Self::Left { slot, lost: true },
+            THROUGH => Self::Through { record: record? },
             _ => return None,
         })
     }
@@ -155,7 +157,7 @@ impl Note {
             Self::TookOver { .. }
             | Self::Created { .. }
             | Self::Returns { .. }
-            | Self::Left { .. } => None,
+            | Self::Through { .. } => None,
         }
     }
 
@@ -169,7 +171,7 @@ impl Note {
             | Self::Places { .. }
             | Self::Created { .. }
             | Self::Returns { .. }
-            | Self::Left { .. } => None,
+            | Self::Through { .. } => None,
         }
     }
 }
@@ -232,7 +234,7 @@ impl<M: Memory> Notes<M> {
     }
 
     /// Makes, or changes, a note of `host`.
-    fn set(&self, host: u8, place: Place, note: Note) {
+    pub(crate) fn set(&self, host: u8, place: Place, note: Note) {
         let [head, rest @ ..] = note.encode();
         for (number, word) in (1..).zip(rest).chain([(0, head)]) {
             if let Some(word) = word {
@@ -246,9 +248,10 @@ impl<M: Memory> Notes<M> {
         self.memory.store(self.word(host, place, 0), 0);
     }
 
-    /// Clears all of them.
+    /// Clears all of them, and its quarantine.
     pub(crate) fn clear_all(&self, host: u8) {
         self.places().for_each(|place| self.clear(host, place));
+        self.end_quarantine(host);
     }
 
     /// Clears what all have noted.
@@ -256,13 +259,48 @@ impl<M: Memory> Notes<M> {
         self.hosts().for_each(|host| self.clear_all(host));
     }
 
-    /// Says what has become of the object with `record`, which a fenced `host` had locked. (That clears no note
-    /// of a lock that it finds taken over.)
-    pub(crate) fn has_left(&self, host: u8, record: Record, slot: SlotLine, lost: bool) {
-        let theirs = |note: Note| note.torn() == Some((record, slot));
-        for (place, _) in self.of(host).filter(|&(_, note)| theirs(note)) {
-            self.set(host, place, Note::Left { slot, lost });
+    /// Where `host` has noted to be through with this record.
+    pub(crate) fn through(&self, host: u8, record: Record) -> Vec<Place> {
+        let of = |&(_, note): &(Place, Note)| note == Note::Through { record };
+        self.of(host).filter(of).map(|(place, _)| place).collect()
+    }
+
+    /// Slots into which `host` may still write that was fenced, and whether their objects are lost.
+    pub(crate) fn quarantine(&self, host: u8) -> impl Iterator<Item = (SlotLine, bool)> {
+        let words = self.places().map(move |place| self.memory.load(self.quarantined(host, place)));
+        words.filter(|&word| word != 0).map(|word| (word & !LOST, word & LOST != 0))
+    }
+
+    /// Where the next one is noted; `None` if there are as many as there can be.
+    pub(crate) fn room_in_quarantine(&self, host: u8) -> Option<Place> {
+        self.places().find(|&place| self.memory.load(self.quarantined(host, place)) == 0)
+    }
+
+    /// Says what has become of the object in a slot into which `host` may still write, before anybody goes on with it.
+    /// By who alone clears up after that host.
+    pub(crate) fn to_quarantine(&self, host: u8, slot: SlotLine, lost: bool) {
+        if !self.memory.keeps(sites::QUARANTINE_NOTED) {
+            return;
         }
+        if let Some(place) = self.room_in_quarantine(host) {
+            let word = slot | if lost { LOST } else { 0 };
+            self.memory.store(self.quarantined(host, place), word);
+        }
+    }
+
+    /// The object that was lost in a slot in quarantine is gone. Nobody ends its quarantine while a note says that
+    /// it is leaving the slot.
+    pub(crate) fn lost_no_more(&self, slot: SlotLine) {
+        for host in self.hosts() {
+            let words = self.places().map(|place| self.quarantined(host, place));
+            let lost = words.filter(|&word| self.memory.load(word) == slot | LOST);
+            lost.for_each(|word| self.memory.store(word, slot));
+        }
+    }
+
+    /// No slot is `host`'s any more.
+    pub(crate) fn end_quarantine(&self, host: u8) {
+        self.places().for_each(|place| self.memory.store(self.quarantined(host, place), 0));
     }
 
     /// Where the write was noted that has torn the object with `record` in `slot`, whose lock `holder` has: if
@@ -328,6 +366,10 @@ impl<M: Memory> Notes<M> {
 
     fn word(&self, host: u8, place: Place, number: u64) -> ScrAddr<u64> {
         self.areas.writes.element(self.number_of(host, place) * NOTE_WORDS + number)
+    }
+
+    fn quarantined(&self, host: u8, place: Place) -> ScrAddr<u64> {
+        self.areas.quarantine.element(self.number_of(host, place))
     }
 
     fn undo_of(&self, host: u8, place: Place) -> LnrAddr {
@@ -408,6 +450,13 @@ impl<M: Memory> Underway<M> {
         });
     }
 
+    /// What was noted there as a write is in memory. As long as this host has the lock, who wants to take it over can tell.
+    pub(crate) fn through(&self, place: Place, record: Record) {
+        if self.notes.memory.keeps(sites::WRITE_THROUGH) {
+            self.note(place, Note::Through { record });
+        }
+    }
+
     /// Nothing is noted there any more.
     pub(crate) fn clear(&self, place: Place) {
         self.notes.clear(self.host, place);
@@ -443,8 +492,7 @@ mod tests {
                 Note::Deletes { slot, version: None, torn },
                 Note::Created { to },
                 Note::Returns { slot },
-                Note::Left { slot, lost: true },
-                Note::Left { slot, lost: false },
+                Note::Through { record: 5 },
             ] {
                 assert_eq!(read_back(note), Some(note));
             }

@@ -84,11 +84,14 @@ impl<M: Memory> Objects<M> {
         }))
     }
 
-    /// The slot that an object has left, unless a host may still write there: then who clears up after that one
-    /// finds the slot in quarantine.
+    /// The slot that an object has left, as is noted, unless a host may still write there: then who clears up after that
+    /// one finds the slot in quarantine.
     fn left_by(&self, entry: &Entry) -> Option<Slot> {
-        let slot = self.state(entry.hash).space.slot_at(entry.slot)?;
-        (!self.is_quarantined(entry)).then_some(slot)
+        if self.is_quarantined(entry) {
+            self.underway.notes.lost_no_more(entry.slot);
+            return None;
+        }
+        self.state(entry.hash).space.slot_at(entry.slot)
     }
 
     /// Whether an object is lost with a host that others are clearing up after, and so are at its slot.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! SCR  superblock | shared words | host table | per log shard: tail, applied, ring | chunk table |
-//!      mail | writes under way | latches | records | marks
+//!      mail | writes under way | quarantine | latches | records | marks
 //! LNR  twin of the superblock | per log shard: segments | mail | transfer windows | undo | chunks
 //! ```
 
@@ -256,6 +256,8 @@ pub struct Areas {
     pub mail_words: ScrAddr<u64>,
     /// A word per write that a host may have under way, the hosts' words one after the other.
     pub writes: ScrAddr<u64>,
+    /// A word per slot into which a host that was fenced may still write, the hosts' words one after the other.
+    pub quarantine: ScrAddr<u64>,
     /// The latches of a page cache, a word each.
     pub latches: ScrAddr<u64>,
     /// The coherence records.
@@ -404,7 +406,8 @@ impl Geometry {
         let after = |last: ScrAddr<u64>| ScrAddr::<u64>::new(next_line(last.offset()));
         let mail_words = after(chunk_table.element(self.chunks));
         let writes = after(mail_words.element(self.hosts * self.mail_slots));
-        let latches = after(writes.element(self.hosts * self.writes * NOTE_WORDS));
+        let quarantine = after(writes.element(self.hosts * self.writes * NOTE_WORDS));
+        let latches = after(quarantine.element(self.hosts * self.writes));
         let records = after(latches.element(self.latches));
         let marks = after(records.element(self.record_bytes().div_ceil(8)));
         Areas {
@@ -417,6 +420,7 @@ impl Geometry {
             chunk_table,
             mail_words,
             writes,
+            quarantine,
             latches,
             records,
             marks: if self.has_marks() { marks } else { records },
@@ -590,9 +594,9 @@ mod tests {
             let areas = Geometry::plan(1 << 20, 64 << 20, options).unwrap().areas();
             areas.chunk_table.offset() + areas.records.offset() - areas.mail_words.offset()
         };
-        // A line in the host table, one in the log, two of mail, and four for writes under way.
-        assert_eq!(overhead(16) - overhead(2), 14 * 8 * LINE_BYTES);
-        assert_eq!(overhead(64) - overhead(16), 48 * 8 * LINE_BYTES);
+        // A line in the host table, one in the log, two of mail, four for writes under way, and one for what they may leave.
+        assert_eq!(overhead(16) - overhead(2), 14 * 9 * LINE_BYTES);
+        assert_eq!(overhead(64) - overhead(16), 48 * 9 * LINE_BYTES);
     }
 
     #[test]

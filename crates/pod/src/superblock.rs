@@ -11,7 +11,7 @@ use crate::membership::Membership;
 use crate::{PodClock, PodError, sites};
 
 /// The version of the format that this crate writes and reads.
-pub const FORMAT_VERSION: u64 = 7;
+pub const FORMAT_VERSION: u64 = 8;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TOMBOLO\0");
 const WORDS: usize = 32;
@@ -207,6 +207,7 @@ impl<M: Memory> Pod<M> {
         zero(areas.mail_words, hosts * self.geometry.mail_slots);
         zero(areas.records, self.geometry.record_bytes().div_ceil(8));
         zero(areas.writes, self.geometry.hosts * self.geometry.writes * NOTE_WORDS);
+        zero(areas.quarantine, self.geometry.hosts * self.geometry.writes);
         zero(areas.latches, self.geometry.latches);
         zero(areas.marks, self.geometry.mark_words());
     }

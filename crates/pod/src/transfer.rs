@@ -10,7 +10,8 @@
 //!                                                         -> GIVEN ... last GIVEN -> IDLE (taker)
 //! ```
 //!
-//! A giver or taker that gives up leaves the word as it is; the taker then asks anew. A giver that
+//! Who waits for the other side gives up as soon as that is out of the pod, or dead: all others may be waiting
+//! for either of them. A giver or taker that gives up leaves the word as it is; the taker then asks anew. A giver that
 //! was given up on may still write into the window, and say so in the word: what the taker gets then is
 //! that giver's message, which is as good if it is not too old (whoever asked knows), or a mixture, and
 //! a checksum over the whole message tells.
@@ -21,10 +22,13 @@ use tombolo_memory::{Lines, LnrAddr, Memory, ScrAddr};
 
 use crate::geometry::Geometry;
 use crate::membership::{Seat, request_word};
-use crate::sites;
+use crate::{Pod, Stay, sites};
 
 /// How long one side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long it waits at least between two looks whether the other is still there.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 const WANTED: u64 = 1;
 const GIVING: u64 = 2;
@@ -63,7 +67,7 @@ fn window(geometry: &Geometry, taker: u8) -> LnrAddr {
 
 /// The joining host's side.
 pub struct Taker<'a, M> {
-    memory: &'a M,
+    pod: &'a Pod<M>,
     word: ScrAddr<u64>,
     window: LnrAddr,
     window_bytes: u64,
@@ -71,16 +75,17 @@ pub struct Taker<'a, M> {
 
 impl<'a, M: Memory> Taker<'a, M> {
     /// The side of the host in `seat`.
-    pub fn new(memory: &'a M, geometry: &Geometry, seat: &Seat) -> Self {
+    pub fn new(pod: &'a Pod<M>, seat: &Seat) -> Self {
+        let geometry = pod.geometry();
         Self {
-            memory,
+            pod,
             word: request_word(&geometry.areas(), seat.host()),
             window: window(geometry, seat.host()),
             window_bytes: geometry.window_bytes,
         }
     }
 
-    /// Asks for the message and receives it whole; `None` if nobody answers in time, or it arrived
+    /// Asks for the message and receives it whole; `None` if nobody answers in time, who does dies, or it arrived
     /// damaged.
     pub fn take(&self) -> Option<Vec<u8>> {
         let mut message = self.take_pieces()?;
@@ -89,31 +94,42 @@ impl<'a, M: Memory> Taker<'a, M> {
     }
 
     fn take_pieces(&self) -> Option<Vec<u8>> {
-        let mut message = Vec::new();
-        self.memory
-            .store(self.word, Request { state: WANTED, giver: 0, last: false, length: 0 }.word());
+        let (memory, mut message) = (self.pod.memory(), Vec::new());
+        memory.store(self.word, Request { state: WANTED, giver: 0, last: false, length: 0 }.word());
         loop {
-            let given = wait_for(self.memory, self.word, |request| request.state == GIVEN)?;
+            let given = wait_for(
+                memory,
+                self.word,
+                |request| request.state == GIVEN,
+                |request| request.state != WANTED && !self.is_there(request.giver),
+            )?;
             if u64::from(given.length) > self.window_bytes {
                 return None;
             }
             let lines = Lines::covering(self.window, u64::from(given.length));
-            self.memory.consume(sites::TRANSFER_INVALIDATE, |_| ((), Some(lines)));
+            memory.consume(sites::TRANSFER_INVALIDATE, |_| ((), Some(lines)));
             let start = message.len();
             message.resize(start + given.length as usize, 0);
-            self.memory.read(self.window, &mut message[start..]);
+            memory.read(self.window, &mut message[start..]);
             if given.last {
-                self.memory.store(self.word, 0);
+                memory.store(self.word, 0);
                 return Some(message);
             }
-            self.memory.store(self.word, Request { state: TAKEN, ..given }.word());
+            memory.store(self.word, Request { state: TAKEN, ..given }.word());
         }
+    }
+
+    /// Whether a giver can go on: only who is ready is one.
+    fn is_there(&self, giver: u8) -> bool {
+        let ended = || self.pod.has_ended(self.pod.stay_of(giver));
+        self.pod.membership().is_ready(giver) && !ended()
     }
 }
 
 /// The answering host's side.
 pub struct Giver<'a, M> {
-    memory: &'a M,
+    pod: &'a Pod<M>,
+    taker: Stay,
     word: ScrAddr<u64>,
     window: LnrAddr,
     window_bytes: u64,
@@ -122,7 +138,9 @@ pub struct Giver<'a, M> {
 
 impl<'a, M: Memory> Giver<'a, M> {
     /// Takes on the request of `taker`, if it has one that nobody has taken on.
-    pub fn answer(memory: &'a M, geometry: &Geometry, seat: &Seat, taker: u8) -> Option<Self> {
+    pub fn answer(pod: &'a Pod<M>, seat: &Seat, taker: u8) -> Option<Self> {
+        let (memory, geometry) = (pod.memory(), pod.geometry());
+        let stay = pod.stay_of(taker);
         let word = request_word(&geometry.areas(), taker);
         let found = memory.load(word);
         let request = Request::from_word(found);
@@ -132,7 +150,8 @@ impl<'a, M: Memory> Giver<'a, M> {
         let giving = Request { state: GIVING, giver: seat.host(), ..request };
         memory.compare_exchange(sites::TRANSFER_ANSWER, word, found, giving.word()).ok()?;
         Some(Self {
-            memory,
+            pod,
+            taker: stay,
             word,
             window: window(geometry, taker),
             window_bytes: geometry.window_bytes,
@@ -153,32 +172,44 @@ impl<'a, M: Memory> Giver<'a, M> {
 
     fn hand_over(&self, piece: &[u8], when: u64, last: bool) -> bool {
         let ours = |request: Request| request.state == when && request.giver == self.host;
-        if wait_for(self.memory, self.word, ours).is_none() {
+        let is_gone = |_| !self.pod.is_seated(self.taker) || self.pod.has_ended(self.taker);
+        let memory = self.pod.memory();
+        if wait_for(memory, self.word, ours, is_gone).is_none() {
             return false;
         }
-        self.memory.write(self.window, piece);
+        memory.write(self.window, piece);
         let lines = Lines::covering(self.window, piece.len() as u64);
         let given = Request { state: GIVEN, giver: self.host, last, length: piece.len() as u32 };
-        self.memory.publish(sites::TRANSFER_CLEAN, [lines], |memory| {
+        memory.publish(sites::TRANSFER_CLEAN, [lines], |memory| {
             memory.store(self.word, given.word());
         });
         true
     }
 }
 
+/// Waits for a request to be as wanted; `None` if that takes too long, or who is waited for is gone.
 fn wait_for<M: Memory>(
     memory: &M,
     word: ScrAddr<u64>,
-    wanted: impl Fn(Request) -> bool,
+    is_wanted: impl Fn(Request) -> bool,
+    is_gone: impl Fn(Request) -> bool,
 ) -> Option<Request> {
     let started = memory.uptime();
+    let mut looked = started;
     loop {
         let request = Request::from_word(memory.load(word));
-        if wanted(request) {
+        if is_wanted(request) {
             return Some(request);
         }
-        if memory.uptime().saturating_sub(started) > PATIENCE {
+        let now = memory.uptime();
+        if now.saturating_sub(started) > PATIENCE {
             return None;
+        }
+        if now.saturating_sub(looked) > BETWEEN_LOOKS {
+            looked = now;
+            if is_gone(request) {
+                return None;
+            }
         }
         memory.pause();
     }

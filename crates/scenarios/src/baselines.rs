@@ -13,6 +13,7 @@ use tombolo_sharing::Scheme;
 use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 use tombolo_verify::models::Operation::{self, Create, Delete, Get, Put, Replace};
 
+use crate::crash::expect_no_help;
 use crate::objects::{Collision, add_mixed_clients, find_colliding_keys, recall};
 use crate::operations::{perform, tag};
 use crate::world::{self, Setup, World, try_join};
@@ -168,6 +169,54 @@ pub(crate) fn all_die(trial: &Trial) {
     if world.living().is_empty() {
         let refused = try_join(world.simulation.memory(0)).err().expect("it is not opened");
         assert!(refused.to_string().contains("HCMeta"), "{refused}");
+    }
+}
+
+/// All hosts die while they leave, or come back: what they leave behind is refused, or everything is there because all had left.
+pub(crate) fn leavers_die(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::Together });
+    // Whoever looks at what is left does so by shards of the log.
+    let setup = Setup { kills, ticking: false, log_shards: Some(1), ..setup(2) };
+    let local = trial.seed % 2 == 1;
+    let mut world: World<Host> = World::under(trial, &setup, options(2, local));
+    let (through, left) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    for (number, own) in KEYS[..2].iter().enumerate() {
+        let (through, left) = (Rc::clone(&through), Rc::clone(&left));
+        world.client(number, move |host, scribe| {
+            let memory = host.memory().clone();
+            let wait = |host: &Host, count: &Cell<usize>, all: usize| {
+                count.set(count.get() + 1);
+                while count.get() < all {
+                    host.tick().unwrap();
+                    memory.pause();
+                }
+            };
+            for (key, tag) in KEYS.iter().zip(1..4) {
+                perform(host, scribe, key, Put(7 * tag + 100 * number as u64));
+            }
+            wait(host, &through, 2);
+            host.leave().unwrap();
+            left.set(left.get() + 1);
+            while left.get() < 2 {
+                memory.pause();
+            }
+            let host = Host::join(Pod::open(memory.clone()).unwrap(), options(2, local)).unwrap();
+            wait(&host, &through, 4);
+            perform(&host, scribe, own, Get);
+            wait(&host, &through, 6);
+        });
+    }
+    world.run();
+    if world.living().is_empty() {
+        match try_join(world.simulation.memory(0)) {
+            Ok(host) => {
+                let scribe = world.scribe();
+                KEYS[..3].iter().for_each(|key| perform(&*host, &scribe, key, Get));
+                world.check_history();
+            }
+            Err(refused) if refused.to_string().contains("HCMeta") => {}
+            Err(error) => expect_no_help(&world.simulation.memory(0), &error),
+        }
     }
 }
 

@@ -1,10 +1,14 @@
 //! Campaigns: scenarios under many schedules, on as many threads as there are processors.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tombolo_simulator::{Adversary, Caches, Coverage, Mutant, Trial, catch, enumerate};
+use tombolo_memory::Site;
+use tombolo_simulator::{
+    Adversary, Caches, Coverage, DeathAt, Fate, Mutant, Trial, catch, enumerate,
+};
 
 use crate::Scenario;
 use crate::failure::{Failure, explain, shorten};
@@ -88,6 +92,12 @@ pub struct Tally {
     pub schedules: u64,
     /// What was met.
     pub coverage: Coverage,
+    /// Runs in which a death was aimed.
+    pub aims: u64,
+    /// How many of them came to it.
+    pub hits: u64,
+    /// Steps at which deaths can be aimed, and the most lines of a host that were dirty then.
+    pub targets: BTreeMap<Site, u32>,
     /// Histories checked, those undecided included.
     pub histories: u64,
     /// Histories that the checker's budget did not suffice for: not passed.
@@ -97,18 +107,44 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn absorb(&mut self, trial: &Trial, schedules: u64) {
+    pub(crate) fn absorb(&mut self, trial: &Trial, schedules: u64) {
         let observed = trial.observed();
         self.schedules += schedules;
         self.coverage.merge(&observed.coverage);
+        self.hits += observed.hits;
         self.histories += observed.histories.0;
         self.undecided += observed.histories.1;
+    }
+
+    /// What has never become of the dirty lines that there were when a host came to a step at which it might have died.
+    pub fn missed_deaths(&self) -> Vec<(Site, Fate)> {
+        let deaths = self.coverage.deaths();
+        let targets = self.targets.iter().map(|(&site, &dirty)| (site, dirty.min(2) as u8));
+        targets
+            .flat_map(|(site, dirty)| {
+                // Of one line, all is as one is, and none as all but one.
+                let fates = if dirty < 2 { &[Fate::Lost, Fate::Written][..] } else { &Fate::ALL };
+                fates.iter().map(move |&fate| DeathAt { site, fate, dirty })
+            })
+            .filter(|wanted| {
+                !deaths.iter().any(|death| {
+                    (death.site, death.fate) == (wanted.site, wanted.fate)
+                        && death.dirty >= wanted.dirty
+                })
+            })
+            .map(|missed| (missed.site, missed.fate))
+            .collect()
     }
 
     /// Adds what came of another.
     pub fn merge(&mut self, other: Self) {
         self.schedules += other.schedules;
         self.coverage.merge(&other.coverage);
+        (self.aims, self.hits) = (self.aims + other.aims, self.hits + other.hits);
+        for (site, dirty) in other.targets {
+            let most = self.targets.entry(site).or_default();
+            *most = dirty.max(*most);
+        }
         self.histories += other.histories;
         self.undecided += other.undecided;
         self.failures.extend(other.failures);
@@ -175,7 +211,7 @@ pub fn exhaust(
     })
 }
 
-fn in_parallel<J: Sync>(
+pub(crate) fn in_parallel<J: Sync>(
     jobs: &[J],
     conditions: &Conditions,
     control: &Control,

@@ -3,9 +3,10 @@
 
 use tombolo_memory::Memory;
 use tombolo_objects::Objects;
-use tombolo_simulator::{SimMemory, Trial};
+use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 use tombolo_verify::models::Operation::{CompareAndSwap, Delete, Get, Put};
 
+use crate::crash::finish_and_read;
 use crate::operations::{perform, value};
 use crate::world::{Host, NO_LOCAL, Setup, World};
 
@@ -117,6 +118,16 @@ pub(crate) fn background(trial: &Trial) {
         }
     });
     world.finish();
+}
+
+/// A host dies that moves objects together, and reads and writes them, and so does the other.
+pub(crate) fn a_mover_dies(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
+    let mut world = World::new(trial, &Setup { kills, ..setup(trial) });
+    let stay = sparse(&world);
+    work_on(&mut world, &stay);
+    let keys: Vec<&str> = stay.iter().map(String::as_str).collect();
+    finish_and_read(&mut world, &keys);
 }
 
 /// Two chunks hold one of these.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use tombolo_log::{LogError, Replica};
 use tombolo_memory::Memory;
-use tombolo_objects::{Error, Usage};
+use tombolo_objects::{Error, Objects, Usage};
 use tombolo_pod::{Pod, PodError, RecordWidth};
 use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 use tombolo_verify::models::Operation;
@@ -17,8 +17,8 @@ use tombolo_verify::models::Operation;
 use crate::append::{Append, History};
 use crate::log;
 use crate::objects::add_mixed_clients;
-use crate::operations::{Scribe, perform, some_operation, try_perform};
-use crate::world::{Setup, World, is_out, join, try_join};
+use crate::operations::{Scribe, perform, read_together, some_operation, try_perform};
+use crate::world::{Host, Setup, World, is_out, join, try_join};
 
 const KEYS: [&str; 2] = ["a", "b"];
 
@@ -39,17 +39,27 @@ pub(crate) fn a_host_dies(trial: &Trial) {
 }
 
 pub(crate) fn return_and_work(memory: SimMemory, scribe: &Scribe) {
+    memory.note("a host that died came back");
+    // No two writes have one tag.
+    let first_tag = 1_000_000 * u64::from(memory.deaths());
+    join_and_work(memory, scribe, (first_tag, 3), some_operation);
+}
+
+fn join_and_work(
+    memory: SimMemory,
+    scribe: &Scribe,
+    (first_tag, operations): (u64, usize),
+    choose: impl Fn(u64, &Cell<u64>) -> Operation<u64>,
+) {
     let host = match try_join(memory.clone()) {
         Ok(host) => host,
         Err(error) => return expect_no_help(&memory, &error),
     };
-    memory.note("a host that died came back");
-    // No two writes have one tag.
-    let tags = Cell::new(1_000_000 * u64::from(memory.deaths()));
-    for _ in 0..3 {
+    let tags = Cell::new(first_tag);
+    for _ in 0..operations {
         let dice = memory.random();
         let key = KEYS[dice as usize % 2];
-        let done = try_perform(&*host, scribe, key, some_operation(dice >> 8, &tags));
+        let done = try_perform(&*host, scribe, key, choose(dice >> 8, &tags));
         expect_done_or_stalled(done);
     }
     expect_done_or_stalled(host.leave());
@@ -58,21 +68,24 @@ pub(crate) fn return_and_work(memory: SimMemory, scribe: &Scribe) {
 /// The others may be through, and neither apply the log any more nor answer.
 fn expect_done_or_stalled(done: Result<(), Error>) {
     if let Err(error) = done {
-        let alone =
-            matches!(error, Error::Log(LogError::Stalled { .. }) | Error::Unanswered { .. });
+        // (Objects stay in use by who waits for them.)
+        let alone = matches!(
+            error,
+            Error::Log(LogError::Stalled { .. }) | Error::Unanswered { .. } | Error::Busy { .. }
+        );
         assert!(alone, "{error}");
     }
 }
 
 /// Nobody hands a replica over if all who could have died or left, or left a pod half open.
-fn expect_no_help(memory: &SimMemory, error: &Error) {
+pub(crate) fn expect_no_help(memory: &SimMemory, error: &Error) {
     let expected = matches!(
         error,
         Error::NobodyAnswers { .. }
             | Error::Pod(PodError::Busy { .. } | PodError::Expelled { .. } | PodError::Full { .. })
     );
     assert!(expected, "{error}");
-    memory.note("a host that died could not come back");
+    memory.note("a host could not join, and none was there to help it");
 }
 
 /// All hosts die at once; some of them come back.
@@ -92,12 +105,16 @@ pub(crate) fn all_hosts_die(trial: &Trial) {
 /// comes if nobody is, and when they have left, nothing is in use but what objects take.
 pub(crate) fn finish_and_read(world: &mut World, keys: &[&str]) {
     world.finish();
-    let scribe = world.scribe();
     let mut living = world.living();
     if living.is_empty() {
         living.push(join(world.simulation.memory(0)));
     }
-    for host in &living {
+    read_and_leave(world, &living, keys);
+}
+
+fn read_and_leave(world: &mut World, living: &[Host], keys: &[&str]) {
+    let scribe = world.scribe();
+    for host in living {
         keys.iter().for_each(|key| perform(&**host, &scribe, key, Operation::Get));
         host.return_all().unwrap();
     }
@@ -145,6 +162,67 @@ pub(crate) fn a_helper_dies(trial: &Trial) {
     world.finish();
 }
 
+/// A host dies while it joins, or at work.
+///
+/// If it dies between having a seat and having said whose it is, nobody knows that it is dead, and the log fills up: an
+/// operator has to say so.
+pub(crate) fn a_joiner_dies(trial: &Trial) {
+    let setup = Setup { hosts: 3, ticking: false, ..deadly(2, &[2]) };
+    let mut world = World::new(trial, &Setup { joined: 2, ..setup });
+    let (tags, working) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(2)));
+    for host in 0..2 {
+        let (tags, at_work) = (Rc::clone(&tags), Rc::clone(&working));
+        world.client(host, move |host, scribe| {
+            for _ in 0..4 {
+                let dice = host.memory().random();
+                let (key, operation) = (KEYS[dice as usize % 2], some_operation(dice >> 8, &tags));
+                if may_stall(host, try_perform(host, scribe, key, operation)) {
+                    break;
+                }
+            }
+            at_work.set(at_work.get() - 1);
+        });
+        let ticker = Rc::clone(&world.hosts[host]);
+        let working = Rc::clone(&working);
+        world.thread(host, move |memory| {
+            while working.get() > 0 {
+                let ticked = ticker.tick();
+                // The others may be through, and apply the log no more.
+                let alone = working.get() == 0 && matches!(ticked, Err(Error::Log(_)));
+                if alone || may_stall(&ticker, ticked) {
+                    break;
+                }
+                memory.pause();
+            }
+        });
+    }
+    let scribe = world.scribe();
+    world.thread(2, move |memory| join_and_work(memory, &scribe, (1_000_000, 3), some_operation));
+    world.run();
+    if !is_nameless(&world.hosts[0], 2) {
+        finish_and_read(&mut world, &KEYS);
+    }
+}
+
+/// Whether host 2 is dead, and nobody knows: then the log may be full for ever.
+fn may_stall(host: &Objects<SimMemory>, outcome: Result<(), Error>) -> bool {
+    match outcome {
+        Err(Error::Log(LogError::Stalled { .. })) if is_nameless(host, 2) => {
+            host.memory().note("a host died before its seat said whose it was");
+            true
+        }
+        outcome => {
+            outcome.unwrap();
+            false
+        }
+    }
+}
+
+fn is_nameless(host: &Objects<SimMemory>, joiner: u8) -> bool {
+    let stay = host.pod().stay_of(joiner);
+    host.memory().deaths() > 0 && host.pod().is_seated(stay) && !host.pod().has_ended(stay)
+}
+
 /// The only host of a pod opens it, works, and closes it, and dies at some step of that; another one
 /// comes after it. It finds a pod in order, with what was done, or is told that it cannot open it.
 pub(crate) fn the_only_host_dies(trial: &Trial) {
@@ -168,6 +246,58 @@ pub(crate) fn the_only_host_dies(trial: &Trial) {
         return_and_work(memory, &second);
     });
     world.finish();
+}
+
+fn some_write(tags: &Cell<u64>) -> Operation<u64> {
+    tags.set(tags.get() + 1);
+    Operation::Put(tags.get())
+}
+
+/// Hosts open a pod one after the other, each when the last is dead or through, work, and die: at that, or while they
+/// put in order what the last has left. Whoever comes in the end finds everything in order, or is told that it cannot open the pod.
+pub(crate) fn openers_die(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::InTurn });
+    let mut world = World::new(trial, &Setup { joined: 0, kills, ..Setup::roomy(4) });
+    let through: Rc<[Rc<Cell<bool>>]> = (0..4).map(|_| Rc::default()).collect();
+    for number in 0..4 {
+        let (scribe, through) = (world.scribe(), Rc::clone(&through));
+        world.thread(number, move |memory| {
+            let _through = OnDrop(Rc::clone(&through[number]));
+            while number > 0 && !through[number - 1].get() {
+                memory.pause();
+            }
+            // Most who die first do so while they write.
+            let first_tag = 1_000_000 * number as u64;
+            join_and_work(memory, &scribe, (first_tag, 6), |dice, tags| match number {
+                0 => some_write(tags),
+                _ => some_operation(dice, tags),
+            });
+        });
+    }
+    world.finish();
+    match try_join(world.simulation.memory(3)) {
+        Ok(host) => read_and_leave(&mut world, &[host], &KEYS),
+        Err(error) => expect_no_help(&world.simulation.memory(3), &error),
+    }
+}
+
+/// A host reads several objects together, and dies, while another one writes them.
+pub(crate) fn a_reader_dies(trial: &Trial) {
+    let mut world = World::new(trial, &deadly(2, &[0]));
+    let scribe = world.scribe();
+    for (key, tag) in KEYS.iter().zip([7, 14]) {
+        perform(&*world.hosts[1], &scribe, key, Operation::Create(tag));
+    }
+    let scribes = KEYS.map(|_| world.scribe());
+    world.client(0, move |host, _| {
+        (0..4).for_each(|_| read_together(host, &scribes, &KEYS));
+    });
+    world.client(1, |host, scribe| {
+        for tag in 3..9 {
+            perform(host, scribe, KEYS[tag % 2], Operation::Put(7 * tag as u64));
+        }
+    });
+    finish_and_read(&mut world, &KEYS);
 }
 
 /// Notes that a thread has ended, in whatever way.

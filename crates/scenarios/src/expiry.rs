@@ -8,9 +8,9 @@ use tombolo_kv::{Change, Entry, Store};
 use tombolo_memory::Memory;
 use tombolo_objects::Objects;
 use tombolo_pod::Pod;
-use tombolo_simulator::{SimMemory, Simulation, Trial};
+use tombolo_simulator::{Deaths, Kills, SimMemory, Simulation, Trial};
 
-use crate::world::{Setup, options};
+use crate::world::{Busy, Setup, options};
 
 type Shared = Store<Objects<SimMemory>>;
 
@@ -25,7 +25,11 @@ struct World {
 
 impl World {
     fn new(trial: &Trial) -> Self {
-        let mut simulation = Setup::roomy(HOSTS).simulation(trial);
+        Self::with(trial, None)
+    }
+
+    fn with(trial: &Trial, kills: Option<Kills>) -> Self {
+        let mut simulation = Setup { kills, ..Setup::roomy(HOSTS) }.simulation(trial);
         let stores: Rc<std::cell::RefCell<Vec<Rc<Shared>>>> = Rc::default();
         for host in 0..HOSTS {
             let stores = Rc::clone(&stores);
@@ -48,11 +52,10 @@ impl World {
     }
 
     fn client(&mut self, host: usize, body: impl FnOnce(&Shared) + 'static) {
-        let (store, busy) = (Rc::clone(&self.stores[host]), Rc::clone(&self.busy));
-        busy.set(busy.get() + 1);
+        let (store, busy) = (Rc::clone(&self.stores[host]), Busy::new(&self.busy));
         self.simulation.spawn(host, move |_| {
+            let _busy = busy;
             body(&store);
-            busy.set(busy.get() - 1);
         });
     }
 
@@ -94,7 +97,16 @@ fn is_there(store: &Shared, key: &[u8]) -> bool {
 
 /// A value expires on all hosts at once: once one has found it gone, nobody sees it again.
 pub(crate) fn gone_is_gone(trial: &Trial) {
-    let mut world = World::new(trial);
+    expire(World::new(trial));
+}
+
+/// The same, while one of the hosts dies.
+pub(crate) fn a_host_dies(trial: &Trial) {
+    let kills = Kills { hosts: (0..HOSTS).collect(), one_in: 1, deaths: Deaths::One };
+    expire(World::with(trial, Some(kills)));
+}
+
+fn expire(mut world: World) {
     let gone = Rc::new(Cell::new(false));
     let deadline_ms = Some(world.stores[0].now_ms() + 60);
     world.stores[0].put(KEY, &Entry { value: b"short-lived".to_vec(), deadline_ms }).unwrap();

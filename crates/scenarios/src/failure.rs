@@ -1,6 +1,6 @@
 //! Runs that failed, made short enough to understand.
 
-use tombolo_simulator::{Adversary, Caches, Schedule, Trial, catch, minimise};
+use tombolo_simulator::{Adversary, Caches, Death, Schedule, Trial, catch, minimise};
 
 use crate::Scenario;
 
@@ -17,6 +17,8 @@ pub struct Failure {
     pub scenario: &'static str,
     /// The seed.
     pub seed: u64,
+    /// How hosts died.
+    pub death: Death,
     /// What went wrong.
     pub what: String,
     /// What the adversary has to do for it.
@@ -56,7 +58,8 @@ pub(crate) fn shorten(
     let last = script(schedule.clone());
     let what = catch(|| (scenario.run)(&last)).err().unwrap_or(what);
     let timeline = last.observed().timeline.render(EVENTS);
-    Failure { scenario: scenario.name, seed: trial.seed, what, schedule, caches, timeline }
+    let (scenario, seed, death) = (scenario.name, trial.seed, trial.death);
+    Failure { scenario, seed, death, what, schedule, caches, timeline }
 }
 
 /// What is the same in all reports of one kind: the rule that was broken, or how it begins.

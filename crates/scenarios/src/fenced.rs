@@ -1,5 +1,6 @@
 //! Hosts that are fenced, or die, at the worst moments: short histories for what the others do then.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use tombolo_memory::Memory;
@@ -91,6 +92,39 @@ pub(crate) fn a_writer_is_fenced(trial: &Trial) {
     end(world);
 }
 
+/// A host is fenced that has locked an object and not yet begun to change it, and does so while another one reads what
+/// it is to go on with.
+pub(crate) fn a_late_writer_is_fenced(trial: &Trial) {
+    let mut world = begin(trial, &Setup { hosts: 2, joined: 2, ..setup(trial, &[]) });
+    let is_fenced = Rc::new(Cell::new(false));
+    let goes_on = Rc::clone(&is_fenced);
+    world.client(0, move |host, scribe| {
+        let began = scribe.invoke("a".to_owned(), Put(LONGER + 14));
+        let mut guard = match host.write_start(b"a") {
+            Ok(guard) => guard,
+            Err(error) => return assert!(is_out(Err(error))),
+        };
+        while !goes_on.get() {
+            host.memory().pause();
+        }
+        (0..host.memory().random() % 200).for_each(|_| host.memory().step());
+        let written = guard.write(0, &value(LONGER + 14)).and_then(|()| guard.write_end());
+        if !is_out(written.map(drop)) {
+            scribe.returned(began, Answer::Done);
+        }
+    });
+    let (fenced, scribe) = (Rc::clone(&world.fenced), world.scribe());
+    let host = Rc::clone(&world.hosts[1]);
+    world.thread(1, move |_| {
+        fenced.borrow_mut().push(0);
+        let _ = is_out(host.fence(0).map(|_| ()));
+        is_fenced.set(true);
+        perform(&*host, &scribe, "a", Get);
+        perform(&*host, &scribe, "a", Put(LONG + 21));
+    });
+    end(world);
+}
+
 /// The same, and the host that clears up dies, too.
 pub(crate) fn a_rescuer_dies(trial: &Trial) {
     let mut world = begin(trial, &setup(trial, &[1]));
@@ -100,6 +134,29 @@ pub(crate) fn a_rescuer_dies(trial: &Trial) {
     end(world);
 }
 
+/// A host is fenced while it writes, creates and deletes, and dies before it has found out, or while it says so.
+pub(crate) fn a_fenced_host_dies(trial: &Trial) {
+    let mut world = begin(trial, &setup(trial, &[0]));
+    world.client(0, |host, scribe| {
+        for (key, operation) in [
+            ("b", Create(LONGER)),
+            ("a", Put(LONGER + 14)),
+            ("b", Operation::Delete),
+            ("a", Put(LONG + 21)),
+        ] {
+            perform(host, scribe, key, operation);
+        }
+        while host.seat().holds(host.memory()) {
+            host.memory().pause();
+        }
+        assert!(is_out(host.leave()), "a host that was fenced knows it");
+    });
+    fencer(&mut world, &[("a", Put(LONGER + 28)), ("c", Create(LONG))]);
+    client(&mut world, 2, &[("a", Get), ("b", Get), ("a", Put(LONGER + 35)), ("b", Get)]);
+    world.run();
+    finish_and_read(&mut world, &["a", "b", "c"]);
+}
+
 /// A host dies while it writes.
 pub(crate) fn a_writer_dies(trial: &Trial) {
     let mut world = begin(trial, &setup(trial, &[0]));
@@ -107,6 +164,33 @@ pub(crate) fn a_writer_dies(trial: &Trial) {
     client(&mut world, 1, &[("a", Get), ("a", Get)]);
     client(&mut world, 2, &[("a", Get), ("a", Put(LONGER + 35)), ("a", Get)]);
     world.run();
+    finish_and_read(&mut world, &["a", "b", "c"]);
+}
+
+/// A host dies two of whose threads write one object, one after the other, and a third host between them.
+pub(crate) fn one_of_two_writers_dies(trial: &Trial) {
+    let mut world = begin(trial, &setup(trial, &[0]));
+    client(&mut world, 0, &[("a", Put(LONGER + 14)), ("a", Put(LONGER + 21))]);
+    client(&mut world, 0, &[("a", Put(LONGER + 28)), ("a", Put(LONGER + 35))]);
+    client(&mut world, 1, &[("a", Get), ("a", Get), ("a", Get)]);
+    client(&mut world, 2, &[("a", Put(LONGER + 42)), ("a", Put(LONGER + 49)), ("a", Get)]);
+    world.run();
+    finish_and_read(&mut world, &["a", "b", "c"]);
+}
+
+/// A host is fenced that has an object locked, which the others go on using elsewhere, and may delete; then all die, and
+/// what is left are two slots.
+pub(crate) fn all_die_after_a_fence(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::Together });
+    let mut world = begin(trial, &Setup { kills, ..setup(trial, &[]) });
+    client(&mut world, 0, &[("a", Put(LONGER + 14)), ("a", Put(LONGER + 21))]);
+    fencer(&mut world, &[("a", Put(LONGER + 28)), ("a", Operation::Delete), ("b", Create(LONGER))]);
+    client(&mut world, 2, &[("a", Get), ("a", Put(LONGER + 35)), ("a", Get), ("a", Get)]);
+    let victim = Rc::clone(&world.hosts[0]);
+    world.run();
+    if world.simulation.deaths(0) == 0 {
+        assert!(is_out(victim.leave()), "a host that was fenced knows it");
+    }
     finish_and_read(&mut world, &["a", "b", "c"]);
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Where hosts die, no operation of the others fails, and nothing that those had is left in the end.
 
+mod aims;
 pub mod append;
 mod baselines;
 pub mod campaign;
@@ -32,6 +33,7 @@ mod short;
 mod transfer;
 mod world;
 
+pub use aims::aim;
 pub use failure::{Failure, explain};
 pub use hunt::{Hunted, Kill, hunt};
 pub use registry::{Kind, SCENARIOS, Scenario, mutants, sites};

@@ -151,6 +151,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "page-writer-dies" Crash pages::crash::who_writes_dies;
     "page-host-fenced" Crash pages::crash::a_host_is_fenced;
     "hcmeta-all-die" Crash baselines::all_die;
+    "hcmeta-leavers-die" Crash baselines::leavers_die;
+    "hcmeta-pages-all-die" Crash pages::all_die_on_hcmeta;
     "page-power-cut-after-death" Crash pages::crash::power_cut;
     "page-all-die" Crash pages::crash::all_die;
     "host-dies" Crash crash::a_host_dies;
@@ -158,8 +160,11 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "host-fenced" Crash crash::a_host_is_fenced;
     "helper-dies" Crash crash::a_helper_dies;
     "writer-fenced" Crash fenced::a_writer_is_fenced;
+    "late-writer-fenced" Crash fenced::a_late_writer_is_fenced;
     "rescuer-dies" Crash fenced::a_rescuer_dies;
     "writer-dies" Crash fenced::a_writer_dies;
+    "noted-twice" Crash fenced::one_of_two_writers_dies;
+    "all-die-fenced" Crash fenced::all_die_after_a_fence;
     "all-die-writing" Crash fenced::all_die_writing;
     "all-die-creating" Crash fenced::all_die_creating;
     "loss-left-behind" Crash fenced::a_loss_is_left_behind;
@@ -185,7 +190,17 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "formatter-dies" Crash crash::a_formatter_dies;
     "save-while-one-dies" Crash saved::save_while_a_host_dies;
     "member-dies" Crash seats::a_member_dies;
+    "openers-die" Crash crash::openers_die;
+    "joiner-dies" Crash crash::a_joiner_dies;
+    "reader-dies" Crash crash::a_reader_dies;
+    "fenced-host-dies" Crash fenced::a_fenced_host_dies;
+    "store-host-dies" Crash expiry::a_host_dies;
+    "mover-dies" Crash compaction::a_mover_dies;
+    "filler-dies" Crash shards::who_fills_a_chunk_again_dies;
+    "page-two-die" Crash pages::crash::two_die;
+    "page-mender-dies" Crash pages::crash::who_mends_the_size_dies;
     "two-writers-die" Crash deaths::two_writers_die;
+    "several-die" Crash deaths::several_die;
     "clearer-dies" Crash deaths::a_clearer_dies;
 };
 
@@ -221,6 +236,10 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.open.torn", "all-die-writing"),
     ("objects.undo.invalidate", "writer-dies"),
     ("objects.write.noted", "writer-dies"),
+    ("objects.write.through", "noted-twice"),
+    ("objects.clear.promised", "clearer-dies"),
+    ("objects.rescue.again", "late-writer-fenced"),
+    ("objects.quarantine.noted", "all-die-fenced"),
     ("objects.copy.unnamed", "one-copy"),
     ("objects.delete.mark", "mark-and-delete"),
     ("objects.home.here", "home-of-another"),

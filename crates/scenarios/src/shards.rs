@@ -5,9 +5,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use tombolo_memory::Memory;
-use tombolo_simulator::Trial;
+use tombolo_simulator::{Deaths, Kills, Trial};
 use tombolo_verify::models::Operation::{Create, Delete, Get, Put};
 
+use crate::crash::finish_and_read;
 use crate::objects::{add_mixed_clients, key_hash};
 use crate::operations::perform;
 use crate::world::{Setup, World};
@@ -65,7 +66,22 @@ pub(crate) fn a_chunk_of_another_shard(trial: &Trial) {
 /// A chunk that is empty is freed for the other shard, while a host of its own shard puts an object
 /// there and hands the chunk on again.
 pub(crate) fn a_chunk_that_fills_again(trial: &Trial) {
-    let mut world = World::new(trial, &two_shards(Setup { chunks: 1, ..Setup::small(2) }));
+    fill_again(trial, None).finish();
+}
+
+/// The same, and one of them dies.
+pub(crate) fn who_fills_a_chunk_again_dies(trial: &Trial) {
+    let kills = Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::One };
+    let mut world = fill_again(trial, Some(kills));
+    world.run();
+    let all = keys(&world);
+    let keys: Vec<&str> = all.iter().flatten().map(String::as_str).collect();
+    finish_and_read(&mut world, &keys);
+}
+
+fn fill_again(trial: &Trial, kills: Option<Kills>) -> World {
+    let setup = Setup { chunks: 1, kills, ..Setup::small(2) };
+    let mut world = World::new(trial, &two_shards(setup));
     let [[first, second, _], [other, another, _]] = keys(&world);
     let scribe = world.scribe();
     perform(&*world.hosts[0], &scribe, &first, Create(SHORT));
@@ -81,7 +97,7 @@ pub(crate) fn a_chunk_that_fills_again(trial: &Trial) {
         perform(host, scribe, &another, Create(LONG));
         perform(host, scribe, &second, Get);
     });
-    world.finish();
+    world
 }
 
 /// Each of two hosts fills one shard with its only thread, and waits for the other to apply it.

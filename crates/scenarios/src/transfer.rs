@@ -35,7 +35,7 @@ pub(crate) fn two_givers(trial: &Trial) {
         let (asked, answered) = (Rc::clone(&asked), Rc::clone(&answered));
         simulation.spawn(host, move |memory| {
             while !done.get() {
-                if let Some(giver) = Giver::answer(&memory, pod.geometry(), &seat, taker) {
+                if let Some(giver) = Giver::answer(&pod, &seat, taker) {
                     answered.set(answered.get() + 1);
                     assert!(answered.get() <= asked.get(), "two hosts answer one request");
                     giver.give(message(seat.host()));
@@ -45,10 +45,10 @@ pub(crate) fn two_givers(trial: &Trial) {
         });
     }
     let (pod, seat) = (Rc::clone(&pods[2]), Rc::clone(&seats[2]));
-    simulation.spawn(2, move |memory| {
+    simulation.spawn(2, move |_| {
         while !done.get() {
             asked.set(asked.get() + 1);
-            if let Some(bytes) = Taker::new(&memory, pod.geometry(), &seat).take() {
+            if let Some(bytes) = Taker::new(&pod, &seat).take() {
                 assert!(bytes == message(bytes[0]), "a mixture of two messages");
                 done.set(true);
             }

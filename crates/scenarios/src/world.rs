@@ -219,6 +219,7 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
         .scr("chunk", areas.chunk_table, 8, geometry.chunks)
         .scr("mail of", areas.mail_words, 8 * geometry.mail_slots, hosts)
         .scr("notes of", areas.writes, 8 * NOTE_WORDS * geometry.writes, hosts)
+        .scr("quarantine of", areas.quarantine, 8 * geometry.writes, hosts)
         .scr("records", areas.records, 4, geometry.record_bytes().div_ceil(4))
         .lnr("superblock", LnrAddr::new(0), 256, 1)
         .lnr("mail of", areas.mail_lines, LINE_BYTES * geometry.mail_slots, hosts)

@@ -5,6 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use tombolo_memory::Site;
 
+use crate::schedule::Fate;
+
 /// How often a step of the protocol was made, and made a difference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crossed {
@@ -23,7 +25,7 @@ pub struct Coverage {
     // By the address of the name: one site may have several, which are put together at the end.
     sites: HashMap<usize, (Site, Crossed), BuildHasherDefault<AddressHasher>>,
     crash_points: BTreeSet<CrashPoint>,
-    deaths: BTreeSet<Site>,
+    deaths: BTreeSet<DeathAt>,
     notes: BTreeMap<&'static str, u64>,
 }
 
@@ -33,7 +35,18 @@ pub struct CrashPoint {
     /// Source file and line of the operation it did not come to.
     pub at: (&'static str, u32),
     /// What became of its dirty lines.
-    pub outcome: &'static str,
+    pub fate: Fate,
+}
+
+/// At which step of a protocol a host died, and what became of its dirty lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeathAt {
+    /// One of its threads had come to this step, and not yet to the next one.
+    pub site: Site,
+    /// What became of its dirty lines.
+    pub fate: Fate,
+    /// How many there were; 2 stands for more, too.
+    pub dirty: u8,
 }
 
 impl Coverage {
@@ -50,8 +63,8 @@ impl Coverage {
         self.crash_points.insert(at);
     }
 
-    pub(crate) fn died_at(&mut self, site: Site) {
-        self.deaths.insert(site);
+    pub(crate) fn died_at(&mut self, at: DeathAt) {
+        self.deaths.insert(at);
     }
 
     /// Notes that something rare was met.
@@ -86,9 +99,14 @@ impl Coverage {
         &self.crash_points
     }
 
-    /// Steps at which a host died: one of its threads had come to the step, and not yet to what it does next.
-    pub fn deaths(&self) -> &BTreeSet<Site> {
+    /// At which steps hosts died, and how.
+    pub fn deaths(&self) -> &BTreeSet<DeathAt> {
         &self.deaths
+    }
+
+    /// Steps at which a host died, however.
+    pub fn deadly_sites(&self) -> BTreeSet<Site> {
+        self.deaths.iter().map(|death| death.site).collect()
     }
 
     /// What rare things were met, and how often.

@@ -6,7 +6,8 @@
 //! host (a dirty one is written back *whole*, over whatever newer bytes memory holds), prefetch any
 //! line into any cache, hold a host's stores to SCR back, let what was issued complete before its
 //! fence, tear a copy, let a thread sleep for long, and kill a host, whose dirty lines and held
-//! stores are lost, written back, or any subset of them. A dead host may be started again. Wall
+//! stores are lost, written back, or any subset of them: at a random moment, or when it has come to a
+//! step of a protocol that an [`Aim`] names. A dead host may be started again. Wall
 //! clocks of hosts are skewed; time leaps when all wait. One seed decides everything: the same seed
 //! gives the same run on any machine.
 //!
@@ -22,6 +23,7 @@
 //! reordered with later loads only; timing.
 
 mod adversary;
+mod aim;
 mod config;
 mod coverage;
 mod explore;
@@ -41,13 +43,14 @@ mod trial;
 mod world;
 
 pub use adversary::{Adversary, Caches};
+pub use aim::{Aim, Crossings, Death};
 pub use config::{Config, Deaths, Kills};
-pub use coverage::{Coverage, CrashPoint, Crossed};
+pub use coverage::{Coverage, CrashPoint, Crossed, DeathAt};
 pub use explore::{Exhausted, catch, enumerate, explore, find_failure, minimise};
 pub use memory::SimMemory;
 pub use mutex::SimRawMutex;
 pub use places::Places;
-pub use schedule::{Action, Opening, Outcome, Schedule, Turn};
+pub use schedule::{Action, Fate, Opening, Outcome, Schedule, Turn};
 pub use simulation::{Failure, Simulation};
 pub use sites::ALL as SITES;
 pub use timeline::{Origin, Timeline};

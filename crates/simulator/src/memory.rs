@@ -108,6 +108,10 @@ impl SimMemory {
         Some(state)
     }
 
+    fn come_to(&self, site: Site) {
+        self.world.come_to(&mut self.world.state(), site);
+    }
+
     fn is_dead(&self, state: &State) -> bool {
         self.life != state.lives[self.host] || (state.disturbed && std::thread::panicking())
     }
@@ -142,14 +146,15 @@ impl SimMemory {
         at: ScrAddr<W>,
         change: impl Fn(W) -> Option<W>,
     ) -> Option<W> {
+        self.come_to(site);
         let mut state = self.enter(Point::Scr(at.offset()))?;
         state.scr.drain(self.host);
         let found = state.scr.load(self.host, at);
         let Some(new) = change(found) else {
-            self.world.cross(&mut state, site, true, false);
+            self.world.cross(site, true, false);
             return Some(found);
         };
-        self.world.cross(&mut state, site, false, false);
+        self.world.cross(site, false, false);
         if !self.world.keeps(site) {
             drop(state);
             state = self.enter(Point::Scr(at.offset()))?;
@@ -190,6 +195,7 @@ impl SimMemory {
         if !self.world.keeps(site) {
             return;
         }
+        self.come_to(site);
         let mut mattered = false;
         for line in numbers(lines) {
             let Some(mut state) = self.enter(Point::Issue(line)) else { return };
@@ -204,7 +210,7 @@ impl SimMemory {
             });
         }
         if lines.count() == 0 || !self.world.keeps_fence(site) {
-            self.world.cross(&mut self.world.state(), site, false, true);
+            self.world.cross(site, false, true);
             return;
         }
         let Some(mut state) = self.enter(Point::Fence) else { return };
@@ -212,7 +218,7 @@ impl SimMemory {
         if what == Maintenance::Invalidate {
             state.scr.drain(self.host);
         }
-        self.world.cross(&mut state, site, mattered, true);
+        self.world.cross(site, mattered, true);
     }
 
     fn word<W: Word>(&self, at: ScrAddr<W>) -> String {
@@ -247,7 +253,8 @@ impl Memory for SimMemory {
 
     fn store<W: Word>(&self, at: ScrAddr<W>, value: W) {
         if size_of::<W>() < 8 {
-            self.world.cross(&mut self.world.state(), sites::STORE_ALONE, false, false);
+            self.come_to(sites::STORE_ALONE);
+            self.world.cross(sites::STORE_ALONE, false, false);
             if !self.world.keeps(sites::STORE_ALONE) {
                 return self.store_with_neighbours(at, value);
             }
@@ -419,12 +426,14 @@ impl Memory for SimMemory {
     }
 
     fn keeps(&self, site: Site) -> bool {
-        self.world.cross(&mut self.world.state(), site, false, false);
+        self.come_to(site);
+        self.world.cross(site, false, false);
         self.world.keeps(site)
     }
 
     fn check(&self, site: Site, condition: bool) -> bool {
-        self.world.cross(&mut self.world.state(), site, !condition, false);
+        self.come_to(site);
+        self.world.cross(site, !condition, false);
         condition || !self.world.keeps(site)
     }
 }

@@ -42,15 +42,58 @@ pub enum Outcome {
     AllButOne(u32),
 }
 
-impl Outcome {
+/// A kind of [`Outcome`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Fate {
+    /// All is lost.
+    Lost,
+    /// All is written back.
+    Written,
+    /// One thing is written back.
+    One,
+    /// All but one thing is.
+    AllButOne,
+    /// Any subset is.
+    Some,
+}
+
+impl Fate {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [Self::Lost, Self::Written, Self::One, Self::AllButOne, Self::Some];
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lost => "lost",
             Self::Written => "written",
-            Self::Some(_) => "some",
-            Self::One(_) => "one",
-            Self::AllButOne(_) => "all but one",
+            Self::One => "one",
+            Self::AllButOne => "all-but-one",
+            Self::Some => "some",
+        }
+    }
+
+    /// What becomes of `dirty` lines, as `dice` says where there is a choice.
+    pub(crate) fn of(self, dirty: usize, dice: u64) -> Outcome {
+        let one = (dice % dirty.max(1) as u64) as u32;
+        match self {
+            Self::Lost => Outcome::Lost,
+            Self::Written => Outcome::Written,
+            Self::One => Outcome::One(one),
+            Self::AllButOne => Outcome::AllButOne(one),
+            Self::Some => Outcome::Some(dice),
+        }
+    }
+}
+
+impl Outcome {
+    /// Its kind.
+    pub fn fate(self) -> Fate {
+        match self {
+            Self::Lost => Fate::Lost,
+            Self::Written => Fate::Written,
+            Self::Some(_) => Fate::Some,
+            Self::One(_) => Fate::One,
+            Self::AllButOne(_) => Fate::AllButOne,
         }
     }
 
@@ -107,7 +150,7 @@ impl fmt::Display for Action {
             }
             Self::Tear(bytes) => write!(f, "the copy is torn after {bytes} bytes"),
             Self::Kill(host, outcome) => {
-                write!(f, "host {host} dies, its dirty lines: {}", outcome.name())
+                write!(f, "host {host} dies, its dirty lines: {}", outcome.fate().name())
             }
         }
     }

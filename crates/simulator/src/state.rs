@@ -160,12 +160,15 @@ impl State {
         number
     }
 
-    /// The threads of a host that have not ended.
+    /// The threads of a host that have not ended, or end just now.
     pub(crate) fn threads_of(&self, host: u8) -> impl Iterator<Item = &ThreadState> {
-        let life = self.lives[usize::from(host)];
-        self.threads
-            .iter()
-            .filter(move |thread| thread.host == host && thread.life == life && !thread.finished)
+        let (life, current) = (self.lives[usize::from(host)], self.current);
+        let theirs = move |thread: &ThreadState| thread.host == host && thread.life == life;
+        let threads = self.threads.iter().enumerate();
+        let at_work = move |&(number, thread): &(usize, &ThreadState)| {
+            theirs(thread) && (!thread.finished || number == current)
+        };
+        threads.filter(at_work).map(|(_, thread)| thread)
     }
 
     pub(crate) fn random(&mut self) -> u64 {

@@ -1,12 +1,14 @@
 //! One run, and what is observed of it.
 
 use std::cell::{RefCell, RefMut};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
 use tombolo_memory::Site;
 
 use crate::adversary::Adversary;
+use crate::aim::{Crossings, Death};
 use crate::coverage::Coverage;
 use crate::schedule::{Opening, Schedule};
 use crate::timeline::Timeline;
@@ -36,6 +38,8 @@ pub struct Trial {
     pub seed: u64,
     /// Who decides what happens when.
     pub adversary: Adversary,
+    /// When hosts die that may.
+    pub death: Death,
     /// What is left out.
     pub without: Option<Mutant>,
     /// Whether breaking the rules about lines is a failure by itself.
@@ -60,6 +64,10 @@ pub struct Observed {
     pub openings: Vec<Opening>,
     /// What was met in all runs of this observer.
     pub coverage: Coverage,
+    /// Aimed deaths, in all runs of this observer.
+    pub hits: u64,
+    /// In runs whose hosts are spared: the steps that those who may die have come to.
+    pub crossings: BTreeMap<Site, Crossings>,
     /// Histories that were checked, and how many of them the budget did not suffice for.
     pub histories: (u64, u64),
 }
@@ -70,6 +78,7 @@ impl Trial {
         Self {
             seed,
             adversary: Adversary::Mixed,
+            death: Death::AtRandom,
             without: None,
             sanitize: true,
             hosts: None,
@@ -88,6 +97,12 @@ impl Trial {
     #[must_use]
     pub fn with_adversary(&self, adversary: Adversary) -> Self {
         Self { adversary, ..self.clone() }
+    }
+
+    /// The same conditions with other deaths.
+    #[must_use]
+    pub fn with_death(&self, death: Death) -> Self {
+        Self { death, ..self.clone() }
     }
 
     /// The same conditions with a step left out.

@@ -6,11 +6,12 @@ use std::panic::Location;
 use tombolo_memory::{LINE_BYTES, Site};
 
 use crate::adversary::{Player, Point};
+use crate::aim::{Death, Doom};
 use crate::config::Config;
-use crate::coverage::CrashPoint;
+use crate::coverage::{CrashPoint, DeathAt};
 use crate::lnr::Lnr;
 use crate::sanitizer::Violation;
-use crate::schedule::{Action, Outcome, Turn};
+use crate::schedule::{Action, Fate, Outcome, Turn};
 use crate::scr::Scr;
 use crate::state::State;
 use crate::trial::{Mutant, Trial};
@@ -31,6 +32,9 @@ pub(crate) struct World {
     pub(crate) trial: Trial,
     state: RefCell<State>,
     player: RefCell<Player>,
+    /// Times that hosts have come to the step at which one is to die.
+    crossings: Cell<u32>,
+    doom: Cell<Option<Doom>>,
     /// What the player does, to be recycled.
     actions: Cell<Vec<Action>>,
 }
@@ -42,8 +46,9 @@ impl World {
         scr.prepare(config.hosts, config.scr_bytes as usize);
         lnr.prepare(config.hosts, (config.lnr_bytes / LINE_BYTES) as usize);
         let state = RefCell::new(State::new(scr, lnr, &config, trial.seed));
-        let player = RefCell::new(Player::new(&trial.adversary, trial.seed, &config));
-        Self { config, trial, state, player, actions: Cell::default() }
+        let player = RefCell::new(Player::new(&trial, &config));
+        let (crossings, doom, actions) = (Cell::default(), Cell::default(), Cell::default());
+        Self { config, trial, state, player, crossings, doom, actions }
     }
 
     pub(crate) fn state(&self) -> std::cell::RefMut<'_, State> {
@@ -58,10 +63,40 @@ impl World {
         self.trial.without.is_none_or(|without| without != Mutant::Fence(site))
     }
 
-    /// The current thread has come to a step.
-    pub(crate) fn cross(&self, state: &mut State, site: Site, mattered: bool, fenced: bool) {
+    /// The current thread has come to a step, nothing of which is done yet.
+    #[inline]
+    pub(crate) fn come_to(&self, state: &mut State, site: Site) {
         let current = state.current;
         state.threads[current].come_to(site);
+        if state.disturbed && self.trial.death != Death::AtRandom {
+            self.take_aim(state, site);
+        }
+    }
+
+    fn take_aim(&self, state: &State, site: Site) {
+        let host = state.threads[state.current].host;
+        let aims = self.doom.get().is_none() && self.player.borrow().aims_at(host);
+        if !aims || state.is_dead(state.current) || std::thread::panicking() {
+            return;
+        }
+        match self.trial.death {
+            Death::Aimed(aim) if aim.site == site => {
+                self.crossings.set(self.crossings.get() + 1);
+                if self.crossings.get() == aim.crossing {
+                    let (thread, operations, fate) = (state.current, aim.operations, aim.fate);
+                    self.doom.set(Some(Doom { thread, operations, fate }));
+                }
+            }
+            Death::Spared => {
+                let dirty = state.lnr.dirty_lines(usize::from(host)) as u32;
+                self.trial.observed().crossings.entry(site).or_default().add(dirty);
+            }
+            _ => {}
+        }
+    }
+
+    /// A step was made.
+    pub(crate) fn cross(&self, site: Site, mattered: bool, fenced: bool) {
         self.trial.observed().coverage.cross(site, mattered, fenced);
     }
 
@@ -82,6 +117,7 @@ impl World {
             return;
         }
         let mut actions = self.actions.take();
+        self.strike(state, point, &mut actions);
         self.player.borrow_mut().decide(state, turn, point, &mut actions);
         for action in actions.drain(..) {
             self.perform(state, turn, action, at);
@@ -94,6 +130,30 @@ impl World {
             state.next = state.successor(state.current, state.steps);
         }
         self.actions.set(actions);
+    }
+
+    /// The aimed death, if this is its moment.
+    fn strike(&self, state: &State, point: Point, actions: &mut Vec<Action>) {
+        let Some(doom) = self.doom.get().filter(|doom| doom.thread == state.current) else {
+            return;
+        };
+        if doom.operations > 0 && point != Point::End {
+            return self.doom.set(Some(Doom { operations: doom.operations - 1, ..doom }));
+        }
+        self.doom.set(None);
+        if state.is_dead(state.current) {
+            return;
+        }
+        self.trial.observed().hits += 1;
+        let host = state.threads[state.current].host;
+        for (dying, n) in self.player.borrow_mut().strike(host).into_iter().zip(1u64..) {
+            let dirty = state.lnr.dirty_lines(usize::from(dying));
+            // Any number will do, as long as it is the seed's and the moment's.
+            let dice =
+                self.trial.seed.wrapping_add(state.steps * n).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    >> 7;
+            actions.push(Action::Kill(dying, doom.fate.of(dirty, dice)));
+        }
     }
 
     fn perform(
@@ -123,18 +183,20 @@ impl World {
         outcome: Outcome,
         at: &'static Location<'static>,
     ) {
-        let (at, outcome) = ((at.file(), at.line()), outcome.name());
+        let (at, fate) = ((at.file(), at.line()), outcome.fate());
+        let dirty = state.lnr.dirty_lines(usize::from(host)).min(2) as u8;
         let mut observed = self.trial.observed();
-        observed.coverage.crash(CrashPoint { at, outcome });
+        observed.coverage.crash(CrashPoint { at, fate });
         for thread in state.threads_of(host) {
-            thread.at().iter().for_each(|&site| observed.coverage.died_at(site));
+            let sites = thread.at().iter();
+            sites.for_each(|&site| observed.coverage.died_at(DeathAt { site, fate, dirty }));
         }
-        observed.coverage.note(match outcome {
-            "lost" => "a host died, its dirty lines lost",
-            "written" => "a host died, its dirty lines written back",
-            "one" => "a host died, one of its dirty lines written back",
-            "all but one" => "a host died, all but one of its dirty lines written back",
-            _ => "a host died, some of its dirty lines written back",
+        observed.coverage.note(match fate {
+            Fate::Lost => "a host died, its dirty lines lost",
+            Fate::Written => "a host died, its dirty lines written back",
+            Fate::One => "a host died, one of its dirty lines written back",
+            Fate::AllButOne => "a host died, all but one of its dirty lines written back",
+            Fate::Some => "a host died, some of its dirty lines written back",
         });
     }
 

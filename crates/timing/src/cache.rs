@@ -79,6 +79,7 @@ const TAG: u32 = !(RECENT | MARK);
 /// Words in a line of this machine.
 const WORDS: usize = 16;
 
+#[inline]
 fn tag(line: Line) -> u32 {
     ((line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 & TAG).max(MARK + MARK)
 }
@@ -93,7 +94,7 @@ fn blank<T: Copy + Default>(count: usize) -> Vec<T> {
 
 /// Where a line is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub struct Place {
     set: usize,
     way: usize,
 }
@@ -193,7 +194,7 @@ impl<N: Note> Cache<N> {
     /// A line is used that was not lately, while others of its set were.
     #[inline]
     fn used_besides(&mut self, place: Place, others: u64) {
-        if others.count_ones() as usize == self.per_set - 1 {
+        if others | 1 << place.way == u64::MAX >> (64 - self.per_set) {
             self.set_mut(place.set).as_flattened_mut().iter_mut().for_each(|word| *word &= !RECENT);
         }
         *self.word(place) |= RECENT;
@@ -256,17 +257,26 @@ impl<N: Note> Cache<N> {
     /// Has this machine fetch a line's set.
     #[inline]
     pub(crate) fn prefetch(&self, line: Line) {
-        self.set(self.set_of(line)).iter().for_each(prefetch);
+        let start = self.first + self.set_of(line) * self.stride;
+        prefetch(&self.words[start]);
+        (1..self.stride / WORDS).for_each(|part| prefetch(&self.words[start + part * WORDS]));
     }
 
-    /// Has this machine fetch what is noted of a line, or of the one that would have to go for it.
+    /// Where a line is, or the one that would have to go for it; and whether it is there. What is noted is not looked
+    /// at: of lines with the same tag it may be the wrong one.
     #[inline]
-    pub(crate) fn prefetch_note(&self, line: Line) {
-        let place = self.find(line).unwrap_or_else(|| {
-            let set = self.set_of(line);
-            Place { set, way: self.vacate(self.ways(set, RECENT, RECENT)) }
-        });
-        prefetch(&self.notes[place.set * self.per_set + place.way]);
+    pub(crate) fn guess(&self, line: Line) -> (Place, bool) {
+        let set = self.set_of(line);
+        match self.ways(set, TAG, tag(line)) {
+            0 => (Place { set, way: self.vacate(self.ways(set, RECENT, RECENT)) }, false),
+            ways => (Place { set, way: ways.trailing_zeros() as usize }, true),
+        }
+    }
+
+    /// What is noted there.
+    #[inline]
+    pub(crate) fn note_at(&self, place: Place) -> &N {
+        &self.notes[place.set * self.per_set + place.way]
     }
 }
 

@@ -5,6 +5,7 @@
 //! notes so in its own caches, and changes it again without asking.
 
 use tombolo_coherence::{State, ones};
+use tombolo_memory::prefetch;
 
 use crate::cache::{Cache, Line, Place, Region};
 use crate::{Ps, profile, ps};
@@ -109,7 +110,7 @@ impl HostCaches {
 
     /// Where the shared cache has a line, and what the host may do with it.
     #[inline]
-    pub(crate) fn find(&mut self, line: Line) -> Option<(Place, State)> {
+    pub fn find(&mut self, line: Line) -> Option<(Place, State)> {
         let place = self.shared.cache.find(line)?;
         let note = self.shared.cache.note(place);
         let state = match (note.dirty(), note.alone()) {
@@ -128,7 +129,7 @@ impl HostCaches {
 
     /// The same of a line that was found there.
     #[inline]
-    pub(crate) fn settle_at(&mut self, place: Place, line: Line, state: State) -> bool {
+    pub fn settle_at(&mut self, place: Place, line: Line, state: State) -> bool {
         match state {
             State::Shared => self.share_found(place, line),
             _ => self.drop_found(place, line),
@@ -142,14 +143,38 @@ impl HostCaches {
             self.shared.cache.prefetch(line);
             self.private[core].iter().for_each(|level| level.cache.prefetch(line));
         }
-        lines.for_each(|line| self.shared.cache.prefetch_note(line));
+        lines.for_each(|line| _ = self.foresee_note(line));
     }
 
     /// The same of one line.
     #[inline]
-    pub(crate) fn foresee_one(&self, core: usize, line: Line) {
+    pub fn foresee_one(&self, core: usize, line: Line) {
         self.private[core].iter().for_each(|level| level.cache.prefetch(line));
         self.shared.cache.prefetch(line);
+    }
+
+    /// Another host will ask about a line that this one may have.
+    #[inline]
+    pub fn foresee_snoop(&self, line: Line) {
+        self.shared.cache.prefetch(line);
+    }
+
+    /// When its set has been fetched: what is noted of a line, or of the one that would have to go for it. Where that
+    /// is, and whether the line is there.
+    #[inline]
+    pub fn foresee_note(&self, line: Line) -> (Place, bool) {
+        let (place, found) = self.shared.cache.guess(line);
+        prefetch(self.shared.cache.note_at(place));
+        (place, found)
+    }
+
+    /// When that has been fetched, too: where the cores have that line that may have it.
+    #[inline]
+    pub fn foresee_cores(&self, place: Place) {
+        let note = self.shared.cache.note_at(place);
+        for core in ones(note.cores) {
+            self.private[core].iter().for_each(|level| level.cache.prefetch(note.line()));
+        }
     }
 
     /// A core reads a line, or changes it.
@@ -223,7 +248,7 @@ impl HostCaches {
     }
 
     /// The host has a line alone from now on, and a core changes it.
-    pub(crate) fn changes_alone(&mut self, core: usize, line: Line) {
+    pub fn changes_alone(&mut self, core: usize, line: Line) {
         let Some(place) = self.shared.cache.find(line) else { return };
         let note = self.shared.cache.note(place);
         let others = note.cores & !(1 << core);

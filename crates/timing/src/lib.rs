@@ -39,7 +39,7 @@ mod simulation;
 mod sparse;
 mod world;
 
-pub use cache::{Line, Region};
+pub use cache::{Line, Place, Region};
 pub use caches::{Access, HostCaches, Note};
 pub use clocks::Clocks;
 pub use counts::Counts;

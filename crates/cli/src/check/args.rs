@@ -1,10 +1,14 @@
 //! What `tombolo check` can be told.
 
 use clap::{Args, ValueEnum};
+use tombolo_memory::Site;
 use tombolo_scenarios::{Kind, SCENARIOS, Scenario};
-use tombolo_simulator::{Adversary, Mutant};
+use tombolo_simulator::{Adversary, Aim, Death, Fate, Mutant};
 
 use crate::output::Format;
+
+/// An aim at nobody.
+pub(super) const NOBODY: &str = "nobody";
 
 pub(crate) const ABOUT: &str = "\
 Run the protocols in a simulator whose caches really are incoherent, and check what hosts see.
@@ -16,7 +20,8 @@ and every write, publication and use of a cache line against the rules about who
 
 With --mutants, each flush, fence, lock, check and log event is left out in turn, and some run has \
 to fail: a check that cannot fail proves nothing. With --exhaustive K, all schedules of the short \
-scenarios with up to K preemptions are run, and no seed is needed.
+scenarios with up to K preemptions are run, and no seed is needed. With --deaths N, hosts die at each \
+step they come to, N times for each thing that may become of their dirty lines.
 
 A failure is shown with its seed, the least that the adversary has to do for it, and what hosts did. \
 The exit code is 3 if anything failed or a mutant survived, and 4 if nothing did but the checker's \
@@ -25,15 +30,16 @@ budget did not suffice for some history.";
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tombolo check
-  tombolo check --seeds 6000 --exhaustive 3 --mutants
+  tombolo check --seeds 6000 --deaths 20 --exhaustive 3 --mutants
   tombolo check --scenario write-and-read --strategy pct --seeds 1000000
   tombolo check --without objects.read.seen-counter
   tombolo check --scenario two-writers --without objects.read.seen-counter --replay 0
+  tombolo check --scenario writer-dies --replay 7 --aim objects.write.clean:1+0:one
   tombolo check --list";
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Schedules of each scenario; 1000, unless --exhaustive or --mutants is asked for.
+    /// Schedules of each scenario; 1000, unless --deaths, --exhaustive or --mutants is asked for.
     #[arg(long, value_name = "N")]
     pub(crate) seeds: Option<u64>,
     /// The first seed.
@@ -52,6 +58,10 @@ pub(crate) struct CheckArgs {
     /// Run every schedule of the short scenarios with up to K preemptions, with four kinds of caches.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=5))]
     pub(crate) exhaustive: Option<u8>,
+    /// Have hosts die at each step they come to, in the scenarios in which they may: N times with all of their
+    /// dirty lines lost, all written back, one, all but one, and some of them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) deaths: Option<u64>,
     /// Leave out one step at a time; each has to be missed, from each of three seeds.
     #[arg(long)]
     pub(crate) mutants: bool,
@@ -65,8 +75,12 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) unsanitized: bool,
     /// Run one seed of one scenario again, on this very thread, and show what hosts did.
-    #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "exhaustive", "mutants"])]
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "deaths", "exhaustive", "mutants"])]
     pub(crate) replay: Option<u64>,
+    /// With --replay: a host dies when it, or one of those that may die, has come to SITE for the N-th time, and
+    /// made K more operations; FATE is lost, written, one, all-but-one or some of its dirty lines. Or `nobody` dies.
+    #[arg(long, value_name = "SITE:N+K:FATE", value_parser = death, requires = "replay")]
+    pub(crate) aim: Option<Death>,
     /// Threads; as many as there are processors, unless given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
@@ -122,7 +136,27 @@ fn scenarios(name: &str) -> Result<Chosen, String> {
 
 fn mutant(text: &str) -> Result<Mutant, String> {
     let (name, is_fence) = text.strip_suffix(":fence").map_or((text, false), |name| (name, true));
-    let site = tombolo_scenarios::sites().find(|site| site.name() == name);
-    let site = site.ok_or("there is no such step; see `tombolo check --list`")?;
+    let site = site(name)?;
     Ok(if is_fence { Mutant::Fence(site) } else { Mutant::Step(site) })
+}
+
+fn site(name: &str) -> Result<Site, String> {
+    let site = tombolo_scenarios::sites().find(|site| site.name() == name);
+    site.ok_or_else(|| "there is no such step; see `tombolo check --list`".to_owned())
+}
+
+fn death(text: &str) -> Result<Death, String> {
+    if text == NOBODY {
+        return Ok(Death::Spared);
+    }
+    let parts = || {
+        let (name, rest) = text.split_once(':')?;
+        let (when, fate) = rest.split_once(':')?;
+        let (crossing, operations) = when.split_once('+')?;
+        let fate = Fate::ALL.into_iter().find(|known| known.name() == fate)?;
+        Some((name, crossing.parse().ok()?, operations.parse().ok()?, fate))
+    };
+    let wanted = "this is not of the form SITE:N+K:FATE, as in objects.write.clean:1+0:lost";
+    let (name, crossing, operations, fate) = parts().ok_or(wanted)?;
+    Ok(Death::Aimed(Aim { site: site(name)?, crossing, operations, fate }))
 }

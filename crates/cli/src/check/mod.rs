@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use tombolo_scenarios::campaign::{self, Conditions, Control, Tally};
-use tombolo_scenarios::{Kind, SCENARIOS, Scenario, explain, hunt, mutants};
-use tombolo_simulator::catch;
+use tombolo_scenarios::{Kind, SCENARIOS, Scenario, aim, explain, hunt, mutants};
+use tombolo_simulator::{Trial, catch};
 
 use self::args::CheckArgs;
 use self::report::{Mutants, Report};
@@ -20,6 +20,9 @@ use crate::stop::Stop;
 
 /// Seeds of each scenario, unless something else is asked for.
 const SEEDS: u64 = 1_000;
+
+/// Seeds of each scenario that tell to which steps hosts come that may die.
+const LEARNT: u64 = 500;
 
 /// How far the seeds from which mutants are hunted lie apart.
 const STRIDE: u64 = 1_000_000;
@@ -38,7 +41,10 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
     let scenarios = chosen(args);
     let conditions = conditions(args);
     if let Some(seed) = args.replay {
-        return replay(&scenarios, seed, &conditions);
+        return replay(
+            &scenarios,
+            &conditions.trial(seed).with_death(args.aim.unwrap_or_default()),
+        );
     }
     let control = watched()?;
     let started = Instant::now();
@@ -46,6 +52,10 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
     if let Some(seeds) = seeds(args) {
         let range = args.start..args.start.saturating_add(seeds);
         tally = campaign::run(&scenarios, range, &conditions, &control);
+    }
+    if let Some(times) = args.deaths.filter(|_| tally.failures.is_empty()) {
+        let learnt = args.start..args.start.saturating_add(LEARNT);
+        tally.merge(aim(&scenarios, &learnt, times, &conditions, &control));
     }
     if let Some(preemptions) = args.exhaustive.filter(|_| tally.failures.is_empty()) {
         let short: Vec<Scenario> =
@@ -83,7 +93,7 @@ fn conditions(args: &CheckArgs) -> Conditions {
 }
 
 fn seeds(args: &CheckArgs) -> Option<u64> {
-    let something_else = args.exhaustive.is_some() || args.mutants;
+    let something_else = args.deaths.is_some() || args.exhaustive.is_some() || args.mutants;
     args.seeds.or((!something_else).then_some(SEEDS))
 }
 
@@ -133,18 +143,17 @@ fn hunt_mutants(
 }
 
 /// Runs one seed again, on this thread: a debugger can be attached.
-fn replay(scenarios: &[Scenario], seed: u64, conditions: &Conditions) -> Result<ExitCode> {
+fn replay(scenarios: &[Scenario], trial: &Trial) -> Result<ExitCode> {
     let [scenario] = scenarios else {
         bail!("--replay takes one --scenario; see `tombolo check --list`");
     };
-    let trial = conditions.trial(seed);
-    match catch(|| (scenario.run)(&trial)) {
+    match catch(|| (scenario.run)(trial)) {
         Ok(()) => {
-            println!("{}, seed {seed}: nothing failed", scenario.name);
+            println!("{}, seed {}: nothing failed", scenario.name, trial.seed);
             Ok(ExitCode::SUCCESS)
         }
         Err(what) => {
-            let failure = explain(scenario, &trial, what);
+            let failure = explain(scenario, trial, what);
             print!("{}", report::failure(&failure));
             Ok(ExitCode::from(output::PROBLEMS))
         }

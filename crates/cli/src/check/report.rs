@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde::Serialize;
 use tombolo_scenarios::campaign::Tally;
 use tombolo_scenarios::{Failure, Hunted, SCENARIOS, sites};
+use tombolo_simulator::Death;
 
+use super::args::NOBODY;
 use crate::output::{PROBLEMS, UNDECIDED, pairs};
 
 /// The result of a campaign.
@@ -21,6 +23,8 @@ pub(super) struct Report {
     crash_points: usize,
     /// Steps of the protocols at which hosts died.
     deadly_sites: usize,
+    /// Deaths that were aimed at steps, if that was asked for.
+    deaths: Option<AimedDeaths>,
     histories_checked: u64,
     undecided: u64,
     sites: usize,
@@ -37,10 +41,23 @@ pub(super) struct Report {
     mutants: Option<Mutants>,
 }
 
+/// Deaths that were aimed.
+#[derive(Serialize)]
+struct AimedDeaths {
+    aimed: u64,
+    died: u64,
+    /// Steps that hosts which may die have come to.
+    steps: usize,
+    /// Of the dirty lines that there were at one of these steps, this never became, and that step's name.
+    missed: Vec<(&'static str, &'static str)>,
+}
+
 #[derive(Serialize)]
 struct ReportedFailure {
     scenario: &'static str,
     seed: u64,
+    /// How a host was to die, for `--aim`.
+    aim: Option<String>,
     what: String,
     /// The least that the adversary has to do, as far as it was found.
     schedule: Vec<String>,
@@ -108,6 +125,26 @@ impl Mutants {
     }
 }
 
+impl AimedDeaths {
+    fn new(tally: &Tally) -> Self {
+        let missed = tally.missed_deaths().into_iter();
+        Self {
+            aimed: tally.aims,
+            died: tally.hits,
+            steps: tally.targets.len(),
+            missed: missed.map(|(site, fate)| (site.name(), fate.name())).collect(),
+        }
+    }
+
+    fn rows(&self) -> [(&'static str, String); 3] {
+        [
+            ("deaths aimed", self.aimed.to_string()),
+            ("deaths that came so", self.died.to_string()),
+            ("steps aimed at", self.steps.to_string()),
+        ]
+    }
+}
+
 impl Report {
     pub(super) fn new(
         scenarios: usize,
@@ -125,7 +162,8 @@ impl Report {
             schedules_per_s: tally.schedules as f64 / elapsed.as_secs_f64().max(1e-9),
             seconds: elapsed.as_secs_f64(),
             crash_points: tally.coverage.crash_points().len(),
-            deadly_sites: tally.coverage.deaths().len(),
+            deadly_sites: tally.coverage.deadly_sites().len(),
+            deaths: (tally.aims > 0).then(|| AimedDeaths::new(tally)),
             histories_checked: tally.histories,
             undecided: tally.undecided,
             sites: sites().count(),
@@ -142,7 +180,7 @@ impl Report {
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         if self.schedules > 0 {
-            text += &pairs(&[
+            let mut rows = vec![
                 ("scenarios", self.scenarios.to_string()),
                 ("schedules", self.schedules.to_string()),
                 ("rate", format!("{:.0} per second", self.schedules_per_s)),
@@ -152,7 +190,12 @@ impl Report {
                 ("steps that mattered", self.mattered.len().to_string()),
                 ("points of death", self.crash_points.to_string()),
                 ("steps at which hosts died", self.deadly_sites.to_string()),
-            ]);
+            ];
+            rows.extend(self.deaths.iter().flat_map(AimedDeaths::rows));
+            text += &pairs(&rows);
+            for (site, fate) in self.deaths.iter().flat_map(|deaths| &deaths.missed) {
+                let _ = writeln!(text, "no host died at {site}, its dirty lines {fate}");
+            }
             for (what, times) in &self.noted {
                 let _ = writeln!(text, "{what}: {times} times");
             }
@@ -186,10 +229,20 @@ impl ReportedFailure {
         Self {
             scenario: failure.scenario,
             seed: failure.seed,
+            aim: aim_of(failure),
             what: failure.what.clone(),
             schedule: actions(failure),
             text: self::failure(failure),
         }
+    }
+}
+
+/// How a host was to die, unless at random.
+fn aim_of(failure: &Failure) -> Option<String> {
+    match failure.death {
+        Death::AtRandom => None,
+        Death::Aimed(aim) => Some(aim.to_string()),
+        Death::Spared => Some(NOBODY.to_owned()),
     }
 }
 
@@ -207,7 +260,9 @@ const SHOWN: usize = 40;
 /// A failure, for people.
 pub(super) fn failure(failure: &Failure) -> String {
     let actions = actions(failure);
-    let mut text = format!("\n{}, seed {}: {}\n", failure.scenario, failure.seed, failure.what);
+    let aim = aim_of(failure).map_or_else(String::new, |aim| format!(", --aim {aim}"));
+    let mut text =
+        format!("\n{}, seed {}{aim}: {}\n", failure.scenario, failure.seed, failure.what);
     if let Some(caches) = failure.caches {
         let _ = writeln!(text, "\nenumerated, with caches that are {caches}");
     }

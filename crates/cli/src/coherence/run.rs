@@ -345,12 +345,7 @@ fn replay<const WORDS: usize>(config: Config, path: &Path) -> Result<System<WORD
     let mut trace = Trace::new(BufReader::new(file)).with_context(|| shown.to_string())?;
     let config = Config { threads: trace.threads() as usize, ..config };
     let system = System::new(&config).with_context(|| shown.to_string())?;
-    let mut records = 0u64;
-    for record in &mut trace {
-        system.replay(&record.with_context(|| shown.to_string())?);
-        records += 1;
-    }
-    if records == 0 {
+    if system.replay(&mut trace).with_context(|| shown.to_string())? == 0 {
         bail!(
             "{shown} has no accesses; is it what `valgrind --tool=lackey --trace-mem=yes` prints?"
         );

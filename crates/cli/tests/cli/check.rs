@@ -84,8 +84,25 @@ fn bad_input_is_explained() {
         (&["check", "--replay", "1"], "takes one --scenario"),
         (&["check", "--replay", "1", "--mutants"], "cannot be used with"),
         (&["check", "--hosts", "1"], "2..=8"),
+        (&["check", "--aim", "nobody"], "--replay"),
+        (&["check", "--replay", "1", "--aim", "objects.write.clean:1"], "SITE:N+K:FATE"),
+        (&["check", "--replay", "1", "--aim", "nonsense:1+0:lost"], "no such step"),
     ] {
         let said = complaint(args);
         assert!(said.contains(part), "no {part:?} in:\n{said}");
     }
+}
+
+#[test]
+fn hosts_die_at_each_step_and_one_death_is_done_again() {
+    let report = report(&["--scenario", "writer-dies", "--deaths", "1"]);
+    let deaths = &report["deaths"];
+    let (aimed, steps) = (deaths["aimed"].as_u64().unwrap(), deaths["steps"].as_u64().unwrap());
+    assert!(steps > 10, "{deaths}");
+    assert_eq!(aimed, 5 * steps, "one for each fate of dirty lines");
+    assert_eq!(deaths["died"], aimed);
+    assert_eq!(deaths["missed"], Value::Array(vec![]));
+    let aim = ["--replay", "7", "--aim", "objects.write.clean:1+0:one"];
+    let shown = printed(&[&["check", "--scenario", "writer-dies"], &aim[..]].concat());
+    assert!(shown.contains("nothing failed"), "{shown}");
 }

@@ -12,6 +12,8 @@ const BLOCK: usize = 1 << 16;
 /// The thread and the marks of the record that says how many there were.
 const END: u16 = u16::MAX;
 const WRITE: u16 = 1 << 15;
+/// Where a record has its marks.
+const MARKS: u32 = 112;
 
 /// Reads a binary trace. It ends after the first error.
 pub struct BinaryTrace<R> {
@@ -81,22 +83,24 @@ impl<R: Read> BinaryTrace<R> {
         }
         let place = self.start..self.start + RECORD;
         let bytes: &[u8; RECORD] = self.block[place].try_into().expect("a record's length");
-        let (record, marks) = decode(bytes);
-        if marks == END {
+        let word = u128::from_le_bytes(*bytes);
+        let record = decode(word);
+        if (word >> MARKS) as u16 == END {
             return self.finish(record);
         }
-        if record.thread >= self.threads {
-            return Err(self.problem(format!(
-                "thread {}, but the header says that there are {}",
-                record.thread, self.threads
-            )));
-        }
-        if let Some(problem) = record.problem() {
+        if let Some(problem) = self.wrong_thread(record.thread).or_else(|| record.problem()) {
             return Err(self.problem(problem));
         }
         self.start += RECORD;
         self.records += 1;
         Ok(Some(record))
+    }
+
+    #[inline]
+    fn wrong_thread(&self, thread: u32) -> Option<String> {
+        let threads = self.threads;
+        (thread >= threads)
+            .then(|| format!("thread {thread}, but the header says that there are {threads}"))
     }
 
     #[cold]
@@ -224,17 +228,15 @@ impl<W: Write> TraceWriter<W> {
 
 /// A record, and the marks that its size and direction are from.
 #[inline]
-fn decode(bytes: &[u8; RECORD]) -> (Record, u16) {
-    let word = u128::from_le_bytes(*bytes);
-    let marks = (word >> 112) as u16;
-    let record = Record {
+fn decode(word: u128) -> Record {
+    let marks = (word >> MARKS) as u16;
+    Record {
         address: word as u64,
         instructions: (word >> 64) as u32,
         thread: u32::from((word >> 96) as u16),
         bytes: u32::from(marks & !WRITE),
         write: marks & WRITE != 0,
-    };
-    (record, marks)
+    }
 }
 
 /// The number of threads.

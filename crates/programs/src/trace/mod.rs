@@ -34,16 +34,21 @@ pub struct Record {
 
 impl Record {
     /// What keeps it from being the record of an access.
+    #[inline]
     fn problem(&self) -> Option<String> {
-        if !(1..=MAX_ACCESS_BYTES).contains(&self.bytes) {
-            return Some(format!(
-                "an access of {} bytes; it may have 1 to {MAX_ACCESS_BYTES}",
-                self.bytes
-            ));
+        let fits = (1..=MAX_ACCESS_BYTES).contains(&self.bytes)
+            && self.address <= u64::MAX - u64::from(self.bytes - 1);
+        if fits { None } else { Some(self.describe_problem()) }
+    }
+
+    #[cold]
+    fn describe_problem(self) -> String {
+        let Self { address, bytes, .. } = self;
+        if (1..=MAX_ACCESS_BYTES).contains(&bytes) {
+            format!("{bytes} bytes at {address:#x} go beyond the last address")
+        } else {
+            format!("an access of {bytes} bytes; it may have 1 to {MAX_ACCESS_BYTES}")
         }
-        (self.address.checked_add(u64::from(self.bytes) - 1).is_none()).then(|| {
-            format!("{} bytes at {:#x} go beyond the last address", self.bytes, self.address)
-        })
     }
 }
 

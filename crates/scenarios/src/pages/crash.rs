@@ -79,9 +79,25 @@ fn add_deadly_clients(world: &mut World<Megalon>, files: u64, pages: u64, count:
     }
 }
 
+/// A host dies while clients do anything to one file, and another one while it clears up, or anywhere else.
+pub(crate) fn two_die(trial: &Trial) {
+    let mut world = World::in_pod(trial, &deadly(trial, 3, &[0, 1], Deaths::InTurn));
+    add_deadly_clients(&mut world, 1, 3, 6);
+    finish(world, 1);
+}
+
 /// A host dies while it appends to a file, cuts it, and makes it longer, and others read it.
 pub(crate) fn who_changes_the_size_dies(trial: &Trial) {
-    let mut world = World::in_pod(trial, &deadly(trial, 3, &[0], Deaths::One));
+    change_the_size(trial, &deadly(trial, 3, &[0], Deaths::One));
+}
+
+/// The same, and one of the others dies when it comes across that.
+pub(crate) fn who_mends_the_size_dies(trial: &Trial) {
+    change_the_size(trial, &deadly(trial, 3, &[0, 1], Deaths::InTurn));
+}
+
+fn change_the_size(trial: &Trial, setup: &Setup) {
+    let mut world = World::in_pod(trial, setup);
     world.tidying = (trial.seed / 2).is_multiple_of(2);
     world.prepare(|cache, scribe| {
         try_perform(cache, scribe, file(0), write(0, UNITS, 1)).unwrap();

@@ -235,6 +235,16 @@ fn churn_in<P: Way>(
     operations: u64,
     choose: fn(u64, u64) -> Step,
 ) {
+    add_churn(&mut world, files, operations, choose);
+    world.finish(files);
+}
+
+fn add_churn<P: Way>(
+    world: &mut World<P>,
+    files: u64,
+    operations: u64,
+    choose: fn(u64, u64) -> Step,
+) {
     world.tidying = false;
     world.prepare(move |cache, scribe| {
         for number in 0..files {
@@ -251,7 +261,6 @@ fn churn_in<P: Way>(
             }
         });
     }
-    world.finish(files);
 }
 
 /// A page is admitted, written and evicted all the time.

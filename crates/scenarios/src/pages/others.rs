@@ -3,13 +3,14 @@
 use tombolo_baselines::HcMeta;
 use tombolo_objects::Objects;
 use tombolo_pagecache::InHeader;
-use tombolo_simulator::{SimMemory, Trial};
+use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 
 use super::world::{Way, World, file, perform};
 use super::{
-    Operation, Step, UNITS, anything_goes_under, changed_behind_under, churn_in, come_and_go,
-    power_cut_under, read, run_under, scarce_under, write,
+    Operation, Step, UNITS, add_churn, anything_goes_under, changed_behind_under, churn_in,
+    come_and_go, power_cut_under, read, run_under, scarce_under, write,
 };
+use crate::world::try_join;
 
 type OnHcMeta = InHeader<HcMeta<SimMemory>>;
 type OnAllLog = InHeader<Objects<SimMemory>>;
@@ -52,6 +53,26 @@ pub(crate) fn noted(trial: &Trial) {
     world.client(0, |cache, scribe| perform(cache, scribe, file(0), write(0, UNITS, 2)));
     world.client(0, |cache, _| cache.write_back_all(&mut |_| ()).unwrap());
     world.finish(1);
+}
+
+/// All hosts die while they write pages, evict them and synchronise their file: nobody takes what they leave behind for pages.
+pub(crate) fn all_die_on_hcmeta(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::Together });
+    let setup = crate::world::Setup { kills, ..OnHcMeta::setup(2, 8) };
+    let mut world = World::<OnHcMeta>::in_pod(trial, &setup);
+    add_churn(&mut world, 1, 5, |dice, tag| match dice {
+        0..3 => read(0),
+        3..8 => Step::Do(write(0, UNITS, 100 + tag)),
+        8..10 => Step::Do(Operation::Append { count: 1, tag: 100 + tag }),
+        10..12 => Step::Evict,
+        12..14 => Step::EvictOne,
+        _ => Step::Sync,
+    });
+    world.run();
+    if world.living().is_empty() {
+        let refused = try_join(world.simulation.memory(0)).err().expect("it is not opened");
+        assert!(refused.to_string().contains("HCMeta"), "{refused}");
+    }
 }
 
 /// In a pod with an entry for one object of each host, two of them write a page and its head.

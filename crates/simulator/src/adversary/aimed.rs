@@ -11,7 +11,7 @@ use crate::state::State;
 const RECENT: usize = 16;
 
 pub(crate) struct Aimed {
-    dice: Dice,
+    pub(crate) dice: Dice,
     hosts: u8,
     /// What was touched, by which thread.
     recent: [(u64, usize); RECENT],
@@ -19,8 +19,7 @@ pub(crate) struct Aimed {
 }
 
 impl Aimed {
-    pub(crate) fn new(seed: u64, config: &Config) -> Self {
-        let dice = Dice::new(seed, config);
+    pub(crate) fn new(dice: Dice, config: &Config) -> Self {
         Self { dice, hosts: config.hosts as u8, recent: [(u64::MAX, 0); RECENT], touches: 0 }
     }
 

@@ -5,7 +5,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::Point;
 use crate::config::{Config, Deaths, Kills};
-use crate::schedule::{Action, Outcome};
+use crate::schedule::{Action, Fate};
 use crate::state::State;
 
 /// Random decisions, whose rates are the seed's.
@@ -19,20 +19,52 @@ pub(crate) struct Dice {
     late: u64,
     /// One copy in so many is torn.
     torn: u64,
-    /// Who dies, and so many steps after who died before; the next at the end.
-    kills: Vec<(u64, Vec<u8>)>,
+    /// Deaths, the next at the end.
+    deaths: Vec<Due>,
+}
+
+/// A death that is to come.
+struct Due {
+    when: When,
+    /// Who dies. If it is aimed and not all die together: one of them.
+    hosts: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// So many steps after who died before.
+    After(u64),
+    /// By aim.
+    Aimed { together: bool },
 }
 
 impl Dice {
-    pub(crate) fn new(seed: u64, config: &Config) -> Self {
+    pub(crate) fn new(seed: u64, config: &Config, aimed: bool) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5bf0_3635);
         let style = rng.next_u64();
         let gap = [2, 4, 8, 32][style as usize % 4];
         let late = [0, 2, 4][(style >> 8) as usize % 3];
         let torn = [4, 16][(style >> 16) as usize % 2];
         let kills = config.kills.as_ref().filter(|kills| rng.next_u64() % kills.one_in == 0);
-        let kills = kills.map_or_else(Vec::new, |kills| deaths(kills, &mut rng));
-        Self { rng, hosts: config.hosts as u64, gap, next: 0, late, torn, kills }
+        let mut deaths = kills.map_or_else(Vec::new, |kills| deaths(kills, &mut rng));
+        if let Some(kills) = kills.filter(|_| aimed) {
+            aim(kills, &mut deaths, rng.next_u64());
+        }
+        Self { rng, hosts: config.hosts as u64, gap, next: 0, late, torn, deaths }
+    }
+
+    /// Whether the next death is aimed, and `host` may be who dies.
+    pub(crate) fn aims_at(&self, host: u8) -> bool {
+        let aimed = |due: &&Due| matches!(due.when, When::Aimed { .. });
+        self.deaths.last().filter(aimed).is_some_and(|due| due.hosts.contains(&host))
+    }
+
+    /// The aimed death comes to `host`; who dies with it.
+    pub(crate) fn strike(&mut self, host: u8) -> Vec<u8> {
+        match self.deaths.pop_if(|due| matches!(due.when, When::Aimed { .. })) {
+            Some(Due { when: When::Aimed { together: true }, hosts }) => hosts,
+            _ => vec![host],
+        }
     }
 
     pub(crate) fn roll(&mut self) -> u64 {
@@ -64,13 +96,13 @@ impl Dice {
             }
             _ => {}
         }
-        if let Some((_, hosts)) = self.kills.pop_if(|(left, _)| *left == 0) {
-            for host in hosts {
-                let dirty = state.lnr.dirty_lines(usize::from(host)) as u64;
-                let outcome = self.outcome(dirty.max(1));
-                actions.push(Action::Kill(host, outcome));
+        if let Some(due) = self.deaths.pop_if(|due| due.when == When::After(0)) {
+            for host in due.hosts {
+                let (fate, dice) = (self.fate(), self.roll());
+                let dirty = state.lnr.dirty_lines(usize::from(host));
+                actions.push(Action::Kill(host, fate.of(dirty, dice)));
             }
-        } else if let Some((left, _)) = self.kills.last_mut() {
+        } else if let Some(Due { when: When::After(left), .. }) = self.deaths.last_mut() {
             *left -= 1;
         }
         if self.next > 0 {
@@ -101,16 +133,9 @@ impl Dice {
         }
     }
 
-    /// What becomes of so many dirty lines.
-    fn outcome(&mut self, dirty: u64) -> Outcome {
-        let (kind, dice) = (self.roll(), self.roll());
-        match kind % 6 {
-            0 => Outcome::Lost,
-            1 => Outcome::Written,
-            2 => Outcome::One((dice % dirty) as u32),
-            3 => Outcome::AllButOne((dice % dirty) as u32),
-            _ => Outcome::Some(dice),
-        }
+    fn fate(&mut self) -> Fate {
+        let last = Fate::ALL.len() - 1;
+        Fate::ALL[last.min(self.roll() as usize % 6)]
     }
 
     /// A thread other than the one that runs, at random; none, if there is no other.
@@ -131,16 +156,31 @@ impl Dice {
     }
 }
 
-/// Who dies, and so many steps after who died before; the next at the end.
-fn deaths(kills: &Kills, rng: &mut Xoshiro256PlusPlus) -> Vec<(u64, Vec<u8>)> {
-    let hosts: Vec<u8> = kills.hosts.iter().map(|&host| host as u8).collect();
+/// Deaths at random moments, the next at the end.
+fn deaths(kills: &Kills, rng: &mut Xoshiro256PlusPlus) -> Vec<Due> {
+    let due = |time, hosts| Due { when: When::After(time), hosts };
     let at = some_time(rng);
-    let one = rng.next_u64() as usize % hosts.len();
+    let one = rng.next_u64() as usize % kills.hosts.len();
     match kills.deaths {
-        Deaths::One => vec![(at, vec![hosts[one]])],
-        Deaths::Together => vec![(at, hosts)],
-        Deaths::InTurn => hosts.iter().rev().map(|&host| (some_time(rng), vec![host])).collect(),
+        Deaths::One => vec![due(at, vec![kills.hosts[one] as u8])],
+        Deaths::Together => vec![due(at, numbers(kills))],
+        Deaths::InTurn => {
+            numbers(kills).into_iter().rev().map(|host| due(some_time(rng), vec![host])).collect()
+        }
     }
+}
+
+/// One of the deaths is aimed.
+fn aim(kills: &Kills, deaths: &mut [Due], dice: u64) {
+    let chosen = dice as usize % deaths.len();
+    deaths[chosen].when = When::Aimed { together: kills.deaths == Deaths::Together };
+    if kills.deaths == Deaths::One {
+        deaths[chosen].hosts = numbers(kills);
+    }
+}
+
+fn numbers(kills: &Kills) -> Vec<u8> {
+    kills.hosts.iter().map(|&host| host as u8).collect()
 }
 
 /// A number of steps. Any order of magnitude is as likely: runs are of any length.

@@ -12,11 +12,14 @@ mod walk;
 
 use std::fmt;
 
+use crate::aim::Death;
 use crate::config::Config;
 use crate::schedule::{Action, Opening, Schedule, Turn};
 use crate::state::State;
+use crate::trial::Trial;
 
 use aimed::Aimed;
+use dice::Dice;
 use priority::Priority;
 use script::Script;
 use walk::Walk;
@@ -86,17 +89,41 @@ pub(crate) enum Player {
 }
 
 impl Player {
-    pub(crate) fn new(adversary: &Adversary, seed: u64, config: &Config) -> Self {
-        match adversary {
-            Adversary::Mixed => match seed % 4 {
-                0 | 1 => Self::new(&Adversary::Walk, seed, config),
-                2 => Self::new(&Adversary::Aimed, seed, config),
-                _ => Self::new(&Adversary::Priority, seed, config),
-            },
-            Adversary::Walk => Self::Walk(Walk::new(seed, config)),
-            Adversary::Priority => Self::Priority(Priority::new(seed, config)),
-            Adversary::Aimed => Self::Aimed(Box::new(Aimed::new(seed, config))),
+    pub(crate) fn new(trial: &Trial, config: &Config) -> Self {
+        let dice = || Dice::new(trial.seed, config, trial.death != Death::AtRandom);
+        let by_seed = match trial.seed % 4 {
+            0 | 1 => &Adversary::Walk,
+            2 => &Adversary::Aimed,
+            _ => &Adversary::Priority,
+        };
+        let mixed = trial.adversary == Adversary::Mixed;
+        match if mixed { by_seed } else { &trial.adversary } {
+            Adversary::Mixed | Adversary::Walk => Self::Walk(Walk::new(dice())),
+            Adversary::Priority => Self::Priority(Priority::new(dice())),
+            Adversary::Aimed => Self::Aimed(Box::new(Aimed::new(dice(), config))),
             Adversary::Script(schedule, caches) => Self::Script(Script::new(schedule, *caches)),
+        }
+    }
+
+    /// Whether the next death is aimed, and `host` may be who dies. In a script, deaths are written down.
+    pub(crate) fn aims_at(&self, host: u8) -> bool {
+        match self {
+            Self::Walk(Walk { dice, .. }) | Self::Priority(Priority { dice, .. }) => {
+                dice.aims_at(host)
+            }
+            Self::Aimed(aimed) => aimed.dice.aims_at(host),
+            Self::Script(_) => false,
+        }
+    }
+
+    /// The aimed death comes to `host`; who dies with it.
+    pub(crate) fn strike(&mut self, host: u8) -> Vec<u8> {
+        match self {
+            Self::Walk(Walk { dice, .. }) | Self::Priority(Priority { dice, .. }) => {
+                dice.strike(host)
+            }
+            Self::Aimed(aimed) => aimed.dice.strike(host),
+            Self::Script(_) => Vec::new(),
         }
     }
 

@@ -3,12 +3,11 @@
 
 use super::Point;
 use super::dice::Dice;
-use crate::config::Config;
 use crate::schedule::Action;
 use crate::state::State;
 
 pub(crate) struct Priority {
-    dice: Dice,
+    pub(crate) dice: Dice,
     /// By thread; higher is first.
     priorities: Vec<i64>,
     lowest: i64,
@@ -27,8 +26,7 @@ const CHANGES: u64 = 3;
 const TURN: u64 = 1_000;
 
 impl Priority {
-    pub(crate) fn new(seed: u64, config: &Config) -> Self {
-        let mut dice = Dice::new(seed, config);
+    pub(crate) fn new(mut dice: Dice) -> Self {
         // The length of the run is not known: any order of magnitude is as likely.
         let length = 1 << (5 + dice.roll() % 8);
         let mut changes: Vec<u64> = (0..CHANGES).map(|_| dice.roll() % length).collect();

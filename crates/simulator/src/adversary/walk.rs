@@ -2,20 +2,18 @@
 
 use super::Point;
 use super::dice::Dice;
-use crate::config::Config;
 use crate::schedule::Action;
 use crate::state::State;
 
 pub(crate) struct Walk {
-    dice: Dice,
+    pub(crate) dice: Dice,
     /// The steps between two switches, on average.
     gap: u64,
     next: u64,
 }
 
 impl Walk {
-    pub(crate) fn new(seed: u64, config: &Config) -> Self {
-        let mut dice = Dice::new(seed, config);
+    pub(crate) fn new(mut dice: Dice) -> Self {
         let gap = [2, 4, 16, 64][dice.roll() as usize % 4];
         Self { dice, gap, next: 0 }
     }

@@ -1,0 +1,110 @@
+//! Hosts die at every step that they come to, whatever becomes of their dirty lines.
+//!
+//! Runs in which hosts are spared tell which steps those come to that may die, and under which seeds. Then each step is
+//! taken as an aim, with each fate of dirty lines, some times over: first when most lines are dirty, and then under
+//! other seeds, at other times, and some operations later.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use tombolo_memory::Site;
+use tombolo_simulator::{Aim, Crossings, Death, Fate, Trial, catch};
+
+use crate::campaign::{Conditions, Control, Tally, in_parallel};
+use crate::failure::explain;
+use crate::{Kind, Scenario};
+
+/// Operations that a host still makes after it has come to its step: fewer than this.
+const OPERATIONS: u64 = 8;
+
+/// The runs in which hosts come to a step.
+type Occasions = BTreeMap<Site, Vec<(u64, Crossings)>>;
+
+/// Has hosts die in the scenarios in which they may: at each step, with each fate of their dirty lines, `times` times.
+/// Which steps there are, and when, is learnt under `seeds`.
+pub fn aim(
+    scenarios: &[Scenario],
+    seeds: &Range<u64>,
+    times: u64,
+    conditions: &Conditions,
+    control: &Control,
+) -> Tally {
+    let deadly: Vec<&Scenario> =
+        scenarios.iter().filter(|scenario| scenario.kind == Kind::Crash).collect();
+    in_parallel(&deadly, conditions, control, |scenario, tally| {
+        let mut campaign = Campaign { scenario, conditions, control, tally };
+        let occasions = campaign.learn(seeds);
+        campaign.aim_at_each(&occasions, times);
+    })
+}
+
+struct Campaign<'a> {
+    scenario: &'a Scenario,
+    conditions: &'a Conditions,
+    control: &'a Control,
+    tally: &'a mut Tally,
+}
+
+impl Campaign<'_> {
+    fn learn(&mut self, seeds: &Range<u64>) -> Occasions {
+        let mut occasions = Occasions::new();
+        let trial = self.conditions.trial(0).with_death(Death::Spared);
+        for seed in seeds.clone() {
+            if self.is_over() {
+                break;
+            }
+            self.run(&trial.with_seed(seed));
+            for (site, crossings) in std::mem::take(&mut trial.observed().crossings) {
+                occasions.entry(site).or_default().push((seed, crossings));
+                let most = self.tally.targets.entry(site).or_default();
+                *most = crossings.most_dirty.max(*most);
+            }
+        }
+        self.tally.absorb(&trial, 0);
+        occasions
+    }
+
+    fn aim_at_each(&mut self, occasions: &Occasions, times: u64) {
+        let trial = self.conditions.trial(0);
+        for (&site, occasions) in occasions {
+            for (fate, n) in
+                Fate::ALL.into_iter().flat_map(|fate| (0..times).map(move |n| (fate, n)))
+            {
+                if self.is_over() {
+                    break;
+                }
+                let (seed, aim) = choose(site, fate, n, occasions);
+                self.run(&trial.with_seed(seed).with_death(Death::Aimed(aim)));
+                self.tally.aims += 1;
+            }
+        }
+        self.tally.absorb(&trial, 0);
+    }
+
+    fn run(&mut self, trial: &Trial) {
+        self.control.ran(1);
+        self.tally.schedules += 1;
+        if let Err(what) = catch(|| (self.scenario.run)(trial)) {
+            self.tally.failures.push(explain(self.scenario, trial, what));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.control.is_stopped() || self.tally.failures.len() >= self.conditions.failures
+    }
+}
+
+/// The `n`-th death at a step with a fate: under which seed, and when.
+fn choose(site: Site, fate: Fate, n: u64, occasions: &[(u64, Crossings)]) -> (u64, Aim) {
+    if n == 0 {
+        let dirtiest = occasions.iter().rev().max_by_key(|(_, crossings)| crossings.most_dirty);
+        let &(seed, Crossings { dirtiest, .. }) = dirtiest.expect("hosts have come there");
+        return (seed, Aim { site, crossing: dirtiest, operations: 0, fate });
+    }
+    // Spread over the seeds, and different for each fate.
+    let dice = (n * Fate::ALL.len() as u64 + fate as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    let (seed, crossings) = occasions[dice as usize % occasions.len()];
+    let crossing = 1 + (dice >> 10) as u32 % crossings.times;
+    let operations = ((dice >> 20) % OPERATIONS) as u32;
+    (seed, Aim { site, crossing, operations, fate })
+}
