@@ -42,13 +42,14 @@ pub(crate) fn return_and_work(memory: SimMemory, scribe: &Scribe) {
     memory.note("a host that died came back");
     // No two writes have one tag.
     let first_tag = 1_000_000 * u64::from(memory.deaths());
-    join_and_work(memory, scribe, (first_tag, 3), some_operation);
+    join_and_work(memory, scribe, (first_tag, 3), any_key, some_operation);
 }
 
 fn join_and_work(
     memory: SimMemory,
     scribe: &Scribe,
     (first_tag, operations): (u64, usize),
+    key: fn(u64) -> &'static str,
     choose: impl Fn(u64, &Cell<u64>) -> Operation<u64>,
 ) {
     let host = match try_join(memory.clone()) {
@@ -58,8 +59,7 @@ fn join_and_work(
     let tags = Cell::new(first_tag);
     for _ in 0..operations {
         let dice = memory.random();
-        let key = KEYS[dice as usize % 2];
-        let done = try_perform(&*host, scribe, key, choose(dice >> 8, &tags));
+        let done = try_perform(&*host, scribe, key(dice), choose(dice >> 8, &tags));
         expect_done_or_stalled(done);
     }
     expect_done_or_stalled(host.leave());
@@ -197,7 +197,9 @@ pub(crate) fn a_joiner_dies(trial: &Trial) {
         });
     }
     let scribe = world.scribe();
-    world.thread(2, move |memory| join_and_work(memory, &scribe, (1_000_000, 3), some_operation));
+    world.thread(2, move |memory| {
+        join_and_work(memory, &scribe, (1_000_000, 3), any_key, some_operation)
+    });
     world.run();
     if !is_nameless(&world.hosts[0], 2) {
         finish_and_read(&mut world, &KEYS);
@@ -248,6 +250,10 @@ pub(crate) fn the_only_host_dies(trial: &Trial) {
     world.finish();
 }
 
+fn any_key(dice: u64) -> &'static str {
+    KEYS[dice as usize % 2]
+}
+
 fn some_write(tags: &Cell<u64>) -> Operation<u64> {
     tags.set(tags.get() + 1);
     Operation::Put(tags.get())
@@ -256,6 +262,15 @@ fn some_write(tags: &Cell<u64>) -> Operation<u64> {
 /// Hosts open a pod one after the other, each when the last is dead or through, work, and die: at that, or while they
 /// put in order what the last has left. Whoever comes in the end finds everything in order, or is told that it cannot open the pod.
 pub(crate) fn openers_die(trial: &Trial) {
+    open_and_die(trial, 6, any_key);
+}
+
+/// The same, where the first one does little but write one object, and so leaves it torn more often.
+pub(crate) fn openers_of_torn_objects_die(trial: &Trial) {
+    open_and_die(trial, 24, |_| KEYS[0]);
+}
+
+fn open_and_die(trial: &Trial, writes: usize, choose: fn(u64) -> &'static str) {
     let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::InTurn });
     let mut world = World::new(trial, &Setup { joined: 0, kills, ..Setup::roomy(4) });
     let through: Rc<[Rc<Cell<bool>>]> = (0..4).map(|_| Rc::default()).collect();
@@ -268,10 +283,13 @@ pub(crate) fn openers_die(trial: &Trial) {
             }
             // Most who die first do so while they write.
             let first_tag = 1_000_000 * number as u64;
-            join_and_work(memory, &scribe, (first_tag, 6), |dice, tags| match number {
-                0 => some_write(tags),
-                _ => some_operation(dice, tags),
-            });
+            if number == 0 {
+                join_and_work(memory, &scribe, (first_tag, writes), choose, |_, tags| {
+                    some_write(tags)
+                });
+            } else {
+                join_and_work(memory, &scribe, (first_tag, 6), any_key, some_operation);
+            }
         });
     }
     world.finish();

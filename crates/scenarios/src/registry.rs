@@ -191,6 +191,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "save-while-one-dies" Crash saved::save_while_a_host_dies;
     "member-dies" Crash seats::a_member_dies;
     "openers-die" Crash crash::openers_die;
+    "torn-openers-die" Crash crash::openers_of_torn_objects_die;
     "joiner-dies" Crash crash::a_joiner_dies;
     "reader-dies" Crash crash::a_reader_dies;
     "fenced-host-dies" Crash fenced::a_fenced_host_dies;

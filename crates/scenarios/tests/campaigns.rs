@@ -22,6 +22,10 @@ fn every_scenario_holds() {
 const NO_DEATHS: &[(&str, &str)] = &[
     ("objects.open.empty", "by who opens a pod with marks, and no scenario kills that"),
     ("hcmeta.open.empty", "the same under HCMeta"),
+    (
+        "objects.delete.found",
+        "by who evicts a page that was lost just then: in one of many thousand schedules",
+    ),
     ("objects.open.other", "by who is refused a pod whose hosts died under HCMeta, and leaves"),
 ];
 
@@ -29,7 +33,7 @@ const NO_DEATHS: &[(&str, &str)] = &[
 /// not yet to the next one.
 #[test]
 fn hosts_die_at_every_step() {
-    let tally = aim(SCENARIOS, &(0..500), 2, &Conditions::default(), &Control::default());
+    let tally = aim(SCENARIOS, &(0..300), 2, &Conditions::default(), &Control::default());
     assert!(tally.failures.is_empty(), "{:#?}", tally.failures);
     assert_eq!(tally.hits, tally.aims, "a host comes again to where it has come once");
     let missed = tally.missed_deaths();
@@ -48,9 +52,8 @@ const ONCE_WRONG: &[(&str, u64, &str, u32, u32, Fate)] = &[
     ("host-dies", 335, "objects.span.assign", 1, 3, Fate::Some),
     ("host-dies", 351, "objects.span.assign", 1, 3, Fate::Written),
     ("helper-dies", 769, "objects.write.entry-again", 3, 4, Fate::Written),
-    ("page-two-die", 168, "pagecache.read.grown", 1, 3, Fate::Written),
+    ("several-die", 92, "objects.event.move", 1, 2, Fate::Some),
     ("openers-die", 119, "objects.event.generation", 3, 4, Fate::One),
-    ("several-die", 116, "pod.transfer.clean", 1, 0, Fate::Lost),
 ];
 
 #[test]
