@@ -3,26 +3,9 @@
 //! Nearly each record misses this machine's caches several times, in tables of which one says where to look in the next.
 //! While many records wait for theirs, nobody does.
 
-use tombolo_coherence::Hosts;
 use tombolo_programs::Record;
-use tombolo_timing::{Line, Place};
 
-use crate::machine::Machine;
-
-/// What is known of a record before it is done. It may be otherwise then, except for the place of a page, which stays
-/// where it is: this decides what is fetched, and nothing else.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Foreseen<const WORDS: usize> {
-    pub(crate) host: usize,
-    /// The first one that it accesses.
-    pub(crate) line: Line,
-    /// Its page's place.
-    pub(crate) place: Option<usize>,
-    /// Where the line is that has to go for it, if the host does not have it.
-    pub(crate) goes: Option<Place>,
-    /// These may have it.
-    pub(crate) holders: Hosts<WORDS>,
-}
+use crate::machine::{Foreseen, Machine};
 
 /// Records from one step to the next.
 const APART: u64 = 4;

@@ -6,7 +6,6 @@ use tombolo_timing::{
     Access as Cached, Bandwidth, HostCaches, Line, Note, Pipe, Place, Ps, Region, ps,
 };
 
-use crate::ahead::Foreseen;
 use crate::config::{Config, ConfigError, LINE_BYTES, PAGE_BYTES};
 use crate::fills::Fills;
 use crate::pages::Pages;
@@ -78,6 +77,21 @@ struct Request {
     begins: Ps,
     /// When the core knows the page's place.
     now: Ps,
+}
+
+/// What is known of a record before it is done. It may be otherwise then, except for the place of a page, which stays
+/// where it is: this decides what is fetched, and nothing else.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Foreseen<const WORDS: usize> {
+    host: usize,
+    /// The first one that it accesses.
+    line: Line,
+    /// Its page's place.
+    pub(crate) place: Option<usize>,
+    /// Where the line is that has to go for it, if the host does not have it.
+    goes: Option<Place>,
+    /// These may have it.
+    holders: Hosts<WORDS>,
 }
 
 /// The caches of the hosts, as far as a line is concerned.
