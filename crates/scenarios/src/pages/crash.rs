@@ -106,8 +106,9 @@ fn change_the_size(trial: &Trial, setup: &Setup) {
     let choice = trial.seed / 4 % 3;
     client(&mut world, 0, move |_| {
         let operations = match choice {
-            // A host that dies leaves part of what goes over several pages.
-            0 => (2..8).map(|tag| Operation::Append { count: 1, tag }).collect(),
+            0 => {
+                vec![Operation::Append { count: 4, tag: 2 }, Operation::Append { count: 5, tag: 3 }]
+            }
             1 => vec![Operation::Truncate(2), Operation::Truncate(9), Operation::Truncate(5)],
             _ => vec![write(UNITS + 1, 3, 2), write(2 * UNITS + 1, 2, 3), write(3 * UNITS, 4, 4)],
         };
