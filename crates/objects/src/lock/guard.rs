@@ -339,10 +339,12 @@ impl<M: Memory> Locked<'_, M> {
             return Err(changed_under_lock());
         }
         objects.count(Counter::Poisoned);
+        // Before the record can be another object's.
+        objects.underway.clear(self.place);
         if self.held.record != BY_LOG {
             objects.free_unmarked(self.held);
         }
-        objects.underway.end(self.place, self.noted);
+        objects.underway.end(self.place, false);
         Err(Error::Poisoned)
     }
 }
