@@ -18,7 +18,7 @@
 
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
-use tombolo_sharing::Error::{Exists, Lost, NotFound, Poisoned};
+use tombolo_sharing::Error::{Exists, NotFound};
 use tombolo_sharing::{Guard, Guarded, Scheme, Version};
 
 use crate::cache::{Backing, PageCache};
@@ -106,7 +106,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let (key, mut bytes) = (Key::head(file), [0; HEAD_BYTES]);
         match self.objects().read_bytes(&key.bytes(), 0, &mut bytes) {
             // Who needs it makes it anew.
-            Err(Lost { .. } | Poisoned) => Ok(None),
+            Err(error) if error.is_loss() => Ok(None),
             read => Ok(read?.map(|version| (Head::decode(&bytes), version))),
         }
     }
@@ -198,7 +198,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         match self.create(key, &head.encode()) {
             Err(Error::Objects(Exists)) => Ok(self.peek(file)?.map_or(head, |(head, _)| head)),
             // It was lost: pages say where the file ends.
-            Err(Error::Objects(Lost { .. } | Poisoned)) => {
+            Err(Error::Objects(error)) if error.is_loss() => {
                 let size = match self.memory().keeps(sites::LOST_HEAD_SIZE) {
                     true => self.end_of(file, ALL)?,
                     false => size,
@@ -219,7 +219,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let now = self.now();
         let (key, mut bytes) = (Key::head(file).bytes(), [0; HEAD_BYTES]);
         let there = match self.objects().try_read_bytes(&key, 0, &mut bytes) {
-            Err(Lost { .. } | Poisoned) => return Ok(Told::Changed),
+            Err(error) if error.is_loss() => return Ok(Told::Changed),
             there => there?,
         };
         let Some(there) = there else { return Ok(Told::NotNow) };
@@ -231,7 +231,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             return Ok(Told::Yes);
         }
         let guard = match self.objects().try_write_start(&key) {
-            Err(Lost { .. } | Poisoned) => return Ok(Told::Changed),
+            Err(error) if error.is_loss() => return Ok(Told::Changed),
             guard => guard?,
         };
         let Some(mut guard) = guard else { return Ok(Told::NotNow) };
@@ -287,7 +287,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// The lock of a head that is there.
     fn lock_head(&self, file: FileId) -> Result<Option<Held<'_, P>>, Error> {
         match self.objects().write_start(&Key::head(file).bytes()) {
-            Err(NotFound | Lost { .. } | Poisoned) => Ok(None),
+            Err(NotFound) => Ok(None),
+            Err(error) if error.is_loss() => Ok(None),
             guard => Ok(Some(guard?)),
         }
     }

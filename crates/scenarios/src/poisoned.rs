@@ -173,14 +173,20 @@ pub(crate) fn an_update_is_poisoned(trial: &Trial) {
     end(world);
 }
 
-/// An object is read piece by piece of which the end cannot be read.
-pub(crate) fn a_guarded_read_is_poisoned(trial: &Trial) {
-    let mut world = begin_with(LONG, trial, &setup(trial));
-    // It begins on another page than it ends.
+/// Host 1 cannot read the end of an object, which is on another page than its beginning, and on the one on which the next
+/// slot begins.
+fn begin_with_poisoned_end(trial: &Trial) -> World {
+    let world = begin_with(LONG, trial, &setup(trial));
     let first = first_line(&world.hosts[0], "b");
     let memory = world.hosts[1].memory();
     memory.poison(Lines::new(first + 2, 1));
     memory.evict(Lines::new(first + 1, 2));
+    world
+}
+
+/// An object is read piece by piece of which the end cannot be read.
+pub(crate) fn a_guarded_read_is_poisoned(trial: &Trial) {
+    let mut world = begin_with_poisoned_end(trial);
     client(&mut world, 0, &[("b", Put(LONG + 7)), ("a", Get)]);
     world.client(1, |host, _| {
         let Ok(guard) = host.read_start(b"b") else { return };
@@ -320,12 +326,7 @@ pub(crate) fn anything_is_poisoned(trial: &Trial) {
 
 /// A host meets an error in a chunk from which another one gives out slots, and learns of it.
 pub(crate) fn a_chunk_is_poisoned_for_another(trial: &Trial) {
-    let mut world = begin_with(LONG, trial, &setup(trial));
-    // The next slot begins on the page on which it ends.
-    let first = first_line(&world.hosts[0], "b");
-    let memory = world.hosts[1].memory();
-    memory.poison(Lines::new(first + 2, 1));
-    memory.evict(Lines::new(first + 1, 2));
+    let mut world = begin_with_poisoned_end(trial);
     client(&mut world, 1, &[("b", Get), ("b", Delete)]);
     world.run();
     (0..TICKS).for_each(|_| world.hosts.iter().for_each(|host| host.tick().unwrap()));
