@@ -68,7 +68,7 @@ impl From<&Geometry> for Layout {
             chunks: geometry.chunks,
             records: geometry.records,
             record_bits: geometry.record_width.to_string(),
-            torn_writes: geometry.torn_writes().to_string(),
+            torn_writes: geometry.torn_writes.to_string(),
             page_cache: geometry.has_marks(),
         }
     }

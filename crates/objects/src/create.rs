@@ -91,7 +91,7 @@ impl<M: Memory> Objects<M> {
     /// What was noted there of slots is over.
     pub(crate) fn end_note(&self, Noting { place, torn, alone }: Noting) {
         match torn {
-            Some((record, slot)) => self.underway.note(place, Note::Writes { record, slot }),
+            Some(change) => self.underway.note(place, Note::Writes(change)),
             None if alone => self.underway.end(place, true),
             None => self.underway.clear(place),
         }

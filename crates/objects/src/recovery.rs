@@ -456,8 +456,8 @@ impl<M: Memory> Objects<M> {
         let notes = &self.underway.notes;
         loop {
             let through = notes.through(stay.host, record);
-            if let Some(undo) = notes.torn(stay.host, record, entry.slot) {
-                return Ok(notes.undone(undo, entry.slot).map_or(Whole::Lost, Whole::Bytes));
+            if let Some(cut_off) = notes.torn(stay.host, record, entry.slot) {
+                return Ok(notes.undone(&cut_off, entry.slot).map_or(Whole::Lost, Whole::Bytes));
             }
             if gone {
                 return Ok(Whole::InPlace);

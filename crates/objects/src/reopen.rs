@@ -34,7 +34,7 @@ use crate::poison::BY_POISON;
 use crate::records::{Record, Records};
 use crate::recovery::write_back;
 use crate::space::Space;
-use crate::underway::{Note, Notes, Place};
+use crate::underway::{Change, Note, Notes, Place};
 use crate::{Error, sites};
 
 /// A new object. The least of several with one key is the one that is there.
@@ -117,14 +117,13 @@ impl<'a, M: Memory> Reopened<'a, M> {
 
     /// If a write in place was cut off: puts the old value back, or says that the object is lost.
     fn mend_torn(&self, host: u8, note: Note) -> Result<(), Error> {
-        let Some((record, line)) = note.torn() else { return Ok(()) };
+        let Some(Change { record, slot: line, .. }) = note.torn() else { return Ok(()) };
         let torn = self.pod.memory().keeps(sites::OPEN_TORN) && self.is_locked(host, record);
         if !torn {
             return Ok(());
         }
         let Some(extent) = self.extent_of(line)? else { return Ok(()) };
-        let old =
-            self.notes.torn(host, record, line).and_then(|undo| self.notes.undone(undo, line));
+        let old = self.notes.torn(host, record, line).and_then(|cut| self.notes.undone(&cut, line));
         match old {
             Some(object) if write_back(self.pod.memory(), &extent, &object) => {}
             Some(_) => self.space.mark_away(&extent, BY_POISON),

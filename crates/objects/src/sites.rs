@@ -108,6 +108,10 @@ tombolo_memory::sites! {
     QUARANTINE_NOTED = "objects.quarantine.noted";
     /// What a write overwrites is in memory before the write is noted.
     UNDO_CLEAN = "objects.undo.clean";
+    /// Small objects are undone in a pod for a page cache, whatever becomes of larger ones.
+    UNDO_SMALL = "objects.undo.small";
+    /// What is noted is what this write has overwritten, not an earlier one.
+    UNDO_OWN = "objects.undo.own";
     /// What a dead host's write has overwritten is read afresh.
     UNDO_INVALIDATE = "objects.undo.invalidate";
     /// An object that a dead host had locked starts a new generation before its counter starts anew.

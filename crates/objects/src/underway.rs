@@ -7,7 +7,8 @@
 //! * *Writes*: before the first store into an object whose lock it has. Whose lock it is the record says. So an object
 //!   that a dead host had locked is torn if there is such a note, and whole if there is none. Where writes can be undone
 //!   ([`TornWrites::Undo`](tombolo_pod::TornWrites)), each note has some bytes in LNR, into which the object is copied first. Objects
-//!   that are larger are not changed in place.
+//!   that are larger are not changed in place. In a pod for a page cache in which they are not, there is so much room that heads of
+//!   files are undone all the same; larger objects are changed in place, and their notes say that there is no copy.
 //! * *Took over*: the lock of a dead host, to clear up. If who does that dies, too, that host's own note still tells.
 //! * *Places*: before the first store into a slot that was promised to it; what is there is no object yet. *Announces*: when
 //!   the object is in memory, before the event that makes the slot its own, and, if it comes from another slot, no more that one.
@@ -23,7 +24,8 @@
 //! clears up after it, can take the header out of it.
 //!
 //! ```text
-//! word 0   kind (8 bits) | whose lock it was (8), in the kind "took over" | record of a torn object + 1, or 0 (32 bits, at 32)
+//! word 0   kind (8 bits) | whose lock it was (8), in the kind "took over", else whether a torn object is noted as it was (1)
+//!          | record of a torn object + 1, or 0 (32 bits, at 32)
 //! word 1   line of the object's slot, 0 of a new one      word 2   line of its new slot
 //! word 3   version in the new slot, or of what is deleted, unless that may be of any
 //! undo     checksum of the rest (4 bytes) | bytes of the object (4) | line of its slot (8) | object
@@ -32,7 +34,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
-use tombolo_pod::{Areas, Membership, NOTE_WORDS, Pod};
+use tombolo_pod::{Areas, Geometry, Membership, NOTE_WORDS, Pod, TornWrites};
 
 use crate::event::SlotLine;
 use crate::records::Record;
@@ -56,14 +58,28 @@ impl TryFrom<u32> for Place {
     }
 }
 
-/// The object in a slot is torn, which has this record.
-pub(crate) type Torn = Option<(Record, SlotLine)>;
+/// A change of the object with this record in its slot, which is torn until that ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) record: Record,
+    pub(crate) slot: SlotLine,
+    /// Whether the object is noted as it was before.
+    pub(crate) undone: bool,
+}
+
+/// The object that is torn meanwhile.
+pub(crate) type Torn = Option<Change>;
+
+/// A change that was cut off, and where the object is noted as it was before.
+pub(crate) struct CutOff {
+    undo: Option<LnrAddr>,
+}
 
 /// What a host has noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     /// It changes the object in place.
-    Writes { record: Record, slot: SlotLine },
+    Writes(Change),
     /// It has taken over the lock of this host.
     TookOver { record: Record, from: u8 },
     /// What is in this slot is nothing yet.
@@ -90,6 +106,9 @@ const THROUGH: u64 = 7;
 const DELETES_ANY: u64 = 9;
 const CREATED: u64 = 10;
 
+/// In a note's first word.
+const UNDONE: u64 = 1 << 8;
+
 /// In a word of the quarantine.
 const LOST: u64 = 1 << 63;
 
@@ -104,22 +123,25 @@ impl Note {
         let head = |kind: u64, record: Option<Record>| {
             Some(kind | record.map_or(0, |record| (u64::from(record) + 1) << 32))
         };
-        let of = |torn: Torn| torn.map(|(record, _)| record);
+        let with = |kind: u64, torn: Torn| {
+            let undone = torn.is_some_and(|change| change.undone);
+            head(kind | if undone { UNDONE } else { 0 }, torn.map(|change| change.record))
+        };
         match self {
-            Self::Writes { record, slot } => [head(WRITES, Some(record)), Some(slot), None, None],
+            Self::Writes(change) => [with(WRITES, Some(change)), Some(change.slot), None, None],
             Self::TookOver { record, from } => {
                 [head(TOOK_OVER | u64::from(from) << 8, Some(record)), None, None, None]
             }
             Self::Places { to, torn } => {
-                [head(PLACES, of(torn)), torn.map(|(_, slot)| slot), Some(to), None]
+                [with(PLACES, torn), torn.map(|change| change.slot), Some(to), None]
             }
             Self::Announces { from, to, version, torn } => {
                 let from = Some(from.unwrap_or(0));
-                [head(ANNOUNCES, of(torn)), from, Some(to), Some(version.0)]
+                [with(ANNOUNCES, torn), from, Some(to), Some(version.0)]
             }
             Self::Deletes { slot, version, torn } => {
                 let kind = if version.is_some() { DELETES } else { DELETES_ANY };
-                [head(kind, of(torn)), Some(slot), None, version.map(|version| version.0)]
+                [with(kind, torn), Some(slot), None, version.map(|version| version.0)]
             }
             Self::Created { to } => [head(CREATED, None), None, Some(to), None],
             Self::Returns { slot } => [head(RETURNS, None), Some(slot), None, None],
@@ -129,9 +151,9 @@ impl Note {
 
     fn decode([head, slot, to, version]: Words) -> Option<Self> {
         let record = ((head >> 32) as u32).checked_sub(1);
-        let torn = record.map(|record| (record, slot));
+        let torn = record.map(|record| Change { record, slot, undone: head & UNDONE != 0 });
         Some(match head & 0xff {
-            WRITES => Self::Writes { record: record?, slot },
+            WRITES => Self::Writes(torn?),
             TOOK_OVER => Self::TookOver { record: record?, from: (head >> 8) as u8 },
             PLACES => Self::Places { to, torn },
             ANNOUNCES => {
@@ -150,7 +172,7 @@ impl Note {
     /// The object that is torn if its lock is still held.
     pub(crate) fn torn(self) -> Torn {
         match self {
-            Self::Writes { record, slot } => Some((record, slot)),
+            Self::Writes(change) => Some(change),
             Self::Places { torn, .. }
             | Self::Announces { torn, .. }
             | Self::Deletes { torn, .. } => torn,
@@ -166,7 +188,7 @@ impl Note {
         match self {
             Self::Announces { from, .. } => from,
             Self::Deletes { slot, .. } => Some(slot),
-            Self::Writes { .. }
+            Self::Writes(_)
             | Self::TookOver { .. }
             | Self::Places { .. }
             | Self::Created { .. }
@@ -183,14 +205,16 @@ pub(crate) struct Notes<M> {
     areas: Areas,
     per_host: u64,
     undo_bytes: u64,
+    torn_writes: TornWrites,
 }
 
 const UNDO_PREFIX: u64 = 16;
 
 impl<M: Memory> Notes<M> {
     pub(crate) fn new(pod: &Pod<M>) -> Self {
-        let (per_host, undo_bytes) = (pod.geometry().writes, pod.geometry().undo_bytes);
-        Self { memory: pod.memory().clone(), areas: pod.areas(), per_host, undo_bytes }
+        let &Geometry { writes, undo_bytes, torn_writes, .. } = pod.geometry();
+        let (memory, areas) = (pod.memory().clone(), pod.areas());
+        Self { memory, areas, per_host: writes, undo_bytes, torn_writes }
     }
 
     fn places(&self) -> impl Iterator<Item = Place> + use<M> {
@@ -303,18 +327,21 @@ impl<M: Memory> Notes<M> {
         self.places().for_each(|place| self.memory.store(self.quarantined(host, place), 0));
     }
 
-    /// Where the write was noted that has torn the object with `record` in `slot`, whose lock `holder` has: if
-    /// it was torn.
-    pub(crate) fn torn(&self, holder: u8, record: Record, slot: SlotLine) -> Option<LnrAddr> {
+    /// The change that has torn the object with `record` in `slot`, whose lock `holder` has: if it was torn.
+    pub(crate) fn torn(&self, holder: u8, record: Record, slot: SlotLine) -> Option<CutOff> {
         let mut host = holder;
         for _ in self.hosts() {
             let about = |(place, note): (Place, Note)| match note {
                 Note::TookOver { record: of, from } => (of == record).then_some(Err(from)),
                 // One about another slot is over: the record was another object's then.
-                note => (note.torn()? == (record, slot)).then(|| Ok(self.undo_of(host, place))),
+                note => {
+                    let change = note.torn().filter(|of| (of.record, of.slot) == (record, slot))?;
+                    let undone = self.memory.check(sites::UNDO_OWN, change.undone);
+                    Some(Ok(CutOff { undo: undone.then(|| self.undo_of(host, place)) }))
+                }
             };
             match self.of(host).find_map(about)? {
-                Ok(undo) => return Some(undo),
+                Ok(cut_off) => return Some(cut_off),
                 Err(from) => host = from,
             }
         }
@@ -332,9 +359,9 @@ impl<M: Memory> Notes<M> {
         self.hosts().filter(move |&by| by != host).flat_map(from_host)
     }
 
-    /// The object as it was before the write that was noted at `undo`, if it was the one in `slot`.
-    pub(crate) fn undone(&self, undo: LnrAddr, slot: SlotLine) -> Option<Vec<u8>> {
-        let memory = &self.memory;
+    /// The object as it was in `slot` before it was torn, if that was noted.
+    pub(crate) fn undone(&self, cut_off: &CutOff, slot: SlotLine) -> Option<Vec<u8>> {
+        let (memory, undo) = (&self.memory, cut_off.undo?);
         let since = memory.moment();
         let lines = Lines::covering(undo, self.undo_bytes);
         memory.consume(sites::UNDO_INVALIDATE, |_| ((), [lines]));
@@ -412,12 +439,15 @@ impl<M: Memory> Underway<M> {
 
     /// Whether objects of so many bytes may be changed in place.
     pub(crate) fn may_change(&self, bytes: u64) -> bool {
-        self.notes.undo_bytes == 0 || UNDO_PREFIX + bytes <= self.notes.undo_bytes
+        self.notes.torn_writes == TornWrites::Lost || self.is_undone(bytes)
     }
 
-    /// Whether what a write overwrites is noted, too.
-    pub(crate) fn is_undone(&self) -> bool {
-        self.notes.undo_bytes > 0
+    /// Whether what a write to an object of so many bytes overwrites is noted, too.
+    pub(crate) fn is_undone(&self, bytes: u64) -> bool {
+        let notes = &self.notes;
+        let wanted = notes.torn_writes == TornWrites::Undo
+            || notes.undo_bytes > 0 && notes.memory.keeps(sites::UNDO_SMALL);
+        wanted && UNDO_PREFIX + bytes <= notes.undo_bytes
     }
 
     pub(crate) fn note(&self, place: Place, note: Note) {
@@ -425,17 +455,17 @@ impl<M: Memory> Underway<M> {
     }
 
     /// Notes that the object with `record` is about to be changed, before anything of it is.
-    pub(crate) fn note_write(&self, place: Place, record: Record, slot: SlotLine) {
+    pub(crate) fn note_write(&self, place: Place, change: Change) {
         if self.notes.memory.keeps(sites::WRITE_NOTED) {
-            self.note(place, Note::Writes { record, slot });
+            self.note(place, Note::Writes(change));
         }
     }
 
     /// Notes first what will be overwritten.
-    pub(crate) fn note_undo(&self, place: Place, record: Record, slot: SlotLine, object: &[u8]) {
+    pub(crate) fn note_undo(&self, place: Place, change: Change, object: &[u8]) {
         let mut bytes = vec![0; UNDO_PREFIX as usize];
         bytes[4..8].copy_from_slice(&(object.len() as u32).to_le_bytes());
-        bytes[8..16].copy_from_slice(&slot.to_le_bytes());
+        bytes[8..16].copy_from_slice(&change.slot.to_le_bytes());
         bytes.extend_from_slice(object);
         let checksum = crc32c::crc32c(&bytes[4..]);
         bytes[..4].copy_from_slice(&checksum.to_le_bytes());
@@ -446,7 +476,7 @@ impl<M: Memory> Underway<M> {
         memory.write(at, &bytes);
         memory.publish(sites::UNDO_CLEAN, [lines], |memory| {
             memory.gives(lines, bytes.len() as u64);
-            self.note_write(place, record, slot);
+            self.note_write(place, change);
         });
     }
 
@@ -482,9 +512,10 @@ mod tests {
     #[test]
     fn every_note_reads_back() {
         let (slot, to, version) = (1 << 40, 2 << 40, Version(3 << 40));
-        for torn in [None, Some((4, slot))] {
+        let change = Change { record: 4, slot, undone: false };
+        for torn in [None, Some(change), Some(Change { undone: true, ..change })] {
             for note in [
-                Note::Writes { record: 0, slot },
+                Note::Writes(Change { record: 0, undone: torn.is_some(), ..change }),
                 Note::TookOver { record: u32::MAX - 1, from: 63 },
                 Note::Places { to, torn },
                 Note::Announces { from: Some(slot), to, version, torn },

@@ -126,6 +126,10 @@ impl FromStr for RecordWidth {
 /// A handle has a replica per shard; more of them than threads that commit buy nothing.
 const MAX_LOG_SHARDS: u64 = 16;
 
+/// In a pod for a page cache, a file's head is as it was before if its writer dies, whatever becomes of pages: else nobody could tell how
+/// long the file was.
+const HEAD_UNDO_BYTES: u64 = 128;
+
 /// What becomes of an object whose writer dies, or is fenced, in the middle of changing it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TornWrites {
@@ -134,6 +138,16 @@ pub enum TornWrites {
     Lost,
     /// It has its old value: each write notes first what it overwrites.
     Undo,
+}
+
+impl TornWrites {
+    pub(crate) fn encode(self) -> u64 {
+        (self == Self::Undo).into()
+    }
+
+    pub(crate) fn decode(code: u64) -> Option<Self> {
+        [Self::Lost, Self::Undo].into_iter().find(|torn| torn.encode() == code)
+    }
 }
 
 impl fmt::Display for TornWrites {
@@ -216,6 +230,8 @@ pub struct Geometry {
     pub log_shards: u64,
     /// Objects that a host may have locked at once, a power of two.
     pub writes: u64,
+    /// What becomes of an object whose writer dies at it, if it is too large for `undo_bytes`; others have their old value.
+    pub torn_writes: TornWrites,
     /// Bytes in which a write notes what it overwrites, a power of two; 0 if it does not.
     pub undo_bytes: u64,
     /// Latches of a page cache, a power of two; 0 if the pod is not made for one.
@@ -316,12 +332,15 @@ impl Geometry {
             writes: options
                 .writes
                 .unwrap_or_else(|| power_of_two_within(scr_bytes / 32 / hosts.max(1) / 32, 8, 64)),
+            torn_writes: options.torn_writes,
             undo_bytes: 0,
             latches: options.latches.unwrap_or(0),
         };
         if options.torn_writes == TornWrites::Undo {
             let share = lnr_bytes / 32 / hosts.max(1) / geometry.writes.max(1);
             geometry.undo_bytes = power_of_two_within(share, 256, 64 << 10);
+        } else if geometry.has_marks() {
+            geometry.undo_bytes = HEAD_UNDO_BYTES;
         }
         // Places follow from sound numbers only.
         geometry.check_hosts_and_log().map_err(PodError::TooSmall)?;
@@ -351,7 +370,7 @@ impl Geometry {
         power("a chunk", self.chunk_bytes, 1 << 10, 1 << 30)?;
         power("the slots of a mailbox", self.mail_slots, 1, MAX_SLOTS)?;
         power("the number of objects that a host may have locked", self.writes, 1, 4096)?;
-        if self.undo_bytes > 0 {
+        if self.torn_writes == TornWrites::Undo || self.undo_bytes > 0 {
             power("what a write may note", self.undo_bytes, 64, 1 << 30)?;
         }
         if !(3..=31).contains(&self.counter_bits) {
@@ -434,11 +453,6 @@ impl Geometry {
     /// Bytes of SCR for coherence records.
     pub fn record_bytes(&self) -> u64 {
         self.record_width.bytes_for(self.records)
-    }
-
-    /// What becomes of writes that are cut off.
-    pub fn torn_writes(&self) -> TornWrites {
-        if self.undo_bytes > 0 { TornWrites::Undo } else { TornWrites::Lost }
     }
 
     /// Whether there is a mark per record, and latches.

@@ -6,12 +6,12 @@
 use tombolo_memory::{Lines, LnrAddr, Memory, ScrAddr};
 use uuid::Uuid;
 
-use crate::geometry::{Areas, Geometry, NOTE_WORDS, RecordWidth};
+use crate::geometry::{Areas, Geometry, NOTE_WORDS, RecordWidth, TornWrites};
 use crate::membership::Membership;
 use crate::{PodClock, PodError, sites};
 
 /// The version of the format that this crate writes and reads.
-pub const FORMAT_VERSION: u64 = 8;
+pub const FORMAT_VERSION: u64 = 9;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TOMBOLO\0");
 const WORDS: usize = 32;
@@ -142,6 +142,12 @@ impl<M: Memory> Pod<M> {
             hosts: words[19],
             writes: words[20],
             undo_bytes: words[21],
+            torn_writes: TornWrites::decode(words[22]).ok_or_else(|| {
+                PodError::Damaged(format!(
+                    "torn writes have no meaning with the code {}",
+                    words[22]
+                ))
+            })?,
         };
         geometry.check().map_err(PodError::Damaged)?;
         Ok(geometry)
@@ -257,6 +263,7 @@ fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
         geometry.hosts,
         geometry.writes,
         geometry.undo_bytes,
+        geometry.torn_writes.encode(),
     ];
     let mut words = [0; WORDS];
     words[..used.len()].copy_from_slice(&used);

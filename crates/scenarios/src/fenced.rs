@@ -253,6 +253,40 @@ pub(crate) fn a_patient_writer_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a", "b", "c"]);
 }
 
+/// A host dies while it writes in a pod in which small objects have their old value then, as heads of files, and larger ones are
+/// lost: of one that was small before, nothing comes back that was noted then.
+pub(crate) fn who_writes_a_head_dies(trial: &Trial) {
+    let lost = Setup { torn_writes: Some(TornWrites::Lost), latches: 2, ..setup(trial, &[0]) };
+    let mut world = World::new(trial, &lost);
+    let scribe = world.scribe();
+    for operation in [Create(LONG), Put(LONG + 7)] {
+        perform(&*world.hosts[0], &scribe, "a", operation);
+    }
+    for operation in [Create(SHORT), Put(SHORT + 7)] {
+        perform(&*world.hosts[0], &scribe, "b", operation);
+    }
+    client(&mut world, 0, &[("a", Put(SHORT + 14)), ("a", Put(LONG + 14)), ("a", Put(LONG + 21))]);
+    client(&mut world, 0, &[("b", Put(SHORT + 21)), ("b", Put(SHORT + 28))]);
+    for host in [1, 2] {
+        client(&mut world, host, &[("a", Get), ("a", Get)]);
+        world.client(host, |host, scribe| {
+            for _ in 0..2 {
+                let lost = host.read(b"b", &mut Vec::new()).is_err_and(|error| error.is_loss());
+                assert!(!lost, "a small object has its old value");
+                perform(host, scribe, "b", Get);
+            }
+        });
+    }
+    world.finish();
+    let (living, scribe) = (world.living(), world.scribe());
+    for host in &living {
+        ["a", "b"].iter().for_each(|key| perform(&**host, &scribe, key, Get));
+        assert_eq!(host.unowned_records(), 0, "all records in use are objects'");
+    }
+    world.check_history();
+    living.iter().for_each(|host| host.leave().unwrap());
+}
+
 /// A host dies while it writes, and the others find that the value is lost, and leave it at that: it is lost
 /// when the pod is opened again.
 pub(crate) fn a_loss_is_left_behind(trial: &Trial) {

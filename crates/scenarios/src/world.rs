@@ -26,6 +26,8 @@ const MAIL_SLOTS: u64 = 2;
 
 /// Objects that a host may have locked at once, and the most that one of them notes before it is changed.
 const UNDO_BYTES: u64 = 256;
+/// The same, of a head in a pod for a page cache in which pages are not undone.
+const HEAD_UNDO_BYTES: u64 = 128;
 
 /// Bytes of a chunk, and the least of a transfer window.
 const CHUNK_BYTES: u64 = 1 << 10;
@@ -131,8 +133,12 @@ impl Setup {
 
     fn config(&self) -> Config {
         let log_shards = self.log_shards.unwrap_or(1);
-        let undo =
-            if self.torn_writes == Some(TornWrites::Undo) { self.writes * UNDO_BYTES } else { 0 };
+        let undo_bytes = match self.torn_writes {
+            Some(TornWrites::Undo) => UNDO_BYTES,
+            _ if self.latches > 0 => HEAD_UNDO_BYTES,
+            _ => 0,
+        };
+        let undo = self.writes * undo_bytes;
         let per_host =
             (log_shards * SEGMENT_ENTRIES + MAIL_SLOTS) * LINE_BYTES + WINDOW_BYTES + undo;
         let before_chunks = 64 * LINE_BYTES + u64::from(self.seats()) * per_host;

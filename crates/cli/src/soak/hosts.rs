@@ -182,7 +182,7 @@ impl<'a> Hosts<'a> {
             self.happened.deaths.add(&records);
             self.happened.stops.add(&records);
         }
-        let loses = self.pod.geometry().torn_writes() == TornWrites::Lost;
+        let loses = self.pod.geometry().torn_writes == TornWrites::Lost;
         let writes = |began: &Began| began.attempt != Attempt::Read;
         for began in host.journal.under_way().filter(writes) {
             self.doubts.add(Doubt::of(host.life, began, loses));

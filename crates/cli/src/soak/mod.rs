@@ -220,7 +220,7 @@ impl<'a> Soak<'a> {
             churn: happened.counts.churn,
             moves: happened.counts.moves,
             without_room: self.totals.without_room,
-            torn_writes: pod.geometry().torn_writes().to_string(),
+            torn_writes: pod.geometry().torn_writes.to_string(),
             deaths: happened.deaths.events(),
             stops: happened.stops.events(),
             fenced: happened.fenced,

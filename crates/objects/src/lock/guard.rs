@@ -13,6 +13,7 @@ use crate::create::{Noting, Placed};
 use crate::event::Event;
 use crate::logged::BY_LOG;
 use crate::poison::BY_POISON;
+use crate::underway::Change;
 use crate::{Error, Objects, seen, sites};
 
 impl<M: Memory> Locked<'_, M> {
@@ -137,7 +138,7 @@ impl<M: Memory> Locked<'_, M> {
 
     /// Where it is noted what becomes of the object's slot.
     fn noting(&self) -> Noting {
-        let torn = self.noted.then_some((self.held.record, self.slot.line));
+        let torn = self.noted;
         Noting { place: self.place, torn, alone: false }
     }
 
@@ -176,10 +177,12 @@ impl<M: Memory> Locked<'_, M> {
     /// Others can tell from here on that the object is being changed.
     fn note(&mut self) -> Result<(), Error> {
         let objects = self.objects;
-        if self.noted {
+        if self.noted.is_some() {
             return Ok(());
         }
-        if objects.underway.is_undone() {
+        let undone = objects.underway.is_undone(self.header.total_bytes());
+        let change = Change { record: self.held.record, slot: self.slot.line, undone };
+        if undone {
             let mut object = vec![0; self.header.total_bytes() as usize];
             self.freshen(0, object.len());
             self.extent.read(objects.memory(), 0, &mut object);
@@ -188,11 +191,11 @@ impl<M: Memory> Locked<'_, M> {
                 return Err(Error::Poisoned);
             }
             self.extent.rely_on(objects.memory(), 0, object.len() as u64, self.since);
-            objects.underway.note_undo(self.place, self.held.record, self.slot.line, &object);
+            objects.underway.note_undo(self.place, change, &object);
         } else {
-            objects.underway.note_write(self.place, self.held.record, self.slot.line);
+            objects.underway.note_write(self.place, change);
         }
-        self.noted = true;
+        self.noted = Some(change);
         Ok(())
     }
 
@@ -245,7 +248,7 @@ impl<M: Memory> Locked<'_, M> {
         let found = found.ok_or_else(changed_under_lock)?;
         to.extent.take(objects.memory());
         self.dirty.clear();
-        self.noted = false;
+        self.noted = None;
         self.entry = found.entry;
         self.cell = found.cell;
         self.seen = found.seen;
@@ -298,20 +301,20 @@ impl<M: Memory> Locked<'_, M> {
             self.give();
             if self.held.record == BY_LOG {
                 // The record says nothing of who has the lock, so the note does.
-                if self.noted {
+                if self.noted.is_some() {
                     objects.underway.clear(self.place);
                 }
                 // If the log is stuck, so is the object, and whoever wants it is told of the log.
                 return (objects.unlock_by_log(self.entry).is_ok(), None);
             }
-            if self.noted {
+            if self.noted.is_some() {
                 objects.underway.through(self.place, self.held.record);
             }
             let counter = objects.records.unlock(self.held, written);
             (counter.is_some(), counter)
         });
         if released {
-            objects.underway.end(self.place, self.noted);
+            objects.underway.end(self.place, self.noted.is_some());
         }
         self.gone = true;
         if let Some(counter) = counter.filter(|_| self.fresh) {
