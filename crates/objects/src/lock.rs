@@ -36,9 +36,9 @@ pub(crate) struct Locked<'a, M: Memory> {
     dirty: SmallVec<[Lines; 2]>,
     /// Where the object will be once the write ends, with what was written so far; nobody else knows of it.
     elsewhere: Option<Box<Placed>>,
-    /// Where it is noted that the object is being changed, and what is.
+    /// Where it is noted that the object is being changed; if it is, whether it is noted as it was.
     place: underway::Place,
-    noted: Option<underway::Change>,
+    noted: Option<bool>,
     /// When the lock was taken: nothing read under it was out of date by then.
     since: Moment,
     /// The record is not this object's any more: nothing to release.

@@ -138,7 +138,7 @@ impl<M: Memory> Locked<'_, M> {
 
     /// Where it is noted what becomes of the object's slot.
     fn noting(&self) -> Noting {
-        let torn = self.noted;
+        let torn = self.noted.map(|undone| self.change(undone));
         Noting { place: self.place, torn, alone: false }
     }
 
@@ -174,6 +174,10 @@ impl<M: Memory> Locked<'_, M> {
         }
     }
 
+    fn change(&self, undone: bool) -> Change {
+        Change { record: self.held.record, slot: self.slot.line, undone }
+    }
+
     /// Others can tell from here on that the object is being changed.
     fn note(&mut self) -> Result<(), Error> {
         let objects = self.objects;
@@ -181,7 +185,7 @@ impl<M: Memory> Locked<'_, M> {
             return Ok(());
         }
         let undone = objects.underway.is_undone(self.header.total_bytes());
-        let change = Change { record: self.held.record, slot: self.slot.line, undone };
+        let change = self.change(undone);
         if undone {
             let mut object = vec![0; self.header.total_bytes() as usize];
             self.freshen(0, object.len());
@@ -195,7 +199,7 @@ impl<M: Memory> Locked<'_, M> {
         } else {
             objects.underway.note_write(self.place, change);
         }
-        self.noted = Some(change);
+        self.noted = Some(undone);
         Ok(())
     }
 
