@@ -4,11 +4,11 @@
 //! Whoever is the last to use it writes its pages back first, so a page that is dirty has a host that
 //! can write it.
 
-use std::collections::HashMap;
-use std::fs::{File, FileTimes};
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File, FileTimes};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -20,13 +20,26 @@ use crate::nodes;
 struct Used {
     file: Arc<File>,
     users: usize,
+    /// How often somebody began to use it.
+    uses: u64,
+    /// How often that had been when its last user began to write its pages back.
+    written_back: Option<u64>,
 }
 
 /// The files that this host uses.
 #[derive(Default)]
-pub struct Files(RwLock<HashMap<FileId, Used>>);
+pub struct Files {
+    /// Where to look for others.
+    root: Option<PathBuf>,
+    used: RwLock<HashMap<FileId, Used>>,
+}
 
 impl Files {
+    /// Files in this directory, and below it on the same file system.
+    pub fn below(root: &Path) -> Self {
+        Self { root: Some(root.to_owned()), ..Self::default() }
+    }
+
     /// Has a file at hand from now on, under the name that all hosts know it by.
     ///
     /// # Errors
@@ -44,41 +57,80 @@ impl Files {
         id: FileId,
         open: impl FnOnce() -> io::Result<File>,
     ) -> io::Result<()> {
-        let mut files = self.0.write();
+        let mut files = self.used.write();
         if let Some(used) = files.get_mut(&id) {
             used.users += 1;
+            used.uses += 1;
             return Ok(());
         }
-        files.insert(id, Used { file: Arc::new(open()?), users: 1 });
+        let file = Arc::new(open()?);
+        files.insert(id, Used { file, users: 1, uses: 1, written_back: None });
         Ok(())
     }
 
-    /// One uses it no more.
-    pub(crate) fn leave(&self, id: FileId) {
-        let mut files = self.0.write();
-        if let Some(used) = files.get_mut(&id) {
-            used.users -= 1;
-            if used.users == 0 {
-                files.remove(&id);
-            }
-        }
-    }
-
-    /// Whether the caller is the only one who uses it.
-    pub(crate) fn is_last(&self, id: FileId) -> bool {
-        self.0.read().get(&id).is_some_and(|used| used.users == 1)
-    }
-
     pub(crate) fn file(&self, id: FileId) -> io::Result<Arc<File>> {
-        let files = self.0.read();
+        let files = self.used.read();
         let used = files.get(&id).ok_or_else(|| io::Error::from(rustix::io::Errno::STALE))?;
         Ok(Arc::clone(&used.file))
+    }
+
+    /// Visits the names of files that have one of these inode numbers, as far as they may be looked at.
+    fn walk(
+        root: &Path,
+        inodes: &BTreeSet<u64>,
+        found: &mut dyn FnMut(&Path) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let device = fs::symlink_metadata(root)?.dev();
+        let mut folders = vec![root.to_owned()];
+        while let Some(folder) = folders.pop() {
+            // It may have gone since, or be somebody else's.
+            let Ok(entries) = fs::read_dir(&folder) else { continue };
+            for entry in entries {
+                let entry = entry?;
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if is_folder && entry.metadata().is_ok_and(|found| found.dev() == device) {
+                    folders.push(entry.path());
+                } else if inodes.contains(&entry.ino()) {
+                    found(&entry.path())?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
 impl Backing for Files {
     fn knows(&self, file: FileId) -> bool {
-        self.0.read().contains_key(&file)
+        self.used.read().contains_key(&file)
+    }
+
+    fn find(&self, files: &BTreeSet<FileId>) -> io::Result<BTreeSet<FileId>> {
+        let mut found = BTreeSet::new();
+        let (Some(root), false) = (&self.root, files.is_empty()) else { return Ok(found) };
+        let inodes = files.iter().map(|file| file.inode).collect();
+        Self::walk(root, &inodes, &mut |path| {
+            let Ok(file) = nodes::open_path(path) else { return Ok(()) };
+            let id = nodes::id(&nodes::look(&file)?);
+            if files.contains(&id) && found.insert(id) {
+                self.enter(id, || nodes::open(&file))?;
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    fn put_back(&self, file: FileId) -> bool {
+        let mut files = self.used.write();
+        let Some(used) = files.get_mut(&file) else { return true };
+        if used.users > 1 {
+            used.users -= 1;
+            return true;
+        }
+        let through = used.written_back.replace(used.uses) == Some(used.uses);
+        if through {
+            files.remove(&file);
+        }
+        through
     }
 
     fn attributes(&self, file: FileId) -> io::Result<Attributes> {

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno as Os;
 use tombolo_memory::Mapped;
-use tombolo_pagecache::{ByRecord, Error, FileId, PageCache};
+use tombolo_pagecache::{Backing, ByRecord, Error, FileId, PageCache};
 
 use crate::files::{Files, nanoseconds, time};
 use crate::locks::{Locks, Range};
@@ -162,12 +162,11 @@ impl Shared {
     /// One use of a file ends. The last one writes its pages back, or has them forgotten if the file has
     /// no name any more.
     fn close(&self, id: FileId) -> Outcome<()> {
-        let closed = if self.files().is_last(id) { self.last_use(id) } else { Ok(()) };
-        // If its pages cannot be written, it stays at hand for the next attempt.
-        if closed.is_ok() {
-            self.files().leave(id);
+        while !self.files().put_back(id) {
+            // If its pages cannot be written, it stays at hand for the next attempt.
+            self.last_use(id)?;
         }
-        closed
+        Ok(())
     }
 
     fn last_use(&self, id: FileId) -> Outcome<()> {

@@ -11,7 +11,10 @@
 //! * A file can be mapped privately; what is mapped is a copy as of then. Mapping it shared is refused
 //!   by the kernel (`ENODEV`): it would not see other hosts' writes.
 //!
-//! Nobody may change the files below while they are mounted. The backing directory is on one file system
+//! * Hosts may die. Files that only a dead host had open are found by their inode numbers, and what it wrote to them is written back, by
+//!   another host, or by the next one that mounts them.
+//!
+//! Nobody may change the files below while they are mounted, nor, if all hosts have died, before they are mounted again. The backing directory is on one file system
 //! that all hosts reach, and that shows each host what others wrote: on one machine any one.
 //!
 //! Left out: mounts within the backing directory, sparse operations (`fallocate` makes room, and
@@ -131,7 +134,7 @@ impl Mounted {
         options: Options,
     ) -> Result<Self, MountError> {
         let (backing, mountpoint) = check(backing, mountpoint)?;
-        let cache = Arc::new(Cache::join(pod, Arc::<Files>::default(), options)?);
+        let cache = Arc::new(Cache::join(pod, Arc::new(Files::below(&backing)), options)?);
         let background = Background::start(&cache);
         let mounted = Self::mount(&cache, &background, &backing, &mountpoint, threads);
         match mounted {

@@ -121,6 +121,11 @@ pub(crate) fn open_name(parent: &Node, name: &OsStr) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(&parent.fd, name, flags, Mode::empty())
 }
 
+pub(crate) fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
+}
+
 pub(crate) fn look(fd: &impl AsFd) -> Result<Statx, Errno> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, wanted)

@@ -8,6 +8,7 @@ use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, hash_key};
 
 use crate::chunk_table::{ChunkState, ChunkTable};
 use crate::event::{KeyHash, Slot};
+use crate::extent::Extent;
 use crate::join::other_shard;
 use crate::objects::shard_of;
 use crate::poison::survive;
@@ -117,13 +118,7 @@ pub(crate) fn object_at_rest<M: Memory>(
     let extent = space.extent(slot).ok_or_else(|| {
         Error::Damaged(format!("the chunk table has an impossible slot at line {}", slot.line))
     })?;
-    let fresh = |into: &mut [u8]| {
-        let (memory, bytes) = (pod.memory(), into.len() as u64);
-        let since = memory.moment();
-        memory.consume(sites::OPEN_INVALIDATE, |_| ((), extent.covering(0, bytes)));
-        extent.read(memory, 0, into);
-        extent.rely_on(memory, 0, bytes, since);
-    };
+    let fresh = |into: &mut [u8]| read_at_rest(pod.memory(), &extent, 0, into);
     let mut buffer = [0; PREFIX_BYTES];
     fresh(&mut buffer[..LINE_BYTES as usize]);
     let away = Header::decode_away(&buffer, extent.bytes());
@@ -147,4 +142,26 @@ pub(crate) fn object_at_rest<M: Memory>(
     }
     let key = buffer[HEADER_BYTES..length].to_vec();
     Ok(Some(AtRest { key, value_bytes, version, lost: away.map(|(host, _)| host) }))
+}
+
+/// The value of such an object; `None` if it is lost.
+pub(crate) fn value_at_rest<M: Memory>(
+    pod: &Pod<M>,
+    space: &Space<M>,
+    slot: Slot,
+    object: &AtRest,
+) -> Option<Vec<u8>> {
+    let extent = space.extent(slot).filter(|_| !object.is_away())?;
+    let from = (HEADER_BYTES + object.key.len()) as u64;
+    let mut value = vec![0; object.value_bytes as usize];
+    read_at_rest(pod.memory(), &extent, from, &mut value);
+    let poisoned = extent.is_poisoned(pod.memory(), from + value.len() as u64);
+    (!poisoned).then_some(value)
+}
+
+fn read_at_rest<M: Memory>(memory: &M, extent: &Extent, from: u64, into: &mut [u8]) {
+    let (bytes, since) = (into.len() as u64, memory.moment());
+    memory.consume(sites::OPEN_INVALIDATE, |_| ((), extent.covering(from, bytes)));
+    extent.read(memory, from, into);
+    extent.rely_on(memory, from, bytes, since);
 }

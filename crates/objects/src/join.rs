@@ -24,6 +24,7 @@ use tombolo_sharing::hash_key;
 use crate::at_rest::{AtRest, object_at_rest};
 use crate::chunk_table::{ChunkState, ChunkWord};
 use crate::event::{KeyHash, Slot, generation_at};
+use crate::heir::{Heir, Left};
 use crate::index::{Entry, IndexLimits};
 use crate::logged::BY_LOG;
 use crate::marks::Marks;
@@ -84,13 +85,26 @@ impl<M: Memory> Objects<M> {
     /// [`Error::Pod`] if there is no seat; [`Error::NobodyAnswers`] if no host hands over its
     /// replica; [`Error::Damaged`].
     pub fn join(pod: Pod<M>, options: Options) -> Result<Self, Error> {
+        Self::join_with(pod, options, None)
+    }
+
+    /// Joins a pod for a page cache. If all who were in it have died, `heir` takes care of what they had marked.
+    ///
+    /// # Errors
+    /// As of [`join`](Self::join), and those of `heir`.
+    pub fn join_as(pod: Pod<M>, options: Options, heir: &dyn Heir<M>) -> Result<Self, Error> {
+        Self::join_with(pod, options, Some(heir))
+    }
+
+    fn join_with(pod: Pod<M>, options: Options, heir: Option<&dyn Heir<M>>) -> Result<Self, Error> {
         survive(&pod);
         let (seat, first) = pod.join()?;
         // From here on the log keeps what this host has not applied.
         let shards = pod.geometry().shards();
         let announced: Vec<u64> =
             shards.clone().map(|shard| Shard::<M>::announce(&pod, &seat, shard)).collect();
-        let joined = Self::build(&pod, &seat, options.index, first, &announced).and_then(|built| {
+        let built = Self::build(&pod, &seat, options.index, first, &announced, heir);
+        let joined = built.and_then(|built| {
             let replica = |(shard, built): (u8, Built<M>)| {
                 let Built { state, writer, position, fences } = built;
                 Replica::new(pod.clone(), &seat, shard, (position, fences), state, writer)
@@ -118,6 +132,7 @@ impl<M: Memory> Objects<M> {
         limits: IndexLimits,
         first: bool,
         announced: &[u64],
+        heir: Option<&dyn Heir<M>>,
     ) -> Result<Replicas<M>, Error> {
         if pod.is_under_other_scheme() && pod.memory().keeps(sites::OPEN_OTHER) {
             return Err(Error::Setup(
@@ -127,13 +142,13 @@ impl<M: Memory> Objects<M> {
         }
         let empty = || Replicas::empty(pod, seat, limits, announced);
         if first {
-            return rebuild(empty(), pod);
+            return rebuild(empty(), pod, heir);
         }
         for _ in 0..ATTEMPTS {
             // Those who could have helped may have died.
             fence_ended(pod, pod.membership());
             if seat.opens_anew(pod.memory()) {
-                return rebuild(empty(), pod);
+                return rebuild(empty(), pod, heir);
             }
             let snapshot = Taker::new(pod, seat).take();
             if let Some(built) = snapshot.and_then(|bytes| adopt(empty(), &bytes)) {
@@ -191,10 +206,19 @@ impl<M: Memory> Objects<M> {
                     memory.pause();
                 }
                 Leave::Close => {
+                    self.empty_if_clean();
                     self.seat.closed(memory);
                     return Ok(());
                 }
             }
+        }
+    }
+
+    /// A pod for a page cache opens empty. What is found in one has not been left in order.
+    fn empty_if_clean(&self) {
+        let clean = self.marks.exist() && self.marks.count() == 0;
+        if clean && self.memory().keeps(sites::CLOSE_EMPTY) {
+            self.shards()[0].state().space.free_everything();
         }
     }
 
@@ -206,39 +230,32 @@ impl<M: Memory> Objects<M> {
 }
 
 /// The index as the objects' headers tell it, in a pod that nobody else uses.
-fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M>, Error> {
+fn rebuild<M: Memory>(
+    mut empty: Replicas<M>,
+    pod: &Pod<M>,
+    heir: Option<&dyn Heir<M>>,
+) -> Result<Replicas<M>, Error> {
     let marks = Marks::new(pod);
-    refuse_what_is_marked(pod, &marks)?;
-    let without_objects = marks.exist() && pod.memory().keeps(sites::OPEN_EMPTY);
-    let abandoned = Abandoned::default();
-    let space = Space::new(pod, 0, 0, abandoned);
+    let space = Space::new(pod, 0, 0, Abandoned::default());
     let records = Arc::clone(&empty.records);
     let mut reopened = Reopened::new(pod, &space, &records)?;
-    if without_objects {
-        space.chunk_numbers().for_each(|number| space.set(number, ChunkWord::FREE));
-    } else {
+    if marks.exist() && pod.memory().keeps(sites::OPEN_EMPTY) {
+        let mut slots = Vec::new();
         reopened.put_in_order()?;
-    }
-    let mut restored = Restored { shards: &mut empty.shards, pod, objects: 0 };
-    for number in space.chunk_numbers() {
-        let (before, word) = (restored.objects, space.word(number)?);
-        if !pod.memory().check(sites::OPEN_UNTRUE, !word.untrue) {
-            let slots = space.slots_of(number)?.into_iter().map(|slot| slot.line);
-            space.void(sites::SLOT_VOID, slots);
+        find_objects(pod, &space, &mut reopened, &mut |_, slot, _| {
+            slots.push(slot);
+            Ok(())
+        })?;
+        if !pod.memory().check(sites::OPEN_LEFT, slots.is_empty()) {
+            heir.ok_or_else(|| no_heir(slots.len()))?.inherit(&Left::new(pod, &space, slots))?;
         }
-        for slot in space.slots_of(number)? {
-            let Some(object) = object_at_rest(pod, &space, slot)? else { continue };
-            if reopened.is_the_one(&object.key, slot.line)? {
-                restored.add(word.shard, slot, &object)?;
-            }
-        }
-        let empty = restored.objects == before && !reopened.has_new_in(number);
-        if empty && word.state == ChunkState::Shared {
-            space.set(number, ChunkWord::FREE);
-        }
-    }
-    for (slot, object) in reopened.new_ones()? {
-        restored.add(space.shard_at(slot.line)?, slot, &object)?;
+        space.free_everything();
+    } else {
+        let mut restored = Restored { shards: &mut empty.shards, pod, objects: 0 };
+        reopened.put_in_order()?;
+        find_objects(pod, &space, &mut reopened, &mut |shard, slot, object| {
+            restored.add(shard, slot, object)
+        })?;
     }
     reopened.clear_notes();
     records.free_all();
@@ -247,16 +264,41 @@ fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M
     Ok(empty)
 }
 
-/// What its hosts had marked when they died is not to be forgotten without a word.
-fn refuse_what_is_marked<M: Memory>(pod: &Pod<M>, marks: &Marks<M>) -> Result<(), Error> {
-    let marked = marks.count();
-    if !pod.memory().check(sites::OPEN_MARKED, marked == 0) {
-        return Err(Error::Setup(format!(
-            "its hosts have left or died, and {marked} pages that they had written are not in their files. What was synchronised is; \
-             to go on without the rest, create the pod anew"
-        )));
+/// Shows the objects of a pod that is in order, each with its shard, and frees chunks in which there are none.
+fn find_objects<M: Memory>(
+    pod: &Pod<M>,
+    space: &Space<M>,
+    reopened: &mut Reopened<'_, M>,
+    found: &mut dyn FnMut(u8, Slot, &AtRest) -> Result<(), Error>,
+) -> Result<(), Error> {
+    for number in space.chunk_numbers() {
+        let (mut empty, word) = (true, space.word(number)?);
+        if !pod.memory().check(sites::OPEN_UNTRUE, !word.untrue) {
+            let slots = space.slots_of(number)?.into_iter().map(|slot| slot.line);
+            space.void(sites::SLOT_VOID, slots);
+        }
+        for slot in space.slots_of(number)? {
+            let Some(object) = object_at_rest(pod, space, slot)? else { continue };
+            if reopened.is_the_one(&object.key, slot.line)? {
+                found(word.shard, slot, &object)?;
+                empty = false;
+            }
+        }
+        if empty && !reopened.has_new_in(number) && word.state == ChunkState::Shared {
+            space.set(number, ChunkWord::FREE);
+        }
+    }
+    for (slot, object) in reopened.new_ones()? {
+        found(space.shard_at(slot.line)?, slot, &object)?;
     }
     Ok(())
+}
+
+/// What its hosts had marked when they died is not to be forgotten without a word.
+fn no_heir(left: usize) -> Error {
+    Error::Setup(format!(
+        "its hosts have died, and left {left} pages that may not be in their files: mount it, which brings them there, or create the pod anew"
+    ))
 }
 
 /// Replicas that get the objects that are found.

@@ -39,6 +39,7 @@ mod event;
 mod extent;
 mod fresh;
 mod guards;
+mod heir;
 mod home;
 mod index;
 mod join;
@@ -66,6 +67,7 @@ mod writer;
 
 pub use at_rest::{Findings, check, poisoned_chunks};
 pub use guards::{ReadGuard, WriteGuard};
+pub use heir::{Heir, Left};
 pub use index::IndexLimits;
 pub use logged::Locks;
 pub use maintain::Maintenance;

@@ -129,6 +129,11 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
+    /// The stay that was fenced last, as far as the log is applied here, or those who came from it say.
+    pub fn last_fenced(&self) -> Option<Stay> {
+        self.shards()[0].paused(|_, fences, _, _| fences.stays().last())
+    }
+
     /// Takes a host out of the pod that is dead or taken for dead; the others go on without it.
     /// Its process may still run. Whether it was in the pod.
     ///

@@ -176,8 +176,10 @@ tombolo_memory::sites! {
     LATCH_FREE = "objects.latch.free";
     /// A pod whose hosts have died under another scheme is not opened.
     OPEN_OTHER = "objects.open.other";
-    /// A pod with marked objects, whose hosts are all gone, is not opened.
-    OPEN_MARKED = "objects.open.marked";
+    /// What hosts have left in a pod for a page cache is taken care of before the pod is emptied.
+    OPEN_LEFT = "objects.open.left";
+    /// Such a pod is closed empty.
+    CLOSE_EMPTY = "objects.close.empty";
     /// What was torn when all hosts died is not taken for an object.
     OPEN_TORN = "objects.open.torn";
     /// What was read from memory with errors is not handed out.

@@ -505,6 +505,11 @@ impl<M: Memory> Space<M> {
         self.table.set(number, word);
     }
 
+    /// Nothing is anywhere. In a pod that nobody else uses.
+    pub(crate) fn free_everything(&self) {
+        self.chunk_numbers().for_each(|number| self.set(number, ChunkWord::FREE));
+    }
+
     /// The first line of a chunk.
     pub(crate) fn first_line_of(&self, number: u32) -> SlotLine {
         self.chunk_start(number)

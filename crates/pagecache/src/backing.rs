@@ -1,5 +1,6 @@
 //! Where files are when they are in nobody's memory.
 
+use std::collections::BTreeSet;
 use std::io;
 
 /// Which file: the same on every host, and never another one's while pages of it may be in the pod.
@@ -29,6 +30,17 @@ pub trait Backing: Send + Sync + 'static {
     /// Whether this host can get at the file now. Dirty pages of a file are written back by hosts
     /// that can.
     fn knows(&self, file: FileId) -> bool;
+
+    /// Gets at files that nobody on this host makes use of; at which of them it could. Those are at hand until they are
+    /// [put back](Self::put_back). Files that have no name any more are not found.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn find(&self, files: &BTreeSet<FileId>) -> io::Result<BTreeSet<FileId>>;
+
+    /// A use of a file that was found ends, if this says so. It does not if it is the last, and the first attempt to end it, or others
+    /// have used the file since the last one: write its pages back, and ask again.
+    fn put_back(&self, file: FileId) -> bool;
 
     /// Size and time of a file.
     ///

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tombolo_memory::{HostMutex, Memory};
-use tombolo_pod::Pod;
+use tombolo_pod::{Pod, Stay};
 use tombolo_sharing::{Guarded, Scheme};
 
 pub(crate) use crate::backing::Backing;
@@ -68,6 +68,10 @@ pub struct Counts {
     pub evicted: u64,
     /// Pages written back to files.
     pub written_back: u64,
+    /// Pages brought to their files when it joined, because all hosts that were there had died.
+    pub salvaged: u64,
+    /// Pages that one of those was changing, whose bytes are lost: they are as in their files.
+    pub lost: u64,
 }
 
 impl Counts {
@@ -78,6 +82,8 @@ impl Counts {
             admitted: self.admitted - before.admitted,
             evicted: self.evicted - before.evicted,
             written_back: self.written_back - before.written_back,
+            salvaged: self.salvaged - before.salvaged,
+            lost: self.lost - before.lost,
         }
     }
 }
@@ -88,6 +94,8 @@ impl Sum for Counts {
             admitted: sum.admitted + counts.admitted,
             evicted: sum.evicted + counts.evicted,
             written_back: sum.written_back + counts.written_back,
+            salvaged: sum.salvaged + counts.salvaged,
+            lost: sum.lost + counts.lost,
         })
     }
 }
@@ -97,6 +105,8 @@ pub(crate) struct Counted {
     admitted: AtomicU64,
     evicted: AtomicU64,
     written_back: AtomicU64,
+    pub(crate) salvaged: AtomicU64,
+    pub(crate) lost: AtomicU64,
 }
 
 impl Counted {
@@ -119,6 +129,8 @@ struct Upkeep {
     last: Duration,
     /// Pages that were dirty when it last looked.
     dirty: BTreeSet<Key>,
+    /// The last host that died whose files were looked after.
+    dead: Option<Stay>,
 }
 
 /// Files, in pages that all hosts of a pod share. Used by all threads of a host.
@@ -199,6 +211,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             admitted: self.counted.admitted.load(Ordering::Relaxed),
             evicted: self.counted.evicted.load(Ordering::Relaxed),
             written_back: self.counted.written_back.load(Ordering::Relaxed),
+            salvaged: self.counted.salvaged.load(Ordering::Relaxed),
+            lost: self.counted.lost.load(Ordering::Relaxed),
         }
     }
 
@@ -490,8 +504,30 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
                 outcome = Err(error);
             }
         }
+        let outcome = outcome.and(self.look_after_the_dead(&dirty));
         self.upkeep.lock().dirty = &dirty - &old;
         outcome
+    }
+
+    /// Writes back what a dead host has left dirty of files that it alone may have had at hand.
+    fn look_after_the_dead(&self, dirty: &BTreeSet<Key>) -> Result<(), Error> {
+        let dead = self.pages.fenced();
+        let cleared_up = self.objects().pod().membership().fenced().next().is_none();
+        let keeps = self.memory().keeps(sites::DEAD_FILES);
+        if dead == self.upkeep.lock().dead || !cleared_up || !keeps {
+            return Ok(());
+        }
+        let unknown = dirty.iter().map(|key| key.file).filter(|&file| !self.backing.knows(file));
+        for file in self.backing.find(&unknown.collect())? {
+            let pages = dirty.iter().copied().filter(|key| key.file == file);
+            let mut written = self.write_back_pages(pages);
+            while !self.backing.put_back(file) {
+                written = written.and_then(|()| self.write_back(file));
+            }
+            written?;
+        }
+        self.upkeep.lock().dead = dead;
+        Ok(())
     }
 
     /// Repeats `attempt` until it comes to something, which it tells from the host that is in the way.

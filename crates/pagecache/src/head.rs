@@ -26,7 +26,7 @@ use crate::key::Key;
 use crate::pages::{Held, Pages};
 use crate::{Attributes, Error, FileId, sites};
 
-const HEAD_BYTES: usize = 48;
+pub(crate) const HEAD_BYTES: usize = 48;
 
 /// What is to be kept of a file: all that is there.
 pub(crate) const ALL: u64 = u64::MAX;
@@ -40,13 +40,13 @@ pub(crate) struct Head {
     pub(crate) size: u64,
     pub(crate) modified: i64,
     /// Who has the file alone, or made it longer.
-    by: Option<Stay>,
-    keep: u64,
-    reach: u64,
+    pub(crate) by: Option<Stay>,
+    pub(crate) keep: u64,
+    pub(crate) reach: u64,
 }
 
 impl Head {
-    fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         !self.epoch.is_multiple_of(2)
     }
 
@@ -61,7 +61,7 @@ impl Head {
         bytes
     }
 
-    fn decode(bytes: &[u8; HEAD_BYTES]) -> Self {
+    pub(crate) fn decode(bytes: &[u8; HEAD_BYTES]) -> Self {
         let mut words = bytes
             .chunks(8)
             .map(|word| word.iter().rev().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte)));

@@ -16,12 +16,9 @@ use tombolo_sharing::{Error, Guard, Guarded, Version};
 
 use crate::backing::Backing;
 use crate::key::Key;
-use crate::page::{WORD_BYTES, Washer, word};
+use crate::page::{MARK, WORD_BYTES, Washer, word};
 use crate::pages::Pages;
 use crate::sites;
-
-/// Says that a page is dirty.
-const MARK: u64 = 1 << 63;
 
 /// Pages on a scheme that knows nothing of marks.
 pub struct InHeader<S: Guarded> {

@@ -19,7 +19,7 @@
 //! * **Durability.** [`PageCache::sync`] writes back all dirty pages of the file, whichever host wrote
 //!   them, and then makes the file durable. What was synchronised survives that all hosts lose power.
 //! * **Nothing outlives the hosts.** A pod for a page cache is empty when the first host joins it:
-//!   files may have changed meanwhile. If pages are dirty when all hosts are gone, the pod is not opened any more.
+//!   files may have changed meanwhile. If pages were dirty when the last host died, whoever comes next brings them to their files first.
 //! * **Hosts that die.** The others go on. A page that a dead host was changing is as in its file, if it was not dirty; if it was, it
 //!   cannot be read or written until somebody synchronises the file, and is told that it is lost; or it is as it was before, if writes
 //!   are undone. What a dead host was at with a file that it had alone, or had made longer, who uses the file next ends.
@@ -30,8 +30,8 @@
 //! Written against [`Pages`]: what is required of a way of sharing, and where marks are. [`ByRecord`] is
 //! MEGALON; [`InHeader`] is any other way, with marks in the pages, to compare it with.
 //!
-//! Left out: names, directories, permissions (the file system below has them); reading ahead; dirty pages
-//! of a file that no living host has at hand, which wait for one that has; hosts that die under other schemes than MEGALON.
+//! Left out: names, directories, permissions (the file system below has them); reading ahead; hosts that die under other
+//! schemes than MEGALON.
 
 mod backing;
 mod cache;
@@ -44,6 +44,7 @@ mod key;
 mod latch;
 mod page;
 mod pages;
+mod salvage;
 mod sites;
 
 pub use backing::{Attributes, Backing, FileId};

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! page   word (8 bytes) | bytes
-//! word   how many bytes belong to the file, as far as this page knows (63 bits) | for marks
+//! word   how many bytes belong to the file, as far as this page knows (63 bits) | mark
 //! ```
 //!
 //! Bytes beyond that length are zeros, and nobody reads beyond the file's size. So a page says itself
-//! what of it has to be in its file: writing it back takes its lock, and nothing else.
+//! what of it has to be in its file: writing it back takes its lock, and nothing else. The mark says that the page was written since it was
+//! admitted; or, where marks are in pages, that it is dirty.
 
 use std::io;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use crate::{Error, FileId, sites};
 pub(crate) const WORD_BYTES: u64 = 8;
 
 /// What of a page's word is the length.
-const LENGTH: u64 = (1 << 63) - 1;
+pub(crate) const LENGTH: u64 = (1 << 63) - 1;
+pub(crate) const MARK: u64 = 1 << 63;
 
 /// What came of writing a piece of a file.
 pub(crate) enum Stored {

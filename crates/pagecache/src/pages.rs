@@ -3,12 +3,13 @@
 
 use tombolo_memory::Memory;
 use tombolo_objects::{Objects, WriteGuard};
-use tombolo_pod::Pod;
+use tombolo_pod::{Pod, Stay};
 use tombolo_sharing::{Error, Guarded, Scheme};
 
 use crate::backing::Backing;
 use crate::key::Key;
-use crate::page::Washer;
+use crate::page::{MARK, Washer, word};
+use crate::sites;
 
 /// The memory of whoever shares pages like this.
 pub type MemoryOf<P> = <<P as Pages>::Scheme as Scheme>::Memory;
@@ -60,6 +61,11 @@ pub trait Pages: Sized + 'static {
         Ok(false)
     }
 
+    /// Which stay was fenced last, as far as that is known.
+    fn fenced(&self) -> Option<Stay> {
+        None
+    }
+
     /// Shows pages to `visit` that are marked, and perhaps others: all of them, or, if there is no
     /// [`reach`](Self::reach), those that this host has marked.
     fn marked(&self, visit: impl FnMut(Key)) -> Result<(), Error>;
@@ -81,7 +87,7 @@ impl<M: Memory> Pages for ByRecord<M> {
         options: tombolo_objects::Options,
         washer: Washer<B>,
     ) -> Result<Self, Error> {
-        let objects = Objects::join(pod, options)?;
+        let objects = Objects::join_as(pod, options, &washer)?;
         objects.set_cleaner(Box::new(washer));
         Ok(Self(objects))
     }
@@ -94,6 +100,11 @@ impl<M: Memory> Pages for ByRecord<M> {
     #[inline]
     fn mark(&self, _: Key, page: &mut WriteGuard<'_, M>) -> Result<(), Error> {
         page.mark();
+        // When all hosts have died, that is all that tells what was written.
+        let found = word(page)?;
+        if found & MARK == 0 && page.memory().keeps(sites::WRITE_WRITTEN) {
+            page.write(0, &(found | MARK).to_le_bytes())?;
+        }
         Ok(())
     }
 
@@ -116,6 +127,10 @@ impl<M: Memory> Pages for ByRecord<M> {
 
     fn has_lost(&self) -> Result<bool, Error> {
         self.0.has_lost()
+    }
+
+    fn fenced(&self) -> Option<Stay> {
+        self.0.last_fenced()
     }
 
     fn marked(&self, mut visit: impl FnMut(Key)) -> Result<(), Error> {

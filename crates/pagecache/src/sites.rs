@@ -33,6 +33,14 @@ tombolo_memory::sites! {
     LOST_HEAD_SIZE = "pagecache.lost.head-size";
     /// A written page is marked.
     WRITE_MARK = "pagecache.write.mark";
+    /// A page says that it was written.
+    WRITE_WRITTEN = "pagecache.write.written";
+    /// What a dead host wrote to a file that nobody else has at hand is brought there.
+    DEAD_FILES = "pagecache.dead.files";
+    /// When all hosts have died, pages that were written are brought to their files.
+    SALVAGE_PAGE = "pagecache.salvage.page";
+    /// And files end where they ended.
+    SALVAGE_SIZE = "pagecache.salvage.size";
     /// It is so before others can see what was written.
     WRITE_MARK_FIRST = "pagecache.write.mark-first";
     /// A page is in its file before its mark is off.

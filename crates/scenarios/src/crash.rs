@@ -18,7 +18,7 @@ use crate::append::{Append, History};
 use crate::log;
 use crate::objects::add_mixed_clients;
 use crate::operations::{Scribe, perform, read_together, some_operation, try_perform};
-use crate::world::{Host, Setup, World, is_out, join, try_join};
+use crate::world::{Host, OnDrop, Setup, World, is_out, join, try_join};
 
 const KEYS: [&str; 2] = ["a", "b"];
 
@@ -233,7 +233,7 @@ pub(crate) fn the_only_host_dies(trial: &Trial) {
     let gone = Rc::new(Cell::new(false));
     let through = Rc::clone(&gone);
     world.thread(0, move |memory| {
-        let _through = OnDrop(through);
+        let _through = OnDrop::new(&through);
         let host = try_join(memory).unwrap();
         for (number, key) in KEYS.iter().enumerate() {
             perform(&*host, &first, key, Operation::Put(7 * number as u64));
@@ -277,7 +277,7 @@ fn open_and_die(trial: &Trial, writes: usize, choose: fn(u64) -> &'static str) {
     for number in 0..4 {
         let (scribe, through) = (world.scribe(), Rc::clone(&through));
         world.thread(number, move |memory| {
-            let _through = OnDrop(Rc::clone(&through[number]));
+            let _through = OnDrop::new(&through[number]);
             while number > 0 && !through[number - 1].get() {
                 memory.pause();
             }
@@ -316,15 +316,6 @@ pub(crate) fn a_reader_dies(trial: &Trial) {
         }
     });
     finish_and_read(&mut world, &KEYS);
-}
-
-/// Notes that a thread has ended, in whatever way.
-struct OnDrop(Rc<Cell<bool>>);
-
-impl Drop for OnDrop {
-    fn drop(&mut self) {
-        self.0.set(true);
-    }
 }
 
 /// A host dies in the middle of a commit: what was said to be done is done, on all others alike.

@@ -6,9 +6,9 @@
 //!
 //! Left out: pages that are written in part, errors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tombolo_pagecache::{Attributes, Backing, FileId};
 
@@ -48,6 +48,43 @@ struct File {
 struct State {
     files: BTreeMap<FileId, File>,
     now: Time,
+}
+
+/// What a host has of the disk: all files are at hand but those that it has put away.
+pub(crate) struct Desk {
+    disk: Arc<Disk>,
+    away: Mutex<BTreeSet<FileId>>,
+    /// Files that are at hand only until they are put back.
+    found: Mutex<BTreeSet<FileId>>,
+}
+
+impl Desk {
+    pub(crate) fn new(disk: &Arc<Disk>) -> Self {
+        Self { disk: Arc::clone(disk), away: Mutex::default(), found: Mutex::default() }
+    }
+
+    fn away(&self) -> MutexGuard<'_, BTreeSet<FileId>> {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn found(&self) -> MutexGuard<'_, BTreeSet<FileId>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file is not at hand any more.
+    pub(crate) fn put_away(&self, file: FileId) {
+        self.away().insert(file);
+    }
+
+    /// A file is at hand again.
+    pub(crate) fn get(&self, file: FileId) {
+        self.away().remove(&file);
+    }
+
+    fn at_hand(&self, file: FileId) -> &Disk {
+        assert!(self.knows(file), "nobody uses a file that is not at hand");
+        &self.disk
+    }
 }
 
 /// The files of all hosts. It is never touched while a thread of the simulation is switched.
@@ -135,20 +172,33 @@ impl File {
     }
 }
 
-impl Backing for Disk {
-    fn knows(&self, _: FileId) -> bool {
+impl Backing for Desk {
+    fn knows(&self, file: FileId) -> bool {
+        !self.away().contains(&file)
+    }
+
+    fn find(&self, files: &BTreeSet<FileId>) -> io::Result<BTreeSet<FileId>> {
+        let mut away = self.away();
+        self.found().extend(files.iter().filter(|file| away.remove(file)));
+        Ok(files.clone())
+    }
+
+    fn put_back(&self, file: FileId) -> bool {
+        if self.found().remove(&file) {
+            self.put_away(file);
+        }
         true
     }
 
     fn attributes(&self, file: FileId) -> io::Result<Attributes> {
-        Ok(self.change(file, |file, _| Attributes {
+        Ok(self.at_hand(file).change(file, |file, _| Attributes {
             size: file.bytes.len() as u64,
             modified: file.modified,
         }))
     }
 
     fn read(&self, file: FileId, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        Ok(self.change(file, |file, _| {
+        Ok(self.at_hand(file).change(file, |file, _| {
             let from = file.bytes.get(offset as usize..).unwrap_or(&[]);
             let length = from.len().min(into.len());
             into[..length].copy_from_slice(&from[..length]);
@@ -157,7 +207,7 @@ impl Backing for Disk {
     }
 
     fn write(&self, file: FileId, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.change(file, |file, _| {
+        self.at_hand(file).change(file, |file, _| {
             let end = offset as usize + bytes.len();
             let length = file.bytes.len().max(end);
             file.bytes.resize(length, 0);
@@ -169,17 +219,17 @@ impl Backing for Disk {
     }
 
     fn resize(&self, file: FileId, size: u64) -> io::Result<()> {
-        self.change(file, |file, _| file.bytes.resize(size as usize, 0));
+        self.at_hand(file).change(file, |file, _| file.bytes.resize(size as usize, 0));
         Ok(())
     }
 
     fn set_modified(&self, file: FileId, modified: i64) -> io::Result<()> {
-        self.change(file, |file, _| file.modified = modified);
+        self.at_hand(file).change(file, |file, _| file.modified = modified);
         Ok(())
     }
 
     fn sync(&self, file: FileId, _: bool) -> io::Result<()> {
-        self.change(file, |file, _| {
+        self.at_hand(file).change(file, |file, _| {
             let numbers: Vec<u64> = file.pages.keys().copied().collect();
             for number in numbers {
                 let tag = file.tag(number);

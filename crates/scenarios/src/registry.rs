@@ -155,6 +155,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "hcmeta-pages-all-die" Crash pages::all_die_on_hcmeta;
     "page-power-cut-after-death" Crash pages::crash::power_cut;
     "page-all-die" Crash pages::crash::all_die;
+    "page-openers-die" Crash pages::crash::openers_die;
+    "page-file-holder-dies" Crash pages::crash::who_has_the_file_dies;
     "host-dies" Crash crash::a_host_dies;
     "all-die" Crash crash::all_hosts_die;
     "host-fenced" Crash crash::a_host_is_fenced;
@@ -254,7 +256,12 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.chunk.sync", "filled-again"),
     ("objects.lost.unmarked", "page-writer-dies"),
     ("objects.delete.found", "page-size-changer-dies"),
-    ("objects.open.marked", "page-all-die"),
+    ("objects.open.left", "page-all-die"),
+    ("objects.close.empty", "pages-changed-behind"),
+    ("pagecache.write.written", "page-all-die"),
+    ("pagecache.salvage.page", "page-all-die"),
+    ("pagecache.salvage.size", "page-all-die"),
+    ("pagecache.dead.files", "page-file-holder-dies"),
     ("objects.latch.free", "page-host-dies"),
     ("pagecache.dead.keep", "page-size-changer-dies"),
     ("pagecache.grown.by-dead", "page-size-changer-dies"),

@@ -303,6 +303,21 @@ impl Drop for Busy {
     }
 }
 
+/// Notes that a thread has ended, in whatever way.
+pub(crate) struct OnDrop(Rc<Cell<bool>>);
+
+impl OnDrop {
+    pub(crate) fn new(ended: &Rc<Cell<bool>>) -> Self {
+        Self(Rc::clone(ended))
+    }
+}
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
+}
+
 impl World {
     /// The first of the hosts opens the pod and hands its replica to the others.
     pub(crate) fn new(trial: &Trial, setup: &Setup) -> Self {

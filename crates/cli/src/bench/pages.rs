@@ -177,7 +177,7 @@ fn simulate(args: &PagesArgs, scheme: Scheme, profile: &Profile) -> Result<Repor
     let mut hosts: Vec<Ran> = ran.hosts.iter().map(Ran::simulated).collect();
     if let Some(first) = hosts.first_mut() {
         // All hosts' together.
-        let Counts { admitted, evicted, written_back } = ran.pages;
+        let Counts { admitted, evicted, written_back, .. } = ran.pages;
         *first = Ran { admitted, evicted, written_back, ..std::mem::take(first) };
     }
     Report::new(args, "simulated", scheme, lab.geometry(), &hosts)

@@ -4,19 +4,21 @@
 //! page, and writes are not to be undone: then whoever wants the page is told, until somebody synchronises the file and is told that it
 //! is lost. What was synchronised is in the file, whoever dies.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use tombolo_memory::Memory;
-use tombolo_pagecache::{Error, Options};
-use tombolo_pod::{Pod, TornWrites};
+use tombolo_pagecache::Error;
+use tombolo_pod::TornWrites;
 use tombolo_simulator::{Deaths, Kills, Trial};
 
 use super::units::{Operation, UNITS, tags};
 use super::world::{Cache, Megalon, Scribe, Way, World, file, is_out, read_whole, try_perform};
 use super::{some_operation, write};
-use crate::disk::{Disk, PAGE};
-use crate::world::Setup;
+use crate::crash::expect_no_help;
+use crate::disk::Disk;
+use crate::world::{OnDrop, Setup};
 
 /// Every other seed undoes writes that are cut off.
 fn torn_writes(trial: &Trial) -> TornWrites {
@@ -212,27 +214,103 @@ pub(crate) fn power_cut(trial: &Trial) {
     world.calmly(move |_, cache, _| synchronise(cache, &caches, &disk));
 }
 
-/// All hosts die. Whoever opens the pod then finds in files what was done, or is told that there was more.
+/// All hosts die. Whoever opens the pod then brings what they did to its files, but for what it says is lost.
 pub(crate) fn all_die(trial: &Trial) {
     let mut world = World::in_pod(trial, &deadly(trial, 2, &[0, 1], Deaths::Together));
-    add_deadly_writers(&mut world, 4);
+    if (trial.seed / 2).is_multiple_of(2) {
+        add_deadly_writers(&mut world, 4);
+    } else {
+        add_deadly_clients(&mut world, 2, 3, 5);
+    }
     world.run();
-    if !world.living().is_empty() {
+    if world.living().is_empty() {
+        let cache = world.joiner(2)(world.simulation.memory(0)).unwrap();
+        read_what_is_left(&mut world, &cache);
+    }
+}
+
+/// A host dies while it works, and the next one while it opens the pod, or works, and so on.
+pub(crate) fn openers_die(trial: &Trial) {
+    let undone = Some(TornWrites::Undo);
+    let setup = Setup { torn_writes: undone, ..deadly(trial, 3, &[0, 1], Deaths::InTurn) };
+    let mut world = World::<Megalon>::unopened(trial, &setup);
+    let through: Rc<[Rc<Cell<bool>>]> = (0..3).map(|_| Rc::default()).collect();
+    for host in 0..2 {
+        let (scribe, join, through) = (world.scribe(), world.joiner(2), Rc::clone(&through));
+        world.simulation.spawn(host, move |memory| {
+            let _through = OnDrop::new(&through[host]);
+            while host > 0 && !through[host - 1].get() {
+                memory.pause();
+            }
+            // Who died may have left the pod half open.
+            let Ok(cache) = join(memory.clone()) else { return };
+            for tag in (1 + 1000 * host as u64..).take(6) {
+                let operation = some_operation(memory.random(), 3, tag);
+                if !goes_on(try_perform(&cache, &scribe, file(0), operation)) {
+                    return;
+                }
+            }
+            cache.leave().unwrap();
+        });
+    }
+    world.simulation.run().unwrap();
+    let memory = world.simulation.memory(2);
+    match world.joiner(2)(memory.clone()) {
+        Ok(cache) => read_what_is_left(&mut world, &cache),
+        Err(Error::Objects(error)) => expect_no_help(&memory, &error),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Files hold what clients saw, unless pages are lost.
+fn read_what_is_left(world: &mut World<Megalon>, cache: &Cache<Megalon>) {
+    if cache.counts().lost > 0 {
+        return cache.memory().note("a page was lost with all hosts");
+    }
+    let scribe = world.scribe();
+    for number in 0..2 {
+        let below = world.disk.contents(file(number));
+        for page in 0..5 {
+            let read = Operation::Read { at: page * UNITS, count: UNITS };
+            try_perform(cache, &scribe, file(number), read).unwrap();
+        }
+        assert_eq!(read_whole(cache, file(number)), below, "nothing but the files is left");
+    }
+    world.check_history();
+}
+
+/// A host dies that alone has a file at hand. What it wrote another one brings there.
+pub(crate) fn who_has_the_file_dies(trial: &Trial) {
+    let mut world = World::in_pod(trial, &deadly(trial, 3, &[0], Deaths::One));
+    world.caches[1..].iter().for_each(|cache| cache.backing().put_away(file(0)));
+    client(&mut world, 0, |cache| {
+        let operation = |tag| (0, some_operation(cache.memory().random(), 3, tag));
+        (1..8).map(operation).collect()
+    });
+    for host in [1, 2] {
+        client(&mut world, host, move |_| {
+            (0..3).map(|n| (1, write(n, 1, 1000 * host as u64 + n))).collect()
+        });
+    }
+    world.run();
+    let living: Vec<_> = world.living().into_iter().map(|n| Rc::clone(&world.caches[n])).collect();
+    if living.len() == 3 {
         return;
     }
-    let options = Options { page_bytes: PAGE, ..Options::with(Megalon::options(trial, 2)) };
-    let (pod, disk) = (Pod::open(world.simulation.memory(0)).unwrap(), Arc::clone(&world.disk));
-    match Cache::<Megalon>::join(pod, disk, options) {
-        Ok(cache) => {
-            let scribe = world.scribe();
-            for page in 0..3 {
-                let read = Operation::Read { at: page * UNITS, count: UNITS };
-                try_perform(&cache, &scribe, file(0), read).unwrap();
-            }
-            world.check_history();
+    world.calmly(|_, cache, _| {
+        for _ in 0..100 {
+            cache.tick().unwrap();
+            cache.tidy().unwrap();
+            cache.memory().pause();
         }
-        Err(error) => assert!(error.to_string().contains("not in their files"), "{error}"),
-    }
+    });
+    let of_file = |key: &[u8]| key.starts_with(&file(0).inode.to_le_bytes());
+    living[0]
+        .objects()
+        .marked(|key| assert!(!of_file(key), "what a dead host wrote is in its file"))
+        .unwrap();
+    living.iter().for_each(|cache| cache.backing().get(file(0)));
+    end(world, 2);
 }
 
 fn finish(mut world: World<Megalon>, files: u64) {

@@ -14,7 +14,7 @@ use tombolo_simulator::Trial;
 
 use self::units::{Operation, UNITS, tags, units};
 use self::world::{Cache, Megalon, Scribe, Way, World, file, perform, read_whole};
-use crate::disk::{Disk, PAGE};
+use crate::disk::{Desk, Disk, PAGE};
 use crate::world::Setup;
 
 pub(crate) use self::others::*;
@@ -369,7 +369,7 @@ fn changed_behind_under<P: Way>(trial: &Trial) {
     add_mixed_clients(&mut world, 1, 2, 3);
     world.finish(1);
     world.leave_and_return(|disk| {
-        let bytes = units(99, UNITS + 1);
+        let (disk, bytes) = (Desk::new(disk), units(99, UNITS + 1));
         disk.resize(file(0), 0).unwrap();
         disk.write(file(0), 0, &bytes[..PAGE as usize]).unwrap();
         disk.write(file(0), PAGE, &bytes[PAGE as usize..]).unwrap();

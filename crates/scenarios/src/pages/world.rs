@@ -19,13 +19,13 @@ use tombolo_verify::history::{Client, Recorder};
 use tombolo_verify::linearizability::{Verdict, check};
 
 use super::units::{Answer, Operation, Units, tags, units};
-use crate::disk::{Disk, PAGE, UNIT};
+use crate::disk::{Desk, Disk, PAGE, UNIT};
 use crate::world::{Busy, Setup, options};
 
 /// Steps that a checker may take before a history counts as undecided.
 const CHECKER_BUDGET: u64 = 200_000;
 
-pub(super) type Cache<P> = PageCache<P, Disk>;
+pub(super) type Cache<P> = PageCache<P, Desk>;
 type Log = Recorder<FileId, Operation, Answer>;
 pub(super) type Scribe = Client<FileId, Operation, Answer>;
 
@@ -99,7 +99,14 @@ impl<P: Way> World<P> {
     }
 
     pub(super) fn in_pod(trial: &Trial, setup: &Setup) -> Self {
-        let mut world = Self {
+        let mut world = Self::unopened(trial, setup);
+        world.join(setup.hosts);
+        world
+    }
+
+    /// Nobody is in the pod yet.
+    pub(super) fn unopened(trial: &Trial, setup: &Setup) -> Self {
+        Self {
             simulation: setup.simulation(trial),
             caches: Vec::new(),
             disk: Arc::default(),
@@ -110,26 +117,16 @@ impl<P: Way> World<P> {
             clients: 0,
             trial: trial.clone(),
             tidying: true,
-        };
-        world.join(setup.hosts);
-        world
+        }
     }
 
     /// All hosts join, undisturbed.
     fn join(&mut self, hosts: usize) {
         let joined: Rc<RefCell<BTreeMap<usize, Rc<Cache<P>>>>> = Rc::default();
         for host in 0..hosts {
-            let (joined, disk) = (Rc::clone(&joined), Arc::clone(&self.disk));
-            let objects = P::options(&self.trial, hosts);
+            let (joined, join) = (Rc::clone(&joined), self.joiner(hosts));
             self.simulation.spawn(host, move |memory| {
-                let options = Options {
-                    page_bytes: PAGE,
-                    watermark_percent: 70,
-                    write_back_after: Duration::from_micros(20),
-                    ..Options::with(objects)
-                };
-                let pod = Pod::open(memory.clone()).unwrap();
-                let cache = Rc::new(Cache::join(pod, disk, options).unwrap());
+                let cache = Rc::new(join(memory.clone()).unwrap());
                 joined.borrow_mut().insert(host, Rc::clone(&cache));
                 while joined.borrow().len() < hosts {
                     cache.tick().unwrap();
@@ -141,8 +138,23 @@ impl<P: Way> World<P> {
         self.caches = joined.borrow().values().cloned().collect();
     }
 
+    /// How one of so many hosts joins.
+    pub(super) fn joiner(
+        &self,
+        hosts: usize,
+    ) -> impl FnOnce(SimMemory) -> Result<Cache<P>, Error> + use<P> {
+        let options = Options {
+            page_bytes: PAGE,
+            watermark_percent: 70,
+            write_back_after: Duration::from_micros(20),
+            ..Options::with(P::options(&self.trial, hosts))
+        };
+        let desk = Arc::new(Desk::new(&self.disk));
+        move |memory| Cache::join(Pod::open(memory).unwrap(), desk, options)
+    }
+
     /// All hosts leave, and then join again.
-    pub(super) fn leave_and_return(&mut self, meanwhile: impl FnOnce(&Disk)) {
+    pub(super) fn leave_and_return(&mut self, meanwhile: impl FnOnce(&Arc<Disk>)) {
         let hosts = self.caches.len();
         for (host, cache) in self.caches.drain(..).enumerate() {
             self.simulation.spawn(host, move |_| cache.leave().unwrap());

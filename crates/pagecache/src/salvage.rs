@@ -1,0 +1,186 @@
+//! What is left of files when all hosts of a pod have died: dirty pages, and what they were at.
+//!
+//! Nobody can tell which pages are dirty then, only which were *written* since they were admitted. What such a page holds is what its
+//! file is to hold, whether it was written back or not; so all of them are. Files end as their heads say, or, where a dead host had a
+//! file alone or had made it longer, as whoever came next would have found it ([`head`](crate::head)).
+//!
+//! A page that a host was changing when it died is as it was before, if writes are undone. Otherwise it is lost, and as in its file:
+//! nobody is there any more who could be told by synchronising the file, so it is counted.
+//!
+//! Left out: files that were changed by others than hosts since. What pages say counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+use tombolo_memory::Memory;
+use tombolo_objects::{Heir, Left};
+
+use crate::backing::Backing;
+use crate::head::{ALL, HEAD_BYTES, Head};
+use crate::key::Key;
+use crate::page::{LENGTH, MARK, WORD_BYTES, Washer};
+use crate::{Error, FileId, sites};
+
+/// What is known of a file.
+#[derive(Default)]
+struct Remains {
+    head: Option<Head>,
+    /// Where its last page ends; all of a page that is lost counts.
+    end: u64,
+    /// Whether there are pages that were written, or a file that was held.
+    wanted: bool,
+}
+
+impl Remains {
+    /// How long the file is to be that has so many bytes below.
+    fn size(&self, below: u64) -> u64 {
+        let most = match &self.head {
+            None => ALL,
+            Some(head) if head.is_held() && head.keep != ALL => return head.keep,
+            Some(head) if head.is_held() => head.reach,
+            Some(head) if head.by.is_some() => head.size,
+            Some(head) => return head.size,
+        };
+        self.end.max(below).min(most)
+    }
+}
+
+impl<M: Memory, B: Backing> Heir<M> for Washer<B> {
+    fn inherit(&self, left: &Left<'_, M>) -> Result<(), tombolo_sharing::Error> {
+        self.salvage(left).map_err(|error| match error {
+            Error::Objects(error) => error,
+            error => tombolo_sharing::Error::Setup(format!(
+                "its hosts have died, and what they had written cannot be brought to its files: {error}"
+            )),
+        })
+    }
+}
+
+impl<B: Backing> Washer<B> {
+    fn salvage<M: Memory>(&self, left: &Left<'_, M>) -> Result<(), Error> {
+        let remains = self.look(left)?;
+        let wanted = remains.iter().filter(|(_, file)| file.wanted).map(|(file, _)| *file);
+        let found = self.backing.find(&wanted.collect())?;
+        let done = self.bring_back(left, &remains, &found);
+        // Nobody else uses them.
+        found.iter().for_each(|&file| while !self.backing.put_back(file) {});
+        done
+    }
+
+    fn look<M: Memory>(&self, left: &Left<'_, M>) -> Result<BTreeMap<FileId, Remains>, Error> {
+        let mut files = BTreeMap::<FileId, Remains>::new();
+        left.visit(|key, value| {
+            let Some(key) = Key::decode(key) else { return Ok(()) };
+            let file = files.entry(key.file).or_default();
+            let Some(block) = key.block() else {
+                let head: Option<&[u8; HEAD_BYTES]> = value.and_then(|value| value.try_into().ok());
+                file.head = head.map(Head::decode);
+                file.wanted |= file.head.is_some_and(|head| head.is_held());
+                return Ok(());
+            };
+            let (length, written) = match value.and_then(Page::parse) {
+                Some(page) => (page.bytes.len() as u64, page.written),
+                None => (self.page_bytes, true),
+            };
+            file.wanted |= written;
+            if length > 0 {
+                file.end = file.end.max(block * self.page_bytes + length);
+            }
+            Ok(())
+        })?;
+        Ok(files)
+    }
+
+    fn bring_back<M: Memory>(
+        &self,
+        left: &Left<'_, M>,
+        remains: &BTreeMap<FileId, Remains>,
+        found: &BTreeSet<FileId>,
+    ) -> Result<(), Error> {
+        let mut sizes = BTreeMap::new();
+        for &file in found {
+            left.memory().step();
+            let below = self.backing.attributes(file)?.size;
+            sizes.insert(file, remains[&file].size(below));
+        }
+        let mut failed = None;
+        left.visit(|key, value| {
+            let Some((file, block)) =
+                Key::decode(key).and_then(|key| Some((key.file, key.block()?)))
+            else {
+                return Ok(());
+            };
+            let Some(&size) = sizes.get(&file) else { return Ok(()) };
+            match value.and_then(Page::parse) {
+                Some(page) if page.written => {
+                    let outcome = self.bring_page(left.memory(), file, block, page.bytes, size);
+                    failed = failed.take().or(outcome.err());
+                }
+                Some(_) => {}
+                None => {
+                    self.counted.lost.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Ok(())
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        sizes
+            .into_iter()
+            .try_for_each(|(file, size)| self.end_file(left.memory(), file, size, &remains[&file]))
+    }
+
+    fn bring_page(
+        &self,
+        memory: &impl Memory,
+        file: FileId,
+        block: u64,
+        bytes: &[u8],
+        size: u64,
+    ) -> Result<(), Error> {
+        let offset = block * self.page_bytes;
+        let within = size.saturating_sub(offset).min(bytes.len() as u64) as usize;
+        if within > 0 && memory.keeps(sites::SALVAGE_PAGE) {
+            memory.step();
+            let written = self.backing.write(file, offset, &bytes[..within]);
+            written.map_err(|error| Error::WriteBack(file, error))?;
+            self.counted.salvaged.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn end_file(
+        &self,
+        memory: &impl Memory,
+        file: FileId,
+        size: u64,
+        remains: &Remains,
+    ) -> Result<(), Error> {
+        memory.step();
+        if memory.keeps(sites::SALVAGE_SIZE) {
+            self.backing.resize(file, size)?;
+        }
+        if let Some(head) = remains.head {
+            self.backing.set_modified(file, head.modified)?;
+        }
+        memory.step();
+        Ok(self.backing.sync(file, false)?)
+    }
+}
+
+/// A page's value.
+struct Page<'a> {
+    written: bool,
+    /// Those that belong to its file.
+    bytes: &'a [u8],
+}
+
+impl<'a> Page<'a> {
+    fn parse(value: &'a [u8]) -> Option<Self> {
+        let (word, bytes) = value.split_first_chunk::<{ WORD_BYTES as usize }>()?;
+        let word = u64::from_le_bytes(*word);
+        let length = (word & LENGTH).min(bytes.len() as u64) as usize;
+        Some(Self { written: word & MARK != 0, bytes: &bytes[..length] })
+    }
+}
