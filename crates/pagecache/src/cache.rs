@@ -125,12 +125,12 @@ impl Counted {
 
 /// What the background work remembers.
 #[derive(Default)]
-struct Upkeep {
+pub(crate) struct Upkeep {
     last: Duration,
     /// Pages that were dirty when it last looked.
     dirty: BTreeSet<Key>,
     /// The last host that died whose files were looked after.
-    dead: Option<Stay>,
+    pub(crate) dead: Option<Stay>,
 }
 
 /// Files, in pages that all hosts of a pod share. Used by all threads of a host.
@@ -142,7 +142,7 @@ pub struct PageCache<P: Pages, B: Backing> {
     pub(crate) clock: Clock,
     pub(crate) page_bytes: u64,
     options: Options<OptionsOf<P>>,
-    upkeep: HostMutex<MemoryOf<P>, Upkeep>,
+    pub(crate) upkeep: HostMutex<MemoryOf<P>, Upkeep>,
 }
 
 impl<P: Pages, B: Backing> PageCache<P, B> {
@@ -181,7 +181,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// # Errors
     /// [`Error::WriteBack`]: this host is still in the pod. [`Error::Objects`].
     pub fn leave(&self) -> Result<(), Error> {
-        match self.write_back_all(&mut |_| ()) {
+        match self.look_after_the_dead().and_then(|()| self.write_back_all(&mut |_| ())) {
             // Others do that, once they know that this host is at nothing any more.
             Err(Error::Objects(error)) if error.is_fenced() => {}
             written => written?,
@@ -435,7 +435,10 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(self.backing.set_modified(file, head.modified)?)
     }
 
-    fn write_back_pages(&self, pages: impl IntoIterator<Item = Key>) -> Result<(), Error> {
+    pub(crate) fn write_back_pages(
+        &self,
+        pages: impl IntoIterator<Item = Key>,
+    ) -> Result<(), Error> {
         for key in pages {
             if !self.clean(key)? {
                 let error = std::io::Error::from(std::io::ErrorKind::NotFound);
@@ -461,7 +464,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     }
 
     /// The pages that are dirty, as far as [`Pages::marked`] shows them.
-    fn dirty_pages(&self) -> Result<Vec<Key>, Error> {
+    pub(crate) fn dirty_pages(&self) -> Result<Vec<Key>, Error> {
         self.patiently(|| {
             let mut pages = Vec::new();
             self.pages.marked(|key| pages.push(key))?;
@@ -504,30 +507,9 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
                 outcome = Err(error);
             }
         }
-        let outcome = outcome.and(self.look_after_the_dead(&dirty));
+        let outcome = outcome.and(self.look_after_the_dead());
         self.upkeep.lock().dirty = &dirty - &old;
         outcome
-    }
-
-    /// Writes back what a dead host has left dirty of files that it alone may have had at hand.
-    fn look_after_the_dead(&self, dirty: &BTreeSet<Key>) -> Result<(), Error> {
-        let dead = self.pages.fenced();
-        let cleared_up = self.objects().pod().membership().fenced().next().is_none();
-        let keeps = self.memory().keeps(sites::DEAD_FILES);
-        if dead == self.upkeep.lock().dead || !cleared_up || !keeps {
-            return Ok(());
-        }
-        let unknown = dirty.iter().map(|key| key.file).filter(|&file| !self.backing.knows(file));
-        for file in self.backing.find(&unknown.collect())? {
-            let pages = dirty.iter().copied().filter(|key| key.file == file);
-            let mut written = self.write_back_pages(pages);
-            while !self.backing.put_back(file) {
-                written = written.and_then(|()| self.write_back(file));
-            }
-            written?;
-        }
-        self.upkeep.lock().dead = dead;
-        Ok(())
     }
 
     /// Repeats `attempt` until it comes to something, which it tells from the host that is in the way.

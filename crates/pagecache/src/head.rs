@@ -141,7 +141,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     }
 
     /// Whether who has a file alone has left, or has died and is cleared up after.
-    fn is_left(&self, head: &Head) -> bool {
+    pub(crate) fn is_left(&self, head: &Head) -> bool {
         let pod = self.objects().pod();
         let is_over = |stay| stay != self.stay() && !pod.is_seated(stay) && !pod.is_fenced(stay);
         head.by.is_some_and(is_over)

@@ -36,6 +36,7 @@
 mod backing;
 mod cache;
 mod clock;
+mod dead;
 mod error;
 mod evict;
 mod head;

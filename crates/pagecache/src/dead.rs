@@ -1,0 +1,69 @@
+//! What a host that died has left: dirty pages of files that it alone had at hand, and files that it had alone.
+//!
+//! Whoever uses such a file next ends what the dead host was at. But that may be nobody, before all leave and the cache is gone. So each of the
+//! others looks for it once, in the background, and the last of them does so before it leaves.
+//!
+//! Left out: files that have no name any more, which nobody will read.
+
+use std::collections::BTreeSet;
+
+use tombolo_memory::Memory;
+use tombolo_sharing::Scheme;
+
+use crate::cache::{Backing, PageCache};
+use crate::head::Head;
+use crate::key::Key;
+use crate::pages::Pages;
+use crate::{Error, FileId, sites};
+
+impl<P: Pages, B: Backing> PageCache<P, B> {
+    /// Looks after files of a host that has died since this was done last, once it is cleared up after.
+    pub(crate) fn look_after_the_dead(&self) -> Result<(), Error> {
+        let dead = self.pages.fenced();
+        let cleared_up = self.objects().pod().membership().fenced().next().is_none();
+        let keeps = self.memory().keeps(sites::DEAD_FILES);
+        if dead == self.upkeep.lock().dead || !cleared_up || !keeps {
+            return Ok(());
+        }
+        let dirty = self.dirty_pages()?;
+        let held = self.held_by_the_dead()?;
+        let files: BTreeSet<FileId> = dirty.iter().map(|key| key.file).chain(held).collect();
+        let (known, unknown): (BTreeSet<_>, BTreeSet<_>) =
+            files.into_iter().partition(|&file| self.backing.knows(file));
+        let found = self.backing.find(&unknown)?;
+        for &file in known.union(&found) {
+            let mut outcome = self.head(file).map(drop);
+            if found.contains(&file) {
+                let pages = dirty.iter().copied().filter(|key| key.file == file);
+                outcome = outcome.and_then(|()| self.write_back_pages(pages));
+                while !self.backing.put_back(file) {
+                    outcome = outcome.and_then(|()| self.write_back(file));
+                }
+            }
+            outcome?;
+        }
+        self.upkeep.lock().dead = dead;
+        Ok(())
+    }
+
+    /// Files that a dead host had alone, or may not have written to where it made them longer.
+    fn held_by_the_dead(&self) -> Result<Vec<FileId>, Error> {
+        let (mut heads, mut cursor) = (Vec::new(), 0);
+        loop {
+            cursor = self.objects().scan(cursor, |key| {
+                heads.extend(Key::decode(key).filter(|key| key.block().is_none()));
+            })?;
+            if cursor == 0 {
+                break;
+            }
+        }
+        let mut held = Vec::new();
+        for key in heads {
+            let head = self.peek(key.file)?.map(|(head, _)| head);
+            let left =
+                |head: Head| head.is_held() && self.is_left(&head) || self.is_doubtful(&head);
+            held.extend(head.is_some_and(left).then_some(key.file));
+        }
+        Ok(held)
+    }
+}
