@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use indicatif::ProgressBar;
 use tombolo_mount::Mounted;
-use tombolo_pagecache::Options;
+use tombolo_pagecache::{Counts, Options};
 
 use crate::cli::MountArgs;
 use crate::stop::Stop;
@@ -32,6 +32,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
     let pod = tombolo_pod::open(&args.pod)?;
     let threads = usize::from(args.threads);
     let mounted = Mounted::new(pod, &args.backing, &args.mountpoint, threads, options)?;
+    report_salvage(&mounted.counts());
     println!("{} is mounted on {}", args.backing.display(), args.mountpoint.display());
     while !stop.within(LOOK) && !mounted.is_over() {}
     let counts = mounted.counts();
@@ -48,4 +49,20 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
         counts.admitted, counts.written_back, counts.evicted
     );
     Ok(())
+}
+
+/// Says what was left of hosts that had all died.
+fn report_salvage(counts: &Counts) {
+    if counts.salvaged > 0 {
+        println!(
+            "the hosts that were here died; pages of theirs brought to files: {}",
+            counts.salvaged
+        );
+    }
+    if counts.lost > 0 {
+        println!(
+            "pages that were being changed when their hosts died, and are as in the files: {}",
+            counts.lost
+        );
+    }
 }

@@ -5,6 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -39,15 +41,30 @@ impl Mounts {
             ["one", "two"].iter().map(|name| folder.path().join(name)).collect();
         printed(&[&["pod", "create", path(&spec), "--page-cache"], create].concat());
         fs::create_dir(&backing).unwrap();
-        let start = |place: &PathBuf| {
-            fs::create_dir(place).unwrap();
-            let mut host =
-                Running::start(&["mount", "--pod", path(&spec), path(&backing), path(place)]);
-            host.line_with("is mounted on");
-            host
+        places.iter().for_each(|place| fs::create_dir(place).unwrap());
+        let mut mounts = Self { hosts: vec![], places, backing, folder };
+        mounts.hosts = (0..2).map(|host| mounts.mount(host, &[])).collect();
+        Some(mounts)
+    }
+
+    fn mount(&self, host: usize, options: &[&str]) -> Running {
+        let (pod, backing, place) =
+            (self.folder.path().join("pod"), &self.backing, &self.places[host]);
+        let mount = ["mount", "--pod", path(&pod), path(backing), path(place)];
+        let mut running = Running::start(&[&mount[..], options].concat());
+        running.line_with("is mounted on");
+        running
+    }
+
+    /// Kills a host, and rids the kernel of what it had mounted.
+    fn kill(&mut self, host: usize) {
+        self.hosts[host].signal("-KILL");
+        self.hosts[host].end();
+        let place = path(&self.places[host]);
+        let unmount = |command: &str, how: &str| {
+            Command::new(command).args([how, place]).status().is_ok_and(|status| status.success())
         };
-        let hosts = places.iter().map(start).collect();
-        Some(Self { hosts, places, backing, folder })
+        assert!(unmount("umount", "-l") || unmount("fusermount3", "-uz"));
     }
 
     /// Unmounts; what the hosts say they have done.
@@ -321,6 +338,62 @@ fn sqlite_works_on_both_hosts_at_once() {
     mounts.end();
     let check = "sqlite3 db 'select count(*) from t; pragma integrity_check'";
     assert_eq!(shell(&mounts.backing, check), "60\nok\n");
+}
+
+/// Writes one number after the other, until that fails; how many it was told are written.
+fn count_up(file: &File, base: u64) -> u64 {
+    let write = |n: &u64| file.write_all_at(&(base + n).to_le_bytes(), n * 8).is_ok();
+    (0..SPAN / 8).take_while(write).count() as u64
+}
+
+fn numbers(bytes: &[u8]) -> Vec<u64> {
+    bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+#[test]
+fn what_a_killed_host_wrote_comes_to_its_file() {
+    let Some(mut mounts) = Mounts::start(&["--size", "16MiB", "--scr", "1MiB"]) else { return };
+    // It does not write anything back by itself.
+    mounts.hosts[0].signal("-TERM");
+    mounts.hosts[0].end();
+    mounts.hosts[0] = mounts.mount(0, &["--write-back-ms", "600000"]);
+    let file = File::create(mounts.places[0].join("file")).unwrap();
+    file.write_all_at(&vec![7; 100_000], 0).unwrap();
+    let below = mounts.backing.join("file");
+    assert_eq!(fs::metadata(&below).unwrap().len(), 0, "it is not written back yet");
+    mounts.kill(0);
+    let started = Instant::now();
+    while fs::read(&below).unwrap() != [7; 100_000] {
+        assert!(started.elapsed() < Duration::from_secs(60), "nobody wrote it back");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(fs::read(mounts.places[1].join("file")).unwrap(), [7; 100_000]);
+}
+
+#[test]
+fn all_hosts_are_killed_and_files_are_as_they_were_told() {
+    let create = ["--size", "16MiB", "--scr", "1MiB", "--torn-writes", "undo"];
+    let Some(mut mounts) = Mounts::start(&create) else { return };
+    for round in 0..3u64 {
+        let writing = [0, 1].map(|host| {
+            let file = File::create(mounts.places[host].join(format!("file{host}"))).unwrap();
+            thread::spawn(move || count_up(&file, round))
+        });
+        thread::sleep(Duration::from_millis(100 + 50 * round));
+        mounts.hosts.iter().for_each(|host| host.signal("-KILL"));
+        [0, 1].iter().for_each(|&host| mounts.kill(host));
+        let told = writing.map(|thread| thread.join().unwrap());
+        for host in 0..2 {
+            mounts.hosts[host] = mounts.mount(host, &[]);
+        }
+        for (host, told) in told.into_iter().enumerate() {
+            let name = format!("file{host}");
+            let found = numbers(&fs::read(mounts.places[1 - host].join(&name)).unwrap());
+            assert!(found.len() as u64 >= told, "{} of {told} are there", found.len());
+            assert!((round..).zip(&found).all(|(number, found)| number == *found), "{found:?}");
+            assert!(numbers(&fs::read(mounts.backing.join(&name)).unwrap()).starts_with(&found));
+        }
+    }
 }
 
 #[test]
