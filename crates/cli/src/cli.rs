@@ -60,8 +60,9 @@ hold among all hosts.
 
 A host may die at any time; the others go on, and write back what it had written. Data that were \
 not synchronised may be lost with it if it dies while it changes them (and never with --torn-writes \
-undo): then they cannot be read, and the next fsync of the file fails, once. If all hosts die and \
-pages are not in their files yet, the pod is refused: create it anew.
+undo): then they cannot be read, and the next fsync of the file fails, once. If all hosts die, the \
+next one to mount brings what they had written to its files first, and says how much that was: until \
+then nobody may change them.
 
 It takes /dev/fuse, and root or fusermount3. Ctrl-C, SIGTERM and umount end it, after what is dirty \
 has been written back.";

@@ -147,7 +147,12 @@ impl<M: Memory> Objects<M> {
     /// Takes `record` back from the object that has it, whose hash was `hash`: the object is
     /// read-shared from then on.
     fn reclaim(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
-        if !self.clean_before_reclaim(record, hash)? {
+        let cleaned = match self.clean_before_reclaim(record, hash) {
+            // There is nothing left to be cleaned, and the record is free.
+            Err(error) if error.is_loss() => false,
+            cleaned => cleaned?,
+        };
+        if !cleaned {
             return Ok(false);
         }
         let records = &self.records;

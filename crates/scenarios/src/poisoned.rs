@@ -1,6 +1,7 @@
 //! Memory errors: a line that cannot be read any more, where an object lies, or one is to come.
 
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory};
+use tombolo_objects::Objects;
 use tombolo_pod::{RecordWidth, TornWrites};
 use tombolo_sharing::{Error, HEADER_BYTES};
 use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
@@ -62,21 +63,21 @@ fn client(world: &mut World, host: usize, operations: &'static [(&'static str, O
 }
 
 /// The line in which the object with `key` begins.
-fn first_line(host: &Host, key: &str) -> u64 {
+pub(crate) fn first_line(host: &Objects<SimMemory>, key: &[u8]) -> u64 {
     let geometry = host.pod().geometry();
     let first = host.pod().areas().chunks.line();
     let mut lines = first..first + geometry.chunks * geometry.chunk_bytes / LINE_BYTES;
     let begins = |line: &u64| {
         let mut bytes = [0; LINE_BYTES as usize];
         host.memory().read(LnrAddr::new(line * LINE_BYTES), &mut bytes);
-        bytes[8..14] != [0; 6] && bytes[HEADER_BYTES..].starts_with(key.as_bytes())
+        bytes[8..14] != [0; 6] && bytes[HEADER_BYTES..].starts_with(key)
     };
     lines.rfind(begins).expect("the object is in a slot")
 }
 
 /// Sometime one of the first `lines` lines of the object with `key` cannot be read any more.
 fn poisoner(world: &mut World, key: &str, lines: u64) {
-    let first = first_line(&world.hosts[0], key);
+    let first = first_line(&world.hosts[0], key.as_bytes());
     let victim = world.hosts[0].memory().clone();
     world.thread(2, move |memory: SimMemory| {
         (0..memory.random() % 40).for_each(|_| memory.step());
@@ -177,7 +178,7 @@ pub(crate) fn an_update_is_poisoned(trial: &Trial) {
 /// slot begins.
 fn begin_with_poisoned_end(trial: &Trial) -> World {
     let world = begin_with(LONG, trial, &setup(trial));
-    let first = first_line(&world.hosts[0], "b");
+    let first = first_line(&world.hosts[0], b"b");
     let memory = world.hosts[1].memory();
     memory.poison(Lines::new(first + 2, 1));
     memory.evict(Lines::new(first + 1, 2));
@@ -204,7 +205,7 @@ pub(crate) fn a_guarded_read_is_poisoned(trial: &Trial) {
 /// A host writes an object while it meets an error beside it, and loses the page of both; the others can read the object's memory.
 pub(crate) fn a_neighbour_is_poisoned(trial: &Trial) {
     let mut world = begin(trial, &setup(trial));
-    let beside = first_line(&world.hosts[0], "b");
+    let beside = first_line(&world.hosts[0], b"b");
     let memory = world.hosts[0].memory();
     memory.poison(Lines::new(beside + trial.seed / 4 % 2, 1));
     memory.evict(Lines::new(beside, 2));
@@ -217,7 +218,7 @@ pub(crate) fn a_neighbour_is_poisoned(trial: &Trial) {
 /// A slot that nobody has yet fails, while two hosts put objects into slots.
 pub(crate) fn a_free_slot_is_poisoned(trial: &Trial) {
     let mut world = begin(trial, &setup(trial));
-    let free = first_line(&world.hosts[0], "b") + 4;
+    let free = first_line(&world.hosts[0], b"b") + 4;
     let memory = world.hosts[0].memory();
     memory.poison(Lines::new(free + trial.seed / 4 % 4, 1));
     memory.evict(Lines::new(free, 4));
@@ -233,7 +234,7 @@ pub(crate) fn a_home_is_poisoned(trial: &Trial) {
     let mut world = World::new(trial, &setup);
     let scribe = world.scribe();
     perform(&*world.hosts[0], &scribe, "a", Create(LONGER));
-    let slot = first_line(&world.hosts[0], "a");
+    let slot = first_line(&world.hosts[0], b"a");
     for n in 2..6 {
         perform(&*world.hosts[0], &scribe, "a", Put(LONGER + n * 7));
     }
@@ -266,7 +267,7 @@ pub(crate) fn a_poisoned_pod_is_reopened(trial: &Trial) {
     // Its chunk stays in use.
     let scribe = world.scribe();
     perform(&*world.hosts[0], &scribe, "d", Create(LONGER));
-    let first = first_line(&world.hosts[0], "a");
+    let first = first_line(&world.hosts[0], b"a");
     let memory = world.hosts[0].memory();
     memory.poison(Lines::new(first + trial.seed / 4 % 2, 1));
     memory.evict(Lines::new(first, 2));
@@ -346,7 +347,7 @@ pub(crate) fn a_claimed_chunk_is_poisoned(trial: &Trial) {
     let mut world = begin(trial, &Setup { ticking: false, ..setup(trial).plain() });
     // Nobody holds it any more.
     (0..IDLE).for_each(|_| world.hosts[0].tick().unwrap());
-    let first = first_line(&world.hosts[0], "b");
+    let first = first_line(&world.hosts[0], b"b");
     let memory = world.hosts[0].memory();
     memory.poison(Lines::new(first, 1));
     memory.evict(Lines::new(first, 2));
@@ -369,7 +370,7 @@ pub(crate) fn a_rescuer_is_poisoned(trial: &Trial) {
     let undo = Some(TornWrites::Undo);
     let setup = Setup { kills, torn_writes: undo, ticking: false, ..setup(trial) };
     let mut world = begin(trial, &setup);
-    let beside = first_line(&world.hosts[0], "b");
+    let beside = first_line(&world.hosts[0], b"b");
     let memory = world.hosts[1].memory();
     memory.poison(Lines::new(beside + 1, 1));
     memory.evict(Lines::new(beside, 2));
@@ -385,7 +386,7 @@ pub(crate) fn a_poisoned_writer_is_fenced(trial: &Trial) {
     let setup = Setup { torn_writes: Some(TornWrites::Undo), ticking: false, ..setup(trial) };
     let mut world = begin_with(LONG, trial, &setup);
     // It begins on another page than it ends.
-    let first = first_line(&world.hosts[0], "b");
+    let first = first_line(&world.hosts[0], b"b");
     let unlucky = (trial.seed / 4 % 2) as usize;
     world.hosts[unlucky].memory().poison(Lines::new(first + 2, 1));
     world.hosts[unlucky].memory().evict(Lines::new(first + 1, 2));

@@ -174,6 +174,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "head-writer-dies" Crash fenced::who_writes_a_head_dies;
     "two-clear-up" Crash fenced::two_clear_up;
     "fenced-at-home" Crash fenced::fenced_at_home;
+    "poisoned-head" Long pages::crash::a_head_is_poisoned;
     "poisoned-object" Long poisoned::an_object_is_poisoned;
     "poisoned-read-shared" Long poisoned::a_read_shared_object_is_poisoned;
     "poisoned-update" Long poisoned::an_update_is_poisoned;
@@ -265,7 +266,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.latch.free", "page-host-dies"),
     ("pagecache.dead.keep", "page-size-changer-dies"),
     ("pagecache.grown.by-dead", "page-size-changer-dies"),
-    ("pagecache.lost.head-size", "page-size-changer-dies"),
+    ("pagecache.lost.head-size", "poisoned-head"),
     ("pagecache.read.grown", "page-size-changer-dies"),
     ("objects.open.other", "hcmeta-all-die"),
     ("objects.poison.write", "poisoned-neighbour"),

@@ -20,8 +20,7 @@ fn every_scenario_holds() {
 
 /// Steps (or what their names begin with) to which no host comes that may die, and why.
 const NO_DEATHS: &[(&str, &str)] = &[
-    ("objects.open.empty", "by who opens a pod with marks, and no scenario kills that"),
-    ("hcmeta.open.empty", "the same under HCMeta"),
+    ("hcmeta.open.empty", "by who opens such a pod, and no scenario kills that under HCMeta"),
     (
         "objects.delete.found",
         "by who evicts a page that was lost just then: in one of many thousand schedules",

@@ -8,9 +8,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tombolo_memory::Memory;
+use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_pagecache::Error;
 use tombolo_pod::TornWrites;
+use tombolo_sharing::HEADER_BYTES;
 use tombolo_simulator::{Deaths, Kills, Trial};
 
 use super::units::{Operation, UNITS, tags};
@@ -18,6 +19,7 @@ use super::world::{Cache, Megalon, Scribe, Way, World, file, is_out, read_whole,
 use super::{some_operation, write};
 use crate::crash::expect_no_help;
 use crate::disk::Disk;
+use crate::poisoned::first_line;
 use crate::world::{OnDrop, Setup};
 
 /// Every other seed undoes writes that are cut off.
@@ -47,7 +49,7 @@ fn client(
 
 fn goes_on(outcome: Result<(), Error>) -> bool {
     match outcome {
-        Err(Error::Objects(tombolo_sharing::Error::Lost { .. })) => false,
+        Err(Error::Objects(error)) if error.is_loss() => false,
         outcome => !is_out(outcome),
     }
 }
@@ -311,6 +313,50 @@ pub(crate) fn who_has_the_file_dies(trial: &Trial) {
         assert_eq!(seen[0], below, "what a dead host wrote is in its file");
     }
     end(world, 2);
+}
+
+/// The head of a file, or a page that lies beside it, is lost to a memory error: the file is as long as its pages say.
+pub(crate) fn a_head_is_poisoned(trial: &Trial) {
+    let setup = Setup { torn_writes: Some(torn_writes(trial)), ..Megalon::setup(3, 8) };
+    let mut world = World::<Megalon>::in_pod(trial, &setup);
+    world.tidying = false;
+    world.prepare(|cache, scribe| {
+        for page in 0..2 {
+            try_perform(cache, scribe, file(0), write(page * UNITS, UNITS, 1 + page)).unwrap();
+        }
+    });
+    // Its key ends with ones, those of pages with their numbers.
+    let mut head = [file(0).inode, file(0).born, u64::MAX].map(u64::to_le_bytes).concat();
+    head.truncate((LINE_BYTES as usize) - HEADER_BYTES);
+    let first = first_line(world.caches[0].objects(), &head);
+    let victim = world.caches[0].memory().clone();
+    world.simulation.spawn(2, move |memory| {
+        (0..memory.random() % 60).for_each(|_| memory.step());
+        victim.poison(Lines::new(first + memory.random() % 2, 1));
+    });
+    for host in 0..3 {
+        client(&mut world, host, move |cache| {
+            let tags = 10 * (1 + host as u64)..;
+            let operation = |tag| {
+                let dice = cache.memory().random();
+                let at = (dice >> 8) % 2 * UNITS;
+                match dice % 3 {
+                    0 => write(at, UNITS, tag),
+                    _ => Operation::Read { at, count: UNITS },
+                }
+            };
+            tags.take(4).map(|tag| (0, operation(tag))).collect()
+        });
+    }
+    world.run();
+    world.calmly(|_, cache, scribe| {
+        (0..5).for_each(|page| {
+            let read = Operation::Read { at: page * UNITS, count: UNITS };
+            goes_on(try_perform(cache, scribe, file(0), read));
+        });
+    });
+    world.check_history();
+    world.caches.iter().for_each(|cache| cache.leave().unwrap());
 }
 
 fn finish(mut world: World<Megalon>, files: u64) {
