@@ -297,7 +297,7 @@ fn find_objects<M: Memory>(
 /// What its hosts had marked when they died is not to be forgotten without a word.
 fn no_heir(left: usize) -> Error {
     Error::Setup(format!(
-        "its hosts have died, and left {left} pages that may not be in their files: mount it, which brings them there, or create the pod anew"
+        "its hosts have died, and left {left} pages and heads of files that may not be in those: mount it, which brings them there, or create the pod anew"
     ))
 }
 

@@ -24,6 +24,9 @@ pub const PAGE_BYTES: u64 = 4096;
 /// The largest file.
 const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 
+/// Pages of a file that are looked at one by one, at most, for such as are lost to memory errors.
+const MAX_LOOKS: u64 = 1 << 20;
+
 /// How long to wait for a host that has a file alone, or a latch.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -404,8 +407,14 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         if !self.pages.has_lost()? {
             return Ok(0);
         }
+        // A walk leaves out what lies in memory that cannot be read. The head may be lost, too.
+        let room = self.objects().pod().geometry().lnr_bytes / self.page_bytes;
+        let size = self.peek(file)?.map(|(head, _)| head.size.div_ceil(self.page_bytes));
+        let most = size.unwrap_or(room).min(MAX_LOOKS);
+        let pages = (0..most).map(|block| Key::page(file, block));
+        let pages: BTreeSet<Key> = pages.chain(self.pages_of(file, 0, ALL)?).collect();
         let mut lost = 0;
-        for key in self.pages_of(file, 0, ALL)? {
+        for key in pages {
             lost += u64::from(self.patiently(|| self.objects().forget_lost(&key.bytes()))?);
         }
         Ok(lost)

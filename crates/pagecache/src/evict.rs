@@ -82,6 +82,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
                         | Error::Backing(_)
                         | Error::Objects(Busy { .. } | LnrFull { .. }),
                     ) => {}
+                    // Whoever synchronises its file is told.
+                    Err(Error::Objects(error)) if error.is_loss() => {}
                     Err(error) => return Err(error),
                 }
             }

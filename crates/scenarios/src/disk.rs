@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tombolo_pagecache::{Attributes, Backing, FileId};
 
-/// Bytes of a page.
-pub(crate) const PAGE: u64 = 64;
+/// Bytes of a page: too many for it to be undone where only heads are.
+pub(crate) const PAGE: u64 = 80;
 /// Bytes of the pieces that are written whole.
 pub(crate) const UNIT: u64 = 16;
 

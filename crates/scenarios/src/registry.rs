@@ -174,7 +174,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "head-writer-dies" Crash fenced::who_writes_a_head_dies;
     "two-clear-up" Crash fenced::two_clear_up;
     "fenced-at-home" Crash fenced::fenced_at_home;
-    "poisoned-head" Long pages::crash::a_head_is_poisoned;
+    "page-evictor-dies" Crash pages::crash::who_evicts_dies;
+    "poisoned-head" Crash pages::crash::a_head_is_poisoned;
     "poisoned-object" Long poisoned::an_object_is_poisoned;
     "poisoned-read-shared" Long poisoned::a_read_shared_object_is_poisoned;
     "poisoned-update" Long poisoned::an_update_is_poisoned;
@@ -256,7 +257,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.chunk.empty", "filled-again"),
     ("objects.chunk.sync", "filled-again"),
     ("objects.lost.unmarked", "page-writer-dies"),
-    ("objects.delete.found", "page-size-changer-dies"),
+    ("objects.delete.found", "page-evictor-dies"),
     ("objects.open.left", "page-all-die"),
     ("objects.close.empty", "pages-changed-behind"),
     ("pagecache.write.written", "page-all-die"),

@@ -21,10 +21,6 @@ fn every_scenario_holds() {
 /// Steps (or what their names begin with) to which no host comes that may die, and why.
 const NO_DEATHS: &[(&str, &str)] = &[
     ("hcmeta.open.empty", "by who opens such a pod, and no scenario kills that under HCMeta"),
-    (
-        "objects.delete.found",
-        "by who evicts a page that was lost just then: in one of many thousand schedules",
-    ),
     ("objects.open.other", "by who is refused a pod whose hosts died under HCMeta, and leaves"),
 ];
 

@@ -8,17 +8,16 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tombolo_memory::{LINE_BYTES, Lines, Memory};
+use tombolo_memory::{Lines, Memory};
 use tombolo_pagecache::Error;
 use tombolo_pod::TornWrites;
-use tombolo_sharing::HEADER_BYTES;
 use tombolo_simulator::{Deaths, Kills, Trial};
 
 use super::units::{Operation, UNITS, tags};
 use super::world::{Cache, Megalon, Scribe, Way, World, file, is_out, read_whole, try_perform};
 use super::{some_operation, write};
 use crate::crash::expect_no_help;
-use crate::disk::Disk;
+use crate::disk::{Disk, PAGE};
 use crate::poisoned::first_line;
 use crate::world::{OnDrop, Setup};
 
@@ -315,20 +314,54 @@ pub(crate) fn who_has_the_file_dies(trial: &Trial) {
     end(world, 2);
 }
 
-/// The head of a file, or a page that lies beside it, is lost to a memory error: the file is as long as its pages say.
+/// The line in which a page of the first file begins, or its head, whose number is the largest.
+fn line_of(world: &World<Megalon>, block: u64) -> u64 {
+    let key = [file(0).inode, file(0).born, block].map(u64::to_le_bytes).concat();
+    first_line(world.caches[0].objects(), &key)
+}
+
+/// A page is lost to a memory error. Hosts evict what they can, and one of them dies: who synchronises the file is told all the same.
+pub(crate) fn who_evicts_dies(trial: &Trial) {
+    let mut world = World::<Megalon>::in_pod(trial, &deadly(trial, 3, &[1], Deaths::One));
+    world.tidying = false;
+    world.prepare(|cache, scribe| {
+        try_perform(cache, scribe, file(0), write(0, UNITS, 1)).unwrap();
+    });
+    let lines = Lines::new(line_of(&world, 0) + 1, 1);
+    world.caches[0].memory().evict(lines);
+    world.caches[0].memory().poison(lines);
+    world.calmly(|host, cache, _| {
+        let lost = || cache.read(file(0), 0, &mut [0; PAGE as usize]).is_err();
+        assert!(host > 0 || lost(), "the page cannot be read any more");
+    });
+    for host in [1, 2] {
+        world.client(host, |cache, _| {
+            for _ in 0..3 {
+                cache.shrink(2).unwrap();
+            }
+        });
+    }
+    world.run();
+    let told =
+        world.calmly(|_, cache, _| cache.sync(file(0), true).err().map(|error| error.to_string()));
+    let told: Vec<_> = told.into_iter().flatten().collect();
+    assert!(
+        told.len() == 1 && told[0].contains("1 pages"),
+        "it is said once that a page is lost: {told:?}"
+    );
+    world.living().into_iter().for_each(|host| world.caches[host].leave().unwrap());
+}
+
+/// The head of a file, or a page that lies beside it, is lost to a memory error, and a host dies, too: the file is as long as its pages say.
 pub(crate) fn a_head_is_poisoned(trial: &Trial) {
-    let setup = Setup { torn_writes: Some(torn_writes(trial)), ..Megalon::setup(3, 8) };
-    let mut world = World::<Megalon>::in_pod(trial, &setup);
+    let mut world = World::<Megalon>::in_pod(trial, &deadly(trial, 3, &[1], Deaths::One));
     world.tidying = false;
     world.prepare(|cache, scribe| {
         for page in 0..2 {
             try_perform(cache, scribe, file(0), write(page * UNITS, UNITS, 1 + page)).unwrap();
         }
     });
-    // Its key ends with ones, those of pages with their numbers.
-    let mut head = [file(0).inode, file(0).born, u64::MAX].map(u64::to_le_bytes).concat();
-    head.truncate((LINE_BYTES as usize) - HEADER_BYTES);
-    let first = first_line(world.caches[0].objects(), &head);
+    let first = line_of(&world, u64::MAX);
     let victim = world.caches[0].memory().clone();
     world.simulation.spawn(2, move |memory| {
         (0..memory.random() % 60).for_each(|_| memory.step());
@@ -356,7 +389,7 @@ pub(crate) fn a_head_is_poisoned(trial: &Trial) {
         });
     });
     world.check_history();
-    world.caches.iter().for_each(|cache| cache.leave().unwrap());
+    world.living().into_iter().for_each(|host| world.caches[host].leave().unwrap());
 }
 
 fn finish(mut world: World<Megalon>, files: u64) {
