@@ -85,36 +85,39 @@ impl<M: Memory> Objects<M> {
     /// replica; [`Error::Damaged`].
     pub fn join(pod: Pod<M>, options: Options) -> Result<Self, Error> {
         survive(&pod);
-        let (seat, first) = pod.join()?;
+        let (mut seat, first) = pod.join()?;
         // From here on the log keeps what this host has not applied.
         let shards = pod.geometry().shards();
         let announced: Vec<u64> =
             shards.clone().map(|shard| Shard::<M>::announce(&pod, &seat, shard)).collect();
-        let joined = Self::build(&pod, &seat, options.index, first, &announced).and_then(|built| {
-            let replica = |(shard, built): (u8, Built<M>)| {
-                let Built { state, writer, position, fences } = built;
-                Replica::new(pod.clone(), &seat, shard, (position, fences), state, writer)
-            };
-            let replicas = shards.zip(built.shards).map(replica).collect();
-            let (pod, seat) = (pod.clone(), seat.clone());
-            let objects = Self::with_shards(pod, replicas, built.records, seat, options)?;
-            objects.underway.clear_all();
-            objects.sync_all()?;
-            Ok(objects)
-        });
+        let joined =
+            Self::build(&pod, &mut seat, options.index, first, &announced).and_then(|built| {
+                let replica = |(shard, built): (u8, Built<M>)| {
+                    let Built { state, writer, position, fences } = built;
+                    Replica::new(pod.clone(), &seat, shard, (position, fences), state, writer)
+                };
+                let replicas = shards.zip(built.shards).map(replica).collect();
+                let (pod, seat) = (pod.clone(), seat.clone());
+                let objects = Self::with_shards(pod, replicas, built.records, seat, options)?;
+                objects.underway.clear_all();
+                objects.sync_all()?;
+                Ok(objects)
+            });
         let joined = joined.and_then(|objects| {
             seat.ready(pod.memory())?;
             Ok(objects)
         });
         if joined.is_err() {
             seat.give_up(pod.memory());
+            pod.memory().gives_all();
+            pod.note_gone(Stay { host: seat.host(), number: seat.incarnation() });
         }
         joined
     }
 
     fn build(
         pod: &Pod<M>,
-        seat: &Seat,
+        seat: &mut Seat,
         limits: IndexLimits,
         first: bool,
         announced: &[u64],
@@ -125,17 +128,19 @@ impl<M: Memory> Objects<M> {
                     .to_owned(),
             ));
         }
-        let empty = || Replicas::empty(pod, seat, limits, announced);
+        let of = seat.clone();
+        let empty = || Replicas::empty(pod, &of, limits, announced);
         if first {
-            return rebuild(empty(), pod);
+            return rebuild(empty(), pod, seat);
         }
         for _ in 0..ATTEMPTS {
             // Those who could have helped may have died.
             fence_ended(pod, pod.membership());
             if seat.opens_anew(pod.memory()) {
-                return rebuild(empty(), pod);
+                return rebuild(empty(), pod, seat);
             }
-            let snapshot = Taker::new(pod, seat).take();
+            let snapshot =
+                Taker::new(pod, seat).take().filter(|_| !seat.is_overtaken(pod.memory()));
             if let Some(built) = snapshot.and_then(|bytes| adopt(empty(), &bytes)) {
                 return Ok(built);
             }
@@ -206,7 +211,11 @@ impl<M: Memory> Objects<M> {
 }
 
 /// The index as the objects' headers tell it, in a pod that nobody else uses.
-fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M>, Error> {
+fn rebuild<M: Memory>(
+    mut empty: Replicas<M>,
+    pod: &Pod<M>,
+    seat: &Seat,
+) -> Result<Replicas<M>, Error> {
     let marks = Marks::new(pod);
     refuse_what_is_marked(pod, &marks)?;
     let without_objects = marks.exist() && pod.memory().keeps(sites::OPEN_EMPTY);
@@ -214,6 +223,12 @@ fn rebuild<M: Memory>(mut empty: Replicas<M>, pod: &Pod<M>) -> Result<Replicas<M
     let space = Space::new(pod, 0, 0, abandoned);
     let records = Arc::clone(&empty.records);
     let mut reopened = Reopened::new(pod, &space, &records)?;
+    // Now nobody orders anything any more. What was ordered since this host joined the headers and notes tell, too.
+    if pod.memory().keeps(sites::OPEN_LOG_END) {
+        for (shard, built) in (0..).zip(&mut empty.shards) {
+            built.position = Shard::<M>::announce(pod, seat, shard);
+        }
+    }
     if without_objects {
         space.chunk_numbers().for_each(|number| space.set(number, ChunkWord::FREE));
     } else {

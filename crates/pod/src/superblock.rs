@@ -11,7 +11,7 @@ use crate::membership::Membership;
 use crate::{PodClock, PodError, sites};
 
 /// The version of the format that this crate writes and reads.
-pub const FORMAT_VERSION: u64 = 8;
+pub const FORMAT_VERSION: u64 = 9;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TOMBOLO\0");
 const WORDS: usize = 32;
@@ -196,6 +196,7 @@ impl<M: Memory> Pod<M> {
         zero(areas.membership, 8);
         zero(areas.clock, 8);
         zero(areas.hosts, 8 * hosts);
+        zero(areas.names, 8 * hosts);
         for shard in self.geometry.shards() {
             let log = self.geometry.log_areas(shard);
             zero(log.applied, 8 * hosts);
