@@ -158,7 +158,8 @@ impl<M: Memory> Pod<M> {
         let chosen = of(State::Free)
             .next()
             .or_else(|| {
-                of(State::Claimed).find(stale).filter(|_| memory.keeps(sites::JOIN_TAKE_OVER))
+                let may = memory.keeps(sites::JOIN_TAKE_OVER);
+                of(State::Claimed).find(stale).filter(|_| may)
             })
             .or_else(|| of(State::Fenced).find(left));
         chosen.map(|stay| stay.host)
