@@ -169,7 +169,7 @@ impl Info {
             }
         }
         let host = |(host, log_lag): (u8, u64)| {
-            let pid = pod.process_of(host).id;
+            let pid = pod.pid_at(host);
             Host { host, pid, alive: is_alive(pid), ready: members.is_ready(host), log_lag }
         };
         Self {
@@ -255,7 +255,7 @@ pub(crate) fn fence(args: &FenceArgs) -> Result<()> {
     if args.gone {
         pod.note_gone(stay);
     }
-    let pid = pod.process_of(host).id;
+    let pid = pod.pid_at(host);
     let result = Fenced { host, pid, fenced, gone: pod.is_gone(stay) };
     print(&result, args.format, |result| {
         let what = if result.fenced { "fenced" } else { "fenced before" };
@@ -268,7 +268,7 @@ pub(crate) fn fence(args: &FenceArgs) -> Result<()> {
 fn repair(spec: &PodSpec) -> Result<()> {
     let pod = tombolo_pod::open(spec)?;
     for host in pod.membership().hosts() {
-        let (ended, pid) = (pod.has_ended(pod.stay_of(host)), pod.process_of(host).id);
+        let (ended, pid) = (pod.has_ended(pod.stay_of(host)), pod.pid_at(host));
         ensure!(
             ended,
             "host {host} (pid {pid}) is in the pod, or not known to have ended: nothing is repaired under its hands; stop it, or say that it is gone with `tombolo pod fence {spec} {host} --gone`"

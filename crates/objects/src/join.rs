@@ -98,12 +98,12 @@ impl<M: Memory> Objects<M> {
 
     fn join_with(pod: Pod<M>, options: Options, heir: Option<&dyn Heir<M>>) -> Result<Self, Error> {
         survive(&pod);
-        let (seat, first) = pod.join()?;
+        let (mut seat, first) = pod.join()?;
         // From here on the log keeps what this host has not applied.
         let shards = pod.geometry().shards();
         let announced: Vec<u64> =
             shards.clone().map(|shard| Shard::<M>::announce(&pod, &seat, shard)).collect();
-        let built = Self::build(&pod, &seat, options.index, first, &announced, heir);
+        let built = Self::build(&pod, &mut seat, options.index, first, &announced, heir);
         let joined = built.and_then(|built| {
             let replica = |(shard, built): (u8, Built<M>)| {
                 let Built { state, writer, position, fences } = built;
@@ -122,13 +122,15 @@ impl<M: Memory> Objects<M> {
         });
         if joined.is_err() {
             seat.give_up(pod.memory());
+            pod.memory().gives_all();
+            pod.note_gone(Stay { host: seat.host(), number: seat.incarnation() });
         }
         joined
     }
 
     fn build(
         pod: &Pod<M>,
-        seat: &Seat,
+        seat: &mut Seat,
         limits: IndexLimits,
         first: bool,
         announced: &[u64],
@@ -140,17 +142,19 @@ impl<M: Memory> Objects<M> {
                     .to_owned(),
             ));
         }
-        let empty = || Replicas::empty(pod, seat, limits, announced);
+        let of = seat.clone();
+        let empty = || Replicas::empty(pod, &of, limits, announced);
         if first {
-            return rebuild(empty(), pod, heir);
+            return rebuild(empty(), pod, seat, heir);
         }
         for _ in 0..ATTEMPTS {
             // Those who could have helped may have died.
             fence_ended(pod, pod.membership());
             if seat.opens_anew(pod.memory()) {
-                return rebuild(empty(), pod, heir);
+                return rebuild(empty(), pod, seat, heir);
             }
-            let snapshot = Taker::new(pod, seat).take();
+            let snapshot =
+                Taker::new(pod, seat).take().filter(|_| !seat.is_overtaken(pod.memory()));
             if let Some(built) = snapshot.and_then(|bytes| adopt(empty(), &bytes)) {
                 return Ok(built);
             }
@@ -233,12 +237,19 @@ impl<M: Memory> Objects<M> {
 fn rebuild<M: Memory>(
     mut empty: Replicas<M>,
     pod: &Pod<M>,
+    seat: &Seat,
     heir: Option<&dyn Heir<M>>,
 ) -> Result<Replicas<M>, Error> {
     let marks = Marks::new(pod);
     let space = Space::new(pod, 0, 0, Abandoned::default());
     let records = Arc::clone(&empty.records);
     let mut reopened = Reopened::new(pod, &space, &records)?;
+    // Now nobody orders anything any more. What was ordered since this host joined the headers and notes tell, too.
+    if pod.memory().keeps(sites::OPEN_LOG_END) {
+        for (shard, built) in (0..).zip(&mut empty.shards) {
+            built.position = Shard::<M>::announce(pod, seat, shard);
+        }
+    }
     if marks.exist() && pod.memory().keeps(sites::OPEN_EMPTY) {
         let mut slots = Vec::new();
         reopened.put_in_order()?;

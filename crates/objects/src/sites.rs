@@ -136,6 +136,8 @@ tombolo_memory::sites! {
     DELETE_MARK = "objects.delete.mark";
     /// A pod with marks is opened without objects: what they stood for may have changed since.
     OPEN_EMPTY = "objects.open.empty";
+    /// Whoever opens a pod applies nothing of the log that was there before.
+    OPEN_LOG_END = "objects.open.log-end";
     /// An object is deleted only by who holds its lock, if it has a record.
     DELETE_LOCK = "objects.delete.lock";
     /// A chunk goes to one host.

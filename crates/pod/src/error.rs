@@ -87,9 +87,9 @@ pub enum PodError {
         /// How many it takes.
         hosts: u8,
     },
-    /// The pod was closed under a host that was joining it.
+    /// The pod was closed under a host that was joining it, or opened anew.
     #[error(
-        "the last host left the pod and closed it while host {host} was joining: nobody waits for that for ever; join again"
+        "while host {host} was joining the pod, the last host left and closed it, or all died and another one opened it anew: nobody waits for that for ever; join again"
     )]
     Expelled {
         /// The seat it had.

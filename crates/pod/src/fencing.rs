@@ -6,7 +6,7 @@
 //! it, and gives its seat back.
 //!
 //! ```text
-//! beat word   stay (32 bits) | beats (32), since its process was named
+//! beat word   stay (32 bits) | beats (32)
 //! end word    stay (32 bits) | who clears up, plus one (8) | gone (1)
 //! ```
 //!
@@ -97,11 +97,7 @@ impl<M: Memory> Pod<M> {
 
     /// Whether the process of a stay has ended.
     pub fn has_ended(&self, stay: Stay) -> bool {
-        let beat = self.memory().load(beat_word(&self.areas(), stay.host));
-        let is_named = (beat >> 32) as u32 == stay.number;
-        // Its process cannot be another's by the time it is looked at: the stay is looked at last.
-        is_named
-            && self.memory().has_ended(self.process_of(stay.host))
+        self.process_of(stay).is_some_and(|process| self.memory().has_ended(process))
             && self.standing(stay) != Standing::Over
     }
 
@@ -194,7 +190,8 @@ pub struct Watch {
 
 #[derive(Clone, Copy, Default)]
 struct Sign {
-    beat: u64,
+    /// The stay, and how far its beats are: before its first one, those of the seat's last host are there.
+    seen: (u32, u64),
     /// When this beat was first and last seen, by this host's clock.
     since: Duration,
     last: Duration,
@@ -214,13 +211,13 @@ impl Watch {
     /// # Panics
     /// If there is no such host.
     pub fn is_silent<M: Memory>(&self, pod: &Pod<M>, stay: Stay) -> bool {
-        let beat = pod.memory().load(beat_word(&pod.areas(), stay.host));
+        let seen = (stay.number, pod.memory().load(beat_word(&pod.areas(), stay.host)));
         let now = pod.memory().uptime();
         let mut sign = self.signs[usize::from(stay.host)]
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if sign.looks == 0 || sign.beat != beat {
-            *sign = Sign { beat, since: now, last: now, looks: 1 };
+        if sign.looks == 0 || sign.seen != seen {
+            *sign = Sign { seen, since: now, last: now, looks: 1 };
             return false;
         }
         if now.saturating_sub(sign.last) >= self.timeout / (2 * LOOKS) {
@@ -232,7 +229,8 @@ impl Watch {
             return false;
         }
         // A machine that has too much to do lets processes wait for long.
-        let busy = pod.memory().is_running(pod.process_of(stay.host));
+        let running = |process| pod.memory().is_running(process);
+        let busy = pod.process_of(stay).is_some_and(running);
         !busy || silence >= self.timeout.saturating_mul(BUSY)
     }
 }

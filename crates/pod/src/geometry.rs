@@ -1,7 +1,7 @@
 //! Where everything lies. All hosts compute the same places from the few numbers in the superblock.
 //!
 //! ```text
-//! SCR  superblock | shared words | host table | per log shard: tail, applied, ring | chunk table |
+//! SCR  superblock | shared words | host table | names | per log shard: tail, applied, ring | chunk table |
 //!      mail | writes under way | quarantine | latches | records | marks
 //! LNR  twin of the superblock | per log shard: segments | mail | transfer windows | undo | chunks
 //! ```
@@ -260,8 +260,10 @@ pub struct Areas {
     pub clock: ScrAddr<u64>,
     /// Whether hosts are in the pod that share objects in a way of their own.
     pub scheme: ScrAddr<u64>,
-    /// A line per host: seat, process, request for a transfer, doorbell.
+    /// A line per host: seat, request for a transfer, doorbell, signs of life.
     pub hosts: ScrAddr<u64>,
+    /// A line per host: its process.
+    pub names: ScrAddr<u64>,
     /// How many hosts there are such lines for.
     pub host_count: u8,
     /// The log's shards; [`Geometry::log_areas`] tells where in there each one lies.
@@ -419,7 +421,8 @@ impl Geometry {
     /// Where the areas start.
     pub fn areas(&self) -> Areas {
         let line = |number: u64| ScrAddr::<u64>::new(number * LINE_BYTES);
-        let logs = line(HOST_TABLE + self.hosts);
+        let names = line(HOST_TABLE + self.hosts);
+        let logs = names.line(self.hosts);
         let chunk_table = logs.line(self.log_shards * self.log_lines());
         let next_line = |end: u64| end.next_multiple_of(LINE_BYTES);
         let after = |last: ScrAddr<u64>| ScrAddr::<u64>::new(next_line(last.offset()));
@@ -434,6 +437,7 @@ impl Geometry {
             clock: line(5),
             scheme: line(5).element(1),
             hosts: line(HOST_TABLE),
+            names,
             host_count: self.hosts as u8,
             logs,
             chunk_table,
@@ -588,7 +592,7 @@ mod tests {
             let geometry = Geometry::plan(1 << 20, 64 << 20, options).unwrap();
             let areas = geometry.areas();
             let hosts = u64::from(hosts);
-            assert_eq!(areas.hosts.line(hosts).offset(), areas.logs.offset());
+            assert_eq!(areas.names.line(hosts).offset(), areas.logs.offset());
             assert!(
                 areas.chunk_table.element(geometry.chunks).offset() <= areas.mail_words.offset()
             );
@@ -608,9 +612,9 @@ mod tests {
             let areas = Geometry::plan(1 << 20, 64 << 20, options).unwrap().areas();
             areas.chunk_table.offset() + areas.records.offset() - areas.mail_words.offset()
         };
-        // A line in the host table, one in the log, two of mail, four for writes under way, and one for what they may leave.
-        assert_eq!(overhead(16) - overhead(2), 14 * 9 * LINE_BYTES);
-        assert_eq!(overhead(64) - overhead(16), 48 * 9 * LINE_BYTES);
+        // A line in the host table, one for its name, one in the log, two of mail, four for writes under way, and one for what they may leave.
+        assert_eq!(overhead(16) - overhead(2), 14 * 10 * LINE_BYTES);
+        assert_eq!(overhead(64) - overhead(16), 48 * 10 * LINE_BYTES);
     }
 
     #[test]

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! membership   bits  0..2   phase: closed, opening, open, closing
-//!              bits  2..4   what the last change made of a seat: free, joining, ready, fenced
+//!              bits  2..5   what the last change made of a seat: free, claimed, joining, ready, fenced
+//!              bits  5..8   how often the pod was opened, modulo 8
 //!              bits  8..16  whose seat
 //!              bits 16..24  hosts that have a seat, and are not fenced
 //!              bits 24..32  of these, hosts that are ready: they have a replica, and can help others
 //!                           to one
-//!              bits 32..64  stays there have been; what a host calls its incarnation is which one its
-//!                           own is
-//! seat         bits  0..2   free, joining, ready, fenced
+//!              bits 32..64  claims there have been, each of which numbers a stay; what a host calls its
+//!                           incarnation is the number of its own
+//! seat         bits  0..3   free, claimed, joining, ready, fenced
 //!              bits 32..64  the stay that has it, or had it last
 //! ```
 //!
@@ -19,28 +20,28 @@
 //! * all seats are as the membership word says at any time, however many words they take: as they
 //!   are found, but for the one that it names;
 //! * a host that dies has made its change, or has not. What is left to be done is in the membership
-//!   word, for anybody to do. Only which process it is it stores afterwards; until its first beat says
-//!   that this is there, what is there is its predecessor's.
+//!   word, for anybody to do.
 //! * a host is a member from its compare-and-swap on, before it loads anything that others may
-//!   change as long as it is not.
+//!   change as long as it is not. Which process it is it has said before ([`joining`]).
 //!
-//! No membership word comes twice within 2^32 stays: each change moves a seat or the phase on, and
-//! only a join begins anew. So who finds the same word again knows that nobody has come or left.
+//! No membership word comes twice within 2^32 claims: each change moves a seat or the phase on, and
+//! only a claim begins anew. So who finds the same word again knows that nobody has come or left.
 //!
 //! `closed -> opening` by the first host to join, which rebuilds what lives in local memory only;
 //! `opening -> open` when it has; `open -> closing` by the last ready host to leave, which puts
-//! everything in order; `closing -> closed` when it has, and has taken the seats of those who were
+//! everything in order; `closing -> closed` when it has, and has fenced those who were
 //! still joining. While a pod is opening or closing, others wait.
 //!
 //! A host that is taken for dead is *fenced*: it has no seat any more, and nobody else gets it before the
 //! host is known to be gone and what it held was put in order ([`fencing`](crate::fencing)).
 
+mod joining;
+
 use std::time::Duration;
 
-use tombolo_memory::{Memory, Process, ScrAddr};
+use tombolo_memory::{Memory, ScrAddr};
 
 use crate::PodError;
-use crate::fencing::fence_ended;
 use crate::geometry::Areas;
 use crate::sites;
 use crate::superblock::Pod;
@@ -65,6 +66,8 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
+    /// A host is about to enter. It is not in the pod.
+    Claimed,
     /// Its host has no replica yet.
     Joining,
     /// Its host has one.
@@ -75,10 +78,11 @@ enum State {
 
 impl State {
     fn from_bits(bits: u64) -> Self {
-        match bits & 3 {
+        match bits & 7 {
             0 => Self::Free,
-            1 => Self::Joining,
-            2 => Self::Ready,
+            1 => Self::Claimed,
+            2 => Self::Joining,
+            3 => Self::Ready,
             _ => Self::Fenced,
         }
     }
@@ -112,6 +116,10 @@ impl Word {
         State::from_bits(self.0 >> 2)
     }
 
+    fn openings(self) -> u8 {
+        (self.0 >> 5) as u8 % 8
+    }
+
     fn host(self) -> u8 {
         (self.0 >> 8) as u8
     }
@@ -135,15 +143,22 @@ impl Word {
         };
         let seated = count(self.seated(), State::is_seated);
         let ready = count(self.ready(), |state| state == State::Ready);
-        let stays = self.stays().wrapping_add((after == State::Joining).into());
+        let stays = self.stays().wrapping_add((after == State::Claimed).into());
         Self(
             phase as u64
                 | (after as u64) << 2
+                | u64::from(self.openings()) << 5
                 | u64::from(host) << 8
                 | u64::from(seated) << 16
                 | u64::from(ready) << 24
                 | u64::from(stays) << 32,
         )
+    }
+
+    /// The same, if the pod is opened by that once more.
+    fn opened(self) -> Self {
+        let openings = u64::from(self.openings() + 1) % 8;
+        Self(self.0 & !(7 << 5) | openings << 5)
     }
 }
 
@@ -175,7 +190,7 @@ impl SeatWord {
     fn as_of(self, word: Word, host: u8) -> Self {
         match (word.host() == host, word.made()) {
             (false, _) => self,
-            (true, State::Joining) => Self::new(word.stays(), State::Joining),
+            (true, State::Claimed) => Self::new(word.stays(), State::Claimed),
             (true, made) => Self::new(self.stay(), made),
         }
     }
@@ -246,13 +261,10 @@ fn host_word(areas: &Areas, host: u8, column: u64) -> ScrAddr<u64> {
 }
 
 const SEAT: u64 = 0;
-const PROCESS: u64 = 1;
-const REQUEST: u64 = 2;
-const DOORBELL: u64 = 3;
-const MACHINE: u64 = 4;
-const STARTED: u64 = 5;
-const BEAT: u64 = 6;
-const END: u64 = 7;
+const REQUEST: u64 = 1;
+const DOORBELL: u64 = 2;
+const BEAT: u64 = 3;
+const END: u64 = 4;
 
 fn seat_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
     host_word(areas, host, SEAT)
@@ -301,7 +313,7 @@ pub(crate) fn standing<M: Memory>(memory: &M, areas: &Areas, host: u8, stay: u32
     let seat = seat_now(memory, areas, host);
     match seat.state() {
         _ if seat.stay() != stay => Standing::Over,
-        State::Free => Standing::Over,
+        State::Free | State::Claimed => Standing::Over,
         State::Joining | State::Ready => Standing::Seated,
         State::Fenced => Standing::Fenced,
     }
@@ -356,95 +368,16 @@ pub struct Seat {
     areas: Areas,
     host: u8,
     incarnation: u32,
+    /// Which opening of the pod this host takes part in, and whether it is its own to open.
+    opening: u8,
+    opens: bool,
 }
 
 impl<M: Memory> Pod<M> {
-    /// Takes a free seat. If the pod was closed, its phase is now [`Phase::Opening`], this host
-    /// has to get it ready and then call [`Seat::ready`]; the second value says so.
-    ///
-    /// # Errors
-    /// [`PodError::Full`], or [`PodError::Busy`] if the pod is opening or closing for too long.
-    pub fn join(&self) -> Result<(Seat, bool), PodError> {
-        let memory = self.memory();
-        let areas = self.areas();
-        let started = memory.uptime();
-        fence_ended(self, self.membership());
-        // Found out before it has a seat: if it dies before the seat says whose it is, nobody can tell that it is
-        // gone.
-        let process = memory.process();
-        loop {
-            let now = Word::load(memory, &areas);
-            let (phase, first) = match now.phase() {
-                Phase::Closed => (Phase::Opening, true),
-                // All have died: what they had under way is the next one's to put in order.
-                _ if now.seated() == 0 => (Phase::Opening, true),
-                Phase::Open => (Phase::Open, false),
-                Phase::Opening | Phase::Closing => {
-                    fence_ended(self, self.membership());
-                    self.wait_for_phase(started)?;
-                    continue;
-                }
-            };
-            settle(memory, &areas, now);
-            // Seats are taken from the lowest on. So if each was taken when it was looked at, there
-            // was a moment at which all of them were.
-            let seat = |host: u8| SeatWord::load(memory, &areas, host).state();
-            let dead = |host: &u8| {
-                let left = now.ready() == 0 && seat(*host) == State::Fenced;
-                left && self.is_gone(self.stay_of(*host))
-            };
-            let host = (0..areas.host_count).find(|&host| seat(host) == State::Free);
-            let Some(host) = host.or_else(|| (0..areas.host_count).find(dead)) else {
-                fence_ended(self, self.membership());
-                let now = memory.uptime();
-                let freed_soon =
-                    |host| seat(host) == State::Fenced && self.is_gone(self.stay_of(host));
-                if now.saturating_sub(started) > PATIENCE || !(0..areas.host_count).any(freed_soon)
-                {
-                    return Err(PodError::Full { hosts: areas.host_count });
-                }
-                memory.pause();
-                continue;
-            };
-            let next = now.next(phase, host, seat(host), State::Joining);
-            if change(memory, &areas, now, next) {
-                memory.store(host_word(&areas, host, REQUEST), 0);
-                memory.store(host_word(&areas, host, PROCESS), process.id);
-                memory.store(host_word(&areas, host, MACHINE), process.machine);
-                memory.store(host_word(&areas, host, STARTED), process.started);
-                let seat = Seat { areas, host, incarnation: next.stays() };
-                seat.beat(memory);
-                return Ok((seat, first));
-            }
-        }
-    }
-
-    fn wait_for_phase(&self, started: Duration) -> Result<(), PodError> {
-        let waited = self.memory().uptime().saturating_sub(started);
-        if waited > PATIENCE {
-            let now = self.membership();
-            let host = now.hosts().next().unwrap_or(0);
-            return Err(PodError::Busy {
-                host,
-                pid: self.process_of(host).id,
-                doing: if now.phase() == Phase::Opening { "opening" } else { "closing" },
-                waited_ms: waited.as_millis() as u64,
-            });
-        }
-        self.memory().pause();
-        Ok(())
-    }
-
     /// Whether some host has a seat and no replica: one load, and no look at the seats.
     pub fn has_joining(&self) -> bool {
         let now = Word::load(self.memory(), &self.areas());
         now.seated() != now.ready()
-    }
-
-    /// The process that `host` runs in, or ran in last.
-    pub fn process_of(&self, host: u8) -> Process {
-        let word = |column| self.memory().load(host_word(&self.areas(), host, column));
-        Process { id: word(PROCESS), machine: word(MACHINE), started: word(STARTED) }
     }
 }
 
@@ -476,11 +409,13 @@ impl Seat {
     /// Announces that this host has a replica. If it was opening the pod, others may now join.
     ///
     /// # Errors
-    /// [`PodError::Expelled`] if the last host has left meanwhile, and waited too long for this one.
+    /// [`PodError::Expelled`] if the last host has left meanwhile, and waited too long for this one, or if all have
+    /// died and another one has opened the pod anew.
     pub fn ready<M: Memory>(&self, memory: &M) -> Result<(), PodError> {
         let done = self.change_own(memory, |now, state| {
             let is_open = matches!(now.phase(), Phase::Opening | Phase::Open);
-            let may = memory.check(sites::MEMBER_OPEN, is_open);
+            let may = memory.check(sites::MEMBER_OPEN, is_open)
+                && memory.check(sites::MEMBER_OPENED, now.openings() == self.opening);
             may.then(|| now.next(Phase::Open, self.host, state, State::Ready))
         });
         if done { Ok(()) } else { Err(PodError::Expelled { host: self.host }) }
@@ -520,15 +455,17 @@ impl Seat {
         });
     }
 
-    /// Takes the seat of a host that is still joining a pod that this one is closing; whether there
-    /// was any.
+    /// Fences a host that is still joining a pod that this one is closing; whether there was any.
     fn expel_one<M: Memory>(&self, memory: &M) -> bool {
         let now = Word::load(memory, &self.areas);
         settle(memory, &self.areas, now);
         for host in (0..self.areas.host_count).filter(|&host| host != self.host) {
             let state = SeatWord::load(memory, &self.areas, host).state();
             if state.is_seated() {
-                let next = now.next(Phase::Closing, host, state, State::Free);
+                // It does not know that yet, and may still store something.
+                let fence = memory.keeps(sites::MEMBER_EXPEL_FENCED);
+                let after = if fence { State::Fenced } else { State::Free };
+                let next = now.next(Phase::Closing, host, state, after);
                 change(memory, &self.areas, now, next);
                 return true;
             }
@@ -537,9 +474,11 @@ impl Seat {
     }
 
     /// If all hosts have died that had a replica: makes this one, which is joining, the one that opens the pod, as if
-    /// it had been the first; whether it is that now.
-    pub fn opens_anew<M: Memory>(&self, memory: &M) -> bool {
-        self.change_own(memory, |now, _| {
+    /// it had been the first; whether it is that now. If not, and nobody is at that, it takes part
+    /// in what others have opened by now.
+    pub fn opens_anew<M: Memory>(&mut self, memory: &M) -> bool {
+        let mut opening = self.opening;
+        self.opens = self.change_own(memory, |now, _| {
             // Who opens a pod is not ready either, so while others are there it may be one of them.
             let left = match now.phase() {
                 Phase::Open | Phase::Closing => true,
@@ -547,20 +486,52 @@ impl Seat {
                 Phase::Closed => false,
             };
             let may = left && now.ready() == 0;
-            may.then(|| now.next(Phase::Opening, NOBODY, State::Free, State::Free))
-        })
+            // While another one opens it, who was in it before may still answer.
+            if now.phase() != Phase::Opening {
+                opening = now.openings();
+            }
+            may.then(|| {
+                let next = now.next(Phase::Opening, NOBODY, State::Free, State::Free).opened();
+                opening = next.openings();
+                next
+            })
+        });
+        self.opening = opening;
+        self.opens
     }
 
-    /// Gives up a seat whose pod could not be opened: it stays closed.
+    /// Whether all hosts have died meanwhile, and another one has opened the pod anew: a replica of one of them is of
+    /// no use any more.
+    pub fn is_overtaken<M: Memory>(&self, memory: &M) -> bool {
+        Word::load(memory, &self.areas).openings() != self.opening
+    }
+
+    /// Gives up a seat whose pod could not be opened or joined; the host stores nothing any more. If it was to be opened, it stays
+    /// closed.
     pub fn give_up<M: Memory>(&self, memory: &M) {
         self.change_own(memory, |now, state| {
             let phase = match now.phase() {
+                // Another host may be at that.
+                phase if !self.opens && memory.keeps(sites::MEMBER_OPENER) => phase,
                 Phase::Opening if now.seated() > 1 => Phase::Open,
                 Phase::Opening => Phase::Closed,
                 phase => phase,
             };
             Some(now.next(phase, self.host, state, State::Free))
         });
+        while self.is_expelled(memory) {}
+    }
+
+    /// If this host was joining when the pod was closed, and nobody has opened it since: frees its seat; whether that is still to
+    /// be done.
+    fn is_expelled<M: Memory>(&self, memory: &M) -> bool {
+        let now = Word::load(memory, &self.areas);
+        settle(memory, &self.areas, now);
+        let seat = SeatWord::load(memory, &self.areas, self.host);
+        let closed = matches!(now.phase(), Phase::Closing | Phase::Closed);
+        let expelled = closed && seat == SeatWord::new(self.incarnation, State::Fenced);
+        let next = now.next(now.phase(), self.host, State::Fenced, State::Free);
+        expelled && !change(memory, &self.areas, now, next)
     }
 
     /// Makes the change that `next` says, if it says one, as long as the seat is this host's; whether
@@ -604,7 +575,9 @@ mod tests {
 
     #[test]
     fn words_count_seats_and_stays() {
-        let joined = Word(0).next(Phase::Opening, 63, State::Free, State::Joining);
+        let claimed = Word(0).next(Phase::Closed, 63, State::Free, State::Claimed);
+        assert_eq!((claimed.seated(), claimed.ready(), claimed.stays()), (0, 0, 1));
+        let joined = claimed.next(Phase::Opening, 63, State::Claimed, State::Joining);
         assert_eq!(
             (joined.phase(), joined.host(), joined.made()),
             (Phase::Opening, 63, State::Joining)
@@ -621,13 +594,15 @@ mod tests {
 
     #[test]
     fn a_seat_is_the_same_whether_it_was_settled_or_not() {
-        let now = Word(7 << 32).next(Phase::Open, 3, State::Free, State::Joining);
+        let now = Word(7 << 32).next(Phase::Open, 3, State::Free, State::Claimed);
         let before = SeatWord::new(5, State::Free);
         let settled = before.as_of(now, 3);
-        assert_eq!((settled.stay(), settled.state()), (8, State::Joining));
+        assert_eq!((settled.stay(), settled.state()), (8, State::Claimed));
         assert_eq!(settled.as_of(now, 3), settled);
         assert_eq!(before.as_of(now, 2), before);
-        let left = now.next(Phase::Open, 3, State::Joining, State::Free);
+        let entered = now.next(Phase::Open, 3, State::Claimed, State::Joining);
+        assert_eq!(settled.as_of(entered, 3), SeatWord::new(8, State::Joining));
+        let left = entered.next(Phase::Open, 3, State::Joining, State::Free);
         assert_eq!(settled.as_of(left, 3), SeatWord::new(8, State::Free));
     }
 }

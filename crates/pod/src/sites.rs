@@ -21,6 +21,22 @@ tombolo_memory::sites! {
     MEMBER_SEAT = "pod.member.seat";
     /// Who has lost its seat changes nothing.
     MEMBER_OURS = "pod.member.ours";
+    /// What a host has been told by one that has died counts only as long as nobody has opened the pod anew.
+    MEMBER_OPENED = "pod.member.opened";
+    /// Who gives up leaves the phase alone, unless it is opening the pod itself.
+    MEMBER_OPENER = "pod.member.opener";
+    /// Whose seat was taken so may store something until it knows that: the seat is not free before.
+    MEMBER_EXPEL_FENCED = "pod.member.expel-fenced";
+    /// Who has a seat has said which process it is.
+    JOIN_NAME = "pod.join.name";
+    /// What a later claimer of its seat has said, a slow one leaves alone: it looks whether it has lost its claim.
+    JOIN_CLAIMED = "pod.join.claimed";
+    /// And when it has looked, too.
+    JOIN_WORD = "pod.join.word";
+    /// Who has lost its claim does not enter.
+    JOIN_STILL_CLAIMED = "pod.join.still-claimed";
+    /// Seats that were claimed, and not taken, are others'.
+    JOIN_TAKE_OVER = "pod.join.take-over";
     /// Who joins a pod that is being closed is not ready.
     MEMBER_OPEN = "pod.member.open";
     /// When a pod has been closed, nobody has a seat in it.

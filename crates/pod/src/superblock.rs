@@ -202,6 +202,7 @@ impl<M: Memory> Pod<M> {
         zero(areas.membership, 8);
         zero(areas.clock, 8);
         zero(areas.hosts, 8 * hosts);
+        zero(areas.names, 8 * hosts);
         for shard in self.geometry.shards() {
             let log = self.geometry.log_areas(shard);
             zero(log.applied, 8 * hosts);

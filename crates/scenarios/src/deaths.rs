@@ -41,6 +41,16 @@ pub(crate) fn several_die(trial: &Trial) {
     finish_and_read(&mut world, &KEYS);
 }
 
+/// A host dies, and again when it is back, and once more; another one may do so in between.
+pub(crate) fn a_host_dies_again(trial: &Trial) {
+    let order = [[0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1]][trial.seed as usize / 4 % 4];
+    let kills = in_turn(&order);
+    let mut world = World::new(trial, &Setup { kills, ..Setup::roomy(3) });
+    add_mixed_clients(&mut world, &KEYS, 4, 4);
+    all_come_back(&mut world, 2);
+    finish_and_read(&mut world, &KEYS);
+}
+
 /// Two hosts die while both write the same two objects, and the third wants them.
 pub(crate) fn two_writers_die(trial: &Trial) {
     let deaths = [Deaths::InTurn, Deaths::Together][trial.seed as usize / 4 % 2];

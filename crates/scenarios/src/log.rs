@@ -22,6 +22,15 @@ pub(crate) fn pod(trial: &Trial, kills: Option<Kills>) -> Simulation {
 
 /// The same, for so many hosts.
 pub(crate) fn pod_for(trial: &Trial, hosts: usize, kills: Option<Kills>) -> Simulation {
+    pod_with(trial, (hosts, hosts), kills)
+}
+
+/// The same, with another number of seats.
+pub(crate) fn pod_with(
+    trial: &Trial,
+    (hosts, seats): (usize, usize),
+    kills: Option<Kills>,
+) -> Simulation {
     let mut config = Config {
         kills,
         hosts,
@@ -32,7 +41,7 @@ pub(crate) fn pod_for(trial: &Trial, hosts: usize, kills: Option<Kills>) -> Simu
     };
     let options = Options {
         writes: Some(2),
-        hosts: Some(hosts as u8),
+        hosts: Some(seats as u8),
         ring_entries: Some(8),
         segment_entries: Some(if trial.seed.is_multiple_of(2) { 4 } else { 16 }),
         chunk_bytes: Some(1024),

@@ -195,9 +195,12 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "formatter-dies" Crash crash::a_formatter_dies;
     "save-while-one-dies" Crash saved::save_while_a_host_dies;
     "member-dies" Crash seats::a_member_dies;
+    "pod-opened-anew" Crash seats::opened_anew;
+    "claimer-dies" Crash seats::a_claimer_dies;
     "openers-die" Crash crash::openers_die;
     "torn-openers-die" Crash crash::openers_of_torn_objects_die;
     "joiner-dies" Crash crash::a_joiner_dies;
+    "only-helper-dies" Crash crash::the_only_helper_dies;
     "reader-dies" Crash crash::a_reader_dies;
     "fenced-host-dies" Crash fenced::a_fenced_host_dies;
     "store-host-dies" Crash expiry::a_host_dies;
@@ -205,6 +208,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "filler-dies" Crash shards::who_fills_a_chunk_again_dies;
     "page-two-die" Crash pages::crash::two_die;
     "page-mender-dies" Crash pages::crash::who_mends_the_size_dies;
+    "dies-again" Crash deaths::a_host_dies_again;
     "two-writers-die" Crash deaths::two_writers_die;
     "several-die" Crash deaths::several_die;
     "clearer-dies" Crash deaths::a_clearer_dies;
@@ -253,6 +257,15 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.record.split", "split-record"),
     ("objects.slot.known-first", "other-size"),
     ("objects.span.assign", "clearer-dies"),
+    ("objects.open.log-end", "only-helper-dies"),
+    ("pod.member.opened", "pod-opened-anew"),
+    ("pod.member.opener", "pod-opened-anew"),
+    ("pod.member.expel-fenced", "closed-under-others"),
+    ("pod.join.name", "claimer-dies"),
+    ("pod.join.claimed", "claimer-dies"),
+    ("pod.join.word", "claimer-dies"),
+    ("pod.join.still-claimed", "claimer-dies"),
+    ("pod.join.take-over", "claimer-dies"),
     ("pod.transfer.answer", "two-givers"),
     ("objects.chunk.empty", "filled-again"),
     ("objects.chunk.sync", "filled-again"),

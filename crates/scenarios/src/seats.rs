@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::time::Duration;
 
-use tombolo_memory::Memory;
-use tombolo_pod::{Leave, Phase, Pod, PodError, Seat, Stay};
+use tombolo_memory::{Memory, Process};
+use tombolo_pod::{Leave, Phase, Pod, PodError, Seat, Stay, fence_ended};
 use tombolo_simulator::{Deaths, Kills, SimMemory, Simulation, Trial};
 use tombolo_verify::models::Operation;
 
@@ -14,10 +15,15 @@ use crate::objects::contents;
 use crate::operations::perform;
 use crate::world::{Setup, World, join};
 
+/// Whoever wants a seat has one before that, if others leave theirs or are dead.
+const LONG: Duration = Duration::from_secs(300);
+
 /// What is known of all hosts.
 #[derive(Default)]
 struct Book {
     stays: BTreeSet<u32>,
+    /// Who may be storing something as the host in a seat: from when it has joined until it leaves, or knows that it is out.
+    storing: BTreeMap<u8, Process>,
     /// Which stay has which seat, and a replica.
     ready: BTreeMap<u8, u32>,
     openings: u32,
@@ -29,36 +35,94 @@ fn pause_a_little(memory: &SimMemory) {
     (0..memory.random() % 4).for_each(|_| memory.pause());
 }
 
-/// A host joins, is ready after a while, and leaves; it waits for who is still joining, or does not.
-fn visit(pod: &Pod<SimMemory>, book: &RefCell<Book>, waits: bool) -> Result<(), PodError> {
+/// A host joins, is ready after a while, and leaves; it waits for who is still joining, or does not. Whether it was in the
+/// pod, or is to come again.
+fn visit(pod: &Pod<SimMemory>, book: &RefCell<Book>, manners: Manners) -> Result<bool, PodError> {
     let memory = pod.memory();
-    let (seat, first) = pod.join()?;
+    let (mut seat, first) = pod.join()?;
     let stay = seat.incarnation();
     assert!(book.borrow_mut().stays.insert(stay), "one number for two stays");
-    if first {
+    let before = book.borrow_mut().storing.insert(seat.host(), memory.process());
+    let over = before.is_none_or(|process| memory.has_ended(process));
+    assert!(over, "a host has a seat in which another one may still be storing something");
+    let opens = first || manners.opens_anew && finds_nobody(pod, &mut seat);
+    if opens {
         bury(book, pod);
         let mut book = book.borrow_mut();
         assert!(book.ready.is_empty() && book.alone.is_none(), "two open the pod");
         (book.openings, book.alone) = (book.openings + 1, Some(stay_in(&seat)));
     }
+    let in_order = !opens || put_in_order(pod);
     let opening = book.borrow().openings;
     pause_a_little(memory);
-    if first {
+    let named = || pod.process_of(stay_in(&seat)) == Some(memory.process());
+    assert!(named() || !seat.holds(memory), "a host has a seat, and its process cannot be told");
+    if opens {
         book.borrow_mut().alone = None;
+    }
+    if !in_order || seat.is_overtaken(memory) {
+        give_up(pod, book, &seat);
+        return Ok(false);
     }
     if let Err(expelled) = seat.ready(memory) {
         assert!(matches!(expelled, PodError::Expelled { .. }), "{expelled}");
-        seat.give_up(memory);
-        return Ok(());
+        give_up(pod, book, &seat);
+        return Ok(true);
     }
     bury(book, pod);
     book.borrow_mut().enter(&seat, opening);
     pause_a_little(memory);
+    assert!(named(), "another host has written over a host's name");
     assert_eq!(book.borrow_mut().ready.remove(&seat.host()), Some(stay));
-    while !leave(&seat, pod, book, waits) {
+    book.borrow_mut().storing.remove(&seat.host());
+    while !leave(&seat, pod, book, manners.waits) {
         memory.pause();
     }
-    Ok(())
+    Ok(true)
+}
+
+const WAITS: Manners = Manners { waits: true, opens_anew: false };
+
+/// How a host visits.
+#[derive(Clone, Copy)]
+struct Manners {
+    /// Whether it waits for those who are joining when it is the last.
+    waits: bool,
+    /// Whether it looks for somebody who is ready when it has joined, and opens the pod anew if there is none.
+    opens_anew: bool,
+}
+
+/// Looks for a host that is ready, for a while; whether there is none, and this one opens the pod anew.
+fn finds_nobody(pod: &Pod<SimMemory>, seat: &mut Seat) -> bool {
+    let memory = pod.memory();
+    for _ in 0..20 {
+        fence_ended(pod, pod.membership());
+        if seat.opens_anew(memory) {
+            return true;
+        }
+        let members = pod.membership();
+        if members.hosts().any(|host| members.is_ready(host)) {
+            break;
+        }
+        memory.pause();
+    }
+    false
+}
+
+/// A host that has joined leaves without having been ready.
+fn give_up(pod: &Pod<SimMemory>, book: &RefCell<Book>, seat: &Seat) {
+    book.borrow_mut().storing.remove(&seat.host());
+    seat.give_up(pod.memory());
+    pod.note_gone(stay_in(seat));
+}
+
+/// Whoever opens a pod finds all in order that hosts have left who were fenced, if they are gone; else it may not open it.
+fn put_in_order(pod: &Pod<SimMemory>) -> bool {
+    let gone = pod.membership().fenced().all(|host| pod.is_gone(pod.stay_of(host)));
+    if gone {
+        pod.release_fenced();
+    }
+    gone
 }
 
 impl Book {
@@ -71,14 +135,14 @@ impl Book {
     }
 }
 
-/// Whoever has died, and was fenced, is nowhere any more.
+/// Whoever has died, and was fenced, is nowhere any more. Its seat may be another's.
 fn bury(book: &RefCell<Book>, pod: &Pod<SimMemory>) {
     let known = |book: &Book| -> Vec<Stay> {
         let ready = book.ready.iter().map(|(&host, &number)| Stay { host, number });
         ready.chain(book.alone).collect()
     };
     let stays = known(&book.borrow());
-    let dead: Vec<Stay> = stays.into_iter().filter(|&stay| pod.is_fenced(stay)).collect();
+    let dead: Vec<Stay> = stays.into_iter().filter(|&stay| !pod.is_seated(stay)).collect();
     let mut book = book.borrow_mut();
     book.ready.retain(|&host, &mut number| !dead.contains(&Stay { host, number }));
     book.alone = book.alone.filter(|stay| !dead.contains(stay));
@@ -111,16 +175,21 @@ fn visits(
     mut simulation: Simulation,
     hosts: usize,
     times: u64,
-    waits: fn(&SimMemory) -> bool,
+    manners: fn(&SimMemory) -> Manners,
 ) -> Pod<SimMemory> {
     let book: Rc<RefCell<Book>> = Rc::default();
     for number in 0..hosts {
         let book = Rc::clone(&book);
         let pod = Pod::open(simulation.memory(number)).unwrap();
+        let scarce = (pod.geometry().hosts as usize) < hosts;
         simulation.spawn(number, move |memory| {
-            for _ in 0..times {
-                match visit(&pod, &book, waits(&memory)) {
-                    Ok(()) => {}
+            let mut left = times;
+            while left > 0 {
+                match visit(&pod, &book, manners(&memory)) {
+                    Ok(visited) => left -= u64::from(visited),
+                    Err(PodError::Full { .. }) if scarce && memory.uptime() < LONG => {
+                        memory.pause()
+                    }
                     Err(PodError::Busy { .. }) if memory.deaths() > 0 => return,
                     Err(error) => panic!("{error}"),
                 }
@@ -132,8 +201,8 @@ fn visits(
 }
 
 /// So many hosts come so often; all of them leave.
-fn visit_and_leave(trial: &Trial, hosts: usize, times: u64, waits: fn(&SimMemory) -> bool) {
-    let pod = visits(log::pod_for(trial, hosts, None), hosts, times, waits);
+fn visit_and_leave(trial: &Trial, hosts: usize, times: u64, manners: fn(&SimMemory) -> Manners) {
+    let pod = visits(log::pod_for(trial, hosts, None), hosts, times, manners);
     let members = pod.membership();
     assert_eq!((members.phase(), members.count()), (Phase::Closed, 0), "somebody is still in");
     assert!(!pod.has_joining(), "somebody is still counted");
@@ -141,29 +210,35 @@ fn visit_and_leave(trial: &Trial, hosts: usize, times: u64, waits: fn(&SimMemory
 
 /// Two hosts come and leave, with a seat for each.
 pub(crate) fn two_come_and_leave(trial: &Trial) {
-    visit_and_leave(trial, 2, 1, |_| true);
+    visit_and_leave(trial, 2, 1, |_| WAITS);
 }
 
 /// Three hosts come and leave, with a seat for each.
 pub(crate) fn come_and_leave(trial: &Trial) {
-    visit_and_leave(trial, 3, 1, |_| true);
+    visit_and_leave(trial, 3, 1, |_| WAITS);
 }
 
 /// Whoever leaves last may not wait for those who are joining.
 pub(crate) fn closed_under_others(trial: &Trial) {
-    visit_and_leave(trial, 4, 3, |memory| memory.random().is_multiple_of(2));
+    visit_and_leave(trial, 4, 3, |memory| Manners {
+        waits: memory.random().is_multiple_of(2),
+        ..WAITS
+    });
 }
 
 /// More hosts than fit into a word that has two bits for each, with a phase and a count, all at once.
 pub(crate) fn many_come_and_leave(trial: &Trial) {
-    visit_and_leave(trial, 20, 2, |memory| !memory.random().is_multiple_of(4));
+    visit_and_leave(trial, 20, 2, |memory| Manners {
+        waits: !memory.random().is_multiple_of(4),
+        ..WAITS
+    });
 }
 
 /// One of three hosts dies while they come and leave. Whoever looks finds nobody in the pod but that
 /// host, if it had got so far and nobody has noticed, and what is counted is what is there.
 pub(crate) fn a_member_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::One });
-    let pod = visits(log::pod_for(trial, 3, kills), 3, 2, |_| false);
+    let pod = visits(log::pod_for(trial, 3, kills), 3, 2, |_| Manners { waits: false, ..WAITS });
     let members = pod.membership();
     let joining = members.hosts().any(|host| !members.is_ready(host));
     assert!(members.count() <= 1, "{members:?}");
@@ -171,6 +246,22 @@ pub(crate) fn a_member_dies(trial: &Trial) {
     let died = pod.memory().deaths() > 0;
     assert!(died || members.phase() == Phase::Closed, "{members:?}");
     assert!(died || members.count() == 0, "{members:?}");
+}
+
+/// Three hosts come and leave, with one seat or two, and one of them dies, perhaps when it has claimed a seat and not taken it. The
+/// others get seats all the same.
+pub(crate) fn a_claimer_dies(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::One });
+    let seats = 1 + trial.seed as usize % 2;
+    visits(log::pod_with(trial, (3, seats), kills), 3, 2, |_| Manners { waits: false, ..WAITS });
+}
+
+/// Two of four hosts die while they come and leave. Those who have joined, and find nobody who is ready, open the pod anew: one
+/// at a time, and who had joined before is not ready in it by what it was told then.
+pub(crate) fn opened_anew(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::InTurn });
+    let manners = |_: &SimMemory| Manners { waits: false, opens_anew: true };
+    visits(log::pod_with(trial, (4, 6), kills), 4, 3, manners);
 }
 
 /// Twenty hosts join one that stays, write a key each and one that is all hosts', and leave; every third

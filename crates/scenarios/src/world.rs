@@ -222,6 +222,7 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
         .scr("members", areas.membership, 8, 1)
         .scr("pod's clock", areas.clock, 8, 1)
         .scr("host", areas.hosts, LINE_BYTES, hosts)
+        .scr("name of", areas.names, LINE_BYTES, hosts)
         .scr("chunk", areas.chunk_table, 8, geometry.chunks)
         .scr("mail of", areas.mail_words, 8 * geometry.mail_slots, hosts)
         .scr("notes of", areas.writes, 8 * NOTE_WORDS * geometry.writes, hosts)

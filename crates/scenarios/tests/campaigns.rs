@@ -49,6 +49,7 @@ const ONCE_WRONG: &[(&str, u64, &str, u32, u32, Fate)] = &[
     ("helper-dies", 769, "objects.write.entry-again", 3, 4, Fate::Written),
     ("several-die", 92, "objects.event.move", 1, 2, Fate::Some),
     ("openers-die", 119, "objects.event.generation", 3, 4, Fate::One),
+    ("dies-again", 75, "pod.mail.more", 1, 3, Fate::Written),
 ];
 
 #[test]

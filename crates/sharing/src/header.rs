@@ -72,8 +72,12 @@ impl Header {
         let key_bytes = u16::from_le_bytes(*bytes.get(12..)?.first_chunk()?);
         let unwritten = Self { version: Version(0), key_bytes, value_bytes: 0 }.encode();
         let whole = Self::decode(&unwritten, capacity)?;
-        let mark = u16::from_le_bytes(*bytes.get(14..)?.first_chunk()?);
-        matches!(mark, MARK | AWAY).then_some(usize::from(whole.key_bytes))
+        let mark: &[u8; 2] = bytes.get(14..)?.first_chunk()?;
+        // A writer may have died between its two bytes.
+        let marks = MARK.to_le_bytes().into_iter().zip(AWAY.to_le_bytes());
+        let sound =
+            mark.iter().zip(marks).all(|(&byte, (here, away))| [here, away].contains(&byte));
+        sound.then_some(usize::from(whole.key_bytes))
     }
 
     /// What the slot of an object with a key of this length begins with while its value is in the own memory
@@ -138,6 +142,20 @@ mod tests {
             let key_bytes = usize::from(key_bytes);
             prop_assert_eq!(Header::decode_away(&bytes, u64::MAX), Some((host, key_bytes)));
             prop_assert_eq!(Header::decode_key_bytes(&bytes, u64::MAX), Some(key_bytes));
+        }
+
+        #[test]
+        fn the_key_of_an_object_whose_header_is_torn_can_be_told(
+            key_bytes in 1..=MAX_KEY_BYTES as u16, host: u8, version: u64, torn in 0..=HEADER_BYTES
+        ) {
+            let key_length = usize::from(key_bytes);
+            let here = Header::new(Version(version), &vec![0; key_length], 7).encode();
+            let away = Header::encode_away(key_bytes, host);
+            for (before, after) in [(here, away), (away, here)] {
+                let mut bytes = before;
+                bytes[..torn].copy_from_slice(&after[..torn]);
+                prop_assert_eq!(Header::decode_key_bytes(&bytes, u64::MAX), Some(key_length));
+            }
         }
 
         #[test]

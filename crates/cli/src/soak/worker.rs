@@ -204,5 +204,5 @@ fn what_is_left(objects: &Objects, host: u8) -> String {
     // An error that the background work meets again and again.
     let error = objects.fence(host).err();
     let error = error.map_or_else(String::new, |error| format!(": {error}"));
-    format!("host {host} ({gone}, process {}{error})", objects.pod().process_of(host).id)
+    format!("host {host} ({gone}, process {}{error})", objects.pod().pid_at(host))
 }

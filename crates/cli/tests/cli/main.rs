@@ -7,6 +7,7 @@ mod commands;
 mod figures;
 mod hosts;
 mod mount;
+mod poison;
 mod saved;
 mod soak;
 mod tombolo;
