@@ -11,7 +11,7 @@ use crate::membership::Membership;
 use crate::{PodClock, PodError, sites};
 
 /// The version of the format that this crate writes and reads.
-pub const FORMAT_VERSION: u64 = 8;
+pub const FORMAT_VERSION: u64 = 9;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TOMBOLO\0");
 const WORDS: usize = 32;
@@ -142,6 +142,15 @@ impl<M: Memory> Pod<M> {
             hosts: words[19],
             writes: words[20],
             undo_bytes: words[21],
+            partition_backup: match words[22] {
+                0 => false,
+                1 => true,
+                other => {
+                    return Err(PodError::Damaged(format!(
+                        "its objects in hosts' own memory have a backup, or none, not {other}"
+                    )));
+                }
+            },
         };
         geometry.check().map_err(PodError::Damaged)?;
         Ok(geometry)
@@ -257,6 +266,7 @@ fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
         geometry.hosts,
         geometry.writes,
         geometry.undo_bytes,
+        geometry.partition_backup.into(),
     ];
     let mut words = [0; WORDS];
     words[..used.len()].copy_from_slice(&used);

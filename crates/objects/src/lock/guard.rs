@@ -138,7 +138,7 @@ impl<M: Memory> Locked<'_, M> {
     /// Where it is noted what becomes of the object's slot.
     fn noting(&self) -> Noting {
         let torn = self.noted.then_some((self.held.record, self.slot.line));
-        Noting { place: self.place, torn, alone: false }
+        Noting { place: self.place, torn, alone: false, home: false }
     }
 
     /// Ends the write.
