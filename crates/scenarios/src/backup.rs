@@ -85,7 +85,7 @@ pub(crate) fn a_writer_dies(trial: &Trial) {
 
 /// A host dies that reads objects in its memory. Nothing is lost.
 pub(crate) fn a_reader_dies(trial: &Trial) {
-    let setup = backed(setup(trial, &[0]));
+    let setup = backed(Setup { ticking: true, ..setup(trial, &[0]) });
     let mut world = begin(trial, &setup);
     client(&mut world, 0, &[("a", Get), ("b", Get), ("a", Get), ("b", Get)]);
     client(&mut world, 1, &[("a", Get), ("a", Put(LONGER + 70)), ("b", Get)]);
@@ -187,7 +187,7 @@ pub(crate) fn a_clearer_dies(trial: &Trial) {
 /// All hosts die, of which one has objects in its memory; who opens the pod finds them.
 pub(crate) fn all_die(trial: &Trial) {
     let kills = dying(&[0, 1, 2], Deaths::Together);
-    let setup = backed(Setup { kills, ..setup(trial, &[]) });
+    let setup = backed(Setup { kills, ticking: true, ..setup(trial, &[]) });
     let mut world = begin(trial, &setup);
     client(
         &mut world,
