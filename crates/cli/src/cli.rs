@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{BoolishValueParser, RangedU64ValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tombolo::{MAX_HOSTS, Options, PodSpec, Thresholds};
 use tombolo_pod::{DEFAULT_HOSTS, RecordWidth, TornWrites};
@@ -37,7 +37,7 @@ have answered.
 With --kill-every or --kills hosts are killed at random moments, and started anew; with --stop-every they are \
 stopped for some time, and the others may go on without them. What a client was at by then may have been done \
 or not, or, unless --torn-writes undo is given, may have cost the object its value; whatever a client was told \
-is done has to stay. How long the clients of other hosts had to wait for an operation is told, of each death and each client the \
+is done has to stay. (What is in a host's own memory, by --partition, may be lost with it, unless --partition-backup is given.) How long the clients of other hosts had to wait for an operation is told, of each death and each client the \
 longest time.
 
 The exit code is 3 if anything failed: then the part of a history that no order explains is shown, \
@@ -190,6 +190,7 @@ Examples:
   tombolo soak --seconds 600 --hosts 4 --keys 2 --records 1
   tombolo soak --hosts 4 --load a --kills 200
   tombolo soak --hosts 4 --kill-every 1s --stop-every 10s --torn-writes undo
+  tombolo soak --hosts 4 --partition 1MiB --move-after 4 --partition-backup --kills 60
   tombolo soak --pod /dev/dax0.0 --seconds 60 --format json";
 
 const CALIBRATE: &str = "\
@@ -396,6 +397,11 @@ pub(crate) struct Sizes {
     /// value, for which each write copies what it overwrites first.
     #[arg(long, value_name = "lost|undo", default_value_t, env = "TOMBOLO_TORN_WRITES")]
     pub(crate) torn_writes: TornWrites,
+    /// Keep what is in hosts' own memory (--partition) in the pod, too, as it was last written: if such a host dies, its
+    /// objects are there, where else they would be lost. Each write then goes to both, and costs about what it would without a
+    /// partition; reads stay as fast. What becomes of an object that is just being written --torn-writes says.
+    #[arg(long, value_parser = BoolishValueParser::new(), env = "TOMBOLO_PARTITION_BACKUP")]
+    pub(crate) partition_backup: bool,
 }
 
 /// How much of its own memory a host gives to objects, and to which.
@@ -408,7 +414,8 @@ pub(crate) struct LocalArgs {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) copy_after: u32,
     /// Each host's own memory for objects that it uses alone: they move there, and come back when another
-    /// host asks. Unless given: none. What is there is lost if the host dies.
+    /// host asks. Unless given: none. What is there is lost if the host dies, unless the pod is created with
+    /// --partition-backup.
     #[arg(long, value_parser = size, value_name = "SIZE", env = "TOMBOLO_PARTITION")]
     pub(crate) partition: Option<u64>,
     /// An object moves there once a host has accessed it so often without noticing another; twice as

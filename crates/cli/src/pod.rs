@@ -32,6 +32,7 @@ impl Sizes {
             record_width: self.record_bits,
             log_shards: self.log_shards,
             torn_writes: self.torn_writes,
+            partition_backup: self.partition_backup,
             ..Default::default()
         };
         CreateOptions { scr_bytes: self.scr, lnr_bytes: self.size, layout, force: false }
@@ -52,6 +53,7 @@ struct Layout {
     records: u64,
     record_bits: String,
     torn_writes: String,
+    partition_backup: bool,
     page_cache: bool,
 }
 
@@ -69,6 +71,7 @@ impl From<&Geometry> for Layout {
             records: geometry.records,
             record_bits: geometry.record_width.to_string(),
             torn_writes: geometry.torn_writes.to_string(),
+            partition_backup: geometry.partition_backup,
             page_cache: geometry.has_marks(),
         }
     }
@@ -83,6 +86,10 @@ impl Layout {
         }
     }
 
+    fn of_partitions(&self) -> &'static str {
+        if self.partition_backup { "in the pod, too" } else { "lost with their host" }
+    }
+
     fn rows(&self) -> Vec<(&'static str, String)> {
         let made_for = if self.page_cache { "a page cache" } else { "objects" };
         vec![
@@ -92,6 +99,7 @@ impl Layout {
             ("LNR", format_size(self.lnr_bytes)),
             ("coherence records", format!("{} of {} bits", self.records, self.record_bits)),
             ("writes that are cut off", format!("the object {}", self.of_torn())),
+            ("objects in hosts' own memory", self.of_partitions().to_owned()),
             ("log shards", self.log_shards.to_string()),
             ("log entries per shard", self.ring_entries.to_string()),
             ("chunks", format!("{} of {}", self.chunks, format_size(self.chunk_bytes))),

@@ -33,6 +33,8 @@ pub(crate) struct Noting {
     pub(crate) torn: Torn,
     /// It notes nothing else there: nothing that it has locked.
     pub(crate) alone: bool,
+    /// The object that it is about is in this host's own memory.
+    pub(crate) home: bool,
 }
 
 impl<M: Memory> Objects<M> {
@@ -80,7 +82,7 @@ impl<M: Memory> Objects<M> {
 
     /// A note for a thread that has locked nothing; `None` while all are in use.
     pub(crate) fn noting(&self) -> Option<Noting> {
-        Some(Noting { place: self.underway.reserve()?, torn: None, alone: true })
+        Some(Noting { place: self.underway.reserve()?, torn: None, alone: true, home: false })
     }
 
     /// The same, for who holds no other: others will be through with theirs.
@@ -89,7 +91,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// What was noted there of slots is over.
-    pub(crate) fn end_note(&self, Noting { place, torn, alone }: Noting) {
+    pub(crate) fn end_note(&self, Noting { place, torn, alone, .. }: Noting) {
         match torn {
             Some(change) => self.underway.note(place, Note::Writes(change)),
             None if alone => self.underway.end(place, true),
@@ -172,14 +174,27 @@ impl<M: Memory> Objects<M> {
         from: Option<SlotLine>,
         event: Event,
     ) -> Result<bool, Error> {
+        self.announce_after(placed, from, event, || ())
+    }
+
+    /// The same, where `noted` is done before the event.
+    pub(crate) fn announce_after(
+        &self,
+        placed: &Placed,
+        from: Option<SlotLine>,
+        event: Event,
+        noted: impl FnOnce(),
+    ) -> Result<bool, Error> {
         let Placed { slot, extent, header, noting } = placed;
         let lines = extent.covering(0, header.total_bytes());
         self.memory().publish(sites::CREATE_CLEAN, lines, |memory| {
             extent.give(memory, header.total_bytes());
             if memory.keeps(sites::LEAVE_NOTED) {
                 let (to, version, torn) = (slot.line, header.version, noting.torn);
-                self.underway.note(noting.place, Note::Announces { from, to, version, torn });
+                let home = memory.keeps(sites::HOME_MOVES) && noting.home;
+                self.underway.note(noting.place, Note::Announces { from, to, version, torn, home });
             }
+            noted();
             self.commit(event)
         })
     }

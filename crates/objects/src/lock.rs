@@ -154,7 +154,7 @@ impl<M: Memory> Objects<M> {
             Some(record) => {
                 let word = self.records.load(record);
                 if let Some(holder) = word.holder() {
-                    self.obstructed(holder, Some(found.entry));
+                    self.obstructed(holder, found.entry);
                 }
                 word.readable().and_then(|counter| self.records.lock(record, counter))
             }

@@ -355,7 +355,7 @@ impl<M: Memory> Objects<M> {
         // A record that is locked now would be found out after the copy, too; this saves the copy.
         let word = self.records.load(record);
         if let Some(holder) = word.holder() {
-            self.obstructed(holder, Some(*entry));
+            self.obstructed(holder, *entry);
         }
         word.readable()
     }

@@ -8,7 +8,8 @@
 //!   begun to change the object ([`underway`](crate::underway)), the object is whole. If it had, the object has its old value, or is lost, as the pod was created.
 //! * **Slots it may still write into.** As long as the host is not known to be gone, an object that it had locked
 //!   goes on in another slot, and the old one is in quarantine: nobody's.
-//! * **Its own memory.** Objects in there are lost.
+//! * **Its own memory.** Objects in there are lost, unless the pod was created to have them in their slots, too
+//!   ([`home::rescue`](crate::home)).
 //! * **When it is gone**, one of the others clears up: what else it had locked or claimed, chunks of LNR, slots in
 //!   quarantine. Then its seat is free.
 //!
@@ -35,17 +36,19 @@ use crate::extent::Extent;
 use crate::index::Entry;
 use crate::lock::{changed_under_lock, target};
 use crate::logged::Locks;
+use crate::poison::loss;
 use crate::records::{Held, Record};
 use crate::space::Space;
 use crate::underway::{Note, Place};
 use crate::{Error, Objects, sites};
 
-/// What somebody needs that a fenced host, which may still be at something, had locked.
+/// What somebody needs that a fenced host, which may still be at something, had locked, or in its own memory.
 #[derive(Clone, Copy)]
 enum Need {
     Nothing,
     Record(Record),
     AnyRecord,
+    AtHome(Entry),
 }
 
 /// How long a thread waits at least between two looks at who is in its way.
@@ -69,12 +72,12 @@ impl<M: Memory> Objects<M> {
         Stay { host: self.seat.host(), number: self.seat.incarnation() }
     }
 
-    /// Host `by` is in the way, perhaps because it has locked the object with this entry: goes on without it if
-    /// it is dead.
+    /// Host `by` is in the way, because it has the object with this entry locked, or in its own memory: goes on without it
+    /// if it is dead.
     #[cold]
-    pub(crate) fn obstructed(&self, by: u8, locked: Option<Entry>) {
+    pub(crate) fn obstructed(&self, by: u8, entry: Entry) {
         if let Some(stay) = self.fence_if_dead(by) {
-            let need = locked.and_then(|entry| entry.record).map_or(Need::Nothing, Need::Record);
+            let need = entry.record.map_or(Need::AtHome(entry), Need::Record);
             // What cannot be done now is tried again, by whoever is in need of it.
             let _ = self.recover(stay, need);
         }
@@ -171,14 +174,17 @@ impl<M: Memory> Objects<M> {
 
     fn recover_alone(&self, stay: Stay, need: Need) -> Result<(), Error> {
         self.sync_all()?;
-        self.lose_at_home(stay)?;
+        if !self.home.is_backed() {
+            self.lose_at_home(stay)?;
+        }
         if self.pod().is_gone(stay) {
             self.pod().note_gone(stay);
             return self.clear_up(stay);
         }
         match need {
+            Need::AtHome(entry) if self.home.is_backed() => self.rescue_from_home(stay, entry),
             _ if !self.records.may_take_over_early() || self.marks.exist() => Ok(()),
-            Need::Nothing => Ok(()),
+            Need::Nothing | Need::AtHome(_) => Ok(()),
             Need::Record(record) => self.rescue(stay, record, false),
             Need::AnyRecord => self.rescue_all(stay, false),
         }
@@ -191,6 +197,9 @@ impl<M: Memory> Objects<M> {
 
     /// Puts everything in order that a host has left which is gone, and frees its seat.
     fn clear_up(&self, stay: Stay) -> Result<(), Error> {
+        if self.home.is_backed() {
+            self.restore_from_home(stay)?;
+        }
         self.rescue_all(stay, true)?;
         let left = self.records.locked_by(stay.host).next().is_some();
         // Who has died at that itself left the lock with its note, or nothing but the note.
@@ -247,6 +256,7 @@ impl<M: Memory> Objects<M> {
     fn end_what_was_under_way(&self, stay: Stay) -> Result<(), Error> {
         let notes: Vec<_> = self.underway.notes.of(stay.host).collect();
         for (place, note) in notes {
+            self.decide_move(stay, place, note)?;
             let (to, from) = match note {
                 Note::Places { to, .. } | Note::Created { to } => (Some(to), None),
                 Note::Announces { from, to, .. } => (Some(to), from),
@@ -271,13 +281,37 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
+    /// Says of an object that was to move which of its slots is empty, before that is: one that is empty already would no longer tell
+    /// who opens the pod, if all die, whether the object has moved.
+    fn decide_move(&self, stay: Stay, place: Place, note: Note) -> Result<(), Error> {
+        let Note::Announces { from: Some(from), to, .. } = note else { return Ok(()) };
+        let decided = if self.holds_object(to)? {
+            Note::Deletes { slot: from, version: None, torn: None }
+        } else if self.holds_object(from)? {
+            Note::Places { to, torn: None }
+        } else {
+            return Ok(());
+        };
+        if self.memory().keeps(sites::CLEAR_DECIDED) {
+            self.underway.notes.set(stay.host, place, decided);
+        }
+        Ok(())
+    }
+
+    /// Whether an object is in this slot, as the log says.
+    fn holds_object(&self, line: SlotLine) -> Result<bool, Error> {
+        let space = self.space_of(line)?;
+        Ok(space.slot_at(line).is_some_and(|slot| space.holds_object(slot)))
+    }
+
     /// Whether nothing is in a slot that an object of a host which is gone has left, or was to come to, and nobody else is
     /// about to take something out of there, or has.
     fn is_still_left(&self, stay: Stay, line: SlotLine, left: bool) -> Result<bool, Error> {
         let space = self.space_of(line)?;
-        let held = space.slot_at(line).is_some_and(|slot| space.holds_object(slot));
         // Who has taken the object out of the slot since has said so before, and is at it.
-        if held || self.underway.notes.left_by_others(stay.host).any(|it| it == line) {
+        if self.holds_object(line)?
+            || self.underway.notes.left_by_others(stay.host).any(|it| it == line)
+        {
             return Ok(false);
         }
         // Nobody promises a slot that an object may be leaving. One that an object came to may have been left again
@@ -317,21 +351,22 @@ impl<M: Memory> Objects<M> {
 
     /// Objects in a fenced host's own memory are lost.
     fn lose_at_home(&self, stay: Stay) -> Result<(), Error> {
-        for shard in self.shards() {
-            let at_home = shard.paused(|_, _, state, _| -> Vec<Entry> {
+        self.at_home_with(stay).try_for_each(|entry| self.lose(entry, stay).map(drop))
+    }
+
+    /// Objects in a host's own memory, as far as this replica knows.
+    pub(crate) fn at_home_with(&self, stay: Stay) -> impl Iterator<Item = Entry> {
+        self.shards().iter().flat_map(move |shard| {
+            shard.paused(|_, _, state, _| -> Vec<Entry> {
                 if state.homes(stay.host) == 0 {
                     return Vec::new();
                 }
                 state.index.entries().filter(|entry| entry.home == Some(stay.host)).collect()
-            });
-            for entry in at_home {
-                self.lose(entry, stay)?;
-            }
-        }
-        Ok(())
+            })
+        })
     }
 
-    fn lose(&self, entry: Entry, stay: Stay) -> Result<bool, Error> {
+    pub(crate) fn lose(&self, entry: Entry, stay: Stay) -> Result<bool, Error> {
         let lost = self.commit(Event::Lose { target: target(entry), host: stay.host })?;
         if lost {
             self.count(Counter::Lost);
@@ -450,7 +485,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// The object with this entry as it was before a fenced host began to change it.
-    fn whole_object(
+    pub(crate) fn whole_object(
         &self,
         stay: Stay,
         record: Record,
@@ -473,31 +508,40 @@ impl<M: Memory> Objects<M> {
                 && notes.through(stay.host, record) == through;
             if self.memory().check(sites::RESCUE_AGAIN, same) {
                 return match object {
-                    Err(Error::Poisoned) => Ok(Whole::Lost),
+                    Err(error) if error.is_loss() => Ok(Whole::Lost),
                     object => object.map(Whole::Bytes),
                 };
             }
         }
     }
 
-    /// The whole object in a slot whose lock a fenced host has, or had.
-    fn read_locked(&self, extent: &Extent) -> Result<Vec<u8>, Error> {
+    /// The whole object in a slot whose lock a fenced host has, or had; or of an object in that host's own memory.
+    pub(crate) fn read_locked(&self, extent: &Extent) -> Result<Vec<u8>, Error> {
         let memory = self.memory();
         memory.consume(sites::READ_INVALIDATE, |_| ((), extent.lines()));
         let mut header = [0; HEADER_BYTES];
         extent.read(memory, 0, &mut header);
+        let away = Header::decode_away(&header, extent.bytes());
         let header = Header::decode(&header, extent.bytes());
         let mut object = vec![0; header.map_or(0, |header| header.total_bytes() as usize)];
         extent.read(memory, 0, &mut object);
         if !memory.check(sites::POISON_RESCUE, !self.is_poisoned(extent)) {
             return Err(Error::Poisoned);
         }
+        if let Some((host, _)) = away {
+            return Err(loss(host));
+        }
         let none = || Error::Damaged(format!("the slot at {:?} holds no object", extent.start()));
         header.map(|_| object).ok_or_else(none)
     }
 
     /// Moves an object out of the slot into which a fenced host may still write.
-    fn go_on_elsewhere(&self, stay: Stay, entry: Entry, object: &[u8]) -> Result<(), Error> {
+    pub(crate) fn go_on_elsewhere(
+        &self,
+        stay: Stay,
+        entry: Entry,
+        object: &[u8],
+    ) -> Result<(), Error> {
         let header = Header::decode(object, object.len() as u64).ok_or_else(changed_under_lock)?;
         let (key, value) = object[HEADER_BYTES..].split_at(header.key_bytes.into());
         let noting = self.noting().ok_or_else(changed_under_lock)?;
@@ -508,9 +552,20 @@ impl<M: Memory> Objects<M> {
             .write_new(noting, to, header, key, value)
             .inspect_err(|_| self.end_note(noting))?;
         let event = Event::Rescue { target: target(entry), to, host: stay.host };
-        let moved = self.announce(&placed, None, event);
-        if matches!(moved, Ok(true)) {
-            self.underway.notes.to_quarantine(stay.host, entry.slot, false);
+        // Without a record, others may use it as soon as the event is in the log.
+        let notes = &self.underway.notes;
+        let first = entry.record.is_none();
+        let moved = self.announce_after(&placed, None, event, || {
+            if first {
+                notes.to_quarantine(stay.host, entry.slot, false);
+            }
+        });
+        match &moved {
+            Ok(true) if !first => notes.to_quarantine(stay.host, entry.slot, false),
+            // Who is fenced leaves everything as it is.
+            Ok(true) | Err(Error::Log(LogError::Fenced { .. } | LogError::Damaged { .. })) => {}
+            Ok(false) | Err(_) if first => notes.not_in_quarantine(stay.host, entry.slot),
+            Ok(false) | Err(_) => {}
         }
         self.end_placing(entry.hash, &placed, None, moved.as_ref().copied());
         if moved? { Ok(()) } else { Err(changed_under_lock()) }
@@ -577,8 +632,8 @@ pub(crate) fn mark_away<M: Memory>(memory: &M, extent: &Extent, host: u8) -> Opt
     Some(marked)
 }
 
-/// An object whose lock was taken over.
-enum Whole {
+/// An object whose lock was taken over, or that was in a dead host's memory.
+pub(crate) enum Whole {
     /// It is whole as it lies there.
     InPlace,
     /// These are its bytes.

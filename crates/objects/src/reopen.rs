@@ -9,9 +9,10 @@
 //! * *Places*: there is nothing in the slot.
 //! * *Deletes*: it is gone, if it is still the same.
 //! * *Announces*: if the new slot is not as it was written, the object had moved there; if it is, and the old slot is not as it was
-//!   copied, it had not. Otherwise both say the same. A new object is there, unless another one has its key: of several new ones
+//!   copied, it had not. Otherwise both say the same. An object that came from the host's own memory has moved, unless its old slot is
+//!   empty: others may have seen it in the new one, and nobody can have changed it in the old. A new object is there, unless another one has its key: of several new ones
 //!   the one that is *created*, or else the one that the log has first. (It still has what a host had not applied.)
-//! * *Returns*, or in a host's own memory: lost.
+//! * *Returns*: lost; and so is what was in a host's own memory, as its slot says, unless the pod was created to have it there, too.
 //!
 //! Each note is cleared when what it says is done, and in memory; so whoever dies at this leaves the rest to the next. What cannot be told
 //! any more once it is half done, the note says first: of an announced move, which of the two slots is to be empty. New objects
@@ -34,7 +35,7 @@ use crate::poison::BY_POISON;
 use crate::records::{Record, Records};
 use crate::recovery::write_back;
 use crate::space::Space;
-use crate::underway::{Change, Note, Notes, Place};
+use crate::underway::{BY_HOME, Change, Note, Notes, Place};
 use crate::{Error, sites};
 
 /// A new object. The least of several with one key is the one that is there.
@@ -134,7 +135,8 @@ impl<'a, M: Memory> Reopened<'a, M> {
 
     /// Whether the lock of this record is as `host` had it, or who took it over from that.
     fn is_locked(&self, host: u8, record: Record) -> bool {
-        if record == BY_LOG {
+        // Those are no locks of records: the note was cleared when the write was over.
+        if matches!(record, BY_LOG | BY_HOME) {
             return true;
         }
         let Some(holder) = self.records.load(record).holder() else { return false };
@@ -165,10 +167,10 @@ impl<'a, M: Memory> Reopened<'a, M> {
                 self.perhaps(to, false)?;
                 return Ok(false);
             }
-            Note::Announces { from: Some(from), to, version, .. } => {
+            Note::Announces { from: Some(from), to, version, home, .. } => {
                 let as_written = self.object_at(to)?.is_some_and(|there| there.is(version));
                 let stays = match self.object_at(from)? {
-                    Some(left) => as_written && !left.is_away() && !left.is(version),
+                    Some(left) => as_written && !home && !left.is_away() && !left.is(version),
                     None => as_written,
                 };
                 let (empty, decided) = match stays {

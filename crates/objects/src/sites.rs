@@ -52,6 +52,18 @@ tombolo_memory::sites! {
     HOME_ANSWER_MEANWHILE = "objects.home.answer-meanwhile";
     /// Who leaves the pod brings back what is in its memory.
     HOME_LEAVE = "objects.home.leave";
+    /// What is written in a host's memory is in its slot, too, and in memory, before the write counts.
+    HOME_BACKUP = "objects.home.backup";
+    /// Who writes such an object says so first.
+    HOME_NOTED = "objects.home.noted";
+    /// That a write is through is known to all before its host looks whether it has been fenced.
+    HOME_THROUGH = "objects.home.through";
+    /// A write in a host's memory counts only if the host has not been fenced by the time its slot is in memory.
+    HOME_HOLDS = "objects.home.holds";
+    /// An object that moves from a host's memory to another slot is there, whatever is left in the one it has left.
+    HOME_MOVES = "objects.home.moves";
+    /// What a dead host has noted of an object in its memory is void before others use that.
+    HOME_STAYS = "objects.home.stays";
     /// An object is used in a host's memory only once the log says that it is there.
     EVENT_SETTLE = "objects.event.settle";
     /// An object that returned is reached in LNR only once the log says so.
@@ -102,6 +114,8 @@ tombolo_memory::sites! {
     WRITE_THROUGH = "objects.write.through";
     /// Who clears up leaves slots alone that were promised to others since.
     CLEAR_PROMISED = "objects.clear.promised";
+    /// Who clears up says which of two slots is empty before it empties that.
+    CLEAR_DECIDED = "objects.clear.decided";
     /// What was read under a lock that was taken over was not written meanwhile.
     RESCUE_AGAIN = "objects.rescue.again";
     /// Slots into which a fenced host may write are known to who opens the pod when all have died.
@@ -192,6 +206,8 @@ tombolo_memory::sites! {
     POISON_UNDO = "objects.poison.undo";
     /// A new object is announced only if the memory of its slot has no errors.
     POISON_PLACE = "objects.poison.place";
+    /// What could not be written beside a host's memory is not taken for the object.
+    POISON_BACKUP = "objects.poison.backup";
     /// An object returns only into memory that has no errors.
     POISON_RETURN = "objects.poison.return";
     /// What a dead host had locked is whole only if it can be read.

@@ -15,7 +15,9 @@
 //!   *Created*: a new object is there, as the log has said; noted by who applies the log, before others see its host past the event.
 //! * *Deletes*: before the event by which an object is gone from its slot.
 //! * *Through*: with a write, which is in memory, before its lock is released. From then on the lock may be another thread's.
-//! * *Returns*: before an object from the host's own memory is written into its slot.
+//! * *Returns*: before an object from the host's own memory is written into its slot. Where objects in there are in their slots,
+//!   too, that needs no note, but each write of theirs does: by a record's number that no record has ([`BY_HOME`]), since there
+//!   is no lock. The write counts if the host's seat stands when it is through, and else the note stays.
 //!
 //! Slots into which a host that was fenced may still write are in *quarantine*. Who takes its locks over says so in words
 //! of their own, one per note, before it releases them: that object goes on elsewhere, or is lost.
@@ -24,8 +26,8 @@
 //! clears up after it, can take the header out of it.
 //!
 //! ```text
-//! word 0   kind (8 bits) | whose lock it was (8), in the kind "took over", else whether a torn object is noted as it was (1)
-//!          | record of a torn object + 1, or 0 (32 bits, at 32)
+//! word 0   kind (8 bits; "announces" has two, the second for an object that was in the host's own memory) | whose lock it was (8), in the
+//!          kind "took over", else whether a torn object is noted as it was (1) | record of a torn object + 1, or 0 (32 bits, at 32)
 //! word 1   line of the object's slot, 0 of a new one      word 2   line of its new slot
 //! word 3   version in the new slot, or of what is deleted, unless that may be of any
 //! undo     checksum of the rest (4 bytes) | bytes of the object (4) | line of its slot (8) | object
@@ -33,7 +35,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
+use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{Areas, Geometry, Membership, NOTE_WORDS, Pod, TornWrites};
 
 use crate::event::SlotLine;
@@ -57,6 +59,9 @@ impl TryFrom<u32> for Place {
         number.try_into().map(Self)
     }
 }
+
+/// Stands for the record of an object in the host's own memory, whose slot is being changed. No record has this number.
+pub(crate) const BY_HOME: Record = u32::MAX - 1;
 
 /// A change of the object with this record in its slot, which is torn until that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +89,9 @@ pub(crate) enum Note {
     TookOver { record: Record, from: u8 },
     /// What is in this slot is nothing yet.
     Places { to: SlotLine, torn: Torn },
-    /// An object is in a slot that may be its own already, and the one it came from no more.
-    Announces { from: Option<SlotLine>, to: SlotLine, version: Version, torn: Torn },
+    /// An object is in a slot that may be its own already, and the one it came from no more; or it came from the host's own
+    /// memory, and its value in the slot that it has left may be an older one.
+    Announces { from: Option<SlotLine>, to: SlotLine, version: Version, torn: Torn, home: bool },
     /// A new object is in this slot.
     Created { to: SlotLine },
     /// The object may be gone from its slot; it was of this version, or of any.
@@ -105,6 +111,7 @@ const RETURNS: u64 = 6;
 const THROUGH: u64 = 7;
 const DELETES_ANY: u64 = 9;
 const CREATED: u64 = 10;
+const ANNOUNCES_FROM_HOME: u64 = 11;
 
 /// In a note's first word.
 const UNDONE: u64 = 1 << 8;
@@ -135,9 +142,10 @@ impl Note {
             Self::Places { to, torn } => {
                 [with(PLACES, torn), torn.map(|change| change.slot), Some(to), None]
             }
-            Self::Announces { from, to, version, torn } => {
+            Self::Announces { from, to, version, torn, home } => {
+                let kind = if home { ANNOUNCES_FROM_HOME } else { ANNOUNCES };
                 let from = Some(from.unwrap_or(0));
-                [with(ANNOUNCES, torn), from, Some(to), Some(version.0)]
+                [with(kind, torn), from, Some(to), Some(version.0)]
             }
             Self::Deletes { slot, version, torn } => {
                 let kind = if version.is_some() { DELETES } else { DELETES_ANY };
@@ -156,9 +164,9 @@ impl Note {
             WRITES => Self::Writes(torn?),
             TOOK_OVER => Self::TookOver { record: record?, from: (head >> 8) as u8 },
             PLACES => Self::Places { to, torn },
-            ANNOUNCES => {
-                let from = (slot != 0).then_some(slot);
-                Self::Announces { from, to, version: Version(version), torn }
+            kind @ (ANNOUNCES | ANNOUNCES_FROM_HOME) => {
+                let (from, home) = ((slot != 0).then_some(slot), kind == ANNOUNCES_FROM_HOME);
+                Self::Announces { from, to, version: Version(version), torn, home }
             }
             DELETES => Self::Deletes { slot, version: Some(Version(version)), torn },
             DELETES_ANY => Self::Deletes { slot, version: None, torn },
@@ -300,13 +308,19 @@ impl<M: Memory> Notes<M> {
         self.places().find(|&place| self.memory.load(self.quarantined(host, place)) == 0)
     }
 
+    /// Where this one is noted, already or then.
+    pub(crate) fn room_in_quarantine_for(&self, host: u8, slot: SlotLine) -> Option<Place> {
+        let word = |&place: &Place| self.memory.load(self.quarantined(host, place)) & !LOST;
+        self.places().find(|place| word(place) == slot).or_else(|| self.room_in_quarantine(host))
+    }
+
     /// Says what has become of the object in a slot into which `host` may still write, before anybody goes on with it.
     /// By who alone clears up after that host.
     pub(crate) fn to_quarantine(&self, host: u8, slot: SlotLine, lost: bool) {
         if !self.memory.keeps(sites::QUARANTINE_NOTED) {
             return;
         }
-        if let Some(place) = self.room_in_quarantine(host) {
+        if let Some(place) = self.room_in_quarantine_for(host, slot) {
             let word = slot | if lost { LOST } else { 0 };
             self.memory.store(self.quarantined(host, place), word);
         }
@@ -320,6 +334,42 @@ impl<M: Memory> Notes<M> {
             let lost = words.filter(|&word| self.memory.load(word) == slot | LOST);
             lost.for_each(|word| self.memory.store(word, slot));
         }
+    }
+
+    /// Nothing that `host` has noted of the object in this slot counts any more: it was in that host's memory, and is in its
+    /// slot now.
+    pub(crate) fn stays(&self, host: u8, slot: SlotLine) {
+        for (place, note) in self.of(host) {
+            match note {
+                Note::Writes(Change { record: BY_HOME, slot: of, .. })
+                | Note::Deletes { slot: of, .. }
+                    if of == slot =>
+                {
+                    self.clear(host, place);
+                }
+                Note::Announces { from: Some(from), to, .. } if from == slot => {
+                    self.set(host, place, Note::Places { to, torn: None });
+                }
+                _ => {}
+            }
+        }
+        self.not_in_quarantine(host, slot);
+    }
+
+    /// Slots of objects that are in the memory of `host`, about which something is noted.
+    pub(crate) fn named(&self, host: u8) -> Vec<SlotLine> {
+        let by_notes = self.of(host).filter_map(|(_, note)| match note {
+            Note::Writes(Change { record: BY_HOME, slot, .. }) => Some(slot),
+            note => note.left(),
+        });
+        by_notes.chain(self.quarantine(host).map(|(slot, _)| slot)).collect()
+    }
+
+    /// An object is in this slot after all.
+    pub(crate) fn not_in_quarantine(&self, host: u8, slot: SlotLine) {
+        let words = self.places().map(|place| self.quarantined(host, place));
+        let of = words.filter(|&word| self.memory.load(word) & !LOST == slot);
+        of.for_each(|word| self.memory.store(word, 0));
     }
 
     /// No slot is `host`'s any more.
@@ -480,6 +530,18 @@ impl<M: Memory> Underway<M> {
         });
     }
 
+    /// The same of an object in this host's own memory. Others can tell before this host looks whether it has its seat still:
+    /// pairs with who fences it first, and looks at its notes then.
+    pub(crate) fn through_at_home(&self, place: Place) {
+        let [Some(word), ..] = (Note::Through { record: BY_HOME }).encode() else { return };
+        let (memory, at) = (&self.notes.memory, self.notes.word(self.host, place, 0));
+        if memory.keeps(sites::HOME_THROUGH) {
+            memory.fetch(sites::HOME_THROUGH, at, FetchOp::Swap, word);
+        } else {
+            memory.store(at, word);
+        }
+    }
+
     /// What was noted there as a write is in memory. As long as this host has the lock, who wants to take it over can tell.
     pub(crate) fn through(&self, place: Place, record: Record) {
         if self.notes.memory.keeps(sites::WRITE_THROUGH) {
@@ -518,7 +580,8 @@ mod tests {
                 Note::Writes(Change { record: 0, undone: torn.is_some(), ..change }),
                 Note::TookOver { record: u32::MAX - 1, from: 63 },
                 Note::Places { to, torn },
-                Note::Announces { from: Some(slot), to, version, torn },
+                Note::Announces { from: Some(slot), to, version, torn, home: false },
+                Note::Announces { from: Some(slot), to, version, torn, home: true },
                 Note::Deletes { slot, version: Some(version), torn },
                 Note::Deletes { slot, version: None, torn },
                 Note::Created { to },
@@ -528,7 +591,7 @@ mod tests {
                 assert_eq!(read_back(note), Some(note));
             }
         }
-        let new = Note::Announces { from: None, to, version, torn: None };
+        let new = Note::Announces { from: None, to, version, torn: None, home: false };
         assert_eq!(read_back(new), Some(new));
         assert_eq!(Note::decode([0; 4]), None);
     }

@@ -194,6 +194,9 @@ pub struct Options {
     pub writes: Option<u64>,
     /// What becomes of an object whose writer dies at it.
     pub torn_writes: TornWrites,
+    /// Whether objects in a host's own memory are in their slots, too, as they were last written: if the host
+    /// dies, they are there.
+    pub partition_backup: bool,
     /// For a page cache: latches by which pages are admitted, a power of two, and a mark per record.
     /// A pod with latches keeps no objects once all hosts have left it.
     pub latches: Option<u64>,
@@ -236,6 +239,8 @@ pub struct Geometry {
     pub undo_bytes: u64,
     /// Latches of a page cache, a power of two; 0 if the pod is not made for one.
     pub latches: u64,
+    /// Whether objects in a host's own memory are in their slots, too.
+    pub partition_backup: bool,
 }
 
 /// Where one shard of the log lies.
@@ -337,6 +342,7 @@ impl Geometry {
             torn_writes: options.torn_writes,
             undo_bytes: 0,
             latches: options.latches.unwrap_or(0),
+            partition_backup: options.partition_backup,
         };
         if options.torn_writes == TornWrites::Undo {
             let share = lnr_bytes / 32 / hosts.max(1) / geometry.writes.max(1);

@@ -148,6 +148,15 @@ impl<M: Memory> Pod<M> {
                     words[22]
                 ))
             })?,
+            partition_backup: match words[23] {
+                0 => false,
+                1 => true,
+                other => {
+                    return Err(PodError::Damaged(format!(
+                        "its objects in hosts' own memory have a backup, or none, not {other}"
+                    )));
+                }
+            },
         };
         geometry.check().map_err(PodError::Damaged)?;
         Ok(geometry)
@@ -265,6 +274,7 @@ fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
         geometry.writes,
         geometry.undo_bytes,
         geometry.torn_writes.encode(),
+        geometry.partition_backup.into(),
     ];
     let mut words = [0; WORDS];
     words[..used.len()].copy_from_slice(&used);

@@ -24,6 +24,7 @@ const SMALL: CreateOptions = CreateOptions {
         writes: None,
         torn_writes: TornWrites::Lost,
         latches: None,
+        partition_backup: false,
     },
     force: false,
 };

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use tombolo_memory::Memory;
+use tombolo_objects::Objects;
 use tombolo_pod::{RecordWidth, TornWrites};
 use tombolo_sharing::{Error, Scheme};
 use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
@@ -11,7 +12,7 @@ use tombolo_verify::models::Operation::{self, Create, Get, Put};
 use tombolo_verify::models::Result as Answer;
 
 use crate::crash::{finish_and_read, return_and_work};
-use crate::operations::{perform, tag, value};
+use crate::operations::{Scribe, perform, tag, value};
 use crate::world::{HOME, Setup, World, is_out, try_join};
 
 // Values are as long as their tags say, modulo 7: these take a line, two lines, and three.
@@ -70,7 +71,7 @@ pub(crate) fn fencer(world: &mut World, operations: &'static [(&'static str, Ope
 }
 
 /// Host 0 finds out that it was fenced, and says that it is at nothing any more.
-fn end(mut world: World) {
+pub(crate) fn end(mut world: World) {
     let victim = Rc::clone(&world.hosts[0]);
     world.run();
     if victim.seat().holds(victim.memory()) {
@@ -97,22 +98,7 @@ pub(crate) fn a_writer_is_fenced(trial: &Trial) {
 pub(crate) fn a_late_writer_is_fenced(trial: &Trial) {
     let mut world = begin(trial, &Setup { hosts: 2, joined: 2, ..setup(trial, &[]) });
     let is_fenced = Rc::new(Cell::new(false));
-    let goes_on = Rc::clone(&is_fenced);
-    world.client(0, move |host, scribe| {
-        let began = scribe.invoke("a".to_owned(), Put(LONGER + 14));
-        let mut guard = match host.write_start(b"a") {
-            Ok(guard) => guard,
-            Err(error) => return assert!(is_out(Err(error))),
-        };
-        while !goes_on.get() {
-            host.memory().pause();
-        }
-        (0..host.memory().random() % 200).for_each(|_| host.memory().step());
-        let written = guard.write(0, &value(LONGER + 14)).and_then(|()| guard.write_end());
-        if !is_out(written.map(drop)) {
-            scribe.returned(began, Answer::Done);
-        }
-    });
+    write_once(&mut world, "a", LONGER + 14, Rc::clone(&is_fenced));
     let (fenced, scribe) = (Rc::clone(&world.fenced), world.scribe());
     let host = Rc::clone(&world.hosts[1]);
     world.thread(1, move |_| {
@@ -123,6 +109,25 @@ pub(crate) fn a_late_writer_is_fenced(trial: &Trial) {
         perform(&*host, &scribe, "a", Put(LONG + 21));
     });
     end(world);
+}
+
+/// Host 0 takes hold of an object, and replaces its value by one of the same length some time after it `goes_on`.
+pub(crate) fn write_once(world: &mut World, key: &'static str, tag: u64, goes_on: Rc<Cell<bool>>) {
+    world.client(0, move |host, scribe| {
+        let began = scribe.invoke(key.to_owned(), Put(tag));
+        let mut guard = match host.write_start(key.as_bytes()) {
+            Ok(guard) => guard,
+            Err(error) => return assert!(is_out(Err(error))),
+        };
+        while !goes_on.get() {
+            host.memory().pause();
+        }
+        (0..host.memory().random() % 200).for_each(|_| host.memory().step());
+        let written = guard.write(0, &value(tag)).and_then(|()| guard.write_end());
+        if !is_out(written.map(drop)) {
+            scribe.returned(began, Answer::Done);
+        }
+    });
 }
 
 /// The same, and the host that clears up dies, too.
@@ -227,6 +232,19 @@ pub(crate) fn all_die_creating(trial: &Trial) {
     finish_and_read(&mut world, &["a", "b"]);
 }
 
+/// Replaces a value by one of the same length, in two steps.
+pub(crate) fn patient_put(host: &Objects<SimMemory>, scribe: &Scribe, key: &str, tag: u64) {
+    let bytes = value(tag);
+    let (front, back) = bytes.split_at(bytes.len() / 2);
+    let began = scribe.invoke(key.to_owned(), Put(tag));
+    let mut guard = host.write_start(key.as_bytes()).unwrap();
+    guard.write(0, front).unwrap();
+    host.memory().pause();
+    guard.write(front.len() as u64, back).unwrap();
+    guard.write_end().unwrap();
+    scribe.returned(began, Answer::Done);
+}
+
 /// A host dies while it changes an object in two steps, of which no other may see the first alone. What it
 /// overwrites is too much to be noted.
 pub(crate) fn a_patient_writer_dies(trial: &Trial) {
@@ -236,17 +254,7 @@ pub(crate) fn a_patient_writer_dies(trial: &Trial) {
     for operation in [Create(LARGE), Put(LARGE + 7)] {
         perform(&*world.hosts[0], &scribe, "a", operation);
     }
-    world.client(0, |host, scribe| {
-        let bytes = value(LARGE + 14);
-        let (front, back) = bytes.split_at(bytes.len() / 2);
-        let began = scribe.invoke("a".to_owned(), Put(LARGE + 14));
-        let mut guard = host.write_start(b"a").unwrap();
-        guard.write(0, front).unwrap();
-        host.memory().pause();
-        guard.write(front.len() as u64, back).unwrap();
-        guard.write_end().unwrap();
-        scribe.returned(began, Answer::Done);
-    });
+    world.client(0, |host, scribe| patient_put(host, scribe, "a", LARGE + 14));
     client(&mut world, 1, &[("a", Get), ("a", Get)]);
     client(&mut world, 2, &[("a", Get), ("a", Put(LARGE + 21)), ("a", Get)]);
     world.run();
@@ -353,7 +361,7 @@ pub(crate) fn two_clear_up(trial: &Trial) {
 
 /// A host is fenced that has an object in its own memory, and goes on using it.
 pub(crate) fn fenced_at_home(trial: &Trial) {
-    let setup = Setup { local: Some(HOME), ticking: true, ..setup(trial, &[]) };
+    let setup = Setup { local: Some(HOME), backup: None, ticking: true, ..setup(trial, &[]) };
     let mut world = World::new(trial, &setup);
     let scribe = world.scribe();
     perform(&*world.hosts[0], &scribe, "a", Create(SHORT));

@@ -9,6 +9,7 @@
 
 mod aims;
 pub mod append;
+mod backup;
 mod baselines;
 pub mod campaign;
 mod compaction;

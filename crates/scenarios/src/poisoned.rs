@@ -230,7 +230,7 @@ pub(crate) fn a_free_slot_is_poisoned(trial: &Trial) {
 
 /// An object is in a host's own memory when its slot fails, to which it is to return.
 pub(crate) fn a_home_is_poisoned(trial: &Trial) {
-    let setup = Setup { local: Some(HOME), ..setup(trial) };
+    let setup = Setup { local: Some(HOME), backup: None, ..setup(trial) };
     let mut world = World::new(trial, &setup);
     let scribe = world.scribe();
     perform(&*world.hosts[0], &scribe, "a", Create(LONGER));
@@ -239,7 +239,8 @@ pub(crate) fn a_home_is_poisoned(trial: &Trial) {
         perform(&*world.hosts[0], &scribe, "a", Put(LONGER + n * 7));
     }
     let hosts = world.hosts.clone();
-    let at_home = hosts[0].usage().home_bytes > 0;
+    // Where it is in its slot, too, another may have met the error there first.
+    let at_home = hosts[0].usage().home_bytes > 0 && !hosts[0].pod().geometry().partition_backup;
     hosts[0].memory().poison(Lines::new(slot + trial.seed / 4 % 2, 1));
     hosts[0].memory().evict(Lines::new(slot, 2));
     client(&mut world, 0, &[("a", Get), ("a", Put(LONGER + 6 * 7)), ("a", Get)]);
@@ -247,6 +248,27 @@ pub(crate) fn a_home_is_poisoned(trial: &Trial) {
     end(world);
     let lost = hosts.iter().any(|host| host.stats().poisoned > 0);
     assert!(!(at_home && lost), "what was elsewhere is there");
+}
+
+/// A host writes an object in its own memory, and its slot, too, while it meets an error beside that, and loses the page of both; then
+/// it dies. The others can read the slot.
+pub(crate) fn a_backup_is_poisoned(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
+    let (local, backup) = (Some(HOME), Some(true));
+    let mut world = World::new(trial, &Setup { kills, local, backup, ..setup(trial) });
+    let scribe = world.scribe();
+    for key in ["a", "b"] {
+        perform(&*world.hosts[0], &scribe, key, Create(SHORT));
+    }
+    let beside = first_line(&world.hosts[0], b"b");
+    (2..6).for_each(|n| perform(&*world.hosts[0], &scribe, "a", Put(n * 7)));
+    let memory = world.hosts[0].memory();
+    memory.poison(Lines::new(beside, 1));
+    memory.evict(Lines::new(beside, 1));
+    client(&mut world, 0, &[("b", Get), ("a", Put(6 * 7)), ("a", Get), ("a", Put(7 * 7))]);
+    client(&mut world, 1, &[("a", Get), ("a", Get)]);
+    world.finish();
+    check_rest(&world.living());
 }
 
 /// Memory fails under a writer, which dies; others find the object whole, with its old value, or lost.

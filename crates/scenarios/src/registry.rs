@@ -4,8 +4,8 @@ use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
-    baselines, compaction, crash, deaths, expiry, fenced, log, mail, objects, pages, poisoned,
-    saved, seats, shards, short, transfer,
+    backup, baselines, compaction, crash, deaths, expiry, fenced, log, mail, objects, pages,
+    poisoned, saved, seats, shards, short, transfer,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -176,6 +176,17 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "fenced-at-home" Crash fenced::fenced_at_home;
     "page-evictor-dies" Crash pages::crash::who_evicts_dies;
     "poisoned-head" Crash pages::crash::a_head_is_poisoned;
+    "backup-writer-dies" Crash backup::a_writer_dies;
+    "backup-reader-dies" Crash backup::a_reader_dies;
+    "backup-patient-writer-dies" Crash backup::a_patient_writer_dies;
+    "backup-idle-host-dies" Crash backup::an_idle_host_dies;
+    "backup-late-writer-fenced" Crash backup::a_late_writer_is_fenced;
+    "backup-fenced" Crash backup::a_host_is_fenced;
+    "backup-rescuer-dies" Crash backup::a_rescuer_dies;
+    "backup-clearer-dies" Crash backup::a_clearer_dies;
+    "backup-all-die" Crash backup::all_die;
+    "backup-all-die-later" Crash backup::all_die_later;
+    "backup-all-die-fenced" Crash backup::all_die_fenced;
     "poisoned-object" Long poisoned::an_object_is_poisoned;
     "poisoned-read-shared" Long poisoned::a_read_shared_object_is_poisoned;
     "poisoned-update" Long poisoned::an_update_is_poisoned;
@@ -183,6 +194,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "poisoned-neighbour" Long poisoned::a_neighbour_is_poisoned;
     "poisoned-free-slot" Long poisoned::a_free_slot_is_poisoned;
     "poisoned-home" Long poisoned::a_home_is_poisoned;
+    "poisoned-backup" Crash poisoned::a_backup_is_poisoned;
     "poisoned-writer-dies" Crash poisoned::a_poisoned_writer_dies;
     "poisoned-and-reopened" Long poisoned::a_poisoned_pod_is_reopened;
     "poisoned-for-another" Long poisoned::a_chunk_is_poisoned_for_another;
@@ -250,6 +262,14 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.clear.promised", "clearer-dies"),
     ("objects.rescue.again", "late-writer-fenced"),
     ("objects.quarantine.noted", "all-die-fenced"),
+    ("objects.home.backup", "backup-all-die"),
+    ("objects.home.noted", "backup-writer-dies"),
+    ("objects.home.through", "backup-idle-host-dies"),
+    ("objects.home.holds", "backup-late-writer-fenced"),
+    ("objects.home.moves", "backup-all-die"),
+    ("objects.home.stays", "backup-all-die-later"),
+    ("objects.poison.backup", "poisoned-backup"),
+    ("objects.clear.decided", "backup-all-die-later"),
     ("objects.copy.unnamed", "one-copy"),
     ("objects.delete.mark", "mark-and-delete"),
     ("objects.home.here", "home-of-another"),

@@ -80,6 +80,8 @@ pub(crate) struct Setup {
     pub(crate) kills: Option<Kills>,
     /// What becomes of writes that are cut off; unless it is given, the seed decides.
     pub(crate) torn_writes: Option<TornWrites>,
+    /// Whether what is in a host's own memory is in its slot, too; unless it is given, the seed decides.
+    pub(crate) backup: Option<bool>,
     /// Latches, if the pod is to have marks.
     pub(crate) latches: u64,
 }
@@ -99,6 +101,7 @@ impl Setup {
             ticking: true,
             kills: None,
             torn_writes: None,
+            backup: None,
             latches: 0,
         }
     }
@@ -106,8 +109,8 @@ impl Setup {
     /// Nothing of it depends on the seed: the usual records, one log, no memory of a host's own.
     pub(crate) fn plain(self) -> Self {
         let (width, local) = (Some(RecordWidth::Bits32), Some(NO_LOCAL));
-        let torn_writes = Some(TornWrites::Lost);
-        Self { width, local, log_shards: Some(1), torn_writes, ..self }
+        let (torn_writes, backup) = (Some(TornWrites::Lost), Some(false));
+        Self { width, local, log_shards: Some(1), torn_writes, backup, ..self }
     }
 
     /// As small as can be: nothing goes on but what clients do.
@@ -178,6 +181,7 @@ impl Setup {
             mail_slots: Some(MAIL_SLOTS),
             writes: Some(self.writes),
             torn_writes: self.torn_writes.unwrap_or_default(),
+            partition_backup: self.backup.unwrap_or_default(),
             latches: (self.latches > 0).then_some(self.latches),
         };
         Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap()
@@ -190,6 +194,7 @@ impl Setup {
             width: self.width.or_else(|| Some(any())),
             log_shards: self.log_shards.or(Some(1 + trial.seed % 2)),
             torn_writes: self.torn_writes.or_else(|| Some(by_seed(trial))),
+            backup: self.backup.or(Some(trial.seed / 5 % 2 == 1)),
             ..self.clone()
         };
         let mut config = setup.config();

@@ -408,7 +408,7 @@ impl<'a> Hosts<'a> {
 
     /// What a host has in its own memory may be lost.
     fn doubt_objects_of(&mut self, number: usize, at: u64) {
-        if self.args.local.partition.is_some() {
+        if self.args.local.partition.is_some() && !self.pod.geometry().partition_backup {
             let (life, client) = (self.hosts[number].life, number as u32);
             (0..self.args.keys)
                 .for_each(|key| self.doubts.add(Doubt::at_home(life, client, key, at)));

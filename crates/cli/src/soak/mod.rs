@@ -221,6 +221,7 @@ impl<'a> Soak<'a> {
             moves: happened.counts.moves,
             without_room: self.totals.without_room,
             torn_writes: pod.geometry().torn_writes.to_string(),
+            partition_backup: pod.geometry().partition_backup,
             deaths: happened.deaths.events(),
             stops: happened.stops.events(),
             fenced: happened.fenced,

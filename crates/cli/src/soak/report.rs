@@ -37,6 +37,8 @@ pub(super) struct Report {
     pub(super) without_room: u64,
     /// What becomes of an object whose writer dies.
     pub(super) torn_writes: String,
+    /// Whether what is in a host's own memory is in the pod, too.
+    pub(super) partition_backup: bool,
     /// Hosts that were killed, and that were stopped for some time.
     pub(super) deaths: u64,
     pub(super) stops: u64,

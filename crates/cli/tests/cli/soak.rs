@@ -89,6 +89,17 @@ fn nothing_is_lost_where_writes_are_undone() {
 }
 
 #[test]
+fn nothing_is_lost_that_is_in_the_pod_too() {
+    let local = ["--partition", "1MiB", "--move-after", "4", "--partition-backup"];
+    let kills = ["--kills", "10", "--torn-writes", "undo"];
+    let found = report(&[&kills, &local[..]].concat());
+    for (name, expected) in [("deaths", 10), ("lost", 0), ("told_lost", 0)] {
+        assert_eq!(found[name], expected, "{name}");
+    }
+    assert_eq!(found["partition_backup"], true);
+}
+
+#[test]
 fn hosts_that_are_stopped_find_out_that_they_were_fenced() {
     let stops = ["--stop-every", "300ms", "--stop-for", "600ms"];
     let found = report(&[&["--seconds", "6"], &stops[..]].concat());

@@ -21,6 +21,9 @@ impl<M: Memory> Objects<M> {
         let (Some(entry), Some(header)) = (hold.here, hold.header) else { return Ok(()) };
         self.may_store()?;
         let extent = self.state(entry.hash).space.extent_at(slot).ok_or_else(no_such_slot)?;
+        if self.home.is_backed() {
+            return self.send_back_to_backup(entry, &extent, hold);
+        }
         let place = self.noting_patiently()?.place;
         self.underway.note(place, Note::Returns { slot });
         self.write_whole(&extent, header, &hold.key, &hold.value);
@@ -38,15 +41,34 @@ impl<M: Memory> Objects<M> {
             self.mark_away(&entry, self.home.host)?;
         }
         if !back? {
-            return Err(Error::Damaged("an object at home changed elsewhere".to_owned()));
+            return Err(changed_at_home());
         }
         self.count(Counter::MovedOut);
         self.home.leave(slot, hold);
         Ok(())
     }
 
+    /// Sends a resident back that is in its slot, too: all it takes is the event.
+    fn send_back_to_backup(
+        &self,
+        entry: Entry,
+        extent: &Extent,
+        hold: &mut Hold<M>,
+    ) -> Result<(), Error> {
+        if !self.memory().check(sites::POISON_RETURN, !self.is_poisoned(extent)) {
+            let place = self.noting_patiently()?.place;
+            return self.return_elsewhere(place, entry, extent, hold);
+        }
+        if !self.commit(Event::Return(target(entry)))? {
+            return Err(changed_at_home());
+        }
+        self.count(Counter::MovedOut);
+        self.home.leave(entry.slot, hold);
+        Ok(())
+    }
+
     /// Sends a resident to another slot than its own, where there is a memory error.
-    fn return_elsewhere(
+    pub(super) fn return_elsewhere(
         &self,
         place: Place,
         entry: Entry,
@@ -56,7 +78,7 @@ impl<M: Memory> Objects<M> {
         let space = &self.state(entry.hash).space;
         let slot = space.slot_at(entry.slot).ok_or_else(no_such_slot)?;
         space.set_poisoned(extent);
-        let noting = Noting { place, torn: None, alone: true };
+        let noting = Noting { place, torn: None, alone: true, home: true };
         self.relocate(noting, entry, slot, &hold.key, &hold.value)?;
         self.count(Counter::MovedOut);
         self.home.leave(entry.slot, hold);
@@ -106,4 +128,8 @@ impl<M: Memory> Objects<M> {
         }
         Ok(())
     }
+}
+
+fn changed_at_home() -> Error {
+    Error::Damaged("an object at home changed elsewhere".to_owned())
 }

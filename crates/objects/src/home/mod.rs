@@ -10,8 +10,15 @@
 //! * Who reads or changes a resident holds its lock, and finds it here as of the entry's generation.
 //!   Who sends it back holds the lock until the event is in the log.
 //! * What returns is in its slot, and in memory, before the event says so.
+//!
+//! In a pod that is created so (`partition_backup`) a resident is in its slot, too, as it was last written: so if its host dies, whoever
+//! clears up lets it go on from there ([`rescue`]). Each write goes to both, by the rules for an object in its slot: what is about to
+//! change is noted ([`underway`](crate::underway)), cleaned, and then acknowledged. There is no lock whose release fails when others have
+//! taken it over; instead the write counts if the host's seat stands when the slot is in memory and the note says that it is through, before the
+//! note is cleared.
 
 mod leave;
+mod rescue;
 mod resident;
 mod settle;
 mod summon;
@@ -39,6 +46,8 @@ pub(crate) struct Home<M: Memory> {
     host: u8,
     mailbox: Mailbox<M>,
     budget: u64,
+    /// Whether what is there is in its slot, too.
+    backed: bool,
     bytes: AtomicU64,
     shards: [RwLock<Residents<M>>; SHARDS],
 }
@@ -48,6 +57,7 @@ impl<M: Memory> Home<M> {
         Self {
             host: seat.host(),
             mailbox: Mailbox::new(pod, seat),
+            backed: pod.geometry().partition_backup,
             // What is marked is so by its record.
             budget: if pod.geometry().has_marks() { 0 } else { budget },
             bytes: AtomicU64::new(0),
@@ -58,6 +68,11 @@ impl<M: Memory> Home<M> {
     /// Whether objects may move here.
     pub(crate) fn is_open(&self) -> bool {
         self.budget > 0
+    }
+
+    /// Whether objects that move to any host are in their slots, too, as they were last written.
+    pub(crate) fn is_backed(&self) -> bool {
+        self.backed
     }
 
     /// Bytes of local memory.

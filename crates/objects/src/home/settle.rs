@@ -34,7 +34,10 @@ impl<M: Memory> Objects<M> {
         match found {
             Some(found) if matches!(settled, Ok(true)) => {
                 self.count(Counter::MovedIn);
-                self.mark_away(&found.entry, self.home.host)?;
+                // Else its slot is as this host has just read it, and so are the lines in its caches.
+                if !self.home.is_backed() {
+                    self.mark_away(&found.entry, self.home.host)?;
+                }
                 self.home.arrive(&mut hold, found.entry, header, key, value);
             }
             _ => self.home.forget(entry.slot),
@@ -47,7 +50,15 @@ impl<M: Memory> Objects<M> {
     /// Whether there is room for an object with this header, and for an event.
     pub(crate) fn may_settle(&self, header: Header) -> bool {
         let bytes = header.total_bytes();
-        bytes <= LARGEST && self.home.has_room(bytes) && self.logs_have_room()
+        bytes <= LARGEST
+            && self.may_be_backed(bytes)
+            && self.home.has_room(bytes)
+            && self.logs_have_room()
+    }
+
+    /// Whether an object of so many bytes can be kept in its slot, too, if it is to be.
+    pub(super) fn may_be_backed(&self, bytes: u64) -> bool {
+        !self.home.is_backed() || self.underway.may_change(bytes)
     }
 }
 

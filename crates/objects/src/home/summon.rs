@@ -44,7 +44,7 @@ impl<M: Memory> Objects<M> {
             if waited > PATIENCE {
                 return Err(Error::Unanswered { host, waited_ms: waited.as_millis() as u64 });
             }
-            self.obstructed(host, None);
+            self.obstructed(host, entry);
             self.meanwhile()?;
         }
         Ok(())
@@ -61,7 +61,7 @@ impl<M: Memory> Objects<M> {
             && memory.uptime().saturating_sub(started) <= PATIENCE
             && self.is_still_away(entry)?
         {
-            self.obstructed(host, None);
+            self.obstructed(host, entry);
             self.meanwhile()?;
         }
         Ok(())

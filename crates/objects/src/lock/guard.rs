@@ -139,7 +139,7 @@ impl<M: Memory> Locked<'_, M> {
     /// Where it is noted what becomes of the object's slot.
     fn noting(&self) -> Noting {
         let torn = self.noted.map(|undone| self.change(undone));
-        Noting { place: self.place, torn, alone: false }
+        Noting { place: self.place, torn, alone: false, home: false }
     }
 
     /// Ends the write.
