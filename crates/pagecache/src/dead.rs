@@ -32,7 +32,11 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             files.into_iter().partition(|&file| self.backing.knows(file));
         let found = self.backing.find(&unknown)?;
         for &file in known.union(&found) {
-            let mut outcome = self.head(file).map(drop);
+            let mut outcome = match self.head(file) {
+                // Whoever uses the file next makes it anew.
+                Err(Error::Objects(error)) if error.is_loss() => Ok(()),
+                head => head.map(drop),
+            };
             if found.contains(&file) {
                 let pages = dirty.iter().copied().filter(|key| key.file == file);
                 outcome = outcome.and_then(|()| self.write_back_pages(pages));

@@ -236,8 +236,11 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
 
     /// Writes a page to its file if it is dirty; whether it is clean now.
     pub(crate) fn clean(&self, key: Key) -> Result<bool, Error> {
-        let page = self.patiently(|| self.pages.write_marked(key))?;
-        page.map_or(Ok(true), |page| self.wash(key, page))
+        match self.patiently(|| self.pages.write_marked(key)) {
+            // There is nothing to be written any more. Whoever synchronises the file is told.
+            Err(Error::Objects(error)) if error.is_loss() => Ok(true),
+            page => page?.map_or(Ok(true), |page| self.wash(key, page)),
+        }
     }
 
     /// The same, unless that takes waiting.
