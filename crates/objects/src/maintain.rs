@@ -1,6 +1,6 @@
 //! What a host does in the background, a little at a time.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use tombolo_memory::{HostMutex, Memory};
 use tombolo_pod::Giver;
@@ -49,6 +49,8 @@ pub(crate) struct Upkeep<M: Memory> {
     compacting: AtomicBool,
     /// When somebody last looked who is in the way, in nanoseconds.
     pub(crate) looked: AtomicU64,
+    /// Which host was in some thread's way last, plus one.
+    obstacle: AtomicU8,
     /// Held by the thread that goes on without a dead host.
     pub(crate) recovering: HostMutex<M, ()>,
 }
@@ -60,8 +62,18 @@ impl<M: Memory> Upkeep<M> {
             ticks: AtomicU64::new(0),
             compacting: AtomicBool::new(false),
             looked: AtomicU64::new(0),
+            obstacle: AtomicU8::new(0),
             recovering: HostMutex::<M, _>::new(()),
         }
+    }
+
+    pub(crate) fn obstructed_by(&self, host: u8) {
+        self.obstacle.store(host + 1, Ordering::Relaxed);
+    }
+
+    /// Which host was in the way last.
+    pub(crate) fn obstacle(&self) -> Option<u8> {
+        self.obstacle.load(Ordering::Relaxed).checked_sub(1)
     }
 }
 

@@ -314,5 +314,11 @@ impl<M: Memory> Objects<M> {
             }
             Ok(done)
         })
+        .map_err(|error| match error {
+            Error::Busy { waited_ms, .. } => {
+                Error::Busy { host: self.upkeep.obstacle(), waited_ms }
+            }
+            error => error,
+        })
     }
 }

@@ -76,6 +76,7 @@ impl<M: Memory> Objects<M> {
     /// if it is dead.
     #[cold]
     pub(crate) fn obstructed(&self, by: u8, entry: Entry) {
+        self.upkeep.obstructed_by(by);
         if let Some(stay) = self.fence_if_dead(by) {
             let need = entry.record.map_or(Need::AtHome(entry), Need::Record);
             // What cannot be done now is tried again, by whoever is in need of it.

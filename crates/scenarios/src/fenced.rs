@@ -261,6 +261,32 @@ pub(crate) fn a_patient_writer_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a", "b", "c"]);
 }
 
+/// Somebody wants an object that a host keeps in use, which is alive: whose doing that is it is told.
+pub(crate) fn who_is_in_the_way_is_named(trial: &Trial) {
+    let setup = Setup { ticking: true, ..setup(trial, &[]) };
+    let mut world = begin(trial, &setup);
+    let told = Rc::new(Cell::new(false));
+    let waiting = Rc::clone(&told);
+    world.client(0, move |host, _| {
+        let held = host.write_start(b"a").unwrap();
+        while !waiting.get() {
+            host.memory().pause();
+        }
+        drop(held);
+    });
+    world.client(1, move |host, _| {
+        // The other one may come later.
+        while host.write_start(b"a").is_ok() {
+            host.memory().pause();
+        }
+        let busy = host.write(b"a", &value(SHORT));
+        assert!(matches!(busy, Err(Error::Busy { host: Some(0), .. })), "{busy:?}");
+        told.set(true);
+    });
+    world.run();
+    finish_and_read(&mut world, &["a"]);
+}
+
 /// A host dies while it writes in a pod in which small objects have their old value then, as heads of files, and larger ones are
 /// lost: of one that was small before, nothing comes back that was noted then.
 pub(crate) fn who_writes_a_head_dies(trial: &Trial) {

@@ -171,6 +171,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "all-die-creating" Crash fenced::all_die_creating;
     "loss-left-behind" Crash fenced::a_loss_is_left_behind;
     "patient-writer-dies" Crash fenced::a_patient_writer_dies;
+    "in-the-way" Long fenced::who_is_in_the_way_is_named;
     "head-writer-dies" Crash fenced::who_writes_a_head_dies;
     "two-clear-up" Crash fenced::two_clear_up;
     "fenced-at-home" Crash fenced::fenced_at_home;

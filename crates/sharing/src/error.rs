@@ -3,6 +3,10 @@
 use tombolo_log::LogError;
 use tombolo_pod::PodError;
 
+fn name_of(host: Option<u8>) -> String {
+    host.map_or_else(|| "others".to_owned(), |host| format!("host {host}"))
+}
+
 /// Why an operation on an object was not done. Nothing was changed, unless it says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -63,9 +67,11 @@ pub enum Error {
     },
     /// Another writer holds the object, or readers and writers kept colliding.
     #[error(
-        "the object stayed in use by others for {waited_ms} ms; try again, and see whether a host hangs"
+        "the object stayed in use by {} for {waited_ms} ms; try again, and see whether a host hangs", name_of(*host)
     )]
     Busy {
+        /// Who had it in use when last seen, if that is known.
+        host: Option<u8>,
         /// How long the wait was, in milliseconds.
         waited_ms: u64,
     },

@@ -6,7 +6,8 @@ use tombolo_memory::Memory;
 
 use crate::Error;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Longer than it takes to go on without a host that has an object in use and is not given its turn.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Repeats `attempt` until it comes to something, for as long as patience lasts.
 ///
@@ -24,7 +25,7 @@ pub fn persist<M: Memory, T>(
         let now = memory.uptime();
         let waited = now.saturating_sub(*started.get_or_insert(now));
         if waited > PATIENCE {
-            return Err(Error::Busy { waited_ms: waited.as_millis() as u64 });
+            return Err(Error::Busy { host: None, waited_ms: waited.as_millis() as u64 });
         }
         memory.pause();
     }
