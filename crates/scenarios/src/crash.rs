@@ -253,15 +253,25 @@ fn some_write(tags: &Cell<u64>) -> Operation<u64> {
 /// Hosts open a pod one after the other, each when the last is dead or through, work, and die: at that, or while they
 /// put in order what the last has left. Whoever comes in the end finds everything in order, or is told that it cannot open the pod.
 pub(crate) fn openers_die(trial: &Trial) {
-    open_and_die(trial, 6, any_key);
+    open_and_die(trial, 6, any_key, some_write);
 }
 
 /// The same, where the first one does little but write one object, and so leaves it torn more often.
 pub(crate) fn openers_of_torn_objects_die(trial: &Trial) {
-    open_and_die(trial, 24, |_| KEYS[0]);
+    // Of the longest values there are.
+    let write = |tags: &Cell<u64>| {
+        tags.set(tags.get() + 7);
+        Operation::Put(tags.get() / 7 * 7 + 6)
+    };
+    open_and_die(trial, 60, |_| KEYS[0], write);
 }
 
-fn open_and_die(trial: &Trial, writes: usize, choose: fn(u64) -> &'static str) {
+fn open_and_die(
+    trial: &Trial,
+    writes: usize,
+    choose: fn(u64) -> &'static str,
+    write: fn(&Cell<u64>) -> Operation<u64>,
+) {
     let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::InTurn });
     let mut world = World::new(trial, &Setup { joined: 0, kills, ..Setup::roomy(4) });
     let through: Rc<[Rc<Cell<bool>>]> = (0..4).map(|_| Rc::default()).collect();
@@ -275,9 +285,7 @@ fn open_and_die(trial: &Trial, writes: usize, choose: fn(u64) -> &'static str) {
             // Most who die first do so while they write.
             let first_tag = 1_000_000 * number as u64;
             if number == 0 {
-                join_and_work(memory, &scribe, (first_tag, writes), choose, |_, tags| {
-                    some_write(tags)
-                });
+                join_and_work(memory, &scribe, (first_tag, writes), choose, |_, tags| write(tags));
             } else {
                 join_and_work(memory, &scribe, (first_tag, 6), any_key, some_operation);
             }

@@ -281,6 +281,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.open.log-end", "only-helper-dies"),
     ("pod.member.opened", "pod-opened-anew"),
     ("pod.member.opener", "pod-opened-anew"),
+    ("pod.member.expel", "member-dies"),
     ("pod.member.expel-fenced", "closed-under-others"),
     ("pod.join.name", "claimer-dies"),
     ("pod.join.claimed", "claimer-dies"),

@@ -242,6 +242,7 @@ pub(crate) fn a_member_dies(trial: &Trial) {
     let members = pod.membership();
     let joining = members.hosts().any(|host| !members.is_ready(host));
     assert!(members.count() <= 1, "{members:?}");
+    assert!(members.phase() != Phase::Closed || members.count() == 0, "nobody is in a closed pod");
     assert_eq!(pod.has_joining(), joining, "{members:?}");
     let died = pod.memory().deaths() > 0;
     assert!(died || members.phase() == Phase::Closed, "{members:?}");
