@@ -185,6 +185,7 @@ impl Backing {
                 if self.spec.offset == 0 {
                     rustix::fs::ftruncate(file, 0).map_err(|e| self.os("empty", e.into()))?;
                 }
+                self.check_room(file, bytes)?;
                 self.reserve_huge_pages(file, bytes);
                 rustix::fs::fallocate(file, FallocateFlags::empty(), self.spec.offset, bytes)
                     .map_err(|e| self.os("make room in", e.into()))
@@ -196,6 +197,16 @@ impl Backing {
             }
             (Some(_), Kind::Anonymous) => unreachable!("anonymous memory has no file"),
         }
+    }
+
+    /// Taking room page by page until there is none would take all memory, where the file is in memory.
+    fn check_room(&self, file: &Arc<File>, bytes: u64) -> Result<(), MemoryError> {
+        let failed = |errno: Errno| self.os("make room in", errno.into());
+        let there = rustix::fs::fstatfs(file).map_err(failed)?;
+        let taken = rustix::fs::fstat(file).map_err(failed)?.st_blocks as u64 * 512;
+        let free = there.f_bavail.saturating_mul(there.f_bsize as u64).saturating_add(taken);
+        // Some file systems do not say.
+        if there.f_blocks > 0 && free < bytes { Err(failed(Errno::NOSPC)) } else { Ok(()) }
     }
 
     /// Tries to take room in huge pages. Where it cannot, or only some, it is taken as the system does.
