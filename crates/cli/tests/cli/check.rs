@@ -35,7 +35,7 @@ fn every_schedule_of_a_scenario_is_run() {
 #[test]
 fn mutants_are_hunted() {
     // One scenario does not find them all.
-    let scene = ["--scenario", "commits", "--bound", "200", "--format", "json"];
+    let scene = ["--scenario", "commits", "--bound", "20", "--format", "json"];
     let said = output(&[&["check", "--mutants"], &scene[..]].concat());
     assert_eq!(said.status.code(), Some(3));
     let report: Value = serde_json::from_slice(&said.stdout).unwrap();

@@ -342,6 +342,7 @@ pub(crate) fn who_evicts_dies(trial: &Trial) {
         });
     }
     world.run();
+    clear_up(&mut world);
     let told =
         world.calmly(|_, cache, _| cache.sync(file(0), true).err().map(|error| error.to_string()));
     let told: Vec<_> = told.into_iter().flatten().collect();
@@ -382,6 +383,7 @@ pub(crate) fn a_head_is_poisoned(trial: &Trial) {
         });
     }
     world.run();
+    clear_up(&mut world);
     world.calmly(|_, cache, scribe| {
         (0..5).for_each(|page| {
             let read = Operation::Read { at: page * UNITS, count: UNITS };
@@ -397,11 +399,16 @@ fn finish(mut world: World<Megalon>, files: u64) {
     end(world, files);
 }
 
-/// Nothing is left of a host that is dead, and files are what clients saw, but for what was lost.
-fn end(mut world: World<Megalon>, files: u64) {
+/// The others clear up after who is dead.
+fn clear_up(world: &mut World<Megalon>) {
     world.calmly(|_, cache, _| {
         (0..100).for_each(|_| cache.tick().unwrap());
     });
+}
+
+/// Nothing is left of a host that is dead, and files are what clients saw, but for what was lost.
+fn end(mut world: World<Megalon>, files: u64) {
+    clear_up(&mut world);
     let living: Vec<_> = world.living().into_iter().map(|n| Rc::clone(&world.caches[n])).collect();
     for cache in &living {
         let dead = cache.objects().pod().membership().fenced().count();
