@@ -209,6 +209,9 @@ impl<M: Memory> Objects<M> {
             return Ok(());
         }
         self.sync_all()?;
+        if !self.withdraw_quarantine(stay)? {
+            return Ok(());
+        }
         self.end_what_was_under_way(stay)?;
         self.mark_lost(stay)?;
         for shard in self.shards() {
@@ -216,11 +219,7 @@ impl<M: Memory> Objects<M> {
         }
         self.free_spans_of(stay)?;
         self.marks.free_latches_of(stay.host);
-        let quarantined: Vec<Vec<SlotLine>> = self
-            .shards()
-            .iter()
-            .map(|shard| shard.paused(|_, _, _, writer| writer.quarantine.slots_of(stay.host)))
-            .collect();
+        let quarantined = self.quarantined(stay.host);
         let leaving: Vec<SlotLine> = self.underway.notes.left_by_others(stay.host).collect();
         if quarantined.iter().flatten().any(|slot| leaving.contains(slot)) {
             return Ok(());
@@ -237,6 +236,46 @@ impl<M: Memory> Objects<M> {
             self.count(Counter::Recoveries);
         }
         Ok(())
+    }
+
+    /// Objects with which a host that is gone was about to go on elsewhere, after others that may still be alive, are in their slots
+    /// as before: for who opens the pod if all die, and for whom the notes of that host told the same until now. `false` if others are
+    /// clearing up there.
+    fn withdraw_quarantine(&self, stay: Stay) -> Result<bool, Error> {
+        let notes = &self.underway.notes;
+        for host in self.pod().membership().fenced().filter(|&host| host != stay.host) {
+            if self.early_in_quarantine(host).is_empty() {
+                continue;
+            }
+            let of = self.pod().stay_of(host);
+            if !self.pod().take_over(of, &self.seat) {
+                return Ok(false);
+            }
+            // Who was at it until now may have gone on with some of them.
+            let synced = self.sync_all();
+            if synced.is_ok() && self.memory().keeps(sites::QUARANTINE_EARLY) {
+                let early = self.early_in_quarantine(host);
+                early.into_iter().for_each(|slot| notes.not_in_quarantine(host, slot));
+            }
+            self.pod().leave_over(of, &self.seat);
+            synced?;
+        }
+        Ok(true)
+    }
+
+    /// Slots that are said to be in quarantine, and whose objects have not gone on elsewhere, as the log says.
+    fn early_in_quarantine(&self, host: u8) -> Vec<SlotLine> {
+        let quarantined = self.quarantined(host).concat();
+        let noted = self.underway.notes.quarantine(host).filter(|(_, lost)| !lost);
+        noted.map(|(slot, _)| slot).filter(|slot| !quarantined.contains(slot)).collect()
+    }
+
+    /// Slots in quarantine, of each shard, as the log says.
+    fn quarantined(&self, host: u8) -> Vec<Vec<SlotLine>> {
+        let shards = self.shards().iter();
+        shards
+            .map(|shard| shard.paused(|_, _, _, writer| writer.quarantine.slots_of(host)))
+            .collect()
     }
 
     /// Frees a shard's slots into which a host might have written that is gone.
@@ -430,6 +469,12 @@ impl<M: Memory> Objects<M> {
                     || self.commit(Event::Wrap(target(entry)))?;
                 if !renewed {
                     return Err(changed_under_lock());
+                }
+                // Who has died was perhaps about to delete it, which would be done to what others write from here on.
+                if self.memory().keeps(sites::RESCUE_STAYS) {
+                    let notes = &self.underway.notes;
+                    let holders = notes.holders(self.seat.host(), held.record).skip(1);
+                    holders.for_each(|host| notes.stays(host, entry.slot));
                 }
             }
         }

@@ -140,18 +140,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
             return true;
         }
         let Some(holder) = self.records.load(record).holder() else { return false };
-        let mut of = host;
-        for _ in self.notes.hosts() {
-            if of == holder {
-                return true;
-            }
-            let next = self.notes.taken_over(of).find(|&(taken, _)| taken == record);
-            match next {
-                Some((_, by)) => of = by,
-                None => return false,
-            }
-        }
-        false
+        self.notes.holders(holder, record).any(|of| of == host)
     }
 
     /// Does what this note of `host` says, whose torn object is in order; whether it is through with that.

@@ -120,6 +120,8 @@ tombolo_memory::sites! {
     RESCUE_AGAIN = "objects.rescue.again";
     /// Slots into which a fenced host may write are known to who opens the pod when all have died.
     QUARANTINE_NOTED = "objects.quarantine.noted";
+    /// Slots are not in quarantine if who said so has died before their objects could go on elsewhere.
+    QUARANTINE_EARLY = "objects.quarantine.early";
     /// What a write overwrites is in memory before the write is noted.
     UNDO_CLEAN = "objects.undo.clean";
     /// Small objects are undone in a pod for a page cache, whatever becomes of larger ones.
@@ -130,6 +132,8 @@ tombolo_memory::sites! {
     UNDO_INVALIDATE = "objects.undo.invalidate";
     /// An object that a dead host had locked starts a new generation before its counter starts anew.
     RESCUE_GENERATION = "objects.rescue.generation";
+    /// What a dead host was about to do to an object it had locked is off before its lock is released.
+    RESCUE_STAYS = "objects.rescue.stays";
     /// What a dead host had overwritten is restored, and in memory, before its lock is released.
     RESCUE_CLEAN = "objects.rescue.clean";
     /// Who is fenced while it commits an event leaves locked what the event may be about.

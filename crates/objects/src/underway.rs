@@ -336,8 +336,8 @@ impl<M: Memory> Notes<M> {
         }
     }
 
-    /// Nothing that `host` has noted of the object in this slot counts any more: it was in that host's memory, and is in its
-    /// slot now.
+    /// Nothing that `host` has noted of the object in this slot counts any more: it had the object locked, or in its own memory, and
+    /// others go on with it in its slot.
     pub(crate) fn stays(&self, host: u8, slot: SlotLine) {
         for (place, note) in self.of(host) {
             match note {
@@ -377,25 +377,29 @@ impl<M: Memory> Notes<M> {
         self.places().for_each(|place| self.memory.store(self.quarantined(host, place), 0));
     }
 
+    /// Who has had the lock of this record that `holder` has, as far as it was taken over: the last one first.
+    pub(crate) fn holders(&self, holder: u8, record: Record) -> impl Iterator<Item = u8> {
+        let before = move |&host: &u8| {
+            self.of(host).find_map(|(_, note)| match note {
+                Note::TookOver { record: of, from } if of == record => Some(from),
+                _ => None,
+            })
+        };
+        std::iter::successors(Some(holder), before).take(self.hosts().len())
+    }
+
     /// The change that has torn the object with `record` in `slot`, whose lock `holder` has: if it was torn.
     pub(crate) fn torn(&self, holder: u8, record: Record, slot: SlotLine) -> Option<CutOff> {
-        let mut host = holder;
-        for _ in self.hosts() {
-            let about = |(place, note): (Place, Note)| match note {
-                Note::TookOver { record: of, from } => (of == record).then_some(Err(from)),
-                // One about another slot is over: the record was another object's then.
-                note => {
-                    let change = note.torn().filter(|of| (of.record, of.slot) == (record, slot))?;
-                    let undone = self.memory.check(sites::UNDO_OWN, change.undone);
-                    Some(Ok(CutOff { undo: undone.then(|| self.undo_of(host, place)) }))
-                }
-            };
-            match self.of(host).find_map(about)? {
-                Ok(cut_off) => return Some(cut_off),
-                Err(from) => host = from,
-            }
-        }
-        None
+        // One about another slot is over: the record was another object's then.
+        let is_this = |change: &Change| (change.record, change.slot) == (record, slot);
+        let by = |host| {
+            self.of(host).find_map(|(place, note)| {
+                let change = note.torn().filter(is_this)?;
+                let undone = self.memory.check(sites::UNDO_OWN, change.undone);
+                Some(CutOff { undo: undone.then(|| self.undo_of(host, place)) })
+            })
+        };
+        self.holders(holder, record).find_map(by)
     }
 
     /// Records whose locks others have noted to have taken over from `host`, and who.

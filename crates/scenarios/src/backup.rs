@@ -5,15 +5,16 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use tombolo_memory::Memory;
+use tombolo_memory::{Memory, Site};
 use tombolo_pod::TornWrites;
-use tombolo_simulator::{Deaths, Kills, Trial};
+use tombolo_simulator::{Aim, Death, Deaths, Fate, Kills, Trial};
 use tombolo_verify::models::Operation::{Create, Delete, Get, Put};
 
 use crate::crash::{finish_and_read, return_and_work};
 use crate::fenced::{LONG, LONGER, client, end, fencer, patient_put, setup, write_once};
 use crate::operations::perform;
-use crate::world::{HOME, Host, Setup, World, is_out};
+use crate::registry::sites;
+use crate::world::{HOME, Host, OnDrop, Setup, World, is_out};
 
 /// More than a write notes, and than a slot of a long value has room for.
 const LARGE: u64 = 5;
@@ -232,10 +233,49 @@ pub(crate) fn all_die_fenced(trial: &Trial) {
     client(&mut world, 0, &[("a", Put(LONGER + 70)), ("b", Put(LONG + 70)), ("a", Get)]);
     fencer(&mut world, &[("a", Put(LONGER + 91)), ("b", Delete), ("a", Get), ("b", Get)]);
     client(&mut world, 2, &[("a", Get), ("b", Get), ("a", Put(LONGER + 98)), ("b", Get)]);
-    let victim = Rc::clone(&world.hosts[0]);
-    world.run();
-    if world.simulation.deaths(0) == 0 {
-        assert!(is_out(victim.leave()), "a host that was fenced knows it");
+    end(world);
+}
+
+/// A host is fenced that has objects in its memory, and another one dies as it goes on with them elsewhere. The third one clears up
+/// after that, and leaves: nobody is left who knows what is where.
+pub(crate) fn all_die_as_they_go_on(trial: &Trial) {
+    let trial = &as_it_goes_on(trial);
+    let kills = dying(&[1], Deaths::One);
+    let mut world = begin(trial, &backed(Setup { kills, ..setup(trial, &[]) }));
+    // The log has room for what host 1 is going to do, while nobody else applies it.
+    world.hosts[2].tick().unwrap();
+    let gone = Rc::new(Cell::new(false));
+    let (host, scribe) = (Rc::clone(&world.hosts[1]), world.scribe());
+    let (fenced, through) = (Rc::clone(&world.fenced), Rc::clone(&gone));
+    world.thread(1, move |_| {
+        let _through = OnDrop::new(&through);
+        fenced.borrow_mut().push(0);
+        let _ = is_out(host.fence(0).map(|_| ()));
+        ["a", "b"].iter().for_each(|key| perform(&*host, &scribe, key, Get));
+    });
+    let (host, left) = (Rc::clone(&world.hosts[2]), Rc::clone(&world.fenced));
+    world.thread(2, move |memory| {
+        while !gone.get() {
+            memory.pause();
+        }
+        let pod = host.pod();
+        if memory.deaths() > 0 && pod.is_fenced(pod.stay_of(0)) {
+            host.fence(1).unwrap();
+            left.borrow_mut().push(2);
+            host.leave().unwrap();
+        }
+    });
+    end(world);
+}
+
+/// Unless somebody takes aim already, a host dies between the word that says that a slot is in quarantine and the event.
+fn as_it_goes_on(trial: &Trial) -> Trial {
+    if trial.death != Death::AtRandom {
+        return trial.clone();
     }
-    finish_and_read(&mut world, &KEYS);
+    let is_noted = |site: &Site| site.name() == "objects.quarantine.noted";
+    let site = sites().find(is_noted).expect("there is such a step");
+    let (crossing, operations) = (1 + trial.seed as u32 % 2, trial.seed as u32 / 2 % 16);
+    let fate = Fate::ALL[trial.seed as usize / 32 % Fate::ALL.len()];
+    trial.with_death(Death::Aimed(Aim { site, crossing, operations, fate }))
 }

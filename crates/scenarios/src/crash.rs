@@ -105,11 +105,12 @@ pub(crate) fn all_hosts_die(trial: &Trial) {
 /// comes if nobody is, and when they have left, nothing is in use but what objects take.
 pub(crate) fn finish_and_read(world: &mut World, keys: &[&str]) {
     world.finish();
-    let mut living = world.living();
-    if living.is_empty() {
-        living.push(join(world.simulation.memory(0)));
-    }
-    read_and_leave(world, &living, keys);
+    read_and_leave(world, &living_or_joined(world), keys);
+}
+
+fn living_or_joined(world: &World) -> Vec<Host> {
+    let living = world.living();
+    if living.is_empty() { vec![join(world.simulation.memory(0))] } else { living }
 }
 
 fn read_and_leave(world: &mut World, living: &[Host], keys: &[&str]) {
@@ -315,6 +316,43 @@ pub(crate) fn a_reader_dies(trial: &Trial) {
         }
     });
     finish_and_read(&mut world, &KEYS);
+}
+
+/// A host dies as it deletes an object, the next one as it clears up after it, and then the one that has written the object since:
+/// what that was told is done, is there for who opens the pod.
+pub(crate) fn a_deleter_dies(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::InTurn });
+    let mut world = World::new(trial, &Setup { kills, ..Setup::roomy(3) });
+    let scribe = world.scribe();
+    for (host, tag) in world.hosts.iter().zip([7, 14, 21]) {
+        perform(&**host, &scribe, KEYS[0], Operation::Put(tag));
+    }
+    let (gone, written) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+    let through = Rc::clone(&gone);
+    world.client(0, move |host, scribe| {
+        let _through = OnDrop::new(&through);
+        perform(host, scribe, KEYS[0], Operation::Delete);
+        (0..40).for_each(|_| host.memory().step());
+    });
+    world.client(1, |host, scribe| {
+        (0..6).for_each(|_| perform(host, scribe, KEYS[0], Operation::Get));
+    });
+    let is_written = Rc::clone(&written);
+    world.client(2, move |host, scribe| {
+        while !gone.get() {
+            host.memory().pause();
+        }
+        perform(host, scribe, KEYS[0], Operation::Put(28));
+        is_written.set(true);
+        (0..100).for_each(|_| host.memory().step());
+    });
+    world.finish();
+    let living = living_or_joined(&world);
+    if written.get() && world.simulation.deaths(0) > 0 {
+        let there = living[0].read(KEYS[0].as_bytes(), &mut Vec::new()).unwrap();
+        assert!(there.is_some(), "what is written after a host has died is not deleted by that");
+    }
+    read_and_leave(&mut world, &living, &KEYS);
 }
 
 /// A host dies in the middle of a commit: what was said to be done is done, on all others alike.

@@ -70,11 +70,13 @@ pub(crate) fn fencer(world: &mut World, operations: &'static [(&'static str, Ope
     });
 }
 
-/// Host 0 finds out that it was fenced, and says that it is at nothing any more.
+/// Host 0 finds out that it was fenced, unless it is dead, and says that it is at nothing any more.
 pub(crate) fn end(mut world: World) {
     let victim = Rc::clone(&world.hosts[0]);
     world.run();
-    if victim.seat().holds(victim.memory()) {
+    if world.simulation.deaths(0) > 0 {
+        // It finds out nothing.
+    } else if victim.seat().holds(victim.memory()) {
         // Who was to fence it died before.
         world.fenced.borrow_mut().clear();
     } else {

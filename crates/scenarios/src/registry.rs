@@ -188,6 +188,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "backup-all-die" Crash backup::all_die;
     "backup-all-die-later" Crash backup::all_die_later;
     "backup-all-die-fenced" Crash backup::all_die_fenced;
+    "backup-all-die-as-they-go-on" Crash backup::all_die_as_they_go_on;
     "poisoned-object" Long poisoned::an_object_is_poisoned;
     "poisoned-read-shared" Long poisoned::a_read_shared_object_is_poisoned;
     "poisoned-update" Long poisoned::an_update_is_poisoned;
@@ -215,6 +216,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "joiner-dies" Crash crash::a_joiner_dies;
     "only-helper-dies" Crash crash::the_only_helper_dies;
     "reader-dies" Crash crash::a_reader_dies;
+    "deleter-dies" Crash crash::a_deleter_dies;
     "fenced-host-dies" Crash fenced::a_fenced_host_dies;
     "store-host-dies" Crash expiry::a_host_dies;
     "mover-dies" Crash compaction::a_mover_dies;
@@ -263,6 +265,8 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.clear.promised", "clearer-dies"),
     ("objects.rescue.again", "late-writer-fenced"),
     ("objects.quarantine.noted", "all-die-fenced"),
+    ("objects.quarantine.early", "backup-all-die-as-they-go-on"),
+    ("objects.rescue.stays", "deleter-dies"),
     ("objects.home.backup", "backup-all-die"),
     ("objects.home.noted", "backup-writer-dies"),
     ("objects.home.through", "backup-idle-host-dies"),
