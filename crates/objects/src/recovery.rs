@@ -209,7 +209,7 @@ impl<M: Memory> Objects<M> {
             return Ok(());
         }
         self.sync_all()?;
-        if !self.withdraw_quarantine(stay)? {
+        if self.memory().keeps(sites::QUARANTINE_EARLY) && !self.withdraw_quarantine(stay)? {
             return Ok(());
         }
         self.end_what_was_under_way(stay)?;
@@ -253,7 +253,7 @@ impl<M: Memory> Objects<M> {
             }
             // Who was at it until now may have gone on with some of them.
             let synced = self.sync_all();
-            if synced.is_ok() && self.memory().keeps(sites::QUARANTINE_EARLY) {
+            if synced.is_ok() {
                 let early = self.early_in_quarantine(host);
                 early.into_iter().for_each(|slot| notes.not_in_quarantine(host, slot));
             }
@@ -296,7 +296,9 @@ impl<M: Memory> Objects<M> {
     fn end_what_was_under_way(&self, stay: Stay) -> Result<(), Error> {
         let notes: Vec<_> = self.underway.notes.of(stay.host).collect();
         for (place, note) in notes {
-            self.decide_move(stay, place, note)?;
+            if self.memory().keeps(sites::CLEAR_DECIDED) {
+                self.decide_move(stay, place, note)?;
+            }
             let (to, from) = match note {
                 Note::Places { to, .. } | Note::Created { to } => (Some(to), None),
                 Note::Announces { from, to, .. } => (Some(to), from),
@@ -332,9 +334,7 @@ impl<M: Memory> Objects<M> {
         } else {
             return Ok(());
         };
-        if self.memory().keeps(sites::CLEAR_DECIDED) {
-            self.underway.notes.set(stay.host, place, decided);
-        }
+        self.underway.notes.set(stay.host, place, decided);
         Ok(())
     }
 

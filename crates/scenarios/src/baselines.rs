@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use tombolo_baselines::{HcMeta, HcMetaOptions};
 use tombolo_memory::{LINE_BYTES, Memory};
-use tombolo_objects::{Locks, Options};
+use tombolo_objects::{Error, Locks, Options};
 use tombolo_pod::{Pod, RecordWidth};
 use tombolo_sharing::Scheme;
 use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
@@ -16,7 +16,7 @@ use tombolo_verify::models::Operation::{self, Create, Delete, Get, Put, Replace}
 use crate::crash::expect_no_help;
 use crate::objects::{Collision, add_mixed_clients, find_colliding_keys, recall};
 use crate::operations::{perform, tag};
-use crate::world::{self, Setup, World, try_join};
+use crate::world::{self, OnDrop, Setup, World, try_join};
 
 type Host = HcMeta<SimMemory>;
 
@@ -218,6 +218,53 @@ pub(crate) fn leavers_die(trial: &Trial) {
             Err(error) => expect_no_help(&world.simulation.memory(0), &error),
         }
     }
+}
+
+/// A host that does not use HCMeta comes to a pod whose hosts do. It is refused, and dies; they go on.
+pub(crate) fn who_is_refused_dies(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![2], one_in: 1, deaths: Deaths::One });
+    let setup = Setup { kills, hosts: 3, joined: 2, ..setup(2) };
+    let mut world: World<Host> = World::under(trial, &setup, options(2, trial.seed % 2 == 1));
+    add_mixed_clients(&mut world, &KEYS, 2, 4);
+    world.thread(2, |memory| {
+        let refused = try_join(memory).err().expect("it cannot join");
+        assert!(refused.to_string().contains("HCMeta"), "{refused}");
+    });
+    world.run();
+}
+
+/// The only host of a pod for a page cache opens it, works, and leaves, and dies at that. The next one finds a pod without objects, or is
+/// told that a host has died in it.
+pub(crate) fn the_only_host_dies(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
+    let setup = Setup { kills, hosts: 2, joined: 0, latches: 2, ..setup(1) };
+    let mut world: World<Host> = World::under(trial, &setup, options(1, false));
+    let (first, second) = (world.scribe(), world.scribe());
+    let gone = Rc::new(Cell::new(false));
+    let through = Rc::clone(&gone);
+    let come = |memory: &SimMemory| Host::join(Pod::open(memory.clone())?, options(1, false));
+    world.thread(0, move |memory| {
+        let _through = OnDrop::new(&through);
+        let host = come(&memory).unwrap();
+        perform(&host, &first, "a", Put(7));
+        perform(&host, &first, "a", Delete);
+        host.leave().unwrap();
+    });
+    world.thread(1, move |memory| {
+        while !gone.get() {
+            memory.pause();
+        }
+        match come(&memory) {
+            Ok(host) => {
+                perform(&host, &second, "a", Get);
+                perform(&host, &second, "a", Put(14));
+                perform(&host, &second, "a", Get);
+            }
+            Err(Error::Setup(_)) if memory.deaths() > 0 => {}
+            Err(error) => expect_no_help(&memory, &error),
+        }
+    });
+    world.run();
 }
 
 /// Two hosts change halves of one object each, and read it.

@@ -152,6 +152,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "page-host-fenced" Crash pages::crash::a_host_is_fenced;
     "hcmeta-all-die" Crash baselines::all_die;
     "hcmeta-leavers-die" Crash baselines::leavers_die;
+    "hcmeta-refused-dies" Crash baselines::who_is_refused_dies;
+    "hcmeta-only-host-dies" Crash baselines::the_only_host_dies;
     "hcmeta-pages-all-die" Crash pages::all_die_on_hcmeta;
     "page-power-cut-after-death" Crash pages::crash::power_cut;
     "page-all-die" Crash pages::crash::all_die;
