@@ -39,9 +39,10 @@ impl Spent {
         }
     }
 
-    /// What a figure has taken, for people.
+    /// What a figure has taken that was not done for another one before, for people.
     pub(super) fn on(&self, figure: &str) -> String {
-        self.figures.get(figure).map_or_else(String::new, |cost| text(cost.begun, cost.stages))
+        let elsewhere = || "measured for other figures".to_owned();
+        self.figures.get(figure).map_or_else(elsewhere, |cost| text(cost.begun, cost.stages))
     }
 
     /// What all of them have.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use tombolo_workloads::Workload;
 
 use super::Settings;
-use super::point::{Measured, Point};
+use super::point::Measured;
 use super::run::{Run, Step};
 use super::scheme::{Edition, Scheme};
 use crate::lab::{Demand, Lab, Ran, Setup};
@@ -60,21 +60,23 @@ impl Stage {
 
 /// How far one is with a pod.
 pub(crate) enum Progress {
-    /// This is being done, for a point that is called so.
-    Does(Stage, String),
+    /// This is being done, for the step with this number, which is called so.
+    Does(Stage, usize, String),
     /// A point is done.
     Done,
 }
 
-/// Measures all points of a pod.
+/// Measures the first `todo` points of a pod, by step.
 pub(crate) fn run(
     run: &Run,
+    todo: usize,
     settings: &Settings,
     tell: &dyn Fn(Progress) -> Result<()>,
-) -> Result<Vec<Point>> {
+) -> Result<Vec<Measured>> {
     let Settings { profile, scale, seed } = settings;
-    let does = |stage, step: &Step| tell(Progress::Does(stage, run.place(step)));
-    does(Stage::Loading, &run.steps[0])?;
+    let does =
+        |stage, number: usize| tell(Progress::Does(stage, number, run.place(&run.steps[number])));
+    does(Stage::Loading, 0)?;
     let hosts = profile.pod.hosts;
     let whole = |bytes: f64| ((bytes * scale) as u64).next_multiple_of(4096);
     let mut lab = Lab::create(Setup {
@@ -90,22 +92,20 @@ pub(crate) fn run(
     })?;
     let mut pod = Pod { run, settings, lab: &mut lab, loaded: 0, written: 0 };
     let mut points = Vec::new();
-    for step in &run.steps {
-        does(Stage::Loading, step)?;
+    for (number, step) in run.steps[..todo].iter().enumerate() {
+        does(Stage::Loading, number)?;
         let threads = step.threads.min(profile.pod.cores);
         let workload = pod.prepare(step, threads)?;
         pod.lab.demand(&Demand { workload, threads, shared: step.mix.shared })?;
-        let measured = if step.mix.operates() {
-            does(Stage::WarmingUp, step)?;
+        points.push(if step.mix.operates() {
+            does(Stage::WarmingUp, number)?;
             let settled = pod.settle()?;
-            does(Stage::Measuring, step)?;
+            does(Stage::Measuring, number)?;
             pod.measure(settled)?
         } else {
             let idle = pod.lab.run(0)?;
             pod.measured(&idle, 0)?
-        };
-        let (panel, curve, x) = (step.panel.clone(), run.curve(), step.x.clone());
-        points.push(Point { panel, curve, x, measured });
+        });
         tell(Progress::Done)?;
     }
     Ok(points)

@@ -1,9 +1,9 @@
 //! The MEGALON paper's evaluation in virtual time: figures 4 to 15, and its comparison of memory.
 //!
 //! A [`Figure`] says what is run for it, what is measured, and what the paper states about it. What is run
-//! is pods, and in each of them one step after the other: so a pod is loaded once, and grows. Pods are run
-//! in parallel, each in one OS thread, and know nothing of each other; a figure comes out the same
-//! whatever else is drawn.
+//! is pods, and in each of them one step after the other: so a pod is loaded once, and grows, and figures share those that are
+//! made alike ([`plan`]). Pods are run in parallel, each in one OS thread, and know nothing of each other; a figure comes out the
+//! same whatever else is drawn.
 //!
 //! At a scale of less than 1 datasets, SCR and caches are that much smaller, and what is stated per object
 //! stays as it is. Nothing is fitted to a figure.
@@ -25,6 +25,7 @@ mod fig14;
 mod fig15;
 mod measure;
 mod memory;
+mod plan;
 mod point;
 mod report;
 mod room;
@@ -41,11 +42,12 @@ pub(crate) use drawn::Place;
 pub use drawn::{Drawn, Row, Shown};
 use measure::Progress;
 pub use measure::Stage;
-use point::{COLUMNS, Points};
+use plan::Plan;
+use point::{COLUMNS, Measured, Points};
 pub use point::{Measure, Point};
 pub use report::{Page, Summary, html};
 use room::Room;
-use run::Run;
+use run::{Run, Step};
 
 /// The figures there are, in the order of the paper.
 pub const FIGURES: [Figure; 13] = [
@@ -113,6 +115,21 @@ impl Figure {
         (self.runs)().into_iter().flat_map(Run::editions).collect()
     }
 
+    /// Its points, as soon as all of them are measured: where, its plan says.
+    fn points(
+        &self,
+        plan: &[(usize, usize)],
+        measured: &[Option<Vec<Measured>>],
+    ) -> Option<Vec<Point>> {
+        let runs = self.all_runs();
+        let steps = runs.iter().flat_map(|run| run.steps.iter().map(move |step| (run, step)));
+        let point = |((run, step), &(pod, number)): ((&Run, &Step), &(usize, usize))| {
+            let (panel, curve, x) = (step.panel.clone(), run.curve(), step.x.clone());
+            Some(Point { panel, curve, x, measured: measured[pod].as_ref()?[number] })
+        };
+        steps.zip(plan).map(point).collect()
+    }
+
     fn with(self, points: Vec<Point>) -> Drawn {
         let mut compared = Points { figure: self.id, points: &points, rows: Vec::new() };
         (self.compare)(&mut compared);
@@ -175,45 +192,52 @@ pub fn draw(
     host_bytes: u64,
     tell: &Tell<'_>,
 ) -> Result<Vec<Drawn>> {
-    let runs: Vec<Vec<Run>> = figures.iter().map(Figure::all_runs).collect();
-    let of = runs.iter().flatten().map(Run::points).sum();
+    let (plan, numbers) = planned(figures);
+    let of = plan.todo.iter().sum();
     tell(Event::Points { done: 0, of })?;
-    let mut tasks: Vec<(usize, usize)> = (0..figures.len())
-        .flat_map(|figure| (0..runs[figure].len()).map(move |run| (figure, run)))
-        .collect();
-    // The largest of each figure first, so that none is left for the end.
-    tasks.sort_by(|&(a, m), &(b, n)| {
-        a.cmp(&b).then_with(|| runs[b][n].effort().total_cmp(&runs[a][m].effort()))
-    });
     let done = AtomicUsize::new(0);
-    let measured: Vec<_> = runs.iter().map(|runs| Mutex::new(vec![None; runs.len()])).collect();
-    let all = Mutex::new(Vec::new());
+    let measured = Mutex::new(vec![None; plan.pods.len()]);
+    // Figures by their places among those to be drawn.
+    let drawn: Mutex<(Vec<usize>, Vec<Drawn>)> = Mutex::default();
     let room = Room::new(host_bytes);
-    let outcomes = in_parallel(&tasks, jobs, |&(number, task)| {
-        let (figure, run) = (figures[number], &runs[number][task]);
-        let context = || format!("figure {}, {}", figure.id, run.scheme.name());
+    let outcomes = in_parallel(&plan.order(), jobs, |&number| {
+        let (run, firsts) = (&plan.pods[number], &plan.firsts[number]);
+        let context = || format!("figure {}, {}", FIGURES[firsts[0]].id, run.scheme.name());
         let progresses = |progress| match progress {
-            Progress::Does(stage, place) => tell(Event::Doing { figure, stage, place }),
+            Progress::Does(stage, step, place) => {
+                tell(Event::Doing { figure: FIGURES[firsts[step]], stage, place })
+            }
             Progress::Done => {
                 tell(Event::Points { done: done.fetch_add(1, Ordering::Relaxed) + 1, of })
             }
         };
         let points = room.with(bytes_of(run, settings.scale), || {
-            measure::run(run, settings, &progresses).with_context(context)
+            measure::run(run, plan.todo[number], settings, &progresses).with_context(context)
         })?;
-        let mut of_figure = measured[number].lock().expect(WHOLE);
-        of_figure[task] = Some(points);
-        let Some(points) = of_figure.iter().cloned().collect::<Option<Vec<_>>>() else {
-            return Ok(());
-        };
-        let mut all = all.lock().expect(WHOLE);
-        let place = |drawn: &Drawn| figures.iter().position(|figure| figure.id == drawn.id);
-        let at = all.partition_point(|drawn| place(drawn) < Some(number));
-        all.insert(at, figure.with(points.concat()));
-        tell(Event::Drawn(at, &all))
+        let mut measured = measured.lock().expect(WHOLE);
+        measured[number] = Some(points);
+        let mut drawn = drawn.lock().expect(WHOLE);
+        let (places, all) = &mut *drawn;
+        for (place, (figure, &number)) in figures.iter().zip(&numbers).enumerate() {
+            let Err(at) = places.binary_search(&place) else { continue };
+            let Some(points) = figure.points(&plan.points[number], &measured) else { continue };
+            places.insert(at, place);
+            all.insert(at, figure.with(points));
+            tell(Event::Drawn(at, all))?;
+        }
+        Ok(())
     });
     outcomes.into_iter().flatten().collect::<Result<()>>()?;
-    Ok(all.into_inner().expect(WHOLE))
+    let (_, all) = drawn.into_inner().expect(WHOLE);
+    Ok(all)
+}
+
+/// The pods of these figures, and the figures' numbers among all.
+fn planned(figures: &[Figure]) -> (Plan, Vec<usize>) {
+    let all: Vec<Vec<Run>> = FIGURES.iter().map(Figure::all_runs).collect();
+    let number = |figure: &Figure| FIGURES.iter().position(|of| of.id == figure.id);
+    let numbers: Vec<usize> = figures.iter().filter_map(number).collect();
+    (Plan::new(&all).only(&numbers), numbers)
 }
 
 /// Why a lock is not poisoned.
@@ -221,8 +245,8 @@ const WHOLE: &str = "nobody panics with it";
 
 /// Memory of this machine that the largest pod of these figures takes, in bytes, about.
 pub fn largest_pod_bytes(figures: &[Figure], scale: f64) -> u64 {
-    let runs = figures.iter().flat_map(Figure::all_runs);
-    runs.map(|run| bytes_of(&run, scale)).max().unwrap_or(0)
+    let (plan, _) = planned(figures);
+    plan.order().into_iter().map(|pod| bytes_of(&plan.pods[pod], scale)).max().unwrap_or(0)
 }
 
 fn bytes_of(run: &Run, scale: f64) -> u64 {

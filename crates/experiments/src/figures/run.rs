@@ -45,7 +45,7 @@ pub(crate) struct Step {
 }
 
 /// What threads do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Mix {
     pub(crate) operations: Operations,
     pub(crate) skew: f64,
@@ -53,7 +53,7 @@ pub(crate) struct Mix {
     pub(crate) shared: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Operations {
     /// None: objects are only there.
     None,
@@ -97,6 +97,11 @@ impl Mix {
         }
     }
 
+    /// Whether there are more objects in the end.
+    pub(crate) fn inserts(self) -> bool {
+        matches!(self.operations, Operations::Stock('d'))
+    }
+
     /// Threads of each host in the published scripts (the paper does not say): 42 in all, but 24 where many
     /// write to few objects.
     pub(crate) fn threads(self) -> u32 {
@@ -113,6 +118,11 @@ impl Step {
     pub(crate) fn new(panel: impl Into<String>, x: impl Into<String>, mix: Mix) -> Self {
         let (panel, x) = (panel.into(), x.into());
         Self { panel, x, millions: MILLIONS, mix, threads: mix.threads() }
+    }
+
+    /// Whether the other one comes to the same, wherever it is shown.
+    pub(crate) fn does_the_same_as(&self, other: &Self) -> bool {
+        (self.millions, self.mix, self.threads) == (other.millions, other.mix, other.threads)
     }
 
     /// The workload on so many objects, with keys and values of so many bytes.
@@ -168,6 +178,26 @@ impl Run {
             pages: false,
             steps,
         }
+    }
+
+    /// Whether the other one's steps can be done in the same pod. Those that insert objects cannot, since others load these.
+    pub(crate) fn shares_pod_with(&self, other: &Self) -> bool {
+        let kind = |run: &Self| {
+            (
+                run.scheme,
+                run.edition,
+                run.scr_mb,
+                run.key_bytes,
+                run.width,
+                run.pages,
+                run.inserts(),
+            )
+        };
+        kind(self) == kind(other)
+    }
+
+    fn inserts(&self) -> bool {
+        self.steps.iter().any(|step| step.mix.inserts())
     }
 
     /// Its curve.
