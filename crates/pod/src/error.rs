@@ -87,6 +87,14 @@ pub enum PodError {
         /// How many it takes.
         hosts: u8,
     },
+    /// Others have taken over every seat that a host has claimed.
+    #[error(
+        "this host has claimed a seat {claims} times, and was each time too slow to take it before another host took the claim over; see what slows it down, and join again"
+    )]
+    Slow {
+        /// Seats it has claimed in vain.
+        claims: u32,
+    },
     /// The pod was closed under a host that was joining it, or opened anew.
     #[error(
         "while host {host} was joining the pod, the last host left and closed it, or all died and another one opened it anew: nobody waits for that for ever; join again"

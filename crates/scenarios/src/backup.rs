@@ -2,7 +2,6 @@
 //!
 //! Where writes are undone, no value is lost then; else none but such as are being written.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use tombolo_memory::{Memory, Site};
@@ -11,7 +10,9 @@ use tombolo_simulator::{Aim, Death, Deaths, Fate, Kills, Trial};
 use tombolo_verify::models::Operation::{Create, Delete, Get, Put};
 
 use crate::crash::{finish_and_read, return_and_work};
-use crate::fenced::{LONG, LONGER, client, end, fencer, patient_put, setup, write_once};
+use crate::fenced::{
+    LONG, LONGER, client, end, fenced_while_it_writes, fencer, patient_put, setup,
+};
 use crate::operations::perform;
 use crate::registry::sites;
 use crate::world::{HOME, Host, OnDrop, Setup, World, is_out};
@@ -128,17 +129,7 @@ pub(crate) fn an_idle_host_dies(trial: &Trial) {
 pub(crate) fn a_late_writer_is_fenced(trial: &Trial) {
     let setup = backed(Setup { hosts: 2, joined: 2, ..setup(trial, &[]) });
     let mut world = begin(trial, &setup);
-    let is_fenced = Rc::new(Cell::new(false));
-    write_once(&mut world, "b", LONG + 70, Rc::clone(&is_fenced));
-    let (fenced, scribe) = (Rc::clone(&world.fenced), world.scribe());
-    let host = Rc::clone(&world.hosts[1]);
-    world.thread(1, move |_| {
-        fenced.borrow_mut().push(0);
-        let _ = is_out(host.fence(0).map(|_| ()));
-        is_fenced.set(true);
-        perform(&*host, &scribe, "b", Get);
-        perform(&*host, &scribe, "b", Put(LONG + 77));
-    });
+    fenced_while_it_writes(&mut world, "b", LONG + 70, LONG + 77);
     end(world);
 }
 

@@ -99,22 +99,28 @@ pub(crate) fn a_writer_is_fenced(trial: &Trial) {
 /// it is to go on with.
 pub(crate) fn a_late_writer_is_fenced(trial: &Trial) {
     let mut world = begin(trial, &Setup { hosts: 2, joined: 2, ..setup(trial, &[]) });
+    fenced_while_it_writes(&mut world, "a", LONGER + 14, LONG + 21);
+    end(world);
+}
+
+/// Host 0 takes hold of an object, and changes it as [`write_once`] does when it has been fenced, while host 1 reads it and
+/// then changes it to `later`.
+pub(crate) fn fenced_while_it_writes(world: &mut World, key: &'static str, tag: u64, later: u64) {
     let is_fenced = Rc::new(Cell::new(false));
-    write_once(&mut world, "a", LONGER + 14, Rc::clone(&is_fenced));
+    write_once(world, key, tag, Rc::clone(&is_fenced));
     let (fenced, scribe) = (Rc::clone(&world.fenced), world.scribe());
     let host = Rc::clone(&world.hosts[1]);
     world.thread(1, move |_| {
         fenced.borrow_mut().push(0);
         let _ = is_out(host.fence(0).map(|_| ()));
         is_fenced.set(true);
-        perform(&*host, &scribe, "a", Get);
-        perform(&*host, &scribe, "a", Put(LONG + 21));
+        perform(&*host, &scribe, key, Get);
+        perform(&*host, &scribe, key, Put(later));
     });
-    end(world);
 }
 
 /// Host 0 takes hold of an object, and replaces its value by one of the same length some time after it `goes_on`.
-pub(crate) fn write_once(world: &mut World, key: &'static str, tag: u64, goes_on: Rc<Cell<bool>>) {
+fn write_once(world: &mut World, key: &'static str, tag: u64, goes_on: Rc<Cell<bool>>) {
     world.client(0, move |host, scribe| {
         let began = scribe.invoke(key.to_owned(), Put(tag));
         let mut guard = match host.write_start(key.as_bytes()) {

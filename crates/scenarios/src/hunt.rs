@@ -1,7 +1,8 @@
 //! Mutants: a step of a protocol is left out, and some scenario has to fail.
 
 use std::cell::Cell;
-use std::sync::Mutex;
+use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tombolo_simulator::{Caches, Mutant, catch, enumerate};
@@ -11,7 +12,11 @@ use crate::Scenario;
 use crate::campaign::{Conditions, Control};
 use crate::registry::WRITTEN_FOR;
 
-/// Seeds under which every scenario is tried for a mutant, before the most promising ones are.
+/// Seeds under which every scenario is tried for a mutant, before only those are in which its step was met: in the others
+/// nothing is different without it.
+const FIRST_LOOK: u64 = 8;
+
+/// Seeds under which these are tried, before the most promising ones are.
 const LOOK_AROUND: u64 = 100;
 
 /// Scenarios that are tried on.
@@ -48,24 +53,31 @@ pub fn hunt(
     conditions: &Conditions,
     control: &Control,
 ) -> Vec<Hunted> {
+    let from = |mutant| starts.iter().map(move |&start| (mutant, start));
+    let jobs: Vec<(Mutant, u64)> = mutants.iter().copied().flat_map(from).collect();
     let next = AtomicUsize::new(0);
-    let found = Mutex::new(Vec::new());
+    let results: Vec<OnceLock<(u64, Option<Kill>)>> = vec![OnceLock::new(); jobs.len()];
     std::thread::scope(|scope| {
         for _ in 0..conditions.jobs {
             scope.spawn(|| {
-                while let Some(&mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&(mutant, start)) = jobs.get(number) else { break };
                     let conditions = Conditions { without: Some(mutant), ..conditions.clone() };
-                    let hunts = starts
-                        .iter()
-                        .map(|&start| hunt_from(scenarios, start, bound, &conditions, control));
-                    let (schedules, kills) = hunts.unzip();
-                    let hunted = Hunted { mutant, schedules, kills };
-                    found.lock().expect("no worker panics").push(hunted);
+                    results[number]
+                        .get_or_init(|| hunt_from(scenarios, start, bound, &conditions, control));
                 }
             });
         }
     });
-    let mut found = found.into_inner().expect("no worker panics");
+    let mut results = results.into_iter().map(|result| result.into_inner().expect("all are done"));
+    let mut found: Vec<Hunted> = mutants
+        .iter()
+        .map(|&mutant| {
+            let (schedules, kills) = results.by_ref().take(starts.len()).unzip();
+            Hunted { mutant, schedules, kills }
+        })
+        .collect();
     found.sort_by_key(|hunted| hunted.mutant);
     found
 }
@@ -91,12 +103,18 @@ fn hunt_from(
         .and_then(|(_, wanted)| scenarios.iter().find(|scenario| scenario.name == *wanted));
     let (mut schedules, mut kill) = (0, None);
     if let Some(scenario) = written_for {
-        if scenario.kind == Kind::Short {
-            (schedules, kill) = enumerate_from(scenario, start, bound * 2 / 3, conditions, control);
+        // Seeds first: where they suffice, they do so soon.
+        let few = bound / 20;
+        (schedules, kill) = run_from(scenario, start..start + few, conditions, control);
+        if kill.is_none() && scenario.kind == Kind::Short {
+            let most = bound * 2 / 3 - few;
+            let (more, found) = enumerate_from(scenario, start, most, conditions, control);
+            (schedules, kill) = (schedules + more, found);
         }
         if kill.is_none() {
             let most = (bound * 3 / 4).saturating_sub(schedules);
-            let (more, found) = run_from(scenario, start, most, conditions, control);
+            let seeds = start + few..start + few + most;
+            let (more, found) = run_from(scenario, seeds, conditions, control);
             (schedules, kill) = (schedules + more, found);
         }
     }
@@ -118,6 +136,9 @@ fn hunt_from(
             }
         }
         seed += 1;
+        if seed == start + FIRST_LOOK && weights.iter().any(|&(_, times)| times > 0) {
+            candidates.retain(|&index| weights[index].1 > 0);
+        }
         if seed == start + LOOK_AROUND {
             candidates.sort_by_key(|&index| std::cmp::Reverse(weights[index]));
             candidates.truncate(PROMISING);
@@ -126,22 +147,23 @@ fn hunt_from(
     (schedules, kill)
 }
 
-/// The scenario, with `bound` seeds.
+/// The scenario, with these seeds.
 fn run_from(
     scenario: &Scenario,
-    start: u64,
-    bound: u64,
+    seeds: Range<u64>,
     conditions: &Conditions,
     control: &Control,
 ) -> (u64, Option<Kill>) {
-    for seed in (start..start + bound).take_while(|_| !control.is_stopped()) {
+    let mut schedules = 0;
+    for seed in seeds.take_while(|_| !control.is_stopped()) {
         control.ran(1);
+        schedules += 1;
         let trial = conditions.trial(seed);
         if let Err(what) = catch(|| (scenario.run)(&trial)) {
-            return (seed - start + 1, Some((scenario.name, seed, what)));
+            return (schedules, Some((scenario.name, seed, what)));
         }
     }
-    (bound, None)
+    (schedules, None)
 }
 
 /// The scenario's schedules with few preemptions, up to `bound` of them for each kind of caches.

@@ -245,16 +245,21 @@ pub fn sites() -> impl Iterator<Item = Site> {
     crates.into_iter().flatten().copied()
 }
 
-/// Steps whose absence shows in few schedules, and the scenario that was written for it: if it is short, all
-/// its schedules with up to three preemptions are among those that are run.
+/// Steps whose absence shows in few scenarios, or few schedules, and a scenario in which it does: it is tried first, and if it
+/// is short, schedules with up to three preemptions are among those that are run.
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
+    ("hcmeta.chunk.claim", "hcmeta-scarce-space"),
     ("hcmeta.clock.step", "hcmeta-churn"),
+    ("hcmeta.host.count", "hcmeta-leave-and-return"),
     ("hcmeta.object.count", "hcmeta-leave-and-return"),
     ("log.fence.ignored", "host-fenced"),
     ("log.head.members", "join-and-fill"),
+    ("log.replay.seat", "host-fenced"),
     ("log.ring.milestone", "join-and-fill"),
     ("log.segment.withdraw", "host-fenced"),
     ("objects.read.counter-first", "wrap-around"),
+    ("objects.batch.counter-again", "read-together"),
+    ("objects.batch.tail-again", "read-together"),
     ("objects.copy.entry-again", "wrapped-copy"),
     ("objects.copy.still", "one-copy"),
     ("objects.event.forget", "writer-fenced"),
@@ -262,6 +267,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.place.noted", "all-die"),
     ("objects.open.torn", "all-die-writing"),
     ("objects.undo.invalidate", "writer-dies"),
+    ("objects.undo.own", "head-writer-dies"),
     ("objects.write.noted", "writer-dies"),
     ("objects.write.through", "noted-twice"),
     ("objects.clear.promised", "clearer-dies"),
@@ -277,7 +283,9 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.home.stays", "backup-all-die-later"),
     ("objects.poison.backup", "poisoned-backup"),
     ("objects.clear.decided", "backup-all-die-later"),
+    ("objects.copy.named", "one-copy"),
     ("objects.copy.unnamed", "one-copy"),
+    ("objects.compact.lock", "make-room"),
     ("objects.delete.mark", "mark-and-delete"),
     ("objects.home.here", "home-of-another"),
     ("objects.join.help", "join-under-churn"),
@@ -294,6 +302,9 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pod.join.word", "claimer-dies"),
     ("pod.join.still-claimed", "claimer-dies"),
     ("pod.join.take-over", "claimer-dies"),
+    ("pod.clock.max", "deadlines"),
+    ("pod.mail.answer", "busy-mail"),
+    ("pod.mail.renew", "mail-for-the-last-one"),
     ("pod.transfer.answer", "two-givers"),
     ("objects.chunk.empty", "filled-again"),
     ("objects.chunk.sync", "filled-again"),
@@ -319,7 +330,11 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.chunk.flags-stay", "poisoned-claim"),
     ("objects.chunk.poisoned", "poisoned-for-another"),
     ("objects.open.untrue", "poisoned-and-reopened"),
+    ("pagecache.admit.absent", "page-admission"),
     ("pagecache.admit.epoch", "page-cut-and-admitted"),
+    ("pagecache.cut.barrier", "page-cut-while-admitted"),
+    ("pagecache.read.epoch", "page-cut-and-admitted"),
+    ("pagecache.read.size", "page-growth"),
     ("pagecache.clean.write-first", "power-cut"),
     ("pagecache.cut.unmarked", "page-cut-while-written"),
     ("pagecache.latch.take", "page-cut-and-admitted"),

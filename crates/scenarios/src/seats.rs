@@ -295,3 +295,21 @@ pub(crate) fn many_hosts(trial: &Trial) {
         assert_eq!(found, [Some(7 * number as u64)], "what host {number} wrote");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tombolo_simulator::Mutant;
+
+    use super::*;
+    use crate::sites;
+
+    /// Without the step that writes what became of a seat, a host loses each of its claims.
+    #[test]
+    fn who_never_gets_a_seat_gives_up() {
+        let settle = sites().find(|site| site.name() == "pod.member.settle").unwrap();
+        let trial = Trial::new(0).leaving_out(Mutant::Step(settle));
+        let simulation = log::pod(&trial, None);
+        let pod = Pod::open(simulation.memory(0)).unwrap();
+        assert!(matches!(pod.join(), Err(PodError::Slow { claims: 1000 })));
+    }
+}

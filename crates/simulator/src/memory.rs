@@ -192,10 +192,11 @@ impl SimMemory {
 
     #[track_caller]
     fn maintain(&self, site: Site, lines: Lines, what: Maintenance) {
+        self.come_to(site);
         if !self.world.keeps(site) {
+            self.world.cross(site, false, true);
             return;
         }
-        self.come_to(site);
         let mut mattered = false;
         for line in numbers(lines) {
             let Some(mut state) = self.enter(Point::Issue(line)) else { return };

@@ -23,6 +23,9 @@ use crate::{PodError, sites};
 /// How long others leave a claim alone: many times what it takes to make it good.
 const CLAIM_PATIENCE: Duration = Duration::from_micros(100);
 
+/// Claims that a host may lose, one after the other, until it gives up.
+const LOST_CLAIMS: u32 = 1000;
+
 /// The words of a name: number, machine and beginning of a process, in halves.
 const HALVES: u64 = 6;
 
@@ -62,11 +65,12 @@ impl<M: Memory> Pod<M> {
     /// has to get it ready and then call [`Seat::ready`]; the second value says so.
     ///
     /// # Errors
-    /// [`PodError::Full`], or [`PodError::Busy`] if the pod is opening or closing for too long.
+    /// [`PodError::Full`], [`PodError::Busy`] if the pod is opening or closing for too long, or [`PodError::Slow`] if this host
+    /// never takes a seat before another one takes over its claim.
     pub fn join(&self) -> Result<(Seat, bool), PodError> {
         let memory = self.memory();
         let (areas, started) = (self.areas(), memory.uptime());
-        let (mut held, mut claims) = (None, Claims::default());
+        let (mut held, mut claims, mut lost) = (None, Claims::default(), 0);
         // The first time that takes longer than others leave a claim alone.
         let process = memory.process();
         fence_ended(self, self.membership());
@@ -85,7 +89,11 @@ impl<M: Memory> Pod<M> {
                     return Err(PodError::Full { hosts: areas.host_count });
                 }
                 Blocked::Phase if waited > PATIENCE => return Err(self.is_busy(waited)),
+                Blocked::Lost if lost + 1 == LOST_CLAIMS => {
+                    return Err(PodError::Slow { claims: LOST_CLAIMS });
+                }
                 Blocked::Full { .. } | Blocked::Phase | Blocked::Lost => {
+                    lost += u32::from(matches!(blocked, Blocked::Lost));
                     fence_ended(self, self.membership());
                     memory.pause();
                 }
