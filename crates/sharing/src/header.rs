@@ -66,6 +66,24 @@ impl Header {
         sound.then_some(header)
     }
 
+    /// The same, if its key has `key_bytes` bytes.
+    #[inline(always)]
+    pub fn decode_with(
+        bytes: &[u8; HEADER_BYTES],
+        key_bytes: usize,
+        capacity: u64,
+    ) -> Option<Self> {
+        let bits = u128::from_le_bytes(*bytes);
+        let (version, lengths) = (bits as u64, (bits >> 64) as u64);
+        let same = lengths >> 32 == u64::from(MARK) << 16 | key_bytes as u64;
+        let header = Self {
+            version: Version(version),
+            key_bytes: key_bytes as u16,
+            value_bytes: lengths as u32,
+        };
+        (same && header.total_bytes() <= capacity).then_some(header)
+    }
+
     /// The length of the key at the start of `bytes`, of an object in `capacity` bytes whose other
     /// parts may be torn: nobody changes that of an object.
     pub fn decode_key_bytes(bytes: &[u8], capacity: u64) -> Option<usize> {
