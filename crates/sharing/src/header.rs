@@ -151,6 +151,10 @@ mod tests {
             let header = Header::new(Version(version), &vec![0; key_bytes], value_bytes);
             prop_assert_eq!(Header::decode(&header.encode(), u64::MAX), Some(header));
             prop_assert_eq!(Header::decode(&header.encode(), header.total_bytes() - 1), None);
+            let with = |key_bytes, capacity| Header::decode_with(&header.encode(), key_bytes, capacity);
+            prop_assert_eq!(with(key_bytes, header.total_bytes()), Some(header));
+            prop_assert_eq!(with(key_bytes, header.total_bytes() - 1), None);
+            prop_assert_eq!(with(key_bytes + 1, u64::MAX), None);
         }
 
         #[test]
@@ -158,6 +162,7 @@ mod tests {
             let bytes = Header::encode_away(key_bytes, host);
             prop_assert_eq!(Header::decode(&bytes, u64::MAX), None);
             let key_bytes = usize::from(key_bytes);
+            prop_assert_eq!(Header::decode_with(&bytes, key_bytes, u64::MAX), None);
             prop_assert_eq!(Header::decode_away(&bytes, u64::MAX), Some((host, key_bytes)));
             prop_assert_eq!(Header::decode_key_bytes(&bytes, u64::MAX), Some(key_bytes));
         }
