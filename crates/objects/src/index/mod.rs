@@ -159,7 +159,7 @@ impl Index {
         }
     }
 
-    /// An entry with `hash`, as it stood at one instant, and whether it was the only one: hardly ever is
+    /// An entry with `hash`, as it stood at one instant, and whether it is known to have been the only one: hardly ever is
     /// there another, so who wants one of a certain key need not look further at once.
     #[inline]
     pub(crate) fn find_one<M: Memory>(
