@@ -36,6 +36,6 @@ mod sync;
 pub use entry::{Entry, PAYLOAD_BYTES};
 pub use error::LogError;
 pub use replica::{Fences, Replica, State};
-pub use ring::Ring;
+pub use ring::{End, Ring};
 pub use scan::scan;
 pub use sites::ALL as SITES;

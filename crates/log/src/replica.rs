@@ -6,7 +6,7 @@ use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory, Work};
 use tombolo_pod::{Pod, Seat, Stay};
 
 use crate::entry::{self, Content, Entry, Header, LineBytes};
-use crate::ring::{Full, Look, Ring, Run};
+use crate::ring::{End, Full, Look, Ring, Run};
 use crate::segment::{Outcome, Segment, segment_start};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{LogError, sites};
@@ -195,10 +195,14 @@ impl<M: Memory, S: State> Replica<M, S> {
     /// Where the log ends, if it has been applied up to there: what [`sync`](Self::sync) returns if there is
     /// nothing to be done.
     #[inline(always)]
-    pub fn at_end(&self) -> Option<u64> {
-        let applied = self.applied();
-        let is_end = || matches!(self.ring.look(applied).1, Look::End);
-        (!self.pod.memory().keeps(sites::TAIL_SYNC) || is_end()).then_some(applied)
+    pub fn at_end(&self) -> Option<End> {
+        self.ring.end_at(self.applied())
+    }
+
+    /// Whether the log still ends where it did when this replica was [`at_end`](Self::at_end).
+    #[inline(always)]
+    pub fn is_still(&self, end: End) -> bool {
+        self.ring.is_still(end)
     }
 
     #[inline(always)]

@@ -62,6 +62,13 @@ pub(crate) enum Look {
     Passed,
 }
 
+/// The place of the position where the log ended, and what stood there.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    place: ScrAddr<u64>,
+    word: u64,
+}
+
 /// Why entries were not ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
@@ -138,6 +145,20 @@ impl<M: Memory> Ring<M> {
             Look::Passed
         };
         (word, look)
+    }
+
+    /// Where the log ends, if that is at `position`, up to which it has been applied.
+    #[inline(always)]
+    pub(crate) fn end_at(&self, position: u64) -> Option<End> {
+        let ((word, look), place) = (self.look(position), self.slot(position));
+        let is_end = self.memory.check(sites::TAIL_SYNC, matches!(look, Look::End));
+        is_end.then_some(End { place, word })
+    }
+
+    /// Whether the log still ends there: nothing else has come to the place, of whatever lap.
+    #[inline(always)]
+    pub(crate) fn is_still(&self, end: End) -> bool {
+        self.memory.check(sites::TAIL_SYNC, self.memory.load(end.place) == end.word)
     }
 
     /// Entries of a run, at most: all of it has to find room at once.

@@ -42,14 +42,17 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: by contract of the callers: both are valid for as many bytes.
     unsafe {
         match bytes {
-            0..8 => copy_few(from, to, bytes),
-            8..16 => copy_ends::<u64>(from, to, bytes),
-            16..32 => copy_ends::<u128>(from, to, bytes),
-            32..=64 => copy_middle(from, to, bytes),
             #[cfg(target_arch = "x86_64")]
-            _ => x86::copy(from, to, bytes),
+            65.. => x86::copy(from, to, bytes),
             #[cfg(not(target_arch = "x86_64"))]
-            _ => copy_words(from, to, bytes),
+            65.. => copy_words(from, to, bytes),
+            #[cfg(target_arch = "x86_64")]
+            32.. => x86::copy_middle(from, to, bytes),
+            #[cfg(not(target_arch = "x86_64"))]
+            32.. => copy_middle(from, to, bytes),
+            16.. => copy_ends_of_16(from, to, bytes),
+            8.. => copy_ends::<u64>(from, to, bytes),
+            _ => copy_few(from, to, bytes),
         }
     }
 }
@@ -74,13 +77,24 @@ unsafe fn copy_ends<T: Copy>(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// Copies 16 bytes from the start, and 16 up to the end: of at most 32 that is all of them.
+#[inline(always)]
+unsafe fn copy_ends_of_16(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: by contract of the callers.
+    unsafe {
+        copy_16(from, to);
+        copy_16(from.add(bytes - 16), to.add(bytes - 16));
+    }
+}
+
 /// Copies 32 bytes from the start, and 32 up to the end: of at most 64 that is all of them.
-#[inline]
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
 unsafe fn copy_middle(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: by contract of the callers.
     unsafe {
-        copy_ends::<u128>(from, to, 32);
-        copy_ends::<u128>(from.add(bytes - 32), to.add(bytes - 32), 32);
+        copy_ends_of_16(from, to, 32);
+        copy_ends_of_16(from.add(bytes - 32), to.add(bytes - 32), 32);
     }
 }
 
@@ -89,36 +103,112 @@ unsafe fn copy_middle(from: *const u8, to: *mut u8, bytes: usize) {
 unsafe fn copy_words(from: *const u8, to: *mut u8, bytes: usize) {
     for at in (0..bytes - 15).step_by(16) {
         // SAFETY: by contract of the callers.
-        unsafe { copy_ends::<u128>(from.add(at), to.add(at), 16) };
+        unsafe { copy_16(from.add(at), to.add(at)) };
     }
     // SAFETY: as above.
-    unsafe { copy_ends::<u128>(from.add(bytes - 16), to.add(bytes - 16), 16) };
+    unsafe { copy_16(from.add(bytes - 16), to.add(bytes - 16)) };
+}
+
+#[cfg(target_arch = "x86_64")]
+use x86::copy_16;
+
+/// Copies 16 bytes.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+unsafe fn copy_16(from: *const u8, to: *mut u8) {
+    // SAFETY: by contract of the callers.
+    unsafe { copy_ends::<u64>(from, to, 16) };
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::{asm, is_x86_feature_detected};
+    use std::sync::atomic::{AtomicU8, Ordering};
 
     /// From this length on one string instruction is fastest.
     const STRING_COPY_BYTES: usize = 4096;
     /// The same, for processors without wide loads.
     const NARROW_STRING_COPY_BYTES: usize = 512;
 
+    /// Which loads a processor has.
+    const UNKNOWN: u8 = 0;
+    const NARROW: u8 = 1;
+    const OF_32: u8 = 2;
+    const OF_64: u8 = 3;
+
+    static LOADS: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+    #[cold]
+    fn find_loads() -> u8 {
+        let loads = if is_x86_feature_detected!("avx512f") {
+            OF_64
+        } else if is_x86_feature_detected!("avx2") {
+            OF_32
+        } else {
+            NARROW
+        };
+        LOADS.store(loads, Ordering::Relaxed);
+        loads
+    }
+
     /// Copies at least 64 bytes.
+    #[inline(always)]
     pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+        let known = LOADS.load(Ordering::Relaxed);
+        let loads = if known == UNKNOWN { find_loads() } else { known };
         // SAFETY: by contract of the caller; the processor has the instructions.
         unsafe {
-            if bytes >= STRING_COPY_BYTES {
-                copy_string(from, to, bytes);
-            } else if is_x86_feature_detected!("avx512f") {
-                copy_by_64(from, to, bytes);
-            } else if is_x86_feature_detected!("avx2") {
-                copy_by_32(from, to, bytes);
-            } else if bytes >= NARROW_STRING_COPY_BYTES {
-                copy_string(from, to, bytes);
-            } else {
-                super::copy_words(from, to, bytes);
+            match (loads, bytes) {
+                (_, STRING_COPY_BYTES..) => copy_string(from, to, bytes),
+                (OF_64, _) => copy_by_64(from, to, bytes),
+                (OF_32, _) => copy_by_32(from, to, bytes),
+                (_, NARROW_STRING_COPY_BYTES..) => copy_string(from, to, bytes),
+                _ => super::copy_words(from, to, bytes),
             }
+        }
+    }
+
+    // What compilers make of volatile accesses of 16 bytes takes four times as long.
+
+    /// Copies 16 bytes.
+    #[inline(always)]
+    pub(super) unsafe fn copy_16(from: *const u8, to: *mut u8) {
+        // SAFETY: by contract of the caller; SSE2 is part of x86-64.
+        unsafe {
+            asm!(
+                "movdqu {register}, [{from}]",
+                "movdqu [{to}], {register}",
+                from = in(reg) from,
+                to = in(reg) to,
+                register = out(xmm_reg) _,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+
+    /// Copies 32 bytes from the start, and 32 up to the end: of at most 64 that is all of them.
+    #[inline(always)]
+    pub(super) unsafe fn copy_middle(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: as above.
+        unsafe {
+            asm!(
+                "movdqu {a}, [{from}]",
+                "movdqu {b}, [{from} + 16]",
+                "movdqu {c}, [{from} + {bytes} - 32]",
+                "movdqu {d}, [{from} + {bytes} - 16]",
+                "movdqu [{to}], {a}",
+                "movdqu [{to} + 16], {b}",
+                "movdqu [{to} + {bytes} - 32], {c}",
+                "movdqu [{to} + {bytes} - 16], {d}",
+                from = in(reg) from,
+                to = in(reg) to,
+                bytes = in(reg) bytes,
+                a = out(xmm_reg) _,
+                b = out(xmm_reg) _,
+                c = out(xmm_reg) _,
+                d = out(xmm_reg) _,
+                options(nostack, preserves_flags)
+            );
         }
     }
 

@@ -80,7 +80,7 @@ impl<M: Memory> Objects<M> {
             let same = |(started, _): &(Started, _)| {
                 memory.check(
                     sites::BATCH_COUNTER_AGAIN,
-                    self.counter_holds(&started.entry, started.counter),
+                    self.counter_holds(started.entry.record, started.counter),
                 )
             };
             reading.copied = reading.copied.take().filter(same);
@@ -135,7 +135,7 @@ impl<M: Memory> Objects<M> {
         };
         let Some((started, prefix)) = copied else { return Ok(None) };
         if memory.keeps(sites::BATCH_TAIL_AGAIN)
-            && !self.entry_holds(&started.entry, started.tail)?
+            && !self.entry_holds(|| self.entry_is_still(&started.entry, started.tail))?
         {
             return Ok(None);
         }

@@ -2,11 +2,15 @@
 //! same steps as [others](crate::read), and give up where something is to be done, or has changed. So they take few
 //! instructions, and the processor begins with the next read while it waits for this one's lines.
 
+use std::convert::Infallible;
+
 use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_sharing::{HEADER_BYTES, Header, Part};
 
 use crate::event::KeyHash;
-use crate::extent::Extent;
+use crate::index::Found;
+use crate::logged::BY_LOG;
+use crate::seen::READ_SHARED;
 use crate::{Objects, seen, sites};
 
 impl<M: Memory> Objects<M> {
@@ -21,34 +25,42 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Option<Header> {
         let (memory, shard) = (self.memory(), self.shard(hash));
-        let tail = shard.at_end()?;
-        let found = shard.state().index.find_one(memory, hash).0?;
-        let entry = found.entry;
+        let end = shard.at_end()?;
+        let Found { entry, seen, .. } = shard.state().index.find_at_once(memory, hash)?;
         if self.places_objects() || !entry.is_in_its_slot() {
             return None;
         }
-        let Extent::Whole(lines) = shard.state().space.extent_at(entry.slot)? else { return None };
-        self.fetch(lines, part);
+        let lines = shard.state().space.lines_at(entry.slot)?;
+        if value.is_empty() {
+            // There is room to be made first, so the copy would ask for its lines late.
+            self.fetch(lines, part);
+        }
         let since = memory.moment();
-        let counter = self.readable_counter(&entry)?;
-        if !seen::is_fresh(memory, found.seen, entry.generation, counter) {
+        let counter = match entry.record {
+            None => READ_SHARED,
+            Some(BY_LOG) => return None,
+            Some(record) => self.records.load(record).readable()?,
+        };
+        if !seen::is_fresh(memory, seen, entry.generation, counter) {
             return None;
         }
         let mut prefix = [0; LINE_BYTES as usize];
-        let prefix = prefix.get_mut(..HEADER_BYTES + key.len())?;
-        memory.read(lines.start(), prefix);
-        let header = Header::decode(prefix, lines.bytes())?;
-        let same = usize::from(header.key_bytes) == key.len() && &prefix[HEADER_BYTES..] == key;
-        if !memory.check(sites::KEY_COMPARE, same) {
+        memory.read(lines.start(), &mut prefix);
+        let (header, rest) = prefix.split_first_chunk()?;
+        let header = Header::decode_with(header, key.len(), lines.bytes())?;
+        if !memory.check(sites::KEY_COMPARE, rest.get(..key.len())? == key) {
             return None;
         }
         let (offset, length) = part.of(u64::from(header.value_bytes)).ok()?;
-        value.resize(length as usize, 0);
-        memory.read(lines.start().plus(header.value_offset() + offset), value);
-        if !self.still_holds(&entry, counter, tail).ok()? {
-            return None;
+        if value.len() != length as usize {
+            value.resize(length as usize, 0);
         }
-        if !memory.check(sites::POISON_READ, !memory.poisoned(lines)) {
+        // Where that is does not depend on what is read here: it can be on its way before the header has come.
+        let start = (HEADER_BYTES + key.len()) as u64 + offset;
+        memory.read(lines.start().plus(start), value);
+        let Ok(holds) =
+            self.both_hold(entry.record, counter, || Ok::<_, Infallible>(shard.is_still(end)));
+        if !holds || !memory.check(sites::POISON_READ, !memory.poisoned(lines)) {
             return None;
         }
         memory.relies_on(lines.start(), lines.bytes(), since);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tombolo_log::{LogError, Replica};
 use tombolo_memory::{Memory, Work};
 use tombolo_pod::{Pod, PodError, Seat, Watch};
-use tombolo_sharing::{Counter, Counters, hash_key, persist};
+use tombolo_sharing::{Counter, Counters, KeyHasher, persist};
 
 use crate::copies::Copies;
 use crate::event::{Event, KeyHash, Slot};
@@ -76,6 +76,7 @@ pub struct Objects<M: Memory> {
     pub(crate) watch: Watch,
     pub(crate) underway: Underway<M>,
     pub(crate) counters: Counters,
+    hasher: KeyHasher,
     pub(crate) upkeep: Upkeep<M>,
     pub(crate) small_lines: u64,
     pub(crate) copies: Option<Copies<M>>,
@@ -119,6 +120,7 @@ impl<M: Memory> Objects<M> {
             watch: Watch::new(&pod, options.host_timeout),
             seat,
             counters: Counters::new(),
+            hasher: KeyHasher::of(&pod),
             pod,
             upkeep: Upkeep::new(options.maintenance),
             small_lines: options.small_lines,
@@ -283,7 +285,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Begins an operation on `key`: its hash, if its length is allowed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&self, key: &[u8]) -> Result<KeyHash, Error> {
         self.memory().works(Work::Operation);
         self.answer_at_once();
@@ -296,8 +298,9 @@ impl<M: Memory> Objects<M> {
     }
 
     /// The hash of `key`, if its length is allowed.
+    #[inline(always)]
     pub(crate) fn hash(&self, key: &[u8]) -> Result<KeyHash, Error> {
-        Ok(hash_key(self.pod(), key)? as KeyHash)
+        Ok(self.hasher.hash(key)? as KeyHash)
     }
 
     /// Repeats `attempt` until it comes to something, for as long as patience lasts.

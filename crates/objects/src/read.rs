@@ -9,6 +9,7 @@ use crate::extent::Extent;
 use crate::index::{Entry, Found};
 use crate::logged::BY_LOG;
 use crate::poison::loss;
+use crate::records::Record;
 use crate::seen::{self, READ_SHARED};
 use crate::{Error, Objects, Version, sites};
 
@@ -111,6 +112,7 @@ impl<M: Memory> Objects<M> {
         Ok(read.map(|header| (u64::from(header.value_bytes), header.version)))
     }
 
+    #[inline(always)]
     fn read_part(
         &self,
         key: &[u8],
@@ -119,9 +121,21 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Option<Header>, Error> {
         self.count(Counter::Reads);
         let hash = self.begin(key)?;
-        if let Some(header) = self.read_fresh(hash, key, part, value) {
-            return Ok(Some(header));
+        match self.read_fresh(hash, key, part, value) {
+            Some(header) => Ok(Some(header)),
+            None => self.read_any(hash, key, part, value),
         }
+    }
+
+    /// The same, wherever the object is, and whatever this host knows of it.
+    #[inline(never)]
+    fn read_any(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        part: Part,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<Header>, Error> {
         let read = self.persist(|| self.try_read(hash, key, part, value))?;
         if let Some(header) = read {
             part.of(u64::from(header.value_bytes))?;
@@ -413,15 +427,26 @@ impl<M: Memory> Objects<M> {
         counter: u32,
         tail: u64,
     ) -> Result<bool, Error> {
+        self.both_hold(entry.record, counter, || self.entry_is_still(entry, tail))
+    }
+
+    /// The same, where `entry_again` looks at the log again, and tells whether the entry is as it was.
+    #[inline(always)]
+    pub(crate) fn both_hold<E>(
+        &self,
+        record: Option<Record>,
+        counter: u32,
+        entry_again: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<bool, E> {
         if self.memory().keeps(sites::READ_COUNTER_FIRST) {
-            return Ok(self.counter_holds(entry, counter) && self.entry_holds(entry, tail)?);
+            return Ok(self.counter_holds(record, counter) && self.entry_holds(entry_again)?);
         }
-        Ok(self.entry_holds(entry, tail)? && self.counter_holds(entry, counter))
+        Ok(self.entry_holds(entry_again)? && self.counter_holds(record, counter))
     }
 
     #[inline(always)]
-    pub(crate) fn counter_holds(&self, entry: &Entry, counter: u32) -> bool {
-        let Some(record) = entry.record.filter(|&record| record != BY_LOG) else {
+    pub(crate) fn counter_holds(&self, record: Option<Record>, counter: u32) -> bool {
+        let Some(record) = record.filter(|&record| record != BY_LOG) else {
             return true;
         };
         let now = self.records.load(record).readable();
@@ -429,13 +454,15 @@ impl<M: Memory> Objects<M> {
     }
 
     #[inline(always)]
-    pub(crate) fn entry_holds(&self, entry: &Entry, tail: u64) -> Result<bool, Error> {
+    pub(crate) fn entry_holds<E>(
+        &self,
+        entry_again: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<bool, E> {
         let memory = self.memory();
         if !memory.keeps(sites::READ_TAIL_AGAIN) {
             return Ok(true);
         }
-        let same = self.entry_is_still(entry, tail)?;
-        Ok(memory.check(sites::READ_ENTRY_AGAIN, same))
+        Ok(memory.check(sites::READ_ENTRY_AGAIN, entry_again()?))
     }
 
     /// Whether an entry that was found as of `tail` is the same as of the tail now.

@@ -64,7 +64,7 @@ pub(crate) struct Space<M: Memory> {
     classes: Classes,
     chunk_shift: u32,
     view: HostMutex<M, View>,
-    /// Per chunk: class (8 bits) | chunks of the span that starts here (32), for readers who do not
+    /// Per chunk: class (8 bits) | chunks of the span that starts here (32) | lines of a slot, 0 if that is a span (24), for readers who do not
     /// wait for `view`. Whoever reads one that is changing finds out when it validates its read.
     extents: Box<[AtomicU64]>,
     /// Held while chunks are being acquired: threads of a host do it one at a time.
@@ -170,6 +170,15 @@ impl<M: Memory> Space<M> {
         self.extent(self.slot_at(line)?)
     }
 
+    /// The lines of the slot at `line`, as this replica knows it, unless it is a span's.
+    #[inline(always)]
+    pub(crate) fn lines_at(&self, line: SlotLine) -> Option<Lines> {
+        let (chunk, within) = self.chunk_of(line)?;
+        let lines = self.extents.get(chunk as usize)?.load(Ordering::Relaxed) >> 40;
+        let sound = lines > 0 && within + lines <= self.classes.chunk_lines();
+        sound.then(|| Lines::new(line, lines))
+    }
+
     /// Promises a slot for `bytes` bytes. `sync` applies the shard's log.
     pub(crate) fn reserve(
         &self,
@@ -216,7 +225,8 @@ impl<M: Memory> Space<M> {
         let Some(lines) = self.slot_lines(slot) else { return };
         view.used_lines += lines;
         let (number, index) = self.locate(slot);
-        let extent = u64::from(slot.chunks) << 8 | u64::from(slot.class);
+        let slot_lines = self.classes.slot_lines(slot.class).unwrap_or(0);
+        let extent = slot_lines << 40 | u64::from(slot.chunks) << 8 | u64::from(slot.class);
         self.extents[number as usize].store(extent, Ordering::Relaxed);
         if slot.class == SPAN {
             view.chunks[number as usize] = Chunk::span();

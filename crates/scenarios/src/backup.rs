@@ -2,6 +2,7 @@
 //!
 //! Where writes are undone, no value is lost then; else none but such as are being written.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use tombolo_memory::{Memory, Site};

@@ -33,7 +33,9 @@ fn sparse(world: &World) -> Vec<String> {
     }
     remove(second, first, &before);
     let all = fill(second, first, "k");
-    assert!(all.len() >= before.len(), "freed slots are there again");
+    // Of two shards one is full first, after how many objects the hashes of their keys say.
+    let in_one_shard = first.pod().geometry().log_shards == 1;
+    assert!(all.len() >= before.len() || !in_one_shard, "freed slots are there again");
     let (stay, go): (Vec<_>, Vec<_>) =
         all.into_iter().enumerate().partition(|(number, _)| number % IN_A_CHUNK == 0);
     let keys = |numbered: Vec<(usize, String)>| -> Vec<String> {

@@ -2,15 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::hash::Hasher;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-use siphasher::sip::SipHasher13;
 use tombolo_memory::Memory;
 use tombolo_objects::{Error, Objects};
 use tombolo_pod::Pod;
-use tombolo_sharing::Scheme;
+use tombolo_sharing::{KeyHasher, Scheme};
 use tombolo_simulator::{SimMemory, Trial};
 use tombolo_verify::models::Operation;
 
@@ -100,10 +98,10 @@ pub(crate) fn find_colliding_keys<P: std::hash::Hash + Eq>(
 }
 
 /// The hash of a key, of whose low 32 bits objects know it.
-pub(crate) fn key_hash((k0, k1): (u64, u64), key: &str) -> u64 {
-    let mut hasher = SipHasher13::new_with_keys(k0, k1);
-    hasher.write(key.as_bytes());
-    hasher.finish()
+pub(crate) fn key_hash(secret: (u64, u64), key: &str) -> u64 {
+    KeyHasher::new(secret)
+        .hash(key.as_bytes())
+        .expect("keys of scenarios are neither empty nor long")
 }
 
 const WORDS: usize = 70;

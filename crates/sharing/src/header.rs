@@ -66,6 +66,24 @@ impl Header {
         sound.then_some(header)
     }
 
+    /// The same, if its key has `key_bytes` bytes.
+    #[inline(always)]
+    pub fn decode_with(
+        bytes: &[u8; HEADER_BYTES],
+        key_bytes: usize,
+        capacity: u64,
+    ) -> Option<Self> {
+        let bits = u128::from_le_bytes(*bytes);
+        let (version, lengths) = (bits as u64, (bits >> 64) as u64);
+        let same = lengths >> 32 == u64::from(MARK) << 16 | key_bytes as u64;
+        let header = Self {
+            version: Version(version),
+            key_bytes: key_bytes as u16,
+            value_bytes: lengths as u32,
+        };
+        (same && header.total_bytes() <= capacity).then_some(header)
+    }
+
     /// The length of the key at the start of `bytes`, of an object in `capacity` bytes whose other
     /// parts may be torn: nobody changes that of an object.
     pub fn decode_key_bytes(bytes: &[u8], capacity: u64) -> Option<usize> {
@@ -133,6 +151,10 @@ mod tests {
             let header = Header::new(Version(version), &vec![0; key_bytes], value_bytes);
             prop_assert_eq!(Header::decode(&header.encode(), u64::MAX), Some(header));
             prop_assert_eq!(Header::decode(&header.encode(), header.total_bytes() - 1), None);
+            let with = |key_bytes, capacity| Header::decode_with(&header.encode(), key_bytes, capacity);
+            prop_assert_eq!(with(key_bytes, header.total_bytes()), Some(header));
+            prop_assert_eq!(with(key_bytes, header.total_bytes() - 1), None);
+            prop_assert_eq!(with(key_bytes + 1, u64::MAX), None);
         }
 
         #[test]
@@ -140,6 +162,7 @@ mod tests {
             let bytes = Header::encode_away(key_bytes, host);
             prop_assert_eq!(Header::decode(&bytes, u64::MAX), None);
             let key_bytes = usize::from(key_bytes);
+            prop_assert_eq!(Header::decode_with(&bytes, key_bytes, u64::MAX), None);
             prop_assert_eq!(Header::decode_away(&bytes, u64::MAX), Some((host, key_bytes)));
             prop_assert_eq!(Header::decode_key_bytes(&bytes, u64::MAX), Some(key_bytes));
         }

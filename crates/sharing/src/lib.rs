@@ -22,7 +22,7 @@ mod stats;
 pub use classes::{Classes, SPAN, UNDIVIDED};
 pub use error::Error;
 pub use guarded::{Guard, Guarded};
-pub use hash::hash_key;
+pub use hash::{KeyHasher, hash_key};
 pub use header::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
 pub use part::Part;
 pub use patience::persist;

@@ -104,14 +104,17 @@ thread_local! {
     static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
+#[inline(always)]
 fn shard() -> usize {
+    let shard = SHARD.get();
+    if shard == usize::MAX { next_shard() } else { shard }
+}
+
+#[cold]
+fn next_shard() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    SHARD.with(|shard| {
-        if shard.get() == usize::MAX {
-            shard.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
-        }
-        shard.get()
-    })
+    SHARD.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
+    SHARD.get()
 }
 
 impl Default for Counters {

@@ -50,14 +50,23 @@ impl Entry {
     }
 
     /// This entry, shared as [`sharing`](Self::sharing) encodes it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn shared_as(self, sharing: u32) -> Self {
+        if sharing < LOST {
+            Self { record: sharing.checked_sub(1), ..self }
+        } else {
+            self.elsewhere_as(sharing)
+        }
+    }
+
+    #[cold]
+    fn elsewhere_as(self, sharing: u32) -> Self {
         if sharing >= HOMES {
             Self { home: Some((LAST - sharing) as u8), ..self }
-        } else if (LOST..=LAST_LOST).contains(&sharing) {
+        } else if sharing <= LAST_LOST {
             Self { lost: Some((LAST_LOST - sharing) as u8), ..self }
         } else {
-            Self { record: sharing.checked_sub(1), ..self }
+            Self { record: Some(sharing - 1), ..self }
         }
     }
 
@@ -84,7 +93,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn entry(&self) -> Option<Entry> {
         let place = self.place.load(Ordering::Relaxed);
         if place == 0 {
@@ -94,11 +103,6 @@ impl Cell {
         let (hash, generation) = (identity as u32, (identity >> 32) as u32);
         let entry = Entry::read_shared(hash, generation, place & SLOT_MASK);
         Some(entry.shared_as((place >> RECORD_SHIFT) as u32))
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.place.load(Ordering::Relaxed) == 0
     }
 
     #[inline]
@@ -131,6 +135,8 @@ impl Cell {
     pub(crate) fn take(&self) -> Option<(Entry, u64)> {
         let entry = self.entry()?;
         self.place.store(0, Ordering::Relaxed);
+        // Nor is it found by its hash: see `Bucket::cells_with`.
+        self.identity.store(0, Ordering::Relaxed);
         Some((entry, self.seen.swap(0, Ordering::Acquire)))
     }
 }
@@ -151,23 +157,31 @@ impl Bucket {
         tombolo_memory::prefetch(&self.cells[CELLS - 1]);
     }
 
-    /// The chain's version, if it is not changing.
-    #[inline]
-    pub(crate) fn stable_version(&self) -> Option<u32> {
-        let version = self.header.load(Ordering::Acquire) as u32;
-        version.is_multiple_of(2).then_some(version)
+    /// A bit per cell that has `hash`; an empty one may, if that is 0. Without a branch for each, which a processor could only
+    /// guess: it would look ahead in vain.
+    #[inline(always)]
+    pub(crate) fn cells_with(&self, hash: KeyHash) -> u32 {
+        let bits = self.cells.iter().zip(0..).map(|(cell, n)| u32::from(cell.has_hash(hash)) << n);
+        bits.fold(0, |found, bit| found | bit)
     }
 
-    /// Whether nothing has changed since `version`; pairs with `begin_change` and `end_change`.
-    #[inline]
-    pub(crate) fn is_still(&self, version: u32) -> bool {
+    /// The header, if the chain is not changing.
+    #[inline(always)]
+    pub(crate) fn stable_header(&self) -> Option<u64> {
+        let header = self.header.load(Ordering::Acquire);
+        header.is_multiple_of(2).then_some(header)
+    }
+
+    /// Whether nothing has changed since the header was `header`; pairs with `begin_change` and `end_change`.
+    #[inline(always)]
+    pub(crate) fn is_still(&self, header: u64) -> bool {
         fence(Ordering::Acquire);
-        self.header.load(Ordering::Relaxed) as u32 == version
+        self.header.load(Ordering::Relaxed) == header
     }
 
     #[inline]
     pub(crate) fn next(&self) -> Option<u64> {
-        (self.header.load(Ordering::Relaxed) >> 32).checked_sub(1)
+        next_in(self.header.load(Ordering::Relaxed))
     }
 
     pub(crate) fn set_next(&self, next: Option<u64>) {
@@ -190,6 +204,12 @@ impl Bucket {
         let version = u64::from((header as u32).wrapping_add(1));
         self.header.store(header >> 32 << 32 | version, ordering);
     }
+}
+
+/// The next bucket of a chain, as the header of one says.
+#[inline(always)]
+pub(crate) fn next_in(header: u64) -> Option<u64> {
+    (header >> 32).checked_sub(1)
 }
 
 /// Buckets by number, in segments that are allocated when first needed and never move.

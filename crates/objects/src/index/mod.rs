@@ -18,7 +18,7 @@ use std::{option, vec};
 use smallvec::SmallVec;
 use tombolo_memory::{LINE_BYTES, Local, Memory};
 
-use bucket::{Arena, Bucket, CELLS};
+use bucket::{Arena, Bucket, CELLS, next_in};
 pub(crate) use bucket::{Cell, Entry};
 
 use crate::event::{KeyHash, SlotLine};
@@ -61,10 +61,10 @@ pub(crate) struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// The entry in `cell`, if it has this hash.
+    /// The entry in `cell`.
     #[inline(always)]
-    fn in_cell(cell: &'a Cell, hash: KeyHash) -> Option<Self> {
-        let entry = cell.entry().filter(|entry| entry.hash == hash)?;
+    fn in_cell(cell: &'a Cell) -> Option<Self> {
+        let entry = cell.entry()?;
         Some(Self { entry, seen: cell.seen.load(Ordering::Relaxed), cell })
     }
 }
@@ -149,14 +149,17 @@ impl Index {
         self.touched(memory, hash, false);
         loop {
             let mut found = Matches::default();
-            if self.try_chain(hash, |cell| found.extend(Found::in_cell(cell, hash))) {
+            if self.try_chain(hash, |cell| {
+                let found_here = Found::in_cell(cell);
+                found.extend(found_here.filter(|found| found.entry.hash == hash));
+            }) {
                 return found;
             }
             memory.pause();
         }
     }
 
-    /// An entry with `hash`, as it stood at one instant, and whether it was the only one: hardly ever is
+    /// An entry with `hash`, as it stood at one instant, and whether it is known to have been the only one: hardly ever is
     /// there another, so who wants one of a certain key need not look further at once.
     #[inline]
     pub(crate) fn find_one<M: Memory>(
@@ -166,10 +169,18 @@ impl Index {
     ) -> (Option<Found<'_>>, bool) {
         memory.step();
         self.touched(memory, hash, false);
-        if let Some((Some(found), alone)) = self.try_head(hash) {
-            return (Some(found), alone);
+        match self.try_head(hash) {
+            Some((found, alone)) => (Some(found), alone),
+            None => self.find_one_in_chain(memory, hash),
         }
-        self.find_one_in_chain(memory, hash)
+    }
+
+    /// The same, if it is in the first bucket of its chain, and that does not change meanwhile; it may not be the only one.
+    #[inline(always)]
+    pub(crate) fn find_at_once<M: Memory>(&self, memory: &M, hash: KeyHash) -> Option<Found<'_>> {
+        memory.step();
+        self.touched(memory, hash, false);
+        Some(self.try_head(hash)?.0)
     }
 
     #[cold]
@@ -181,42 +192,37 @@ impl Index {
     /// Has the processor fetch what it takes to find `hash`.
     #[inline]
     pub(crate) fn prefetch(&self, hash: KeyHash) {
-        if let Some(head) = self.main.get(self.number(hash)) {
+        if let Some(head) = self.main.get(bucket_number(hash, self.bucket_count())) {
             head.prefetch();
         }
     }
 
-    /// In which bucket entries with `hash` are.
-    #[inline]
-    fn number(&self, hash: KeyHash) -> u64 {
+    /// How many buckets there are.
+    #[inline(always)]
+    fn bucket_count(&self) -> u64 {
         // Pairs with the release store in `split`: a new bucket is filled before it counts.
-        bucket_number(hash, self.buckets.load(Ordering::Acquire))
+        self.buckets.load(Ordering::Acquire)
     }
 
-    /// An entry with `hash` in the first bucket of its chain, and whether there is no other; `None` if the
-    /// bucket changes meanwhile.
+    /// An entry with `hash` in the first bucket of its chain, and whether it is known to be the only one; `None` if there is none
+    /// there, or the bucket changes meanwhile.
     #[inline(always)]
-    fn try_head(&self, hash: KeyHash) -> Option<(Option<Found<'_>>, bool)> {
-        let number = self.number(hash);
-        let head = self.main.get(number)?;
-        head.prefetch();
-        let version = head.stable_version()?;
-        let (mut first, mut alone) = (None, head.next().is_none());
-        for cell in &head.cells {
-            if cell.has_hash(hash) && !cell.is_empty() {
-                alone &= first.is_none();
-                first = first.or(Some(cell));
-            }
-        }
-        let found = first.and_then(|cell| Found::in_cell(cell, hash));
-        self.is_still(head, version, hash, number).then_some((found, alone))
+    fn try_head(&self, hash: KeyHash) -> Option<(Found<'_>, bool)> {
+        let buckets = self.bucket_count();
+        let head = self.main.get(bucket_number(hash, buckets))?;
+        let header = head.stable_header()?;
+        let matches = head.cells_with(hash);
+        let found = Found::in_cell(head.cells.get(matches.trailing_zeros() as usize)?)?;
+        let alone = matches.is_power_of_two() && next_in(header).is_none();
+        self.is_still(head, header, hash, buckets).then_some((found, alone))
     }
 
-    /// Whether what was found in a chain was there at one instant.
+    /// Whether what was found in a chain when there were so many buckets was there at one instant.
     #[inline(always)]
-    fn is_still(&self, head: &Bucket, version: u32, hash: KeyHash, number: u64) -> bool {
-        head.is_still(version)
-            && bucket_number(hash, self.buckets.load(Ordering::Relaxed)) == number
+    fn is_still(&self, head: &Bucket, header: u64, hash: KeyHash, buckets: u64) -> bool {
+        let same_number = |now| bucket_number(hash, now) == bucket_number(hash, buckets);
+        let same = |now| now == buckets || same_number(now);
+        head.is_still(header) && same(self.buckets.load(Ordering::Relaxed))
     }
 
     /// Tells what of this host's memory it takes to find, or to change, entries with `hash`.
@@ -242,21 +248,21 @@ impl Index {
     /// Shows every cell that may hold `hash` to `look`; whether they were all of one instant.
     #[inline(always)]
     fn try_chain<'a>(&'a self, hash: KeyHash, mut look: impl FnMut(&'a Cell)) -> bool {
-        let number = self.number(hash);
-        let Some(head) = self.main.get(number) else { return false };
-        let Some(version) = head.stable_version() else { return false };
+        let buckets = self.bucket_count();
+        let Some(head) = self.main.get(bucket_number(hash, buckets)) else { return false };
+        let Some(header) = head.stable_header() else { return false };
         head.cells.iter().for_each(&mut look);
-        let mut next = head.next();
+        let mut next = next_in(header);
         // A chain that changes meanwhile may look endless.
         for _ in 0..self.overflow.capacity() {
             let Some(bucket) = next.and_then(|number| self.overflow.get(number)) else { break };
             bucket.cells.iter().for_each(&mut look);
-            if !head.is_still(version) {
+            if !head.is_still(header) {
                 return false;
             }
             next = bucket.next();
         }
-        self.is_still(head, version, hash, number)
+        self.is_still(head, header, hash, buckets)
     }
 
     pub(crate) fn insert(&self, writer: &mut Writer, entry: Entry) {
@@ -394,10 +400,9 @@ impl Index {
 }
 
 /// The bucket for `hash` in a table of `buckets`, a number that grows by one at a time.
-#[inline]
+#[inline(always)]
 fn bucket_number(hash: KeyHash, buckets: u64) -> u64 {
-    let hash = u64::from(hash);
-    let level = buckets.ilog2();
-    let wide = hash & ((2 << level) - 1);
-    if wide < buckets { wide } else { hash & ((1 << level) - 1) }
+    let mask = u64::MAX >> buckets.leading_zeros();
+    let wide = u64::from(hash) & mask;
+    if wide < buckets { wide } else { wide & (mask >> 1) }
 }

@@ -38,10 +38,6 @@ impl Index {
             memory.pause();
         }
     }
-
-    fn bucket_count(&self) -> u64 {
-        self.buckets.load(Ordering::Relaxed)
-    }
 }
 
 /// Where the reversed hashes of the bucket for `hash` end.
