@@ -32,6 +32,7 @@ mod at_rest;
 mod batch;
 mod chunk;
 mod chunk_table;
+mod clear;
 mod compact;
 mod copies;
 mod create;
