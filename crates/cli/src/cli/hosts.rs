@@ -1,0 +1,124 @@
+//! `tombolo up`, `serve` and `mount`: hosts that others use.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tombolo::PodSpec;
+
+use super::shared::{LocalArgs, Sizes, hosts};
+
+pub(super) const MOUNT: &str = "\
+Mount a directory through a pod, so that all hosts that do so share one cache of its pages.
+
+Each host runs this command with the same pod and the same backing directory, and sees the same \
+tree: what a write or rename on one host has done, the others see at once. Pages are written back \
+after about a second, when a file is closed, and when room is needed; fsync makes them durable, \
+whichever host wrote them. If power is cut, what was synchronised is in the backing directory.
+
+The pod has to be made for it (pod create --page-cache). It is a cache and nothing else: it may be \
+much smaller than the files, and is empty when the first host mounts. While it is mounted nobody \
+may change the backing directory by other ways. Files can be mapped privately, not shared; locks \
+hold among all hosts.
+
+A host may die at any time; the others go on, and write back what it had written. Data that were \
+not synchronised may be lost with it if it dies while it changes them (and never with --torn-writes \
+undo): then they cannot be read, and the next fsync of the file fails, once. If all hosts die, the \
+next one to mount brings what they had written to its files first, and says how much that was: until \
+then nobody may change them.
+
+It takes /dev/fuse, and root or fusermount3. Ctrl-C, SIGTERM and umount end it, after what is dirty \
+has been written back.";
+
+pub(super) const MOUNT_EXAMPLES: &str = "\
+Examples:
+  tombolo pod create /dev/shm/pages --size 1GiB --page-cache
+  tombolo mount --pod /dev/shm/pages /srv/data /mnt/one
+  tombolo mount --pod /dev/shm/pages /srv/data /mnt/two";
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Hosts, each a process.
+    #[arg(long, default_value_t = 3, value_parser = hosts(), env = "TOMBOLO_HOSTS")]
+    pub(crate) hosts: u8,
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
+    /// The first host's port; the next host has the next port.
+    #[arg(long, default_value_t = 7000, env = "TOMBOLO_PORT")]
+    pub(crate) port: u16,
+    /// Run YCSB inside every host, next to its server; without inserts once the pod is full.
+    #[arg(long, value_name = "WORKLOAD", value_parser = ["a", "b", "c", "d", "f"])]
+    pub(crate) load: Option<String>,
+    /// Stop after this many seconds, instead of at Ctrl-C.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: Option<u64>,
+    /// Clients have to give this password.
+    #[arg(long, value_name = "PASSWORD", env = "TOMBOLO_REQUIREPASS", hide_env_values = true)]
+    pub(crate) requirepass: Option<String>,
+    /// Where to create the pod, instead of a new file in /dev/shm (on disk, if that is too small).
+    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
+    pub(crate) pod: Option<PodSpec>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) local: LocalArgs,
+    /// The pod to join: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
+    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
+    pub(crate) pod: PodSpec,
+    /// Address and port to listen on. Any other than loopback takes --requirepass.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7000", env = "TOMBOLO_LISTEN")]
+    pub(crate) listen: String,
+    /// Address and port at which /metrics is served, as Prometheus reads it.
+    #[arg(long, value_name = "ADDR", env = "TOMBOLO_METRICS")]
+    pub(crate) metrics: Option<String>,
+    /// Clients have to give this password (AUTH).
+    #[arg(long, value_name = "PASSWORD", env = "TOMBOLO_REQUIREPASS", hide_env_values = true)]
+    pub(crate) requirepass: Option<String>,
+    /// Threads that serve connections; as many as there are processors, unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) workers: Option<u16>,
+    /// Connections at a time.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) max_clients: usize,
+    /// Stop when the process that started this one ends.
+    #[arg(long, hide = true)]
+    pub(crate) with_parent: bool,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MountArgs {
+    /// The pod to join, created with --page-cache: /dev/shm/pages, /dev/dax0.0, or SCR+LNR.
+    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
+    pub(crate) pod: PodSpec,
+    /// The directory whose files are shared; all hosts have to reach the same one.
+    pub(crate) backing: PathBuf,
+    /// An empty directory.
+    pub(crate) mountpoint: PathBuf,
+    /// Threads that answer the kernel.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: u16,
+    /// Write back what has been dirty for so long, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 500)]
+    pub(crate) write_back_ms: u64,
+    /// Stop when the process that started this one ends.
+    #[arg(long, hide = true)]
+    pub(crate) with_parent: bool,
+}
+
+/// The load that `up` puts on a host.
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    #[arg(long, hide = true)]
+    pub(crate) load: Option<char>,
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub(crate) load_records: u64,
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub(crate) load_host: u32,
+    #[arg(long, hide = true, default_value_t = 1)]
+    pub(crate) load_hosts: u32,
+}
