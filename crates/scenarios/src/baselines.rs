@@ -20,13 +20,13 @@ use crate::world::{self, OnDrop, Setup, World, try_join};
 
 type Host = HcMeta<SimMemory>;
 
-/// Keys that hosts own by chance; the last two differ after what entries, and requests, have room for.
+/// Keys that hosts own as their hashes say, some of them in both shards; the last two differ after what entries, and requests, have room for.
 const KEYS: [&str; 7] = [
     "a",
     "b",
-    "c",
+    "i",
     "d",
-    "e",
+    "g",
     "a key with more than forty bytes, the first one",
     "a key with more than forty bytes, the other one",
 ];
@@ -403,4 +403,25 @@ pub(crate) fn all_log_writes(trial: &Trial) {
         });
     }
     world.finish();
+}
+
+#[cfg(test)]
+mod tests {
+    use tombolo_sharing::hash_key;
+
+    use super::*;
+
+    /// Whoever counts objects is in the way of another thread of the same host only then.
+    #[test]
+    fn a_host_owns_keys_of_both_shards() {
+        let world = few_entries(&Trial::new(0), 3, false);
+        let pod = world.hosts[0].pod();
+        let place = |key: &str| {
+            let hash = hash_key(pod, key.as_bytes()).unwrap();
+            ((hash >> 48) % 3, (hash >> 40) % 2)
+        };
+        let places = KEYS.map(place);
+        let both = |host| (0..2).all(|shard| places.contains(&(host, shard)));
+        assert!((0..3).any(both), "{places:?}");
+    }
 }
