@@ -135,8 +135,6 @@ impl Cell {
     pub(crate) fn take(&self) -> Option<(Entry, u64)> {
         let entry = self.entry()?;
         self.place.store(0, Ordering::Relaxed);
-        // Nor is it found by its hash: see `Bucket::cells_with`.
-        self.identity.store(0, Ordering::Relaxed);
         Some((entry, self.seen.swap(0, Ordering::Acquire)))
     }
 }
@@ -157,8 +155,8 @@ impl Bucket {
         tombolo_memory::prefetch(&self.cells[CELLS - 1]);
     }
 
-    /// A bit per cell that has `hash`; an empty one may, if that is 0. Without a branch for each, which a processor could only
-    /// guess: it would look ahead in vain.
+    /// A bit per cell that has `hash`, or had it last and is empty now. (Those come after the ones that have it, since the first empty
+    /// cell is filled first.) Without a branch for each, which a processor could only guess: it would look ahead in vain.
     #[inline(always)]
     pub(crate) fn cells_with(&self, hash: KeyHash) -> u32 {
         let bits = self.cells.iter().zip(0..).map(|(cell, n)| u32::from(cell.has_hash(hash)) << n);
