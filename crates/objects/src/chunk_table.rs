@@ -15,7 +15,7 @@ use crate::{Error, sites};
 /// What a chunk is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkState {
-    /// Nobody's, undivided.
+    /// Nobody's, and empty. The word still says how it was divided, for an object may be on its way out.
     Free,
     /// One host promises its slots.
     Held,
@@ -35,7 +35,7 @@ pub(crate) struct ChunkWord {
     pub(crate) state: ChunkState,
     pub(crate) host: u8,
     pub(crate) class: u8,
-    /// The shard of the log that tells which slots are in use; of a free chunk, 0.
+    /// The shard of the log that tells which slots are in use.
     pub(crate) shard: u8,
     /// Of a span's chunk, the one in which the object goes on, or [`LAST`].
     pub(crate) next: u32,
@@ -69,6 +69,21 @@ impl ChunkWord {
 
     pub(crate) fn moving(host: u8, class: u8, shard: u8) -> Self {
         Self { state: ChunkState::Moving, ..Self::held(host, class, shard) }
+    }
+
+    /// The word of this chunk once it is empty.
+    pub(crate) fn freed(self) -> Self {
+        Self { class: self.class, shard: self.shard, ..Self::FREE }
+    }
+
+    /// The same, while `host` looks whether it can have the chunk.
+    pub(crate) fn claimed(self, host: u8) -> Self {
+        Self::held(host, self.class, self.shard)
+    }
+
+    /// Whether it can be had for anything.
+    pub(crate) fn is_free(self) -> bool {
+        self == self.freed()
     }
 
     /// Whether one host has taken the chunk, and nobody else may.

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use tombolo_log::scan;
 use tombolo_memory::Memory;
 use tombolo_pod::{Pod, PodError};
+use tombolo_sharing::UNDIVIDED;
 
 use crate::at_rest::{AtRest, object_at_rest};
 use crate::chunk_table::{ChunkState, ChunkWord};
@@ -91,6 +92,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
         }
         let notes: Vec<(u8, Place, Note)> = self.notes.all().collect();
         for &(host, _, note) in &notes {
+            note.left().into_iter().try_for_each(|line| self.withhold_chunk(line))?;
             self.mend_torn(host, note)?;
         }
         self.notes.hosts().try_for_each(|host| self.end_quarantine(host))?;
@@ -112,6 +114,16 @@ impl<'a, M: Memory> Reopened<'a, M> {
             let slots = self.space.slots_of(number)?;
             let shared = ChunkWord::shared(word.class, word.shard);
             self.space.set(number, if slots.is_empty() { ChunkWord::FREE } else { shared });
+        }
+        Ok(())
+    }
+
+    /// An object may be in this slot: its chunk is not free yet, though the log said so.
+    fn withhold_chunk(&self, line: SlotLine) -> Result<(), Error> {
+        let number = self.space.chunk_at(line)?;
+        let word = self.space.word(number)?;
+        if word.state == ChunkState::Free && word.class != UNDIVIDED {
+            self.space.set(number, ChunkWord::shared(word.class, word.shard));
         }
         Ok(())
     }

@@ -166,6 +166,8 @@ tombolo_memory::sites! {
     CHUNK_EMPTY = "objects.chunk.empty";
     /// An object that has a record is moved only by who holds its lock.
     COMPACT_LOCK = "objects.compact.lock";
+    /// A free chunk says how it was divided, as long as an object may be on its way out.
+    CHUNK_CLASS = "objects.chunk.class";
     /// A chunk that changes hands is looked at only when its last holder's changes are known.
     CHUNK_SYNC = "objects.chunk.sync";
     /// A slot that is promised to one object is not given to another.

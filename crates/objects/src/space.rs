@@ -328,8 +328,12 @@ impl<M: Memory> Space<M> {
         // Who takes it next looks at the notes first.
         chunk.let_go();
         let shared = ChunkWord::shared(chunk.class, self.shard);
-        self.table.set(number, if chunk.is_empty() { ChunkWord::FREE } else { shared });
+        self.table.set(number, if chunk.is_empty() { self.freed(shared) } else { shared });
         chunk.is_empty()
+    }
+
+    fn freed(&self, word: ChunkWord) -> ChunkWord {
+        if self.memory.keeps(sites::CHUNK_CLASS) { word.freed() } else { ChunkWord::FREE }
     }
 
     /// Takes a chunk for slots of `class`: a partly used one, or else a free one. Whether there was one.
@@ -388,8 +392,7 @@ impl<M: Memory> Space<M> {
         class: u8,
         sync: &impl Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        let held = ChunkWord::held(self.host, word.class, self.shard);
-        if !self.claim(number, word, held, sync)? {
+        if !self.claim(number, word, word.claimed(self.host), sync)? {
             return Ok(false);
         }
         let is_divided = {
@@ -577,7 +580,7 @@ impl<M: Memory> Space<M> {
                 let view = self.view.lock();
                 let chunk = &view.chunks[number as usize];
                 let shared = ChunkWord::shared(chunk.class, self.shard);
-                let left = if chunk.is_empty() { ChunkWord::FREE } else { shared };
+                let left = if chunk.is_empty() { self.freed(word) } else { shared };
                 self.table.claim(number, word, left);
             }
         }

@@ -12,6 +12,7 @@ use tombolo_simulator::{Aim, Crossings, Death, Fate, Trial, catch};
 
 use crate::campaign::{Conditions, Control, Tally, in_parallel};
 use crate::failure::explain;
+use crate::registry::sites;
 use crate::{Kind, Scenario};
 
 /// Operations that a host still makes after it has come to its step: fewer than this.
@@ -92,6 +93,19 @@ impl Campaign<'_> {
     fn is_over(&self) -> bool {
         self.control.is_stopped() || self.tally.failures.len() >= self.conditions.failures
     }
+}
+
+/// Unless somebody takes aim already, a host dies when it has come to a step up to `crossings` times, and made fewer than
+/// `operations` more: the seed decides.
+pub(crate) fn aimed_at(trial: &Trial, step: &str, crossings: u64, operations: u64) -> Trial {
+    if trial.death != Death::AtRandom {
+        return trial.clone();
+    }
+    let site = sites().find(|site| site.name() == step).expect("there is such a step");
+    let (crossing, dice) = (1 + (trial.seed % crossings) as u32, trial.seed / crossings);
+    let fate = Fate::ALL[(dice / operations) as usize % Fate::ALL.len()];
+    let operations = (dice % operations) as u32;
+    trial.with_death(Death::Aimed(Aim { site, crossing, operations, fate }))
 }
 
 /// The `n`-th death at a step with a fate: under which seed, and when.

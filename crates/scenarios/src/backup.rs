@@ -5,17 +5,17 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use tombolo_memory::{Memory, Site};
+use tombolo_memory::Memory;
 use tombolo_pod::TornWrites;
-use tombolo_simulator::{Aim, Death, Deaths, Fate, Kills, Trial};
+use tombolo_simulator::{Deaths, Kills, Trial};
 use tombolo_verify::models::Operation::{Create, Delete, Get, Put};
 
+use crate::aims::aimed_at;
 use crate::crash::{finish_and_read, return_and_work};
 use crate::fenced::{
     LONG, LONGER, client, end, fenced_while_it_writes, fencer, patient_put, setup,
 };
 use crate::operations::perform;
-use crate::registry::sites;
 use crate::world::{HOME, Host, OnDrop, Setup, World, is_out};
 
 /// More than a write notes, and than a slot of a long value has room for.
@@ -231,7 +231,8 @@ pub(crate) fn all_die_fenced(trial: &Trial) {
 /// A host is fenced that has objects in its memory, and another one dies as it goes on with them elsewhere. The third one clears up
 /// after that, and leaves: nobody is left who knows what is where.
 pub(crate) fn all_die_as_they_go_on(trial: &Trial) {
-    let trial = &as_it_goes_on(trial);
+    // Between the word that says that a slot is in quarantine and the event.
+    let trial = &aimed_at(trial, "objects.quarantine.noted", 2, 16);
     let kills = dying(&[1], Deaths::One);
     let mut world = begin(trial, &backed(Setup { kills, ..setup(trial, &[]) }));
     // The log has room for what host 1 is going to do, while nobody else applies it.
@@ -258,16 +259,4 @@ pub(crate) fn all_die_as_they_go_on(trial: &Trial) {
         }
     });
     end(world);
-}
-
-/// Unless somebody takes aim already, a host dies between the word that says that a slot is in quarantine and the event.
-fn as_it_goes_on(trial: &Trial) -> Trial {
-    if trial.death != Death::AtRandom {
-        return trial.clone();
-    }
-    let is_noted = |site: &Site| site.name() == "objects.quarantine.noted";
-    let site = sites().find(is_noted).expect("there is such a step");
-    let (crossing, operations) = (1 + trial.seed as u32 % 2, trial.seed as u32 / 2 % 16);
-    let fate = Fate::ALL[trial.seed as usize / 32 % Fate::ALL.len()];
-    trial.with_death(Death::Aimed(Aim { site, crossing, operations, fate }))
 }

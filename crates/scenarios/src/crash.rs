@@ -40,8 +40,8 @@ pub(crate) fn a_host_dies(trial: &Trial) {
 
 pub(crate) fn return_and_work(memory: SimMemory, scribe: &Scribe) {
     memory.note("a host that died came back");
-    // No two writes have one tag.
-    let first_tag = 1_000_000 * u64::from(memory.deaths());
+    // No two writes have one tag, not even those of hosts that died at once.
+    let first_tag = 1_000_000 * u64::from(memory.deaths()) + 70_000 * memory.host() as u64;
     join_and_work(memory, scribe, (first_tag, 3), any_key, some_operation);
 }
 

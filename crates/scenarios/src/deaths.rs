@@ -1,17 +1,24 @@
 //! More than one death: hosts die while others clear up after them, with locks in their hands, and again as soon
 //! as they are back. One host is left each time, and finds everything in order.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
+use tombolo_memory::Memory;
 use tombolo_simulator::{Deaths, Kills, Trial};
 use tombolo_verify::models::Operation::{Create, Delete, Get, Put};
 
+use crate::aims::aimed_at;
 use crate::crash::{finish_and_read, return_and_work};
 use crate::fenced::{LONG, LONGER, begin, client, setup};
 use crate::objects::add_mixed_clients;
-use crate::world::{Setup, World};
+use crate::operations::perform;
+use crate::world::{OnDrop, Setup, World};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
+
+/// Half a chunk.
+const HALF: u64 = 5;
 
 /// More than a chunk.
 const LARGE: u64 = 6;
@@ -96,4 +103,68 @@ pub(crate) fn a_clearer_dies(trial: &Trial) {
     );
     world.run();
     finish_and_read(&mut world, &KEYS);
+}
+
+/// A host writes an object of another one anew, elsewhere, and dies before it can say that the old slot is what is empty. The
+/// other one gives its chunk back, in which nothing is any more as the log says, and leaves: who comes then finds the value of
+/// before or after.
+pub(crate) fn a_mover_dies_last(trial: &Trial) {
+    let trial = &aimed_at(trial, "objects.leave.noted", 1, 48);
+    let kills = Some(Kills { hosts: vec![1], one_in: 1, deaths: Deaths::One });
+    let mut world = World::new(trial, &Setup { kills, hosts: 2, joined: 2, ..setup(trial, &[]) });
+    let scribe = world.scribe();
+    for operation in [Create(LONG), Put(LONG + 7)] {
+        perform(&*world.hosts[0], &scribe, "a", operation);
+    }
+    let gone = Rc::new(Cell::new(false));
+    let (host, through) = (Rc::clone(&world.hosts[1]), Rc::clone(&gone));
+    world.thread(1, move |_| {
+        let _through = OnDrop::new(&through);
+        perform(&*host, &scribe, "a", Put(HALF + 14));
+    });
+    let (host, left) = (Rc::clone(&world.hosts[0]), Rc::clone(&world.fenced));
+    world.thread(0, move |memory| {
+        wait_for(&memory, &gone);
+        host.tick().unwrap();
+        left.borrow_mut().push(0);
+        host.leave().unwrap();
+    });
+    world.run();
+    finish_and_read(&mut world, &["a"]);
+}
+
+/// A host creates a large object and dies before it can say that it is through with that. One of the others clears up after it while
+/// the last one deletes the object, and has something else in its chunks.
+pub(crate) fn a_clearer_is_late(trial: &Trial) {
+    let trial = &aimed_at(trial, "objects.leave.noted", 1, 48);
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
+    let mut world = begin(trial, &Setup { kills, chunks: 3, ..setup(trial, &[]) });
+    let gone = Rc::new(Cell::new(false));
+    let (host, scribe, through) = (Rc::clone(&world.hosts[0]), world.scribe(), Rc::clone(&gone));
+    world.thread(0, move |_| {
+        let _through = OnDrop::new(&through);
+        perform(&*host, &scribe, "b", Create(LARGE));
+    });
+    let (host, died) = (Rc::clone(&world.hosts[1]), Rc::clone(&gone));
+    world.thread(1, move |memory| {
+        wait_for(&memory, &died);
+        if memory.deaths() > 0 {
+            host.fence(0).unwrap();
+        }
+    });
+    let (host, scribe) = (Rc::clone(&world.hosts[2]), world.scribe());
+    world.thread(2, move |memory| {
+        wait_for(&memory, &gone);
+        perform(&*host, &scribe, "b", Delete);
+        perform(&*host, &scribe, "c", Create(HALF));
+        perform(&*host, &scribe, "c", Get);
+    });
+    world.run();
+    finish_and_read(&mut world, &KEYS);
+}
+
+fn wait_for(memory: &impl Memory, flag: &Cell<bool>) {
+    while !flag.get() {
+        memory.pause();
+    }
 }

@@ -229,6 +229,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "two-writers-die" Crash deaths::two_writers_die;
     "several-die" Crash deaths::several_die;
     "clearer-dies" Crash deaths::a_clearer_dies;
+    "mover-dies-last" Crash deaths::a_mover_dies_last;
+    "clearer-is-late" Crash deaths::a_clearer_is_late;
 };
 
 /// Every site there is, from memory upwards.
@@ -270,7 +272,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.undo.own", "head-writer-dies"),
     ("objects.write.noted", "writer-dies"),
     ("objects.write.through", "noted-twice"),
-    ("objects.clear.promised", "clearer-dies"),
+    ("objects.clear.promised", "clearer-is-late"),
     ("objects.rescue.again", "late-writer-fenced"),
     ("objects.quarantine.noted", "all-die-fenced"),
     ("objects.quarantine.early", "backup-all-die-as-they-go-on"),
@@ -306,8 +308,10 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pod.mail.answer", "busy-mail"),
     ("pod.mail.renew", "mail-for-the-last-one"),
     ("pod.transfer.answer", "two-givers"),
+    ("objects.chunk.class", "mover-dies-last"),
     ("objects.chunk.empty", "filled-again"),
     ("objects.chunk.sync", "filled-again"),
+    ("objects.lost.alone", "writer-dies"),
     ("objects.lost.unmarked", "page-writer-dies"),
     ("objects.delete.found", "page-evictor-dies"),
     ("objects.open.left", "page-all-die"),

@@ -49,22 +49,24 @@ impl<M: Memory> Space<M> {
 
     /// Takes free chunks until there are so many; whether there were.
     fn take_free(&self, wanted: usize, taken: &mut Vec<u32>) -> Result<bool, Error> {
-        let held = ChunkWord::held(self.host, ChunkWord::FREE.class, self.shard);
         while taken.len() < wanted {
             let (words, left) = (self.words()?, self.being_left());
-            let is_free = |&(_, word): &(u32, ChunkWord)| word == ChunkWord::FREE;
-            let numbers = (0..).zip(words).filter(is_free).map(|(number, _)| number);
+            let is_free = |&(_, word): &(u32, &ChunkWord)| word.is_free();
+            let numbers = (0..).zip(&words).filter(is_free).map(|(number, _)| number);
             let (passed_over, free): (Vec<u32>, Vec<u32>) =
                 numbers.partition(|number| left.contains(number));
             self.passed_over.fetch_add(passed_over.len() as u64, Ordering::Relaxed);
             let Some(chosen) = choose(&free, wanted - taken.len()) else { return Ok(false) };
-            let claim = |free: &&u32| self.table.claim(**free, ChunkWord::FREE, held);
+            let claim = |&&number: &&u32| {
+                let word = words[number as usize];
+                self.table.claim(number, word, word.claimed(self.host))
+            };
             let claimed: Vec<u32> = chosen.iter().filter(claim).copied().collect();
             // They may have been taken, and left, between the two looks.
             let left = self.being_left();
             let (left, usable): (Vec<u32>, Vec<u32>) =
                 claimed.into_iter().partition(|number| left.contains(number));
-            left.iter().for_each(|&number| self.table.set(number, ChunkWord::FREE));
+            left.iter().for_each(|&number| self.table.set(number, words[number as usize]));
             taken.extend(usable);
         }
         Ok(true)

@@ -136,7 +136,7 @@ impl<M: Memory> Space<M> {
         }
         let empty = self.view.lock().chunks[number as usize].is_empty();
         let empty = self.memory.check(sites::CHUNK_EMPTY, empty);
-        self.table.set(number, if empty { ChunkWord::FREE } else { word });
+        self.table.set(number, if empty { self.freed(word) } else { word });
         empty
     }
 
