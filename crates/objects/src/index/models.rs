@@ -8,7 +8,7 @@ use tombolo_model::HostMemory;
 use tombolo_model::loom::sync::atomic::{AtomicU64, Ordering, fence};
 use tombolo_model::loom::thread;
 
-use super::{Entry, Found, Index, IndexLimits, Writer};
+use super::{CELLS, Entry, Found, Index, IndexLimits, Writer};
 use crate::event::{Generation, KeyHash};
 use crate::{seen, sites};
 
@@ -75,11 +75,12 @@ fn a_successor() {
 
 /// A chain gets its second bucket; what was there is found all the time.
 fn a_longer_chain() {
-    let (index, mut writer) = index(ONE_BUCKET, &[0; 5]);
-    let writer = change(&index, move |index| index.insert(&mut writer, entry(0, 6)));
+    let (index, mut writer) = index(ONE_BUCKET, &[0; CELLS]);
+    let next = CELLS as Generation + 1;
+    let writer = change(&index, move |index| index.insert(&mut writer, entry(0, next)));
     let found = find(&index, 0);
-    let expected: Vec<Entry> = (1..=6).map(|generation| entry(0, generation)).collect();
-    assert!(found == expected || found == expected[..5], "lost or torn: {found:?}");
+    let expected: Vec<Entry> = (1..=next).map(|generation| entry(0, generation)).collect();
+    assert!(found == expected || found == expected[..CELLS], "lost or torn: {found:?}");
     writer.join().unwrap();
 }
 
@@ -94,9 +95,9 @@ fn a_split() {
 /// A bucket is split that has a chain, all of which moves.
 fn a_split_of_a_chain() {
     let limits = IndexLimits { segment_buckets: 2, segments: 2 };
-    let (index, mut writer) = index(limits, &[1, 2, 2, 2, 2, 2, 6]);
-    let writer = change(&index, move |index| index.insert(&mut writer, entry(3, 8)));
-    assert_eq!(find(&index, 6), [entry(6, 7)]);
+    let (index, mut writer) = index(limits, &[2, 2, 6]);
+    let writer = change(&index, move |index| index.split(&mut writer));
+    assert_eq!(find(&index, 6), [entry(6, CELLS as Generation + 1)]);
     writer.join().unwrap();
 }
 
