@@ -112,6 +112,39 @@ pub(crate) fn a_mover_dies_last(trial: &Trial) {
     let trial = &aimed_at(trial, "objects.leave.noted", 1, 48);
     let kills = Some(Kills { hosts: vec![1], one_in: 1, deaths: Deaths::One });
     let mut world = World::new(trial, &Setup { kills, hosts: 2, joined: 2, ..setup(trial, &[]) });
+    let gone = a_move(&mut world);
+    let (host, left) = (Rc::clone(&world.hosts[0]), Rc::clone(&world.fenced));
+    world.thread(0, move |memory| {
+        wait_for(&memory, &gone);
+        host.tick().unwrap();
+        left.borrow_mut().push(0);
+        host.leave().unwrap();
+    });
+    world.run();
+    finish_and_read(&mut world, &["a"]);
+}
+
+/// The same, but for another one that clears up after it, and dies at that.
+pub(crate) fn a_clearer_of_a_move_dies(trial: &Trial) {
+    let trial = &aimed_at(trial, "objects.leave.noted", 1, 48);
+    let kills = Some(Kills { hosts: vec![1, 2], one_in: 1, deaths: Deaths::InTurn });
+    let mut world = World::new(trial, &Setup { kills, ticking: false, ..setup(trial, &[]) });
+    let gone = a_move(&mut world);
+    world.hosts[0].leave().unwrap();
+    world.fenced.borrow_mut().push(0);
+    let host = Rc::clone(&world.hosts[2]);
+    world.thread(2, move |memory| {
+        wait_for(&memory, &gone);
+        if memory.deaths() > 0 {
+            host.fence(1).unwrap();
+        }
+    });
+    world.run();
+    finish_and_read(&mut world, &["a"]);
+}
+
+/// Host 1 writes an object anew in a slot of its own, and is gone then, or dead.
+fn a_move(world: &mut World) -> Rc<Cell<bool>> {
     let scribe = world.scribe();
     for operation in [Create(LONG), Put(LONG + 7)] {
         perform(&*world.hosts[0], &scribe, "a", operation);
@@ -122,15 +155,7 @@ pub(crate) fn a_mover_dies_last(trial: &Trial) {
         let _through = OnDrop::new(&through);
         perform(&*host, &scribe, "a", Put(HALF + 14));
     });
-    let (host, left) = (Rc::clone(&world.hosts[0]), Rc::clone(&world.fenced));
-    world.thread(0, move |memory| {
-        wait_for(&memory, &gone);
-        host.tick().unwrap();
-        left.borrow_mut().push(0);
-        host.leave().unwrap();
-    });
-    world.run();
-    finish_and_read(&mut world, &["a"]);
+    gone
 }
 
 /// A host creates a large object and dies before it can say that it is through with that. One of the others clears up after it while

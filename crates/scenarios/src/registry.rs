@@ -230,6 +230,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "several-die" Crash deaths::several_die;
     "clearer-dies" Crash deaths::a_clearer_dies;
     "mover-dies-last" Crash deaths::a_mover_dies_last;
+    "move-clearer-dies" Crash deaths::a_clearer_of_a_move_dies;
     "clearer-is-late" Crash deaths::a_clearer_is_late;
 };
 
@@ -284,7 +285,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.home.moves", "backup-all-die"),
     ("objects.home.stays", "backup-all-die-later"),
     ("objects.poison.backup", "poisoned-backup"),
-    ("objects.clear.decided", "backup-all-die-later"),
+    ("objects.clear.decided", "move-clearer-dies"),
     ("objects.copy.named", "one-copy"),
     ("objects.copy.unnamed", "one-copy"),
     ("objects.compact.lock", "make-room"),
