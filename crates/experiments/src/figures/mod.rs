@@ -2,7 +2,7 @@
 //!
 //! A [`Figure`] says what is run for it, what is measured, and what the paper states about it. What is run
 //! is pods, and in each of them one step after the other: so a pod is loaded once, and grows, and figures share those that are
-//! made alike ([`plan`]). Pods are run in parallel, each in one OS thread, and know nothing of each other; a figure comes out the
+//! made alike (`plan`). Pods are run in parallel, each in one OS thread, and know nothing of each other; a figure comes out the
 //! same whatever else is drawn.
 //!
 //! At a scale of less than 1 datasets, SCR and caches are that much smaller, and what is stated per object
