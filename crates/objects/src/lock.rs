@@ -4,7 +4,7 @@ mod guard;
 
 use smallvec::SmallVec;
 use tombolo_memory::{Lines, Memory, Moment, Work};
-use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, Part};
 
 use crate::create::Placed;
 use crate::event::{Event, Slot, Target};
@@ -60,6 +60,7 @@ impl<M: Memory> Objects<M> {
         self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
+                self.fetch_to_write(&found);
                 let locked = match found.entry.home {
                     None => self.try_lock(&found, tail, key)?,
                     Some(host) if host == self.seat.host() => self.lock_at_home(found.entry, key),
@@ -80,6 +81,18 @@ impl<M: Memory> Objects<M> {
             }
             Ok(Some(None))
         })
+    }
+
+    /// Has the record and, unless they may be stale, the lines of an object fetched that will be locked: the lock waits for what
+    /// was under way before it, and what comes after it waits for the lock.
+    fn fetch_to_write(&self, found: &Found<'_>) {
+        let Some(record) = found.entry.record.filter(|&record| record != BY_LOG) else { return };
+        self.records.prefetch(record);
+        if seen::generation(found.seen) == found.entry.generation
+            && let Some(lines) = self.state(found.entry.hash).space.lines_at(found.entry.slot)
+        {
+            self.fetch(lines, Part::Whole);
+        }
     }
 
     /// Moves an object that is about to be written into this host's memory, if it is to be there; `None`
@@ -232,17 +245,16 @@ impl<M: Memory> Objects<M> {
             let doubtful = if small { extent.bytes() } else { length as u64 };
             self.drop_stale(&extent, 0, doubtful);
         }
-        let mut buffer = [0; PREFIX_BYTES];
-        extent.read(memory, 0, &mut buffer[..length]);
+        let mut buffer: SmallVec<[u8; 128]> = SmallVec::from_elem(0, length);
+        extent.read(memory, 0, &mut buffer);
         if !memory.check(sites::POISON_READ, !self.is_key_poisoned(&extent)) {
             return Err(Error::Poisoned);
         }
-        let Some(header) = Header::decode(&buffer[..length], extent.bytes()) else {
+        let Some(header) = Header::decode(&buffer, extent.bytes()) else {
             let start = extent.start();
             return Err(Error::Damaged(format!("the slot at {start:?} holds no object")));
         };
-        let same =
-            usize::from(header.key_bytes) == key.len() && buffer[HEADER_BYTES..length] == *key;
+        let same = usize::from(header.key_bytes) == key.len() && buffer[HEADER_BYTES..] == *key;
         extent.rely_on(memory, 0, length as u64, since);
         if !memory.check(sites::KEY_COMPARE, same) {
             return Ok(TryLock::OtherKey);

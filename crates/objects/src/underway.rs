@@ -126,6 +126,8 @@ type Words = [u64; NOTE_WORDS as usize];
 type Changes = [Option<u64>; NOTE_WORDS as usize];
 
 impl Note {
+    // (Who makes a note knows of what kind it is; so most of this is done beforehand.)
+    #[inline(always)]
     fn encode(self) -> Changes {
         let head = |kind: u64, record: Option<Record>| {
             Some(kind | record.map_or(0, |record| (u64::from(record) + 1) << 32))
@@ -266,6 +268,7 @@ impl<M: Memory> Notes<M> {
     }
 
     /// Makes, or changes, a note of `host`.
+    #[inline(always)]
     pub(crate) fn set(&self, host: u8, place: Place, note: Note) {
         let [head, rest @ ..] = note.encode();
         for (number, word) in (1..).zip(rest).chain([(0, head)]) {
@@ -504,6 +507,7 @@ impl<M: Memory> Underway<M> {
         wanted && UNDO_PREFIX + bytes <= notes.undo_bytes
     }
 
+    #[inline(always)]
     pub(crate) fn note(&self, place: Place, note: Note) {
         self.notes.set(self.host, place, note);
     }

@@ -147,6 +147,14 @@ impl Index {
     pub(crate) fn find<M: Memory>(&self, memory: &M, hash: KeyHash) -> Matches<'_> {
         memory.step();
         self.touched(memory, hash, false);
+        match self.try_head(hash) {
+            Some((found, true)) => Matches { first: Some(found), others: Vec::new() },
+            _ => self.find_in_chain(memory, hash),
+        }
+    }
+
+    #[cold]
+    fn find_in_chain<M: Memory>(&self, memory: &M, hash: KeyHash) -> Matches<'_> {
         loop {
             let mut found = Matches::default();
             if self.try_chain(hash, |cell| {
@@ -161,7 +169,7 @@ impl Index {
 
     /// An entry with `hash`, as it stood at one instant, and whether it is known to have been the only one: hardly ever is
     /// there another, so who wants one of a certain key need not look further at once.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_one<M: Memory>(
         &self,
         memory: &M,
@@ -242,7 +250,9 @@ impl Index {
         hash: KeyHash,
         slot: SlotLine,
     ) -> Option<Found<'_>> {
-        self.find(memory, hash).into_iter().find(|found| found.entry.slot == slot)
+        let is_it = |found: &Found<'_>| found.entry.slot == slot;
+        let at_once = self.find_at_once(memory, hash).filter(is_it);
+        at_once.or_else(|| self.find(memory, hash).into_iter().find(is_it))
     }
 
     /// Shows every cell that may hold `hash` to `look`; whether they were all of one instant.
