@@ -1,8 +1,8 @@
 //! Hosts die at every step that they come to, whatever becomes of their dirty lines.
 //!
 //! Runs in which hosts are spared tell which steps those come to that may die, and under which seeds. Then each step is
-//! taken as an aim, with each fate of dirty lines, some times over: first when most lines are dirty, and then under
-//! other seeds, at other times, and some operations later.
+//! taken as an aim, with each fate of dirty lines, some times over: first when most lines are dirty, each of them alone, too, and
+//! then under other seeds, at other times, and some operations later.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -68,13 +68,12 @@ impl Campaign<'_> {
     fn aim_at_each(&mut self, occasions: &Occasions, times: u64) {
         let trial = self.conditions.trial(0);
         for (&site, occasions) in occasions {
-            for (fate, n) in
-                Fate::ALL.into_iter().flat_map(|fate| (0..times).map(move |n| (fate, n)))
-            {
+            let chosen =
+                (1..times).flat_map(|n| Fate::ALL.map(|fate| choose(site, fate, n, occasions)));
+            for (seed, aim) in when_dirtiest(site, occasions).into_iter().chain(chosen) {
                 if self.is_over() {
                     break;
                 }
-                let (seed, aim) = choose(site, fate, n, occasions);
                 self.run(&trial.with_seed(seed).with_death(Death::Aimed(aim)));
                 self.tally.aims += 1;
             }
@@ -105,20 +104,28 @@ pub(crate) fn aimed_at(trial: &Trial, step: &str, crossings: u64, operations: u6
     let (crossing, dice) = (1 + (trial.seed % crossings) as u32, trial.seed / crossings);
     let fate = Fate::ALL[(dice / operations) as usize % Fate::ALL.len()];
     let operations = (dice % operations) as u32;
-    trial.with_death(Death::Aimed(Aim { site, crossing, operations, fate }))
+    trial.with_death(Death::Aimed(Aim { site, crossing, operations, fate, line: None }))
 }
 
-/// The `n`-th death at a step with a fate: under which seed, and when.
+/// Deaths at a step when most lines are dirty there, with each fate, and with each line where it is that of one: under which seed, and when.
+fn when_dirtiest(site: Site, occasions: &[(u64, Crossings)]) -> Vec<(u64, Aim)> {
+    let dirtiest = occasions.iter().rev().max_by_key(|(_, crossings)| crossings.most_dirty);
+    let &(seed, Crossings { dirtiest, most_dirty, .. }) = dirtiest.expect("hosts have come there");
+    let lines = |fate| match fate {
+        Fate::One | Fate::AllButOne => (0..most_dirty.max(1)).map(Some).collect(),
+        Fate::Lost | Fate::Written | Fate::Some => vec![None],
+    };
+    let aim = |fate, line| Aim { site, crossing: dirtiest, operations: 0, fate, line };
+    let with = |fate| lines(fate).into_iter().map(move |line| (seed, aim(fate, line)));
+    Fate::ALL.into_iter().flat_map(with).collect()
+}
+
+/// The `n`-th of other deaths at a step with a fate: under which seed, and when.
 fn choose(site: Site, fate: Fate, n: u64, occasions: &[(u64, Crossings)]) -> (u64, Aim) {
-    if n == 0 {
-        let dirtiest = occasions.iter().rev().max_by_key(|(_, crossings)| crossings.most_dirty);
-        let &(seed, Crossings { dirtiest, .. }) = dirtiest.expect("hosts have come there");
-        return (seed, Aim { site, crossing: dirtiest, operations: 0, fate });
-    }
     // Spread over the seeds, and different for each fate.
     let dice = (n * Fate::ALL.len() as u64 + fate as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     let (seed, crossings) = occasions[dice as usize % occasions.len()];
     let crossing = 1 + (dice >> 10) as u32 % crossings.times;
     let operations = ((dice >> 20) % OPERATIONS) as u32;
-    (seed, Aim { site, crossing, operations, fate })
+    (seed, Aim { site, crossing, operations, fate, line: None })
 }

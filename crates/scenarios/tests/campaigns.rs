@@ -46,8 +46,13 @@ fn what_went_wrong_once_does_not_again() {
     for &(name, seed, site, crossing, operations, fate) in ONCE_WRONG {
         let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
         let site = sites().find(|known| known.name() == site).unwrap();
-        let trial =
-            Trial::new(seed).with_death(Death::Aimed(Aim { site, crossing, operations, fate }));
+        let trial = Trial::new(seed).with_death(Death::Aimed(Aim {
+            site,
+            crossing,
+            operations,
+            fate,
+            line: None,
+        }));
         (scenario.run)(&trial);
         assert_eq!(trial.observed().hits, 1, "{name}, seed {seed}: nobody dies at {site:?}");
     }

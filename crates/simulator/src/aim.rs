@@ -33,12 +33,15 @@ pub struct Aim {
     pub operations: u32,
     /// What becomes of its dirty lines.
     pub fate: Fate,
+    /// Which of them it is, if it is one: from 0 on, of those that are dirty then. The seed decides, unless it is given.
+    pub line: Option<u32>,
 }
 
 impl fmt::Display for Aim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { site, crossing, operations, fate } = self;
-        write!(f, "{}:{crossing}+{operations}:{}", site.name(), fate.name())
+        let Self { site, crossing, operations, fate, line } = self;
+        write!(f, "{}:{crossing}+{operations}:{}", site.name(), fate.name())?;
+        line.map_or(Ok(()), |line| write!(f, ":{line}"))
     }
 }
 
@@ -69,4 +72,5 @@ pub(crate) struct Doom {
     /// Operations that the thread still makes.
     pub(crate) operations: u32,
     pub(crate) fate: Fate,
+    pub(crate) line: Option<u32>,
 }

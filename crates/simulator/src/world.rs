@@ -6,7 +6,7 @@ use std::panic::Location;
 use tombolo_memory::{LINE_BYTES, Site};
 
 use crate::adversary::{Player, Point};
-use crate::aim::{Death, Doom};
+use crate::aim::{Aim, Death, Doom};
 use crate::config::Config;
 use crate::coverage::{CrashPoint, DeathAt};
 use crate::lnr::Lnr;
@@ -83,8 +83,8 @@ impl World {
             Death::Aimed(aim) if aim.site == site => {
                 self.crossings.set(self.crossings.get() + 1);
                 if self.crossings.get() == aim.crossing {
-                    let (thread, operations, fate) = (state.current, aim.operations, aim.fate);
-                    self.doom.set(Some(Doom { thread, operations, fate }));
+                    let Aim { operations, fate, line, .. } = aim;
+                    self.doom.set(Some(Doom { thread: state.current, operations, fate, line }));
                 }
             }
             Death::Spared => {
@@ -152,6 +152,7 @@ impl World {
             let dice =
                 self.trial.seed.wrapping_add(state.steps * n).wrapping_mul(0x9e37_79b9_7f4a_7c15)
                     >> 7;
+            let dice = doom.line.map_or(dice, u64::from);
             actions.push(Action::Kill(dying, doom.fate.of(dirty, dice)));
         }
     }

@@ -78,7 +78,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "deaths", "exhaustive", "mutants"])]
     pub(crate) replay: Option<u64>,
     /// With --replay: a host dies when it, or one of those that may die, has come to SITE for the N-th time, and
-    /// made K more operations; FATE is lost, written, one, all-but-one or some of its dirty lines. Or `nobody` dies.
+    /// made K more operations; FATE is lost, written, one, all-but-one or some of its dirty lines (`one:3`: the fourth). Or `nobody` dies.
     #[arg(long, value_name = "SITE:N+K:FATE", value_parser = death, requires = "replay")]
     pub(crate) aim: Option<Death>,
     /// Threads; as many as there are processors, unless given.
@@ -153,10 +153,12 @@ fn death(text: &str) -> Result<Death, String> {
         let (name, rest) = text.split_once(':')?;
         let (when, fate) = rest.split_once(':')?;
         let (crossing, operations) = when.split_once('+')?;
+        let (fate, line) = fate.split_once(':').map_or((fate, None), |(fate, of)| (fate, Some(of)));
         let fate = Fate::ALL.into_iter().find(|known| known.name() == fate)?;
-        Some((name, crossing.parse().ok()?, operations.parse().ok()?, fate))
+        let line = line.map(str::parse).transpose().ok()?;
+        Some((name, crossing.parse().ok()?, operations.parse().ok()?, (fate, line)))
     };
     let wanted = "this is not of the form SITE:N+K:FATE, as in objects.write.clean:1+0:lost";
-    let (name, crossing, operations, fate) = parts().ok_or(wanted)?;
-    Ok(Death::Aimed(Aim { site: site(name)?, crossing, operations, fate }))
+    let (name, crossing, operations, (fate, line)) = parts().ok_or(wanted)?;
+    Ok(Death::Aimed(Aim { site: site(name)?, crossing, operations, fate, line }))
 }
