@@ -99,10 +99,12 @@ fn hosts_die_at_each_step_and_one_death_is_done_again() {
     let deaths = &report["deaths"];
     let (aimed, steps) = (deaths["aimed"].as_u64().unwrap(), deaths["steps"].as_u64().unwrap());
     assert!(steps > 10, "{deaths}");
-    assert_eq!(aimed, 5 * steps, "one for each fate of dirty lines");
+    assert!(aimed > 5 * steps, "one for each fate of dirty lines, and for each line: {deaths}");
     assert_eq!(deaths["died"], aimed);
     assert_eq!(deaths["missed"], Value::Array(vec![]));
-    let aim = ["--replay", "7", "--aim", "objects.write.clean:1+0:one"];
-    let shown = printed(&[&["check", "--scenario", "writer-dies"], &aim[..]].concat());
-    assert!(shown.contains("nothing failed"), "{shown}");
+    for aim in ["objects.write.clean:1+0:one", "objects.write.clean:1+0:one:1"] {
+        let replay = ["check", "--scenario", "writer-dies", "--replay", "7", "--aim", aim];
+        let shown = printed(&replay);
+        assert!(shown.contains("nothing failed"), "{shown}");
+    }
 }
