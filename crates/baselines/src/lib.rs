@@ -6,4 +6,6 @@
 
 mod hcmeta;
 
-pub use hcmeta::{HcMeta, Options as HcMetaOptions, Pace, SITES, WriteGuard as HcMetaGuard};
+pub use hcmeta::{
+    HcMeta, Options as HcMetaOptions, Pace, SITES, Victims, WriteGuard as HcMetaGuard,
+};

@@ -1,6 +1,7 @@
 //! A pod in virtual time, and what is done with it.
 
 use std::cell::{Cell, RefCell};
+use std::mem::replace;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -13,7 +14,7 @@ use tombolo_objects::{Locks, Objects, Options};
 use tombolo_pagecache::{self as pages, ByRecord, InHeader};
 use tombolo_pod::{Geometry, Options as Layout, Pod};
 use tombolo_timing::{Counts, Profile, Simulation, Spec, TimedMemory};
-use tombolo_workloads::Workload;
+use tombolo_workloads::{Op, Workload};
 
 use crate::drive::{Driver, Phase, Share, histogram};
 use crate::phase::PhaseResult;
@@ -195,6 +196,15 @@ impl Lab {
         self.bench.run(operations, Some(pace))
     }
 
+    /// Brings about what so many operations would have, as far as that depends on which objects were used
+    /// last: of each object's operations only the last one is done, in their order, as [`skip`](Self::skip) does them.
+    ///
+    /// # Errors
+    /// Those of the scheme, or if operations insert objects.
+    pub fn recall(&mut self, operations: u64, pace: Duration) -> Result<Ran> {
+        self.bench.recall(operations, pace)
+    }
+
     /// From now on owners answer so fast, if there are owners, wherever operations take time. One that
     /// serves one request after the other looks for them whenever it may, whatever its host's threads
     /// do.
@@ -208,6 +218,7 @@ trait Bench {
     fn load(&mut self, workload: &Workload, threads: u32, write: bool) -> Result<()>;
     fn demand(&mut self, demand: &Demand) -> Result<()>;
     fn run(&mut self, operations: u64, pace: Option<Duration>) -> Result<Ran>;
+    fn recall(&mut self, operations: u64, pace: Duration) -> Result<Ran>;
     fn pace_owners(&mut self, pace: Pace);
 }
 
@@ -310,29 +321,46 @@ impl<S: Subject> Bench for Hosts<S> {
     }
 
     fn run(&mut self, operations: u64, pace: Option<Duration>) -> Result<Ran> {
-        let Asked { plan, requests } = self.now.clone().context("nothing is asked for yet")?;
-        self.takes_time(pace.is_none());
-        let (before, pages) = (self.simulation.counts(), self.pages());
+        let asked = self.asked()?;
         let left = Cell::new(operations);
-        let hosts = self.phase(&plan, move |driver, thread| {
-            let mut requests = requests[thread as usize].borrow_mut();
-            let inserts = requests.inserts.clone();
-            let next = || {
-                left.set(left.get().checked_sub(1)?);
-                if let Some(pace) = pace {
-                    driver.target.memory().sleep(pace);
-                }
-                requests.next()
-            };
-            driver.run_share(thread, std::iter::from_fn(next), u64::MAX, &inserts)
-        })?;
-        let counts = self.simulation.counts().since(&before);
-        Ok(Ran { hosts, counts, pages: self.pages().since(pages) })
+        self.operate(asked, pace, move |requests, _| {
+            left.set(left.get().checked_sub(1)?);
+            requests.next()
+        })
+    }
+
+    fn recall(&mut self, operations: u64, pace: Duration) -> Result<Ran> {
+        let asked = self.asked()?;
+        let objects = asked.plan.workload.record_count;
+        let last = RefCell::new(last_of_each(&asked.requests, objects, operations)?);
+        self.operate(asked, Some(pace), move |_, thread| last.borrow_mut()[thread].pop())
     }
 
     fn pace_owners(&mut self, pace: Pace) {
         self.pace = pace;
     }
+}
+
+/// Of so many operations of all threads the last one about each object, by thread, the last one first. They are drawn
+/// from the last one to the first: in which order makes no difference to what is drawn.
+fn last_of_each(
+    requests: &[RefCell<Requests>],
+    objects: u64,
+    operations: u64,
+) -> Result<Vec<Vec<Op>>> {
+    let mut used = vec![false; objects as usize];
+    let mut last = vec![Vec::new(); requests.len()];
+    for _ in 0..operations / requests.len() as u64 {
+        for (requests, last) in requests.iter().zip(&mut last) {
+            let Some(operation) = requests.borrow_mut().next() else { continue };
+            let used = used.get_mut(operation.key() as usize);
+            let used = used.context("an operation that inserts an object cannot be left out")?;
+            if !replace(used, true) {
+                last.push(operation);
+            }
+        }
+    }
+    Ok(last)
 }
 
 impl<S: Subject> Hosts<S> {
@@ -382,6 +410,36 @@ impl<S: Subject> Hosts<S> {
         self.simulation.takes_time(timed);
         let pace = if timed { self.pace } else { Pace::default() };
         self.handles.iter().for_each(|handle| handle.pace_owners(pace));
+    }
+
+    fn asked(&self) -> Result<Asked> {
+        self.now.clone().context("nothing is asked for yet")
+    }
+
+    /// Has all threads do what `next` says, given their requests and numbers, until there is nothing; it takes time, unless a `pace` is
+    /// given that operations are to have.
+    fn operate(
+        &mut self,
+        Asked { plan, requests }: Asked,
+        pace: Option<Duration>,
+        next: impl Fn(&mut Requests, usize) -> Option<Op> + 'static,
+    ) -> Result<Ran> {
+        self.takes_time(pace.is_none());
+        let (before, pages) = (self.simulation.counts(), self.pages());
+        let hosts = self.phase(&plan, move |driver, thread| {
+            let mut requests = requests[thread as usize].borrow_mut();
+            let inserts = requests.inserts.clone();
+            let next = || {
+                let operation = next(&mut requests, thread as usize)?;
+                if let Some(pace) = pace {
+                    driver.target.memory().sleep(pace);
+                }
+                Some(operation)
+            };
+            driver.run_share(thread, std::iter::from_fn(next), u64::MAX, &inserts)
+        })?;
+        let counts = self.simulation.counts().since(&before);
+        Ok(Ran { hosts, counts, pages: self.pages().since(pages) })
     }
 
     /// What threads share who do this workload.

@@ -89,6 +89,7 @@ impl Simulation {
         let mut state = self.world.state();
         assert_eq!(state.waiting(), 0, "threads wait for locks that nobody will release");
         state.all_ended();
+        self.threads.truncate(1);
     }
 
     /// Runs all threads to their end, or to the panic of one of them.

@@ -163,7 +163,9 @@ impl State {
     /// No thread runs: who goes on outside is at least as late as all of them.
     pub(crate) fn all_ended(&mut self) {
         (self.current, self.horizon) = (0, Ps::MAX);
+        self.threads.truncate(1);
         self.threads[0].pending = 0;
+        self.clocks = Clocks::default();
     }
 
     /// How many threads wait for locks.

@@ -27,6 +27,7 @@
 mod body;
 mod clerk;
 mod entry;
+mod evict;
 mod guard;
 mod membership;
 mod operations;
@@ -54,6 +55,7 @@ use space::Space;
 use table::Table;
 
 pub use clerk::Pace;
+pub use evict::Victims;
 pub use guard::WriteGuard;
 pub use sites::ALL as SITES;
 
@@ -68,6 +70,8 @@ pub struct Options {
     pub local: bool,
     /// How fast owners answer.
     pub pace: Pace,
+    /// Who gives an entry up if there is none left.
+    pub victims: Victims,
     /// Shards of what a host knows of its objects.
     pub shards: usize,
     /// How often an idle host looks for messages in one tick.
@@ -81,6 +85,7 @@ impl Default for Options {
             key_bytes: 40,
             local: false,
             pace: Pace::default(),
+            victims: Victims::default(),
             shards: 1024,
             idle_looks: 200_000,
         }

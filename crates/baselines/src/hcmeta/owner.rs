@@ -186,19 +186,21 @@ impl<M: Memory> HcMeta<M> {
                 }
             }
         };
-        self.publish_entry(entry, hash, key, private)?;
+        let record = self.publish_entry(entry, hash, key, private)?;
         owned.place = Place::Shared(entry);
         sharing.hashes[self.index_of(entry)] = Some(hash);
+        sharing.first_records[self.index_of(entry)] = record;
         Ok(Outcome::Done(entry))
     }
 
+    /// Shows an entry to all; its record.
     fn publish_entry(
         &self,
         entry: EntryNumber,
         hash: u64,
         key: &[u8],
         private: Private,
-    ) -> Result<(), Error> {
+    ) -> Result<u32, Error> {
         let Private { line, fresh, dirty } = private;
         let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
         let memory = self.memory();
@@ -210,52 +212,12 @@ impl<M: Memory> HcMeta<M> {
             memory.gives(lines, dirty.unwrap_or(0));
             self.table.fill(entry, hash, key, line, record);
         });
-        Ok(())
-    }
-
-    /// Takes an entry that was not used lately from its object.
-    fn evict(
-        &self,
-        number: usize,
-        shard: &mut Shard,
-        sharing: &mut Sharing,
-        hash: u64,
-    ) -> Result<Option<EntryNumber>, Error> {
-        let (memory, set) = (self.memory(), self.table.set(self.seat.host(), hash));
-        let ways = self.table.ways();
-        let hand = self.index_of(set.start) / ways as usize;
-        for _ in 0..2 * ways + 1 {
-            let entry = set.start + u32::from(sharing.hands[hand]);
-            sharing.hands[hand] = ((u64::from(sharing.hands[hand]) + 1) % ways) as u8;
-            let Some(victim) = sharing.hashes[self.index_of(entry)] else { continue };
-            let at = self.table.record(entry);
-            let record = memory.load(at);
-            if Layout::is_locked(record) {
-                continue;
-            }
-            if Layout::is_used(record) {
-                // Whoever is faster uses it, and has it spared by that.
-                let _ = memory.compare_exchange(sites::CLOCK, at, record, Layout::unused(record));
-                continue;
-            }
-            let of_victim = self.partition.shard_of(victim);
-            let mut other = None;
-            let shard = if of_victim == number {
-                &mut *shard
-            } else {
-                let Some(locked) = self.partition.shards()[of_victim].try_lock() else { continue };
-                &mut **other.insert(locked)
-            };
-            if self.unshare(shard, sharing, victim, entry, record)? {
-                return Ok(Some(entry));
-            }
-        }
-        Ok(None)
+        Ok(record)
     }
 
     /// Takes the entry, whose record was `record`, from the object that has it; whether nobody was
     /// faster.
-    fn unshare(
+    pub(crate) fn unshare(
         &self,
         shard: &mut Shard,
         sharing: &mut Sharing,
@@ -446,7 +408,7 @@ impl<M: Memory> HcMeta<M> {
     }
 
     /// An entry's place among this host's own.
-    fn index_of(&self, entry: EntryNumber) -> usize {
+    pub(crate) fn index_of(&self, entry: EntryNumber) -> usize {
         (u64::from(entry) % self.table.entries()) as usize
     }
 }

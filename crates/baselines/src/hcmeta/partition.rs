@@ -84,6 +84,8 @@ impl Shard {
 pub(crate) struct Sharing {
     /// The hash of each entry's object.
     pub(crate) hashes: Vec<Option<u64>>,
+    /// The record of each entry when its object got it.
+    pub(crate) first_records: Vec<u32>,
     /// Where in each set the clock stands.
     pub(crate) hands: Vec<u8>,
 }
@@ -98,6 +100,7 @@ impl<M: Memory> Partition<M> {
     pub(crate) fn new(shards: usize, entries: u64, ways: u64) -> Self {
         let sharing = Sharing {
             hashes: vec![None; entries as usize],
+            first_records: vec![0; entries as usize],
             hands: vec![0; (entries / ways) as usize],
         };
         Self {

@@ -62,6 +62,12 @@ impl Layout {
         (one ^ other) & !(USED | self.all()) == 0
     }
 
+    /// How often the object was written between two looks.
+    pub(crate) fn writes(self, earlier: u32, later: u32) -> u32 {
+        let version = |record: u32| (record & !(LOCKED | USED)) >> self.hosts;
+        version(later).wrapping_sub(version(earlier)) & (USED - 1) >> self.hosts
+    }
+
     /// Unlocked, used, at the next version if `moved`; this host's caches alone are current, if they
     /// are, and the others' only if `others`.
     pub(crate) fn released(self, record: u32, moved: bool, current: bool, others: bool) -> u32 {
@@ -92,6 +98,7 @@ mod tests {
         assert!(!layout.is_same(all, written) && written & 0b111 == 0b010);
         let unchanged = layout.released(Layout::locked(all), false, true, true);
         assert_eq!(unchanged, all);
+        assert_eq!((layout.writes(all, written), layout.writes(all, unchanged)), (1, 0));
     }
 
     #[test]
@@ -99,5 +106,6 @@ mod tests {
         let layout = Layout::new(16, 0);
         let last = layout.released((1 << 30) - 1, true, false, false);
         assert_eq!(last, USED);
+        assert_eq!(layout.writes((1 << 30) - 1, last), 1);
     }
 }

@@ -13,7 +13,8 @@ pub(crate) mod worker;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tombolo_baselines::{HcMetaOptions, Pace};
+use clap::ValueEnum;
+use tombolo_baselines::{HcMetaOptions, Pace, Victims};
 use tombolo_experiments::{PhaseResult, Sharing};
 use tombolo_objects::{Locks, Options};
 use tombolo_pod::{CreateOptions, create};
@@ -24,7 +25,7 @@ use crate::bench::comparison::{Outcome, compare};
 use crate::bench::report::{Report, Setting};
 use crate::bench::worker::Event;
 use crate::children::{HostProcess, wait_for_all};
-use crate::cli::{LocalArgs, OwnerArgs, Scheme, Sizes, YcsbArgs};
+use crate::cli::{LocalArgs, OwnerArgs, OwnerVictims, Scheme, Sizes, YcsbArgs};
 use crate::output;
 use crate::place::Place;
 use crate::stop::Stop;
@@ -117,18 +118,27 @@ fn sharing(
 
 impl OwnerArgs {
     fn pace(self) -> Pace {
-        let Self { owner_delay_us, owner_service_us, owner_sleep_us } = self;
+        let Self { owner_delay_us, owner_service_us, owner_sleep_us, .. } = self;
         let [delay, service, sleep] =
             [owner_delay_us, owner_service_us, owner_sleep_us].map(Duration::from_micros);
         Pace { delay, service, sleep }
     }
 
+    fn victims(self) -> Victims {
+        match self.owner_victims {
+            OwnerVictims::NotUsed => Victims::NotUsed,
+            OwnerVictims::LeastWritten => Victims::LeastWritten,
+        }
+    }
+
     /// The same, for a host's command line.
-    fn words(self) -> [String; 3] {
+    fn words(self) -> [String; 4] {
+        let victims = self.owner_victims.to_possible_value().expect("none is left out");
         [
             format!("--owner-delay-us={}", self.owner_delay_us),
             format!("--owner-service-us={}", self.owner_service_us),
             format!("--owner-sleep-us={}", self.owner_sleep_us),
+            format!("--owner-victims={}", victims.get_name()),
         ]
     }
 }
@@ -140,6 +150,7 @@ fn hcmeta_options(scheme: Scheme, hosts: u8, key_bytes: u64, owners: OwnerArgs) 
         key_bytes,
         local: scheme == Scheme::HcMetaLocal,
         pace: owners.pace(),
+        victims: owners.victims(),
         ..HcMetaOptions::default()
     }
 }

@@ -230,7 +230,7 @@ pub(crate) struct SchemeArgs {
     pub(crate) owners: OwnerArgs,
 }
 
-/// How fast the owners of objects answer, under hcmeta.
+/// How the owners of objects go about it, under hcmeta.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct OwnerArgs {
     /// Under hcmeta, an owner's answer takes so many microseconds at least, however many requests it
@@ -239,13 +239,26 @@ pub(crate) struct OwnerArgs {
     pub(crate) owner_delay_us: u64,
     /// Under hcmeta, an owner serves one request after the other, and takes so many microseconds for
     /// each, besides what it has to do: so those who ask wait for each other. 0: all its threads serve,
-    /// and as fast as they can. The published prototype is like --owner-service-us 6 --owner-sleep-us 60.
+    /// and as fast as they can. The published prototype is like --owner-service-us 6 --owner-sleep-us 60
+    /// --owner-victims least-written.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) owner_service_us: u64,
     /// Under hcmeta, an owner that has served all requests there were looks for others after so many
     /// microseconds.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) owner_sleep_us: u64,
+    /// Under hcmeta, which object an owner takes an entry from when there is none left.
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = OwnerVictims::NotUsed)]
+    pub(crate) owner_victims: OwnerVictims,
+}
+
+/// Which object gives its entry up, under hcmeta.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OwnerVictims {
+    /// One that was not used lately.
+    NotUsed,
+    /// The one that was written least, however often it is read.
+    LeastWritten,
 }
 
 #[derive(Debug, Args)]

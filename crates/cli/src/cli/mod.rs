@@ -15,8 +15,8 @@ use crate::coherence::CoherenceCommand;
 use crate::figures::FiguresCommand;
 
 pub(crate) use bench::{
-    BenchCommand, LimitArgs, OwnerArgs, PageLoad, PageWorkerArgs, PagesArgs, RespArgs, Scheme,
-    WorkerArgs, YcsbArgs,
+    BenchCommand, LimitArgs, OwnerArgs, OwnerVictims, PageLoad, PageWorkerArgs, PagesArgs,
+    RespArgs, Scheme, WorkerArgs, YcsbArgs,
 };
 pub(crate) use hosts::{LoadArgs, MountArgs, ServeArgs, UpArgs};
 pub(crate) use pod::{

@@ -7,7 +7,7 @@ use tombolo_workloads::Workload;
 
 use super::Settings;
 use super::point::Measured;
-use super::run::{Run, Step};
+use super::run::{Popularity, Run, Step};
 use super::scheme::{Edition, Scheme};
 use crate::lab::{Demand, Lab, Ran, Setup};
 use crate::phase::{Hosts, PhaseResult};
@@ -17,21 +17,24 @@ const OBJECTS_PER_OPERATION: u64 = 4;
 const LEAST_OPERATIONS: u64 = 7_200;
 const MOST_OPERATIONS: u64 = 60_000;
 
-/// A thread that waits for a slow owner is simulated looking for messages all the time; fewer such
-/// operations do, if so many of them churn: nearly all the time goes there, so that how many happen to
-/// churn decides what is measured.
+/// Where some churn, nearly all the time may go there, so that how many happen to decides what is measured. So there are
+/// as many operations as let so many of them churn, within bounds.
+const CHURNS: f64 = 10_000.0;
+const MOST_CHURNING: u64 = 100_000;
+
+/// A thread that waits for a slow owner is simulated looking for messages all the time; fewer operations do there.
 const SLOW_SHARE: u64 = 2;
-const SLOW_CHURNS: f64 = 5_000.0;
 
 /// Operations by which caches are filled, at full scale.
 const CACHE_OPERATIONS: f64 = 450_000.0;
 
-/// If some operations bring about changes, others are done in rounds, one operation for so many objects,
-/// until as many of them do so in a round as in the one before, but for a small part of those, or of all.
+/// If some operations bring about changes, others are done before, one for so many objects, without caches and links. How many is
+/// fixed: who went on until it makes no difference would end here with one seed, and there with another.
 const OBJECTS_PER_SKIPPED: u64 = 8;
-const ROUNDS: u32 = 8;
-const STEADY: f64 = 0.05;
-const RARE: f64 = 0.001;
+
+/// Before that, wherever other objects are popular than were: what would follow from so many operations for each object, as far as it
+/// depends on which were used last. In 30 s, as the published scripts go on before they measure, the published HCMeta does two.
+const RECALLED_PER_OBJECT: u64 = 3;
 
 /// What is done for a point, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +93,7 @@ pub(crate) fn run(
         verify: false,
         pages: run.pages.then(|| (run.millions() * 1e6 * scale) as u64),
     })?;
-    let mut pod = Pod { run, settings, lab: &mut lab, loaded: 0, written: 0 };
+    let mut pod = Pod { run, settings, lab: &mut lab, loaded: 0, written: 0, popular: None };
     let mut points = Vec::new();
     for (number, step) in run.steps[..todo].iter().enumerate() {
         does(Stage::Loading, number)?;
@@ -99,7 +102,7 @@ pub(crate) fn run(
         pod.lab.demand(&Demand { workload, threads, shared: step.mix.shared })?;
         points.push(if step.mix.operates() {
             does(Stage::WarmingUp, number)?;
-            let settled = pod.settle()?;
+            let settled = pod.settle(step)?;
             does(Stage::Measuring, number)?;
             pod.measure(settled)?
         } else {
@@ -118,6 +121,11 @@ struct Settled {
     changes: f64,
 }
 
+/// How many operations brought about changes, of each.
+fn changes(ran: &Ran) -> f64 {
+    Hosts(&ran.hosts).per_op(|stats| stats.churn + stats.moved_in)
+}
+
 struct Pod<'a> {
     run: &'a Run,
     settings: &'a Settings,
@@ -126,6 +134,8 @@ struct Pod<'a> {
     loaded: u64,
     /// Of these so many have been written since.
     written: u64,
+    /// What was popular in the last step that brought about changes.
+    popular: Option<Popularity>,
 }
 
 impl Pod<'_> {
@@ -153,8 +163,12 @@ impl Pod<'_> {
 
     /// Operations that are measured, of which this part brings about changes.
     fn operations(&self, changes: f64) -> u64 {
-        let most = (self.loaded / OBJECTS_PER_OPERATION).clamp(LEAST_OPERATIONS, MOST_OPERATIONS);
-        ((SLOW_CHURNS / changes) as u64).clamp(most / self.slow_share(), most)
+        let within = |most| (self.loaded / OBJECTS_PER_OPERATION).clamp(LEAST_OPERATIONS, most);
+        if changes == 0.0 {
+            return within(MOST_OPERATIONS);
+        }
+        let least = within(MOST_OPERATIONS) / self.slow_share();
+        ((CHURNS / changes) as u64).clamp(least, within(MOST_CHURNING))
     }
 
     fn slow_share(&self) -> u64 {
@@ -162,27 +176,23 @@ impl Pod<'_> {
         if slow { SLOW_SHARE } else { 1 }
     }
 
-    /// Runs operations at the pace that they would have until it makes no difference any more.
-    fn settle(&mut self) -> Result<Settled> {
+    /// Brings about what a while of such operations would.
+    fn settle(&mut self, step: &Step) -> Result<Settled> {
         let tried = self.lab.run(self.operations(1.0) / 4)?;
-        let pace = Duration::from_nanos(Hosts(&tried.hosts).latencies()?.mean() as u64);
-        let changes = |ran: &Ran| Hosts(&ran.hosts).per_op(|stats| stats.churn + stats.moved_in);
-        let mut before = changes(&tried);
-        let mut operations = Hosts(&tried.hosts).operations();
-        for _ in 0..ROUNDS {
-            if before == 0.0 {
-                break;
-            }
-            let ran = self.lab.skip(self.loaded / OBJECTS_PER_SKIPPED, pace)?;
-            operations += Hosts(&ran.hosts).operations();
-            let now = changes(&ran);
-            let close = (before - now).abs() <= RARE.max(STEADY * now);
-            before = now;
-            if close {
-                break;
-            }
+        let (mut operations, changes) = (Hosts(&tried.hosts).operations(), changes(&tried));
+        if changes == 0.0 {
+            return Ok(Settled { operations, changes });
         }
-        Ok(Settled { operations, changes: before })
+        let pace = Duration::from_nanos(Hosts(&tried.hosts).latencies()?.mean() as u64);
+        let known = self.popular.replace(step.popularity()) == Some(step.popularity());
+        if !known && self.run.scheme.depends_on_last_uses() && !step.mix.inserts() {
+            let recalled = RECALLED_PER_OBJECT * self.loaded;
+            self.lab.recall(recalled, pace)?;
+            operations += recalled;
+        }
+        let ran = self.lab.skip(self.loaded / OBJECTS_PER_SKIPPED, pace)?;
+        operations += Hosts(&ran.hosts).operations();
+        Ok(Settled { operations, changes: self::changes(&ran) })
     }
 
     fn measure(&mut self, settled: Settled) -> Result<Measured> {

@@ -53,6 +53,14 @@ pub(crate) struct Mix {
     pub(crate) shared: Option<f64>,
 }
 
+/// How often threads ask for which objects, whatever they do then.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Popularity {
+    millions: f64,
+    skew: f64,
+    shared: Option<f64>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Operations {
     /// None: objects are only there.
@@ -125,6 +133,12 @@ impl Step {
         (self.millions, self.mix, self.threads) == (other.millions, other.mix, other.threads)
     }
 
+    /// How often threads ask for which objects.
+    pub(crate) fn popularity(&self) -> Popularity {
+        let Mix { skew, shared, .. } = self.mix;
+        Popularity { millions: self.millions, skew, shared }
+    }
+
     /// The workload on so many objects, with keys and values of so many bytes.
     pub(crate) fn workload(
         &self,
@@ -180,7 +194,8 @@ impl Run {
         }
     }
 
-    /// Whether the other one's steps can be done in the same pod. Those that insert objects cannot, since others load these.
+    /// Whether the other one's steps can be done in the same pod. Those that insert objects cannot, since others load these; nor can
+    /// those in which objects are for some host alone, if all have used them before.
     pub(crate) fn shares_pod_with(&self, other: &Self) -> bool {
         let kind = |run: &Self| {
             (
@@ -191,6 +206,7 @@ impl Run {
                 run.width,
                 run.pages,
                 run.inserts(),
+                run.has_partitions(),
             )
         };
         kind(self) == kind(other)
@@ -198,6 +214,10 @@ impl Run {
 
     fn inserts(&self) -> bool {
         self.steps.iter().any(|step| step.mix.inserts())
+    }
+
+    fn has_partitions(&self) -> bool {
+        self.steps.iter().any(|step| step.mix.shared.is_some())
     }
 
     /// Its curve.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tombolo_baselines::{HcMetaOptions, Pace};
+use tombolo_baselines::{HcMetaOptions, Pace, Victims};
 use tombolo_objects::{Locks, Options};
 use tombolo_timing::Profile;
 
@@ -64,6 +64,15 @@ impl Edition {
         }
     }
 
+    /// Which object owners take an entry from: those of the published prototype draw ten, and take the one
+    /// that was written least.
+    fn victims(self) -> Victims {
+        match self {
+            Self::Ours => Victims::NotUsed,
+            Self::Published => Victims::LeastWritten,
+        }
+    }
+
     /// Bytes of an entry besides those of ours.
     fn more_entry_bytes(self) -> u64 {
         match self {
@@ -112,6 +121,12 @@ impl Scheme {
         matches!(self, Self::HcMeta | Self::HcMetaLocal)
     }
 
+    /// Whether what objects have follows from which of them were used last; those that are moved home have to be
+    /// used again and again.
+    pub(crate) fn depends_on_last_uses(self) -> bool {
+        self != Self::MegalonPartition
+    }
+
     /// The machine for an edition: what its code's own steps take differs.
     pub(crate) fn profile(self, edition: Edition, mut profile: Profile) -> Profile {
         if self == Self::Megalon && edition == Edition::Published {
@@ -150,6 +165,7 @@ impl Scheme {
                     hosts: hosts as u8,
                     key_bytes: key_bytes + edition.more_entry_bytes(),
                     pace: edition.pace(),
+                    victims: edition.victims(),
                     local: self == Self::HcMetaLocal,
                     ..HcMetaOptions::default()
                 })
