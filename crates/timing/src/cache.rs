@@ -79,6 +79,11 @@ const TAG: u32 = !(RECENT | MARK);
 /// Words in a line of this machine.
 const WORDS: usize = 16;
 
+/// Ways of a set, as many as are in a line of this machine.
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+struct Ways([u32; WORDS]);
+
 #[inline]
 fn tag(line: Line) -> u32 {
     ((line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 & TAG).max(MARK + MARK)
@@ -101,12 +106,10 @@ pub struct Place {
 
 pub(crate) struct Cache<N> {
     /// By set, a word per way.
-    words: Vec<u32>,
-    /// The first of them that starts a line of this machine.
-    first: usize,
+    ways: Vec<Ways>,
     notes: Vec<N>,
     per_set: usize,
-    /// Words from one set to the next.
+    /// How many of `ways` a set has.
     stride: usize,
     mask: u64,
 }
@@ -125,46 +128,41 @@ impl<N: Note> Cache<N> {
         // As many as a set has bits for.
         let sets = if lines / sets > 64 { 2 * sets } else { sets };
         let per_set = (lines / sets) as usize;
-        let stride = per_set.next_multiple_of(WORDS);
-        let words: Vec<u32> = blank(sets as usize * stride + WORDS);
+        let stride = per_set.div_ceil(WORDS);
+        let ways = blank(sets as usize * stride);
         let notes = blank(sets as usize * per_set);
-        let first = words.as_ptr().align_offset(LINE_BYTES as usize) % WORDS;
-        Self { words, first, notes, per_set, stride, mask: sets - 1 }
+        Self { ways, notes, per_set, stride, mask: sets - 1 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn set_of(&self, line: Line) -> usize {
         // Regions start at different sets, so that their first lines do not meet in one.
         ((line.0 ^ (line.0 >> REGION).wrapping_mul(0x9e37_79b9)) & self.mask) as usize
     }
 
-    #[inline]
-    fn set(&self, set: usize) -> &[[u32; WORDS]] {
-        self.words[self.first + set * self.stride..][..self.stride].as_chunks().0
+    #[inline(always)]
+    fn set(&self, set: usize) -> &[Ways] {
+        &self.ways[set * self.stride..][..self.stride]
     }
 
     #[inline]
-    fn set_mut(&mut self, set: usize) -> &mut [[u32; WORDS]] {
-        self.words[self.first + set * self.stride..][..self.stride].as_chunks_mut().0
-    }
-
-    #[inline]
-    fn word(&mut self, place: Place) -> &mut u32 {
-        &mut self.words[self.first + place.set * self.stride + place.way]
+    fn word(&mut self, Place { set, way }: Place) -> &mut u32 {
+        &mut self.ways[set * self.stride + way / WORDS].0[way % WORDS]
     }
 
     /// A bit per way of a set, where `bits` of its word are `value`.
-    #[inline]
+    #[inline(always)]
     fn ways(&self, set: usize, bits: u32, value: u32) -> u64 {
-        let mut ways = 0;
-        for (number, words) in self.set(set).iter().enumerate() {
-            ways |= u64::from(words_with(words, bits, value)) << (number * WORDS);
+        let (first, others) = self.set(set).split_first().expect("a set has ways");
+        let mut ways = u64::from(words_with(&first.0, bits, value));
+        for (number, words) in others.iter().enumerate() {
+            ways |= u64::from(words_with(&words.0, bits, value)) << ((number + 1) * WORDS);
         }
         ways
     }
 
     /// Where a line is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, line: Line) -> Option<Place> {
         let set = self.set_of(line);
         let mut ways = self.ways(set, TAG, tag(line));
@@ -195,13 +193,15 @@ impl<N: Note> Cache<N> {
     #[inline]
     fn used_besides(&mut self, place: Place, others: u64) {
         if others | 1 << place.way == u64::MAX >> (64 - self.per_set) {
-            self.set_mut(place.set).as_flattened_mut().iter_mut().for_each(|word| *word &= !RECENT);
+            for ways in &mut self.ways[place.set * self.stride..][..self.stride] {
+                ways.0.iter_mut().for_each(|word| *word &= !RECENT);
+            }
         }
         *self.word(place) |= RECENT;
     }
 
     /// Where a line is, which is used.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn touch(&mut self, line: Line) -> Option<Place> {
         let place = self.find(line)?;
         self.used(place);
@@ -257,9 +257,7 @@ impl<N: Note> Cache<N> {
     /// Has this machine fetch a line's set.
     #[inline]
     pub(crate) fn prefetch(&self, line: Line) {
-        let start = self.first + self.set_of(line) * self.stride;
-        prefetch(&self.words[start]);
-        (1..self.stride / WORDS).for_each(|part| prefetch(&self.words[start + part * WORDS]));
+        self.set(self.set_of(line)).iter().for_each(prefetch);
     }
 
     /// Where a line is, or the one that would have to go for it; and whether it is there. What is noted is not looked

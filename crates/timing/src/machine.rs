@@ -75,7 +75,7 @@ struct Costs {
 struct Memory {
     /// Where pages are.
     pages: Cache<()>,
-    /// The page that it has looked up last.
+    /// The first line of the page that it has looked up last.
     page: Line,
     /// The line after the last one it has read.
     next: Line,
@@ -181,12 +181,13 @@ impl Machine {
     /// How long it takes to find out where the page of a line is.
     #[inline]
     fn walk(&mut self, at: CoreId, line: Line) -> Ps {
-        let page = Line::new(line.region(), line.number() / self.costs.page_lines);
         let Memory { pages, page: last, .. } = &mut self.hosts[at.host].cores[at.core];
-        if page == *last {
+        let page_lines = self.costs.page_lines;
+        if line.bits().wrapping_sub(last.bits()) < page_lines {
             return 0;
         }
-        *last = page;
+        let page = Line::new(line.region(), line.number() / page_lines);
+        *last = Line::new(line.region(), page.number() * page_lines);
         if pages.touch(page).is_some() {
             return 0;
         }
@@ -209,13 +210,6 @@ impl Machine {
         for page in pages {
             self.touch_page(host, page);
         }
-    }
-
-    /// How long it takes to find out where the pages of lines in a row are, of which `line` is the first, or
-    /// a later one.
-    fn walk_on(&mut self, at: CoreId, line: Line, first: bool) -> Ps {
-        let begins = first || line.number().is_multiple_of(self.costs.page_lines);
-        if begins { self.walk(at, line) } else { 0 }
     }
 
     fn miss(&mut self, at: CoreId, line: Line, write: bool, now: Ps) -> Ps {
@@ -280,7 +274,7 @@ impl Machine {
         let mut overlap = Overlap::new(self.costs.misses_at_once, now);
         let mut first = true;
         for line in lines {
-            let walks = self.walk_on(at, line, first);
+            let walks = self.walk(at, line);
             let goes_on = first && self.hosts[at.host].cores[at.core].next == line;
             overlap.begin(copy, |begins| {
                 let takes = self.access(at, line, false, begins + walks);
@@ -302,10 +296,9 @@ impl Machine {
         self.hosts[at.host].caches.foresee(at.core, lines.clone());
         let copy = self.costs.copy;
         let mut overlap = Overlap::new(self.costs.misses_at_once, now);
-        let (mut goes_on, mut first) = (now, true);
+        let mut goes_on = now;
         for line in lines {
-            let walks = self.walk_on(at, line, first);
-            first = false;
+            let walks = self.walk(at, line);
             overlap.begin(copy, |begins| walks + self.access(at, line, true, begins + walks));
             goes_on = (goes_on + copy).max(overlap.done_before(self.costs.stores_at_once));
         }

@@ -59,13 +59,26 @@ impl Pipe {
         if used != self.last.0 {
             self.last = (used, self.at(used as f64 / self.capacity as f64));
         }
-        let number = self.with_room(first);
-        self.fill(number, bytes);
+        let number = self.take(first, bytes);
         let queued = (number * WINDOW).saturating_sub(now);
         let waits = queued.max(self.last.1);
         self.bytes += bytes;
         self.waited += waits;
         waits
+    }
+
+    /// Bytes go through in the first window from `first` on that has room; its number.
+    #[inline]
+    fn take(&mut self, first: u64, bytes: u64) -> u64 {
+        let capacity = self.capacity;
+        let window = self.window(first);
+        if window.bytes + bytes <= capacity {
+            window.bytes += bytes;
+            return first;
+        }
+        let number = self.with_room(first);
+        self.fill(number, bytes);
+        number
     }
 
     /// The first window from `first` on that has room.
