@@ -539,13 +539,17 @@ fn join<S: Subject>(memory: TimedMemory, options: S::Options, file: Arc<Blank>) 
 
 #[cfg(test)]
 mod tests {
+    use tombolo_baselines::Victims;
+
     use super::*;
 
-    /// Operations and churns per second of a small pod whose owners answer so fast.
-    fn churns(pace: Pace) -> (f64, f64) {
+    const OBJECTS: u64 = 3000;
+
+    /// A small pod whose objects do not all have entries, and are read.
+    fn small(options: HcMetaOptions) -> Lab {
         let profile = crate::figures::test_bed();
         let (hosts, threads) = (profile.pod.hosts, 8);
-        let sharing = Sharing::HcMeta(HcMetaOptions { hosts: 3, pace, ..HcMetaOptions::default() });
+        let sharing = Sharing::HcMeta(HcMetaOptions { hosts: 3, ..options });
         let (scr_bytes, lnr_bytes, layout) = (64 << 10, 64 << 20, Layout::default());
         let setup = Setup {
             profile,
@@ -559,14 +563,54 @@ mod tests {
             pages: None,
         };
         let mut lab = Lab::create(setup).unwrap();
-        let stock = Workload::stock('b').unwrap();
-        let workload = Workload { record_count: 3000, insert_count: 3000, ..stock };
+        let stock = Workload::stock('c').unwrap();
+        let workload = Workload { record_count: OBJECTS, insert_count: OBJECTS, ..stock };
         lab.load(&workload, threads).unwrap();
         lab.demand(&Demand { workload, threads, shared: None }).unwrap();
+        lab
+    }
+
+    fn churn(ran: &Ran) -> f64 {
+        crate::phase::Hosts(&ran.hosts).per_op(|stats| stats.churn)
+    }
+
+    /// Operations and churns per second where owners answer so fast.
+    fn churns(pace: Pace) -> (f64, f64) {
+        let mut lab = small(HcMetaOptions { pace, ..HcMetaOptions::default() });
         lab.run(2000).unwrap();
         let ran = lab.run(6000).unwrap();
-        let ran = crate::phase::Hosts(&ran.hosts);
-        (ran.per_second(), ran.per_second() * ran.per_op(|stats| stats.churn))
+        let per_second = crate::phase::Hosts(&ran.hosts).per_second();
+        (per_second, per_second * churn(&ran))
+    }
+
+    const PACE: Duration = Duration::from_micros(1);
+
+    #[test]
+    fn objects_that_are_read_keep_their_entries_where_reads_count() {
+        let of = |victims| {
+            let mut lab = small(HcMetaOptions { victims, ..HcMetaOptions::default() });
+            lab.skip(20_000, PACE).unwrap();
+            churn(&lab.skip(100_000, PACE).unwrap())
+        };
+        let (not_used, least_written) = (of(Victims::NotUsed), of(Victims::LeastWritten));
+        assert!(1.05 * not_used < least_written, "{not_used} and {least_written}");
+    }
+
+    #[test]
+    fn what_is_recalled_need_not_be_done() {
+        let after = |before: &dyn Fn(&mut Lab)| {
+            let mut lab = small(HcMetaOptions::default());
+            before(&mut lab);
+            churn(&lab.skip(1000, PACE).unwrap())
+        };
+        let at_first = after(&|_| ());
+        let done = after(&|lab| _ = lab.skip(20 * OBJECTS, PACE).unwrap());
+        let recalled = after(&|lab| {
+            let ran = lab.recall(3 * OBJECTS, PACE).unwrap();
+            let operations = crate::phase::Hosts(&ran.hosts).operations();
+            assert!((OBJECTS / 4..OBJECTS).contains(&operations), "each object once: {operations}");
+        });
+        assert!(recalled - done < 0.5 * (at_first - done), "{at_first}, {recalled}, {done}");
     }
 
     #[test]

@@ -84,7 +84,9 @@ impl<N: crate::cache::Note> Level<N> {
 /// The caches of a host.
 pub struct HostCaches {
     /// By core, from the nearest cache on. Lines that this core may change are marked.
-    private: Vec<Vec<Level<()>>>,
+    private: Vec<Level<()>>,
+    /// How many of them a core has.
+    depth: usize,
     shared: Level<Note>,
     core_to_core: Ps,
 }
@@ -97,10 +99,22 @@ impl HostCaches {
     pub fn new(caches: &[profile::Cache], cores: usize, core_to_core: Ps) -> Self {
         let (shared, private) = caches.split_last().expect("a host has caches");
         Self {
-            private: (0..cores).map(|_| private.iter().map(Level::new).collect()).collect(),
+            private: (0..cores).flat_map(|_| private.iter().map(Level::new)).collect(),
+            depth: private.len(),
             shared: Level::new(shared),
             core_to_core,
         }
+    }
+
+    /// A core's own caches.
+    #[inline]
+    fn of(&self, core: usize) -> &[Level<()>] {
+        &self.private[core * self.depth..][..self.depth]
+    }
+
+    #[inline]
+    fn of_mut(&mut self, core: usize) -> &mut [Level<()>] {
+        &mut self.private[core * self.depth..][..self.depth]
     }
 
     /// What the host may do with a line.
@@ -141,7 +155,7 @@ impl HostCaches {
     pub fn foresee(&self, core: usize, lines: impl Iterator<Item = Line> + Clone) {
         for line in lines.clone() {
             self.shared.cache.prefetch(line);
-            self.private[core].iter().for_each(|level| level.cache.prefetch(line));
+            self.of(core).iter().for_each(|level| level.cache.prefetch(line));
         }
         lines.for_each(|line| _ = self.foresee_note(line));
     }
@@ -149,7 +163,7 @@ impl HostCaches {
     /// The same of one line.
     #[inline]
     pub fn foresee_one(&self, core: usize, line: Line) {
-        self.private[core].iter().for_each(|level| level.cache.prefetch(line));
+        self.of(core).iter().for_each(|level| level.cache.prefetch(line));
         self.shared.cache.prefetch(line);
     }
 
@@ -173,14 +187,14 @@ impl HostCaches {
     pub fn foresee_cores(&self, place: Place) {
         let note = self.shared.cache.note_at(place);
         for core in ones(note.cores) {
-            self.private[core].iter().for_each(|level| level.cache.prefetch(note.line()));
+            self.of(core).iter().for_each(|level| level.cache.prefetch(note.line()));
         }
     }
 
     /// A core reads a line, or changes it.
     #[inline]
     pub fn access(&mut self, core: usize, line: Line, write: bool) -> Access {
-        let levels = &mut self.private[core];
+        let levels = self.of_mut(core);
         for number in 0..levels.len() {
             let (nearer, level) = levels.split_at_mut(number);
             let Some(place) = level[0].cache.touch(line) else { continue };
@@ -297,7 +311,7 @@ impl HostCaches {
 
     /// A core that has a line in some of its caches has it in all of them.
     fn change_at(&mut self, core: usize, line: Line, mine: bool) {
-        for level in &mut self.private[core] {
+        for level in self.of_mut(core) {
             match level.cache.touch(line) {
                 Some(place) => level.cache.mark(place, mine),
                 None => drop(level.cache.add(line, mine, ())),
@@ -306,19 +320,19 @@ impl HostCaches {
     }
 
     fn add_at(&mut self, core: usize, line: Line, mine: bool) {
-        for level in &mut self.private[core] {
+        for level in self.of_mut(core) {
             level.cache.add(line, mine, ());
         }
     }
 
     fn drop_at(&mut self, core: usize, line: Line) {
-        for level in &mut self.private[core] {
+        for level in self.of_mut(core) {
             level.cache.remove(line);
         }
     }
 
     fn share_at(&mut self, core: usize, line: Line) {
-        for level in &mut self.private[core] {
+        for level in self.of_mut(core) {
             if let Some(place) = level.cache.find(line) {
                 level.cache.mark(place, false);
             }
