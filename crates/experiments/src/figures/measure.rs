@@ -122,7 +122,7 @@ struct Settled {
 }
 
 /// How many operations brought about changes, of each.
-fn changes(ran: &Ran) -> f64 {
+fn changes_of(ran: &Ran) -> f64 {
     Hosts(&ran.hosts).per_op(|stats| stats.churn + stats.moved_in)
 }
 
@@ -179,7 +179,7 @@ impl Pod<'_> {
     /// Brings about what a while of such operations would.
     fn settle(&mut self, step: &Step) -> Result<Settled> {
         let tried = self.lab.run(self.operations(1.0) / 4)?;
-        let (mut operations, changes) = (Hosts(&tried.hosts).operations(), changes(&tried));
+        let (mut operations, changes) = (Hosts(&tried.hosts).operations(), changes_of(&tried));
         if changes == 0.0 {
             return Ok(Settled { operations, changes });
         }
@@ -192,7 +192,7 @@ impl Pod<'_> {
         }
         let ran = self.lab.skip(self.loaded / OBJECTS_PER_SKIPPED, pace)?;
         operations += Hosts(&ran.hosts).operations();
-        Ok(Settled { operations, changes: self::changes(&ran) })
+        Ok(Settled { operations, changes: changes_of(&ran) })
     }
 
     fn measure(&mut self, settled: Settled) -> Result<Measured> {
