@@ -1,7 +1,6 @@
 //! A pod in virtual time, and what is done with it.
 
 use std::cell::{Cell, RefCell};
-use std::mem::replace;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -18,7 +17,7 @@ use tombolo_workloads::{Op, Workload};
 
 use crate::drive::{Driver, Phase, Share, histogram};
 use crate::phase::PhaseResult;
-use crate::requests::{Owner, Partition, Requests};
+use crate::requests::{Owner, Partition, Requests, last_of_each};
 use crate::subject::{Blank, Paged, Plain, Subject};
 
 /// How often a host does its background work.
@@ -339,28 +338,6 @@ impl<S: Subject> Bench for Hosts<S> {
     fn pace_owners(&mut self, pace: Pace) {
         self.pace = pace;
     }
-}
-
-/// Of so many operations of all threads the last one about each object, by thread, the last one first. They are drawn
-/// from the last one to the first: in which order makes no difference to what is drawn.
-fn last_of_each(
-    requests: &[RefCell<Requests>],
-    objects: u64,
-    operations: u64,
-) -> Result<Vec<Vec<Op>>> {
-    let mut used = vec![false; objects as usize];
-    let mut last = vec![Vec::new(); requests.len()];
-    for _ in 0..operations / requests.len() as u64 {
-        for (requests, last) in requests.iter().zip(&mut last) {
-            let Some(operation) = requests.borrow_mut().next() else { continue };
-            let used = used.get_mut(operation.key() as usize);
-            let used = used.context("an operation that inserts an object cannot be left out")?;
-            if !replace(used, true) {
-                last.push(operation);
-            }
-        }
-    }
-    Ok(last)
 }
 
 impl<S: Subject> Hosts<S> {

@@ -1,8 +1,11 @@
 //! What one thread asks for, from phase to phase.
 
+use std::cell::RefCell;
+use std::mem::replace;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use anyhow::{Context, Result};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use tombolo_workloads::{Inserts, Op, Operations};
@@ -26,6 +29,28 @@ impl Iterator for Requests {
             Some(partition) => partition.choose(&mut self.operations),
         }
     }
+}
+
+/// Of so many operations of all threads the last one about each object, by thread, the last one first. They are drawn
+/// from the last one to the first: in which order makes no difference to what is drawn.
+pub(crate) fn last_of_each(
+    requests: &[RefCell<Requests>],
+    objects: u64,
+    operations: u64,
+) -> Result<Vec<Vec<Op>>> {
+    let mut used = vec![false; objects as usize];
+    let mut last = vec![Vec::new(); requests.len()];
+    for _ in 0..operations / requests.len() as u64 {
+        for (requests, last) in requests.iter().zip(&mut last) {
+            let Some(operation) = requests.borrow_mut().next() else { continue };
+            let used = used.get_mut(operation.key() as usize);
+            let used = used.context("an operation that inserts an object cannot be left out")?;
+            if !replace(used, true) {
+                last.push(operation);
+            }
+        }
+    }
+    Ok(last)
 }
 
 /// Of objects some are for all hosts, and each other one is for its owner alone.
