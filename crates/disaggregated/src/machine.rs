@@ -3,7 +3,7 @@
 use tombolo_coherence::{Access, Ask, Filter, Holders, Hosts, Message, Protocol, State, transact};
 use tombolo_programs::{Access as Kind, Record};
 use tombolo_timing::{
-    Access as Cached, Bandwidth, HostCaches, Line, Note, Pipe, Place, Ps, Region, ps,
+    Access as Cached, Bandwidth, Found, HostCaches, Line, Note, Pipe, Place, Ps, Region, ps,
 };
 
 use crate::config::{Config, ConfigError, LINE_BYTES, PAGE_BYTES};
@@ -390,7 +390,7 @@ impl<const WORDS: usize> Machine<WORDS> {
             self.results.joined += u64::from(joins);
             takes.max(on_its_way)
         } else {
-            let has = if cached == Cached::NotAlone { State::Shared } else { State::Invalid };
+            let has = if let Cached::NotAlone(found) = cached { Some(found) } else { None };
             on_its_way + self.fetch(request, has, start + on_its_way)
         };
         // A request to the memory node is checked on its way, for all who wait for its answer; what is here
@@ -442,12 +442,13 @@ impl<const WORDS: usize> Machine<WORDS> {
 
     /// Gets a line from its memory node, or the right to change one that the host has; how long that takes from
     /// `start` on.
-    fn fetch(&mut self, request: Request, has: State, start: Ps) -> Ps {
+    fn fetch(&mut self, request: Request, has: Option<Found>, start: Ps) -> Ps {
         let Request { thread, line, place, kind, .. } = request;
         let write = kind.writes();
         let Thread { host, core, .. } = self.threads[thread];
         let access = if write { Access::Write } else { Access::Read };
-        let ask = (self.tables.ask)(has, access).unwrap_or(Ask::Own);
+        let state = if has.is_some() { State::Shared } else { State::Invalid };
+        let ask = (self.tables.ask)(state, access).unwrap_or(Ask::Own);
         let entry = *self.pages.line(place, line.number());
         let mut others = Others { hosts: &mut self.hosts, line, found: None };
         let who = (host, others.hosts.len());
@@ -458,12 +459,12 @@ impl<const WORDS: usize> Machine<WORDS> {
         // A host that may not write asks again before it does.
         let alone =
             done.granted != State::Shared && (write || self.pages.page(place).permits(host, true));
-        let gone = match ask {
-            Ask::Upgrade => {
-                self.hosts[host].changes_alone(core, line);
+        let gone = match (ask, has) {
+            (Ask::Upgrade, Some(found)) => {
+                self.hosts[host].changes_alone(core, line, found);
                 None
             }
-            Ask::Read | Ask::Own => self.hosts[host].fill(core, line, write, alone),
+            _ => self.hosts[host].fill(core, line, write, alone),
         };
         self.evicted(gone);
         let hops = 2 + if done.snooped { 2 } else { 0 } + if done.wrote_back { 2 } else { 0 };

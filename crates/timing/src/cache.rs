@@ -98,7 +98,7 @@ fn blank<T: Copy + Default>(count: usize) -> Vec<T> {
 }
 
 /// Where a line is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     set: usize,
     way: usize,

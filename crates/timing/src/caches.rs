@@ -66,8 +66,16 @@ pub enum Access {
     Served(Ps),
     /// No cache of this host has the line.
     Missing,
-    /// The host has the line, but not alone.
-    NotAlone,
+    /// The host has the line here, but not alone.
+    NotAlone(Found),
+}
+
+/// Where a host has a line that a core accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    shared: Place,
+    /// Which of the core's own caches is the nearest that has it, and where.
+    near: Option<(usize, Place)>,
 }
 
 struct Level<N> {
@@ -206,18 +214,23 @@ impl HostCaches {
                 }
                 return Access::Served(latency);
             }
-            return self.access_shared(core, line, write, Some(latency));
+            return self.access_shared(core, line, write, Some((number, place)));
         }
         self.access_shared(core, line, write, None)
     }
 
-    /// The same, where the core's own caches do not suffice; `here` is the latency of the one that has
-    /// the line.
-    fn access_shared(&mut self, core: usize, line: Line, write: bool, here: Option<Ps>) -> Access {
-        let Some(place) = self.shared.cache.touch(line) else { return Access::Missing };
-        let note = self.shared.cache.note(place);
+    /// The same, where the core's own caches do not suffice; `near` is the nearest one that has the line.
+    fn access_shared(
+        &mut self,
+        core: usize,
+        line: Line,
+        write: bool,
+        near: Option<(usize, Place)>,
+    ) -> Access {
+        let Some(shared) = self.shared.cache.touch(line) else { return Access::Missing };
+        let note = self.shared.cache.note(shared);
         if write && line.region() == Region::Scr && !note.alone() {
-            return Access::NotAlone;
+            return Access::NotAlone(Found { shared, near });
         }
         let others = note.cores & !(1 << core);
         let changed_elsewhere = note.dirty() && others.is_power_of_two();
@@ -227,7 +240,7 @@ impl HostCaches {
         } else {
             note.cores |= 1 << core;
         }
-        let slow = others != 0 && (write || (changed_elsewhere && here.is_none()));
+        let slow = others != 0 && (write || (changed_elsewhere && near.is_none()));
         for other in ones(others) {
             if write {
                 self.drop_at(other, line);
@@ -235,11 +248,8 @@ impl HostCaches {
                 self.share_at(other, line);
             }
         }
-        match here {
-            Some(_) => self.change_at(core, line, write),
-            None => self.add_at(core, line, write),
-        }
-        let nearest = here.unwrap_or(self.shared.latency);
+        let nearest = near.map_or(self.shared.latency, |(number, _)| self.of(core)[number].latency);
+        self.hold_at(core, line, write, near);
         Access::Served(if slow { nearest.max(self.core_to_core) } else { nearest })
     }
 
@@ -262,14 +272,13 @@ impl HostCaches {
     }
 
     /// The host has a line alone from now on, and a core changes it.
-    pub fn changes_alone(&mut self, core: usize, line: Line) {
-        let Some(place) = self.shared.cache.find(line) else { return };
-        let note = self.shared.cache.note(place);
+    pub fn changes_alone(&mut self, core: usize, line: Line, Found { shared, near }: Found) {
+        let note = self.shared.cache.note(shared);
         let others = note.cores & !(1 << core);
         note.cores = 1 << core;
         note.line |= ALONE | DIRTY;
         ones(others).for_each(|other| self.drop_at(other, line));
-        self.change_at(core, line, true);
+        self.hold_at(core, line, true, near);
     }
 
     /// Drops a line; whether it was there, and dirty.
@@ -309,9 +318,16 @@ impl HostCaches {
         dirty
     }
 
-    /// A core that has a line in some of its caches has it in all of them.
-    fn change_at(&mut self, core: usize, line: Line, mine: bool) {
-        for level in self.of_mut(core) {
+    /// A core that has used a line has it in all of its caches. Those that are nearer than `near` do not have it yet.
+    fn hold_at(&mut self, core: usize, line: Line, mine: bool, near: Option<(usize, Place)>) {
+        let Some((number, place)) = near else { return self.add_at(core, line, mine) };
+        let (nearer, rest) = self.of_mut(core).split_at_mut(number);
+        for level in nearer {
+            level.cache.add(line, mine, ());
+        }
+        let (nearest, farther) = rest.split_first_mut().expect("one has the line");
+        nearest.cache.mark(place, mine);
+        for level in farther {
             match level.cache.touch(line) {
                 Some(place) => level.cache.mark(place, mine),
                 None => drop(level.cache.add(line, mine, ())),
@@ -380,12 +396,12 @@ mod tests {
     fn a_coherent_line_is_changed_only_by_a_host_that_has_it_alone() {
         let mut host = host();
         host.fill(0, SCR, false, false);
-        assert_eq!(host.access(0, SCR, true), Access::NotAlone);
+        assert!(matches!(host.access(0, SCR, true), Access::NotAlone(_)));
         host.has_alone(SCR);
         assert_eq!(host.access(0, SCR, true), Access::Served(1_000));
         assert!(host.settle(SCR, State::Shared));
         assert_eq!(host.access(0, SCR, false), Access::Served(1_000));
-        assert_eq!(host.access(0, SCR, true), Access::NotAlone);
+        assert!(matches!(host.access(0, SCR, true), Access::NotAlone(_)));
     }
 
     #[test]

@@ -40,7 +40,7 @@ mod sparse;
 mod world;
 
 pub use cache::{Line, Place, Region};
-pub use caches::{Access, HostCaches, Note};
+pub use caches::{Access, Found, HostCaches, Note};
 pub use clocks::Clocks;
 pub use counts::Counts;
 pub use memory::TimedMemory;

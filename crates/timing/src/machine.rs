@@ -161,10 +161,10 @@ impl Machine {
         match self.hosts[at.host].caches.access(at.core, line, write) {
             Access::Served(takes) => takes,
             Access::Missing => self.miss(at, line, write, now),
-            Access::NotAlone => {
+            Access::NotAlone(found) => {
                 self.counts.scr_misses += 1;
                 let takes = self.grant((at.host, State::Shared), line, true, now).takes;
-                self.hosts[at.host].caches.changes_alone(at.core, line);
+                self.hosts[at.host].caches.changes_alone(at.core, line, found);
                 takes
             }
         }
