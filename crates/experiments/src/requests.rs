@@ -1,7 +1,6 @@
 //! What one thread asks for, from phase to phase.
 
 use std::cell::RefCell;
-use std::mem::replace;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -38,14 +37,17 @@ pub(crate) fn last_of_each(
     objects: u64,
     operations: u64,
 ) -> Result<Vec<Vec<Op>>> {
-    let mut used = vec![false; objects as usize];
+    // A bit each: what of it is looked at last should be in the processor's caches.
+    let mut used = vec![0_u64; objects.div_ceil(64) as usize];
     let mut last = vec![Vec::new(); requests.len()];
     for _ in 0..operations / requests.len() as u64 {
         for (requests, last) in requests.iter().zip(&mut last) {
             let Some(operation) = requests.borrow_mut().next() else { continue };
-            let used = used.get_mut(operation.key() as usize);
+            let (word, bit) = (operation.key() / 64, 1 << (operation.key() % 64));
+            let used = used.get_mut(word as usize).filter(|_| operation.key() < objects);
             let used = used.context("an operation that inserts an object cannot be left out")?;
-            if !replace(used, true) {
+            if *used & bit == 0 {
+                *used |= bit;
                 last.push(operation);
             }
         }

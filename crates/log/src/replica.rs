@@ -76,7 +76,8 @@ impl Fences {
 pub struct Replica<M: Memory, S: State> {
     pod: Pod<M>,
     seat: Seat,
-    shard: u8,
+    /// Where the hosts' segments start.
+    segments: LnrAddr,
     ring: Ring<M>,
     segment: Segment<M>,
     state: S,
@@ -137,7 +138,7 @@ impl<M: Memory, S: State> Replica<M, S> {
         let segment = Segment::new(&pod, seat, shard, ring.tail());
         Self {
             seat: seat.clone(),
-            shard,
+            segments: segment_start(&pod, shard, 0),
             ring,
             segment,
             state,
@@ -489,6 +490,7 @@ impl<M: Memory, S: State> Replica<M, S> {
     }
 
     fn start_of(&self, run: Run) -> LnrAddr {
-        segment_start(&self.pod, self.shard, run.host).plus(run.place * LINE_BYTES)
+        let of_host = u64::from(run.host) * self.segment.entries() + run.place;
+        self.segments.plus(of_host * LINE_BYTES)
     }
 }
