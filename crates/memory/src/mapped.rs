@@ -1,6 +1,7 @@
 //! The mapped back end: real memory, real instructions.
 #![allow(unsafe_code)]
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -88,6 +89,13 @@ impl Memory for Mapped {
         let place = self.lnr.at(from.offset(), into.len() as u64);
         // SAFETY: within the window.
         unsafe { copy::read(place.as_ptr(), into) };
+    }
+
+    #[inline]
+    fn view(&self, from: LnrAddr, bytes: u64) -> Cow<'_, [u8]> {
+        let place = self.lnr.at(from.offset(), bytes);
+        // SAFETY: within the window, which `self` keeps mapped; and nobody writes there meanwhile, as the trait says.
+        Cow::Borrowed(unsafe { std::slice::from_raw_parts(place.as_ptr(), bytes as usize) })
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! The trait everything above this floor is written against.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -101,6 +102,17 @@ pub trait Memory: Clone + 'static {
     /// operation of this thread.
     #[track_caller]
     fn read(&self, from: LnrAddr, into: &mut [u8]);
+
+    /// Shows bytes where they lie, if this host's caches can be looked into, and else as they are now.
+    ///
+    /// The protocol above sees to it that no host writes them for as long as they are borrowed, and that this host has no stale line of
+    /// them: the compiler takes them for what they were, whenever it looks.
+    #[track_caller]
+    fn view(&self, from: LnrAddr, bytes: u64) -> Cow<'_, [u8]> {
+        let mut copy = vec![0; bytes as usize];
+        self.read(from, &mut copy);
+        Cow::Owned(copy)
+    }
 
     /// These lines will be read soon: they may be fetched meanwhile, as any line may at any time.
     #[inline]

@@ -11,6 +11,7 @@ use crate::event::{KeyHash, Slot};
 use crate::extent::Extent;
 use crate::join::other_shard;
 use crate::objects::shard_of;
+use crate::pins::PinTable;
 use crate::poison::survive;
 use crate::records::Abandoned;
 use crate::space::Space;
@@ -50,6 +51,10 @@ pub fn check<M: Memory>(pod: &Pod<M>) -> Findings {
     }
     let lost = space.chunks_of_no_object().into_iter();
     findings.problems.extend(lost.map(|number| format!("chunk {number} is of no object")));
+    let viewed = PinTable::new(pod).pinned().into_iter();
+    findings
+        .problems
+        .extend(viewed.map(|number| format!("somebody still views what is in chunk {number}")));
     findings
 }
 

@@ -37,6 +37,7 @@ impl<M: Memory> Objects<M> {
         }
         self.free_spans_of(stay)?;
         self.marks.free_latches_of(stay.host);
+        self.pins.table.clear_of(stay.host);
         let quarantined = self.quarantined(stay.host);
         let leaving: Vec<SlotLine> = self.underway.notes.left_by_others(stay.host).collect();
         if quarantined.iter().flatten().any(|slot| leaving.contains(slot)) {

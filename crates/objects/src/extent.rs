@@ -2,6 +2,7 @@
 //!
 //! What memory is told to do here is told by whoever calls: hence `#[track_caller]`.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::slice;
 
@@ -107,6 +108,22 @@ impl Extent {
         for (from, part) in self.parts(offset, into.len() as u64) {
             memory.read(from, &mut into[part]);
         }
+    }
+
+    /// As [`Memory::view`], piece by piece. What is seen is relied on: it was not out of date at `since`.
+    #[track_caller]
+    pub(crate) fn view<'a, M: Memory>(
+        &'a self,
+        memory: &'a M,
+        offset: u64,
+        bytes: u64,
+        since: Moment,
+    ) -> impl Iterator<Item = Cow<'a, [u8]>> {
+        self.parts(offset, bytes).map(move |(from, part)| {
+            let piece = memory.view(from, part.len() as u64);
+            memory.relies_on(from, part.len() as u64, since);
+            piece
+        })
     }
 
     /// Whether this host has met a memory error in the first `bytes` bytes; as [`Memory::poisoned`].

@@ -29,6 +29,7 @@ use crate::index::{Entry, IndexLimits};
 use crate::logged::BY_LOG;
 use crate::marks::Marks;
 use crate::objects::{Objects, Options, Shard, shard_of};
+use crate::pins::PinTable;
 use crate::poison::survive;
 use crate::records::{Abandoned, Records};
 use crate::reopen::Reopened;
@@ -271,6 +272,7 @@ fn rebuild<M: Memory>(
     reopened.clear_notes();
     records.free_all();
     marks.reset();
+    PinTable::new(pod).reset();
     pod.release_fenced();
     Ok(empty)
 }

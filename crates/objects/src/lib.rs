@@ -19,6 +19,7 @@
 //! * Who changes or frees an object's slot or record holds the record's lock, if there is a record;
 //!   if there is none, an event that is conditional on the generation decides.
 //! * Whoever takes a lock applies the log and looks at the entry again before it touches anything.
+//! * Who stores into a slot has made sure that nobody looks at what lies there ([`View`]), or will.
 //! * Every way out of a write cleans what was written, and only then releases the lock.
 //! * Equal hashes are settled by comparing keys. No length found in LNR is used before it is checked
 //!   against the slot, and no value is handed out before its read is validated.
@@ -49,6 +50,7 @@ mod logged;
 mod maintain;
 mod marks;
 mod objects;
+mod pins;
 mod placement;
 mod poison;
 mod read;
@@ -63,6 +65,7 @@ mod sites;
 mod space;
 mod sync;
 mod underway;
+mod view;
 mod write;
 mod writer;
 
@@ -77,3 +80,4 @@ pub use objects::{HOST_TIMEOUT, Objects, Options};
 pub use placement::{Place, Placement, Profile, Thresholds};
 pub use sites::ALL as SITES;
 pub use tombolo_sharing::{Change, Error, Item, MAX_KEY_BYTES, Scheme, Stats, Usage, Version};
+pub use view::View;

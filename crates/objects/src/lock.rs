@@ -63,7 +63,9 @@ impl<M: Memory> Objects<M> {
                 self.fetch_to_write(&found);
                 let locked = match found.entry.home {
                     None => self.try_lock(&found, tail, key)?,
-                    Some(host) if host == self.seat.host() => self.lock_at_home(found.entry, key),
+                    Some(host) if host == self.seat.host() => {
+                        self.lock_at_home(found.entry, key)?
+                    }
                     Some(host) => {
                         self.bring_back_from(host, found.entry)?;
                         TryLock::Busy

@@ -16,6 +16,7 @@ use crate::index::IndexLimits;
 use crate::logged::Locks;
 use crate::maintain::{Maintenance, Upkeep};
 use crate::marks::{Cleaner, Marks};
+use crate::pins::Pins;
 use crate::placement::{Placement, Profiles, Thresholds};
 use crate::records::Records;
 use crate::replicated::Replicated;
@@ -32,6 +33,8 @@ pub struct Options {
     /// Objects of up to this many lines are made fresh in this host's caches whole even if only a
     /// part is read; of larger ones only the part.
     pub small_lines: u64,
+    /// Views that this host may have at once: each holds the room of a value.
+    pub views: u32,
     /// Bytes of this host's memory for copies of objects; none, if 0.
     pub copies_bytes: u64,
     /// Bytes of this host's memory for objects that it uses alone; none, if 0, or if the pod is made for
@@ -51,6 +54,7 @@ impl Default for Options {
             index: IndexLimits::default(),
             maintenance: Maintenance::default(),
             small_lines: 64,
+            views: 1024,
             copies_bytes: 0,
             home_bytes: 0,
             placement: Arc::new(Thresholds::default()),
@@ -85,6 +89,7 @@ pub struct Objects<M: Memory> {
     pub(crate) placement: Arc<dyn Placement>,
     pub(crate) locks: Locks,
     pub(crate) marks: Marks<M>,
+    pub(crate) pins: Pins<M>,
     pub(crate) cleaner: OnceLock<Box<dyn Cleaner<M>>>,
     versions: AtomicU64,
 }
@@ -109,6 +114,7 @@ impl<M: Memory> Objects<M> {
         Ok(Self {
             copies: Copies::new(options.copies_bytes).map_err(PodError::from)?,
             marks: Marks::new(&pod),
+            pins: Pins::new(&pod, seat.host(), options.views),
             home: Home::new(&pod, &seat, options.home_bytes),
             profiles: Profiles::new(),
             placement: options.placement,

@@ -1,6 +1,8 @@
 //! Reading: optimistic, without locks and without storing anything that others see (MEGALON,
 //! section 3.4.5).
 
+use std::borrow::Cow;
+
 use tombolo_memory::{Lines, Memory, Moment};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
@@ -45,6 +47,16 @@ impl Started {
         objects.still_holds(&self.entry, self.counter, self.tail)
     }
 
+    /// Shows bytes of the slot where they lie, piece by piece. Nobody writes them any more.
+    pub(crate) fn view<'a, M: Memory>(
+        &'a self,
+        memory: &'a M,
+        offset: u64,
+        bytes: u64,
+    ) -> impl Iterator<Item = Cow<'a, [u8]>> {
+        self.extent.view(memory, offset, bytes, self.since)
+    }
+
     /// What was read of the object is used from here on.
     #[track_caller]
     pub(crate) fn rely_on<M: Memory>(&self, memory: &M) {
@@ -70,7 +82,7 @@ impl<T> Looked<T> {
         }
     }
 
-    fn map<U>(self, change: impl FnOnce(T) -> U) -> Looked<U> {
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Looked<U> {
         match self {
             Self::Good(read) => Looked::Good(change(read)),
             Self::OtherKey => Looked::OtherKey,

@@ -184,6 +184,26 @@ tombolo_memory::sites! {
     SLOT_VOID = "objects.slot.void";
     /// A slot is promised again only when the header of its last object is gone.
     SLOT_LEFT = "objects.slot.left";
+    /// Who views an object says so before it makes sure that the object is there.
+    PIN_SET = "objects.pin.set";
+    /// A host takes off its own pin alone.
+    PIN_ALONE = "objects.pin.alone";
+    /// An object that is viewed is not changed in place.
+    PIN_WRITE = "objects.pin.write";
+    /// A slot that an object has left is not promised while it is viewed.
+    PIN_SLOT = "objects.pin.slot";
+    /// A chunk in which something is viewed is not taken.
+    PIN_CHUNK = "objects.pin.chunk";
+    /// Of a slot that is viewed the header alone is taken out.
+    PIN_VOID = "objects.pin.void";
+    /// What is in the same line stays as it is in memory.
+    PIN_INVALIDATE = "objects.pin.invalidate";
+    /// An object that is viewed does not return from a host's memory into the slot that it has there.
+    PIN_RETURN = "objects.pin.return";
+    /// Nor is it changed there while it is in the host's memory, too.
+    PIN_BACKUP = "objects.pin.backup";
+    /// The pins of a dead host are off before its seat is free.
+    PIN_CLEAR = "objects.pin.clear";
     /// What looks like a header in a chunk is gone before that is divided anew.
     CHUNK_VOID = "objects.chunk.void";
     /// Who frees a large object's chunks has them count as its own first.

@@ -27,12 +27,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, Site};
 use tombolo_pod::Pod;
-use tombolo_sharing::{Classes, SPAN};
+use tombolo_sharing::{Classes, HEADER_BYTES, SPAN};
 
 use crate::chunk::Chunk;
 use crate::chunk_table::{ChunkState, ChunkTable, ChunkWord};
 use crate::event::{Slot, SlotLine};
 use crate::extent::Extent;
+use crate::pins::PinTable;
 use crate::records::Abandoned;
 use crate::underway::{Notes, Place};
 use crate::{Error, sites};
@@ -74,6 +75,7 @@ pub(crate) struct Space<M: Memory> {
     passed_over: AtomicU64,
     abandoned: Abandoned,
     notes: Notes<M>,
+    pins: PinTable<M>,
 }
 
 impl<M: Memory> Space<M> {
@@ -102,6 +104,7 @@ impl<M: Memory> Space<M> {
             passed_over: AtomicU64::new(0),
             abandoned,
             notes: Notes::new(pod),
+            pins: PinTable::new(pod),
         }
     }
 
@@ -300,7 +303,9 @@ impl<M: Memory> Space<M> {
         let lines = self.classes.slot_lines(class)?;
         let chunk = &mut view.chunks[number as usize];
         let mut promised = chunk.promise(keep);
-        if promised.is_none() && chunk.is_doubted() {
+        // (What one sees of the pins here is not older than the log that told of the slots.)
+        let free = || self.memory.check(sites::PIN_SLOT, !self.pins.is_pinned(number));
+        if promised.is_none() && chunk.is_doubted() && free() {
             let left: Vec<SlotLine> = self.notes.left().collect();
             let has_header = |index| left.contains(&(start + index * lines));
             chunk.trust_all_but(|index| !self.memory.check(sites::SLOT_LEFT, !has_header(index)));
@@ -415,7 +420,7 @@ impl<M: Memory> Space<M> {
         chunk.held = true;
         drop(view);
         // What leaves from here on is doubted. What has left before, its note tells.
-        if self.being_left().contains(&number) {
+        if self.is_being_left(number) {
             self.view.lock().chunks[number as usize].let_go();
             self.table.set(number, word);
             return Ok(false);
@@ -444,12 +449,32 @@ impl<M: Memory> Space<M> {
         if self.memory.keeps(sites::CHUNK_SYNC) {
             sync()?;
         }
-        if self.being_left().contains(&number) {
+        if self.is_being_left(number) {
             self.passed_over.fetch_add(1, Ordering::Relaxed);
             self.table.set(number, from);
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Whether there may be something in a chunk whose objects have left: a header, or what somebody views.
+    fn is_being_left(&self, number: u32) -> bool {
+        self.being_left().contains(&number) || self.is_viewed(number)
+    }
+
+    /// Whether something in a chunk is viewed, or may be soon. By who has taken the chunk, and knows as of then what is in it.
+    fn is_viewed(&self, number: u32) -> bool {
+        !self.memory.check(sites::PIN_CHUNK, !self.pins.is_pinned(number))
+    }
+
+    /// Whether something is viewed in the chunk of a slot, which is left alone then. By who makes sure that nobody comes to view the slot from now on.
+    pub(crate) fn is_pinned(&self, line: SlotLine) -> bool {
+        self.chunk_of(line).is_some_and(|(number, _)| self.pins.is_pinned(number as u32))
+    }
+
+    /// The chunks in which something lies.
+    pub(crate) fn chunks_of(&self, extent: &Extent) -> impl Iterator<Item = u32> {
+        extent.lines().flat_map(|lines| self.by_chunk(lines)).map(|(number, _)| number)
     }
 
     /// Chunks in slots of which there may be headers whose objects have left.
@@ -466,16 +491,24 @@ impl<M: Memory> Space<M> {
     /// Takes headers out of slots that hold no objects.
     pub(crate) fn void(&self, site: Site, slots: impl IntoIterator<Item = SlotLine>) {
         let lines: Vec<Lines> = slots.into_iter().map(|line| Lines::new(line, 1)).collect();
-        for &line in &lines {
-            self.memory.takes_blank(line);
-            self.memory.write(line.start(), &[0; LINE_BYTES as usize]);
-        }
+        lines.iter().for_each(|&line| self.blank(line));
         self.memory.publish(site, lines.iter().copied(), |memory| {
             lines.iter().for_each(|&line| memory.gives(line, LINE_BYTES));
         });
         for line in lines.into_iter().filter(|&line| self.memory.poisoned(line)) {
             self.set_untrue(line.first());
         }
+    }
+
+    /// Takes the header out of a slot's first line; nothing else, if that is viewed.
+    fn blank(&self, line: Lines) {
+        if self.memory.check(sites::PIN_VOID, !self.is_pinned(line.first())) {
+            self.memory.takes_blank(line);
+            return self.memory.write(line.start(), &[0; LINE_BYTES as usize]);
+        }
+        self.memory.consume(sites::PIN_INVALIDATE, |_| ((), [line]));
+        self.memory.takes(line);
+        self.memory.write(line.start(), &[0; HEADER_BYTES]);
     }
 
     /// Notes what has become of a new object of this host, in this slot.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! SCR  superblock | shared words | host table | names | per log shard: tail, applied, ring | chunk table |
-//!      mail | writes under way | quarantine | latches | records | marks
+//!      pins | mail | writes under way | quarantine | latches | records | marks
 //! LNR  twin of the superblock | per log shard: segments | mail | transfer windows | undo | chunks
 //! ```
 
@@ -26,6 +26,9 @@ const MAX_LNR_BYTES: u64 = LINE_BYTES << 36;
 const MAX_RECORDS: u64 = (1 << 28) - 520;
 /// Entries of a host's segment of the log, at most: places are kept in 19 bits.
 pub const MAX_SEGMENT_ENTRIES: u64 = 1 << 19;
+
+/// Words for pins, at most, a power of two: chunks whose numbers differ by a multiple of it share one.
+pub const MAX_PIN_WORDS: u64 = 1 << 12;
 
 /// Words of a note of what is under way.
 pub const NOTE_WORDS: u64 = 4;
@@ -275,6 +278,8 @@ pub struct Areas {
     pub logs: ScrAddr<u64>,
     /// The chunk table, a word a chunk.
     pub chunk_table: ScrAddr<u64>,
+    /// Which hosts read what lies in a chunk where it lies: a word for each of the first 4096, which others share.
+    pub pins: ScrAddr<u64>,
     /// A word per slot for a request, the hosts' slots one after the other.
     pub mail_words: ScrAddr<u64>,
     /// A word per write that a host may have under way, the hosts' words one after the other.
@@ -432,7 +437,8 @@ impl Geometry {
         let chunk_table = logs.line(self.log_shards * self.log_lines());
         let next_line = |end: u64| end.next_multiple_of(LINE_BYTES);
         let after = |last: ScrAddr<u64>| ScrAddr::<u64>::new(next_line(last.offset()));
-        let mail_words = after(chunk_table.element(self.chunks));
+        let pins = after(chunk_table.element(self.chunks));
+        let mail_words = after(pins.element(self.pin_words()));
         let writes = after(mail_words.element(self.hosts * self.mail_slots));
         let quarantine = after(writes.element(self.hosts * self.writes * NOTE_WORDS));
         let latches = after(quarantine.element(self.hosts * self.writes));
@@ -447,6 +453,7 @@ impl Geometry {
             host_count: self.hosts as u8,
             logs,
             chunk_table,
+            pins,
             mail_words,
             writes,
             quarantine,
@@ -468,6 +475,11 @@ impl Geometry {
     /// Whether there is a mark per record, and latches.
     pub fn has_marks(&self) -> bool {
         self.latches > 0
+    }
+
+    /// Words for pins.
+    pub fn pin_words(&self) -> u64 {
+        self.chunks.min(MAX_PIN_WORDS)
     }
 
     /// Words of marks.
@@ -599,9 +611,9 @@ mod tests {
             let areas = geometry.areas();
             let hosts = u64::from(hosts);
             assert_eq!(areas.names.line(hosts).offset(), areas.logs.offset());
-            assert!(
-                areas.chunk_table.element(geometry.chunks).offset() <= areas.mail_words.offset()
-            );
+            assert!(areas.chunk_table.element(geometry.chunks).offset() <= areas.pins.offset());
+            let pins_end = areas.pins.element(geometry.pin_words()).offset();
+            assert!(pins_end <= areas.mail_words.offset());
             let mail_end = areas.mail_words.element(hosts * mail_slots).offset();
             assert!(mail_end <= areas.records.offset());
             assert_eq!(areas.mail_lines.line() + hosts * mail_slots, areas.windows.line());

@@ -32,8 +32,8 @@ pub use clock::PodClock;
 pub use error::PodError;
 pub use fencing::{Stay, Watch, fence_ended};
 pub use geometry::{
-    Areas, DEFAULT_HOSTS, Geometry, LogAreas, MAX_HOSTS, MAX_SEGMENT_ENTRIES, NOTE_WORDS, Options,
-    RecordWidth, TornWrites,
+    Areas, DEFAULT_HOSTS, Geometry, LogAreas, MAX_HOSTS, MAX_PIN_WORDS, MAX_SEGMENT_ENTRIES,
+    NOTE_WORDS, Options, RecordWidth, TornWrites,
 };
 pub use mailbox::{MAX_ANSWER, Mailbox, PAYLOAD_BYTES, Reply, Request, Ticket};
 pub use mapped::{CreateOptions, PodSpec, create, inspect, open, plan};

@@ -11,7 +11,7 @@ use crate::membership::Membership;
 use crate::{PodClock, PodError, sites};
 
 /// The version of the format that this crate writes and reads.
-pub const FORMAT_VERSION: u64 = 10;
+pub const FORMAT_VERSION: u64 = 11;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TOMBOLO\0");
 const WORDS: usize = 32;
@@ -38,6 +38,8 @@ pub struct Identity {
 pub struct Pod<M> {
     memory: M,
     geometry: Geometry,
+    /// As of the geometry.
+    areas: Areas,
     identity: Identity,
 }
 
@@ -58,7 +60,7 @@ impl<M: Memory> Pod<M> {
                 .into_uuid(),
             hash_key: (memory.random(), memory.random()),
         };
-        let pod = Self { memory, geometry, identity };
+        let pod = Self { memory, geometry, areas: geometry.areas(), identity };
         pod.write_tables();
         let words = encode(&pod.geometry, &pod.identity);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -101,7 +103,7 @@ impl<M: Memory> Pod<M> {
         if !words.iter().zip(bytes.chunks(8)).all(same) {
             return Err(PodError::Mismatched);
         }
-        Ok(Self { memory, geometry, identity })
+        Ok(Self { memory, geometry, areas: geometry.areas(), identity })
     }
 
     /// The geometry in a superblock, without looking at anything else: `memory` needs 256 bytes of
@@ -173,8 +175,9 @@ impl<M: Memory> Pod<M> {
     }
 
     /// Where the pod's areas start.
+    #[inline]
     pub fn areas(&self) -> Areas {
-        self.geometry.areas()
+        self.areas
     }
 
     /// Who the pod is.

@@ -32,6 +32,7 @@ mod seats;
 mod shards;
 mod short;
 mod transfer;
+mod views;
 mod world;
 
 pub use aims::aim;

@@ -5,7 +5,7 @@ use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
     backup, baselines, compaction, crash, deaths, expiry, fenced, log, mail, objects, pages,
-    poisoned, saved, seats, shards, short, transfer,
+    poisoned, saved, seats, shards, short, transfer, views,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -62,6 +62,15 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "compare-and-swap" Short short::compare_and_swap;
     "partial-writes" Short short::partial_writes;
     "no-room" Short short::no_room;
+    "view-and-write" Short views::view_and_write;
+    "view-and-write-parts" Short views::view_and_write_parts;
+    "view-and-reuse" Short views::view_and_reuse;
+    "two-viewers" Short views::two_viewers;
+    "view-and-divide" Short views::view_and_divide;
+    "view-span" Long views::view_span;
+    "view-and-move-home" Long views::view_and_move_home;
+    "view-and-back-up" Short views::view_and_back_up;
+    "views" Long views::anything_goes;
     "mail" Long mail::short_mail;
     "other-shard" Short shards::a_chunk_of_another_shard;
     "filled-again" Short shards::a_chunk_that_fills_again;
@@ -220,6 +229,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "reader-dies" Crash crash::a_reader_dies;
     "deleter-dies" Crash crash::a_deleter_dies;
     "fenced-host-dies" Crash fenced::a_fenced_host_dies;
+    "viewer-dies" Crash views::a_viewer_dies;
+    "viewed-deleter-dies" Crash views::a_deleter_dies;
     "store-host-dies" Crash expiry::a_host_dies;
     "mover-dies" Crash compaction::a_mover_dies;
     "filler-dies" Crash shards::who_fills_a_chunk_again_dies;
@@ -327,6 +338,16 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pagecache.lost.head-size", "poisoned-head"),
     ("pagecache.read.grown", "page-size-changer-dies"),
     ("objects.open.other", "hcmeta-all-die"),
+    ("objects.pin.set", "two-viewers"),
+    ("objects.pin.alone", "two-viewers"),
+    ("objects.pin.write", "view-and-write"),
+    ("objects.pin.slot", "view-and-reuse"),
+    ("objects.pin.chunk", "view-and-divide"),
+    ("objects.pin.void", "view-and-reuse"),
+    ("objects.pin.invalidate", "viewed-deleter-dies"),
+    ("objects.pin.return", "view-and-move-home"),
+    ("objects.pin.backup", "view-and-back-up"),
+    ("objects.pin.clear", "viewer-dies"),
     ("objects.poison.write", "poisoned-neighbour"),
     ("objects.poison.undo", "poisoned-writer-fenced"),
     ("objects.poison.place", "poisoned-free-slot"),

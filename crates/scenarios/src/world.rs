@@ -47,6 +47,8 @@ pub(crate) const NO_LOCAL: Local = Local { copies: 0, home: 0 };
 /// Room for one copy of a short object.
 pub(crate) const ONE_COPY: Local = Local { copies: LINE_BYTES, home: 0 };
 pub(crate) const COPIES: Local = Local { copies: 2 << 10, home: 0 };
+/// Room for objects that the host uses alone, and for no copies.
+pub(crate) const ONLY_HOME: Local = Local { copies: 0, home: 2 << 10 };
 pub(crate) const HOME: Local = Local { copies: 2 << 10, home: 2 << 10 };
 
 /// The windows by which replicas are handed over, in which hosts may write at the same time: who hands one
@@ -229,6 +231,7 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
         .scr("host", areas.hosts, LINE_BYTES, hosts)
         .scr("name of", areas.names, LINE_BYTES, hosts)
         .scr("chunk", areas.chunk_table, 8, geometry.chunks)
+        .scr("pins of chunk", areas.pins, 8, geometry.pin_words())
         .scr("mail of", areas.mail_words, 8 * geometry.mail_slots, hosts)
         .scr("notes of", areas.writes, 8 * NOTE_WORDS * geometry.writes, hosts)
         .scr("quarantine of", areas.quarantine, 8 * geometry.writes, hosts)

@@ -100,6 +100,14 @@ pub enum Error {
         "the object's value is lost: the memory in which it lay has an error; write it anew, or delete it, and have the device checked"
     )]
     Poisoned,
+    /// This host views as many objects as it may.
+    #[error(
+        "this host views {most} objects already, which is the most it may at once; end some, or raise the limit"
+    )]
+    TooManyViews {
+        /// The limit.
+        most: u32,
+    },
     /// What shared memory holds is not what a host could have written.
     #[error("the pod is damaged: {0}; save what you can and create it anew")]
     Damaged(String),

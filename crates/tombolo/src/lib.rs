@@ -46,7 +46,7 @@ pub use tombolo_kv::{Change as StoreChange, Entry, Error as StoreError};
 pub use tombolo_memory::{Mapped, MemorySpec, format_size, parse_size};
 pub use tombolo_objects::{
     Change, Error, IndexLimits, Item, MAX_KEY_BYTES, Maintenance, Options, Place, Placement,
-    Profile, ReadGuard, Stats, Thresholds, Usage, Version, WriteGuard, saved,
+    Profile, ReadGuard, Stats, Thresholds, Usage, Version, View, WriteGuard, saved,
 };
 pub use tombolo_pod::{CreateOptions, Geometry, MAX_HOSTS, PodError, PodSpec};
 

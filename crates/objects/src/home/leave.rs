@@ -1,7 +1,7 @@
 //! Moving out: back into LNR, where all can reach it.
 
 use tombolo_memory::{HostMutex, Memory};
-use tombolo_sharing::Counter;
+use tombolo_sharing::{Counter, persist};
 
 use super::resident::Hold;
 use crate::create::{Noting, no_such_slot};
@@ -16,21 +16,28 @@ use crate::{Error, Objects, sites};
 const LEAVE_BATCH: usize = 16;
 
 impl<M: Memory> Objects<M> {
-    /// Sends a resident back, if it is here. On an error it stays.
-    pub(super) fn send_back(&self, slot: SlotLine, hold: &mut Hold<M>) -> Result<(), Error> {
-        let (Some(entry), Some(header)) = (hold.here, hold.header) else { return Ok(()) };
+    /// Sends a resident back, if it is here; whether it is not here any more. On an error it stays, and where there is no room while it is viewed
+    /// in its slot.
+    pub(super) fn send_back(&self, slot: SlotLine, hold: &mut Hold<M>) -> Result<bool, Error> {
+        let (Some(entry), Some(header)) = (hold.here, hold.header) else { return Ok(true) };
         self.may_store()?;
         let extent = self.state(entry.hash).space.extent_at(slot).ok_or_else(no_such_slot)?;
         if self.home.is_backed() {
-            return self.send_back_to_backup(entry, &extent, hold);
+            return self.send_back_to_backup(entry, &extent, hold).map(|()| true);
         }
         let place = self.noting_patiently()?.place;
+        if !self.memory().check(sites::PIN_RETURN, !self.is_viewed(entry)) {
+            return match self.return_elsewhere(place, entry, &extent, hold) {
+                Err(Error::LnrFull { .. }) => Ok(false),
+                returned => returned.map(|()| true),
+            };
+        }
         self.underway.note(place, Note::Returns { slot });
         self.write_whole(&extent, header, &hold.key, &hold.value);
         let lines = extent.covering(0, header.total_bytes());
         if !self.memory().check(sites::POISON_RETURN, !self.is_poisoned(&extent)) {
             self.memory().publish(sites::HOME_CLEAN, lines, |memory| extent.give(memory, 0));
-            return self.return_elsewhere(place, entry, &extent, hold);
+            return self.return_elsewhere(place, entry, &extent, hold).map(|()| true);
         }
         let back = self.memory().publish(sites::HOME_CLEAN, lines, |memory| {
             extent.give(memory, header.total_bytes());
@@ -45,7 +52,12 @@ impl<M: Memory> Objects<M> {
         }
         self.count(Counter::MovedOut);
         self.home.leave(slot, hold);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Whether somebody views an object as it was before it came to this host's memory: nobody does from then on.
+    pub(super) fn is_viewed(&self, entry: Entry) -> bool {
+        self.state(entry.hash).space.is_pinned(entry.slot)
     }
 
     /// Sends a resident back that is in its slot, too: all it takes is the event.
@@ -67,7 +79,7 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Sends a resident to another slot than its own, where there is a memory error.
+    /// Sends a resident to another slot than its own, where there is a memory error, or which somebody views.
     pub(super) fn return_elsewhere(
         &self,
         place: Place,
@@ -88,7 +100,7 @@ impl<M: Memory> Objects<M> {
     /// Sends the object with this entry back, which is in this host's memory, unless it is in use.
     pub(crate) fn give_up_home(&self, entry: Entry) -> Result<(), Error> {
         match self.home.resident(entry.slot).and_then(|resident| resident.try_lock_arc()) {
-            Some(mut hold) => self.send_back(entry.slot, &mut hold),
+            Some(mut hold) => self.send_back(entry.slot, &mut hold).map(drop),
             None => Ok(()),
         }
     }
@@ -101,7 +113,10 @@ impl<M: Memory> Objects<M> {
     pub fn return_all(&self) -> Result<(), Error> {
         for slot in self.home.slots() {
             if let Some(resident) = self.home.resident(slot) {
-                self.send_back(slot, &mut HostMutex::<M, _>::lock_arc(&resident))?;
+                persist(self.memory(), || {
+                    let mut hold = HostMutex::<M, _>::lock_arc(&resident);
+                    Ok(self.send_back(slot, &mut hold)?.then_some(()))
+                })?;
             }
         }
         Ok(())
@@ -119,8 +134,7 @@ impl<M: Memory> Objects<M> {
                 continue;
             };
             if !std::mem::take(&mut hold.busy) {
-                self.send_back(slot, &mut hold)?;
-                left -= 1;
+                left -= usize::from(self.send_back(slot, &mut hold)?);
                 if left == 0 {
                     break;
                 }

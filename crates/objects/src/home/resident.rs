@@ -121,15 +121,24 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Takes hold of an object in this host's memory, to change it.
-    pub(crate) fn lock_at_home(&self, entry: Entry, key: &[u8]) -> TryLock<'_, M> {
-        match self.reach(entry, key) {
-            Reached::Here(hold, header) => {
+    ///
+    /// # Errors
+    /// Those of a commit.
+    pub(crate) fn lock_at_home(&self, entry: Entry, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
+        Ok(match self.reach(entry, key) {
+            Reached::Here(mut hold, header) => {
+                let viewed = self.home.is_backed() && self.is_viewed(entry);
+                if !self.memory().check(sites::PIN_BACKUP, !viewed) {
+                    // In its slot it is changed elsewhere.
+                    self.send_back(entry.slot, &mut hold)?;
+                    return Ok(TryLock::Busy);
+                }
                 let backup = None;
                 TryLock::Locked(Writer::Home(AtHome { objects: self, hold, entry, header, backup }))
             }
             Reached::OtherKey => TryLock::OtherKey,
             Reached::Changed => TryLock::Busy,
-        }
+        })
     }
 }
 

@@ -25,7 +25,8 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         value: Vec<u8>,
     ) -> Result<bool, Error> {
-        if !self.may_settle(header) {
+        // It would have to leave again before it is written.
+        if !self.may_settle(header) || self.home.is_backed() && self.is_viewed(entry) {
             return Ok(false);
         }
         let Some(mut hold) = self.home.expect(entry.slot) else { return Ok(false) };

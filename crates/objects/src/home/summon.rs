@@ -115,7 +115,9 @@ impl<M: Memory> Objects<M> {
         let Some(mut hold) = resident.try_lock_arc() else { return Ok(false) };
         if hold.here.is_some_and(|here| here.generation == generation) {
             let paid = hold.accesses > PAYS;
-            self.send_back(slot, &mut hold)?;
+            if !self.send_back(slot, &mut hold)? {
+                return Ok(false);
+            }
             self.profiles.recalled(hash, paid);
         }
         Ok(true)

@@ -50,7 +50,7 @@ impl<M: Memory> Locked<'_, M> {
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.objects.may_store()?;
         let to = self.value_at(offset, bytes.len())?;
-        if !self.objects.underway.may_change(self.header.total_bytes()) {
+        if self.elsewhere.is_some() || !self.may_change_in_place() {
             return self.write_elsewhere(to, bytes);
         }
         self.freshen(to, bytes.len());
@@ -58,8 +58,16 @@ impl<M: Memory> Locked<'_, M> {
         self.renew_header(self.header.value_bytes)
     }
 
-    /// Changes part of the object in another slot, to which it moves when the write ends: where writes can be
-    /// undone, and what this one overwrites is too much to be noted.
+    /// Whether nobody views the object, and, where writes can be undone, what this one overwrites is not too much to be noted.
+    fn may_change_in_place(&self) -> bool {
+        let memory = self.objects.memory();
+        // While the lock is held nobody begins to view the object.
+        let pinned = || self.objects.state(self.entry.hash).space.is_pinned(self.slot.line);
+        let viewed = self.noted.is_none() && !memory.check(sites::PIN_WRITE, !pinned());
+        !viewed && self.objects.underway.may_change(self.header.total_bytes())
+    }
+
+    /// Changes part of the object in another slot, to which it moves when the write ends.
     fn write_elsewhere(&mut self, to: u64, bytes: &[u8]) -> Result<(), Error> {
         if self.elsewhere.is_none() {
             let key = self.key()?;
@@ -102,8 +110,7 @@ impl<M: Memory> Locked<'_, M> {
         self.objects.count(Counter::Writes);
         let bytes = object_bytes(key, value)?;
         let capacity = self.extent.bytes();
-        let noted = self.objects.underway.may_change(self.header.total_bytes());
-        if bytes > capacity || !noted {
+        if bytes > capacity || !self.may_change_in_place() {
             return self.move_to_other_slot(key, value);
         }
         let wasteful = bytes * 4 < capacity && capacity > 1024;

@@ -54,7 +54,7 @@ impl<M: Memory> Space<M> {
     }
 
     /// Lines, those of each chunk by themselves, and the chunk's number.
-    fn by_chunk(&self, lines: Lines) -> impl Iterator<Item = (u32, Lines)> {
+    pub(super) fn by_chunk(&self, lines: Lines) -> impl Iterator<Item = (u32, Lines)> {
         let end = lines.first() + lines.count();
         let mut next = lines.first();
         iter::from_fn(move || {

@@ -53,8 +53,8 @@ impl<M: Memory> Space<M> {
             let (words, left) = (self.words()?, self.being_left());
             let is_free = |&(_, word): &(u32, &ChunkWord)| word.is_free();
             let numbers = (0..).zip(&words).filter(is_free).map(|(number, _)| number);
-            let (passed_over, free): (Vec<u32>, Vec<u32>) =
-                numbers.partition(|number| left.contains(number));
+            let in_use = |number: &u32| left.contains(number) || self.is_viewed(*number);
+            let (passed_over, free): (Vec<u32>, Vec<u32>) = numbers.partition(in_use);
             self.passed_over.fetch_add(passed_over.len() as u64, Ordering::Relaxed);
             let Some(chosen) = choose(&free, wanted - taken.len()) else { return Ok(false) };
             let claim = |&&number: &&u32| {
@@ -65,7 +65,7 @@ impl<M: Memory> Space<M> {
             // They may have been taken, and left, between the two looks.
             let left = self.being_left();
             let (left, usable): (Vec<u32>, Vec<u32>) =
-                claimed.into_iter().partition(|number| left.contains(number));
+                claimed.into_iter().partition(|n| left.contains(n) || self.is_viewed(*n));
             left.iter().for_each(|&number| self.table.set(number, words[number as usize]));
             taken.extend(usable);
         }

@@ -237,6 +237,16 @@ pub(super) fn large_rows(subject: &Subject, bytes: usize) -> Result<Vec<Row<'_>>
             Ok(())
         })
     });
+    rows.add(format!("view of {size}"), in_turn, Some(copy), move |numbers| {
+        timed(|| {
+            for &number in numbers {
+                let view = objects.view(&beyond(number))?.context("the object is gone")?;
+                black_box(&view.bytes());
+                view.end()?;
+            }
+            Ok(())
+        })
+    });
     let written = value.clone();
     let store = rows.add(format!("copy and clean of {size}"), in_turn, None, move |numbers| {
         timed(|| {
