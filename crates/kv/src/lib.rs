@@ -19,8 +19,10 @@ mod expiry;
 mod sites;
 mod store;
 mod value;
+mod view;
 
 pub use error::Error;
 pub use sites::ALL as SITES;
 pub use store::{Change, Store};
 pub use value::Entry;
+pub use view::ValueView;

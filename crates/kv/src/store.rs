@@ -82,7 +82,7 @@ impl<S: Scheme> Store<S> {
     }
 
     /// Repeats `attempt` where the value of `key` went with a host that has died, or with memory: then there is none.
-    fn unless_lost<T>(
+    pub(crate) fn unless_lost<T>(
         &self,
         key: &[u8],
         mut attempt: impl FnMut() -> Result<T, tombolo_sharing::Error>,

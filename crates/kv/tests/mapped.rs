@@ -172,3 +172,22 @@ fn a_walk_shows_what_has_not_expired_and_clear_leaves_nothing() {
     });
     assert_eq!(second.key_count().unwrap(), 0);
 }
+
+#[test]
+fn a_view_stays_as_it_is() {
+    let hosts = two_hosts();
+    let [first, second] = &hosts.stores;
+    for bytes in [1, 100, 100 << 10, 3 << 20] {
+        first.put(b"key", &Entry::lasting(vec![7; bytes])).unwrap();
+        let view = second.view(b"key").unwrap().unwrap();
+        first.put(b"key", &Entry::lasting(vec![8; bytes])).unwrap();
+        assert_eq!(second.get(b"key").unwrap(), Some(Entry::lasting(vec![8; bytes])));
+        assert!(first.delete(b"key").unwrap());
+        first.put(b"other", &Entry::lasting(vec![9; bytes])).unwrap();
+        assert_eq!(*view.bytes(), vec![7; bytes]);
+        view.end().unwrap();
+    }
+    assert!(second.view(b"key").unwrap().is_none());
+    first.put(b"key", &Entry { value: vec![7; 100 << 10], deadline_ms: Some(1) }).unwrap();
+    assert!(second.view(b"key").unwrap().is_none());
+}

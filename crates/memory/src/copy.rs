@@ -125,8 +125,11 @@ mod x86 {
     use std::arch::{asm, is_x86_feature_detected};
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    /// From this length on one string instruction is fastest.
+    /// From this length on one string instruction is fastest, if both ends are aligned alike. If they are not, it may take ten times as long as
+    /// wide loads and stores of whole lines do.
     const STRING_COPY_BYTES: usize = 4096;
+    /// What is aligned: lines, which are also the widest loads.
+    const LINE: usize = 64;
     /// The same, for processors without wide loads.
     const NARROW_STRING_COPY_BYTES: usize = 512;
 
@@ -159,7 +162,8 @@ mod x86 {
         // SAFETY: by contract of the caller; the processor has the instructions.
         unsafe {
             match (loads, bytes) {
-                (_, STRING_COPY_BYTES..) => copy_string(from, to, bytes),
+                (NARROW, STRING_COPY_BYTES..) => copy_string(from, to, bytes),
+                (_, STRING_COPY_BYTES..) => copy_long(from, to, bytes, loads == OF_64),
                 (OF_64, _) => copy_by_64(from, to, bytes),
                 (OF_32, _) => copy_by_32(from, to, bytes),
                 (_, NARROW_STRING_COPY_BYTES..) => copy_string(from, to, bytes),
@@ -209,6 +213,22 @@ mod x86 {
                 d = out(xmm_reg) _,
                 options(nostack, preserves_flags)
             );
+        }
+    }
+
+    /// Copies at least two lines.
+    #[inline(never)]
+    unsafe fn copy_long(from: *const u8, to: *mut u8, bytes: usize, by_64: bool) {
+        let (from_offset, to_offset) = (from.addr() % LINE, to.addr() % LINE);
+        let wide = if by_64 { copy_by_64 } else { copy_by_32 };
+        // SAFETY: by contract of the caller; what is before the first whole line of the target is less than a line, and copied with it.
+        unsafe {
+            if from_offset == to_offset {
+                return copy_string(from, to, bytes);
+            }
+            let before = (LINE - to_offset) % LINE;
+            wide(from, to, LINE);
+            wide(from.add(before), to.add(before), bytes - before);
         }
     }
 

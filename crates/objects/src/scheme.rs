@@ -1,10 +1,12 @@
 //! Objects as one of several ways of sharing.
 
+use std::borrow::Cow;
+
 use tombolo_memory::Memory;
 use tombolo_pod::{Pod, Seat};
-use tombolo_sharing::{Guard, Guarded, persist};
+use tombolo_sharing::{Guard, Guarded, Viewed, persist};
 
-use crate::{Change, Error, Item, Objects, Options, Scheme, Stats, Usage, Version, WriteGuard};
+use crate::{Change, Error, Item, Objects, Options, Scheme, Stats, Usage, Version, View, WriteGuard};
 
 /// Passes each operation on to the handle's own.
 macro_rules! passed_on {
@@ -107,5 +109,31 @@ impl<M: Memory> Guard for WriteGuard<'_, M> {
 
     fn version(&self) -> Version {
         Self::version(self)
+    }
+}
+
+impl<M: Memory> Viewed for Objects<M> {
+    type View<'a> = View<'a, M>;
+
+    fn view(&self, key: &[u8]) -> Result<Option<View<'_, M>>, Error> {
+        Self::view(self, key)
+    }
+}
+
+impl<M: Memory> tombolo_sharing::View for View<'_, M> {
+    fn version(&self) -> Version {
+        Self::version(self)
+    }
+
+    fn first_piece(&self) -> Cow<'_, [u8]> {
+        self.pieces().next().unwrap_or_default()
+    }
+
+    fn bytes(&self) -> Cow<'_, [u8]> {
+        Self::bytes(self)
+    }
+
+    fn end(self) -> Result<(), Error> {
+        Self::end(self)
     }
 }

@@ -202,6 +202,25 @@ pub(crate) fn a_guarded_read_is_poisoned(trial: &Trial) {
     end(world);
 }
 
+/// An object is looked at, and written by another host, when a line of it fails.
+pub(crate) fn a_view_is_poisoned(trial: &Trial) {
+    let mut world = begin_with(LARGE, trial, &setup(trial));
+    let line = Lines::new(first_line(&world.hosts[0], b"b") + 4, 1);
+    client(&mut world, 0, &[("b", Put(LARGE + 7)), ("a", Get), ("b", Get)]);
+    world.client(1, move |host, _| {
+        let Some(view) = host.view(b"b").unwrap() else { return };
+        let first = tag(&view.bytes());
+        host.memory().poison(line);
+        host.memory().evict(line);
+        let again = view.bytes().into_owned();
+        match view.end() {
+            Ok(()) => assert_eq!(tag(&again), first),
+            Err(error) => assert!(matches!(error, Error::Poisoned), "{error}"),
+        }
+    });
+    end(world);
+}
+
 /// A host writes an object while it meets an error beside it, and loses the page of both; the others can read the object's memory.
 pub(crate) fn a_neighbour_is_poisoned(trial: &Trial) {
     let mut world = begin(trial, &setup(trial));

@@ -204,6 +204,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "poisoned-read-shared" Long poisoned::a_read_shared_object_is_poisoned;
     "poisoned-update" Long poisoned::an_update_is_poisoned;
     "poisoned-guard" Long poisoned::a_guarded_read_is_poisoned;
+    "poisoned-view" Long poisoned::a_view_is_poisoned;
     "poisoned-neighbour" Long poisoned::a_neighbour_is_poisoned;
     "poisoned-free-slot" Long poisoned::a_free_slot_is_poisoned;
     "poisoned-home" Long poisoned::a_home_is_poisoned;

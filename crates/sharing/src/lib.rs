@@ -18,6 +18,7 @@ mod part;
 mod patience;
 mod scheme;
 mod stats;
+mod viewed;
 
 pub use classes::{Classes, SPAN, UNDIVIDED};
 pub use error::Error;
@@ -28,6 +29,7 @@ pub use part::Part;
 pub use patience::persist;
 pub use scheme::{Change, Item, Scheme, Usage};
 pub use stats::{Counter, Counters, Stats};
+pub use viewed::{View, Viewed};
 
 /// The longest key.
 pub const MAX_KEY_BYTES: usize = 1024;

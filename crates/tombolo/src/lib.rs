@@ -33,6 +33,8 @@
 //! * Dropping a handle, or [`Member::leave`], leaves the pod. A process that is killed does not leave:
 //!   the others go on until the log is full, and the pod has to be created anew once they all have
 //!   gone. So catch signals, and leave.
+//! * A view ([`Objects::view`](tombolo_objects::Objects::view), [`Store::view`](tombolo_kv::Store::view)) shows a large value where it lies, and keeps its room until it is
+//!   dropped: look, and let go.
 //! * Objects stay in the pod when all hosts have left, for as long as its memory keeps its bytes.
 //! * Values that a [`Store`] has put are objects whose first bytes say when they expire. Use a pod
 //!   through one of the two interfaces.
@@ -42,7 +44,7 @@
 mod member;
 
 pub use member::{Handle, Member};
-pub use tombolo_kv::{Change as StoreChange, Entry, Error as StoreError};
+pub use tombolo_kv::{Change as StoreChange, Entry, Error as StoreError, ValueView};
 pub use tombolo_memory::{Mapped, MemorySpec, format_size, parse_size};
 pub use tombolo_objects::{
     Change, Error, IndexLimits, Item, MAX_KEY_BYTES, Maintenance, Options, Place, Placement,

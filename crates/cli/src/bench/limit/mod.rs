@@ -8,6 +8,8 @@ mod keys;
 mod rows;
 mod workload;
 
+use std::time::Instant;
+
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tombolo::{Entry, Options, Store, Thresholds};
@@ -97,11 +99,14 @@ fn measure(args: &LimitArgs, stop: &Stop) -> Result<Report> {
         group("large", large_rows(&subject, bytes)?)?;
     }
     let usage = subject.store.objects().usage();
+    let (objects, value_bytes, operations) =
+        (subject.objects, subject.value.len(), subject.operations);
+    lines.extend(subject.joins(usage.objects)?);
     Ok(Report {
-        objects: subject.objects,
+        objects,
         key_bytes: size_of::<keys::Key>(),
-        value_bytes: subject.value.len(),
-        operations: subject.operations,
+        value_bytes,
+        operations,
         rounds,
         local_bytes_per_object: usage.local_bytes as f64 / usage.objects.max(1) as f64,
         lines,
@@ -198,6 +203,33 @@ impl Subject {
         };
         self.copies = Some(Store::join_pod(tombolo_pod::open(&self.place.spec)?, options)?);
         Ok(self)
+    }
+
+    /// Another host joins, which gets a replica; and one opens the pod when all have left, from what is in it. Once each.
+    fn joins(self, objects: u64) -> Result<Vec<Line>> {
+        let Self { store, copies, place, .. } = self;
+        let join = |operation: &str| -> Result<(Store, Line)> {
+            let pod = tombolo_pod::open(&place.spec)?;
+            let started = Instant::now();
+            let joined = Store::join_pod(pod, Options::default())?;
+            let seconds = started.elapsed().as_secs_f64();
+            let line = Line {
+                group: "joining",
+                operation: format!("{operation}: {seconds:.2} s, per object"),
+                keys: None,
+                ns: seconds * 1e9 / objects as f64,
+                per_s: objects as f64 / seconds,
+                limit: None,
+                of_limit: None,
+            };
+            Ok((joined, line))
+        };
+        let (other, from_a_neighbour) = join("a host joins others")?;
+        for host in [Some(other), Some(store), copies].into_iter().flatten() {
+            host.leave()?;
+        }
+        let (_, from_memory) = join("a host opens the pod")?;
+        Ok(vec![from_a_neighbour, from_memory])
     }
 
     /// So that hosts know of all objects what they know in the long run.

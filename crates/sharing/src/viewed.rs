@@ -1,0 +1,37 @@
+//! Ways of sharing whose values can be looked at where they lie.
+
+use std::borrow::Cow;
+
+use crate::{Error, Scheme, Version};
+
+/// A way of sharing that shows values without copying them.
+pub trait Viewed: Scheme {
+    /// A value that is looked at.
+    type View<'a>: View
+    where
+        Self: 'a;
+
+    /// Views the value of `key` as it is now; `None` if there is no such object.
+    ///
+    /// # Errors
+    /// Those of [`read`](Scheme::read), and [`Error::TooManyViews`].
+    fn view(&self, key: &[u8]) -> Result<Option<Self::View<'_>>, Error>;
+}
+
+/// One version of a value, which stays as it is for as long as this is there, whatever becomes of the object.
+pub trait View {
+    /// The version.
+    fn version(&self) -> Version;
+
+    /// The first bytes of the value: as many as lie together.
+    fn first_piece(&self) -> Cow<'_, [u8]>;
+
+    /// The value; copied, if it does not lie together.
+    fn bytes(&self) -> Cow<'_, [u8]>;
+
+    /// Ends the view: what was looked at was the value.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]: it may not have been, because of a memory error.
+    fn end(self) -> Result<(), Error>;
+}
