@@ -185,6 +185,10 @@ fn a_view_stays_as_it_is() {
         assert!(first.delete(b"key").unwrap());
         first.put(b"other", &Entry::lasting(vec![9; bytes])).unwrap();
         assert_eq!(*view.bytes(), vec![7; bytes]);
+        if bytes > 4096 {
+            let refused = second.leave().unwrap_err().to_string();
+            assert!(refused.contains("still views 1 objects"), "{refused}");
+        }
         view.end().unwrap();
     }
     assert!(second.view(b"key").unwrap().is_none());

@@ -182,9 +182,14 @@ impl<M: Memory> Objects<M> {
     /// be done with this handle afterwards, and no thread may be at it now.
     ///
     /// # Errors
-    /// [`Error::Log`], [`Error::Damaged`]: the seat is still taken.
+    /// [`Error::StillViewing`], [`Error::Log`], [`Error::Damaged`]: the seat is still taken.
     pub fn leave(&self) -> Result<(), Error> {
         let memory = self.memory();
+        // Who has left, or is known to be gone, keeps nobody off what it looks at.
+        match self.pins.open() {
+            0 => {}
+            views => return Err(Error::StillViewing { views }),
+        }
         if !self.seat.holds(memory) {
             // Others clear up, but what is in this host's caches they cannot.
             self.shards().iter().for_each(Shard::withdraw);

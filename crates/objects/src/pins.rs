@@ -100,6 +100,11 @@ impl<M: Memory> Pins<M> {
         Ok(Pin { pins: self, words })
     }
 
+    /// Views that are open.
+    pub(crate) fn open(&self) -> u32 {
+        self.open.load(Ordering::Relaxed)
+    }
+
     fn raise(&self, word: u16) {
         // The bit is on before any thread that counts on it goes on; so the mutex spans both.
         let mut count = self.counts[usize::from(word)].lock();

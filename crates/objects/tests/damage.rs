@@ -38,6 +38,9 @@ fn use_all(objects: &Objects<Mapped>) {
     for number in 0..OBJECTS {
         let key = number.to_le_bytes();
         let _ = objects.read(&key, &mut bytes);
+        if let Ok(Some(view)) = objects.view(&key) {
+            std::hint::black_box(&*view.bytes());
+        }
         match number % 4 {
             0 => _ = objects.put(&key, &value(number + 1)),
             1 => _ = objects.delete(&key),

@@ -421,3 +421,30 @@ fn leave_and_return(place: &Place) {
         assert!(found.is_none() || read == value(n.into()));
     }
 }
+
+/// Large values are looked at where they lie, those that lie in several pieces, too, while others write and delete them; what
+/// they leave is there again when nobody looks any more.
+#[test]
+fn views_stay_as_they_are() {
+    let place = pod(8, None);
+    let views = 2;
+    let viewer = Host::join_with(&place.spec, Options { views, ..Options::default() });
+    let writer = Host::join(&place.spec);
+    for round in 0..40u8 {
+        for bytes in [300, 30_000, 1_500_000] {
+            writer.objects.put(b"key", &vec![round; bytes]).unwrap();
+            let view = viewer.objects.view(b"key").unwrap().unwrap();
+            writer.objects.put(b"key", &vec![!round; bytes]).unwrap();
+            assert!(writer.objects.delete(b"key").unwrap());
+            writer.objects.put(b"key", &vec![0x55; bytes]).unwrap();
+            assert_eq!((view.len(), &*view.bytes()), (bytes as u64, &vec![round; bytes][..]));
+            let again = viewer.objects.view(b"key").unwrap().unwrap();
+            assert!(again.bytes().iter().all(|&byte| byte == 0x55));
+            let third = viewer.objects.view(b"key").err();
+            let refused = matches!(third, Some(Error::TooManyViews { most: 2 }));
+            assert_eq!(refused, bytes > 4096, "small values are copied");
+            view.end().unwrap();
+        }
+    }
+    assert!(viewer.objects.view(b"other").unwrap().is_none());
+}

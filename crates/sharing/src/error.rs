@@ -108,6 +108,12 @@ pub enum Error {
         /// The limit.
         most: u32,
     },
+    /// This host cannot leave: it still looks at objects.
+    #[error("this host still views {views} objects; end the views before it leaves")]
+    StillViewing {
+        /// How many.
+        views: u32,
+    },
     /// What shared memory holds is not what a host could have written.
     #[error("the pod is damaged: {0}; save what you can and create it anew")]
     Damaged(String),
