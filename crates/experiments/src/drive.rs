@@ -26,6 +26,11 @@ pub trait Target {
     /// Reads a value into a buffer; whether there is one.
     fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
 
+    /// A key is wanted soon.
+    fn foresee(&self, key: &[u8]) {
+        let _ = key;
+    }
+
     /// Creates a value, or has it where it can be used.
     fn create(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.put(key, value)
@@ -129,9 +134,14 @@ impl<T: Target> Driver<'_, T> {
         act: impl Fn(&mut Worker<'_, T>, u64) -> Result<()>,
     ) -> Result<Share> {
         let mut worker = Worker::new(self, thread);
-        for number in self.workload.records_of_thread(thread) {
+        let records = self.workload.records_of_thread(thread);
+        for number in records.clone() {
             if self.is_stopping() {
                 break;
+            }
+            if number + 1 < records.end {
+                self.workload.key(number + 1, &mut worker.key);
+                self.target.foresee(&worker.key);
             }
             worker.timed(|worker| act(worker, number))?;
         }

@@ -406,9 +406,13 @@ impl<S: Subject> Hosts<S> {
         let hosts = self.phase(&plan, move |driver, thread| {
             let mut requests = requests[thread as usize].borrow_mut();
             let inserts = requests.inserts.clone();
+            let mut key = Vec::new();
             let next = || {
                 let operation = next(&mut requests, thread as usize)?;
                 if let Some(pace) = pace {
+                    // Others go on meanwhile.
+                    driver.workload.key(operation.key(), &mut key);
+                    driver.target.foresee(&key);
                     driver.target.memory().sleep(pace);
                 }
                 Some(operation)

@@ -124,6 +124,13 @@ impl<M: Memory> Objects<M> {
         Ok(read.map(|header| (u64::from(header.value_bytes), header.version)))
     }
 
+    /// Has the processor fetch what it takes to find `key`, which is wanted soon.
+    pub fn foresee(&self, key: &[u8]) {
+        if let Ok(hash) = self.hash(key) {
+            self.state(hash).index.prefetch(hash);
+        }
+    }
+
     #[inline(always)]
     fn read_part(
         &self,
@@ -364,8 +371,10 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn fetch(&self, slot: Lines, part: Part) {
         let lines = match part {
             // An object takes four fifths of its slot at least, or a line more than a small one's.
-            Part::Whole => (slot.count() * 4 / 5).clamp(1, FETCHED),
-            Part::Nothing | Part::Range(..) => 1,
+            Part::Whole if slot.count() <= self.small_lines => {
+                (slot.count() * 4 / 5).clamp(1, FETCHED)
+            }
+            Part::Whole | Part::Nothing | Part::Range(..) => 1,
         };
         self.memory().prefetch(Lines::new(slot.first(), lines));
     }

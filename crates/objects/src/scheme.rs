@@ -6,7 +6,9 @@ use tombolo_memory::Memory;
 use tombolo_pod::{Pod, Seat};
 use tombolo_sharing::{Guard, Guarded, Viewed, persist};
 
-use crate::{Change, Error, Item, Objects, Options, Scheme, Stats, Usage, Version, View, WriteGuard};
+use crate::{
+    Change, Error, Item, Objects, Options, Scheme, Stats, Usage, Version, View, WriteGuard,
+};
 
 /// Passes each operation on to the handle's own.
 macro_rules! passed_on {
@@ -42,6 +44,7 @@ impl<M: Memory> Scheme for Objects<M> {
         read(key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error>;
         read_range(key: &[u8], offset: u64, into: &mut [u8]) -> Result<Version, Error>;
         stat(key: &[u8]) -> Result<Option<(u64, Version)>, Error>;
+        foresee(key: &[u8]) -> ();
         create(key: &[u8], value: &[u8]) -> Result<Version, Error>;
         write(key: &[u8], value: &[u8]) -> Result<Version, Error>;
         write_range(key: &[u8], offset: u64, bytes: &[u8]) -> Result<Version, Error>;

@@ -128,6 +128,11 @@ pub trait Scheme: Sized {
     /// The length of the value of `key` in bytes, and its version; `None` if there is no such object.
     fn stat(&self, key: &[u8]) -> Result<Option<(u64, Version)>, Error>;
 
+    /// Has the processor fetch what it takes to find `key`, which is wanted soon.
+    fn foresee(&self, key: &[u8]) {
+        let _ = key;
+    }
+
     /// Creates an object.
     ///
     /// # Errors
