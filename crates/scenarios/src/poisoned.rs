@@ -204,7 +204,7 @@ pub(crate) fn a_guarded_read_is_poisoned(trial: &Trial) {
 
 /// An object is looked at, and written by another host, when a line of it fails.
 pub(crate) fn a_view_is_poisoned(trial: &Trial) {
-    let mut world = begin_with(LARGE, trial, &setup(trial));
+    let mut world = begin_with(LARGE, trial, &Setup { chunks: 16, ..setup(trial) });
     let line = Lines::new(first_line(&world.hosts[0], b"b") + 4, 1);
     client(&mut world, 0, &[("b", Put(LARGE + 7)), ("a", Get), ("b", Get)]);
     world.client(1, move |host, _| {

@@ -232,6 +232,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "fenced-host-dies" Crash fenced::a_fenced_host_dies;
     "viewer-dies" Crash views::a_viewer_dies;
     "viewed-deleter-dies" Crash views::a_deleter_dies;
+    "viewed-home-dies" Crash views::a_host_dies_with_a_viewed_object;
+    "viewers-die" Crash views::viewers_die;
     "store-host-dies" Crash expiry::a_host_dies;
     "mover-dies" Crash compaction::a_mover_dies;
     "filler-dies" Crash shards::who_fills_a_chunk_again_dies;

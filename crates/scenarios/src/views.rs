@@ -181,17 +181,25 @@ pub(crate) fn anything_goes(trial: &Trial) {
 
 /// An object is looked at that moves into another host's memory, is written there, and returns.
 pub(crate) fn view_and_move_home(trial: &Trial) {
-    move_home(trial, Some(trial.seed % 2 == 1));
+    move_home(trial, trial.seed % 2 == 1, None).finish();
 }
 
 /// The same, where it is in its slot, too.
 pub(crate) fn view_and_back_up(trial: &Trial) {
-    move_home(trial, Some(true));
+    move_home(trial, true, None).finish();
 }
 
-fn move_home(trial: &Trial, backup: Option<bool>) {
-    let setup = Setup { backup, local: Some(ONLY_HOME), ..Setup::small(2) };
-    let mut world = World::new(trial, &setup);
+/// The same, where the host dies into whose memory the object moves.
+pub(crate) fn a_host_dies_with_a_viewed_object(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
+    let mut world = move_home(trial, trial.seed % 2 == 1, kills);
+    finish_and_read(&mut world, &["a"]);
+}
+
+fn move_home(trial: &Trial, backup: bool, kills: Option<Kills>) -> World {
+    let ticking = kills.is_some();
+    let (backup, local) = (Some(backup), Some(ONLY_HOME));
+    let mut world = World::new(trial, &Setup { backup, local, kills, ticking, ..Setup::small(2) });
     let scribe = world.scribe();
     perform(&*world.hosts[0], &scribe, "a", Create(HALF));
     perform(&*world.hosts[1], &scribe, "a", Get);
@@ -207,7 +215,7 @@ fn move_home(trial: &Trial, backup: Option<bool>) {
         (1..4).for_each(|n| perform(host, scribe, "a", Put(7 * n + HALF)));
         host.return_all().unwrap();
     });
-    world.finish();
+    world
 }
 
 /// A host dies while it looks at an object that is in everybody's way: when it is cleared up after, its pins are off.
@@ -251,4 +259,22 @@ pub(crate) fn a_deleter_dies(trial: &Trial) {
     });
     world.client(2, |host, scribe| (0..2).for_each(|_| look(host, scribe, "a").unwrap()));
     finish_and_read(&mut world, &["a"]);
+}
+
+/// Two of three hosts die, one after the other, while clients do anything to objects of all sizes, for which there is little room, and look at
+/// them.
+pub(crate) fn viewers_die(trial: &Trial) {
+    const KEYS: [&str; 3] = ["a", "b", "c"];
+    let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::InTurn });
+    let mut world = World::new(trial, &Setup { kills, chunks: 8, ..Setup::roomy(3) });
+    add_mixed_clients(&mut world, &KEYS, 4, 5);
+    for host in 0..world.hosts.len() {
+        world.client(host, move |host, scribe| {
+            for _ in 0..3 {
+                let key = KEYS[host.memory().random() as usize % KEYS.len()];
+                look(host, scribe, key).unwrap();
+            }
+        });
+    }
+    finish_and_read(&mut world, &KEYS);
 }
