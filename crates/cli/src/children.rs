@@ -1,13 +1,13 @@
 //! Hosts that are processes: this program, started again.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::Serialize;
 
@@ -60,11 +60,14 @@ impl HostProcess {
         match self.lines.recv_timeout(time) {
             Ok(line) => Ok(Some(line)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => {
-                let status = self.child.wait().context("cannot wait for a host")?;
-                bail!("{} ended ({status})", self.name)
-            }
+            Err(RecvTimeoutError::Disconnected) => Err(self.ended()?),
         }
+    }
+
+    /// How it ended, which it has, or is about to.
+    fn ended(&mut self) -> Result<anyhow::Error> {
+        let status = self.child.wait().context("cannot wait for a host")?;
+        Ok(anyhow!("{} ended ({status})", self.name))
     }
 
     /// The number of its process.
@@ -73,9 +76,16 @@ impl HostProcess {
     }
 
     /// Tells it something.
+    ///
+    /// # Errors
+    /// If it has ended.
     pub(crate) fn tell(&mut self, line: &str) -> Result<()> {
         let stdin = self.stdin.as_mut().context("standard input is piped")?;
-        writeln!(stdin, "{line}").with_context(|| format!("{} does not listen", self.name))
+        match writeln!(stdin, "{line}") {
+            // It listens as long as it is there.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(self.ended()?),
+            told => told.with_context(|| format!("{} does not listen", self.name)),
+        }
     }
 
     /// Whether it still runs.
