@@ -49,6 +49,17 @@ pub trait Target {
     }
 }
 
+/// What is done to each record before operations begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// It comes to be.
+    Create,
+    /// It is written, though it is there.
+    Write,
+    /// It is written as soon as it is there.
+    CreateAndWrite,
+}
+
 /// A host's part of a workload.
 pub struct Driver<'a, T> {
     /// What it is done to.
@@ -109,30 +120,14 @@ impl<T: Target> Driver<'_, T> {
     where
         T: Sync,
     {
-        self.run_threads(|thread| self.load_share(thread))
+        self.run_threads(|thread| self.load_share(thread, Load::Create))
     }
 
-    /// Creates one thread's share of the records.
+    /// Loads one thread's share of the records.
     ///
     /// # Errors
     /// Those of the target.
-    pub fn load_share(&self, thread: u32) -> Result<Share> {
-        self.each_record(thread, |worker, number| worker.put_by(number, T::create))
-    }
-
-    /// Writes one thread's share of the records.
-    ///
-    /// # Errors
-    /// Those of the target.
-    pub fn write_share(&self, thread: u32) -> Result<Share> {
-        self.each_record(thread, |worker, number| worker.put(number))
-    }
-
-    fn each_record(
-        &self,
-        thread: u32,
-        act: impl Fn(&mut Worker<'_, T>, u64) -> Result<()>,
-    ) -> Result<Share> {
+    pub fn load_share(&self, thread: u32, load: Load) -> Result<Share> {
         let mut worker = Worker::new(self, thread);
         let records = self.workload.records_of_thread(thread);
         for number in records.clone() {
@@ -143,7 +138,7 @@ impl<T: Target> Driver<'_, T> {
                 self.workload.key(number + 1, &mut worker.key);
                 self.target.foresee(&worker.key);
             }
-            worker.timed(|worker| act(worker, number))?;
+            worker.timed(|worker| worker.load(number, load))?;
         }
         Ok(worker.finish())
     }
@@ -337,6 +332,13 @@ impl<'a, T: Target> Worker<'a, T> {
             }
         }
         Ok(())
+    }
+
+    fn load(&mut self, number: u64, load: Load) -> Result<()> {
+        if load != Load::Write {
+            self.put_by(number, T::create)?;
+        }
+        if load == Load::Create { Ok(()) } else { self.put(number) }
     }
 
     fn put(&mut self, number: u64) -> Result<()> {

@@ -15,7 +15,7 @@ use tombolo_pod::{Geometry, Options as Layout, Pod};
 use tombolo_timing::{Counts, Profile, Simulation, Spec, TimedMemory};
 use tombolo_workloads::{Op, Workload};
 
-use crate::drive::{Driver, Phase, Share, histogram};
+use crate::drive::{Driver, Load, Phase, Share, histogram};
 use crate::phase::PhaseResult;
 use crate::requests::{Owner, Partition, Requests, last_of_each};
 use crate::subject::{Blank, Paged, Plain, Subject};
@@ -153,20 +153,12 @@ impl Lab {
         self.scr_fixed_bytes() + self.geometry.areas().chunks.offset()
     }
 
-    /// Creates the records of a workload, which takes no time, or has pages admitted. There may be others.
+    /// Loads the records of a workload, which takes no time; pages are admitted. There may be others.
     ///
     /// # Errors
     /// Those of the scheme.
-    pub fn load(&mut self, workload: &Workload, threads: u32) -> Result<()> {
-        self.bench.load(workload, threads, false)
-    }
-
-    /// Writes each record of a workload once, which takes no time.
-    ///
-    /// # Errors
-    /// Those of the scheme.
-    pub fn write(&mut self, workload: &Workload, threads: u32) -> Result<()> {
-        self.bench.load(workload, threads, true)
+    pub fn load(&mut self, workload: &Workload, threads: u32, load: Load) -> Result<()> {
+        self.bench.load(workload, threads, load)
     }
 
     /// Says what threads ask for from now on.
@@ -214,7 +206,7 @@ impl Lab {
 
 /// A pod with its hosts.
 trait Bench {
-    fn load(&mut self, workload: &Workload, threads: u32, write: bool) -> Result<()>;
+    fn load(&mut self, workload: &Workload, threads: u32, load: Load) -> Result<()>;
     fn demand(&mut self, demand: &Demand) -> Result<()>;
     fn run(&mut self, operations: u64, pace: Option<Duration>) -> Result<Ran>;
     fn recall(&mut self, operations: u64, pace: Duration) -> Result<Ran>;
@@ -278,12 +270,10 @@ impl Plan {
 }
 
 impl<S: Subject> Bench for Hosts<S> {
-    fn load(&mut self, workload: &Workload, threads: u32, write: bool) -> Result<()> {
+    fn load(&mut self, workload: &Workload, threads: u32, load: Load) -> Result<()> {
         let plan = self.plan(workload, threads)?;
         self.takes_time(false);
-        self.phase(&plan, move |driver, thread| {
-            if write { driver.write_share(thread) } else { driver.load_share(thread) }
-        })?;
+        self.phase(&plan, move |driver, thread| driver.load_share(thread, load))?;
         self.phase(&plan, |driver, thread| {
             if thread % driver.threads() == 0 {
                 driver.target.settle()?;
@@ -546,7 +536,7 @@ mod tests {
         let mut lab = Lab::create(setup).unwrap();
         let stock = Workload::stock('c').unwrap();
         let workload = Workload { record_count: OBJECTS, insert_count: OBJECTS, ..stock };
-        lab.load(&workload, threads).unwrap();
+        lab.load(&workload, threads, Load::Create).unwrap();
         lab.demand(&Demand { workload, threads, shared: None }).unwrap();
         lab
     }

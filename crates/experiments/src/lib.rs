@@ -16,7 +16,7 @@ pub mod sdm;
 mod subject;
 mod target;
 
-pub use drive::{Driver, Phase, Share, Target, histogram};
+pub use drive::{Driver, Load, Phase, Share, Target, histogram};
 pub use lab::{Demand, Lab, Ran, Setup, Sharing};
 pub use phase::{Hosts, PhaseResult};
 pub use target::Objects;

@@ -15,7 +15,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 use tombolo::{Geometry, format_size};
 use tombolo_baselines::HcMeta;
-use tombolo_experiments::{Demand, Lab, PhaseResult, Setup, Sharing, histogram};
+use tombolo_experiments::{Demand, Lab, Load, PhaseResult, Setup, Sharing, histogram};
 use tombolo_memory::Mapped;
 use tombolo_mount::Files;
 use tombolo_objects::{Locks, Objects};
@@ -170,7 +170,7 @@ fn simulate(args: &PagesArgs, scheme: Scheme, profile: &Profile) -> Result<Repor
         pages: Some(pages),
     })?;
     let workload = workload(load, pages)?;
-    lab.load(&workload, threads)?;
+    lab.load(&workload, threads, Load::Create)?;
     lab.demand(&Demand { workload, threads, shared: None })?;
     lab.run(args.operations)?;
     let ran = lab.run(args.operations)?;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use tombolo_experiments::{Demand, Lab, Setup};
+use tombolo_experiments::{Demand, Lab, Load, Setup};
 use tombolo_timing::Profile;
 
 use super::report::{Report, Setting, Simulated};
@@ -31,7 +31,7 @@ pub(crate) fn measure(args: &YcsbArgs, scheme: Scheme, profile: &Profile) -> Res
     })?;
     let operations = workload.operation_count.unwrap_or(0);
     let warm_up = args.warm_up.unwrap_or(operations);
-    lab.load(&workload, threads)?;
+    lab.load(&workload, threads, Load::Create)?;
     lab.demand(&Demand { workload: workload.clone(), threads, shared: None })?;
     lab.run(warm_up)?;
     let ran = lab.run(operations)?;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tombolo_experiments::{Driver, Objects as Driven};
+use tombolo_experiments::{Driver, Load, Objects as Driven};
 use tombolo_memory::{Backing, Mapped, Memory, MemorySpec, Window};
 use tombolo_objects::{Objects, Options};
 use tombolo_pod::{Geometry, Mailbox, Pod};
@@ -195,7 +195,7 @@ fn driven<M: Memory>(objects: &Objects<M>, reads: f64) -> Result<f64> {
         done: &done,
         stopping: &stopping,
     };
-    driver.load_share(0)?;
+    driver.load_share(0, Load::Create)?;
     let inserts = driver.inserts();
     let memory = objects.memory();
     let mut rounds = Vec::new();

@@ -9,6 +9,7 @@ use super::Settings;
 use super::point::Measured;
 use super::run::{Popularity, Run, Step};
 use super::scheme::{Edition, Scheme};
+use crate::drive::Load;
 use crate::lab::{Demand, Lab, Ran, Setup};
 use crate::phase::{Hosts, PhaseResult};
 
@@ -33,8 +34,8 @@ const CACHE_OPERATIONS: f64 = 450_000.0;
 const OBJECTS_PER_SKIPPED: u64 = 8;
 
 /// Before that, wherever other objects are popular than were: what would follow from so many operations for each object, as far as it
-/// depends on which were used last. In 30 s, as the published scripts go on before they measure, the published HCMeta does two.
-const RECALLED_PER_OBJECT: u64 = 3;
+/// depends on which were used last. In 30 s, as the published scripts go on before they measure, the published HCMeta does as many.
+const RECALLED_PER_OBJECT: u64 = 2;
 
 /// What is done for a point, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,22 +144,38 @@ impl Pod<'_> {
     fn prepare(&mut self, step: &Step, threads: u32) -> Result<Workload> {
         let objects = (step.millions * 1e6 * self.settings.scale) as u64;
         let workload = step.workload(objects, self.run.key_bytes, self.run.value_bytes())?;
-        let new = |before: u64| {
-            let (insert_start, insert_count) = (before, objects.saturating_sub(before));
-            Workload { insert_start, insert_count, ..workload.clone() }
+        let some = |insert_start: u64, insert_count: u64| Workload {
+            insert_start,
+            insert_count,
+            ..workload.clone()
         };
-        if objects > self.loaded {
-            self.lab.load(&new(self.loaded), threads)?;
-            self.loaded = objects;
+        let (created, written) =
+            (objects.saturating_sub(self.loaded), self.to_write(step, objects));
+        if self.loaded == self.written {
+            self.load(&some(self.loaded, written), threads, Load::CreateAndWrite)?;
+            self.load(&some(self.loaded + written, created - written), threads, Load::Create)?;
+        } else {
+            self.load(&some(self.loaded, created), threads, Load::Create)?;
+            self.load(&some(self.written, written), threads, Load::Write)?;
         }
-        let megalon = self.run.scheme == Scheme::Megalon;
-        if objects > self.written && step.mix.changes() && megalon {
-            // Some time each object will have been written, and needed a record. With the skew that
-            // follows, that would take more operations than can be simulated.
-            self.lab.write(&new(self.written), threads)?;
+        self.loaded = self.loaded.max(objects);
+        if written > 0 {
             self.written = objects;
         }
         Ok(workload)
+    }
+
+    /// How many objects that have not been written are to be before a step. Some time each will have been, and needed a record. With the
+    /// skew that follows, that would take more operations than can be simulated. Once all records are in use, one that is
+    /// written takes another's.
+    fn to_write(&self, step: &Step, objects: u64) -> u64 {
+        let writes = step.mix.changes() && self.run.scheme == Scheme::Megalon;
+        let new = if writes { objects.saturating_sub(self.written) } else { 0 };
+        new.min(self.lab.geometry().records)
+    }
+
+    fn load(&mut self, workload: &Workload, threads: u32, load: Load) -> Result<()> {
+        if workload.insert_count == 0 { Ok(()) } else { self.lab.load(workload, threads, load) }
     }
 
     /// Operations that are measured, of which this part brings about changes.
