@@ -62,6 +62,11 @@ impl server::Store for Served {
         self.0.put(key, entry).map_err(refusal)
     }
 
+    fn put_each(&self, pairs: &[(Bytes, Bytes)]) -> Vec<Result<(), StoreError>> {
+        let outcomes = self.0.put_each(pairs).into_iter();
+        outcomes.map(|outcome| outcome.map_err(refusal)).collect()
+    }
+
     fn delete(&self, key: &[u8]) -> Result<bool, StoreError> {
         self.0.delete(key).map_err(refusal)
     }

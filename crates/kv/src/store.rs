@@ -5,7 +5,7 @@ use tombolo_pod::Pod;
 use tombolo_sharing::{Item, Scheme, Version};
 
 use crate::expiry::Expiry;
-use crate::value::{Entry, PREFIX_BYTES, decode_prefix};
+use crate::value::{Entry, PREFIX_BYTES, decode_prefix, encode};
 use crate::{Error, sites};
 
 /// What [`Store::update`] makes of a key.
@@ -136,6 +136,18 @@ impl<S: Scheme> Store<S> {
     pub fn put(&self, key: &[u8], entry: &Entry) -> Result<(), Error> {
         self.objects.put(key, &entry.encode())?;
         Ok(())
+    }
+
+    /// Gives each of these keys a value that lasts, in their order, whatever they had before; what became of each. Several
+    /// together take less time than one after the other.
+    pub fn put_each<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        pairs: &[(K, V)],
+    ) -> Vec<Result<(), Error>> {
+        let objects = pairs.iter().map(|(key, value)| (key.as_ref(), encode(value.as_ref(), None)));
+        let objects: Vec<_> = objects.collect();
+        let outcomes = self.objects.multi_put(&objects).into_iter();
+        outcomes.map(|outcome| outcome.map(drop).map_err(Error::from)).collect()
     }
 
     /// Removes `key`; whether it had a value.

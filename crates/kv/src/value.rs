@@ -32,10 +32,7 @@ impl Entry {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(PREFIX_BYTES + self.value.len());
-        bytes.extend(encode_prefix(self.deadline_ms));
-        bytes.extend(&self.value);
-        bytes
+        encode(&self.value, self.deadline_ms)
     }
 
     /// Takes an object's bytes apart, without copying the value elsewhere.
@@ -44,6 +41,14 @@ impl Entry {
         bytes.drain(..PREFIX_BYTES);
         Ok(Self { value: bytes, deadline_ms })
     }
+}
+
+/// A value, as it lies in its object.
+pub(crate) fn encode(value: &[u8], deadline_ms: Option<u64>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(PREFIX_BYTES + value.len());
+    bytes.extend(encode_prefix(deadline_ms));
+    bytes.extend(value);
+    bytes
 }
 
 fn encode_prefix(deadline_ms: Option<u64>) -> [u8; PREFIX_BYTES] {

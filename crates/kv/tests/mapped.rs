@@ -62,6 +62,23 @@ fn what_one_puts_the_other_gets() {
 }
 
 #[test]
+fn what_is_put_together_lasts() {
+    let hosts = two_hosts();
+    let [first, second] = &hosts.stores;
+    let passing = Entry { value: b"old".to_vec(), deadline_ms: Some(first.now_ms() + 3_600_000) };
+    first.put(b"1", &passing).unwrap();
+    let pairs: Vec<_> = (0..40).map(|n: u32| (n.to_string(), vec![7; n as usize])).collect();
+    for _ in 0..2 {
+        assert!(first.put_each(&pairs).iter().all(Result::is_ok));
+        for (key, value) in &pairs {
+            let found = second.get(key.as_bytes()).unwrap();
+            assert_eq!(found, Some(Entry::lasting(value.clone())));
+        }
+    }
+    assert_eq!(second.key_count().unwrap(), 40);
+}
+
+#[test]
 fn a_passed_deadline_is_as_good_as_a_delete() {
     let hosts = two_hosts();
     let [first, second] = &hosts.stores;

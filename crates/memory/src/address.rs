@@ -145,6 +145,11 @@ impl Lines {
         self.count
     }
 
+    /// Whether all of `others` are among them.
+    pub const fn contain(self, others: Self) -> bool {
+        self.first <= others.first && others.first + others.count <= self.first + self.count
+    }
+
     /// The first byte.
     pub const fn start(self) -> LnrAddr {
         LnrAddr::of_line(self.first)
@@ -183,6 +188,15 @@ mod tests {
         assert_eq!(lines(65, 63), (1, 1));
         assert_eq!(lines(65, 64), (1, 2));
         assert_eq!(lines(130, 200), (2, 4));
+    }
+
+    #[test]
+    fn lines_contain_their_parts() {
+        let all = Lines::new(3, 4);
+        let within = [(3, 4), (3, 1), (6, 1), (4, 0)];
+        assert!(within.iter().all(|&(first, count)| all.contain(Lines::new(first, count))));
+        let beyond = [(2, 2), (6, 2), (7, 1), (0, 9)];
+        assert!(!beyond.iter().any(|&(first, count)| all.contain(Lines::new(first, count))));
     }
 
     #[test]

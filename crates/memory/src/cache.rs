@@ -164,10 +164,26 @@ impl CacheControl {
     /// They are mapped, and the processor has the instructions.
     #[inline]
     pub(crate) unsafe fn clean(self, start: NonNull<u8>, lines: u64) {
+        // SAFETY: as above.
+        unsafe { self.begin_clean(start, lines) };
+        self.end_clean();
+    }
+
+    /// Begins to write back `lines` lines at `start`.
+    ///
+    /// # Safety
+    /// As of `clean`.
+    #[inline]
+    pub(crate) unsafe fn begin_clean(self, start: NonNull<u8>, lines: u64) {
         for line in 0..lines {
             // SAFETY: as above.
             unsafe { self.clean_line(start.as_ptr().add((line * LINE_BYTES) as usize)) };
         }
+    }
+
+    /// All lines that this thread has begun to write back are in memory before anything that it stores from here on.
+    #[inline]
+    pub(crate) fn end_clean(self) {
         self.fence_stores();
     }
 

@@ -123,6 +123,20 @@ impl Memory for Mapped {
     }
 
     #[inline]
+    fn clean_all(&self, _: Site, lines: impl IntoIterator<Item = Lines>) {
+        let mut lines = lines.into_iter().peekable();
+        if lines.peek().is_none() {
+            return;
+        }
+        for lines in lines {
+            let start = self.lnr.lines_at(lines);
+            // SAFETY: as above.
+            unsafe { self.caches.begin_clean(start, lines.count()) };
+        }
+        self.caches.end_clean();
+    }
+
+    #[inline]
     fn invalidate(&self, _: Site, lines: Lines) {
         let start = self.lnr.lines_at(lines);
         // SAFETY: within the window; the instructions were checked for.

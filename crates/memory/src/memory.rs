@@ -136,6 +136,18 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn clean(&self, site: Site, lines: Lines);
 
+    /// As [`clean`](Self::clean), of several: who has to wait waits once.
+    #[track_caller]
+    #[inline]
+    fn clean_all(&self, site: Site, lines: impl IntoIterator<Item = Lines>)
+    where
+        Self: Sized,
+    {
+        for lines in lines {
+            self.clean(site, lines);
+        }
+    }
+
     /// Drops lines from this host's caches; later reads see memory as of now or newer. A dirty line
     /// is written back. Protocols use [`consume`](Self::consume).
     #[track_caller]
@@ -282,9 +294,7 @@ pub trait Memory: Clone + 'static {
     where
         Self: Sized,
     {
-        for lines in lines {
-            self.clean(site, lines);
-        }
+        self.clean_all(site, lines);
         announce(self)
     }
 

@@ -1,6 +1,7 @@
 //! Holding an object's lock: the way to change it in place.
 
 mod guard;
+mod together;
 
 use smallvec::SmallVec;
 use tombolo_memory::{Lines, Memory, Moment, Work};
@@ -181,19 +182,26 @@ impl<M: Memory> Objects<M> {
                 Looked::Changed => None,
             },
         };
-        let Some(mut held) = held else { return Ok(TryLock::Busy) };
+        held.map_or(Ok(TryLock::Busy), |held| self.enter_or_let_go(held, found.entry, key))
+    }
+
+    /// Looks at an object that has just been locked; releases it if it is not the one with `key`.
+    fn enter_or_let_go(
+        &self,
+        mut held: Held,
+        entry: Entry,
+        key: &[u8],
+    ) -> Result<TryLock<'_, M>, Error> {
         let Some(place) = self.underway.reserve() else {
-            self.let_go(held, found.entry)?;
+            self.let_go(held, entry)?;
             return Ok(TryLock::Busy);
         };
-        let outcome = self.enter(&mut held, found.entry, key, place);
+        let outcome = self.enter(&mut held, entry, key, place);
         if !matches!(outcome, Ok(TryLock::Locked(_))) {
             self.underway.end(place, false);
-            self.let_go(held, found.entry)?;
+            self.let_go(held, entry)?;
         }
-        if matches!(outcome, Err(Error::Poisoned))
-            && !self.lose_poisoned(found.entry.hash, found.entry.slot)?
-        {
+        if matches!(outcome, Err(Error::Poisoned)) && !self.lose_poisoned(entry.hash, entry.slot)? {
             return Ok(TryLock::Busy);
         }
         outcome

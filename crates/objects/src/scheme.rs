@@ -34,6 +34,13 @@ impl<M: Memory> Scheme for Objects<M> {
         Self::multi_get(self, keys, items)
     }
 
+    fn multi_put<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        pairs: &[(K, V)],
+    ) -> Vec<Result<Version, Error>> {
+        Self::multi_put(self, pairs)
+    }
+
     passed_on! {
         leave() -> Result<(), Error>;
         tick() -> Result<(), Error>;

@@ -22,6 +22,8 @@ tombolo_memory::sites! {
     BATCH_COUNTER_AGAIN = "objects.batch.counter-again";
     /// The log is applied up to its tail after all copies of objects that are read together.
     BATCH_TAIL_AGAIN = "objects.batch.tail-again";
+    /// What objects were written with together is clean before any of their locks is released.
+    BATCH_CLEAN = "objects.batch.clean";
     /// An object that is locked by the log is not read.
     READ_LOG_LOCK = "objects.read.log-lock";
     /// A read of part of an object does not vouch for the rest.

@@ -448,3 +448,72 @@ fn views_stay_as_they_are() {
     }
     assert!(viewer.objects.view(b"other").unwrap().is_none());
 }
+
+#[test]
+fn what_is_written_together_is_seen_as_if_it_were_not() {
+    const KEYS: u64 = 24;
+    let place = pod(64, Some(16));
+    let hosts: Vec<Host> = (0..2).map(|_| Host::join(&place.spec)).collect();
+    let recorder: Recorder<u64, Operation<u64>, Answer<u64>> = Recorder::new();
+    let tags = AtomicU64::new(1);
+    let (recorder, tags) = (&recorder, &tags);
+    let name = |number: u64| format!("key {number}").into_bytes();
+    thread::scope(|scope| {
+        for client in 0..4_u32 {
+            let host = &hosts[client as usize % 2].objects;
+            scope.spawn(move || {
+                let mut dice = SmallRng::seed_from_u64(client.into());
+                let scribes: Vec<_> =
+                    (0..20).map(|n| recorder.client(20 * client + n as u32)).collect();
+                for _ in 0..300 {
+                    // More than are locked together, some of them twice, of all sizes.
+                    let writes: Vec<(u64, u64)> = (0..20)
+                        .map(|_| (dice.random_range(0..KEYS), tags.fetch_add(1, Ordering::Relaxed)))
+                        .collect();
+                    let pairs: Vec<_> =
+                        writes.iter().map(|&(number, tag)| (name(number), value(tag))).collect();
+                    let invoke =
+                        |(scribe, &(number, tag)): (
+                            &tombolo_verify::history::Client<_, _, _>,
+                            &_,
+                        )| { scribe.invoke(number, Operation::Put(tag)) };
+                    let began: Vec<_> = scribes.iter().zip(&writes).map(invoke).collect();
+                    let outcomes = host.multi_put(&pairs);
+                    assert_eq!(outcomes.len(), pairs.len());
+                    for ((scribe, began), outcome) in scribes.iter().zip(began).zip(outcomes) {
+                        outcome.unwrap();
+                        scribe.returned(began, Answer::Done);
+                    }
+                    let number = dice.random_range(0..KEYS);
+                    let (mut bytes, began) =
+                        (Vec::new(), scribes[0].invoke(number, Operation::Get));
+                    let found = host.read(&name(number), &mut bytes).unwrap();
+                    scribes[0].returned(began, Answer::Value(found.map(|_| tag(&bytes))));
+                }
+            });
+        }
+    });
+    let verdict = check(&KeyValue::default(), &recorder.history(), 100_000_000);
+    assert!(matches!(verdict, Verdict::Linearizable { .. }), "{verdict}");
+}
+
+#[test]
+fn of_what_is_written_together_each_has_its_own_outcome() {
+    let place = pod(64, None);
+    let host = Host::join(&place.spec);
+    let too_long = vec![b'k'; tombolo_objects::MAX_KEY_BYTES + 1];
+    for round in 0..2_u8 {
+        let pairs = [(&b"a"[..], [round; 100]), (&too_long, [round; 100]), (b"b", [round; 100])];
+        let outcomes = host.objects.multi_put(&pairs);
+        assert!(
+            matches!(outcomes[..], [Ok(_), Err(Error::KeyLength { .. }), Ok(_)]),
+            "{outcomes:?}"
+        );
+        for key in [b"a", b"b"] {
+            let mut found = Vec::new();
+            host.objects.read(key, &mut found).unwrap();
+            assert_eq!(found, [round; 100]);
+        }
+    }
+    assert!(host.objects.multi_put::<&[u8], &[u8]>(&[]).is_empty());
+}

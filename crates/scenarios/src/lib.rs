@@ -31,6 +31,7 @@ mod saved;
 mod seats;
 mod shards;
 mod short;
+mod together;
 mod transfer;
 mod views;
 mod world;

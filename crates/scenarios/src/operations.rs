@@ -124,6 +124,34 @@ pub(crate) fn read_together<S: Scheme<Memory = SimMemory>>(
     }
 }
 
+/// Writes of several objects together, each of them recorded. They begin at once, also if a key is there twice.
+pub(crate) fn write_together<S: Scheme<Memory = SimMemory>>(
+    host: &S,
+    scribes: &[Scribe],
+    writes: &[(&str, u64)],
+) {
+    let begin = |(scribe, (key, tag)): (&Scribe, &(&str, u64))| {
+        scribe.invoke((*key).to_owned(), Operation::Put(*tag))
+    };
+    let began: Vec<_> = scribes.iter().zip(writes).map(begin).collect();
+    let pairs: Vec<_> = writes.iter().map(|&(key, tag)| (key, value(tag))).collect();
+    let outcomes = host.multi_put(&pairs);
+    host.memory().answered();
+    for ((scribe, began), outcome) in scribes.iter().zip(began).zip(outcomes) {
+        match outcome {
+            Ok(_) => scribe.returned(began, Answer::Done),
+            Err(Error::LnrFull { .. }) => {
+                host.memory().note("no room in LNR");
+                scribe.failed(began);
+            }
+            Err(Error::Log(LogError::Fenced { .. })) => {
+                host.memory().note("an operation on a host that was fenced: done or not");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 fn flag(outcome: Result<(), Error>) -> Result<Answer<u64>, Error> {
     match outcome {
         Ok(()) => Ok(Answer::Flag(true)),

@@ -5,7 +5,7 @@ use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
     backup, baselines, compaction, crash, deaths, expiry, fenced, log, mail, objects, pages,
-    poisoned, saved, seats, shards, short, transfer, views,
+    poisoned, saved, seats, shards, short, together, transfer, views,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -40,6 +40,10 @@ macro_rules! scenarios {
 pub const SCENARIOS: &[Scenario] = scenarios! {
     "write-and-read" Short short::write_and_read;
     "read-together" Short short::read_together;
+    "write-together" Short together::write_and_read;
+    "two-write-together" Long together::two_writers;
+    "together-writer-dies" Crash together::a_writer_dies;
+    "together-writer-fenced" Crash together::a_writer_is_fenced;
     "first-write" Short short::first_write;
     "two-writers" Short short::two_writers;
     "create-twice" Short short::create_twice;
@@ -277,6 +281,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.read.counter-first", "wrap-around"),
     ("objects.batch.counter-again", "read-together"),
     ("objects.batch.tail-again", "read-together"),
+    ("objects.batch.clean", "write-together"),
     ("objects.copy.entry-again", "wrapped-copy"),
     ("objects.copy.still", "one-copy"),
     ("objects.event.forget", "writer-fenced"),

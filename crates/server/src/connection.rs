@@ -8,25 +8,24 @@ use tokio::net::TcpStream;
 
 use crate::commands;
 use crate::decode::Decoder;
-use crate::reply::{Reply, encode_value};
+use crate::pipeline::Pipeline;
+use crate::reply::Reply;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::add;
 
 /// Room to read into, at least, in bytes.
 const READ_BYTES: usize = 16 << 10;
-/// Values that are read together.
-const TOGETHER: usize = 32;
 /// Replies are sent once there are as many bytes of them, so that a client which does not read them
 /// is not read from either.
-const WRITE_BYTES: usize = 256 << 10;
+pub(crate) const WRITE_BYTES: usize = 256 << 10;
 /// Buffers that have held more do not keep their memory for as long as the connection lasts.
 const KEEP_BYTES: usize = 4 * WRITE_BYTES;
 
 /// Serves a client until it goes, or does something that cannot be understood. If the server stops, its threads
 /// do not come back to this.
 pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: Arc<Shared>) {
-    let mut gets = Gets::default();
+    let mut pipeline = Pipeline::default();
     let mut decoder = Decoder::default();
     let (mut input, mut output) = (BytesMut::new(), BytesMut::new());
     // The most that `input` has held: its capacity does not tell what memory is behind it.
@@ -36,15 +35,15 @@ pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: A
     loop {
         let decoded = waiting.take();
         match decoded.unwrap_or_else(|| decoder.next(&mut input, session.sender())) {
-            Ok(Some(request)) if commands::is_get(&request, &session) => {
-                if gets.add(request) {
+            Ok(Some(request)) if pipeline.takes(&request, &session) => {
+                if pipeline.add(request) {
                     continue;
                 }
-                gets.answer(&mut session, &shared, &mut output);
+                pipeline.answer(&mut session, &shared, &mut output);
             }
             // What was asked for before is answered before.
-            decoded if !gets.requests.is_empty() => {
-                gets.answer(&mut session, &shared, &mut output);
+            decoded if !pipeline.is_empty() => {
+                pipeline.answer(&mut session, &shared, &mut output);
                 waiting = Some(decoded);
             }
             Ok(Some(request)) => execute(&request, &mut session, &shared, &mut output),
@@ -80,43 +79,19 @@ pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: A
     }
 }
 
-/// Requests for values that came one behind the other: they are read together.
-#[derive(Default)]
-struct Gets {
-    requests: Vec<Vec<Bytes>>,
-    keys: Vec<Bytes>,
-    /// The last ones were large, so the next ones are not all held at once.
-    large: bool,
-}
-
-impl Gets {
-    /// Adds a request; whether more may follow before they are answered.
-    fn add(&mut self, request: Vec<Bytes>) -> bool {
-        self.keys.push(request[1].clone());
-        self.requests.push(request);
-        self.requests.len() < if self.large { 1 } else { TOGETHER }
-    }
-
-    fn answer(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
-        let (before, protocol) = (output.len(), session.protocol);
-        let read =
-            shared.store.get_each(&self.keys, &mut |value| encode_value(value, protocol, output));
-        match read {
-            Ok(()) => add(&shared.counters.commands, self.keys.len()),
-            // Each one gets the answer that is its own.
-            Err(_) => {
-                output.truncate(before);
-                self.requests.iter().for_each(|request| execute(request, session, shared, output));
-            }
-        }
-        self.large = output.len() - before > WRITE_BYTES;
-        self.keys.clear();
-        self.requests.clear();
-    }
-}
-
-fn execute(request: &[Bytes], session: &mut Session, shared: &Shared, output: &mut BytesMut) {
+/// Executes a request, and adds the reply to `output`.
+pub(crate) fn execute(
+    request: &[Bytes],
+    session: &mut Session,
+    shared: &Shared,
+    output: &mut BytesMut,
+) {
     let reply = commands::execute(request, session, shared);
+    answer(&reply, session, shared, output);
+}
+
+/// Adds the reply to a request that was executed.
+pub(crate) fn answer(reply: &Reply, session: &Session, shared: &Shared, output: &mut BytesMut) {
     add(&shared.counters.commands, 1);
     if matches!(reply, Reply::Error(_)) {
         add(&shared.counters.errors, 1);

@@ -22,6 +22,7 @@ mod config;
 mod connection;
 mod decode;
 mod glob;
+mod pipeline;
 mod reply;
 mod server;
 mod session;

@@ -52,6 +52,12 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn put(&self, key: &[u8], entry: &Entry) -> Result<(), StoreError>;
 
+    /// Gives each of these keys a value that lasts, in their order; what became of each.
+    fn put_each(&self, pairs: &[(Bytes, Bytes)]) -> Vec<Result<(), StoreError>> {
+        let put = |(key, value): &(Bytes, Bytes)| self.put(key, &Entry::lasting(value.to_vec()));
+        pairs.iter().map(put).collect()
+    }
+
     /// Removes `key`; whether it had a value.
     ///
     /// # Errors

@@ -160,6 +160,15 @@ pub trait Scheme: Sized {
     /// the object.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<Version, Error>;
 
+    /// Creates the objects with these keys, or replaces their values, in their order, each as [`put`](Self::put) does; what
+    /// became of each. They are not written at one instant.
+    fn multi_put<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        pairs: &[(K, V)],
+    ) -> Vec<Result<Version, Error>> {
+        pairs.iter().map(|(key, value)| self.put(key.as_ref(), value.as_ref())).collect()
+    }
+
     /// Replaces the value if the object is at version `expected`.
     ///
     /// # Errors

@@ -306,7 +306,12 @@ impl Machine {
     }
 
     /// Writes dirty lines of LNR back; when that is done.
-    pub(crate) fn clean(&mut self, at: CoreId, lines: std::ops::Range<u64>, now: Ps) -> Ps {
+    pub(crate) fn clean(
+        &mut self,
+        at: CoreId,
+        lines: impl IntoIterator<Item = u64>,
+        now: Ps,
+    ) -> Ps {
         let mut end = now;
         let mut dirty = 0;
         for number in lines {

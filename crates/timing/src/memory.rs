@@ -84,12 +84,12 @@ impl TimedMemory {
     }
 
     /// What was stored before completes, and what `then` does after that.
-    fn fenced(&self, lines: Lines, then: impl FnOnce(&mut State, std::ops::Range<u64>)) {
+    fn fenced(&self, then: impl FnOnce(&mut State)) {
         let mut state = self.world.in_turn();
         if state.timed {
             let pending = state.thread().pending;
             state.now = state.now.max(pending);
-            then(&mut state, lines.numbers());
+            then(&mut state);
         }
     }
 }
@@ -181,17 +181,22 @@ impl Memory for TimedMemory {
         });
     }
 
-    fn clean(&self, _: Site, lines: Lines) {
-        self.fenced(lines, |state, numbers| {
+    fn clean(&self, site: Site, lines: Lines) {
+        self.clean_all(site, [lines]);
+    }
+
+    fn clean_all(&self, _: Site, lines: impl IntoIterator<Item = Lines>) {
+        self.fenced(|state| {
             let (here, now) = (state.here(), state.now);
+            let numbers = lines.into_iter().flat_map(Lines::numbers);
             state.now = state.machine.clean(here, numbers, now);
         });
     }
 
     fn invalidate(&self, _: Site, lines: Lines) {
-        self.fenced(lines, |state, numbers| {
+        self.fenced(|state| {
             let (here, now) = (state.here(), state.now);
-            state.now = state.machine.invalidate(here, numbers, now);
+            state.now = state.machine.invalidate(here, lines.numbers(), now);
         });
     }
 

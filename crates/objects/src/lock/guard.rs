@@ -16,6 +16,16 @@ use crate::poison::BY_POISON;
 use crate::underway::Change;
 use crate::{Error, Objects, seen, sites};
 
+/// How a value would lie in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    Well,
+    /// It would leave most of it empty.
+    Wastes,
+    /// It is too long, or the object may not be changed there.
+    Not,
+}
+
 impl<M: Memory> Locked<'_, M> {
     pub(crate) fn header(&self) -> Header {
         self.header
@@ -102,23 +112,29 @@ impl<M: Memory> Locked<'_, M> {
         Ok(key)
     }
 
+    /// How an object with this value would lie in its slot.
+    pub(super) fn fit(&self, key: &[u8], value: &[u8]) -> Result<Fit, Error> {
+        let (bytes, capacity) = (object_bytes(key, value)?, self.extent.bytes());
+        Ok(if bytes > capacity || !self.may_change_in_place() {
+            Fit::Not
+        } else if bytes * 4 < capacity && capacity > 1024 {
+            Fit::Wastes
+        } else {
+            Fit::Well
+        })
+    }
+
     /// Replaces the value, in place or, if it does not fit or leaves most of its slot empty, in
     /// another slot. On an error nothing is changed.
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.arrive()?;
         self.objects.may_store()?;
         self.objects.count(Counter::Writes);
-        let bytes = object_bytes(key, value)?;
-        let capacity = self.extent.bytes();
-        if bytes > capacity || !self.may_change_in_place() {
-            return self.move_to_other_slot(key, value);
-        }
-        let wasteful = bytes * 4 < capacity && capacity > 1024;
-        if wasteful {
-            if self.move_to_other_slot(key, value).is_ok() {
-                return Ok(());
-            }
-            self.objects.may_store()?;
+        match self.fit(key, value)? {
+            Fit::Not => return self.move_to_other_slot(key, value),
+            Fit::Wastes if self.move_to_other_slot(key, value).is_ok() => return Ok(()),
+            Fit::Wastes => self.objects.may_store()?,
+            Fit::Well => {}
         }
         // Header and key lines are fresh already; every other byte of the object is overwritten.
         self.store(self.header.value_offset(), value)?;
@@ -214,7 +230,7 @@ impl<M: Memory> Locked<'_, M> {
         self.note()?;
         self.extent.write(self.objects.memory(), to, bytes);
         for lines in self.extent.covering(to, bytes.len() as u64) {
-            if !self.dirty.contains(&lines) {
+            if !self.dirty.iter().any(|dirty| dirty.contain(lines)) {
                 self.dirty.push(lines);
             }
         }
@@ -308,33 +324,41 @@ impl<M: Memory> Locked<'_, M> {
         if written && self.extent_is_poisoned() {
             return self.lose(dirty);
         }
-        let (released, counter) = objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| {
-            self.give();
-            if self.held.record == BY_LOG {
-                // The record says nothing of who has the lock, so the note does.
-                if self.noted.is_some() {
-                    objects.underway.clear(self.place);
-                }
-                // If the log is stuck, so is the object, and whoever wants it is told of the log.
-                return (objects.unlock_by_log(self.entry).is_ok(), None);
+        objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| self.unlock(written))
+    }
+
+    /// Releases the lock, of an object whose lines are clean.
+    ///
+    /// # Errors
+    /// [`LogError::Fenced`] if it was not this host's any more.
+    pub(super) fn unlock(&mut self, written: bool) -> Result<(), Error> {
+        let objects = self.objects;
+        self.give();
+        self.gone = true;
+        let (released, counter) = if self.held.record == BY_LOG {
+            // The record says nothing of who has the lock, so the note does.
+            if self.noted.is_some() {
+                objects.underway.clear(self.place);
             }
+            // If the log is stuck, so is the object, and whoever wants it is told of the log.
+            (objects.unlock_by_log(self.entry).is_ok(), None)
+        } else {
             if self.noted.is_some() {
                 objects.underway.through(self.place, self.held.record);
             }
             let counter = objects.records.unlock(self.held, written);
             (counter.is_some(), counter)
-        });
+        };
         if released {
             objects.underway.end(self.place, self.noted.is_some());
         }
-        self.gone = true;
         if let Some(counter) = counter.filter(|_| self.fresh) {
             seen::set(objects.memory(), self.cell, self.seen, self.entry.generation, counter);
         }
         if released { Ok(()) } else { Err(objects.is_fenced()) }
     }
 
-    fn extent_is_poisoned(&self) -> bool {
+    pub(super) fn extent_is_poisoned(&self) -> bool {
         let objects = self.objects;
         !objects.memory().check(sites::POISON_WRITE, !objects.is_poisoned(&self.extent))
     }

@@ -121,9 +121,34 @@ pub(crate) fn execute(request: &[Bytes], session: &mut Session, shared: &Shared)
     if large { patiently(run) } else { run() }
 }
 
-/// Whether a request is for a value and nothing else, so that several of them can be answered together.
-pub(crate) fn is_get(request: &[Bytes], session: &Session) -> bool {
-    session.authenticated && request.len() == 2 && is(&request[0], "get")
+/// Requests of which several can be done together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// For a value, and nothing else.
+    Get,
+    /// To give a key a value that lasts, and nothing else.
+    Set,
+}
+
+impl Kind {
+    /// Of what kind a request is, if it is of one.
+    pub(crate) fn of(request: &[Bytes], session: &Session) -> Option<Self> {
+        match request {
+            _ if !session.authenticated => None,
+            [name, _] if is(name, "get") => Some(Self::Get),
+            [name, _, value] if is(name, "set") && value.len() < LARGE_BYTES => Some(Self::Set),
+            _ => None,
+        }
+    }
+}
+
+/// Gives each of these keys a value; the answers.
+pub(crate) fn set_each(store: &dyn Store, pairs: &[(Bytes, Bytes)]) -> impl Iterator<Item = Reply> {
+    let answer = |outcome| match outcome {
+        Ok(()) => Reply::OK,
+        Err(error) => Reply::Error(Failure::from(error).0),
+    };
+    store.put_each(pairs).into_iter().map(answer)
 }
 
 /// Runs what may take long, while other connections move to other threads.

@@ -145,9 +145,8 @@ pub(super) fn mset(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     if !rest.is_empty() {
         return Err(Failure::arity("mset"));
     }
-    for [key, value] in pairs {
-        context.store().put(key, &Entry::lasting(value.to_vec()))?;
-    }
+    let pairs: Vec<_> = pairs.iter().map(|[key, value]| (key.clone(), value.clone())).collect();
+    context.store().put_each(&pairs).into_iter().collect::<Result<(), _>>()?;
     Ok(Reply::OK)
 }
 

@@ -26,6 +26,28 @@ fn a_pipeline_is_answered_in_order() {
 }
 
 #[test]
+fn requests_of_one_kind_are_answered_in_order() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    let mut bytes = Vec::new();
+    for n in 0..100 {
+        bytes.extend(request(&[b"SET", format!("k{n}").as_bytes(), b"first"]));
+        bytes.extend(request(&[b"SET", format!("k{n}").as_bytes(), n.to_string().as_bytes()]));
+    }
+    bytes.extend(request(&[b"SET", b"k0", b"0", b"NX"]));
+    for n in 0..100 {
+        bytes.extend(request(&[b"GET", format!("k{n}").as_bytes()]));
+    }
+    client.send(&bytes);
+    (0..200).for_each(|_| assert_eq!(client.reply(), "+OK\r\n"));
+    assert_eq!(client.reply(), "$-1\r\n");
+    for n in 0..100 {
+        let n = n.to_string();
+        assert_eq!(client.reply(), format!("${}\r\n{n}\r\n", n.len()));
+    }
+}
+
+#[test]
 fn words_on_a_line_are_a_request_too() {
     let server = server(|_| ());
     let mut client = Client::of(&server);

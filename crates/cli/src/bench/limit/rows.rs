@@ -168,6 +168,16 @@ pub(super) fn write_rows(subject: &Subject) -> Vec<Row<'_>> {
         rows.add("put", Some(spread), Some(limit), move |numbers| {
             each_key(numbers, |key| Ok(objects.put(key, &subject.value).map(drop)?))
         });
+        let name = format!("multi_put of {TOGETHER}");
+        rows.add(name, Some(spread), Some(limit), move |numbers| {
+            with_keys(numbers, |keys| {
+                for keys in keys.chunks(TOGETHER) {
+                    let pairs: Vec<_> = keys.iter().map(|key| (key, &subject.value)).collect();
+                    objects.multi_put(&pairs).into_iter().collect::<Result<Vec<_>, _>>()?;
+                }
+                Ok(())
+            })
+        });
         let entry = Entry::lasting(vec![7; subject.value.len() - 8]);
         rows.add("put of the store", Some(spread), Some(limit), move |numbers| {
             each_key(numbers, |key| Ok(subject.store.put(key, &entry)?))
