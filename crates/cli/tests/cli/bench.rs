@@ -203,18 +203,34 @@ fn schemes_are_compared() {
     assert!(table.contains("hcmeta-unlimited") && table.contains("x as fast"), "{table}");
 }
 
+/// Whether a report has a number above zero in each of these fields.
+fn has_all(report: &serde_json::Value, fields: &[&str]) -> bool {
+    fields.iter().all(|field| report[field].as_f64() > Some(0.0))
+}
+
+/// The first result of a run in which something happened of all of this: a second may not be enough where others want the processors.
+fn pages_result_with(fields: &[&str], args: &str) -> serde_json::Value {
+    let mut result = serde_json::Value::Null;
+    for seconds in [1, 8, 64] {
+        let args = format!("bench pagecache --format json --seconds {seconds} {args}");
+        let report: serde_json::Value =
+            serde_json::from_str(&printed(&args.split_whitespace().collect::<Vec<_>>())).unwrap();
+        result = report["results"][0].clone();
+        if has_all(&result, fields) {
+            break;
+        }
+    }
+    assert!(has_all(&result, fields), "{fields:?}: {result}");
+    result
+}
+
 #[test]
 fn a_file_larger_than_the_pod_is_read_and_written() {
-    let args = "bench pagecache --format json --seconds 1 --read-percent 70 --file-size 24MiB \
-        --size 8MiB --scr 512KiB --threads 2";
-    let reports: serde_json::Value =
-        serde_json::from_str(&printed(&args.split_whitespace().collect::<Vec<_>>())).unwrap();
-    let report = &reports["results"][0];
-    assert_eq!((&report["scheme"], &report["hosts"]), (&"megalon".into(), &2.into()));
-    for positive in ["operations", "ops_per_s", "admitted_per_op", "evicted_per_op"] {
-        assert!(report[positive].as_f64().unwrap() > 0.0, "{positive}: {report}");
-    }
-    assert!(report["written_back_per_op"].as_f64().unwrap() > 0.0, "{report}");
+    let happens =
+        ["operations", "ops_per_s", "admitted_per_op", "evicted_per_op", "written_back_per_op"];
+    let args = "--read-percent 70 --file-size 24MiB --size 8MiB --scr 512KiB --threads 2";
+    let result = pages_result_with(&happens, args);
+    assert_eq!((&result["scheme"], &result["hosts"]), (&"megalon".into(), &2.into()));
 }
 
 fn pages_report(args: &str) -> serde_json::Value {
@@ -246,12 +262,11 @@ fn page_caches_on_several_schemes_are_compared() {
 #[test]
 fn pages_come_and_go_where_they_say_themselves_that_they_are_dirty() {
     for scheme in ["hcmeta", "alllog"] {
-        let args = format!("--size 4MiB --scr 128KiB --read-percent 60 --scheme {scheme}");
-        let report = &pages_report(&args)["results"][0];
-        assert_eq!(report["scheme"], scheme);
-        for positive in ["evicted_per_op", "written_back_per_op"] {
-            assert!(report[positive].as_f64().unwrap() > 0.0, "{positive}: {report}");
-        }
+        let args = format!(
+            "--file-size 8MiB --size 4MiB --scr 128KiB --read-percent 60 --scheme {scheme}"
+        );
+        let result = pages_result_with(&["evicted_per_op", "written_back_per_op"], &args);
+        assert_eq!(result["scheme"], scheme);
     }
 }
 
