@@ -20,8 +20,8 @@ const MOST_OPERATIONS: u64 = 60_000;
 
 /// Where some churn, nearly all the time may go there, so that how many happen to decides what is measured. So there are
 /// as many operations as let so many of them churn, within bounds.
-const CHURNS: f64 = 10_000.0;
-const MOST_CHURNING: u64 = 100_000;
+const CHURNS: f64 = 8_000.0;
+const MOST_CHURNING: u64 = 250_000;
 
 /// A thread that waits for a slow owner is simulated looking for messages all the time; fewer operations do there.
 const SLOW_SHARE: u64 = 2;
