@@ -2,13 +2,25 @@
 
 use crate::Ps;
 
-/// The clock of whoever cannot run.
-const NEVER: Ps = Ps::MAX;
+/// Bits for a thread's number, below those of its clock.
+const THREAD_BITS: u32 = 12;
 
-/// A thread's clock, and its number.
-type Player = (Ps, usize);
+/// The clock of whoever cannot run, which is later than all others: more than an hour.
+const NEVER: Ps = Ps::MAX >> THREAD_BITS;
 
-/// Of two threads with one clock, the one with the smaller number wins.
+/// A thread's clock, and its number: one word, so that the smaller one of two is found without a branch. (Nobody can foretell who wins,
+/// this machine's processor least of all.) Of two threads with one clock, the one with the smaller number wins.
+type Player = u64;
+
+fn player(clock: Ps, thread: usize) -> Player {
+    clock << THREAD_BITS | thread as u64
+}
+
+fn clock_of(player: Player) -> Ps {
+    player >> THREAD_BITS
+}
+
+/// The clocks.
 pub struct Clocks {
     /// The winner of all is at 1, those who met in match `n` are at `2 * n` and `2 * n + 1`, and threads
     /// themselves are in the second half.
@@ -17,56 +29,64 @@ pub struct Clocks {
 
 impl Default for Clocks {
     fn default() -> Self {
-        Self { winners: vec![(NEVER, 0); 2] }
+        Self { winners: vec![player(NEVER, 0); 2] }
     }
 }
 
 impl Clocks {
     /// Sets a thread's clock.
+    ///
+    /// # Panics
+    /// If it is later than clocks go, or there are more threads than numbers.
     pub fn set(&mut self, thread: usize, clock: Ps) {
+        assert!(clock < NEVER, "virtual time is up after {} s", NEVER / 1_000_000_000_000);
+        self.put(thread, clock);
+    }
+
+    /// The thread cannot run.
+    pub fn stop(&mut self, thread: usize) {
+        self.put(thread, NEVER);
+    }
+
+    fn put(&mut self, thread: usize, clock: Ps) {
         while thread >= self.winners.len() / 2 {
             self.grow();
         }
         let mut at = self.winners.len() / 2 + thread;
-        let mut winner = (clock, thread);
+        let mut winner = player(clock, thread);
         self.winners[at] = winner;
         while at > 1 {
-            // On the left are smaller numbers, and so they need no more than a draw. Nobody can foretell who
-            // wins, this machine's processor least of all: hence no branch.
-            let other = self.winners[at ^ 1];
-            let other_wins = other.0 < winner.0 + Ps::from(at & 1 == 1 && winner.0 != NEVER);
-            winner = std::hint::select_unpredictable(other_wins, other, winner);
+            winner = winner.min(self.winners[at ^ 1]);
             at /= 2;
             self.winners[at] = winner;
         }
     }
 
-    /// The thread cannot run.
-    pub fn stop(&mut self, thread: usize) {
-        self.set(thread, NEVER);
-    }
-
-    /// The thread with the smallest clock.
-    pub fn first(&self) -> Option<Player> {
-        Some(self.winners[1]).filter(|&(clock, _)| clock != NEVER)
+    /// The clock and the number of the thread with the smallest clock.
+    pub fn first(&self) -> Option<(Ps, usize)> {
+        let winner = self.winners[1];
+        let thread = winner & ((1 << THREAD_BITS) - 1);
+        (clock_of(winner) < NEVER).then_some((clock_of(winner), thread as usize))
     }
 
     /// The smallest clock of all others: those whom the first has met.
     pub fn second(&self) -> Ps {
-        let mut at = self.winners.len() / 2 + self.winners[1].1;
-        let mut smallest = NEVER;
+        let first = self.winners[1] & ((1 << THREAD_BITS) - 1);
+        let mut at = self.winners.len() / 2 + first as usize;
+        let mut smallest = Player::MAX;
         while at > 1 {
-            smallest = smallest.min(self.winners[at ^ 1].0);
+            smallest = smallest.min(self.winners[at ^ 1]);
             at /= 2;
         }
-        smallest
+        clock_of(smallest)
     }
 
     fn grow(&mut self) {
         let threads = self.winners.len();
-        let before = std::mem::replace(&mut self.winners, vec![(NEVER, 0); 2 * threads]);
-        for &(clock, thread) in &before[threads / 2..] {
-            self.set(thread, clock);
+        assert!(threads <= 1 << THREAD_BITS, "there are at most {} threads", 1 << THREAD_BITS);
+        let before = std::mem::replace(&mut self.winners, vec![player(NEVER, 0); 2 * threads]);
+        for (thread, &player) in before[threads / 2..].iter().enumerate() {
+            self.put(thread, clock_of(player));
         }
     }
 }
