@@ -585,6 +585,32 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_an_object_does_not_look_all_the_time() {
+        let profile = crate::figures::test_bed();
+        let (hosts, threads) = (profile.pod.hosts, 8);
+        let mut lab = Lab::create(Setup {
+            profile,
+            hosts,
+            sharing: Sharing::Megalon(Options::default()),
+            scr_bytes: 4 << 20,
+            lnr_bytes: 64 << 20,
+            layout: Layout::default(),
+            seed: 1,
+            verify: true,
+            pages: None,
+        })
+        .unwrap();
+        let stock = Workload::stock('a').unwrap();
+        let two = Workload { record_count: 2, insert_count: 2, ..stock };
+        lab.load(&two, threads, Load::Create).unwrap();
+        lab.demand(&Demand { workload: two, threads, shared: None }).unwrap();
+        lab.run(1000).unwrap();
+        let looks =
+            crate::phase::Hosts(&lab.run(5000).unwrap().hosts).per_op(|stats| stats.retries);
+        assert!(looks < 10.0, "{looks} in vain for each operation");
+    }
+
+    #[test]
     fn owners_who_serve_one_request_after_the_other_limit_what_all_do() {
         let micros = Duration::from_micros;
         let delayed = churns(Pace { delay: micros(20), ..Pace::default() }).0;

@@ -165,6 +165,10 @@ impl Memory for Mapped {
         }
     }
 
+    fn back_off(&self, pauses: u32) {
+        (0..pauses).for_each(|_| self.pause());
+    }
+
     fn wall_clock_ms(&self) -> u64 {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         since_epoch.map_or(0, |time| time.as_millis() as u64)

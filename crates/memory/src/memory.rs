@@ -173,6 +173,14 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn pause(&self);
 
+    /// Waits for as long as so many pauses take, so that whoever is waited for is not in each other's way; where nothing takes time,
+    /// one is as good as many.
+    #[track_caller]
+    fn back_off(&self, pauses: u32) {
+        let _ = pauses;
+        self.pause();
+    }
+
     /// Waits for so long, as by pausing again and again.
     fn sleep(&self, time: Duration) {
         let until = self.uptime() + time;

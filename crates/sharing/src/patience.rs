@@ -9,7 +9,11 @@ use crate::Error;
 /// Longer than it takes to go on without a host that has an object in use and is not given its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Repeats `attempt` until it comes to something, for as long as patience lasts.
+/// How long the wait before another attempt gets: some microseconds. Whoever looks at a lock again and again keeps its line from the host
+/// that has to release it.
+const MOST_PAUSES: u32 = 128;
+
+/// Repeats `attempt` until it comes to something, for as long as patience lasts, and waits twice as long each time.
 ///
 /// # Errors
 /// [`Error::Busy`] when it is over, and those of `attempt`.
@@ -18,6 +22,7 @@ pub fn persist<M: Memory, T>(
     mut attempt: impl FnMut() -> Result<Option<T>, Error>,
 ) -> Result<T, Error> {
     let mut started = None;
+    let mut pauses = 1;
     loop {
         if let Some(done) = attempt()? {
             return Ok(done);
@@ -27,6 +32,7 @@ pub fn persist<M: Memory, T>(
         if waited > PATIENCE {
             return Err(Error::Busy { host: None, waited_ms: waited.as_millis() as u64 });
         }
-        memory.pause();
+        memory.back_off(pauses);
+        pauses = MOST_PAUSES.min(2 * pauses);
     }
 }

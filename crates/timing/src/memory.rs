@@ -201,8 +201,13 @@ impl Memory for TimedMemory {
     }
 
     fn pause(&self) {
+        self.back_off(1);
+    }
+
+    fn back_off(&self, pauses: u32) {
         let mut state = self.world.state();
-        state.now += if state.timed { state.costs.pause } else { UNTIMED_PAUSE_PS };
+        let timed = u64::from(pauses) * state.costs.pause;
+        state.now += if state.timed { timed } else { UNTIMED_PAUSE_PS };
         drop(state);
         tombolo_coroutines::suspend();
     }

@@ -71,6 +71,17 @@ fn the_thread_with_the_smallest_clock_runs() {
 }
 
 #[test]
+fn backing_off_takes_as_long_as_so_many_pauses() {
+    on_each_host(|memory, _| {
+        let started = memory.uptime();
+        memory.pause();
+        let paused = memory.uptime();
+        memory.back_off(100);
+        assert_eq!(memory.uptime() - paused, 100 * (paused - started));
+    });
+}
+
+#[test]
 fn a_contended_word_serves_one_host_after_the_other() {
     let simulation = on_each_host(|memory, _| {
         for _ in 0..1000 {

@@ -6,3 +6,4 @@ mod connections;
 // The store that the example serves.
 #[path = "../../examples/in_memory/map.rs"]
 mod map;
+mod patient;
