@@ -14,9 +14,8 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::add;
 
-/// Room to read into, in bytes: at first, and at most, for who sends so much that it does not suffice.
+/// Room to read into, at least, in bytes.
 const READ_BYTES: usize = 16 << 10;
-const MOST_READ_BYTES: usize = 128 << 10;
 /// Replies are sent once there are as many bytes of them, so that a client which does not read them
 /// is not read from either.
 pub(crate) const WRITE_BYTES: usize = 256 << 10;
@@ -31,7 +30,6 @@ pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: A
     let (mut input, mut output) = (BytesMut::new(), BytesMut::new());
     // The most that `input` has held: its capacity does not tell what memory is behind it.
     let mut held_bytes = 0;
-    let mut room = READ_BYTES;
     // A request, or the lack of one, that was found behind others.
     let mut waiting = None;
     loop {
@@ -48,11 +46,6 @@ pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: A
                 pipeline.answer(&mut session, &shared, &mut output);
                 waiting = Some(decoded);
             }
-            Ok(Some(request)) if commands::may_take_long(&request, &session) => {
-                let Some((back, reply)) = aside(request, session, &shared).await else { return };
-                session = back;
-                answer(&reply, &session, &shared, &mut output);
-            }
             Ok(Some(request)) => execute(&request, &mut session, &shared, &mut output),
             Ok(None) => {
                 if send(&mut stream, &mut output, &shared).await.is_err() {
@@ -62,13 +55,11 @@ pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: A
                     input = BytesMut::from(&input[..]);
                     held_bytes = 0;
                 }
-                input.reserve(room);
-                let bytes = match stream.read_buf(&mut input).await {
-                    Ok(bytes) if bytes > 0 => bytes,
+                input.reserve(READ_BYTES);
+                match stream.read_buf(&mut input).await {
+                    Ok(bytes) if bytes > 0 => add(&shared.counters.bytes_in, bytes),
                     _ => return,
-                };
-                add(&shared.counters.bytes_in, bytes);
-                room = next_room(room, bytes);
+                }
                 held_bytes = held_bytes.max(input.len());
             }
             Err(error) => {
@@ -86,31 +77,6 @@ pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: A
             return;
         }
     }
-}
-
-/// How much room the next read gets, after one that had so much, and read so many bytes.
-fn next_room(room: usize, read: usize) -> usize {
-    if read >= room {
-        MOST_READ_BYTES.min(2 * room)
-    } else if read < room / 4 {
-        READ_BYTES.max(room / 2)
-    } else {
-        room
-    }
-}
-
-/// Executes a request on a thread of its own, while this one goes on with other connections; `None` if the server stops.
-async fn aside(
-    request: Vec<Bytes>,
-    mut session: Session,
-    shared: &Arc<Shared>,
-) -> Option<(Session, Reply)> {
-    let shared = shared.clone();
-    let execute = move || {
-        let reply = commands::execute(&request, &mut session, &shared);
-        (session, reply)
-    };
-    tokio::task::spawn_blocking(execute).await.ok()
 }
 
 /// Executes a request, and adds the reply to `output`.

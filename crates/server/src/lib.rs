@@ -1,8 +1,8 @@
 //! A server that speaks Redis' protocol, RESP2 and RESP3, over any [`Store`].
 //!
 //! One task per connection reads what has arrived, executes all whole commands in it, and sends their
-//! replies together: pipelines cost one system call a batch. A connection stays with one thread, and commands run where they were read;
-//! those that may take long run on threads of their own.
+//! replies together: pipelines cost one system call a batch. Commands run where they were read;
+//! those that may take long move other connections to other threads first.
 //!
 //! Invariants:
 //! * No length that a peer claims is allocated for: buffers grow as bytes arrive. Requests are arrays

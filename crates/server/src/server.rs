@@ -1,18 +1,14 @@
-//! Accepting connections, and the threads that serve them.
-//!
-//! A connection stays with the thread that it was given first: a request is executed where it was read, and no thread has to wake
-//! another one for it.
+//! Accepting connections.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use crate::config::{Config, ServerError};
@@ -25,16 +21,14 @@ use crate::store::Store;
 
 /// How long stopping waits for commands that are being executed.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
-/// How often it looks.
-const STOP_LOOK: Duration = Duration::from_millis(1);
 /// How long accepting waits after it failed: descriptors take time to come back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A server that runs until it is dropped or shut down.
 pub struct Server {
     shared: Arc<Shared>,
-    /// Each thread listens until it ends.
     stopping: watch::Sender<bool>,
+    runtime: Option<Runtime>,
 }
 
 impl Server {
@@ -52,26 +46,22 @@ impl Server {
         };
         let (listener, address) =
             listen().map_err(|reason| ServerError::Listen { address, reason })?;
-        let runtime = |_| Builder::new_current_thread().enable_io().enable_time().build();
-        let runtimes: Result<Vec<Runtime>, _> = (0..config.workers.max(1)).map(runtime).collect();
-        let runtimes = runtimes.map_err(ServerError::Threads)?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(config.workers.max(1))
+            .thread_name("tombolo-server")
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(ServerError::Threads)?;
         let shared = Arc::new(Shared::new(store, config, address));
         let (stopping, stopped) = watch::channel(false);
         {
-            let _inside = runtimes[0].enter();
+            let _inside = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener)
                 .map_err(|reason| ServerError::Listen { address, reason })?;
-            let workers = runtimes.iter().map(|runtime| runtime.handle().clone()).collect();
-            runtimes[0].spawn(accept(listener, workers, shared.clone(), stopped.clone()));
+            runtime.spawn(accept(listener, shared.clone(), stopped));
         }
-        for runtime in runtimes {
-            let stopped = stopped.clone();
-            thread::Builder::new()
-                .name("tombolo-server".to_owned())
-                .spawn(move || serve(runtime, stopped))
-                .map_err(ServerError::Threads)?;
-        }
-        Ok(Self { shared, stopping })
+        Ok(Self { shared, stopping, runtime: Some(runtime) })
     }
 
     /// The address it listens on.
@@ -86,15 +76,14 @@ impl Server {
 
     /// Stops: commands that are being executed are finished, and all connections end. The store is
     /// not used any more afterwards.
-    pub fn shutdown(self) {
-        drop(self);
+    pub fn shutdown(mut self) {
+        self.stop();
     }
 
-    fn stop(&self) {
+    fn stop(&mut self) {
         self.stopping.send_replace(true);
-        let until = Instant::now() + STOP_PATIENCE;
-        while self.stopping.receiver_count() > 0 && Instant::now() < until {
-            thread::sleep(STOP_LOOK);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(STOP_PATIENCE);
         }
     }
 }
@@ -105,23 +94,14 @@ impl Drop for Server {
     }
 }
 
-/// Serves what connections are given to this thread until the server stops.
-fn serve(runtime: Runtime, mut stopped: watch::Receiver<bool>) {
-    let _ = runtime.block_on(stopped.wait_for(|&stopped| stopped));
-    runtime.shutdown_timeout(STOP_PATIENCE);
-}
-
-/// Gives connections to the threads, to each in its turn.
 async fn accept(
     listener: tokio::net::TcpListener,
-    workers: Vec<Handle>,
     shared: Arc<Shared>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let mut turn = workers.iter().cycle();
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))),
+            accepted = listener.accept() => accepted,
             _ = stopping.wait_for(|&stopping| stopping) => return,
         };
         // A connection that is gone before it was accepted, or no file descriptor to spare.
@@ -131,13 +111,7 @@ async fn accept(
         };
         let _ = stream.set_nodelay(true);
         let shared = shared.clone();
-        let Some(worker) = turn.next() else { return };
-        worker.spawn(async move {
-            // The descriptor is this thread's from now on.
-            if let Ok(stream) = TcpStream::from_std(stream) {
-                admit(stream, peer, shared).await;
-            }
-        });
+        tokio::spawn(async move { admit(stream, peer, shared).await });
     }
 }
 

@@ -4,16 +4,13 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::{Context, Failure, Outcome, integer, is};
+use super::{Context, Failure, MANY, Outcome, integer, is, patiently};
 use crate::glob;
 use crate::reply::Reply;
 
 /// How many keys `SCAN` looks at unless told otherwise, and at most.
 const SCAN_COUNT: usize = 10;
 const MAX_SCAN_COUNT: i64 = 10_000;
-
-/// How many `KEYS` looks at in one go.
-const STEP: usize = 1000;
 
 pub(super) fn del(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     let mut removed = 0;
@@ -44,22 +41,24 @@ pub(super) fn flush(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     if args[1..].iter().any(|arg| !is(arg, "async") && !is(arg, "sync")) || args.len() > 2 {
         return Err(Failure::syntax());
     }
-    context.store().clear()?;
+    patiently(|| context.store().clear())?;
     Ok(Reply::OK)
 }
 
 pub(super) fn keys(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     // Walked through more than once, a key is still one key.
     let mut found = BTreeSet::new();
-    let mut cursor = 0;
-    loop {
-        let (next, keys) = context.store().scan(cursor, STEP)?;
-        found.extend(keys.into_iter().filter(|key| glob::matches(&args[1], key)));
-        cursor = next;
-        if cursor == 0 {
-            break;
+    patiently(|| {
+        let mut cursor = 0;
+        loop {
+            let (next, keys) = context.store().scan(cursor, MANY)?;
+            found.extend(keys.into_iter().filter(|key| glob::matches(&args[1], key)));
+            cursor = next;
+            if cursor == 0 {
+                return Ok::<_, Failure>(());
+            }
         }
-    }
+    })?;
     Ok(Reply::Array(found.into_iter().map(Reply::Bulk).collect()))
 }
 
@@ -86,7 +85,8 @@ pub(super) fn scan(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
             return Err(Failure::syntax());
         }
     }
-    let (next, keys) = context.store().scan(cursor, count)?;
+    let scan = || context.store().scan(cursor, count);
+    let (next, keys) = if count < MANY { scan() } else { patiently(scan) }?;
     let wanted = |key: &Vec<u8>| strings && pattern.is_none_or(|p| glob::matches(p, key));
     let keys = keys.into_iter().filter(wanted).map(Reply::Bulk).collect();
     Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(keys)]))

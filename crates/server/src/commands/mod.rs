@@ -94,8 +94,10 @@ impl Command {
     }
 }
 
-/// Requests with a value of at least this length, or with more arguments, take long.
+/// Values of at least this length are copied where they don't keep other connections waiting.
 const LARGE_BYTES: usize = 256 << 10;
+
+/// Requests with more arguments than this, or walks over more keys, take long too.
 const MANY: usize = 1000;
 
 /// Executes a request, which has at least one argument: the command's name.
@@ -114,14 +116,9 @@ pub(crate) fn execute(request: &[Bytes], session: &mut Session, shared: &Shared)
         return no_authentication();
     }
     let mut context = Context { shared, session };
-    (command.run)(&mut context, request).unwrap_or_else(|failure| Reply::Error(failure.0))
-}
-
-/// Whether a request may take so long that other connections should not wait for it.
-pub(crate) fn may_take_long(request: &[Bytes], session: &Session) -> bool {
+    let mut run = || (command.run)(&mut context, request).unwrap_or_else(|f| Reply::Error(f.0));
     let large = request.len() > MANY || request.iter().any(|arg| arg.len() >= LARGE_BYTES);
-    let slow = || table::find(&request[0]).is_some_and(|command| !command.flags.contains(&"fast"));
-    session.authenticated && (large || slow())
+    if large { patiently(run) } else { run() }
 }
 
 /// Requests of which several can be done together.
@@ -152,6 +149,11 @@ pub(crate) fn set_each(store: &dyn Store, pairs: &[(Bytes, Bytes)]) -> impl Iter
         Err(error) => Reply::Error(Failure::from(error).0),
     };
     store.put_each(pairs).into_iter().map(answer)
+}
+
+/// Runs what may take long, while other connections move to other threads.
+fn patiently<T>(run: impl FnOnce() -> T) -> T {
+    tokio::task::block_in_place(run)
 }
 
 /// Whether a line belongs to an HTTP request. What follows may be commands that a web page makes its

@@ -6,7 +6,6 @@ const READ: &[&str] = &["readonly", "fast"];
 const READ_ALL: &[&str] = &["readonly"];
 const WRITE: &[&str] = &["write", "denyoom", "fast"];
 const REMOVE: &[&str] = &["write", "fast"];
-const REMOVE_ALL: &[&str] = &["write"];
 const ADMIN: &[&str] = &["admin", "loading", "stale"];
 const ANY: &[&str] = &["loading", "stale", "fast"];
 const OPEN: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth"];
@@ -46,8 +45,8 @@ commands! {
     "expire" "generic" -3 REMOVE ONE expiry::expire, "Makes a key expire after some seconds.";
     "expireat" "generic" -3 REMOVE ONE expiry::expireat, "Makes a key expire at a time in seconds.";
     "expiretime" "generic" 2 READ ONE expiry::expiretime, "Tells when a key expires, in seconds.";
-    "flushall" "server" -1 REMOVE_ALL NONE keyspace::flush, "Removes all keys.";
-    "flushdb" "server" -1 REMOVE_ALL NONE keyspace::flush, "Removes all keys.";
+    "flushall" "server" -1 REMOVE NONE keyspace::flush, "Removes all keys.";
+    "flushdb" "server" -1 REMOVE NONE keyspace::flush, "Removes all keys.";
     "get" "string" 2 READ ONE strings::get, "Returns the value of a key.";
     "getdel" "string" 2 REMOVE ONE strings::getdel, "Returns the value of a key and removes it.";
     "getex" "string" -2 REMOVE ONE strings::getex, "Returns the value of a key and sets when it expires.";
