@@ -95,6 +95,7 @@ macro_rules! atomic {
 }
 
 atomic!(AtomicU8, u8);
+atomic!(AtomicU32, u32);
 atomic!(AtomicU64, u64);
 
 /// As [`std::sync::OnceLock`]: the standard one holds the value, an atomic passes on what came

@@ -41,7 +41,7 @@ impl<M: Memory> Objects<M> {
             Some(BY_LOG) => return None,
             Some(record) => self.records.load(record).readable()?,
         };
-        if !seen::is_fresh(memory, seen, entry.generation, counter) {
+        if !seen::is_fresh(memory, seen, counter) {
             return None;
         }
         let mut prefix = [0; LINE_BYTES as usize];

@@ -15,7 +15,7 @@ use crate::logged::{BY_LOG, Locks};
 use crate::placement::Place;
 use crate::read::{Looked, Started};
 use crate::records::Held;
-use crate::seen;
+use crate::seen::{self, Seen, UNSEEN};
 use crate::writer::Writer;
 use crate::{Error, Objects, sites, underway};
 
@@ -26,7 +26,7 @@ pub(crate) struct Locked<'a, M: Memory> {
     held: Held,
     entry: Entry,
     cell: &'a Cell,
-    seen: u64,
+    seen: Seen,
     slot: Slot,
     extent: Extent,
     header: Header,
@@ -91,7 +91,7 @@ impl<M: Memory> Objects<M> {
     fn fetch_to_write(&self, found: &Found<'_>) {
         let Some(record) = found.entry.record.filter(|&record| record != BY_LOG) else { return };
         self.records.prefetch(record);
-        if seen::generation(found.seen) == found.entry.generation
+        if found.seen != UNSEEN
             && let Some(lines) = self.state(found.entry.hash).space.lines_at(found.entry.slot)
         {
             self.fetch(lines, Part::Whole);
@@ -176,7 +176,7 @@ impl<M: Memory> Objects<M> {
             }
             // A record is worth allocating only for the right object.
             None => match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
-                Looked::Good(_) if self.locks == Locks::Log => self.lock_by_log(found.entry)?,
+                Looked::Good(_) if self.locks == Locks::Log => self.lock_by_log(found)?,
                 Looked::Good(_) => self.allocate(found.entry)?,
                 Looked::OtherKey => return Ok(TryLock::OtherKey),
                 Looked::Changed => None,
@@ -245,10 +245,7 @@ impl<M: Memory> Objects<M> {
         let space = &self.state(entry.hash).space;
         let Some(slot) = space.slot_at(entry.slot) else { return Ok(TryLock::Busy) };
         let Some(extent) = space.extent(slot) else { return Ok(TryLock::Busy) };
-        // The log's lock has started a generation, in which nothing was written yet.
-        let by_log = held.record == BY_LOG;
-        let generation = if by_log { entry.generation } else { found.entry.generation };
-        let known = seen::is_fresh(memory, self.noted(&found), generation, held.counter);
+        let known = seen::is_fresh(memory, self.noted(&found), held.counter);
         let small = extent.count() <= self.small_lines;
         let length = (HEADER_BYTES + key.len()).min(extent.bytes() as usize);
         if !known {

@@ -8,11 +8,11 @@
 use tombolo_memory::Memory;
 
 use crate::event::Event;
-use crate::index::Entry;
+use crate::index::{Entry, Found};
 use crate::lock::target;
 use crate::records::Held;
-use crate::seen::READ_SHARED;
-use crate::{Error, Objects, sites};
+use crate::seen::{READ_SHARED, UNSEEN};
+use crate::{Error, Objects, seen, sites};
 
 /// How a writer keeps others off an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,9 +29,19 @@ pub(crate) const BY_LOG: u32 = (1 << 28) - 258;
 
 impl<M: Memory> Objects<M> {
     /// Locks an object without a record; `None` if it changed meanwhile.
-    pub(crate) fn lock_by_log(&self, entry: Entry) -> Result<Option<Held>, Error> {
-        let locked = self.commit(Event::Allocate { target: target(entry), record: BY_LOG })?;
-        Ok(locked.then_some(Held { record: BY_LOG, counter: READ_SHARED }))
+    pub(crate) fn lock_by_log(&self, found: &Found<'_>) -> Result<Option<Held>, Error> {
+        let (entry, seen) = (found.entry, found.cell.seen_of(&found.entry));
+        let noted = seen.map_or(UNSEEN, |seen| self.noted(&Found { seen, ..*found }));
+        if !self.commit(Event::Allocate { target: target(entry), record: BY_LOG })? {
+            return Ok(None);
+        }
+        let index = &self.state(entry.hash).index;
+        let locked = index.find_slot(self.memory(), entry.hash, entry.slot);
+        if let Some(locked) = locked.filter(|locked| !self.is_open(&locked.entry)) {
+            // In the generation that the lock has started nothing was written yet.
+            seen::set(self.memory(), locked.cell, locked.entry.generation, locked.seen, noted);
+        }
+        Ok(Some(Held { record: BY_LOG, counter: READ_SHARED }))
     }
 
     /// Releases the lock of the object with this entry.

@@ -12,7 +12,7 @@ use crate::index::{Entry, Found};
 use crate::logged::BY_LOG;
 use crate::poison::loss;
 use crate::records::Record;
-use crate::seen::{self, READ_SHARED};
+use crate::seen::{self, READ_SHARED, Seen};
 use crate::{Error, Objects, Version, sites};
 
 /// Lines of an object that are fetched before it is copied; of more, the processor itself makes sure.
@@ -33,7 +33,7 @@ pub(crate) struct Started {
     /// Nothing that is read from here on was out of date before.
     since: Moment,
     /// What was noted of an earlier read.
-    seen: u64,
+    seen: Seen,
     /// The whole object is fresh in this host's caches as of `counter`.
     fresh: bool,
     /// It was so before: nobody else has written it since this host read it last.
@@ -353,7 +353,7 @@ impl<M: Memory> Objects<M> {
         let (counter, known) = memory.consume(sites::READ_INVALIDATE, |memory| {
             let counter = self.readable_counter(&entry);
             let noted = self.noted(found);
-            let is_fresh = |counter| seen::is_fresh(memory, noted, entry.generation, counter);
+            let is_fresh = |counter| seen::is_fresh(memory, noted, counter);
             let known = counter.is_some_and(is_fresh);
             let doubtful = counter.is_some() && !known && whole && after;
             if doubtful {
@@ -507,7 +507,7 @@ impl<M: Memory> Objects<M> {
         started.rely_on(memory);
         if !started.known && memory.check(sites::READ_PART_VOUCHES_NOT, started.fresh) {
             let generation = started.entry.generation;
-            seen::set(memory, found.cell, started.seen, generation, started.counter);
+            seen::set(memory, found.cell, generation, started.seen, started.counter);
         }
     }
 

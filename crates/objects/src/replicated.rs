@@ -101,7 +101,7 @@ impl<M: Memory> Replicated<M> {
         if !self.memory.keeps(sites::JOIN_UNKNOWN)
             && let Some(found) = self.index.find_slot(&self.memory, entry.hash, entry.slot)
         {
-            seen::set(&self.memory, found.cell, found.seen, entry.generation, READ_SHARED);
+            seen::set(&self.memory, found.cell, entry.generation, found.seen, READ_SHARED);
         }
         if let Some(record) = entry.record.filter(|&record| record != BY_LOG) {
             self.records.assigned(record, entry.hash);
@@ -188,7 +188,7 @@ impl<M: Memory> Replicated<M> {
     ) -> bool {
         let renew = self.memory.keeps(sites::EVENT_NEW_GENERATION);
         let (mut homes, mut lost) = ((None, None), (None, None));
-        let changed = self.index.update(target.hash, target.slot, |entry| {
+        let changed = self.index.update(&self.memory, target.hash, target.slot, |entry| {
             let changed = change(entry).filter(|_| self.is_expected(entry, target))?;
             homes = (entry.home, changed.home);
             lost = (entry.lost, changed.lost);

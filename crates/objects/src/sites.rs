@@ -6,7 +6,7 @@ tombolo_memory::sites! {
     READ_INVALIDATE = "objects.read.invalidate";
     /// Lines are dropped after the counter was loaded, not before.
     READ_INVALIDATE_AFTER_COUNTER = "objects.read.invalidate-after-counter";
-    /// A note of an earlier read counts only for the same generation of the entry.
+    /// Nothing has been read of a new generation.
     READ_SEEN_GENERATION = "objects.read.seen-generation";
     /// A note of an earlier read counts only for the same counter.
     READ_SEEN_COUNTER = "objects.read.seen-counter";
@@ -34,8 +34,6 @@ tombolo_memory::sites! {
     WRITE_LOCK = "objects.write.lock";
     /// A free record goes to one object.
     RECORD_CLAIM = "objects.record.claim";
-    /// A copy counts only for the same generation of the entry.
-    COPY_GENERATION = "objects.copy.generation";
     /// A copy counts only for the same counter.
     COPY_COUNTER = "objects.copy.counter";
     /// A counter that a copy is compared with is the object's own if its entry is still the same.

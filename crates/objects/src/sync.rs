@@ -4,8 +4,8 @@
 #[cfg(not(loom))]
 pub(crate) use std::sync::OnceLock;
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 pub(crate) use tombolo_memory::Arena;
 #[cfg(loom)]
-pub(crate) use tombolo_model::sync::{Arena, AtomicU64, OnceLock, Ordering, fence};
+pub(crate) use tombolo_model::sync::{Arena, AtomicU32, AtomicU64, OnceLock, Ordering, fence};

@@ -1,8 +1,8 @@
 //! Copies of objects in a host's own memory (MEGALON, section 3.5.3).
 //!
-//! A copy says of which generation and counter it is. It is the object's value for as long as its
-//! entry has that generation and its record that counter; so nobody is told of copies, and nobody has
-//! to take them back. (The paper lists them in the index and can copy read-shared objects only.)
+//! A copy says at which counter it was made, and is named by what is noted of its object's generation.
+//! It is the object's value for as long as the entry has that generation and the record that counter;
+//! so nobody is told of copies, and nobody has to take them back. (The paper lists them in the index and can copy read-shared objects only.)
 //!
 //! A read-shared object's copy is good if the entry, as of a tail that was loaded after the read
 //! began, has its generation. Of a read-write-shared one the counter is loaded next, and then the
@@ -22,7 +22,8 @@ use self::ring::Contents;
 pub(crate) use self::ring::Copies;
 use crate::index::{Entry, Found};
 use crate::read::{Looked, Started};
-use crate::{Error, Objects, seen, sites};
+use crate::seen::{self, Seen, UNSEEN};
+use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
     /// Reads part of an object from its copy, if there is a good one.
@@ -39,10 +40,6 @@ impl<M: Memory> Objects<M> {
             return Ok(None);
         };
         let (memory, entry) = (self.memory(), &found.entry);
-        let same_generation = seen::generation(found.seen) == entry.generation;
-        if !memory.check(sites::COPY_GENERATION, same_generation) {
-            return Ok(None);
-        }
         copies.fetch(line);
         let Some(counter) = self.readable_counter(entry) else { return Ok(None) };
         memory.step();
@@ -93,12 +90,11 @@ impl<M: Memory> Objects<M> {
 
     /// What was noted of an object when it was found: who has a copy has no stale lines as of its counter.
     #[inline]
-    pub(crate) fn noted(&self, found: &Found<'_>) -> u64 {
+    pub(crate) fn noted(&self, found: &Found<'_>) -> Seen {
         match &self.copies {
             Some(copies) if seen::copy_line(found.seen).is_some() => {
                 let copy = copies.hold(self.memory(), found);
-                let counter = copy.and_then(|copy| copy.counter(self.memory()));
-                counter.map_or(0, |counter| seen::note(seen::generation(found.seen), counter))
+                copy.and_then(|copy| copy.counter(self.memory())).unwrap_or(UNSEEN)
             }
             _ => found.seen,
         }
@@ -117,6 +113,6 @@ impl<M: Memory> Objects<M> {
         let Entry { hash, generation, .. } = started.entry;
         let counter = started.counter;
         let contents = Contents { hash, generation, counter, header, key, value };
-        copies.keep(self.memory(), found.cell, &contents, |hash| &self.state(hash).index);
+        copies.keep(self.memory(), found, &contents, |hash| &self.state(hash).index);
     }
 }

@@ -34,7 +34,7 @@ impl Host {
                 Entry { record, home, ..Entry::read_shared(hash, generation, slot) },
             );
             let found = find(&index, hash);
-            seen::set(&memory(), found.cell, found.seen, generation, COUNTER);
+            seen::set(&memory(), found.cell, generation, found.seen, COUNTER);
         }
         let copies = Copies::new(64).unwrap().unwrap();
         (Rc::new(Self { index, copies }), writer)
@@ -48,7 +48,7 @@ impl Host {
         let header = Header::new(Version(u64::from(generation)), &[byte], 7);
         let (key, value) = (&[byte][..], &[byte; 7][..]);
         let contents = Contents { hash, generation, counter: COUNTER, header, key, value };
-        self.copies.keep(&memory(), found.cell, &contents, |_| &self.index);
+        self.copies.keep(&memory(), &found, &contents, |_| &self.index);
     }
 
     /// Reads a copy of the object with this hash, if there is one.

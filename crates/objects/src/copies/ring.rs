@@ -20,9 +20,10 @@ use tombolo_memory::{HostMutex, LINE_BYTES, Local, Memory, MemoryError};
 use tombolo_sharing::{HEADER_BYTES, Header};
 
 use crate::event::{Generation, KeyHash};
-use crate::index::{Cell, Found, Index};
+use crate::index::{Found, Index};
+use crate::seen::{self, UNSEEN};
+use crate::sites;
 use crate::sync::{Arena, AtomicU64, Ordering};
-use crate::{seen, sites};
 
 const NOTE_BYTES: usize = 16;
 
@@ -104,26 +105,25 @@ impl<M: Memory> Copies<M> {
         let evictions = self.evictions_at(line);
         // Pairs with the release in `evict`: what was evicted before is named no more.
         let before = evictions.load(Ordering::Acquire);
-        let here = found.cell.has(&found.entry);
         // Pairs with the release in `keep`: what is named is whole.
-        let named = seen::unused(found.cell.seen.load(Ordering::Acquire));
-        let same = here && named == seen::unused(found.seen);
+        let seen = found.cell.seen_of(&found.entry);
+        let same = seen.is_some_and(|seen| seen::unused(seen) == seen::unused(found.seen));
         let start = u64::from(line) * LINE_BYTES;
         memory.check(sites::COPY_NAMED, same).then_some(Copy { copies: self, start, before })
     }
 
-    /// Keeps a copy of an object that has been found in `cell`, and is noted there as fresh; unless
-    /// another thread is at it, or there is no room.
+    /// Keeps a copy of an object that has been found, and is noted as fresh; unless another thread is at
+    /// it, or there is no room.
     pub(super) fn keep<'a>(
         &self,
         memory: &M,
-        cell: &Cell,
+        found: &Found<'_>,
         contents: &Contents<'_>,
         index_of: impl Fn(KeyHash) -> &'a Index,
     ) {
-        let note = seen::note(contents.generation, contents.counter);
+        let Contents { generation, counter, .. } = *contents;
         let lines = lines(&contents.header);
-        if lines > self.arena.lines() || cell.seen.load(Ordering::Relaxed) != note {
+        if lines > self.arena.lines() || found.cell.seen_of(&found.entry) != Some(counter) {
             return;
         }
         let Some(mut hand) = self.hand.try_lock() else { return };
@@ -133,9 +133,8 @@ impl<M: Memory> Copies<M> {
         self.write(line, contents);
         self.lines.fetch_add(lines, Ordering::Relaxed);
         memory.step();
-        let named = seen::copied(contents.generation, line as u32);
         // If the note has changed, nobody finds the copy until the hand comes round.
-        let _ = cell.seen.compare_exchange(note, named, Ordering::Release, Ordering::Relaxed);
+        found.cell.see(generation, counter, seen::copied(line as u32), Ordering::Release);
     }
 
     fn write(&self, line: u64, contents: &Contents<'_>) {
@@ -209,21 +208,20 @@ impl<M: Memory> Copies<M> {
     /// Takes a copy out of its object's note, so that its place may be another's; unless it was read since
     /// the hand was there last.
     fn evict(&self, memory: &M, line: u64, block: Block, index: &Index) -> bool {
-        let named = seen::copied(block.generation, line as u32);
-        let change = |cell: &Cell, from, to| {
-            cell.seen.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let named = seen::copied(line as u32);
+        let names = |found: &&Found<'_>| {
+            found.entry.generation == block.generation && seen::unused(found.seen) == named
         };
         while memory.keeps(sites::COPY_UNNAMED) {
             let all = index.find(memory, block.hash);
-            let Some(found) = all.iter().find(|found| seen::unused(found.seen) == named) else {
-                break;
-            };
-            let is_wanted = found.seen != named && found.entry.generation == block.generation;
+            let Some(found) = all.iter().find(names) else { break };
+            let is_wanted = found.seen != named;
+            let new = if is_wanted { named } else { UNSEEN };
             memory.step();
-            if is_wanted && change(found.cell, found.seen, named) {
-                return false;
-            }
-            if !is_wanted && change(found.cell, found.seen, 0) {
+            if found.cell.see(block.generation, found.seen, new, Ordering::Relaxed) {
+                if is_wanted {
+                    return false;
+                }
                 break;
             }
         }
@@ -294,8 +292,7 @@ impl<M: Memory> Copy<'_, M> {
     pub(super) fn use_again_soon(&self, found: &Found<'_>) {
         let used = seen::used(found.seen);
         if found.seen != used {
-            let (cell, order) = (found.cell, Ordering::Relaxed);
-            let _ = cell.seen.compare_exchange(found.seen, used, order, order);
+            found.cell.see(found.entry.generation, found.seen, used, Ordering::Relaxed);
         }
     }
 }

@@ -1,13 +1,17 @@
 //! Buckets and where they are stored.
 //!
-//! A bucket is two cache lines: a header and five cells of 24 bytes. Its header holds the version
+//! A bucket is two cache lines: a header and six cells of 20 bytes. Its header holds the version
 //! of the *chain* it heads and the number of the next overflow bucket.
 
+use tombolo_memory::Memory;
+
 use crate::event::{Generation, KeyHash, SlotLine};
-use crate::sync::{AtomicU64, OnceLock, Ordering, fence};
+use crate::seen::{Seen, UNSEEN};
+use crate::sites;
+use crate::sync::{AtomicU32, AtomicU64, OnceLock, Ordering, fence};
 
 /// Two under the model checker: what it has to look at grows with the square of what a reader loads.
-pub(crate) const CELLS: usize = if cfg!(loom) { 2 } else { 5 };
+pub(crate) const CELLS: usize = if cfg!(loom) { 2 } else { 6 };
 
 const RECORD_SHIFT: u32 = 36;
 const SLOT_MASK: u64 = (1 << RECORD_SHIFT) - 1;
@@ -71,72 +75,111 @@ impl Entry {
         }
     }
 
-    /// Identity and place, as a cell has them.
+    /// Slot, and how it is shared, as a cell has them.
     #[inline]
-    fn words(&self) -> (u64, u64) {
-        let identity = u64::from(self.generation) << 32 | u64::from(self.hash);
-        (identity, u64::from(self.sharing()) << RECORD_SHIFT | self.slot)
+    fn place(&self) -> u64 {
+        u64::from(self.sharing()) << RECORD_SHIFT | self.slot
     }
 }
 
-/// An entry in memory.
+/// Most of an entry in memory; its hash lies with those of the bucket's other cells.
 ///
 /// ```text
-/// identity   generation (32 bits) | hash (32)
-/// place      record + 1, or home, or loss (28 bits) | line of the slot (36); 0 if the cell is empty
-/// seen       see `seen.rs`
+/// note    generation (32 bits) | what this host has seen of it (32), see `seen.rs`
+/// place   record + 1, or home, or loss (28 bits) | line of the slot (36); 0 if the cell is empty
 /// ```
 #[derive(Default)]
 pub(crate) struct Cell {
-    identity: AtomicU64,
+    note: AtomicU64,
     place: AtomicU64,
-    pub(crate) seen: AtomicU64,
+}
+
+/// An object as of a generation, and what this host has seen of that. They are one word, so what is
+/// seen of one generation is never noted of another.
+fn note(generation: Generation, seen: Seen) -> u64 {
+    u64::from(generation) << 32 | u64::from(seen)
 }
 
 impl Cell {
+    /// What was seen of this entry, if the cell has it.
+    #[inline]
+    pub(crate) fn seen_of(&self, entry: &Entry) -> Option<Seen> {
+        // Pairs with the release in `see`: what is noted has been done.
+        let note = self.note.load(Ordering::Acquire);
+        let has = (note >> 32) as u32 == entry.generation
+            && self.place.load(Ordering::Relaxed) == entry.place();
+        has.then_some(note as Seen)
+    }
+
+    /// Notes what was seen of a generation, if the cell has it, and `before` is what is noted of it.
+    #[inline]
+    pub(crate) fn see(
+        &self,
+        generation: Generation,
+        before: Seen,
+        seen: Seen,
+        order: Ordering,
+    ) -> bool {
+        let (before, new) = (note(generation, before), note(generation, seen));
+        self.note.compare_exchange(before, new, order, Ordering::Relaxed).is_ok()
+    }
+
+    /// Replaces the entry by another of the same object. Nothing is seen yet of a new generation.
+    pub(crate) fn renew<M: Memory>(&self, memory: &M, entry: Entry) {
+        let unseen = note(entry.generation, UNSEEN);
+        // A store would do, but the model checker lets it come before a note of the old generation.
+        let before = self.note.swap(unseen, Ordering::Relaxed);
+        let same = (before >> 32) as u32 == entry.generation;
+        if same || !memory.keeps(sites::READ_SEEN_GENERATION) {
+            let kept = note(entry.generation, before as Seen);
+            self.note.store(kept, Ordering::Relaxed);
+        }
+        self.place.store(entry.place(), Ordering::Relaxed);
+    }
+}
+
+/// Where an entry is, or may be.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot<'a> {
+    hash: &'a AtomicU32,
+    pub(crate) cell: &'a Cell,
+}
+
+impl Spot<'_> {
     #[inline(always)]
     pub(crate) fn entry(&self) -> Option<Entry> {
-        let place = self.place.load(Ordering::Relaxed);
+        self.entry_and_seen().map(|(entry, _)| entry)
+    }
+
+    #[inline(always)]
+    pub(crate) fn entry_and_seen(&self) -> Option<(Entry, Seen)> {
+        let place = self.cell.place.load(Ordering::Relaxed);
         if place == 0 {
             return None;
         }
-        let identity = self.identity.load(Ordering::Relaxed);
-        let (hash, generation) = (identity as u32, (identity >> 32) as u32);
-        let entry = Entry::read_shared(hash, generation, place & SLOT_MASK);
-        Some(entry.shared_as((place >> RECORD_SHIFT) as u32))
+        let hash = self.hash.load(Ordering::Relaxed);
+        let note = self.cell.note.load(Ordering::Relaxed);
+        let entry = Entry::read_shared(hash, (note >> 32) as u32, place & SLOT_MASK);
+        Some((entry.shared_as((place >> RECORD_SHIFT) as u32), note as Seen))
     }
 
     #[inline]
     pub(crate) fn has_hash(&self, hash: KeyHash) -> bool {
-        self.identity.load(Ordering::Relaxed) as u32 == hash
+        self.hash.load(Ordering::Relaxed) == hash
     }
 
-    /// Whether it has this entry.
-    #[inline]
-    pub(crate) fn has(&self, entry: &Entry) -> bool {
-        let (identity, place) = entry.words();
-        self.place.load(Ordering::Relaxed) == place
-            && self.identity.load(Ordering::Relaxed) == identity
-    }
-
-    pub(crate) fn set(&self, entry: Entry, seen: u64) {
-        self.renew(entry);
-        self.seen.store(seen, Ordering::Relaxed);
-    }
-
-    /// Replaces the entry; what was seen is seen of the one before.
-    pub(crate) fn renew(&self, entry: Entry) {
-        let (identity, place) = entry.words();
-        self.identity.store(identity, Ordering::Relaxed);
-        self.place.store(place, Ordering::Relaxed);
+    pub(crate) fn set(&self, entry: Entry, seen: Seen) {
+        self.hash.store(entry.hash, Ordering::Relaxed);
+        self.cell.note.store(note(entry.generation, seen), Ordering::Relaxed);
+        self.cell.place.store(entry.place(), Ordering::Relaxed);
     }
 
     /// Takes the entry out, and what was seen of it. That changes meanwhile, and must not be in two cells,
     /// nor be lost and come back; what it names passes on to whoever finds it in another cell.
-    pub(crate) fn take(&self) -> Option<(Entry, u64)> {
+    pub(crate) fn take(&self) -> Option<(Entry, Seen)> {
         let entry = self.entry()?;
-        self.place.store(0, Ordering::Relaxed);
-        Some((entry, self.seen.swap(0, Ordering::Acquire)))
+        self.cell.place.store(0, Ordering::Relaxed);
+        Some((entry, self.cell.note.swap(0, Ordering::Acquire) as Seen))
     }
 }
 
@@ -145,7 +188,9 @@ impl Cell {
 pub(crate) struct Bucket {
     /// Next overflow bucket plus one (32 bits) | version (32), odd while the chain changes.
     header: AtomicU64,
-    pub(crate) cells: [Cell; CELLS],
+    /// Together, so that looking for one takes few instructions.
+    hashes: [AtomicU32; CELLS],
+    cells: [Cell; CELLS],
 }
 
 impl Bucket {
@@ -156,11 +201,23 @@ impl Bucket {
         tombolo_memory::prefetch(&self.cells[CELLS - 1]);
     }
 
+    /// Spot `number`, if there are so many.
+    #[inline(always)]
+    pub(crate) fn spot(&self, number: usize) -> Option<Spot<'_>> {
+        Some(Spot { hash: self.hashes.get(number)?, cell: &self.cells[number] })
+    }
+
+    #[inline(always)]
+    pub(crate) fn spots(&self) -> impl Iterator<Item = Spot<'_>> {
+        self.hashes.iter().zip(&self.cells).map(|(hash, cell)| Spot { hash, cell })
+    }
+
     /// A bit per cell that has `hash`, or had it last and is empty now. (Those come after the ones that have it, since the first empty
     /// cell is filled first.) Without a branch for each, which a processor could only guess: it would look ahead in vain.
     #[inline(always)]
     pub(crate) fn cells_with(&self, hash: KeyHash) -> u32 {
-        let bits = self.cells.iter().zip(0..).map(|(cell, n)| u32::from(cell.has_hash(hash)) << n);
+        let has = |word: &AtomicU32| word.load(Ordering::Relaxed) == hash;
+        let bits = self.hashes.iter().zip(0..).map(|(word, n)| u32::from(has(word)) << n);
         bits.fold(0, |found, bit| found | bit)
     }
 

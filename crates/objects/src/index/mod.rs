@@ -18,14 +18,15 @@ use std::{option, vec};
 use smallvec::SmallVec;
 use tombolo_memory::{LINE_BYTES, Local, Memory};
 
-use bucket::{Arena, Bucket, CELLS, next_in};
+use bucket::{Arena, Bucket, CELLS, Spot, next_in};
 pub(crate) use bucket::{Cell, Entry};
 
 use crate::event::{KeyHash, SlotLine};
+use crate::seen::{Seen, UNSEEN};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Entries per bucket, on average, above which the table grows; in tenths.
-const LOAD_TENTHS: u64 = 36;
+const LOAD_TENTHS: u64 = 40;
 
 /// Lines of a bucket.
 const LINES: u64 = size_of::<Bucket>() as u64 / LINE_BYTES;
@@ -54,18 +55,20 @@ impl Default for IndexLimits {
 }
 
 /// An entry as it was found, and where.
+#[derive(Clone, Copy)]
 pub(crate) struct Found<'a> {
     pub(crate) entry: Entry,
-    pub(crate) seen: u64,
+    /// What this host has seen of it.
+    pub(crate) seen: Seen,
     pub(crate) cell: &'a Cell,
 }
 
 impl<'a> Found<'a> {
-    /// The entry in `cell`.
+    /// The entry there, if there is one.
     #[inline(always)]
-    fn in_cell(cell: &'a Cell) -> Option<Self> {
-        let entry = cell.entry()?;
-        Some(Self { entry, seen: cell.seen.load(Ordering::Relaxed), cell })
+    fn at(spot: Spot<'a>) -> Option<Self> {
+        let (entry, seen) = spot.entry_and_seen()?;
+        Some(Self { entry, seen, cell: spot.cell })
     }
 }
 
@@ -157,8 +160,8 @@ impl Index {
     fn find_in_chain<M: Memory>(&self, memory: &M, hash: KeyHash) -> Matches<'_> {
         loop {
             let mut found = Matches::default();
-            if self.try_chain(hash, |cell| {
-                let found_here = Found::in_cell(cell);
+            if self.try_chain(hash, |spot| {
+                let found_here = Found::at(spot);
                 found.extend(found_here.filter(|found| found.entry.hash == hash));
             }) {
                 return found;
@@ -218,9 +221,11 @@ impl Index {
     fn try_head(&self, hash: KeyHash) -> Option<(Found<'_>, bool)> {
         let buckets = self.bucket_count();
         let head = self.main.get(bucket_number(hash, buckets))?;
+        // It is known only from one line whether another is needed; that is too late to ask for it.
+        head.prefetch();
         let header = head.stable_header()?;
         let matches = head.cells_with(hash);
-        let found = Found::in_cell(head.cells.get(matches.trailing_zeros() as usize)?)?;
+        let found = Found::at(head.spot(matches.trailing_zeros() as usize)?)?;
         let alone = matches.is_power_of_two() && next_in(header).is_none();
         self.is_still(head, header, hash, buckets).then_some((found, alone))
     }
@@ -255,18 +260,18 @@ impl Index {
         at_once.or_else(|| self.find(memory, hash).into_iter().find(is_it))
     }
 
-    /// Shows every cell that may hold `hash` to `look`; whether they were all of one instant.
+    /// Shows every spot that may hold `hash` to `look`; whether they were all of one instant.
     #[inline(always)]
-    fn try_chain<'a>(&'a self, hash: KeyHash, mut look: impl FnMut(&'a Cell)) -> bool {
+    fn try_chain<'a>(&'a self, hash: KeyHash, mut look: impl FnMut(Spot<'a>)) -> bool {
         let buckets = self.bucket_count();
         let Some(head) = self.main.get(bucket_number(hash, buckets)) else { return false };
         let Some(header) = head.stable_header() else { return false };
-        head.cells.iter().for_each(&mut look);
+        head.spots().for_each(&mut look);
         let mut next = next_in(header);
         // A chain that changes meanwhile may look endless.
         for _ in 0..self.overflow.capacity() {
             let Some(bucket) = next.and_then(|number| self.overflow.get(number)) else { break };
-            bucket.cells.iter().for_each(&mut look);
+            bucket.spots().for_each(&mut look);
             if !head.is_still(header) {
                 return false;
             }
@@ -279,7 +284,7 @@ impl Index {
         let number = bucket_number(entry.hash, self.buckets.load(Ordering::Relaxed));
         let head = self.head(number);
         head.begin_change();
-        self.add_to_chain(writer, head, entry, 0);
+        self.add_to_chain(writer, head, entry, UNSEEN);
         head.end_change();
         let entries = self.entries.fetch_add(1, Ordering::Relaxed) + 1;
         if entries * 10 > self.buckets.load(Ordering::Relaxed) * LOAD_TENTHS {
@@ -288,17 +293,18 @@ impl Index {
     }
 
     /// Replaces the entry of the object in `slot` by what `change` makes of it; `None` leaves it.
-    pub(crate) fn update(
+    pub(crate) fn update<M: Memory>(
         &self,
+        memory: &M,
         hash: KeyHash,
         slot: SlotLine,
         change: impl FnOnce(Entry) -> Option<Entry>,
     ) -> Option<Entry> {
         let head = self.head(bucket_number(hash, self.buckets.load(Ordering::Relaxed)));
-        let (cell, entry) = self.locate(head, hash, slot)?;
+        let (spot, entry) = self.locate(head, hash, slot)?;
         let changed = change(entry)?;
         head.begin_change();
-        cell.renew(changed);
+        spot.cell.renew(memory, changed);
         head.end_change();
         Some(entry)
     }
@@ -311,12 +317,12 @@ impl Index {
         wanted: impl FnOnce(Entry) -> bool,
     ) -> Option<Entry> {
         let head = self.head(bucket_number(hash, self.buckets.load(Ordering::Relaxed)));
-        let (cell, entry) = self.locate(head, hash, slot)?;
+        let (spot, entry) = self.locate(head, hash, slot)?;
         if !wanted(entry) {
             return None;
         }
         head.begin_change();
-        cell.take();
+        spot.take();
         head.end_change();
         self.entries.fetch_sub(1, Ordering::Relaxed);
         Some(entry)
@@ -326,17 +332,17 @@ impl Index {
     pub(crate) fn with_hash(&self, hash: KeyHash) -> impl Iterator<Item = Entry> {
         let head = self.head(bucket_number(hash, self.buckets.load(Ordering::Relaxed)));
         self.chain(head)
-            .flat_map(|bucket| &bucket.cells)
-            .filter(move |cell| cell.has_hash(hash))
-            .filter_map(Cell::entry)
+            .flat_map(Bucket::spots)
+            .filter(move |spot| spot.has_hash(hash))
+            .filter_map(|spot| spot.entry())
     }
 
     /// All entries, for the holder of the writer.
     pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
         (0..self.buckets.load(Ordering::Relaxed))
             .flat_map(|number| self.chain(self.head(number)))
-            .flat_map(|bucket| &bucket.cells)
-            .filter_map(Cell::entry)
+            .flat_map(Bucket::spots)
+            .filter_map(|spot| spot.entry())
     }
 
     fn locate<'a>(
@@ -344,11 +350,11 @@ impl Index {
         head: &'a Bucket,
         hash: KeyHash,
         slot: SlotLine,
-    ) -> Option<(&'a Cell, Entry)> {
-        let cells = self.chain(head).flat_map(|bucket| &bucket.cells);
-        cells
-            .filter(|cell| cell.has_hash(hash))
-            .find_map(|cell| Some((cell, cell.entry().filter(|entry| entry.slot == slot)?)))
+    ) -> Option<(Spot<'a>, Entry)> {
+        let spots = self.chain(head).flat_map(Bucket::spots);
+        spots
+            .filter(|spot| spot.has_hash(hash))
+            .find_map(|spot| Some((spot, spot.entry().filter(|entry| entry.slot == slot)?)))
     }
 
     /// The buckets of a chain, for the holder of the writer.
@@ -358,8 +364,8 @@ impl Index {
         })
     }
 
-    fn add_to_chain(&self, writer: &mut Writer, head: &Bucket, entry: Entry, seen: u64) {
-        let empty = |bucket: &&Bucket| bucket.cells.iter().any(|cell| cell.entry().is_none());
+    fn add_to_chain(&self, writer: &mut Writer, head: &Bucket, entry: Entry, seen: Seen) {
+        let empty = |bucket: &&Bucket| bucket.spots().any(|spot| spot.entry().is_none());
         let bucket = self.chain(head).find(empty).unwrap_or_else(|| {
             let number = writer.spare.pop().unwrap_or_else(|| {
                 writer.overflow_used += 1;
@@ -371,8 +377,8 @@ impl Index {
             last.set_next(Some(number));
             bucket
         });
-        let cell = bucket.cells.iter().find(|cell| cell.entry().is_none());
-        cell.expect("the bucket has an empty cell").set(entry, seen);
+        let spot = bucket.spots().find(|spot| spot.entry().is_none());
+        spot.expect("the bucket has an empty cell").set(entry, seen);
     }
 
     /// Grows the table by one bucket, which takes its share of another one's entries.
@@ -381,9 +387,9 @@ impl Index {
         let Some(new) = self.main.grow(buckets) else { return };
         let old = self.head(buckets - (1 << buckets.ilog2()));
         old.begin_change();
-        let mut all: SmallVec<[(Entry, u64); 2 * CELLS]> = SmallVec::new();
-        for cell in self.chain(old).flat_map(|bucket| &bucket.cells) {
-            all.extend(cell.take());
+        let mut all: SmallVec<[(Entry, Seen); 2 * CELLS]> = SmallVec::new();
+        for spot in self.chain(old).flat_map(Bucket::spots) {
+            all.extend(spot.take());
         }
         self.release_overflow(writer, old);
         new.set_next(None);

@@ -26,8 +26,8 @@ impl Index {
             let buckets = self.buckets.load(Ordering::Acquire);
             let next = interval_end(hash, buckets);
             hashes.clear();
-            let all = |cell: &super::Cell| {
-                hashes.extend(cell.entry().map(|entry| entry.hash));
+            let all = |spot: super::Spot<'_>| {
+                hashes.extend(spot.entry().map(|entry| entry.hash));
             };
             if self.try_chain(hash, all) && interval_end(hash, self.bucket_count()) == next {
                 hashes.retain(|hash| u64::from(hash.reverse_bits()) >= cursor);
@@ -118,7 +118,7 @@ mod tests {
                     (2, Some(at)) => {
                         let old = model[at];
                         model[at].generation += 1;
-                        prop_assert_eq!(index.update(hash, slot, |e| Some(Entry { generation: e.generation + 1, ..e })), Some(old));
+                        prop_assert_eq!(index.update(&memory, hash, slot, |e| Some(Entry { generation: e.generation + 1, ..e })), Some(old));
                     }
                     _ => {}
                 }

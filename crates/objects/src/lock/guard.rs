@@ -353,7 +353,7 @@ impl<M: Memory> Locked<'_, M> {
             objects.underway.end(self.place, self.noted.is_some());
         }
         if let Some(counter) = counter.filter(|_| self.fresh) {
-            seen::set(objects.memory(), self.cell, self.seen, self.entry.generation, counter);
+            seen::set(objects.memory(), self.cell, self.entry.generation, self.seen, counter);
         }
         if released { Ok(()) } else { Err(objects.is_fenced()) }
     }
