@@ -518,8 +518,13 @@ mod tests {
 
     /// A small pod whose objects do not all have entries, and are read.
     fn small(options: HcMetaOptions) -> Lab {
+        small_of(options, 8)
+    }
+
+    /// The same, of hosts with so many threads.
+    fn small_of(options: HcMetaOptions, threads: u32) -> Lab {
         let profile = crate::figures::test_bed();
-        let (hosts, threads) = (profile.pod.hosts, 8);
+        let hosts = profile.pod.hosts;
         let sharing = Sharing::HcMeta(HcMetaOptions { hosts: 3, ..options });
         let (scr_bytes, lnr_bytes, layout) = (64 << 10, 64 << 20, Layout::default());
         let setup = Setup {
@@ -608,6 +613,15 @@ mod tests {
         let looks =
             crate::phase::Hosts(&lab.run(5000).unwrap().hosts).per_op(|stats| stats.retries);
         assert!(looks < 10.0, "{looks} in vain for each operation");
+    }
+
+    #[test]
+    fn who_asks_an_owner_looks_for_the_answer_all_the_time() {
+        let mut lab = small_of(HcMetaOptions::default(), 1);
+        lab.run(2000).unwrap();
+        let took = crate::phase::Hosts(&lab.run(6000).unwrap().hosts).churn_us().unwrap();
+        // Looks that become rarer would add a tenth.
+        assert!(took < 7.0, "{took} µs");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use guarded::{Guard, Guarded};
 pub use hash::{KeyHasher, hash_key};
 pub use header::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
 pub use part::Part;
-pub use patience::persist;
+pub use patience::{persist, watch};
 pub use scheme::{Change, Item, Scheme, Usage};
 pub use stats::{Counter, Counters, Stats};
 pub use viewed::{View, Viewed};

@@ -19,6 +19,25 @@ const MOST_PAUSES: u32 = 128;
 /// [`Error::Busy`] when it is over, and those of `attempt`.
 pub fn persist<M: Memory, T>(
     memory: &M,
+    attempt: impl FnMut() -> Result<Option<T>, Error>,
+) -> Result<T, Error> {
+    repeat(memory, MOST_PAUSES, attempt)
+}
+
+/// The same without waiting longer and longer: for who waits for an answer, or answers others in between.
+///
+/// # Errors
+/// Those of [`persist`].
+pub fn watch<M: Memory, T>(
+    memory: &M,
+    attempt: impl FnMut() -> Result<Option<T>, Error>,
+) -> Result<T, Error> {
+    repeat(memory, 1, attempt)
+}
+
+fn repeat<M: Memory, T>(
+    memory: &M,
+    most_pauses: u32,
     mut attempt: impl FnMut() -> Result<Option<T>, Error>,
 ) -> Result<T, Error> {
     let mut started = None;
@@ -33,6 +52,6 @@ pub fn persist<M: Memory, T>(
             return Err(Error::Busy { host: None, waited_ms: waited.as_millis() as u64 });
         }
         memory.back_off(pauses);
-        pauses = MOST_PAUSES.min(2 * pauses);
+        pauses = most_pauses.min(2 * pauses);
     }
 }

@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tombolo_memory::{LINE_BYTES, Local, Memory, ScrAddr, Work};
 use tombolo_pod::{Mailbox, Pod, Reply, Seat};
-use tombolo_sharing::{Counter, Counters, Error, hash_key, persist};
+use tombolo_sharing::{Counter, Counters, Error, hash_key, watch};
 
 use body::Means;
 use clerk::Clerk;
@@ -178,7 +178,7 @@ impl<M: Memory> HcMeta<M> {
         if !self.active.load(Ordering::Relaxed) {
             self.active.store(true, Ordering::Relaxed);
         }
-        persist(self.memory(), || {
+        watch(self.memory(), || {
             self.serve()?;
             attempt()
         })
