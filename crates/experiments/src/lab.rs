@@ -523,24 +523,28 @@ mod tests {
 
     /// The same, of hosts with so many threads.
     fn small_of(options: HcMetaOptions, threads: u32) -> Lab {
+        let sharing = Sharing::HcMeta(HcMetaOptions { hosts: 3, ..options });
+        busy(sharing, 64 << 10, threads, 'c', OBJECTS)
+    }
+
+    /// A pod whose hosts have so many threads, for a stock workload with so many objects.
+    fn busy(sharing: Sharing, scr_bytes: u64, threads: u32, workload: char, objects: u64) -> Lab {
         let profile = crate::figures::test_bed();
         let hosts = profile.pod.hosts;
-        let sharing = Sharing::HcMeta(HcMetaOptions { hosts: 3, ..options });
-        let (scr_bytes, lnr_bytes, layout) = (64 << 10, 64 << 20, Layout::default());
         let setup = Setup {
             profile,
             hosts,
             sharing,
             scr_bytes,
-            lnr_bytes,
-            layout,
+            lnr_bytes: 64 << 20,
+            layout: Layout::default(),
             seed: 1,
             verify: true,
             pages: None,
         };
         let mut lab = Lab::create(setup).unwrap();
-        let stock = Workload::stock('c').unwrap();
-        let workload = Workload { record_count: OBJECTS, insert_count: OBJECTS, ..stock };
+        let stock = Workload::stock(workload).unwrap();
+        let workload = Workload { record_count: objects, insert_count: objects, ..stock };
         lab.load(&workload, threads, Load::Create).unwrap();
         lab.demand(&Demand { workload, threads, shared: None }).unwrap();
         lab
@@ -591,24 +595,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_an_object_does_not_look_all_the_time() {
-        let profile = crate::figures::test_bed();
-        let (hosts, threads) = (profile.pod.hosts, 8);
-        let mut lab = Lab::create(Setup {
-            profile,
-            hosts,
-            sharing: Sharing::Megalon(Options::default()),
-            scr_bytes: 4 << 20,
-            lnr_bytes: 64 << 20,
-            layout: Layout::default(),
-            seed: 1,
-            verify: true,
-            pages: None,
-        })
-        .unwrap();
-        let stock = Workload::stock('a').unwrap();
-        let two = Workload { record_count: 2, insert_count: 2, ..stock };
-        lab.load(&two, threads, Load::Create).unwrap();
-        lab.demand(&Demand { workload: two, threads, shared: None }).unwrap();
+        let mut lab = busy(Sharing::Megalon(Options::default()), 4 << 20, 8, 'a', 2);
         lab.run(1000).unwrap();
         let looks =
             crate::phase::Hosts(&lab.run(5000).unwrap().hosts).per_op(|stats| stats.retries);

@@ -37,7 +37,7 @@ impl<M: Memory> Objects<M> {
         }
         let index = &self.state(entry.hash).index;
         let locked = index.find_slot(self.memory(), entry.hash, entry.slot);
-        if let Some(locked) = locked.filter(|locked| !self.is_open(&locked.entry)) {
+        if let Some(locked) = locked.filter(|locked| locked.entry.record == Some(BY_LOG)) {
             // In the generation that the lock has started nothing was written yet.
             seen::set(self.memory(), locked.cell, locked.entry.generation, locked.seen, noted);
         }

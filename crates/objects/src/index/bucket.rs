@@ -100,13 +100,19 @@ fn note(generation: Generation, seen: Seen) -> u64 {
     u64::from(generation) << 32 | u64::from(seen)
 }
 
+/// The generation that a note is of.
+#[inline(always)]
+fn generation(note: u64) -> Generation {
+    (note >> 32) as u32
+}
+
 impl Cell {
     /// What was seen of this entry, if the cell has it.
     #[inline]
     pub(crate) fn seen_of(&self, entry: &Entry) -> Option<Seen> {
         // Pairs with the release in `see`: what is noted has been done.
         let note = self.note.load(Ordering::Acquire);
-        let has = (note >> 32) as u32 == entry.generation
+        let has = generation(note) == entry.generation
             && self.place.load(Ordering::Relaxed) == entry.place();
         has.then_some(note as Seen)
     }
@@ -129,7 +135,7 @@ impl Cell {
         let unseen = note(entry.generation, UNSEEN);
         // A store would do, but the model checker lets it come before a note of the old generation.
         let before = self.note.swap(unseen, Ordering::Relaxed);
-        let same = (before >> 32) as u32 == entry.generation;
+        let same = generation(before) == entry.generation;
         if same || !memory.keeps(sites::READ_SEEN_GENERATION) {
             let kept = note(entry.generation, before as Seen);
             self.note.store(kept, Ordering::Relaxed);
@@ -159,7 +165,7 @@ impl Spot<'_> {
         }
         let hash = self.hash.load(Ordering::Relaxed);
         let note = self.cell.note.load(Ordering::Relaxed);
-        let entry = Entry::read_shared(hash, (note >> 32) as u32, place & SLOT_MASK);
+        let entry = Entry::read_shared(hash, generation(note), place & SLOT_MASK);
         Some((entry.shared_as((place >> RECORD_SHIFT) as u32), note as Seen))
     }
 
