@@ -173,8 +173,8 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn pause(&self);
 
-    /// Waits for as long as so many pauses take, so that whoever is waited for is not in each other's way; where nothing takes time,
-    /// one is as good as many.
+    /// Waits for as long as so many pauses take, so as not to be in the way of whoever is waited for; where nothing takes time, one is as
+    /// good as many.
     #[track_caller]
     fn back_off(&self, pauses: u32) {
         let _ = pauses;

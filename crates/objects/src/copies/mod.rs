@@ -2,7 +2,8 @@
 //!
 //! A copy says at which counter it was made, and is named by what is noted of its object's generation.
 //! It is the object's value for as long as the entry has that generation and the record that counter;
-//! so nobody is told of copies, and nobody has to take them back. (The paper lists them in the index and can copy read-shared objects only.)
+//! so nobody is told of copies, and nobody has to take them back. (The paper lists them in the index
+//! and can copy read-shared objects only.)
 //!
 //! A read-shared object's copy is good if the entry, as of a tail that was loaded after the read
 //! began, has its generation. Of a read-write-shared one the counter is loaded next, and then the
