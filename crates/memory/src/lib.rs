@@ -45,7 +45,7 @@ pub use lock_api;
 pub use mapped::Mapped;
 pub use memory::{Local, Memory, Moment, Work};
 pub use process::Process;
-pub use processor::{prefer_huge_pages, prefetch, words_with};
+pub use processor::{TAGS, Tags, prefer_huge_pages, prefetch};
 pub use region::{Region, Window};
 pub use site::Site;
 pub use spec::{MemorySpec, Source, format_size, parse_size};

@@ -43,32 +43,55 @@ pub fn prefer_huge_pages<T>(memory: &[T]) {
     }
 }
 
-/// A bit per word of which `bits` are `value`.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub fn words_with(words: &[u32; 16], bits: u32, value: u32) -> u16 {
-    use std::arch::x86_64::{
-        _mm_and_si128, _mm_cmpeq_epi32, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16,
-        _mm_packs_epi32, _mm_set1_epi32,
-    };
-    // What compilers make of a loop takes five times as long. SAFETY: SSE2 is part of x86-64, and four words
-    // are loaded from each fourth of the array.
-    unsafe {
-        let (bits, value) = (_mm_set1_epi32(bits as i32), _mm_set1_epi32(value as i32));
-        let same = |fourth: usize| {
-            let four = _mm_loadu_si128(words[4 * fourth..][..4].as_ptr().cast());
-            _mm_cmpeq_epi32(_mm_and_si128(four, bits), value)
-        };
-        let halves = [0, 2].map(|fourth| _mm_packs_epi32(same(fourth), same(fourth + 1)));
-        _mm_movemask_epi8(_mm_packs_epi16(halves[0], halves[1])) as u16
-    }
+/// As many tags as are searched together.
+pub const TAGS: usize = 16;
+
+/// Numbers of 24 bits, which a few vector instructions search: what compilers make of a loop takes five times as long.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tags {
+    low: [u16; TAGS],
+    high: [u8; TAGS],
 }
 
-/// A bit per word of which `bits` are `value`.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-pub fn words_with(words: &[u32; 16], bits: u32, value: u32) -> u16 {
-    words.iter().rev().fold(0, |found, word| found << 1 | u16::from(word & bits == value))
+impl Tags {
+    /// Sets a tag to the lower 24 bits of `tag`.
+    #[inline]
+    pub fn set(&mut self, number: usize, tag: u32) {
+        (self.low[number], self.high[number]) = (tag as u16, (tag >> 16) as u8);
+    }
+
+    /// A tag.
+    #[inline]
+    pub fn get(&self, number: usize) -> u32 {
+        u32::from(self.high[number]) << 16 | u32::from(self.low[number])
+    }
+
+    /// A bit per tag that is this one, of 24 bits.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    pub fn search(&self, tag: u32) -> u16 {
+        use std::arch::x86_64::{
+            _mm_and_si128, _mm_cmpeq_epi8, _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8,
+            _mm_packs_epi16, _mm_set1_epi8, _mm_set1_epi16,
+        };
+        // SAFETY: SSE2 is part of x86-64; eight tags are loaded from each half of `low`, and all from `high`.
+        unsafe {
+            let (low, high) = (_mm_set1_epi16(tag as i16), _mm_set1_epi8((tag >> 16) as i8));
+            let [first, second] = [0, TAGS / 2].map(|from| {
+                let half = _mm_loadu_si128(self.low[from..].as_ptr().cast());
+                _mm_cmpeq_epi16(half, low)
+            });
+            let same = _mm_cmpeq_epi8(_mm_loadu_si128(self.high.as_ptr().cast()), high);
+            _mm_movemask_epi8(_mm_and_si128(_mm_packs_epi16(first, second), same)) as u16
+        }
+    }
+
+    /// A bit per tag that is this one, of 24 bits.
+    #[cfg(not(target_arch = "x86_64"))]
+    #[inline]
+    pub fn search(&self, tag: u32) -> u16 {
+        (0..TAGS).fold(0, |found, number| found | u16::from(self.get(number) == tag) << number)
+    }
 }
 
 #[cfg(test)]
@@ -89,15 +112,20 @@ mod tests {
     }
 
     #[test]
-    fn words_are_found() {
-        let mut words = std::array::from_fn(|number| 0x8000_0000 | number as u32);
-        for number in 0..16 {
-            assert_eq!(words_with(&words, u32::MAX, 0x8000_0000 | number), 1 << number);
+    fn tags_are_found() {
+        let mut tags = Tags::default();
+        assert_eq!(tags.search(0), u16::MAX);
+        // Some have the lower bits in common, and some the upper ones.
+        let tag = |number: usize| (number as u32 / 4 * 0x1_0000) + 0x8000 + (number as u32 % 8);
+        (0..TAGS).for_each(|number| tags.set(number, tag(number)));
+        for number in 0..TAGS {
+            assert_eq!(tags.get(number), tag(number));
+            assert_eq!(tags.search(tag(number)), 1 << number);
         }
-        assert_eq!(words_with(&words, 3, 1), 0x2222);
-        assert_eq!(words_with(&words, 0x8000_0000, 0), 0);
-        words[0] = 0;
-        words[15] = 0;
-        assert_eq!(words_with(&words, 0x8000_0000, 0), 0x8001);
+        assert_eq!(tags.search(0x8007), 0);
+        tags.set(0, 0x03_8007);
+        tags.set(9, u32::MAX);
+        assert_eq!(tags.search(0x03_8007), 0x8001);
+        assert_eq!(tags.search(0xff_ffff), 1 << 9);
     }
 }

@@ -3,10 +3,10 @@
 //! A set remembers which of its lines were used lately, a bit each; once all were, only the last one was.
 //! One that was not used lately is the one to go: what processors do, too, instead of keeping an order.
 //!
-//! A way is a word of 32 bits, so that a set of 16 ways is one line of this machine: what limits a
-//! simulation is how many lines of its own tables it misses.
+//! A set of 16 ways is one line of this machine: what limits a simulation is how many lines of its own tables it
+//! misses. Of a line there is a tag, and a bit each for whether it was used lately and whether it is marked.
 
-use tombolo_memory::{LINE_BYTES, prefer_huge_pages, prefetch, words_with};
+use tombolo_memory::{LINE_BYTES, TAGS, Tags, prefer_huge_pages, prefetch};
 
 /// A line of some region, as caches know it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,35 +58,44 @@ impl Line {
 
 /// What a cache notes of a line.
 pub(crate) trait Note: Copy + Default {
-    /// Whether it is this line's. Tags are so seldom the same for two lines of a set that a cache without
-    /// notes may leave it at that.
-    fn is_of(&self, line: Line) -> bool;
+    /// Whether the note at a place is this line's. Two lines of a set have the same tag once in a million searches, so a cache
+    /// without notes may leave it at that.
+    fn is_of(notes: &[Self], place: Place, line: Line) -> bool;
 }
 
 impl Note for () {
-    fn is_of(&self, _: Line) -> bool {
+    #[inline]
+    fn is_of(_: &[Self], _: Place, _: Line) -> bool {
         true
     }
 }
 
-/// The way's line was used lately.
-const RECENT: u32 = 1;
-/// A mark of the line, whose meaning is the caller's.
-const MARK: u32 = 2;
-/// Half of a line's hash; a way without a line has none.
-const TAG: u32 = !(RECENT | MARK);
-
-/// Words in a line of this machine.
-const WORDS: usize = 16;
+/// The tag of a way without a line.
+const NONE: u32 = 0;
 
 /// Ways of a set, as many as are in a line of this machine.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
-struct Ways([u32; WORDS]);
+struct Ways {
+    /// A part of the hash of each one's line; or [`NONE`].
+    tags: Tags,
+    /// A bit per way: its line was used lately.
+    recent: u16,
+    /// A bit per way: its line is marked.
+    marked: u16,
+}
 
+impl Ways {
+    #[inline]
+    fn mark(&mut self, bit: u16, marked: bool) {
+        self.marked = self.marked & !bit | if marked { bit } else { 0 };
+    }
+}
+
+/// The tag of a line: 24 bits, and not [`NONE`].
 #[inline]
 fn tag(line: Line) -> u32 {
-    ((line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 & TAG).max(MARK + MARK)
+    ((line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32).max(NONE + 1)
 }
 
 /// A table of so many, in huge pages if there are any.
@@ -99,18 +108,38 @@ fn blank<T: Copy + Default>(count: usize) -> Vec<T> {
 
 /// Where a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    set: usize,
-    way: usize,
+pub struct Place(pub(crate) usize);
+
+impl Place {
+    #[inline]
+    fn new(first: usize, way: u32) -> Self {
+        Self(first * TAGS + way as usize)
+    }
+
+    /// Which of a cache's [`Ways`] it is among.
+    #[inline]
+    fn ways(self) -> usize {
+        self.0 / TAGS
+    }
+
+    /// Its bit there.
+    #[inline]
+    fn bit(self) -> u16 {
+        1 << (self.0 % TAGS)
+    }
 }
 
 pub(crate) struct Cache<N> {
-    /// By set, a word per way.
+    /// By set.
     ways: Vec<Ways>,
+    /// By place.
     notes: Vec<N>,
-    per_set: usize,
-    /// How many of `ways` a set has.
+    per_set: u32,
+    /// A bit per way of a set.
+    all: u64,
+    /// How many of `ways` a set has: a power of two.
     stride: usize,
+    /// The first of `ways` of the last set.
     mask: u64,
 }
 
@@ -127,77 +156,88 @@ impl<N: Note> Cache<N> {
         let sets = 1 << (lines / u64::from(ways)).ilog2();
         // As many as a set has bits for.
         let sets = if lines / sets > 64 { 2 * sets } else { sets };
-        let per_set = (lines / sets) as usize;
-        let stride = per_set.div_ceil(WORDS);
+        let per_set = (lines / sets) as u32;
+        let stride = (per_set as usize).div_ceil(TAGS).next_power_of_two();
         let ways = blank(sets as usize * stride);
-        let notes = blank(sets as usize * per_set);
-        Self { ways, notes, per_set, stride, mask: sets - 1 }
+        let notes = blank(ways.len() * TAGS);
+        let all = u64::MAX >> (64 - per_set);
+        Self { ways, notes, per_set, all, stride, mask: (sets - 1) * stride as u64 }
     }
 
+    /// The first of `ways` of a line's set.
     #[inline(always)]
     fn set_of(&self, line: Line) -> usize {
         // Regions start at different sets, so that their first lines do not meet in one.
-        ((line.0 ^ (line.0 >> REGION).wrapping_mul(0x9e37_79b9)) & self.mask) as usize
+        let set = line.0 ^ (line.0 >> REGION).wrapping_mul(0x9e37_79b9);
+        (set.wrapping_mul(self.stride as u64) & self.mask) as usize
     }
 
+    /// A bit per way of the set that begins there.
     #[inline(always)]
-    fn set(&self, set: usize) -> &[Ways] {
-        &self.ways[set * self.stride..][..self.stride]
-    }
-
-    #[inline]
-    fn word(&mut self, Place { set, way }: Place) -> &mut u32 {
-        &mut self.ways[set * self.stride + way / WORDS].0[way % WORDS]
-    }
-
-    /// A bit per way of a set, where `bits` of its word are `value`.
-    #[inline(always)]
-    fn ways(&self, set: usize, bits: u32, value: u32) -> u64 {
-        let (first, others) = self.set(set).split_first().expect("a set has ways");
-        let mut ways = u64::from(words_with(&first.0, bits, value));
-        for (number, words) in others.iter().enumerate() {
-            ways |= u64::from(words_with(&words.0, bits, value)) << ((number + 1) * WORDS);
+    fn bits(&self, first: usize, of: impl Fn(&Ways) -> u16) -> u64 {
+        let mut bits = u64::from(of(&self.ways[first]));
+        for number in 1..self.stride {
+            bits |= u64::from(of(&self.ways[first + number])) << (number * TAGS);
         }
-        ways
+        bits
+    }
+
+    /// The ways of that set that may have a line with this tag.
+    #[inline(always)]
+    fn search(&self, first: usize, tag: u32) -> u64 {
+        self.bits(first, |ways| ways.tags.search(tag))
+    }
+
+    /// The ways of that set that were used lately.
+    #[inline(always)]
+    fn recent(&self, first: usize) -> u64 {
+        self.bits(first, |ways| ways.recent)
     }
 
     /// Where a line is.
     #[inline(always)]
     pub(crate) fn find(&self, line: Line) -> Option<Place> {
-        let set = self.set_of(line);
-        let mut ways = self.ways(set, TAG, tag(line));
+        let first = self.set_of(line);
+        let mut ways = self.search(first, tag(line));
         while ways != 0 {
-            let way = ways.trailing_zeros() as usize;
-            if self.notes[set * self.per_set + way].is_of(line) {
-                return Some(Place { set, way });
+            let place = Place::new(first, ways.trailing_zeros());
+            if N::is_of(&self.notes, place, line) {
+                return Some(place);
             }
             ways &= ways - 1;
         }
         None
     }
 
-    /// Where the next line of a set will be, if `recent` were used lately.
+    /// Which way of a set the next line will have, if `recent` were used lately.
     #[inline]
-    fn vacate(&self, recent: u64) -> usize {
-        (recent.trailing_ones() as usize).min(self.per_set - 1)
+    fn vacate(&self, recent: u64) -> u32 {
+        recent.trailing_ones().min(self.per_set - 1)
     }
 
+    /// The line there is used.
     #[inline]
-    fn used(&mut self, place: Place) {
-        if *self.word(place) & RECENT == 0 {
-            self.used_besides(place, self.ways(place.set, RECENT, RECENT));
-        }
-    }
-
-    /// A line is used that was not lately, while others of its set were.
-    #[inline]
-    fn used_besides(&mut self, place: Place, others: u64) {
-        if others | 1 << place.way == u64::MAX >> (64 - self.per_set) {
-            for ways in &mut self.ways[place.set * self.stride..][..self.stride] {
-                ways.0.iter_mut().for_each(|word| *word &= !RECENT);
+    pub(crate) fn used(&mut self, place: Place) {
+        let ways = &mut self.ways[place.ways()];
+        if ways.recent & place.bit() == 0 {
+            ways.recent |= place.bit();
+            let first = self.first(place);
+            if self.recent(first) == self.all {
+                self.used_alone(first, place);
             }
         }
-        *self.word(place) |= RECENT;
+    }
+
+    /// All lines of a set were used lately, and a line after all others.
+    fn used_alone(&mut self, first: usize, place: Place) {
+        self.ways[first..][..self.stride].iter_mut().for_each(|ways| ways.recent = 0);
+        self.ways[place.ways()].recent = place.bit();
+    }
+
+    /// The first of `ways` of the set that a place is in.
+    #[inline]
+    fn first(&self, place: Place) -> usize {
+        place.ways() & !(self.stride - 1)
     }
 
     /// Where a line is, which is used.
@@ -210,33 +250,37 @@ impl<N: Note> Cache<N> {
 
     #[inline]
     pub(crate) fn note(&mut self, place: Place) -> &mut N {
-        &mut self.notes[place.set * self.per_set + place.way]
+        &mut self.notes[place.0]
     }
 
     /// Whether the line there is marked.
     #[inline]
-    pub(crate) fn is_marked(&mut self, place: Place) -> bool {
-        *self.word(place) & MARK != 0
+    pub(crate) fn is_marked(&self, place: Place) -> bool {
+        self.ways[place.ways()].marked & place.bit() != 0
     }
 
     /// Marks the line there, or does so no longer.
     #[inline]
     pub(crate) fn mark(&mut self, place: Place, marked: bool) {
-        let word = self.word(place);
-        *word = *word & !MARK | if marked { MARK } else { 0 };
+        self.ways[place.ways()].mark(place.bit(), marked);
     }
 
     /// Adds a line that is not there; what was noted of the one that had to go, if one had to.
     #[inline]
     pub(crate) fn add(&mut self, line: Line, marked: bool, note: N) -> Option<N> {
-        let set = self.set_of(line);
-        let recent = self.ways(set, RECENT, RECENT);
-        let place = Place { set, way: self.vacate(recent) };
+        let first = self.set_of(line);
+        let recent = self.recent(first);
+        let way = self.vacate(recent);
+        let place = Place::new(first, way);
         let gone = std::mem::replace(self.note(place), note);
-        let word = self.word(place);
-        let had = *word & TAG != 0;
-        *word = tag(line) | if marked { MARK } else { 0 };
-        self.used_besides(place, recent & !(1 << place.way));
+        let ways = &mut self.ways[place.ways()];
+        let had = ways.tags.get(place.0 % TAGS) != NONE;
+        ways.tags.set(place.0 % TAGS, tag(line));
+        ways.mark(place.bit(), marked);
+        ways.recent |= place.bit();
+        if recent | 1 << way == self.all {
+            self.used_alone(first, place);
+        }
         had.then_some(gone)
     }
 
@@ -250,31 +294,35 @@ impl<N: Note> Cache<N> {
     /// Drops the line there; what was noted of it.
     #[inline]
     pub(crate) fn remove_at(&mut self, place: Place) -> N {
-        *self.word(place) = 0;
+        let ways = &mut self.ways[place.ways()];
+        ways.tags.set(place.0 % TAGS, NONE);
+        ways.recent &= !place.bit();
         *self.note(place)
     }
 
     /// Has this machine fetch a line's set.
     #[inline]
     pub(crate) fn prefetch(&self, line: Line) {
-        self.set(self.set_of(line)).iter().for_each(prefetch);
+        let first = self.set_of(line);
+        prefetch(&self.ways[first]);
+        self.ways[first + 1..first + self.stride].iter().for_each(prefetch);
     }
 
     /// Where a line is, or the one that would have to go for it; and whether it is there. What is noted is not looked
     /// at: of lines with the same tag it may be the wrong one.
     #[inline]
     pub(crate) fn guess(&self, line: Line) -> (Place, bool) {
-        let set = self.set_of(line);
-        match self.ways(set, TAG, tag(line)) {
-            0 => (Place { set, way: self.vacate(self.ways(set, RECENT, RECENT)) }, false),
-            ways => (Place { set, way: ways.trailing_zeros() as usize }, true),
+        let first = self.set_of(line);
+        match self.search(first, tag(line)) {
+            0 => (Place::new(first, self.vacate(self.recent(first))), false),
+            ways => (Place::new(first, ways.trailing_zeros()), true),
         }
     }
 
     /// What is noted there.
     #[inline]
     pub(crate) fn note_at(&self, place: Place) -> &N {
-        &self.notes[place.set * self.per_set + place.way]
+        &self.notes[place.0]
     }
 }
 
@@ -287,8 +335,8 @@ mod tests {
     struct Number(u64);
 
     impl Note for Number {
-        fn is_of(&self, line: Line) -> bool {
-            self.0 == line.number()
+        fn is_of(notes: &[Self], place: Place, line: Line) -> bool {
+            notes[place.0].0 == line.number()
         }
     }
 

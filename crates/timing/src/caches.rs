@@ -54,8 +54,8 @@ impl Note {
 
 impl crate::cache::Note for Note {
     #[inline]
-    fn is_of(&self, line: Line) -> bool {
-        self.line() == line
+    fn is_of(notes: &[Self], place: Place, line: Line) -> bool {
+        notes[place.0].line() == line
     }
 }
 
@@ -168,11 +168,11 @@ impl HostCaches {
         lines.for_each(|line| _ = self.foresee_note(line));
     }
 
-    /// The same of one line.
+    /// The same of one line, which is looked up in the nearest cache at once.
     #[inline]
     pub fn foresee_one(&self, core: usize, line: Line) {
-        self.of(core).iter().for_each(|level| level.cache.prefetch(line));
         self.shared.cache.prefetch(line);
+        self.of(core).iter().skip(1).for_each(|level| level.cache.prefetch(line));
     }
 
     /// Another host will ask about a line that this one may have.

@@ -5,6 +5,9 @@ use crate::Ps;
 /// Bits for a thread's number, below those of its clock.
 const THREAD_BITS: u32 = 12;
 
+/// As many threads as there are numbers.
+const THREADS: usize = 1 << THREAD_BITS;
+
 /// The clock of whoever cannot run, which is later than all others: more than an hour.
 const NEVER: Ps = Ps::MAX >> THREAD_BITS;
 
@@ -23,13 +26,16 @@ fn clock_of(player: Player) -> Ps {
 /// The clocks.
 pub struct Clocks {
     /// The winner of all is at 1, those who met in match `n` are at `2 * n` and `2 * n + 1`, and threads
-    /// themselves are in the second half.
-    winners: Vec<Player>,
+    /// themselves from `leaves` on. There is room for all from the start, so that nothing has to be checked in a match.
+    winners: Box<[Player; 2 * THREADS]>,
+    /// A power of two.
+    leaves: usize,
 }
 
 impl Default for Clocks {
     fn default() -> Self {
-        Self { winners: vec![player(NEVER, 0); 2] }
+        let winners = vec![player(NEVER, 0); 2 * THREADS].into_boxed_slice();
+        Self { winners: winners.try_into().expect("it is as long as that"), leaves: 1 }
     }
 }
 
@@ -38,6 +44,7 @@ impl Clocks {
     ///
     /// # Panics
     /// If it is later than clocks go, or there are more threads than numbers.
+    #[inline]
     pub fn set(&mut self, thread: usize, clock: Ps) {
         assert!(clock < NEVER, "virtual time is up after {} s", NEVER / 1_000_000_000_000);
         self.put(thread, clock);
@@ -48,44 +55,53 @@ impl Clocks {
         self.put(thread, NEVER);
     }
 
+    #[inline]
     fn put(&mut self, thread: usize, clock: Ps) {
-        while thread >= self.winners.len() / 2 {
+        while thread >= self.leaves {
             self.grow();
         }
-        let mut at = self.winners.len() / 2 + thread;
+        let mut at = self.leaves + thread;
         let mut winner = player(clock, thread);
-        self.winners[at] = winner;
+        self.winners[at % (2 * THREADS)] = winner;
         while at > 1 {
-            winner = winner.min(self.winners[at ^ 1]);
+            winner = winner.min(self.opponent(at));
             at /= 2;
-            self.winners[at] = winner;
+            self.winners[at % (2 * THREADS)] = winner;
         }
+    }
+
+    /// Whom the player at `at` meets.
+    #[inline]
+    fn opponent(&self, at: usize) -> Player {
+        self.winners[(at ^ 1) % (2 * THREADS)]
     }
 
     /// The clock and the number of the thread with the smallest clock.
+    #[inline]
     pub fn first(&self) -> Option<(Ps, usize)> {
         let winner = self.winners[1];
-        let thread = winner & ((1 << THREAD_BITS) - 1);
-        (clock_of(winner) < NEVER).then_some((clock_of(winner), thread as usize))
+        let thread = winner as usize % THREADS;
+        (clock_of(winner) < NEVER).then_some((clock_of(winner), thread))
     }
 
     /// The smallest clock of all others: those whom the first has met.
+    #[inline]
     pub fn second(&self) -> Ps {
-        let first = self.winners[1] & ((1 << THREAD_BITS) - 1);
-        let mut at = self.winners.len() / 2 + first as usize;
+        let mut at = self.leaves + self.winners[1] as usize % THREADS;
         let mut smallest = Player::MAX;
         while at > 1 {
-            smallest = smallest.min(self.winners[at ^ 1]);
+            smallest = smallest.min(self.opponent(at));
             at /= 2;
         }
         clock_of(smallest)
     }
 
     fn grow(&mut self) {
-        let threads = self.winners.len();
-        assert!(threads <= 1 << THREAD_BITS, "there are at most {} threads", 1 << THREAD_BITS);
-        let before = std::mem::replace(&mut self.winners, vec![player(NEVER, 0); 2 * threads]);
-        for (thread, &player) in before[threads / 2..].iter().enumerate() {
+        let threads = self.leaves;
+        assert!(threads < THREADS, "there are at most {THREADS} threads");
+        let before = std::mem::take(self);
+        self.leaves = 2 * threads;
+        for (thread, &player) in before.winners[threads..2 * threads].iter().enumerate() {
             self.put(thread, clock_of(player));
         }
     }

@@ -53,32 +53,44 @@ impl Pipe {
     }
 
     /// How long `bytes` bytes wait that come at `now`.
+    #[inline]
     pub fn pass(&mut self, now: Ps, bytes: u64) -> Ps {
         let first = now / WINDOW;
-        let used = first.checked_sub(1).map_or(0, |number| self.window(number).bytes);
+        let before = self.windows[first.wrapping_sub(1) as usize % WINDOWS];
+        let used = if before.number + 1 == first { before.bytes } else { 0 };
         if used != self.last.0 {
-            self.last = (used, self.at(used as f64 / self.capacity as f64));
+            self.look_up(used);
         }
-        let number = self.take(first, bytes);
-        let queued = (number * WINDOW).saturating_sub(now);
-        let waits = queued.max(self.last.1);
+        let waits = self.last.1.max(self.take(first, bytes, now));
         self.bytes += bytes;
         self.waited += waits;
         waits
     }
 
-    /// Bytes go through in the first window from `first` on that has room; its number.
+    /// Bytes go through in the first window from `first` on that has room; how long that is from `now`.
     #[inline]
-    fn take(&mut self, first: u64, bytes: u64) -> u64 {
+    fn take(&mut self, first: u64, bytes: u64, now: Ps) -> Ps {
         let capacity = self.capacity;
         let window = self.window(first);
         if window.bytes + bytes <= capacity {
             window.bytes += bytes;
-            return first;
+            return 0;
         }
+        self.take_later(first, bytes).saturating_sub(now)
+    }
+
+    /// Bytes do not go through in the first window, but in later ones; when the first of these begins.
+    #[cold]
+    fn take_later(&mut self, first: u64, bytes: u64) -> Ps {
         let number = self.with_room(first);
         self.fill(number, bytes);
-        number
+        number * WINDOW
+    }
+
+    /// So many bytes are in use of a window, which is another number than last time.
+    #[inline(never)]
+    fn look_up(&mut self, used: u64) {
+        self.last = (used, self.at(used as f64 / self.capacity as f64));
     }
 
     /// The first window from `first` on that has room.
