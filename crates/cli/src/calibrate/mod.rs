@@ -6,6 +6,7 @@ mod steps;
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, ensure};
+use indicatif::ProgressBar;
 use tombolo_timing::Profile;
 
 use crate::cli::CalibrateArgs;
@@ -13,6 +14,18 @@ use crate::output;
 
 /// An entry of a profile: its name, its value, and where that comes from.
 type Entry = (&'static str, f64, &'static str);
+
+/// A section of a profile.
+struct Section {
+    name: &'static str,
+    entries: Vec<Entry>,
+}
+
+impl Section {
+    fn new(name: &'static str, entries: impl Into<Vec<Entry>>) -> Self {
+        Self { name, entries: entries.into() }
+    }
+}
 
 pub(crate) fn run(args: &CalibrateArgs) -> Result<()> {
     let cores =
@@ -22,16 +35,16 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<()> {
         "this machine has {cores} processors, too few for {} hosts; use --hosts {cores} or less",
         args.hosts
     );
-    let bar = output::progress("calibrating", 0, "{prefix} {spinner} {msg}");
+    let bar =
+        output::progress("calibrating", args.rounds.into(), "{prefix} {pos}/{len} {spinner} {msg}");
     bar.enable_steady_tick(std::time::Duration::from_millis(100));
-    bar.set_message("caches and memory");
-    let machine = machine::measure(args.hosts)?;
-    let bare = text(args, cores, &machine, &steps::NONE);
-    bar.set_message("steps of the code");
-    let profile = Profile::parse("calibration", &bare)?;
-    let steps = steps::measure(profile)?;
+    let mut rounds = Vec::new();
+    for _ in 0..args.rounds {
+        rounds.push(measure(args, cores, &bar)?);
+        bar.inc(1);
+    }
     bar.finish_and_clear();
-    let text = text(args, cores, &machine, &steps);
+    let text = text(args, cores, &medians(&rounds));
     Profile::parse("calibration", &text)?;
     match &args.out {
         None => print!("{text}"),
@@ -43,46 +56,64 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<()> {
     Ok(())
 }
 
+/// What the machine takes, measured once.
+fn measure(args: &CalibrateArgs, cores: u32, bar: &ProgressBar) -> Result<Vec<Section>> {
+    bar.set_message("caches and memory");
+    let machine = machine::measure(args.hosts)?;
+    let mut sections = vec![
+        Section::new("[core]", machine.core),
+        Section::new("[tlb]", machine.tlb),
+        Section::new("[local]", machine.local),
+        Section::new("[link]", &machine.local[1..]),
+        Section::new("[device]", machine.local),
+        Section::new("[coherence]", machine.coherence),
+        Section::new("[flush]", machine.flush),
+    ];
+    sections.extend(machine.caches.into_iter().map(|cache| Section::new("[[cache]]", cache)));
+    bar.set_message("steps of the code");
+    sections.push(Section::new("[steps]", steps::NONE));
+    let bare = Profile::parse("calibration", &text(args, cores, &sections))?;
+    sections.pop();
+    sections.push(Section::new("[steps]", steps::measure(bare)?));
+    Ok(sections)
+}
+
+/// Of each entry the median of all rounds.
+fn medians(rounds: &[Vec<Section>]) -> Vec<Section> {
+    let median_of = |section: usize, entry: usize| {
+        median(rounds.iter().map(|round| round[section].entries[entry].1).collect())
+    };
+    let sections = rounds[0].iter().enumerate().map(|(number, section)| {
+        let entries = section.entries.iter().enumerate();
+        let entries =
+            entries.map(|(entry, &(name, _, source))| (name, median_of(number, entry), source));
+        Section::new(section.name, entries.collect::<Vec<_>>())
+    });
+    sections.collect()
+}
+
 /// The profile as TOML.
-fn text(
-    args: &CalibrateArgs,
-    cores: u32,
-    machine: &machine::Machine,
-    steps: &[Entry; 5],
-) -> String {
+fn text(args: &CalibrateArgs, cores: u32, sections: &[Section]) -> String {
     let mut text = String::new();
     let quoted = |value: &str| format!("{value:?}");
     let _ = writeln!(text, "name = {}", quoted(&args.name));
     let _ = writeln!(
         text,
-        "about = \"a machine of {cores} processors, {} of which are hosts that share its memory\"",
-        args.hosts
+        "about = \"a machine of {cores} processors, {} of which are hosts that share its memory; medians of {} rounds\"",
+        args.hosts, args.rounds
     );
-    let hosts = [
+    let pod = [
         ("hosts", f64::from(args.hosts), "as asked for"),
         ("cores", f64::from(cores / args.hosts), "processors, divided among the hosts"),
     ];
-    section(&mut text, "[pod]", &hosts);
-    section(&mut text, "[core]", &machine.core);
-    section(&mut text, "[tlb]", &machine.tlb);
-    for cache in &machine.caches {
-        section(&mut text, "[[cache]]", cache);
+    for section in [&Section::new("[pod]", pod)].into_iter().chain(sections) {
+        let _ = writeln!(text, "\n{}", section.name);
+        for (name, value, source) in &section.entries {
+            let value = format!("{name} = {}", (value * 100.0).round() / 100.0);
+            let _ = writeln!(text, "{value:<28}# {source}");
+        }
     }
-    section(&mut text, "[local]", &machine.local);
-    section(&mut text, "[link]", &machine.local[1..]);
-    section(&mut text, "[device]", &machine.local);
-    section(&mut text, "[coherence]", &machine.coherence);
-    section(&mut text, "[flush]", &machine.flush);
-    section(&mut text, "[steps]", steps);
     text
-}
-
-fn section(text: &mut String, name: &str, entries: &[Entry]) {
-    let _ = writeln!(text, "\n{name}");
-    for (name, value, source) in entries {
-        let value = format!("{name} = {}", (value * 100.0).round() / 100.0);
-        let _ = writeln!(text, "{value:<28}# {source}");
-    }
 }
 
 /// Runs `body` for each host at once, as hosts will: processors share caches and memory, and those of virtual

@@ -48,7 +48,7 @@ simulated machine with these caches takes for them. Reads and writes are those o
 it does to choose and note them. The profile says of every number where it comes from. It is of a machine \
 whose processes are the hosts; to get one of a pod, replace the figures of link, device and coherence.
 
-It takes about half a minute, a quiet machine, 512 MiB for each host, and 256 MiB of shared memory.";
+It takes about 40 s, a quiet machine, 512 MiB for each host, and 256 MiB of shared memory.";
 
 const CALIBRATE_EXAMPLES: &str = "\
 Examples:
@@ -125,4 +125,8 @@ pub(crate) struct CalibrateArgs {
     /// Hosts among which the processors are divided.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) hosts: u32,
+    /// How often all is measured, some seconds each time. Of each number the profile has the median: a machine that
+    /// others use, too, is not the same from one round to the next.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: u32,
 }
