@@ -159,8 +159,16 @@ impl HostCaches {
     }
 
     /// A core will access these lines. Looking them up one after the other, this machine would wait for its
-    /// own memory each time.
+    /// own memory each time; unless they are those of just now.
+    #[inline]
     pub fn foresee(&self, core: usize, lines: impl Iterator<Item = Line> + Clone) {
+        let nearest = &self.of(core)[0].cache;
+        if !lines.clone().next().is_some_and(|line| nearest.find(line).is_some()) {
+            self.foresee_far(core, lines);
+        }
+    }
+
+    fn foresee_far(&self, core: usize, lines: impl Iterator<Item = Line> + Clone) {
         for line in lines.clone() {
             self.shared.cache.prefetch(line);
             self.of(core).iter().for_each(|level| level.cache.prefetch(line));

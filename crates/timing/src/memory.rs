@@ -60,23 +60,6 @@ impl TimedMemory {
         found
     }
 
-    /// Shows `look` the pieces of some bytes, line by line: line, offset, range.
-    #[inline]
-    fn pieces(
-        start: LnrAddr,
-        bytes: usize,
-        mut look: impl FnMut(u64, usize, std::ops::Range<usize>),
-    ) {
-        let mut done = 0;
-        while done < bytes {
-            let at = start.plus(done as u64);
-            let offset = (at.offset() % LINE_BYTES) as usize;
-            let length = (LINE_BYTES as usize - offset).min(bytes - done);
-            look(at.line(), offset, done..done + length);
-            done += length;
-        }
-    }
-
     fn check(&self, start: LnrAddr, bytes: u64) {
         let end = start.offset().checked_add(bytes);
         let within = end.is_some_and(|end| end <= self.world.lnr_bytes);
@@ -158,9 +141,7 @@ impl Memory for TimedMemory {
         } else {
             state.machine.touch(self.host, lines.numbers());
         }
-        Self::pieces(from, into.len(), |line, offset, range| {
-            state.lnr.read(line, offset, &mut into[range]);
-        });
+        state.lnr.read(from.offset(), into);
     }
 
     fn write(&self, to: LnrAddr, bytes: &[u8]) {
@@ -176,9 +157,7 @@ impl Memory for TimedMemory {
         } else {
             state.machine.touch(self.host, lines.numbers());
         }
-        Self::pieces(to, bytes.len(), |line, offset, range| {
-            state.lnr.write(line, offset, &bytes[range]);
-        });
+        state.lnr.write(to.offset(), bytes);
     }
 
     fn clean(&self, site: Site, lines: Lines) {

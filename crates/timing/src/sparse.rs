@@ -31,6 +31,13 @@ impl Page {
     fn lines(self) -> u32 {
         self.kept.count_ones()
     }
+
+    /// Whether any line is kept of these bytes, which all are in this page.
+    fn keeps_any(self, start: u64, bytes: usize) -> bool {
+        let first = start / LINE_BYTES % PAGE_LINES;
+        let lines = (start % LINE_BYTES + bytes as u64).div_ceil(LINE_BYTES);
+        self.kept & ((u64::MAX >> (PAGE_LINES - lines)) << first) != 0
+    }
 }
 
 /// Lines of a segment: 64 MiB.
@@ -143,14 +150,39 @@ impl Sparse {
         }
     }
 
-    pub(crate) fn read(&self, line: u64, from: usize, into: &mut [u8]) {
-        match self.find(line) {
-            Some(at) => into.copy_from_slice(&self.blocks.line(at)[from..from + into.len()]),
-            None => into.fill(0),
+    /// Bytes from `start` on.
+    pub(crate) fn read(&self, start: u64, into: &mut [u8]) {
+        for (start, range) in pieces(start, into.len(), PAGE_LINES * LINE_BYTES) {
+            let into = &mut into[range];
+            let page = self.pages[(start / LINE_BYTES / PAGE_LINES) as usize];
+            if page.keeps_any(start, into.len()) {
+                self.read_lines(start, into);
+            } else {
+                into.fill(0);
+            }
         }
     }
 
-    pub(crate) fn write(&mut self, line: u64, from: usize, bytes: &[u8]) {
+    /// The same, line by line.
+    fn read_lines(&self, start: u64, into: &mut [u8]) {
+        for (start, range) in pieces(start, into.len(), LINE_BYTES) {
+            let into = &mut into[range];
+            let from = (start % LINE_BYTES) as usize;
+            match self.find(start / LINE_BYTES) {
+                Some(at) => into.copy_from_slice(&self.blocks.line(at)[from..from + into.len()]),
+                None => into.fill(0),
+            }
+        }
+    }
+
+    /// Changes bytes from `start` on.
+    pub(crate) fn write(&mut self, start: u64, bytes: &[u8]) {
+        for (start, range) in pieces(start, bytes.len(), LINE_BYTES) {
+            self.write_line(start / LINE_BYTES, (start % LINE_BYTES) as usize, &bytes[range]);
+        }
+    }
+
+    fn write_line(&mut self, line: u64, from: usize, bytes: &[u8]) {
         // As a whole: byte by byte, this would take longer than all the rest.
         let zero = *bytes == [0; LINE][..bytes.len()];
         let found = self.find(line);
@@ -163,6 +195,18 @@ impl Sparse {
     }
 }
 
+/// Cuts bytes from `start` on where multiples of `unit` bytes are: where each piece starts, and which of the bytes it is.
+fn pieces(start: u64, bytes: usize, unit: u64) -> impl Iterator<Item = (u64, Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = start + done as u64;
+        let length = ((unit - at % unit) as usize).min(bytes - done);
+        let range = done..done + length;
+        done = range.end;
+        (length > 0).then_some((at, range))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,19 +215,19 @@ mod tests {
     fn what_is_written_is_read_and_zeros_take_nothing() {
         let mut sparse = Sparse::new(64 << 10);
         let mut read = [7; 8];
-        sparse.read(70, 8, &mut read);
+        sparse.read(70 * LINE_BYTES + 8, &mut read);
         assert_eq!(read, [0; 8]);
-        sparse.write(70, 0, &[0; 40]);
+        sparse.write(70 * LINE_BYTES, &[0; 40]);
         assert_eq!(sparse.pages[1].lines(), 0);
-        sparse.write(70, 8, &[1; 8]);
-        sparse.write(65, 0, &[2; LINE]);
-        sparse.write(127, 60, &[3; 4]);
-        sparse.read(70, 4, &mut read);
+        sparse.write(70 * LINE_BYTES + 8, &[1; 8]);
+        sparse.write(65 * LINE_BYTES, &[2; LINE]);
+        sparse.write(127 * LINE_BYTES + 60, &[3; 4]);
+        sparse.read(70 * LINE_BYTES + 4, &mut read);
         assert_eq!(read, [0, 0, 0, 0, 1, 1, 1, 1]);
-        sparse.read(127, 56, &mut read);
+        sparse.read(127 * LINE_BYTES + 56, &mut read);
         assert_eq!(read, [0, 0, 0, 0, 3, 3, 3, 3]);
-        sparse.write(65, 0, &[0; LINE]);
-        sparse.read(65, 0, &mut read);
+        sparse.write(65 * LINE_BYTES, &[0; LINE]);
+        sparse.read(65 * LINE_BYTES, &mut read);
         assert_eq!((read, sparse.pages[1].lines()), ([0; 8], 2));
     }
 
@@ -197,20 +241,20 @@ mod tests {
             (dice >> 33) % sides
         };
         for round in 0..20_000 {
-            let (line, from) = (roll(page_lines), roll(2) * roll(64));
+            // Whole lines or not, in one page or in two.
+            let (start, length) = match roll(2) {
+                0 => (roll(page_lines) * LINE_BYTES, LINE_BYTES),
+                _ => (roll(bytes as u64 - 300), roll(300)),
+            };
             // Pages fill up, and then get empty again.
             let byte = if roll(4) < 1 + 2 * (round / 1000 % 2) { 0 } else { roll(256) as u8 };
-            let written = [byte; LINE];
-            let written = &written[from as usize..];
-            sparse.write(line, from as usize, written);
-            plain[line as usize * LINE + from as usize..][..written.len()].copy_from_slice(written);
-            if round % 100 == 0 {
-                let mut read = [0; LINE];
-                for (line, expected) in plain.chunks(LINE).enumerate() {
-                    sparse.read(line as u64, 0, &mut read);
-                    assert_eq!(read, expected, "line {line} in round {round}");
-                }
-            }
+            let written = vec![byte; length as usize];
+            sparse.write(start, &written);
+            plain[start as usize..][..written.len()].copy_from_slice(&written);
+            let mut read = vec![7; 200];
+            let start = roll(bytes as u64 - 200) as usize;
+            sparse.read(start as u64, &mut read);
+            assert_eq!(read, plain[start..][..200], "{start} in round {round}");
         }
         let kept: u32 = sparse.pages.iter().map(|page| 1 << class(page.lines().max(1))).sum();
         let free: usize = sparse.blocks.free.iter().enumerate().map(|(c, f)| f.len() << c).sum();
