@@ -93,7 +93,7 @@ impl Default for Options {
 }
 
 /// How often one that waits for slow owners looks for an answer.
-const LOOK: Duration = Duration::from_nanos(500);
+const LOOK: Duration = Duration::from_micros(1);
 
 /// The objects of a pod, as one host shares them under HCMeta.
 pub struct HcMeta<M: Memory> {

@@ -23,7 +23,11 @@ const MOST_OPERATIONS: u64 = 60_000;
 const CHURNS: f64 = 8_000.0;
 const MOST_CHURNING: u64 = 250_000;
 
-/// A thread that waits for a slow owner is simulated looking for messages all the time; fewer operations do there.
+/// The same where threads wait for slow owners: now for one, now for another, so how long one of them has nothing to do is a
+/// matter of luck besides.
+const SLOW_CHURNS: f64 = 16_000.0;
+
+/// A thread that waits for a slow owner is simulated looking for messages all the time; fewer operations do there to fill caches, and if few churn.
 const SLOW_SHARE: u64 = 2;
 
 /// Operations by which caches are filled, at full scale.
@@ -185,12 +189,17 @@ impl Pod<'_> {
             return within(MOST_OPERATIONS);
         }
         let least = within(MOST_OPERATIONS) / self.slow_share();
-        ((CHURNS / changes) as u64).clamp(least, within(MOST_CHURNING))
+        let churns = if self.is_slow() { SLOW_CHURNS } else { CHURNS };
+        ((churns / changes) as u64).clamp(least, within(MOST_CHURNING))
     }
 
     fn slow_share(&self) -> u64 {
-        let slow = self.run.edition == Edition::Published && self.run.scheme.waits_for_owners();
-        if slow { SLOW_SHARE } else { 1 }
+        if self.is_slow() { SLOW_SHARE } else { 1 }
+    }
+
+    /// Whether threads wait for slow owners.
+    fn is_slow(&self) -> bool {
+        self.run.edition == Edition::Published && self.run.scheme.waits_for_owners()
     }
 
     /// Brings about what a while of such operations would.
