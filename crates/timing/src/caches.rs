@@ -163,7 +163,7 @@ impl HostCaches {
     #[inline]
     pub fn foresee(&self, core: usize, lines: impl Iterator<Item = Line> + Clone) {
         let nearest = &self.of(core)[0].cache;
-        if !lines.clone().next().is_some_and(|line| nearest.find(line).is_some()) {
+        if lines.clone().next().is_none_or(|line| nearest.find(line).is_none()) {
             self.foresee_far(core, lines);
         }
     }
