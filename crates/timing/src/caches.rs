@@ -5,59 +5,10 @@
 //! notes so in its own caches, and changes it again without asking.
 
 use tombolo_coherence::{State, ones};
-use tombolo_memory::prefetch;
 
-use crate::cache::{Cache, Line, Place, Region};
+use crate::cache::{Cache, Key, Line, Place, Region};
+use crate::shared::{Note, Shared};
 use crate::{Ps, profile, ps};
-
-/// What the shared cache notes of a line.
-#[derive(Clone, Copy, Default)]
-pub struct Note {
-    /// A bit per core that may have it.
-    cores: u64,
-    /// The line, and above it what else is known of it.
-    line: u64,
-}
-
-/// It is dirty.
-const DIRTY: u64 = 1 << 63;
-/// No other host has it; for lines of SCR.
-const ALONE: u64 = 1 << 62;
-
-impl Note {
-    fn new(core: usize, line: Line, dirty: bool, alone: bool) -> Self {
-        let flags = if dirty { DIRTY } else { 0 } | if alone { ALONE } else { 0 };
-        Self { cores: 1 << core, line: line.bits() | flags }
-    }
-
-    /// The line.
-    pub fn line(&self) -> Line {
-        Line::from_bits(self.line & !(DIRTY | ALONE))
-    }
-
-    /// Whether it was changed.
-    pub fn dirty(&self) -> bool {
-        self.line & DIRTY != 0
-    }
-
-    fn alone(&self) -> bool {
-        self.line & ALONE != 0
-    }
-
-    /// It is written back; whether it was dirty.
-    fn clean(&mut self) -> bool {
-        let dirty = self.dirty();
-        self.line &= !DIRTY;
-        dirty
-    }
-}
-
-impl crate::cache::Note for Note {
-    #[inline]
-    fn is_of(notes: &[Self], place: Place, line: Line) -> bool {
-        notes[place.0].line() == line
-    }
-}
 
 /// What came of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,24 +29,19 @@ pub struct Found {
     near: Option<(usize, Place)>,
 }
 
-struct Level<N> {
-    cache: Cache<N>,
+/// The cores' own caches of one level.
+struct Level {
+    /// By core. Lines that the core may change are marked.
+    caches: Cache,
     latency: Ps,
-}
-
-impl<N: crate::cache::Note> Level<N> {
-    fn new(cache: &profile::Cache) -> Self {
-        Self { cache: Cache::new(cache.kib, cache.ways), latency: ps(cache.latency_ns) }
-    }
 }
 
 /// The caches of a host.
 pub struct HostCaches {
-    /// By core, from the nearest cache on. Lines that this core may change are marked.
-    private: Vec<Level<()>>,
-    /// How many of them a core has.
-    depth: usize,
-    shared: Level<Note>,
+    /// From the nearest to the cores on.
+    private: Vec<Level>,
+    shared: Shared,
+    latency: Ps,
     core_to_core: Ps,
 }
 
@@ -106,46 +52,33 @@ impl HostCaches {
     /// If there are none.
     pub fn new(caches: &[profile::Cache], cores: usize, core_to_core: Ps) -> Self {
         let (shared, private) = caches.split_last().expect("a host has caches");
+        let level = |shape: &profile::Cache| Level {
+            caches: Cache::new(shape.kib, shape.ways, cores),
+            latency: ps(shape.latency_ns),
+        };
         Self {
-            private: (0..cores).flat_map(|_| private.iter().map(Level::new)).collect(),
-            depth: private.len(),
-            shared: Level::new(shared),
+            private: private.iter().map(level).collect(),
+            latency: ps(shared.latency_ns),
+            shared: Shared::new(shared),
             core_to_core,
         }
     }
 
-    /// A core's own caches.
-    #[inline]
-    fn of(&self, core: usize) -> &[Level<()>] {
-        &self.private[core * self.depth..][..self.depth]
-    }
-
-    #[inline]
-    fn of_mut(&mut self, core: usize) -> &mut [Level<()>] {
-        &mut self.private[core * self.depth..][..self.depth]
-    }
-
     /// What the host may do with a line.
-    pub fn state(&mut self, line: Line) -> State {
+    pub fn state(&self, line: Line) -> State {
         self.find(line).map_or(State::Invalid, |(_, state)| state)
     }
 
     /// Where the shared cache has a line, and what the host may do with it.
     #[inline]
-    pub fn find(&mut self, line: Line) -> Option<(Place, State)> {
-        let place = self.shared.cache.find(line)?;
-        let note = self.shared.cache.note(place);
-        let state = match (note.dirty(), note.alone()) {
-            (true, _) => State::Modified,
-            (false, true) => State::Exclusive,
-            (false, false) => State::Shared,
-        };
-        Some((place, state))
+    pub fn find(&self, line: Line) -> Option<(Place, State)> {
+        let place = self.shared.find(Key::of(line))?;
+        Some((place, self.shared.note(place).state()))
     }
 
     /// From now on the host may do less with a line, because another one wants it; whether it was dirty.
     pub fn settle(&mut self, line: Line, state: State) -> bool {
-        let place = self.shared.cache.find(line);
+        let place = self.shared.find(Key::of(line));
         place.is_some_and(|place| self.settle_at(place, line, state))
     }
 
@@ -153,8 +86,8 @@ impl HostCaches {
     #[inline]
     pub fn settle_at(&mut self, place: Place, line: Line, state: State) -> bool {
         match state {
-            State::Shared => self.share_found(place, line),
-            _ => self.drop_found(place, line),
+            State::Shared => self.share_found(place, Key::of(line)),
+            _ => self.drop_found(place, Key::of(line)),
         }
     }
 
@@ -162,203 +95,203 @@ impl HostCaches {
     /// own memory each time; unless they are those of just now.
     #[inline]
     pub fn foresee(&self, core: usize, lines: impl Iterator<Item = Line> + Clone) {
-        let nearest = &self.of(core)[0].cache;
-        if lines.clone().next().is_none_or(|line| nearest.find(line).is_none()) {
+        let Some(first) = lines.clone().next() else { return };
+        if !self.has_near(core, Key::of(first)) {
             self.foresee_far(core, lines);
         }
     }
 
+    /// Whether a core has a line in its nearest cache.
+    #[inline]
+    fn has_near(&self, core: usize, key: Key) -> bool {
+        self.private.first().is_some_and(|level| level.caches.find(core, key).is_some())
+    }
+
     fn foresee_far(&self, core: usize, lines: impl Iterator<Item = Line> + Clone) {
-        for line in lines.clone() {
-            self.shared.cache.prefetch(line);
-            self.of(core).iter().for_each(|level| level.cache.prefetch(line));
-        }
+        lines.clone().for_each(|line| self.foresee_one(core, line));
         lines.for_each(|line| _ = self.foresee_note(line));
     }
 
     /// The same of one line, which is looked up in the nearest cache at once.
     #[inline]
     pub fn foresee_one(&self, core: usize, line: Line) {
-        self.shared.cache.prefetch(line);
-        self.of(core).iter().skip(1).for_each(|level| level.cache.prefetch(line));
+        self.prefetch(core, Key::of(line));
+    }
+
+    #[inline]
+    fn prefetch(&self, core: usize, key: Key) {
+        self.shared.prefetch(key);
+        // The nearest caches are so small that this machine has them at hand.
+        self.private.iter().skip(1).for_each(|level| level.caches.prefetch(core, key));
     }
 
     /// Another host will ask about a line that this one may have.
     #[inline]
     pub fn foresee_snoop(&self, line: Line) {
-        self.shared.cache.prefetch(line);
+        self.shared.prefetch(Key::of(line));
     }
 
     /// When its set has been fetched: what is noted of a line, or of the one that would have to go for it. Where that
     /// is, and whether the line is there.
     #[inline]
     pub fn foresee_note(&self, line: Line) -> (Place, bool) {
-        let (place, found) = self.shared.cache.guess(line);
-        prefetch(self.shared.cache.note_at(place));
-        (place, found)
+        self.shared.prefetch_note(Key::of(line))
     }
 
     /// When that has been fetched, too: where the cores have that line that may have it.
     #[inline]
     pub fn foresee_cores(&self, place: Place) {
-        let note = self.shared.cache.note_at(place);
+        let note = self.shared.note(place);
+        let key = Key::of(note.line());
         for core in ones(note.cores) {
-            self.of(core).iter().for_each(|level| level.cache.prefetch(note.line()));
+            self.private.iter().for_each(|level| level.caches.prefetch(core, key));
         }
     }
 
     /// A core reads a line, or changes it.
-    #[inline]
+    #[inline(always)]
     pub fn access(&mut self, core: usize, line: Line, write: bool) -> Access {
-        let levels = self.of_mut(core);
-        for number in 0..levels.len() {
-            let (nearer, level) = levels.split_at_mut(number);
-            let Some(place) = level[0].cache.touch(line) else { continue };
-            let mine = level[0].cache.is_marked(place);
-            let latency = level[0].latency;
+        let key = Key::of(line);
+        for (number, level) in self.private.iter_mut().enumerate() {
+            let Some((place, mine)) = level.caches.touch(core, key) else { continue };
             if !write || mine {
-                for level in nearer {
-                    level.cache.add(line, mine, ());
-                }
-                return Access::Served(latency);
+                let takes = level.latency;
+                self.add_near(number, core, key, mine);
+                return Access::Served(takes);
             }
-            return self.access_shared(core, line, write, Some((number, place)));
+            return self.access_shared(core, key, write, Some((number, place)));
         }
-        self.access_shared(core, line, write, None)
+        self.access_shared(core, key, write, None)
     }
 
     /// The same, where the core's own caches do not suffice; `near` is the nearest one that has the line.
     fn access_shared(
         &mut self,
         core: usize,
-        line: Line,
+        key: Key,
         write: bool,
         near: Option<(usize, Place)>,
     ) -> Access {
-        let Some(shared) = self.shared.cache.touch(line) else { return Access::Missing };
-        let note = self.shared.cache.note(shared);
-        if write && line.region() == Region::Scr && !note.alone() {
+        let Some(shared) = self.shared.touch(key) else { return Access::Missing };
+        let note = self.shared.note_mut(shared);
+        if write && key.line.region() == Region::Scr && !note.alone() {
             return Access::NotAlone(Found { shared, near });
         }
         let others = note.cores & !(1 << core);
         let changed_elsewhere = note.dirty() && others.is_power_of_two();
         if write {
-            note.cores = 1 << core;
-            note.line |= DIRTY;
+            note.change(core);
         } else {
             note.cores |= 1 << core;
         }
         let slow = others != 0 && (write || (changed_elsewhere && near.is_none()));
-        for other in ones(others) {
-            if write {
-                self.drop_at(other, line);
-            } else if changed_elsewhere {
-                self.share_at(other, line);
-            }
+        if write {
+            ones(others).for_each(|other| self.drop_at(other, key));
+        } else if changed_elsewhere {
+            ones(others).for_each(|other| self.share_at(other, key));
         }
-        let nearest = near.map_or(self.shared.latency, |(number, _)| self.of(core)[number].latency);
-        self.hold_at(core, line, write, near);
+        let nearest = near.map_or(self.latency, |(number, _)| self.private[number].latency);
+        self.hold_at(core, key, write, near);
         Access::Served(if slow { nearest.max(self.core_to_core) } else { nearest })
     }
 
     /// A line has come from memory; what was noted of the one that had to go for it.
     pub fn fill(&mut self, core: usize, line: Line, write: bool, alone: bool) -> Option<Note> {
-        let note = Note::new(core, line, write, alone);
-        let gone = self.shared.cache.add(line, false, note);
+        let key = Key::of(line);
+        let gone = self.shared.add(key, Note::new(core, line, write, alone));
         if let Some(note) = gone {
-            ones(note.cores).for_each(|core| self.drop_at(core, note.line()));
+            let key = Key::of(note.line());
+            ones(note.cores).for_each(|core| self.drop_at(core, key));
         }
-        self.add_at(core, line, write);
+        self.add_at(core, key, write);
         gone
     }
 
     /// The host has a line alone from now on.
     pub fn has_alone(&mut self, line: Line) {
-        if let Some(place) = self.shared.cache.find(line) {
-            self.shared.cache.note(place).line |= ALONE;
+        if let Some(place) = self.shared.find(Key::of(line)) {
+            self.shared.note_mut(place).set_alone(true);
         }
     }
 
     /// The host has a line alone from now on, and a core changes it.
     pub fn changes_alone(&mut self, core: usize, line: Line, Found { shared, near }: Found) {
-        let note = self.shared.cache.note(shared);
-        let others = note.cores & !(1 << core);
-        note.cores = 1 << core;
-        note.line |= ALONE | DIRTY;
-        ones(others).for_each(|other| self.drop_at(other, line));
-        self.hold_at(core, line, true, near);
+        let key = Key::of(line);
+        let note = self.shared.note_mut(shared);
+        note.set_alone(true);
+        let others = note.change(core);
+        ones(others).for_each(|other| self.drop_at(other, key));
+        self.hold_at(core, key, true, near);
     }
 
     /// Drops a line; whether it was there, and dirty.
     pub fn drop_line(&mut self, line: Line) -> Option<bool> {
-        let place = self.shared.cache.find(line)?;
-        Some(self.drop_found(place, line))
+        let key = Key::of(line);
+        let place = self.shared.find(key)?;
+        Some(self.drop_found(place, key))
     }
 
-    fn drop_found(&mut self, place: Place, line: Line) -> bool {
-        let note = self.shared.cache.remove_at(place);
-        ones(note.cores).for_each(|core| self.drop_at(core, line));
+    fn drop_found(&mut self, place: Place, key: Key) -> bool {
+        let note = self.shared.remove_at(place);
+        ones(note.cores).for_each(|core| self.drop_at(core, key));
         note.dirty()
     }
 
     /// Writes a line back, which stays; whether it was dirty.
     pub(crate) fn clean(&mut self, line: Line) -> bool {
-        let place = self.shared.cache.find(line);
-        place.is_some_and(|place| self.change(place, line, Note::clean))
+        let key = Key::of(line);
+        self.shared.find(key).is_some_and(|place| self.clean_found(place, key))
     }
 
     /// Another host reads a line that this one had alone; whether it was dirty.
-    fn share_found(&mut self, place: Place, line: Line) -> bool {
-        self.change(place, line, |note| {
-            note.line &= !ALONE;
-            note.clean()
-        })
+    fn share_found(&mut self, place: Place, key: Key) -> bool {
+        self.shared.note_mut(place).set_alone(false);
+        self.clean_found(place, key)
     }
 
-    /// Changes what is noted of a line; cores have to ask again before they change it.
-    fn change(&mut self, at: Place, line: Line, change: impl FnOnce(&mut Note) -> bool) -> bool {
-        let note = self.shared.cache.note(at);
-        let cores = note.cores;
-        let dirty = change(note);
+    /// Cores have to ask again before they change a line that was dirty.
+    fn clean_found(&mut self, place: Place, key: Key) -> bool {
+        let note = self.shared.note_mut(place);
+        let (cores, dirty) = (note.cores, note.clean());
         if dirty {
-            ones(cores).for_each(|core| self.share_at(core, line));
+            ones(cores).for_each(|core| self.share_at(core, key));
         }
         dirty
     }
 
     /// A core that has used a line has it in all of its caches. Those that are nearer than `near` do not have it yet.
-    fn hold_at(&mut self, core: usize, line: Line, mine: bool, near: Option<(usize, Place)>) {
-        let Some((number, place)) = near else { return self.add_at(core, line, mine) };
-        let (nearer, rest) = self.of_mut(core).split_at_mut(number);
-        for level in nearer {
-            level.cache.add(line, mine, ());
-        }
-        let (nearest, farther) = rest.split_first_mut().expect("one has the line");
-        nearest.cache.mark(place, mine);
-        for level in farther {
-            match level.cache.touch(line) {
-                Some(place) => level.cache.mark(place, mine),
-                None => drop(level.cache.add(line, mine, ())),
+    fn hold_at(&mut self, core: usize, key: Key, mine: bool, near: Option<(usize, Place)>) {
+        let Some((number, place)) = near else { return self.add_at(core, key, mine) };
+        self.add_near(number, core, key, mine);
+        self.private[number].caches.mark(place, mine);
+        for level in &mut self.private[number + 1..] {
+            match level.caches.touch(core, key) {
+                Some((place, _)) => level.caches.mark(place, mine),
+                None => _ = level.caches.add(core, key, mine),
             }
         }
     }
 
-    fn add_at(&mut self, core: usize, line: Line, mine: bool) {
-        for level in self.of_mut(core) {
-            level.cache.add(line, mine, ());
+    fn add_at(&mut self, core: usize, key: Key, mine: bool) {
+        self.add_near(self.private.len(), core, key, mine);
+    }
+
+    /// Adds a line to a core's nearest caches, as many as that.
+    #[inline]
+    fn add_near(&mut self, count: usize, core: usize, key: Key, mine: bool) {
+        for level in &mut self.private[..count] {
+            level.caches.add(core, key, mine);
         }
     }
 
-    fn drop_at(&mut self, core: usize, line: Line) {
-        for level in self.of_mut(core) {
-            level.cache.remove(line);
-        }
+    fn drop_at(&mut self, core: usize, key: Key) {
+        self.private.iter_mut().for_each(|level| level.caches.remove(core, key));
     }
 
-    fn share_at(&mut self, core: usize, line: Line) {
-        for level in self.of_mut(core) {
-            if let Some(place) = level.cache.find(line) {
-                level.cache.mark(place, false);
+    fn share_at(&mut self, core: usize, key: Key) {
+        for level in &mut self.private {
+            if let Some(place) = level.caches.find(core, key) {
+                level.caches.mark(place, false);
             }
         }
     }

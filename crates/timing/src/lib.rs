@@ -6,7 +6,7 @@
 //! picosecond.
 //!
 //! **Timing model.**
-//! * A core has private caches, a host a shared one that includes them (`cache.rs`, `caches.rs`). Lines are
+//! * A core has private caches, a host a shared one that includes them (`cache.rs`, `shared.rs`, `caches.rs`). Lines are
 //!   kept least recently used. Hosts' caches over LNR know nothing of each other.
 //! * SCR is kept coherent by the device, which knows who has a line and sends back-invalidations
 //!   (`directory.rs`). Changes of one line go one after the other.
@@ -35,18 +35,20 @@ mod mutex;
 mod overlap;
 mod pipe;
 mod profile;
+mod shared;
 mod simulation;
 mod sparse;
 mod world;
 
 pub use cache::{Line, Place, Region};
-pub use caches::{Access, Found, HostCaches, Note};
+pub use caches::{Access, Found, HostCaches};
 pub use clocks::Clocks;
 pub use counts::Counts;
 pub use memory::TimedMemory;
 pub use mutex::TimedRawMutex;
 pub use pipe::Pipe;
 pub use profile::{Bandwidth, Cache, Profile, ProfileError};
+pub use shared::Note;
 pub use simulation::{Simulation, Spec};
 
 /// Virtual time in picoseconds.

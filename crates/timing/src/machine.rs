@@ -3,17 +3,20 @@
 use tombolo_coherence::{Holders, State};
 use tombolo_memory::LINE_BYTES;
 
-use crate::cache::{Cache, Line, Place, Region};
-use crate::caches::{Access, HostCaches, Note};
+use crate::cache::{Cache, Key, Line, Place, Region};
+use crate::caches::{Access, HostCaches};
 use crate::counts::Counts;
 use crate::directory::{Directory, Granted};
 use crate::overlap::Overlap;
 use crate::pipe::Pipe;
 use crate::profile::Profile;
+use crate::shared::Note;
 use crate::{Ps, ps};
 
 struct Host {
-    cores: Vec<Memory>,
+    cores: Vec<Core>,
+    /// Which pages each core knows the places of.
+    pages: Cache,
     caches: HostCaches,
     /// A bit per page of LNR that it has touched.
     touched: Vec<u64>,
@@ -64,7 +67,6 @@ struct Costs {
     clean_more: Ps,
     invalidate: Ps,
     invalidate_more: Ps,
-    misses_at_once: usize,
     stores_at_once: usize,
     page_lines: u64,
     page_walk: Ps,
@@ -72,9 +74,8 @@ struct Costs {
 }
 
 /// What a core remembers besides its caches.
-struct Memory {
-    /// Where pages are.
-    pages: Cache<()>,
+#[derive(Clone, Default)]
+struct Core {
     /// The first line of the page that it has looked up last.
     page: Line,
     /// The line after the last one it has read.
@@ -87,6 +88,8 @@ pub(crate) struct Machine {
     directory: Directory,
     costs: Costs,
     counts: Counts,
+    /// When misses are through that are under way at once: of the core whose turn it is.
+    under_way: Vec<Ps>,
 }
 
 impl Machine {
@@ -94,19 +97,12 @@ impl Machine {
         let tlb = &profile.tlb;
         let page_lines = (tlb.page_kib * 1024.0) as u64 / LINE_BYTES;
         let pages = lnr_bytes.div_ceil(page_lines * LINE_BYTES);
-        // As many ways as usual.
-        let core = |_| Memory {
-            pages: Cache::of_lines(tlb.pages.into(), 8),
-            page: Line::default(),
-            next: Line::default(),
-        };
+        let cores = profile.pod.cores as usize;
         let host = |_| Host {
-            cores: (0..profile.pod.cores).map(core).collect(),
-            caches: HostCaches::new(
-                &profile.cache,
-                profile.pod.cores as usize,
-                ps(profile.core.core_to_core_ns),
-            ),
+            cores: vec![Core::default(); cores],
+            // As many ways as usual.
+            pages: Cache::of_lines(tlb.pages as usize, 8, cores),
+            caches: HostCaches::new(&profile.cache, cores, ps(profile.core.core_to_core_ns)),
             touched: vec![0; pages.div_ceil(64) as usize],
             local: Pipe::new(&profile.local.bandwidth()),
             link: Pipe::new(&profile.link),
@@ -130,13 +126,13 @@ impl Machine {
                 clean_more: ps(flush.clean_more_ns),
                 invalidate: ps(flush.invalidate_ns),
                 invalidate_more: ps(flush.invalidate_more_ns),
-                misses_at_once: core.misses_at_once as usize,
                 stores_at_once: core.stores_at_once as usize,
                 page_lines,
                 page_walk: ps(tlb.miss_ns),
                 first_touch: ps(tlb.first_ns),
             },
             counts: Counts::default(),
+            under_way: vec![0; core.misses_at_once as usize],
         }
     }
 
@@ -155,7 +151,7 @@ impl Machine {
     }
 
     /// How long a core's access to a line takes that begins at `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn access(&mut self, at: CoreId, line: Line, write: bool, now: Ps) -> Ps {
         self.counts.accesses += 1;
         match self.hosts[at.host].caches.access(at.core, line, write) {
@@ -181,17 +177,18 @@ impl Machine {
     /// How long it takes to find out where the page of a line is.
     #[inline]
     fn walk(&mut self, at: CoreId, line: Line) -> Ps {
-        let Memory { pages, page: last, .. } = &mut self.hosts[at.host].cores[at.core];
+        let host = &mut self.hosts[at.host];
+        let last = &mut host.cores[at.core].page;
         let page_lines = self.costs.page_lines;
         if line.bits().wrapping_sub(last.bits()) < page_lines {
             return 0;
         }
         let page = Line::new(line.region(), line.number() / page_lines);
         *last = Line::new(line.region(), page.number() * page_lines);
-        if pages.touch(page).is_some() {
+        if host.pages.touch(at.core, Key::of(page)).is_some() {
             return 0;
         }
-        pages.add(page, false, ());
+        host.pages.add(at.core, Key::of(page), false);
         let first = line.region() == Region::Lnr && self.touch_page(at.host, page.number());
         self.costs.page_walk + if first { self.costs.first_touch } else { 0 }
     }
@@ -270,20 +267,25 @@ impl Machine {
         now: Ps,
     ) -> Ps {
         self.hosts[at.host].caches.foresee(at.core, lines.clone());
-        let copy = self.costs.copy;
-        let mut overlap = Overlap::new(self.costs.misses_at_once, now);
-        let mut first = true;
+        let Some(first) = lines.clone().next() else { return now };
+        let (copy, mut under_way) = (self.costs.copy, std::mem::take(&mut self.under_way));
+        let at_once = under_way.len() as u64;
+        let mut overlap = Overlap::new(&mut under_way, now);
+        let mut goes_on = self.hosts[at.host].cores[at.core].next == first;
+        let mut last = first;
         for line in lines {
             let walks = self.walk(at, line);
-            let goes_on = first && self.hosts[at.host].cores[at.core].next == line;
+            let ahead = std::mem::take(&mut goes_on);
             overlap.begin(copy, |begins| {
                 let takes = self.access(at, line, false, begins + walks);
-                walks + if goes_on { takes / self.costs.misses_at_once as u64 } else { takes }
+                walks + if ahead { takes / at_once } else { takes }
             });
-            first = false;
-            self.hosts[at.host].cores[at.core].next = Line::new(line.region(), line.number() + 1);
+            last = line;
         }
-        overlap.end.max(overlap.next)
+        let end = overlap.end.max(overlap.next);
+        self.hosts[at.host].cores[at.core].next = last.next();
+        self.under_way = under_way;
+        end
     }
 
     /// Writes lines; when the core may go on, and when all is done.
@@ -294,15 +296,17 @@ impl Machine {
         now: Ps,
     ) -> (Ps, Ps) {
         self.hosts[at.host].caches.foresee(at.core, lines.clone());
-        let copy = self.costs.copy;
-        let mut overlap = Overlap::new(self.costs.misses_at_once, now);
+        let (copy, mut under_way) = (self.costs.copy, std::mem::take(&mut self.under_way));
+        let mut overlap = Overlap::new(&mut under_way, now);
         let mut goes_on = now;
         for line in lines {
             let walks = self.walk(at, line);
             overlap.begin(copy, |begins| walks + self.access(at, line, true, begins + walks));
             goes_on = (goes_on + copy).max(overlap.done_before(self.costs.stores_at_once));
         }
-        (goes_on, overlap.end)
+        let end = overlap.end;
+        self.under_way = under_way;
+        (goes_on, end)
     }
 
     /// Writes dirty lines of LNR back; when that is done.
