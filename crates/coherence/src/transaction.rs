@@ -6,7 +6,6 @@ use crate::{Ask, Filter, Hosts, Known, Message, Protocol, State};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     of: [u64; Message::ALL.len()],
-    total: u64,
 }
 
 impl Counts {
@@ -14,18 +13,11 @@ impl Counts {
     #[inline]
     pub fn add(&mut self, message: Message, count: u64) {
         self.of[message as usize] += count;
-        self.total += count;
     }
 
     /// How many there were of a type.
     pub fn of(&self, message: Message) -> u64 {
         self.of[message as usize]
-    }
-
-    /// How many there were.
-    #[inline]
-    pub fn total(&self) -> u64 {
-        self.total
     }
 
     /// The types of which there were any, and how many.
@@ -39,6 +31,9 @@ impl Counts {
         self.add(Message::Cmp, 1);
     }
 }
+
+/// How many messages it takes that a line goes back to memory.
+const WRITE_BACK: u64 = 2;
 
 /// The hosts that may have a line.
 pub trait Holders {
@@ -62,6 +57,8 @@ pub struct Transaction<const WORDS: usize = 1> {
     pub wrote_back: bool,
     /// One of them sent the line with its answer.
     pub forwarded: bool,
+    /// How many messages it took.
+    pub sent: u64,
 }
 
 /// Runs `ask` of `host`, one of `hosts`, for a line that no others may have than those who are known.
@@ -77,8 +74,11 @@ pub fn transact<const WORDS: usize>(
     let holders = known.holders;
     let (concerned, mut shared) = protocol.concerned(filter, ask, (host, hosts), known);
     let snoop = (protocol.snoop)(ask);
+    let snoops = u64::from(concerned.count());
     counts.add(ask.message(), 1);
-    counts.add(snoop, u64::from(concerned.count()));
+    counts.add(snoop, snoops);
+    // That and what it is answered with, and what each of the others is asked and answers.
+    let mut sent = 2 + 2 * snoops;
     let mut keep = holders.without(concerned);
     keep.remove(host);
     let (mut wrote_back, mut forwarded) = (false, false);
@@ -90,6 +90,7 @@ pub fn transact<const WORDS: usize>(
         }
         if answer.writes_back {
             counts.write_back();
+            sent += WRITE_BACK;
         }
         counts.add(answer.message, 1);
         wrote_back |= answer.writes_back;
@@ -110,7 +111,7 @@ pub fn transact<const WORDS: usize>(
     let mut holders = if alone { Hosts::default() } else { keep };
     holders.insert(host);
     let (known, snooped) = (Known { holders, alone }, !concerned.is_empty());
-    Transaction { granted, known, snooped, wrote_back, forwarded }
+    Transaction { granted, known, snooped, wrote_back, forwarded, sent }
 }
 
 #[cfg(test)]
@@ -147,8 +148,10 @@ mod tests {
             while let Some(ask) = (self.protocol.ask)(self.states[host], access) {
                 let who = (host, self.states.len());
                 let (protocol, filter, known) = (self.protocol, self.filter, self.known);
+                let before = counts.of.iter().sum::<u64>();
                 let states = &mut self.states;
                 let done = transact(protocol, filter, ask, who, known, states, &mut counts);
+                assert_eq!(done.sent, counts.of.iter().sum::<u64>() - before);
                 (self.states[host], self.known) = (done.granted, done.known);
             }
             if access == Access::Write {

@@ -453,9 +453,7 @@ impl<const WORDS: usize> Machine<WORDS> {
         let mut others = Others { hosts: &mut self.hosts, line, found: None };
         let who = (host, others.hosts.len());
         let counts = &mut self.results.messages;
-        let before = counts.total();
         let done = transact(self.tables, self.filter, ask, who, entry.known(), &mut others, counts);
-        let sent = counts.total() - before;
         // A host that may not write asks again before it does.
         let alone =
             done.granted != State::Shared && (write || self.pages.page(place).permits(host, true));
@@ -468,14 +466,14 @@ impl<const WORDS: usize> Machine<WORDS> {
         };
         self.evicted(gone);
         let hops = 2 + if done.snooped { 2 } else { 0 } + if done.wrote_back { 2 } else { 0 };
-        self.results.primitive(Primitive::of(self.tables, ask, &done), hops, sent);
+        self.results.primitive(Primitive::of(self.tables, ask, &done), hops, done.sent);
         let Times { network, memory, .. } = self.times;
         let reads = ask != Ask::Upgrade;
         let accesses = u64::from(reads) + u64::from(done.wrote_back);
         let arrives = start + network;
         let node = (line.number() / self.interleave_lines) as usize % self.nodes.len();
         let begins = arrives.max(entry.busy);
-        let begins = begins + self.nodes[node].pass(begins, sent * LINE_BYTES);
+        let begins = begins + self.nodes[node].pass(begins, done.sent * LINE_BYTES);
         let ends = begins + (hops - 2) * network + accesses * memory;
         self.results.queued += begins - arrives;
         let entry = self.pages.line(place, line.number());

@@ -123,15 +123,14 @@ impl Protocol {
         (host, hosts): (usize, usize),
         known: Known<WORDS>,
     ) -> (Hosts<WORDS>, bool) {
-        let mut others = Hosts::first(hosts);
+        let mut others = match filter {
+            Filter::Broadcast => Hosts::first(hosts),
+            Filter::Directory => known.holders,
+        };
         others.remove(host);
-        let holders = known.holders.and(others);
-        match filter {
-            Filter::Broadcast => (others, false),
-            Filter::Directory if ask == Ask::Read && !known.alone => {
-                (Hosts::default(), !holders.is_empty())
-            }
-            Filter::Directory => (holders, false),
+        if filter == Filter::Directory && ask == Ask::Read && !known.alone {
+            return (Hosts::default(), !others.is_empty());
         }
+        (others, false)
     }
 }
