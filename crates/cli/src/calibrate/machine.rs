@@ -27,8 +27,6 @@ const OBJECT_LINES: u64 = 17;
 const PAGE: u64 = 4096;
 /// Pages of so many bytes a processor remembers where they are.
 const KNOWN: u64 = 4 << 20;
-/// Pages of more bytes it does not.
-const REACH: u64 = TLB_PAGES * PAGE;
 const TLB_PAGES: u64 = 2048;
 
 /// What was measured, section by section. Caches and memory, which others on the processor use, too, are as quick as
@@ -89,10 +87,9 @@ fn measure_one(company: &Company<'_>, alone: &Alone) -> Machine {
         let bytes = ((level.kib * 1024.0) as u64).min(LARGE - PAGE);
         let near = chase(company, (bytes / 2).min(KNOWN));
         let (kib, source) = if number + 1 == alone.levels.len() {
-            let walks = walk * (1.0 - REACH as f64 / bytes as f64).max(0.0);
-            let found = (latency + walks - chase(company, bytes)) / (latency - near);
-            let source = "what dependent loads in as much find there, on all hosts at once";
-            (level.kib * share(found).min(1.0 / alone.hosts), source)
+            let ours = ours(&found(company, bytes, near, latency));
+            let source = "what dependent loads find there, on all hosts at once";
+            (ours.min(bytes as f64 / alone.hosts) / 1024.0, source)
         } else {
             (level.kib, "the system")
         };
@@ -259,9 +256,27 @@ fn first_touch(other: &Mapped) -> Result<f64> {
     Ok(median(rounds))
 }
 
-/// How much of a cache is ours, if going round in as many bytes as it has finds this share of the lines there:
-/// others on the processor may have the rest. With lines replaced at random, one is still there after so
-/// many misses with a probability of `exp(-misses / size)`.
+/// Going round in as many bytes as the last cache has, or a part of them, finds such a share of the lines there. A load
+/// takes `near` if it finds its line, and `far` if not: page walks find what they need in nearer caches, while it is
+/// about so few bytes.
+fn found(company: &Company<'_>, bytes: u64, near: f64, far: f64) -> [(u64, f64); 8] {
+    // All of them, since all hosts have to measure the same.
+    [1, 2, 3, 4, 6, 8, 12, 16].map(|part| {
+        let round = bytes * part / 16;
+        (round, (far - chase(company, round)) / (far - near))
+    })
+}
+
+/// How many bytes of a cache are ours, if going round in so many finds such a share of the lines there: others on the
+/// processor may have the rest.
+fn ours(found: &[(u64, f64)]) -> f64 {
+    // Going round in much more than is ours finds next to nothing, whatever that is.
+    let beyond = found.iter().find(|(_, found)| *found < 0.5).or(found.last());
+    beyond.map_or(0.0, |&(round, found)| round as f64 * share(found))
+}
+
+/// How much smaller a cache is than what one goes round in, if this share of the lines is found there. With lines
+/// replaced at random, one is still there after so many misses with a probability of `exp(-misses / size)`.
 fn share(found: f64) -> f64 {
     let found = found.clamp(0.01, 0.99);
     ((1.0 - found) / -found.ln()).min(1.0)
@@ -428,5 +443,9 @@ mod tests {
         assert!((share(0.203) - 0.5).abs() < 0.001);
         assert!(share(1.2) > 0.99);
         assert!(share(-0.1) < 0.25);
+        // A quarter of it is ours; what is found in much more is noise.
+        let found = [(2, 1.02), (4, 0.98), (6, 0.9), (8, 0.65), (12, 0.41), (16, 0.203), (32, 0.3)];
+        assert!((ours(&found) - 8.0).abs() < 0.1, "{}", ours(&found));
+        assert_eq!(ours(&[(16, 0.999)]), 16.0 * share(0.99));
     }
 }
