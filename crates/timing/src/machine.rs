@@ -169,7 +169,6 @@ impl Machine {
     /// How long a core's access to a word takes that begins at `now`.
     #[inline]
     pub(crate) fn access_word(&mut self, at: CoreId, line: Line, write: bool, now: Ps) -> Ps {
-        //X        self.hosts[at.host].caches.foresee_one(at.core, line);
         let walks = self.walk(at, line);
         walks + self.access(at, line, write, now + walks)
     }
