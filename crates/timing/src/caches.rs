@@ -1,12 +1,12 @@
 //! The caches of one host: private ones of each core, and one that all share and that includes them.
 //!
 //! The shared cache notes which cores may have a line, whether it is dirty in any of them, and whether the
-//! host has it alone, as it must before a core may change a line of SCR. A core that has changed a line
+//! host has it alone, as it must before a core may change a coherent line (others it has alone always). A core that has changed a line
 //! notes so in its own caches, and changes it again without asking.
 
 use tombolo_coherence::{State, ones};
 
-use crate::cache::{Cache, Key, Line, Place, Region};
+use crate::cache::{Cache, Key, Line, Place};
 use crate::shared::{Note, Shared};
 use crate::{Ps, profile, ps};
 
@@ -174,7 +174,7 @@ impl HostCaches {
     ) -> Access {
         let Some(shared) = self.shared.touch(key) else { return Access::Missing };
         let note = self.shared.note_mut(shared);
-        if write && key.line.region() == Region::Scr && !note.alone() {
+        if write && !note.alone() {
             return Access::NotAlone(Found { shared, near });
         }
         let others = note.cores & !(1 << core);
@@ -300,6 +300,7 @@ impl HostCaches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::Region;
 
     fn host() -> HostCaches {
         let mut profile = profile::tests::tiny();
@@ -315,7 +316,7 @@ mod tests {
     fn a_line_is_nearest_to_who_used_it_last() {
         let mut host = host();
         assert_eq!(host.access(0, LNR, false), Access::Missing);
-        host.fill(0, LNR, false, false);
+        host.fill(0, LNR, false, true);
         assert_eq!(host.access(0, LNR, false), Access::Served(1_000));
         assert_eq!(host.access(1, LNR, false), Access::Served(20_000));
         assert_eq!(host.access(1, LNR, false), Access::Served(1_000));
@@ -324,7 +325,7 @@ mod tests {
     #[test]
     fn a_line_that_another_core_has_changed_comes_from_there() {
         let mut host = host();
-        host.fill(0, LNR, true, false);
+        host.fill(0, LNR, true, true);
         assert_eq!(host.access(0, LNR, true), Access::Served(1_000));
         assert_eq!(host.access(1, LNR, false), Access::Served(50_000));
         // Both have it now, so each change has to reach the other.
@@ -348,7 +349,7 @@ mod tests {
     #[test]
     fn a_clean_line_gets_dirty_again() {
         let mut host = host();
-        host.fill(0, LNR, true, false);
+        host.fill(0, LNR, true, true);
         assert!(host.clean(LNR));
         assert!(!host.clean(LNR));
         assert_eq!(host.access(0, LNR, true), Access::Served(1_000));

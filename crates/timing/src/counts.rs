@@ -9,7 +9,7 @@ pub struct Counts {
     pub accesses: u64,
     /// Accesses to SCR that no cache of the host could serve.
     pub scr_misses: u64,
-    /// Copies of SCR lines in other hosts' caches that had to be dropped or handed back first.
+    /// Copies of coherent lines in other hosts' caches that had to be dropped or handed back first.
     pub back_invalidations: u64,
     /// Accesses to LNR that no cache of the host could serve.
     pub lnr_misses: u64,

@@ -7,10 +7,10 @@
 //!
 //! **Timing model.**
 //! * A core has private caches, a host a shared one that includes them (`cache.rs`, `shared.rs`, `caches.rs`). Lines are
-//!   kept least recently used. Hosts' caches over LNR know nothing of each other.
+//!   kept least recently used. Hosts' caches over LNR know nothing of each other, unless the profile says that they do.
 //! * SCR is kept coherent by the device, which knows who has a line and sends back-invalidations
 //!   (`directory.rs`). Changes of one line go one after the other.
-//! * A core overlaps as many misses as it has buffers for; stores retire before they complete, atomics and
+//! * A core overlaps as many misses as it has buffers for, and begins so many in a time; stores retire before they complete, atomics and
 //!   fences wait for them (`overlap.rs`).
 //! * Local memory, each host's link and the device have a bandwidth, shared by all who use them, and
 //!   slow down as it is used up (`pipe.rs`).

@@ -63,6 +63,7 @@ struct Costs {
     local: Ps,
     device: Ps,
     copy: Ps,
+    miss_gap: Ps,
     clean: Ps,
     clean_more: Ps,
     invalidate: Ps,
@@ -80,6 +81,8 @@ struct Core {
     page: Line,
     /// The line after the last one it has read.
     next: Line,
+    /// When its next miss may begin.
+    misses: Ps,
 }
 
 pub(crate) struct Machine {
@@ -107,21 +110,21 @@ impl Machine {
             local: Pipe::new(&profile.local.bandwidth()),
             link: Pipe::new(&profile.link),
         };
-        let (core, flush, coherence) = (&profile.core, &profile.flush, &profile.coherence);
+        let (core, flush, device) = (&profile.core, &profile.flush, ps(profile.device.latency_ns));
         Self {
             hosts: (0..profile.pod.hosts).map(host).collect(),
             device: Pipe::new(&profile.device.bandwidth()),
             directory: Directory::new(
-                (coherence.protocol.tables(), coherence.filter.into()),
+                &profile.coherence,
                 profile.pod.hosts as usize,
                 scr_bytes,
-                ps(coherence.latency_ns),
-                ps(coherence.snoop_ns),
+                device,
             ),
             costs: Costs {
                 local: ps(profile.local.latency_ns),
-                device: ps(profile.device.latency_ns),
+                device,
                 copy: ps(core.copy_ns),
+                miss_gap: ps(core.miss_gap_ns),
                 clean: ps(flush.clean_ns),
                 clean_more: ps(flush.clean_more_ns),
                 invalidate: ps(flush.invalidate_ns),
@@ -158,7 +161,7 @@ impl Machine {
             Access::Served(takes) => takes,
             Access::Missing => self.miss(at, line, write, now),
             Access::NotAlone(found) => {
-                self.counts.scr_misses += 1;
+                *self.misses(line.region()) += 1;
                 let takes = self.grant((at.host, State::Shared), line, true, now).takes;
                 self.hosts[at.host].caches.changes_alone(at.core, line, found);
                 takes
@@ -208,28 +211,36 @@ impl Machine {
         }
     }
 
+    /// How many accesses to a region the caches could not serve.
+    #[inline]
+    fn misses(&mut self, region: Region) -> &mut u64 {
+        match region {
+            Region::Local => &mut self.counts.local_misses,
+            Region::Lnr => &mut self.counts.lnr_misses,
+            Region::Scr => &mut self.counts.scr_misses,
+        }
+    }
+
     fn miss(&mut self, at: CoreId, line: Line, write: bool, now: Ps) -> Ps {
-        let (takes, alone) = match line.region() {
-            Region::Local => {
-                self.counts.local_misses += 1;
-                let waits = self.hosts[at.host].local.pass(now, LINE_BYTES);
-                (self.costs.local + waits, true)
-            }
-            Region::Lnr => {
-                self.counts.lnr_misses += 1;
-                (self.costs.device + self.transfer(at.host, now), true)
-            }
-            Region::Scr => {
-                self.counts.scr_misses += 1;
-                let waits = self.transfer(at.host, now);
-                let granted = self.grant((at.host, State::Invalid), line, write, now);
-                (granted.takes + waits, granted.alone)
-            }
+        let region = line.region();
+        *self.misses(region) += 1;
+        let core = &mut self.hosts[at.host].cores[at.core];
+        let begins = now.max(core.misses);
+        core.misses = begins + self.costs.miss_gap;
+        let (waited, now) = (begins - now, begins);
+        let (takes, alone) = if self.directory.keeps(region) {
+            let waits = self.transfer(at.host, now);
+            let granted = self.grant((at.host, State::Invalid), line, write, now);
+            (granted.takes + waits, granted.alone)
+        } else if region == Region::Lnr {
+            (self.costs.device + self.transfer(at.host, now), true)
+        } else {
+            (self.costs.local + self.hosts[at.host].local.pass(now, LINE_BYTES), true)
         };
         if let Some(gone) = self.hosts[at.host].caches.fill(at.core, line, write, alone) {
             self.evicted(at.host, gone, now);
         }
-        takes
+        waited + takes
     }
 
     /// A line goes over a host's link and in or out of the device; how long it waits for that.
@@ -237,24 +248,24 @@ impl Machine {
         self.hosts[host].link.pass(now, LINE_BYTES) + self.device.pass(now, LINE_BYTES)
     }
 
-    /// A host gets a line of SCR that it has in a state, alone if it is to be written.
+    /// A host gets a coherent line that it has in a state, alone if it is to be written.
     fn grant(&mut self, host: (usize, State), line: Line, write: bool, now: Ps) -> Granted {
         let Self { directory, hosts, device, .. } = self;
         let mut others = Others { hosts, device, line, now, found: None };
-        directory.grant(host, line.number(), write, now, &mut others)
+        directory.grant(host, line, write, now, &mut others)
     }
 
     fn evicted(&mut self, host: usize, note: Note, now: Ps) {
-        match note.line().region() {
-            Region::Local if note.dirty() => drop(self.hosts[host].local.pass(now, LINE_BYTES)),
-            Region::Scr => {
-                self.directory.evicted(host, note.line().number());
-                if note.dirty() {
-                    self.transfer(host, now);
-                }
-            }
-            Region::Lnr if note.dirty() => drop(self.transfer(host, now)),
-            Region::Local | Region::Lnr => {}
+        let line = note.line();
+        if self.directory.keeps(line.region()) {
+            self.directory.evicted(host, line);
+        }
+        if !note.dirty() {
+            return;
+        }
+        match line.region() {
+            Region::Local => _ = self.hosts[host].local.pass(now, LINE_BYTES),
+            Region::Scr | Region::Lnr => _ = self.transfer(host, now),
         }
     }
 
@@ -333,15 +344,22 @@ impl Machine {
     pub(crate) fn invalidate(&mut self, at: CoreId, lines: std::ops::Range<u64>, now: Ps) -> Ps {
         let count = lines.end - lines.start;
         for number in lines {
-            let dropped = self.hosts[at.host].caches.drop_line(Line::new(Region::Lnr, number));
-            if dropped == Some(true) {
-                self.transfer(at.host, now);
+            let mut holders = self.directory.dropped(number);
+            holders.insert(at.host);
+            for host in holders.iter() {
+                self.drop_line(host, Line::new(Region::Lnr, number), now);
             }
         }
         if count == 0 {
             return now;
         }
         now + self.costs.invalidate + (count - 1) * self.costs.invalidate_more
+    }
+
+    fn drop_line(&mut self, host: usize, line: Line, now: Ps) {
+        if self.hosts[host].caches.drop_line(line) == Some(true) {
+            self.transfer(host, now);
+        }
     }
 }
 
@@ -375,6 +393,18 @@ mod tests {
     }
 
     #[test]
+    fn misses_begin_one_after_the_other() {
+        let mut profile = profile::tests::tiny();
+        (profile.core.misses_at_once, profile.core.miss_gap_ns) = (16, 10.0);
+        let mut machine = Machine::new(&profile, 4096, 1 << 20);
+        assert_eq!(machine.read(AT, (0..9).map(lnr), 0), 300_000 + 8 * 10_000);
+        // What is in a cache does not wait, nor does another core.
+        assert!(machine.read(AT, (0..9).map(lnr), 400_000) < 420_000);
+        machine.read(AT, (20..29).map(lnr), 1_000_000);
+        assert_eq!(machine.read(OTHER, [lnr(40)].into_iter(), 1_000_000), 1_300_000);
+    }
+
+    #[test]
     fn the_first_touch_of_a_page_takes_longer() {
         let mut profile = profile::tests::tiny();
         (profile.tlb.miss_ns, profile.tlb.first_ns) = (10.0, 500.0);
@@ -403,6 +433,42 @@ mod tests {
         assert_eq!(machine.access(AT, word, false, 1_000_000), 350_000);
         assert_eq!(machine.counts().back_invalidations, 2);
         assert_eq!(machine.counts().scr_misses, 3);
+    }
+
+    #[test]
+    fn lines_of_lnr_are_coherent_if_the_profile_says_so() {
+        let mut profile = profile::tests::tiny();
+        let takes_of = |profile: &Profile| {
+            let mut machine = Machine::new(profile, 4096, 1 << 20);
+            let mut takes = vec![
+                machine.access(AT, lnr(1), true, 0),
+                machine.access(OTHER, lnr(1), false, 1_000_000),
+                machine.access(AT, lnr(1), true, 2_000_000),
+                machine.access(AT, lnr(1), true, 3_000_000),
+            ];
+            // Whoever drops it, drops it for all.
+            machine.invalidate(OTHER, 1..2, 4_000_000);
+            takes.push(machine.access(AT, lnr(1), false, 5_000_000));
+            takes
+        };
+        assert_eq!(takes_of(&profile), [300_000, 300_000, 1_000, 1_000, 1_000]);
+        profile.coherence.lnr = true;
+        assert_eq!(takes_of(&profile), [300_000, 350_000, 350_000, 1_000, 300_000]);
+    }
+
+    #[test]
+    fn of_coherent_lines_of_lnr_only_those_are_known_that_somebody_has() {
+        let mut profile = profile::tests::tiny();
+        profile.coherence.lnr = true;
+        let mut machine = Machine::new(&profile, 4096, 64 << 20);
+        let lines = 1 << 20;
+        for number in 0..lines {
+            machine.access(AT, lnr(number), false, 0);
+        }
+        let known =
+            (0..lines).filter(|&number| !machine.directory.dropped(number).is_empty()).count();
+        // As many as its caches hold.
+        assert_eq!(known, 4096);
     }
 
     #[test]

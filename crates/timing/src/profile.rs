@@ -31,7 +31,7 @@ pub struct Profile {
     pub link: Bandwidth,
     /// The memory that hosts share; its latency is that of the way there and back, too.
     pub device: Memory,
-    /// How the small region is kept coherent.
+    /// How the small region is kept coherent, and whether it is the only one.
     pub coherence: Coherence,
     /// Instructions that make the caches of a host forget or write back.
     pub flush: Flush,
@@ -61,6 +61,9 @@ pub struct Core {
     pub copy_ns: f64,
     /// Misses that are under way at once.
     pub misses_at_once: u32,
+    /// From the beginning of a miss to that of the next one, at least; nothing, unless given.
+    #[serde(default)]
+    pub miss_gap_ns: f64,
     /// Lines that may be written before the first of them is there.
     pub stores_at_once: u32,
     /// A line that another core of the same host has changed.
@@ -139,6 +142,9 @@ pub struct Coherence {
     /// Whom the device asks.
     #[serde(default)]
     pub filter: CoherenceFilter,
+    /// Whether LNR is kept coherent, too, as where hosts are processes of one machine; it is not, unless given.
+    #[serde(default)]
+    pub lnr: bool,
 }
 
 /// What the device and hosts say to each other about a line.
@@ -305,12 +311,13 @@ impl Profile {
         self.times().into_iter().try_for_each(|(name, ns)| within(name, ns, 0.0, 1e6))
     }
 
-    fn times(&self) -> [(&'static str, f64); 19] {
+    fn times(&self) -> [(&'static str, f64); 20] {
         let Self { core, tlb, local, device, coherence, flush, steps, .. } = self;
         [
             ("core.atomic_ns", core.atomic_ns),
             ("core.pause_ns", core.pause_ns),
             ("core.copy_ns", core.copy_ns),
+            ("core.miss_gap_ns", core.miss_gap_ns),
             ("core.core_to_core_ns", core.core_to_core_ns),
             ("tlb.miss_ns", tlb.miss_ns),
             ("tlb.first_ns", tlb.first_ns),

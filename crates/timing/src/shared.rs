@@ -17,7 +17,7 @@ pub struct Note {
 
 /// It is dirty.
 const DIRTY: u64 = 1 << 63;
-/// No other host has it; for lines of SCR.
+/// No other host has it, if it is coherent.
 const ALONE: u64 = 1 << 62;
 
 impl Note {

@@ -27,6 +27,8 @@ impl Section {
     }
 }
 
+const COHERENCE: &str = "[coherence]";
+
 pub(crate) fn run(args: &CalibrateArgs) -> Result<()> {
     let cores =
         std::thread::available_parallelism().context("cannot count the processors")?.get() as u32;
@@ -66,7 +68,7 @@ fn measure(args: &CalibrateArgs, cores: u32, bar: &ProgressBar) -> Result<Vec<Se
         Section::new("[local]", machine.local),
         Section::new("[link]", &machine.local[1..]),
         Section::new("[device]", machine.local),
-        Section::new("[coherence]", machine.coherence),
+        Section::new(COHERENCE, machine.coherence),
         Section::new("[flush]", machine.flush),
     ];
     sections.extend(machine.caches.into_iter().map(|cache| Section::new("[[cache]]", cache)));
@@ -108,9 +110,12 @@ fn text(args: &CalibrateArgs, cores: u32, sections: &[Section]) -> String {
     ];
     for section in [&Section::new("[pod]", pod)].into_iter().chain(sections) {
         let _ = writeln!(text, "\n{}", section.name);
+        let mut line = |value: String, source: &str| _ = writeln!(text, "{value:<28}# {source}");
         for (name, value, source) in &section.entries {
-            let value = format!("{name} = {}", (value * 100.0).round() / 100.0);
-            let _ = writeln!(text, "{value:<28}# {source}");
+            line(format!("{name} = {}", (value * 100.0).round() / 100.0), source);
+        }
+        if section.name == COHERENCE {
+            line("lnr = true".into(), "processors of one machine see the same everywhere");
         }
     }
     text
