@@ -138,8 +138,20 @@ impl<M: Memory> Objects<M> {
         part: Part,
         value: &mut Vec<u8>,
     ) -> Result<Option<Header>, Error> {
-        self.count(Counter::Reads);
         let hash = self.begin(key)?;
+        self.read_hashed(hash, key, part, value)
+    }
+
+    /// The same, of a key whose hash is given.
+    #[inline(always)]
+    pub(crate) fn read_hashed(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        part: Part,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<Header>, Error> {
+        self.count(Counter::Reads);
         match self.read_fresh(hash, key, part, value) {
             Some(header) => Ok(Some(header)),
             None => self.read_any(hash, key, part, value),

@@ -18,10 +18,6 @@ tombolo_memory::sites! {
     READ_COUNTER_AGAIN = "objects.read.counter-again";
     /// The counter is looked at again before the log is.
     READ_COUNTER_FIRST = "objects.read.counter-first";
-    /// The counters of objects that are read together are the same after all copies.
-    BATCH_COUNTER_AGAIN = "objects.batch.counter-again";
-    /// The log is applied up to its tail after all copies of objects that are read together.
-    BATCH_TAIL_AGAIN = "objects.batch.tail-again";
     /// What objects were written with together is clean before any of their locks is released.
     BATCH_CLEAN = "objects.batch.clean";
     /// An object that is locked by the log is not read.

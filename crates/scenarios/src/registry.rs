@@ -279,8 +279,6 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("log.ring.milestone", "join-and-fill"),
     ("log.segment.withdraw", "host-fenced"),
     ("objects.read.counter-first", "wrap-around"),
-    ("objects.batch.counter-again", "read-together"),
-    ("objects.batch.tail-again", "read-together"),
     ("objects.batch.clean", "write-together"),
     ("objects.copy.entry-again", "wrapped-copy"),
     ("objects.copy.still", "one-copy"),
