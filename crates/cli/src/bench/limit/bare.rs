@@ -1,6 +1,7 @@
 //! The least that the machine takes: a map and values of this process alone, lines that are written and
 //! cleaned, words that are changed.
 
+use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -77,6 +78,8 @@ pub(super) fn map(bytes: u64) -> Result<(Mapped, Place)> {
 /// Memory as a pod's, without a pod in it.
 pub(super) struct Bare {
     memory: Mapped,
+    /// Says which line is chased next: other ones each time, since caches have those of before.
+    chased: Cell<u64>,
     _place: Place,
 }
 
@@ -87,7 +90,7 @@ impl Bare {
         let (memory, place) = map(bytes)?;
         let mib = vec![7; 1 << 20];
         (0..bytes >> 20).for_each(|number| memory.write(LnrAddr::new(number << 20), &mib));
-        Ok(Self { memory, _place: place })
+        Ok(Self { memory, chased: Cell::new(1), _place: place })
     }
 
     /// Writes `bytes` over the place that `number` says, and cleans it.
@@ -102,16 +105,16 @@ impl Bare {
     /// Follows so many lines, each of which says where the next one is.
     pub(super) fn chase(&self, steps: usize) -> Result<Duration> {
         let lines = self.memory.lnr_bytes() / LINE_BYTES;
-        let mut at = 1;
+        let mut state = self.chased.get();
         timed(|| {
             for _ in 0..steps {
                 let mut word = [0; 8];
-                self.memory.read(LnrAddr::of_line(at), &mut word);
-                // What is read is in the way of the next address, and all lines hold the same.
+                self.memory.read(LnrAddr::of_line((state >> 32) % lines), &mut word);
+                // What is read is in the way of the next address, and all lines hold the same, which is odd.
                 let read = black_box(u64::from_le_bytes(word)) % 2;
-                at = (at.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(read) >> 16) % lines;
+                state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(read);
             }
-            black_box(at);
+            self.chased.set(state);
             Ok(())
         })
     }
@@ -120,25 +123,19 @@ impl Bare {
     pub(super) fn swap_alone(&self, times: usize) -> Result<Duration> {
         let word = ScrAddr::<u64>::new(0);
         timed(|| {
-            (0..times).for_each(|_| self.swap_once(word));
+            (0..times).for_each(|_| swap_once(&self.memory, word));
             Ok(())
         })
-    }
-
-    #[inline]
-    fn swap_once(&self, word: ScrAddr<u64>) {
-        let found = self.memory.load(word);
-        let _ = black_box(self.memory.compare_exchange(SITE, word, found, found + 1));
     }
 
     /// What each of two threads takes to change the same word.
     pub(super) fn swap_contended(&self) -> f64 {
         let (ending, swaps) = (AtomicBool::new(false), AtomicU64::new(0));
-        let word = ScrAddr::<u64>::new(LINE_BYTES);
+        let (memory, word) = (&self.memory, ScrAddr::<u64>::new(LINE_BYTES));
         let body = || {
             let mut mine = 0;
             while !ending.load(Ordering::Relaxed) {
-                self.swap_once(word);
+                swap_once(memory, word);
                 mine += 1;
             }
             swaps.fetch_add(mine, Ordering::Relaxed);
@@ -151,4 +148,10 @@ impl Bare {
         });
         2.0 * CONTENTION.as_nanos() as f64 / swaps.into_inner().max(1) as f64
     }
+}
+
+#[inline]
+fn swap_once(memory: &Mapped, word: ScrAddr<u64>) {
+    let found = memory.load(word);
+    let _ = black_box(memory.compare_exchange(SITE, word, found, found + 1));
 }
