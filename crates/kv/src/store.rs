@@ -70,10 +70,11 @@ impl<S: Scheme> Store<S> {
     /// # Errors
     /// [`Error::NotAValue`], and those of [`Scheme::read`].
     pub fn get(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
-        let mut bytes = Vec::new();
-        let found = self.unless_lost(key, || self.objects.read(key, &mut bytes))?;
+        let (mut prefix, mut value) = ([0; PREFIX_BYTES], Vec::new());
+        let read = || self.objects.read_split(key, &mut prefix, &mut value);
+        let found = self.unless_lost(key, read).map_err(not_a_value_if_short)?;
         let Some(version) = found else { return Ok(None) };
-        let entry = Entry::decode(bytes)?;
+        let entry = Entry { value, deadline_ms: decode_prefix(&prefix)? };
         if !self.has_passed(entry.deadline_ms) {
             return Ok(Some(entry));
         }
@@ -264,12 +265,19 @@ impl<S: Scheme> Store<S> {
         match self.objects.read_range(key, 0, &mut prefix) {
             Ok(version) => Ok(Some((decode_prefix(&prefix)?, version))),
             Err(tombolo_sharing::Error::NotFound) => Ok(None),
-            Err(tombolo_sharing::Error::OutOfRange { .. }) => Err(Error::NotAValue),
             Err(error) if error.is_loss() => {
                 self.objects.forget_lost(key)?;
                 self.deadline(key)
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(not_a_value_if_short(error.into())),
         }
+    }
+}
+
+/// What reading the prefix of an object that is too short for one means.
+fn not_a_value_if_short(error: Error) -> Error {
+    match error {
+        Error::Objects(tombolo_sharing::Error::OutOfRange { .. }) => Error::NotAValue,
+        error => error,
     }
 }

@@ -162,6 +162,8 @@ fn expired_values_give_their_room_back_without_being_asked_for() {
     });
     assert_eq!(first.get(b"lasting").unwrap(), Some(Entry::lasting("x")));
     assert!(matches!(first.get(b"no value"), Err(Error::NotAValue)));
+    first.objects().put(b"no value", b"short").unwrap();
+    assert!(matches!(first.get(b"no value"), Err(Error::NotAValue)));
 }
 
 #[test]

@@ -14,15 +14,16 @@ use crate::seen::READ_SHARED;
 use crate::{Objects, seen, sites};
 
 impl<M: Memory> Objects<M> {
-    /// Reads part of the object with `key`, whose hash is given. `None` if it takes more than that to tell what
-    /// came of it, or if header and key don't fit into a line.
+    /// Reads part of the object with `key`, whose hash is given: the first bytes of it into `head`, all others into `rest`. `None` if it
+    /// takes more than that to tell what came of it, or if header and key don't fit into a line.
     #[inline(always)]
-    pub(crate) fn read_fresh(
+    pub(crate) fn read_fresh<const HEAD: usize>(
         &self,
         hash: KeyHash,
         key: &[u8],
         part: Part,
-        value: &mut Vec<u8>,
+        head: &mut [u8; HEAD],
+        rest: &mut Vec<u8>,
     ) -> Option<Header> {
         let (memory, shard) = (self.memory(), self.shard(hash));
         let end = shard.at_end()?;
@@ -31,7 +32,7 @@ impl<M: Memory> Objects<M> {
             return None;
         }
         let lines = shard.state().space.lines_at(entry.slot)?;
-        if value.is_empty() {
+        if rest.is_empty() {
             // There is room to be made first, so the copy would ask for its lines late.
             self.fetch(lines, part);
         }
@@ -46,18 +47,20 @@ impl<M: Memory> Objects<M> {
         }
         let mut prefix = [0; LINE_BYTES as usize];
         memory.read(lines.start(), &mut prefix);
-        let (header, rest) = prefix.split_first_chunk()?;
+        let (header, behind) = prefix.split_first_chunk()?;
         let header = Header::decode_with(header, key.len(), lines.bytes())?;
-        if !memory.check(sites::KEY_COMPARE, rest.get(..key.len())? == key) {
+        if !memory.check(sites::KEY_COMPARE, behind.get(..key.len())? == key) {
             return None;
         }
         let (offset, length) = part.of(u64::from(header.value_bytes)).ok()?;
-        if value.len() != length as usize {
-            value.resize(length as usize, 0);
+        let others = (length as usize).checked_sub(HEAD)?;
+        if rest.len() != others {
+            rest.resize(others, 0);
         }
         // Where that is does not depend on what is read here: it can be on its way before the header has come.
         let start = (HEADER_BYTES + key.len()) as u64 + offset;
-        memory.read(lines.start().plus(start), value);
+        memory.read(lines.start().plus(start), head);
+        memory.read(lines.start().plus(start + HEAD as u64), rest);
         let Ok(holds) =
             self.both_hold(entry.record, counter, || Ok::<_, Infallible>(shard.is_still(end)));
         if !holds || !memory.check(sites::POISON_READ, !memory.poisoned(lines)) {

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use tombolo_memory::{Lines, Memory, Moment};
-use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, split};
 
 use crate::event::KeyHash;
 use crate::extent::Extent;
@@ -102,6 +102,26 @@ impl<M: Memory> Objects<M> {
         Ok(read.map(|header| header.version))
     }
 
+    /// As [`read`](Self::read), but the first bytes of the value go into `head`, and all others into `rest`: who wants these alone need not
+    /// move them.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] if the value is shorter than `head`, and those of [`read`](Self::read).
+    pub fn read_split<const HEAD: usize>(
+        &self,
+        key: &[u8],
+        head: &mut [u8; HEAD],
+        rest: &mut Vec<u8>,
+    ) -> Result<Option<Version>, Error> {
+        let hash = self.begin(key)?;
+        self.count(Counter::Reads);
+        if let Some(header) = self.read_fresh(hash, key, Part::Whole, head, rest) {
+            return Ok(Some(header.version));
+        }
+        let read = self.read_any(hash, key, Part::Whole, rest)?;
+        read.map(|header| split(head, rest).map(|()| header.version)).transpose()
+    }
+
     /// Reads `into.len()` bytes of the value of `key` from `offset` on.
     ///
     /// # Errors
@@ -152,7 +172,7 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<Option<Header>, Error> {
         self.count(Counter::Reads);
-        match self.read_fresh(hash, key, part, value) {
+        match self.read_fresh(hash, key, part, &mut [], value) {
             Some(header) => Ok(Some(header)),
             None => self.read_any(hash, key, part, value),
         }

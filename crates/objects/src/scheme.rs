@@ -30,6 +30,15 @@ impl<M: Memory> Scheme for Objects<M> {
         Self::join(pod, options)
     }
 
+    fn read_split<const HEAD: usize>(
+        &self,
+        key: &[u8],
+        head: &mut [u8; HEAD],
+        rest: &mut Vec<u8>,
+    ) -> Result<Option<Version>, Error> {
+        Self::read_split(self, key, head, rest)
+    }
+
     fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K], items: &mut [Item]) -> Result<(), Error> {
         Self::multi_get(self, keys, items)
     }

@@ -198,6 +198,31 @@ fn values_and_keys_of_all_sizes() {
 }
 
 #[test]
+fn a_value_is_read_in_two_parts() {
+    let place = pod(8, None);
+    let hosts = [Host::join(&place.spec), Host::join(&place.spec)];
+    let [writer, reader] = hosts.each_ref().map(|host| &host.objects);
+    // The longer key does not fit into the first line.
+    for key in [b"short".to_vec(), vec![b'k'; 100]] {
+        writer.put(&key, b"12345678rest").unwrap();
+        // The second time the reader has no stale line.
+        for _ in 0..2 {
+            let (mut head, mut rest) = ([0; 8], b"what was here before".to_vec());
+            let version = reader.read_split(&key, &mut head, &mut rest).unwrap();
+            assert_eq!(version, reader.read(&key, &mut Vec::new()).unwrap());
+            assert_eq!((&head, rest.as_slice()), (b"12345678", b"rest".as_slice()));
+        }
+        writer.put(&key, b"1234567").unwrap();
+        for _ in 0..2 {
+            let refused = reader.read_split(&key, &mut [0; 8], &mut Vec::new());
+            let expected = Error::OutOfRange { offset: 0, end: 8, length: 7 };
+            assert_eq!(refused.unwrap_err().to_string(), expected.to_string());
+        }
+    }
+    assert_eq!(reader.read_split(b"missing", &mut [0; 8], &mut Vec::new()).unwrap(), None);
+}
+
+#[test]
 fn a_full_pod_says_so_and_deletes_make_room() {
     room_comes_back(&pod(8, None));
 }

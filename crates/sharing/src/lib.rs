@@ -27,7 +27,7 @@ pub use hash::{KeyHasher, hash_key};
 pub use header::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
 pub use part::Part;
 pub use patience::{persist, watch};
-pub use scheme::{Change, Item, Scheme, Usage};
+pub use scheme::{Change, Item, Scheme, Usage, split};
 pub use stats::{Counter, Counters, Stats};
 pub use viewed::{View, Viewed};
 

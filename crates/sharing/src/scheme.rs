@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tombolo_memory::Memory;
 use tombolo_pod::Pod;
 
-use crate::{Error, Stats, Version};
+use crate::{Error, Part, Stats, Version};
 
 /// What [`Scheme::update`] makes of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +106,21 @@ pub trait Scheme: Sized {
     /// Reads the value of `key` into `value`, replacing what is there; its version, or `None` if
     /// there is no such object.
     fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error>;
+
+    /// As [`read`](Self::read), but the first bytes of the value go into `head`, and all others into `rest`:
+    /// who wants them apart need not move them.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] if the value is shorter than `head`.
+    fn read_split<const HEAD: usize>(
+        &self,
+        key: &[u8],
+        head: &mut [u8; HEAD],
+        rest: &mut Vec<u8>,
+    ) -> Result<Option<Version>, Error> {
+        let version = self.read(key, rest)?;
+        version.map(|version| split(head, rest).map(|()| version)).transpose()
+    }
 
     /// Reads the values of all `keys`, each into the item at its place; not at one instant.
     ///
@@ -215,4 +230,15 @@ pub trait Scheme: Sized {
     fn scan_within_reach(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
         self.scan(cursor, visit)
     }
+}
+
+/// Moves the first bytes of `rest` into `head`.
+///
+/// # Errors
+/// [`Error::OutOfRange`] if there are too few.
+pub fn split<const HEAD: usize>(head: &mut [u8; HEAD], rest: &mut Vec<u8>) -> Result<(), Error> {
+    Part::Range(0, HEAD as u64).of(rest.len() as u64)?;
+    head.copy_from_slice(&rest[..HEAD]);
+    rest.drain(..HEAD);
+    Ok(())
 }
