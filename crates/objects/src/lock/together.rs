@@ -24,8 +24,6 @@ struct Write<'a, 'v, M: Memory> {
     value: &'v [u8],
 }
 
-type Batch<'a, 'v, M> = SmallVec<[Write<'a, 'v, M>; BATCH]>;
-
 impl<M: Memory> Objects<M> {
     /// Creates the objects with these keys, or replaces their values, each as [`put`](Self::put) does, in their order; what became of
     /// each. Several together take less time than one after the other. They are not written at one instant.
@@ -34,13 +32,14 @@ impl<M: Memory> Objects<M> {
         pairs: &[(K, V)],
     ) -> Vec<Result<Version, Error>> {
         let mut outcomes = Vec::with_capacity(pairs.len());
+        // Not on the stack: what is locked takes kilobytes, which should not be moved about.
+        let mut batch = Vec::with_capacity(BATCH);
         for pairs in pairs.chunks(BATCH) {
             self.answer_at_once();
             let together = !self.home.is_open();
             if together {
                 self.fetch_all_to_write(pairs);
             }
-            let mut batch = Batch::new();
             for (key, value) in pairs {
                 let (key, value) = (key.as_ref(), value.as_ref());
                 let locked = if together { self.lock_at_once(key, value) } else { Ok(None) };
@@ -49,10 +48,10 @@ impl<M: Memory> Objects<M> {
                     continue;
                 }
                 // If something is wrong, who writes it by itself says what.
-                self.write_together(std::mem::take(&mut batch), &mut outcomes);
+                self.write_together(&mut batch, &mut outcomes);
                 outcomes.push(self.put(key, value));
             }
-            self.write_together(batch, &mut outcomes);
+            self.write_together(&mut batch, &mut outcomes);
         }
         outcomes
     }
@@ -92,10 +91,10 @@ impl<M: Memory> Objects<M> {
         Ok((locked.fit(key, value)? == Fit::Well).then_some(locked))
     }
 
-    /// Writes objects that are locked, and says what became of each.
+    /// Writes objects that are locked, and says what became of each. None is left in the batch.
     fn write_together<'a>(
         &'a self,
-        mut batch: Batch<'a, '_, M>,
+        batch: &mut Vec<Write<'a, '_, M>>,
         outcomes: &mut Vec<Result<Version, Error>>,
     ) {
         let first = outcomes.len();
@@ -109,7 +108,7 @@ impl<M: Memory> Objects<M> {
         let pairs: SmallVec<[_; BATCH]> =
             batch.iter().map(|write| (write.key, write.value)).collect();
         self.memory().publish(sites::BATCH_CLEAN, dirty, |_| {
-            for (Write { mut locked, .. }, set) in batch.into_iter().zip(set) {
+            for (Write { mut locked, .. }, set) in batch.drain(..).zip(set) {
                 let version = locked.header().version;
                 let released = if locked.dirty.is_empty() {
                     locked.unlock(set.is_ok())
