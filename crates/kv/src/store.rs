@@ -5,7 +5,7 @@ use tombolo_pod::Pod;
 use tombolo_sharing::{Item, Scheme, Version};
 
 use crate::expiry::Expiry;
-use crate::value::{Entry, PREFIX_BYTES, decode_prefix, encode};
+use crate::value::{Entry, PREFIX_BYTES, decode_prefix, encode_into};
 use crate::{Error, sites};
 
 /// What [`Store::update`] makes of a key.
@@ -145,8 +145,18 @@ impl<S: Scheme> Store<S> {
         &self,
         pairs: &[(K, V)],
     ) -> Vec<Result<(), Error>> {
-        let objects = pairs.iter().map(|(key, value)| (key.as_ref(), encode(value.as_ref(), None)));
-        let objects: Vec<_> = objects.collect();
+        let object_bytes = |value: &V| PREFIX_BYTES + value.as_ref().len();
+        let all_bytes = pairs.iter().map(|(_, value)| object_bytes(value)).sum();
+        // One after the other: room for each of them would take longer to find than to fill.
+        let mut bytes = Vec::with_capacity(all_bytes);
+        pairs.iter().for_each(|(_, value)| encode_into(&mut bytes, value.as_ref(), None));
+        let mut rest = bytes.as_slice();
+        let mut object = |value| {
+            let (object, others) = rest.split_at(object_bytes(value));
+            rest = others;
+            object
+        };
+        let objects: Vec<_> = pairs.iter().map(|(key, value)| (key, object(value))).collect();
         let outcomes = self.objects.multi_put(&objects).into_iter();
         outcomes.map(|outcome| outcome.map(drop).map_err(Error::from)).collect()
     }

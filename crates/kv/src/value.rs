@@ -32,7 +32,9 @@ impl Entry {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        encode(&self.value, self.deadline_ms)
+        let mut bytes = Vec::with_capacity(PREFIX_BYTES + self.value.len());
+        encode_into(&mut bytes, &self.value, self.deadline_ms);
+        bytes
     }
 
     /// Takes an object's bytes apart, without copying the value elsewhere.
@@ -43,12 +45,10 @@ impl Entry {
     }
 }
 
-/// A value, as it lies in its object.
-pub(crate) fn encode(value: &[u8], deadline_ms: Option<u64>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(PREFIX_BYTES + value.len());
+/// Appends a value, as it lies in its object.
+pub(crate) fn encode_into(bytes: &mut Vec<u8>, value: &[u8], deadline_ms: Option<u64>) {
     bytes.extend(encode_prefix(deadline_ms));
-    bytes.extend(value);
-    bytes
+    bytes.extend_from_slice(value);
 }
 
 fn encode_prefix(deadline_ms: Option<u64>) -> [u8; PREFIX_BYTES] {
