@@ -178,6 +178,8 @@ tombolo_memory::sites! {
     LEAVE_NOTED = "objects.leave.noted";
     /// A slot that an object has left begins with no header.
     SLOT_VOID = "objects.slot.void";
+    /// Of a header that is taken out, what makes it one goes first: half of it is not taken for another object's.
+    SLOT_VOID_MARK = "objects.slot.void-mark";
     /// A slot is promised again only when the header of its last object is gone.
     SLOT_LEFT = "objects.slot.left";
     /// Who views an object says so before it makes sure that the object is there.

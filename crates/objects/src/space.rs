@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, Site};
 use tombolo_pod::Pod;
-use tombolo_sharing::{Classes, HEADER_BYTES, SPAN};
+use tombolo_sharing::{Classes, HEADER_BYTES, MARK_BYTES, SPAN};
 
 use crate::chunk::Chunk;
 use crate::chunk_table::{ChunkState, ChunkTable, ChunkWord};
@@ -504,11 +504,20 @@ impl<M: Memory> Space<M> {
     fn blank(&self, line: Lines) {
         if self.memory.check(sites::PIN_VOID, !self.is_pinned(line.first())) {
             self.memory.takes_blank(line);
-            return self.memory.write(line.start(), &[0; LINE_BYTES as usize]);
+            return self.blank_bytes(line, &[0; LINE_BYTES as usize]);
         }
         self.memory.consume(sites::PIN_INVALIDATE, |_| ((), [line]));
         self.memory.takes(line);
-        self.memory.write(line.start(), &[0; HEADER_BYTES]);
+        self.blank_bytes(line, &[0; HEADER_BYTES]);
+    }
+
+    /// Who dies half way leaves no header, or the whole of it: one of another version would be another object's, which stays.
+    fn blank_bytes(&self, line: Lines, zeros: &[u8]) {
+        if self.memory.keeps(sites::SLOT_VOID_MARK) {
+            let mark = HEADER_BYTES - MARK_BYTES..HEADER_BYTES;
+            self.memory.write(line.start().plus(mark.start as u64), &zeros[mark]);
+        }
+        self.memory.write(line.start(), zeros);
     }
 
     /// Notes what has become of a new object of this host, in this slot.

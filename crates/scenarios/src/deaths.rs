@@ -143,6 +143,32 @@ pub(crate) fn a_clearer_of_a_move_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a"]);
 }
 
+/// A host deletes an object, and dies half way through taking the header out of its slot. The other one finds the object gone, and
+/// leaves: so does who comes then. (It took what was left of the header, without its version, for that of another object, and kept it.)
+pub(crate) fn a_deleter_dies_last(trial: &Trial) {
+    let trial = &aimed_at(trial, "objects.slot.void-mark", 1, 6);
+    let kills = Some(Kills { hosts: vec![1], one_in: 1, deaths: Deaths::One });
+    let mut world = World::new(trial, &Setup { kills, hosts: 2, joined: 2, ..setup(trial, &[]) });
+    let scribe = world.scribe();
+    perform(&*world.hosts[0], &scribe, "a", Create(LONG));
+    let gone = Rc::new(Cell::new(false));
+    let (host, scribe, through) = (Rc::clone(&world.hosts[1]), world.scribe(), Rc::clone(&gone));
+    world.thread(1, move |_| {
+        let _through = OnDrop::new(&through);
+        perform(&*host, &scribe, "a", Delete);
+    });
+    let (host, scribe, left) =
+        (Rc::clone(&world.hosts[0]), world.scribe(), Rc::clone(&world.fenced));
+    world.thread(0, move |memory| {
+        wait_for(&memory, &gone);
+        perform(&*host, &scribe, "a", Get);
+        left.borrow_mut().push(0);
+        host.leave().unwrap();
+    });
+    world.run();
+    finish_and_read(&mut world, &["a"]);
+}
+
 /// Host 1 writes an object anew in a slot of its own, and is gone then, or dead.
 fn a_move(world: &mut World) -> Rc<Cell<bool>> {
     let scribe = world.scribe();

@@ -248,6 +248,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "several-die" Crash deaths::several_die;
     "clearer-dies" Crash deaths::a_clearer_dies;
     "mover-dies-last" Crash deaths::a_mover_dies_last;
+    "deleter-dies-last" Crash deaths::a_deleter_dies_last;
     "move-clearer-dies" Crash deaths::a_clearer_of_a_move_dies;
     "clearer-is-late" Crash deaths::a_clearer_is_late;
 };
@@ -327,6 +328,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pod.mail.renew", "mail-for-the-last-one"),
     ("pod.transfer.answer", "two-givers"),
     ("objects.chunk.class", "mover-dies-last"),
+    ("objects.slot.void-mark", "deleter-dies-last"),
     ("objects.chunk.empty", "filled-again"),
     ("objects.chunk.sync", "filled-again"),
     ("objects.lost.alone", "writer-dies"),

@@ -16,6 +16,9 @@ pub const HEADER_BYTES: usize = 16;
 /// Bytes that hold any header and key.
 pub const PREFIX_BYTES: usize = HEADER_BYTES + MAX_KEY_BYTES;
 
+/// The last bytes of a header, without which it is none.
+pub const MARK_BYTES: usize = size_of_val(&MARK);
+
 const MARK: u16 = 0x0b1e;
 
 /// The object's value is in a host's own memory, or lost with it.

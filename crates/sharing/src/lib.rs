@@ -24,7 +24,7 @@ pub use classes::{Classes, SPAN, UNDIVIDED};
 pub use error::Error;
 pub use guarded::{Guard, Guarded};
 pub use hash::{KeyHasher, hash_key};
-pub use header::{HEADER_BYTES, Header, PREFIX_BYTES, object_bytes};
+pub use header::{HEADER_BYTES, Header, MARK_BYTES, PREFIX_BYTES, object_bytes};
 pub use part::Part;
 pub use patience::{persist, watch};
 pub use scheme::{Change, Item, Scheme, Usage, split};
