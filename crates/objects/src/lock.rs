@@ -1,7 +1,7 @@
 //! Holding an object's lock: the way to change it in place.
 
 mod guard;
-mod together;
+mod in_place;
 
 use smallvec::SmallVec;
 use tombolo_memory::{Lines, Memory, Moment, Work};

@@ -270,12 +270,17 @@ impl<M: Memory> Notes<M> {
     /// Makes, or changes, a note of `host`.
     #[inline(always)]
     pub(crate) fn set(&self, host: u8, place: Place, note: Note) {
-        let [head, rest @ ..] = note.encode();
-        for (number, word) in (1..).zip(rest).chain([(0, head)]) {
+        let [head, slot, to, version] = note.encode();
+        let first = self.word(host, place, 0);
+        let store = |number, word: Option<u64>| {
             if let Some(word) = word {
-                self.memory.store(self.word(host, place, number), word);
+                self.memory.store(first.element(number), word);
             }
-        }
+        };
+        store(1, slot);
+        store(2, to);
+        store(3, version);
+        store(0, head);
     }
 
     /// Clears a note of `host`.

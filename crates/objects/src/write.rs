@@ -21,6 +21,9 @@ impl<M: Memory> Objects<M> {
     /// [`Error::NotFound`]; [`Error::LnrFull`] or [`Error::TooLarge`] if there is no room for a longer
     /// value; [`Error::Busy`], [`Error::Log`]. The old value stays.
     pub fn write(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
+        if let Some(written) = self.write_in_place(key, value) {
+            return written;
+        }
         let mut locked = self.lock(key)?.ok_or(Error::NotFound)?;
         locked.set(key, value)?;
         let version = locked.header().version;
@@ -45,6 +48,15 @@ impl<M: Memory> Objects<M> {
     /// As of [`write`](Self::write) and [`create`](Self::create), but for the absence or presence of
     /// the object.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
+        match self.write_in_place(key, value) {
+            Some(Ok(version)) => Ok(version),
+            Some(Err(error)) if !error.is_loss() => Err(error),
+            _ => self.put_anyhow(key, value),
+        }
+    }
+
+    #[inline(never)]
+    fn put_anyhow(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         self.persist(|| match self.write(key, value) {
             Err(Error::NotFound) => match self.create(key, value) {
                 Err(Error::Exists) => Ok(None),

@@ -26,6 +26,17 @@ pub(super) enum Fit {
     Not,
 }
 
+/// How an object of so many bytes would lie in a slot of so many.
+pub(super) fn fit(bytes: u64, capacity: u64) -> Fit {
+    if bytes > capacity {
+        Fit::Not
+    } else if bytes * 4 < capacity && capacity > 1024 {
+        Fit::Wastes
+    } else {
+        Fit::Well
+    }
+}
+
 impl<M: Memory> Locked<'_, M> {
     pub(crate) fn header(&self) -> Header {
         self.header
@@ -113,15 +124,9 @@ impl<M: Memory> Locked<'_, M> {
     }
 
     /// How an object with this value would lie in its slot.
-    pub(super) fn fit(&self, key: &[u8], value: &[u8]) -> Result<Fit, Error> {
-        let (bytes, capacity) = (object_bytes(key, value)?, self.extent.bytes());
-        Ok(if bytes > capacity || !self.may_change_in_place() {
-            Fit::Not
-        } else if bytes * 4 < capacity && capacity > 1024 {
-            Fit::Wastes
-        } else {
-            Fit::Well
-        })
+    fn fit(&self, key: &[u8], value: &[u8]) -> Result<Fit, Error> {
+        let fits = fit(object_bytes(key, value)?, self.extent.bytes());
+        Ok(if self.may_change_in_place() { fits } else { Fit::Not })
     }
 
     /// Replaces the value, in place or, if it does not fit or leaves most of its slot empty, in
@@ -331,7 +336,7 @@ impl<M: Memory> Locked<'_, M> {
     ///
     /// # Errors
     /// [`LogError::Fenced`] if it was not this host's any more.
-    pub(super) fn unlock(&mut self, written: bool) -> Result<(), Error> {
+    fn unlock(&mut self, written: bool) -> Result<(), Error> {
         let objects = self.objects;
         self.give();
         self.gone = true;
@@ -358,7 +363,7 @@ impl<M: Memory> Locked<'_, M> {
         if released { Ok(()) } else { Err(objects.is_fenced()) }
     }
 
-    pub(super) fn extent_is_poisoned(&self) -> bool {
+    fn extent_is_poisoned(&self) -> bool {
         let objects = self.objects;
         !objects.memory().check(sites::POISON_WRITE, !objects.is_poisoned(&self.extent))
     }

@@ -1,0 +1,293 @@
+//! Replacing the value of an object in its slot: most writes are of an object that has a record, of which this host has no stale
+//! line, and whose new value fits where the old one was. They take the same steps as [others](super), and give up, with nothing
+//! changed, where there is more to be done or to be said. So little has to be kept from one step to the next, and they take few
+//! instructions: what a write waits for is memory, and the processor looks ahead as far as its instructions go.
+//!
+//! Objects can be written together: all are locked, then all are written, then all lines are cleaned, and then all locks are
+//! released. So what one of them would wait for memory does for all. Nobody waits for another with several locks in hand: what is not to be
+//! written in its slot at once is written by itself, once those before it are through.
+
+use smallvec::SmallVec;
+use tombolo_log::End;
+use tombolo_memory::{LINE_BYTES, Lines, Memory, Site, Work};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, object_bytes};
+
+use super::Locked;
+use super::guard::{Fit, fit};
+use crate::event::KeyHash;
+use crate::extent::Extent;
+use crate::index::{Cell, Entry, Found};
+use crate::logged::BY_LOG;
+use crate::records::Held;
+use crate::seen::Seen;
+use crate::underway::{Change, Place};
+use crate::{Error, Objects, Version, seen, sites};
+
+/// Objects that are locked together.
+const BATCH: usize = 16;
+
+/// An object whose lock this thread holds, and which will be overwritten. It is released by [`Objects::release`].
+struct InPlace<'a> {
+    held: Held,
+    entry: Entry,
+    cell: &'a Cell,
+    seen: Seen,
+    lines: Lines,
+    /// As it will be.
+    header: Header,
+    place: Place,
+}
+
+/// Objects that are locked, and which key and value each will have.
+type Batch<'a, 'v> = SmallVec<[(InPlace<'a>, &'v [u8], &'v [u8]); BATCH]>;
+
+impl InPlace<'_> {
+    fn change(&self) -> Change {
+        Change { record: self.held.record, slot: self.entry.slot, undone: false }
+    }
+
+    /// All that is written: header, key and value begin in one line.
+    fn dirty(&self) -> Lines {
+        Lines::covering(self.lines.start(), self.header.total_bytes())
+    }
+}
+
+impl<M: Memory> Objects<M> {
+    /// Replaces the value of the object with `key` in its slot; `None` if it takes more than that.
+    #[inline]
+    pub(crate) fn write_in_place(
+        &self,
+        key: &[u8],
+        value: &[u8],
+    ) -> Option<Result<Version, Error>> {
+        self.answer_at_once();
+        let hash = self.hash(key).ok()?;
+        let (end, found) = self.find_to_write(hash)?;
+        self.fetch_to_write(&found);
+        let locked = self.lock_in_place(end, &found, key, value)?;
+        self.overwrite(&locked, value);
+        let dirty = self.unless_poisoned(&locked);
+        self.clean_and(sites::WRITE_CLEAN, dirty, || Some(self.release(locked, dirty.is_none())))
+    }
+
+    /// Creates the objects with these keys, or replaces their values, each as [`put`](Self::put) does, in their order; what became of
+    /// each. Several together take less time than one after the other. They are not written at one instant.
+    pub fn multi_put<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        pairs: &[(K, V)],
+    ) -> Vec<Result<Version, Error>> {
+        let mut outcomes = Vec::with_capacity(pairs.len());
+        let mut batch = SmallVec::new();
+        for pairs in pairs.chunks(BATCH) {
+            self.answer_at_once();
+            let hashes = self.fetch_all_to_write(pairs);
+            for ((key, value), hash) in pairs.iter().zip(hashes) {
+                let (key, value) = (key.as_ref(), value.as_ref());
+                let found = hash.and_then(|hash| self.find_to_write(hash));
+                match found.and_then(|(end, found)| self.lock_in_place(end, &found, key, value)) {
+                    Some(locked) => batch.push((locked, key, value)),
+                    // If something is wrong, who writes it by itself says what.
+                    None => {
+                        self.write_together(&mut batch, &mut outcomes);
+                        outcomes.push(self.put(key, value));
+                    }
+                }
+            }
+            self.write_together(&mut batch, &mut outcomes);
+        }
+        outcomes
+    }
+
+    /// Has everything fetched that it takes to write objects; their hashes, if keys have such.
+    fn fetch_all_to_write<K: AsRef<[u8]>, V>(
+        &self,
+        pairs: &[(K, V)],
+    ) -> SmallVec<[Option<KeyHash>; BATCH]> {
+        let hashes: SmallVec<_> =
+            pairs.iter().map(|(key, _)| self.hash(key.as_ref()).ok()).collect();
+        let each = || hashes.iter().flatten().copied();
+        each().for_each(|hash| self.state(hash).index.prefetch(hash));
+        for hash in each() {
+            let found = self.state(hash).index.find_at_once(self.memory(), hash);
+            found.iter().for_each(|found| self.fetch_to_write(found));
+        }
+        hashes
+    }
+
+    /// Writes objects that are locked, and says what became of each. None is left in the batch.
+    fn write_together(
+        &self,
+        batch: &mut Batch<'_, '_>,
+        outcomes: &mut Vec<Result<Version, Error>>,
+    ) {
+        batch.iter().for_each(|(locked, _, value)| self.overwrite(locked, value));
+        let dirty: SmallVec<[_; BATCH]> =
+            batch.iter().map(|(locked, ..)| self.unless_poisoned(locked)).collect();
+        let cleaned = dirty.clone().into_iter().flatten();
+        self.clean_and(sites::BATCH_CLEAN, cleaned, || {
+            for ((locked, key, value), dirty) in batch.drain(..).zip(&dirty) {
+                let outcome = self.release(locked, dirty.is_none());
+                let again = outcome.as_ref().is_err_and(Error::is_loss);
+                outcomes.push(if again { self.put(key, value) } else { outcome });
+            }
+        });
+    }
+
+    /// An entry with this hash, if it can be had at once, and where the log ended before.
+    #[inline(always)]
+    fn find_to_write(&self, hash: KeyHash) -> Option<(End, Found<'_>)> {
+        let shard = self.shard(hash);
+        let end = shard.at_end()?;
+        Some((end, shard.state().index.find_at_once(self.memory(), hash)?))
+    }
+
+    /// Locks an object that was found, if it has `key`, and the value can be written into its slot with nothing else to be done.
+    #[inline(always)]
+    fn lock_in_place<'a>(
+        &'a self,
+        end: End,
+        &Found { entry, seen, cell }: &Found<'a>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Option<InPlace<'a>> {
+        let memory = self.memory();
+        let record = entry.record.filter(|&record| record != BY_LOG)?;
+        let lines = self.state(entry.hash).space.lines_at(entry.slot)?;
+        let bytes = object_bytes(key, value).ok()?;
+        let usual = lines.count() <= self.small_lines
+            && fit(bytes, lines.bytes()) == Fit::Well
+            && !self.underway.is_undone(bytes)
+            && !self.home.is_open();
+        if !usual || self.records.is_abandoned() {
+            return None;
+        }
+        let counter = self.records.load(record).readable()?;
+        if !seen::is_fresh(memory, seen, counter) || self.records.wraps(Held { record, counter }) {
+            return None;
+        }
+        let place = self.underway.reserve()?;
+        let held = self.records.lock(record, counter);
+        let locked = held.and_then(|held| {
+            let header = Header::new(self.next_version(), key, value.len() as u32);
+            let locked = InPlace { held, entry, cell, seen, lines, header, place };
+            if self.may_overwrite(end, &locked, key) {
+                return Some(locked);
+            }
+            // Whoever has taken it over does with it what is to be done.
+            let _ = self.records.unlock(held, false);
+            None
+        });
+        if locked.is_none() {
+            self.underway.end(place, false);
+        }
+        locked
+    }
+
+    /// Looks again, with the lock held: at the log, at the object, and whether somebody views it.
+    #[inline(always)]
+    fn may_overwrite(&self, end: End, locked: &InPlace<'_>, key: &[u8]) -> bool {
+        let &InPlace { entry, lines, .. } = locked;
+        let (memory, shard) = (self.memory(), self.shard(entry.hash));
+        memory.works(Work::Operation);
+        memory.works(Work::Lock);
+        let since = memory.moment();
+        if !memory.check(sites::WRITE_ENTRY_AGAIN, shard.is_still(end)) {
+            return false;
+        }
+        let mut prefix = [0; LINE_BYTES as usize];
+        memory.read(lines.start(), &mut prefix);
+        let Some((header, behind)) = prefix.split_first_chunk() else { return false };
+        let Some(before) = Header::decode_with(header, key.len(), lines.bytes()) else {
+            return false;
+        };
+        let Some(behind) = behind.get(..key.len()) else { return false };
+        if !memory.check(sites::KEY_COMPARE, behind == key)
+            || !memory.check(sites::POISON_READ, !memory.poisoned(lines))
+        {
+            return false;
+        }
+        memory.relies_on(lines.start(), (HEADER_BYTES + key.len()) as u64, since);
+        // While the lock is held nobody begins to view the object.
+        let pinned = || shard.state().space.is_pinned(entry.slot);
+        let undone = self.underway.is_undone(before.total_bytes());
+        !undone && memory.check(sites::PIN_WRITE, !pinned())
+    }
+
+    /// Stores header and value. (The key is there.)
+    #[inline(always)]
+    fn overwrite(&self, locked: &InPlace<'_>, value: &[u8]) {
+        let (memory, start) = (self.memory(), locked.lines.start());
+        self.count(Counter::Writes);
+        memory.takes(locked.lines);
+        self.underway.note_write(locked.place, locked.change());
+        memory.write(start, &locked.header.encode());
+        memory.write(start.plus(locked.header.value_offset()), value);
+    }
+
+    /// The lines that are dirty now, unless this host has met a memory error there.
+    #[inline(always)]
+    fn unless_poisoned(&self, locked: &InPlace<'_>) -> Option<Lines> {
+        let whole = !self.memory().poisoned(locked.lines);
+        self.memory().check(sites::POISON_WRITE, whole).then(|| locked.dirty())
+    }
+
+    /// Cleans lines, and then releases locks.
+    #[inline(always)]
+    fn clean_and<T>(
+        &self,
+        site: Site,
+        dirty: impl IntoIterator<Item = Lines> + Clone,
+        release: impl FnOnce() -> T,
+    ) -> T {
+        let cleaned = dirty.clone().into_iter().map(Lines::count).sum();
+        self.counters.add(Counter::CleanedLines, cleaned);
+        self.memory().publish(site, dirty, |_| release())
+    }
+
+    /// Releases the lock of an object whose lines are clean; or loses the object, if it is poisoned.
+    ///
+    /// # Errors
+    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more; [`Error::Poisoned`] if the object is lost now.
+    #[inline(always)]
+    fn release(&self, locked: InPlace<'_>, poisoned: bool) -> Result<Version, Error> {
+        let version = locked.header.version;
+        if poisoned {
+            return self.lose_in_place(locked).map(|()| version);
+        }
+        let InPlace { held, entry, cell, seen, lines, header, place } = locked;
+        let memory = self.memory();
+        memory.gives(lines, header.total_bytes());
+        self.underway.through(place, held.record);
+        let Some(counter) = self.records.unlock(held, true) else { return Err(self.is_fenced()) };
+        self.underway.end(place, true);
+        seen::set(memory, cell, entry.generation, seen, counter);
+        Ok(version)
+    }
+
+    #[cold]
+    fn lose_in_place(&self, locked: InPlace<'_>) -> Result<(), Error> {
+        let slot = self.state(locked.entry.hash).space.slot_at(locked.entry.slot);
+        let dirty = SmallVec::from_slice(&[locked.dirty()]);
+        let InPlace { held, entry, cell, seen, lines, header, place } = locked;
+        Locked {
+            objects: self,
+            held,
+            entry,
+            cell,
+            seen,
+            // While it is locked nobody divides its chunk otherwise.
+            slot: slot.ok_or_else(super::changed_under_lock)?,
+            extent: Extent::of(lines),
+            header,
+            fresh: true,
+            known: true,
+            dirty,
+            elsewhere: None,
+            place,
+            noted: Some(false),
+            since: self.memory().moment(),
+            gone: false,
+        }
+        .finish()
+    }
+}
