@@ -14,8 +14,10 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::add;
 
-/// Room to read into, at least, in bytes.
+/// Room to read into, in bytes: at first, and as long as that is not filled.
 const READ_BYTES: usize = 16 << 10;
+/// The most that is made for a client that fills it.
+const MOST_READ_BYTES: usize = 256 << 10;
 /// Replies are sent once there are as many bytes of them, so that a client which does not read them
 /// is not read from either.
 pub(crate) const WRITE_BYTES: usize = 256 << 10;
@@ -30,6 +32,7 @@ pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: A
     let (mut input, mut output) = (BytesMut::new(), BytesMut::new());
     // The most that `input` has held: its capacity does not tell what memory is behind it.
     let mut held_bytes = 0;
+    let mut room = READ_BYTES;
     // A request, or the lack of one, that was found behind others.
     let mut waiting = None;
     loop {
@@ -55,9 +58,12 @@ pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: A
                     input = BytesMut::from(&input[..]);
                     held_bytes = 0;
                 }
-                input.reserve(READ_BYTES);
+                input.reserve(room);
                 match stream.read_buf(&mut input).await {
-                    Ok(bytes) if bytes > 0 => add(&shared.counters.bytes_in, bytes),
+                    Ok(bytes) if bytes > 0 => {
+                        add(&shared.counters.bytes_in, bytes);
+                        room = next_room(room, bytes);
+                    }
                     _ => return,
                 }
                 held_bytes = held_bytes.max(input.len());
@@ -76,6 +82,18 @@ pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: A
             let _ = stream.shutdown().await;
             return;
         }
+    }
+}
+
+/// Room for what comes next, after so many bytes have come. Requests that are read at once are done together, so who sends many at a time
+/// gets more of it.
+fn next_room(room: usize, read_bytes: usize) -> usize {
+    if read_bytes >= room {
+        (2 * room).min(MOST_READ_BYTES)
+    } else if read_bytes < room / 4 {
+        (room / 2).max(READ_BYTES)
+    } else {
+        room
     }
 }
 
@@ -114,4 +132,19 @@ async fn send(
         *output = BytesMut::new();
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_for_what_a_client_sends_at_once() {
+        let after =
+            |room, reads: &[usize]| reads.iter().fold(room, |room, &bytes| next_room(room, bytes));
+        assert_eq!(after(READ_BYTES, &[READ_BYTES, 1000]), 2 * READ_BYTES / 2);
+        assert_eq!(after(READ_BYTES, &[READ_BYTES, 17 << 10, 17 << 10]), 2 * READ_BYTES);
+        assert_eq!(after(READ_BYTES, &[usize::MAX; 20]), MOST_READ_BYTES);
+        assert_eq!(after(MOST_READ_BYTES, &[1; 20]), READ_BYTES);
+    }
 }
