@@ -102,6 +102,15 @@ impl Bare {
         self.memory.clean(SITE, Lines::covering(at, bytes.len() as u64));
     }
 
+    /// The same under a lock: a word that is taken by a compare-and-swap before, and released by a store after.
+    #[inline]
+    pub(super) fn store_locked(&self, number: u64, bytes: &[u8]) {
+        let lock = ScrAddr::<u64>::new(2 * LINE_BYTES);
+        let taken = self.memory.compare_exchange(SITE, lock, 0, 1);
+        self.store(number, bytes);
+        self.memory.store(lock, taken.map_or(1, |found| found));
+    }
+
     /// Follows so many lines, each of which says where the next one is.
     pub(super) fn chase(&self, steps: usize) -> Result<Duration> {
         let lines = self.memory.lnr_bytes() / LINE_BYTES;

@@ -165,6 +165,14 @@ pub(super) fn write_rows(subject: &Subject) -> Vec<Row<'_>> {
                 Ok(())
             })
         });
+        rows.add("copy and clean, locked", Some(spread), Some(limit), move |numbers| {
+            timed(|| {
+                numbers
+                    .iter()
+                    .for_each(|&number| subject.bare.store_locked(number, &subject.value));
+                Ok(())
+            })
+        });
         rows.add("put", Some(spread), Some(limit), move |numbers| {
             each_key(numbers, |key| Ok(objects.put(key, &subject.value).map(drop)?))
         });
