@@ -208,9 +208,11 @@ impl Window {
     /// Has the processor fetch these lines, as far as they are in the window.
     #[inline]
     pub(crate) fn prefetch(&self, lines: Lines) {
-        let start = self.base.as_ptr();
-        for line in lines.first()..lines.first().saturating_add(lines.count()) {
-            prefetch_at(start.wrapping_add((line.wrapping_mul(LINE_BYTES)) as usize));
+        let mut at =
+            self.base.as_ptr().wrapping_add(lines.first().wrapping_mul(LINE_BYTES) as usize);
+        for _ in 0..lines.count() {
+            prefetch_at(at);
+            at = at.wrapping_add(LINE_BYTES as usize);
         }
     }
 
