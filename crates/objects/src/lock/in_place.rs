@@ -67,7 +67,7 @@ impl<M: Memory> Objects<M> {
         let locked = self.lock_in_place(end, &found, key, value)?;
         self.overwrite(&locked, value);
         let dirty = self.unless_poisoned(&locked);
-        self.clean_and(sites::WRITE_CLEAN, dirty, || Some(self.release(locked, dirty.is_none())))
+        self.clean_and(sites::WRITE_CLEAN, dirty, || Some(self.release(&locked, dirty.is_none())))
     }
 
     /// Creates the objects with these keys, or replaces their values, each as [`put`](Self::put) does, in their order; what became of
@@ -123,14 +123,17 @@ impl<M: Memory> Objects<M> {
         batch.iter().for_each(|(locked, _, value)| self.overwrite(locked, value));
         let dirty: SmallVec<[_; BATCH]> =
             batch.iter().map(|(locked, ..)| self.unless_poisoned(locked)).collect();
-        let cleaned = dirty.clone().into_iter().flatten();
-        self.clean_and(sites::BATCH_CLEAN, cleaned, || {
-            for ((locked, key, value), dirty) in batch.drain(..).zip(&dirty) {
-                let outcome = self.release(locked, dirty.is_none());
-                let again = outcome.as_ref().is_err_and(Error::is_loss);
-                outcomes.push(if again { self.put(key, value) } else { outcome });
-            }
+        let first = outcomes.len();
+        self.clean_and(sites::BATCH_CLEAN, dirty.iter().copied().flatten(), || {
+            let each = batch.iter().zip(&dirty);
+            outcomes
+                .extend(each.map(|((locked, ..), dirty)| self.release(locked, dirty.is_none())));
         });
+        for ((_, key, value), outcome) in batch.drain(..).zip(&mut outcomes[first..]) {
+            if outcome.as_ref().is_err_and(Error::is_loss) {
+                *outcome = self.put(key, value);
+            }
+        }
     }
 
     /// An entry with this hash, if it can be had at once, and where the log ended before.
@@ -249,12 +252,12 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more; [`Error::Poisoned`] if the object is lost now.
     #[inline(always)]
-    fn release(&self, locked: InPlace<'_>, poisoned: bool) -> Result<Version, Error> {
+    fn release(&self, locked: &InPlace<'_>, poisoned: bool) -> Result<Version, Error> {
         let version = locked.header.version;
         if poisoned {
             return self.lose_in_place(locked).map(|()| version);
         }
-        let InPlace { held, entry, cell, seen, lines, header, place } = locked;
+        let &InPlace { held, entry, cell, seen, lines, header, place } = locked;
         let memory = self.memory();
         memory.gives(lines, header.total_bytes());
         self.underway.through(place, held.record);
@@ -265,10 +268,10 @@ impl<M: Memory> Objects<M> {
     }
 
     #[cold]
-    fn lose_in_place(&self, locked: InPlace<'_>) -> Result<(), Error> {
+    fn lose_in_place(&self, locked: &InPlace<'_>) -> Result<(), Error> {
         let slot = self.state(locked.entry.hash).space.slot_at(locked.entry.slot);
         let dirty = SmallVec::from_slice(&[locked.dirty()]);
-        let InPlace { held, entry, cell, seen, lines, header, place } = locked;
+        let &InPlace { held, entry, cell, seen, lines, header, place } = locked;
         Locked {
             objects: self,
             held,
