@@ -57,7 +57,9 @@ fn a_failure_is_explained_and_replayed() {
     let failure = &report["failures"][0];
     let what = failure["what"].as_str().unwrap();
     assert!(what.contains("made stale by host"), "{what}");
-    assert!(what.contains("objects/src/read.rs:"), "{what}");
+    // Reads of objects that a host knows have a file of their own.
+    let read = ["objects/src/read.rs:", "objects/src/fresh.rs:"];
+    assert!(read.iter().any(|place| what.contains(place)), "{what}");
     assert!(!failure["schedule"].as_array().unwrap().is_empty());
 
     let seed = failure["seed"].to_string();
