@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::commands;
-use crate::decode::Decoder;
+use crate::decode::{Decoder, Sender};
 use crate::pipeline::Pipeline;
 use crate::reply::Reply;
 use crate::session::Session;
@@ -62,7 +62,10 @@ pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: A
                 match stream.read_buf(&mut input).await {
                     Ok(bytes) if bytes > 0 => {
                         add(&shared.counters.bytes_in, bytes);
-                        room = next_room(room, bytes);
+                        // A stranger gets no more than it needs.
+                        if session.sender() == Sender::Client {
+                            room = next_room(room, bytes);
+                        }
                     }
                     _ => return,
                 }
