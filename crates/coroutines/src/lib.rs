@@ -26,7 +26,10 @@ const STACK_BYTES: usize = 256 << 10;
 const COLOUR_BYTES: usize = 320;
 const COLOURS: usize = 32;
 
-type Resumed = Coroutine<(), (), (), Coloured>;
+/// What a thread that panics ends with.
+type Panic = Box<dyn Any + Send>;
+
+type Resumed = Coroutine<(), (), Result<(), Panic>, Coloured>;
 
 /// A stack that begins somewhat below its end.
 struct Coloured {
@@ -70,7 +73,8 @@ impl Thread {
         let body = Box::new(body);
         Self(Some(Coroutine::with_stack(stack(), move |yielder, ()| {
             RUNNING.set(Some(NonNull::from(yielder)));
-            body();
+            // Here, and not where it is resumed, which is done ever so often.
+            catch_unwind(AssertUnwindSafe(body))
         })))
     }
 
@@ -81,12 +85,16 @@ impl Thread {
     ///
     /// # Panics
     /// If it has ended before.
-    pub fn resume(&mut self) -> Result<bool, Box<dyn Any + Send>> {
+    #[inline]
+    pub fn resume(&mut self) -> Result<bool, Panic> {
         let coroutine = self.0.as_mut().expect("a thread is there until it is dropped");
         let outside = RUNNING.take();
-        let outcome = catch_unwind(AssertUnwindSafe(|| coroutine.resume(())));
+        let outcome = coroutine.resume(());
         RUNNING.set(outside);
-        outcome.map(|outcome| matches!(outcome, CoroutineResult::Return(())))
+        match outcome {
+            CoroutineResult::Yield(()) => Ok(false),
+            CoroutineResult::Return(ended) => ended.map(|()| true),
+        }
     }
 }
 

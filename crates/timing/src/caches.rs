@@ -83,7 +83,7 @@ impl HostCaches {
     }
 
     /// The same of a line that was found there.
-    #[inline]
+    #[inline(always)]
     pub fn settle_at(&mut self, place: Place, line: Line, state: State) -> bool {
         match state {
             State::Shared => self.share_found(place, Key::of(line)),
@@ -165,6 +165,7 @@ impl HostCaches {
     }
 
     /// The same, where the core's own caches do not suffice; `near` is the nearest one that has the line.
+    #[inline(always)]
     fn access_shared(
         &mut self,
         core: usize,
@@ -196,6 +197,7 @@ impl HostCaches {
     }
 
     /// A line has come from memory; what was noted of the one that had to go for it.
+    #[inline(always)]
     pub fn fill(&mut self, core: usize, line: Line, write: bool, alone: bool) -> Option<Note> {
         let key = Key::of(line);
         let gone = self.shared.add(key, Note::new(core, line, write, alone));
@@ -215,6 +217,7 @@ impl HostCaches {
     }
 
     /// The host has a line alone from now on, and a core changes it.
+    #[inline(always)]
     pub fn changes_alone(&mut self, core: usize, line: Line, Found { shared, near }: Found) {
         let key = Key::of(line);
         let note = self.shared.note_mut(shared);
@@ -231,6 +234,7 @@ impl HostCaches {
         Some(self.drop_found(place, key))
     }
 
+    #[inline(always)]
     fn drop_found(&mut self, place: Place, key: Key) -> bool {
         let note = self.shared.remove_at(place);
         ones(note.cores).for_each(|core| self.drop_at(core, key));
@@ -260,6 +264,7 @@ impl HostCaches {
     }
 
     /// A core that has used a line has it in all of its caches. Those that are nearer than `near` do not have it yet.
+    #[inline(always)]
     fn hold_at(&mut self, core: usize, key: Key, mine: bool, near: Option<(usize, Place)>) {
         let Some((number, place)) = near else { return self.add_at(core, key, mine) };
         self.add_near(number, core, key, mine);
@@ -272,12 +277,13 @@ impl HostCaches {
         }
     }
 
+    #[inline(always)]
     fn add_at(&mut self, core: usize, key: Key, mine: bool) {
         self.add_near(self.private.len(), core, key, mine);
     }
 
     /// Adds a line to a core's nearest caches, as many as that.
-    #[inline]
+    #[inline(always)]
     fn add_near(&mut self, count: usize, core: usize, key: Key, mine: bool) {
         for level in &mut self.private[..count] {
             level.caches.add(core, key, mine);

@@ -23,19 +23,44 @@ fn clock_of(player: Player) -> Ps {
     player >> THREAD_BITS
 }
 
+/// Whoever wins a match, and who would without the winner.
+#[derive(Clone, Copy)]
+struct Match {
+    first: Player,
+    second: Player,
+}
+
+impl Match {
+    /// A thread among itself.
+    fn of(clock: Ps, thread: usize) -> Self {
+        Self { first: player(clock, thread), second: Player::MAX }
+    }
+
+    /// The winners of two matches meet.
+    #[inline]
+    fn against(self, other: Self) -> Self {
+        let loser = self.first.max(other.first);
+        Self {
+            first: self.first.min(other.first),
+            second: loser.min(self.second).min(other.second),
+        }
+    }
+}
+
 /// The clocks.
 pub struct Clocks {
     /// The winner of all is at 1, those who met in match `n` are at `2 * n` and `2 * n + 1`, and threads
     /// themselves from `leaves` on. There is room for all from the start, so that nothing has to be checked in a match.
-    winners: Box<[Player; 2 * THREADS]>,
+    matches: Box<[Match; 2 * THREADS]>,
     /// A power of two.
     leaves: usize,
 }
 
 impl Default for Clocks {
     fn default() -> Self {
-        let winners = vec![player(NEVER, 0); 2 * THREADS].into_boxed_slice();
-        Self { winners: winners.try_into().expect("it is as long as that"), leaves: 1 }
+        let matches = vec![Match::of(NEVER, 0); 2 * THREADS].into_boxed_slice();
+        let matches = matches.try_into().unwrap_or_else(|_| unreachable!("it is as long as that"));
+        Self { matches, leaves: 1 }
     }
 }
 
@@ -61,39 +86,29 @@ impl Clocks {
             self.grow();
         }
         let mut at = self.leaves + thread;
-        let mut winner = player(clock, thread);
-        self.winners[at % (2 * THREADS)] = winner;
-        while at > 1 {
-            winner = winner.min(self.opponent(at));
+        let mut outcome = Match::of(clock, thread);
+        loop {
+            self.matches[at % (2 * THREADS)] = outcome;
+            if at == 1 {
+                break;
+            }
+            outcome = outcome.against(self.matches[(at ^ 1) % (2 * THREADS)]);
             at /= 2;
-            self.winners[at % (2 * THREADS)] = winner;
         }
-    }
-
-    /// Whom the player at `at` meets.
-    #[inline]
-    fn opponent(&self, at: usize) -> Player {
-        self.winners[(at ^ 1) % (2 * THREADS)]
     }
 
     /// The clock and the number of the thread with the smallest clock.
     #[inline]
     pub fn first(&self) -> Option<(Ps, usize)> {
-        let winner = self.winners[1];
+        let winner = self.matches[1].first;
         let thread = winner as usize % THREADS;
         (clock_of(winner) < NEVER).then_some((clock_of(winner), thread))
     }
 
-    /// The smallest clock of all others: those whom the first has met.
+    /// The smallest clock of all others.
     #[inline]
     pub fn second(&self) -> Ps {
-        let mut at = self.leaves + self.winners[1] as usize % THREADS;
-        let mut smallest = Player::MAX;
-        while at > 1 {
-            smallest = smallest.min(self.opponent(at));
-            at /= 2;
-        }
-        clock_of(smallest)
+        clock_of(self.matches[1].second)
     }
 
     fn grow(&mut self) {
@@ -101,8 +116,8 @@ impl Clocks {
         assert!(threads < THREADS, "there are at most {THREADS} threads");
         let before = std::mem::take(self);
         self.leaves = 2 * threads;
-        for (thread, &player) in before.winners[threads..2 * threads].iter().enumerate() {
-            self.put(thread, clock_of(player));
+        for (thread, leaf) in before.matches[threads..2 * threads].iter().enumerate() {
+            self.put(thread, clock_of(leaf.first));
         }
     }
 }

@@ -35,12 +35,14 @@ struct Others<'a> {
 }
 
 impl Holders for Others<'_> {
+    #[inline(always)]
     fn state(&mut self, host: usize) -> State {
         let found = self.hosts[host].caches.find(self.line);
         self.found = found.map(|(place, _)| place);
         found.map_or(State::Invalid, |(_, state)| state)
     }
 
+    #[inline(always)]
     fn settle(&mut self, host: usize, state: State) {
         let Host { caches, link, .. } = &mut self.hosts[host];
         let Some(place) = self.found.take() else { return };

@@ -94,8 +94,8 @@ impl Simulation {
 
     /// Runs all threads to their end, or to the panic of one of them.
     fn run_threads(&mut self) -> Result<(), Box<dyn Any + Send>> {
-        loop {
-            let Some(number) = self.world.state().next() else { return Ok(()) };
+        let mut next = self.world.state().next();
+        while let Some(number) = next {
             let thread = self.threads[number].as_mut().expect("it has not ended");
             let ended = thread.resume();
             let mut state = self.world.state();
@@ -106,8 +106,11 @@ impl Simulation {
                 drop(state);
                 self.threads[number] = None;
                 ended?;
+                state = self.world.state();
             }
+            next = state.next();
         }
+        Ok(())
     }
 
     /// The time that has passed.
