@@ -1,6 +1,6 @@
 //! What every back end must do, as checks that any of them can be put through.
 //!
-//! Each takes two hosts of one memory, of at least 4 KiB of SCR and LNR that nobody else uses, and
+//! Each takes two hosts of one memory, of at least 4 KiB of SCR and 16 KiB of LNR that nobody else uses, and
 //! panics if the back end does not keep its word. The promises about stale lines can only be broken
 //! by a back end whose caches are incoherent.
 
@@ -17,6 +17,7 @@ pub fn check_all<M: Memory>(first: &M, second: &M) {
     neighbours(first);
     bytes(first);
     published_bytes_arrive(first, second);
+    much_at_once(first, second);
     clocks(first);
 }
 
@@ -87,6 +88,41 @@ pub fn published_bytes_arrive<M: Memory>(first: &M, second: &M) {
         second.consume(SITE, |_| ((), Some(lines)));
         second.read(place, &mut read);
         assert_eq!(read, written);
+    }
+}
+
+/// So do long bytes, and several that are written at once: the host that wrote them reads them at once, the other one once they are published.
+pub fn much_at_once<M: Memory>(first: &M, second: &M) {
+    let flag = ScrAddr::<u64>::new(256);
+    // Short and long ones, that begin and end anywhere in a line.
+    let places = [(100, 5000), (5184, 40), (5250, 600), (6000, 2000), (8128, 1100)];
+    let all = Lines::covering(LnrAddr::new(0), 16 << 10);
+    for (round, apart) in (1..9_u64).zip([true, false].into_iter().cycle()) {
+        let written = places.map(|(start, length): (u64, u64)| {
+            let byte = move |n: u64| (n * 31 + start + round) as u8;
+            (LnrAddr::new(start), (0..length).map(byte).collect::<Vec<u8>>())
+        });
+        let each = written.iter().map(|(to, bytes)| (*to, &bytes[..]));
+        let arrived = |memory: &M| {
+            for (from, bytes) in each.clone() {
+                let mut read = vec![0; bytes.len()];
+                memory.read(from, &mut read);
+                assert_eq!(read, bytes, "{} bytes at {from:?}, round {round}", bytes.len());
+            }
+        };
+        first.invalidate(SITE, all);
+        if apart {
+            each.clone().for_each(|(to, bytes)| first.write(to, bytes));
+        } else {
+            first.write_all(each.clone());
+        }
+        arrived(first);
+        first.publish(SITE, [all], |memory| memory.store(flag, round));
+        while second.load(flag) != round {
+            second.pause();
+        }
+        second.consume(SITE, |_| ((), Some(all)));
+        arrived(second);
     }
 }
 

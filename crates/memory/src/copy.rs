@@ -121,7 +121,7 @@ unsafe fn copy_16(from: *const u8, to: *mut u8) {
 }
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
+pub(crate) mod x86 {
     use std::arch::{asm, is_x86_feature_detected};
     use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -133,39 +133,54 @@ mod x86 {
     /// The same, for processors without wide loads.
     const NARROW_STRING_COPY_BYTES: usize = 512;
 
-    /// Which loads a processor has.
-    const UNKNOWN: u8 = 0;
-    const NARROW: u8 = 1;
-    const OF_32: u8 = 2;
-    const OF_64: u8 = 3;
+    /// How wide a processor's loads and stores are.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    #[repr(u8)]
+    pub(crate) enum Width {
+        Narrow = 1,
+        Of32 = 2,
+        Of64 = 3,
+    }
 
-    static LOADS: AtomicU8 = AtomicU8::new(UNKNOWN);
+    /// That of this one; 0 if nobody has looked yet.
+    static WIDTH: AtomicU8 = AtomicU8::new(0);
 
-    #[cold]
-    fn find_loads() -> u8 {
-        let loads = if is_x86_feature_detected!("avx512f") {
-            OF_64
-        } else if is_x86_feature_detected!("avx2") {
-            OF_32
-        } else {
-            NARROW
-        };
-        LOADS.store(loads, Ordering::Relaxed);
-        loads
+    impl Width {
+        #[inline(always)]
+        pub(crate) fn of_this_processor() -> Self {
+            match WIDTH.load(Ordering::Relaxed) {
+                0 => Self::find(),
+                1 => Self::Narrow,
+                2 => Self::Of32,
+                _ => Self::Of64,
+            }
+        }
+
+        #[cold]
+        fn find() -> Self {
+            let width = if is_x86_feature_detected!("avx512f") {
+                Self::Of64
+            } else if is_x86_feature_detected!("avx2") {
+                Self::Of32
+            } else {
+                Self::Narrow
+            };
+            WIDTH.store(width as u8, Ordering::Relaxed);
+            width
+        }
     }
 
     /// Copies at least 64 bytes.
     #[inline(always)]
     pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-        let known = LOADS.load(Ordering::Relaxed);
-        let loads = if known == UNKNOWN { find_loads() } else { known };
+        let width = Width::of_this_processor();
         // SAFETY: by contract of the caller; the processor has the instructions.
         unsafe {
-            match (loads, bytes) {
-                (NARROW, STRING_COPY_BYTES..) => copy_string(from, to, bytes),
-                (_, STRING_COPY_BYTES..) => copy_long(from, to, bytes, loads == OF_64),
-                (OF_64, _) => copy_by_64(from, to, bytes),
-                (OF_32, _) => copy_by_32(from, to, bytes),
+            match (width, bytes) {
+                (Width::Narrow, STRING_COPY_BYTES..) => copy_string(from, to, bytes),
+                (_, STRING_COPY_BYTES..) => copy_long(from, to, bytes, width == Width::Of64),
+                (Width::Of64, _) => copy_by_64(from, to, bytes),
+                (Width::Of32, _) => copy_by_32(from, to, bytes),
                 (_, NARROW_STRING_COPY_BYTES..) => copy_string(from, to, bytes),
                 _ => super::copy_words(from, to, bytes),
             }

@@ -33,6 +33,7 @@ mod processor;
 mod region;
 mod site;
 mod spec;
+mod stream;
 mod word;
 
 pub use address::{LINE_BYTES, Lines, LnrAddr, ScrAddr};

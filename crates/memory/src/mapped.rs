@@ -8,7 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::cache::CacheControl;
 use crate::region::Window;
 use crate::word::AtomicWord;
-use crate::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Word, copy};
+use crate::{
+    FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Word, copy, stream,
+};
 
 /// A waiting thread lets others run once in so many rounds.
 const SPINS: u32 = 32;
@@ -19,6 +21,8 @@ pub struct Mapped {
     scr: Window,
     lnr: Window,
     caches: CacheControl,
+    /// From this length on bytes that are written at once are stored past the caches.
+    streamed: u64,
     started: Instant,
 }
 
@@ -34,7 +38,19 @@ impl Mapped {
     /// If this processor does not have them.
     pub fn with_cache_control(scr: Window, lnr: Window, caches: CacheControl) -> Self {
         assert!(CacheControl::available().contains(&caches), "no {caches:?} on this processor");
-        Self { scr, lnr, caches, started: Instant::now() }
+        Self { scr, lnr, caches, streamed: stream::STREAMED_BYTES, started: Instant::now() }
+    }
+
+    /// The same memory, where everything is stored through the caches, however long it is.
+    #[must_use]
+    pub fn through_caches(self) -> Self {
+        Self { streamed: u64::MAX, ..self }
+    }
+
+    /// Whether a piece of so many bytes, of `together` that are written at once, is stored past the caches.
+    #[inline]
+    fn streams(&self, bytes: u64, together: u64) -> bool {
+        together >= self.streamed && bytes >= stream::STREAMED_PIECE_BYTES
     }
 
     #[inline]
@@ -104,6 +120,13 @@ impl Memory for Mapped {
     }
 
     #[inline]
+    fn prefetch_to_write(&self, lines: Lines, together: u64) {
+        // What is stored past the caches is not fetched.
+        let fetched = if self.streams(lines.bytes(), together) { 1 } else { lines.count() };
+        self.lnr.prefetch(Lines::new(lines.first(), fetched));
+    }
+
+    #[inline]
     fn prefetch_word<W: Word>(&self, at: ScrAddr<W>) {
         self.scr.prefetch(Lines::new(at.offset() / LINE_BYTES, 1));
     }
@@ -112,7 +135,33 @@ impl Memory for Mapped {
     fn write(&self, to: LnrAddr, bytes: &[u8]) {
         let place = self.lnr.at(to.offset(), bytes.len() as u64);
         // SAFETY: within the window.
-        unsafe { copy::write(place.as_ptr(), bytes) };
+        unsafe {
+            if self.streams(bytes.len() as u64, bytes.len() as u64) {
+                stream::order();
+                stream::write(place.as_ptr(), bytes);
+            } else {
+                copy::write(place.as_ptr(), bytes);
+            }
+        }
+    }
+
+    #[inline]
+    fn write_all<'a>(&self, writes: impl Iterator<Item = (LnrAddr, &'a [u8])> + Clone) {
+        let together = writes.clone().map(|(_, bytes)| bytes.len() as u64).sum();
+        if together >= self.streamed {
+            stream::order();
+        }
+        for (to, bytes) in writes {
+            if !self.streams(bytes.len() as u64, together) {
+                self.write(to, bytes);
+                continue;
+            }
+            let lines = Lines::covering(to, bytes.len() as u64);
+            let to_end = lines.start().offset() + lines.bytes() - to.offset();
+            let place = self.lnr.at(to.offset(), to_end);
+            // SAFETY: within the window, to the end of the last line.
+            unsafe { stream::write_padded(place.as_ptr(), bytes) };
+        }
     }
 
     #[inline]

@@ -120,6 +120,12 @@ pub trait Memory: Clone + 'static {
         let _ = lines;
     }
 
+    /// These lines will be written soon, after the first one was read; so many bytes `together` with what else is written then.
+    #[inline]
+    fn prefetch_to_write(&self, lines: Lines, together: u64) {
+        let _ = (lines, together);
+    }
+
     /// This word will be loaded soon.
     #[inline]
     fn prefetch_word<W: Word>(&self, at: ScrAddr<W>) {
@@ -127,9 +133,23 @@ pub trait Memory: Clone + 'static {
     }
 
     /// Copies bytes from a private buffer into this host's caches; other hosts see them once they
-    /// are cleaned, or at any earlier time.
+    /// are cleaned, or at any earlier time. They may go to memory at once; even so other threads of this host see them before what
+    /// this thread does later only if it cleans them, or does a read-modify-write, in between.
     #[track_caller]
     fn write(&self, to: LnrAddr, bytes: &[u8]);
+
+    /// As [`write`](Self::write), of several; what lies behind the bytes in the last line of each means nothing to anybody, and may
+    /// change.
+    #[track_caller]
+    #[inline]
+    fn write_all<'a>(&self, writes: impl Iterator<Item = (LnrAddr, &'a [u8])> + Clone)
+    where
+        Self: Sized,
+    {
+        for (to, bytes) in writes {
+            self.write(to, bytes);
+        }
+    }
 
     /// Writes dirty lines back; they are in memory, and fenced, when this returns. Protocols use
     /// [`publish`](Self::publish).

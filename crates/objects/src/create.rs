@@ -161,7 +161,7 @@ impl<M: Memory> Objects<M> {
         let memory = self.memory();
         extent.take_blank(memory);
         extent.write(memory, 0, &prefix[..HEADER_BYTES + key.len()]);
-        extent.write(memory, header.value_offset(), value);
+        extent.write_to_end(memory, header.value_offset(), value);
         let cleaned = extent.covering(0, header.total_bytes()).map(Lines::count).sum();
         self.counters.add(Counter::CleanedLines, cleaned);
     }

@@ -3,6 +3,7 @@
 //! What memory is told to do here is told by whoever calls: hence `#[track_caller]`.
 
 use std::borrow::Cow;
+use std::iter::once;
 use std::ops::Range;
 use std::slice;
 
@@ -75,7 +76,7 @@ impl Extent {
 
     /// All lines.
     #[inline]
-    pub(crate) fn lines(&self) -> impl Iterator<Item = Lines> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = Lines> + Clone {
         self.pieces().iter().copied()
     }
 
@@ -87,7 +88,11 @@ impl Extent {
 
     /// Where the `bytes` bytes from `offset` on are, and which of them are there.
     #[inline]
-    fn parts(&self, offset: u64, bytes: u64) -> impl Iterator<Item = (LnrAddr, Range<usize>)> {
+    fn parts(
+        &self,
+        offset: u64,
+        bytes: u64,
+    ) -> impl Iterator<Item = (LnrAddr, Range<usize>)> + Clone {
         let (end, mut piece_at) = (offset + bytes, 0);
         self.lines().filter_map(move |piece| {
             let (from, to) = (offset.max(piece_at), end.min(piece_at + piece.bytes()));
@@ -147,6 +152,17 @@ impl Extent {
         for (to, part) in self.parts(offset, bytes.len() as u64) {
             memory.write(to, &bytes[part]);
         }
+    }
+
+    /// As [`Memory::write_all`], of what lies at the end.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn write_to_end<M: Memory>(&self, memory: &M, offset: u64, bytes: &[u8]) {
+        if let Self::Whole(lines) = self {
+            return memory.write_all(once((lines.start().plus(offset), bytes)));
+        }
+        let parts = self.parts(offset, bytes.len() as u64);
+        memory.write_all(parts.map(|(to, part)| (to, &bytes[part])));
     }
 
     /// As [`Memory::takes`].

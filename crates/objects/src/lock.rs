@@ -61,7 +61,7 @@ impl<M: Memory> Objects<M> {
         self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
-                self.fetch_to_write(&found);
+                self.fetch_to_write(&found, 0);
                 let locked = match found.entry.home {
                     None => self.try_lock(&found, tail, key)?,
                     Some(host) if host == self.seat.host() => {
@@ -88,13 +88,13 @@ impl<M: Memory> Objects<M> {
 
     /// Has the record and, unless they may be stale, the lines of an object fetched that will be locked: the lock waits for what
     /// was under way before it, and what comes after it waits for the lock.
-    fn fetch_to_write(&self, found: &Found<'_>) {
+    fn fetch_to_write(&self, found: &Found<'_>, together: u64) {
         let Some(record) = found.entry.record.filter(|&record| record != BY_LOG) else { return };
         self.records.prefetch(record);
         if found.seen != UNSEEN
             && let Some(lines) = self.state(found.entry.hash).space.lines_at(found.entry.slot)
         {
-            self.fetch(lines, Part::Whole);
+            self.memory().prefetch_to_write(self.fetched(lines, Part::Whole), together);
         }
     }
 

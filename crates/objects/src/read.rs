@@ -397,10 +397,16 @@ impl<M: Memory> Objects<M> {
         Some(Started { entry, extent, counter: counter?, tail, since, seen, fresh, known })
     }
 
-    /// Has lines fetched that a read will take. Where they lie is known before the header is, in which it
-    /// says how many there are.
+    /// Has lines fetched that a read will take.
     #[inline(always)]
     pub(crate) fn fetch(&self, slot: Lines, part: Part) {
+        self.memory().prefetch(self.fetched(slot, part));
+    }
+
+    /// Lines that a read will take, or most of them. Where they lie is known before the header is, in which it
+    /// says how many there are.
+    #[inline(always)]
+    pub(crate) fn fetched(&self, slot: Lines, part: Part) -> Lines {
         let lines = match part {
             // An object takes four fifths of its slot at least, or a line more than a small one's.
             Part::Whole if slot.count() <= self.small_lines => {
@@ -408,7 +414,7 @@ impl<M: Memory> Objects<M> {
             }
             Part::Whole | Part::Nothing | Part::Range(..) => 1,
         };
-        self.memory().prefetch(Lines::new(slot.first(), lines));
+        Lines::new(slot.first(), lines)
     }
 
     #[inline(always)]

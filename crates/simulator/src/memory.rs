@@ -16,6 +16,9 @@ use crate::state::{Decided, State};
 use crate::world::World;
 use crate::{running, sites};
 
+/// What is found behind bytes that were written to where nothing else is.
+const GARBAGE: u8 = 0xA5;
+
 /// One simulated host's view of the pod. Clones are threads of the same host.
 #[derive(Clone)]
 pub struct SimMemory {
@@ -325,6 +328,15 @@ impl Memory for SimMemory {
                     .operation(origin, format!("writes {}", self.world.config.places.line(line)));
             }
         });
+    }
+
+    fn write_all<'a>(&self, writes: impl Iterator<Item = (LnrAddr, &'a [u8])> + Clone) {
+        for (to, bytes) in writes {
+            let end = to.offset() + bytes.len() as u64;
+            let mut padded = bytes.to_vec();
+            padded.resize((end.next_multiple_of(LINE_BYTES) - to.offset()) as usize, GARBAGE);
+            self.write(to, &padded);
+        }
     }
 
     fn clean(&self, site: Site, lines: Lines) {

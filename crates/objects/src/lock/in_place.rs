@@ -7,9 +7,11 @@
 //! released. So what one of them would wait for memory does for all. Nobody waits for another with several locks in hand: what is not to be
 //! written in its slot at once is written by itself, once those before it are through.
 
+use std::iter::once;
+
 use smallvec::SmallVec;
 use tombolo_log::End;
-use tombolo_memory::{LINE_BYTES, Lines, Memory, Site, Work};
+use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, Site, Work};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, object_bytes};
 
 use super::Locked;
@@ -46,6 +48,11 @@ impl InPlace<'_> {
         Change { record: self.held.record, slot: self.entry.slot, undone: false }
     }
 
+    /// Where the value belongs.
+    fn value_start(&self) -> LnrAddr {
+        self.lines.start().plus(self.header.value_offset())
+    }
+
     /// All that is written: header, key and value begin in one line.
     fn dirty(&self) -> Lines {
         Lines::covering(self.lines.start(), self.header.total_bytes())
@@ -63,9 +70,10 @@ impl<M: Memory> Objects<M> {
         self.answer_at_once();
         let hash = self.hash(key).ok()?;
         let (end, found) = self.find_to_write(hash)?;
-        self.fetch_to_write(&found);
+        self.fetch_to_write(&found, value.len() as u64);
         let locked = self.lock_in_place(end, &found, key, value)?;
-        self.overwrite(&locked, value);
+        self.begin_to_write(&locked);
+        self.memory().write_all(once((locked.value_start(), value)));
         let dirty = self.unless_poisoned(&locked);
         self.clean_and(sites::WRITE_CLEAN, dirty, || Some(self.release(&locked, dirty.is_none())))
     }
@@ -99,17 +107,18 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Has everything fetched that it takes to write objects; their hashes, if keys have such.
-    fn fetch_all_to_write<K: AsRef<[u8]>, V>(
+    fn fetch_all_to_write<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: &[(K, V)],
     ) -> SmallVec<[Option<KeyHash>; BATCH]> {
         let hashes: SmallVec<_> =
             pairs.iter().map(|(key, _)| self.hash(key.as_ref()).ok()).collect();
         let each = || hashes.iter().flatten().copied();
+        let bytes = pairs.iter().map(|(_, value)| value.as_ref().len() as u64).sum();
         each().for_each(|hash| self.state(hash).index.prefetch(hash));
         for hash in each() {
             let found = self.state(hash).index.find_at_once(self.memory(), hash);
-            found.iter().for_each(|found| self.fetch_to_write(found));
+            found.iter().for_each(|found| self.fetch_to_write(found, bytes));
         }
         hashes
     }
@@ -120,7 +129,9 @@ impl<M: Memory> Objects<M> {
         batch: &mut Batch<'_, '_>,
         outcomes: &mut Vec<Result<Version, Error>>,
     ) {
-        batch.iter().for_each(|(locked, _, value)| self.overwrite(locked, value));
+        batch.iter().for_each(|(locked, ..)| self.begin_to_write(locked));
+        let values = batch.iter().map(|&(ref locked, _, value)| (locked.value_start(), value));
+        self.memory().write_all(values);
         let dirty: SmallVec<[_; BATCH]> =
             batch.iter().map(|(locked, ..)| self.unless_poisoned(locked)).collect();
         let first = outcomes.len();
@@ -216,15 +227,14 @@ impl<M: Memory> Objects<M> {
         !undone && memory.check(sites::PIN_WRITE, !pinned())
     }
 
-    /// Stores header and value. (The key is there.)
+    /// Notes that an object is written, and stores its header. (The key is there, and the value comes next.)
     #[inline(always)]
-    fn overwrite(&self, locked: &InPlace<'_>, value: &[u8]) {
-        let (memory, start) = (self.memory(), locked.lines.start());
+    fn begin_to_write(&self, locked: &InPlace<'_>) {
+        let memory = self.memory();
         self.count(Counter::Writes);
         memory.takes(locked.lines);
         self.underway.note_write(locked.place, locked.change());
-        memory.write(start, &locked.header.encode());
-        memory.write(start.plus(locked.header.value_offset()), value);
+        memory.write(locked.lines.start(), &locked.header.encode());
     }
 
     /// The lines that are dirty now, unless this host has met a memory error there.

@@ -78,6 +78,7 @@ pub(super) fn map(bytes: u64) -> Result<(Mapped, Place)> {
 /// Memory as a pod's, without a pod in it.
 pub(super) struct Bare {
     memory: Mapped,
+    through_caches: Mapped,
     /// Says which line is chased next: other ones each time, since caches have those of before.
     chased: Cell<u64>,
     _place: Place,
@@ -90,16 +91,20 @@ impl Bare {
         let (memory, place) = map(bytes)?;
         let mib = vec![7; 1 << 20];
         (0..bytes >> 20).for_each(|number| memory.write(LnrAddr::new(number << 20), &mib));
-        Ok(Self { memory, chased: Cell::new(1), _place: place })
+        let through_caches = memory.clone().through_caches();
+        Ok(Self { memory, through_caches, chased: Cell::new(1), _place: place })
     }
 
-    /// Writes `bytes` over the place that `number` says, and cleans it.
+    /// Writes `bytes` through the caches over the place that `number` says, and cleans it.
     #[inline]
     pub(super) fn store(&self, number: u64, bytes: &[u8]) {
-        let room = (bytes.len() as u64).next_multiple_of(LINE_BYTES);
-        let at = LnrAddr::new(number % (self.memory.lnr_bytes() / room) * room);
-        self.memory.write(at, bytes);
-        self.memory.clean(SITE, Lines::covering(at, bytes.len() as u64));
+        store(&self.through_caches, number, bytes);
+    }
+
+    /// The same, past the caches if there is so much to be written.
+    #[inline]
+    pub(super) fn store_past_caches(&self, number: u64, bytes: &[u8]) {
+        store(&self.memory, number, bytes);
     }
 
     /// The same under a lock: a word that is taken by a compare-and-swap before, and released by a store after.
@@ -157,6 +162,15 @@ impl Bare {
         });
         2.0 * CONTENTION.as_nanos() as f64 / swaps.into_inner().max(1) as f64
     }
+}
+
+/// Writes `bytes` over the place that `number` says, and cleans it.
+#[inline]
+fn store(memory: &Mapped, number: u64, bytes: &[u8]) {
+    let room = (bytes.len() as u64).next_multiple_of(LINE_BYTES);
+    let at = LnrAddr::new(number % (memory.lnr_bytes() / room) * room);
+    memory.write(at, bytes);
+    memory.clean(SITE, Lines::covering(at, bytes.len() as u64));
 }
 
 #[inline]

@@ -272,6 +272,13 @@ pub(super) fn large_rows(subject: &Subject, bytes: usize) -> Result<Vec<Row<'_>>
             Ok(())
         })
     });
+    let streamed = value.clone();
+    rows.add(format!("past the caches, {size}"), in_turn, Some(store), move |numbers| {
+        timed(|| {
+            numbers.iter().for_each(|&n| subject.bare.store_past_caches(n, &streamed));
+            Ok(())
+        })
+    });
     rows.add(format!("put of {size}"), in_turn, Some(store), move |numbers| {
         timed(|| numbers.iter().try_for_each(|&n| Ok(objects.put(&beyond(n), &value).map(drop)?)))
     });

@@ -1,0 +1,246 @@
+//! Stores past the caches: whole lines, of which no old bytes are fetched first.
+//!
+//! A store through the caches fetches its line, and a clean has it sent back: a line that is written as a whole goes twice over the
+//! link. Non-temporal stores go to memory at once, and leave no line in the caches. That wins where much is written at once. What is small may
+//! well be read again soon, and is better left in the caches.
+//!
+//! They are ordered with other stores by fences and read-modify-writes only. So there is a fence before them: what a host has noted
+//! of a write is seen before the write is. Behind them there is none: whoever has written cleans before it says so. That is cheap
+//! for a line that is in no cache, and it writes back what a processor may have left in a line that its caches had.
+#![allow(unsafe_code)]
+
+use crate::LINE_BYTES;
+use crate::copy;
+
+const LINE: usize = LINE_BYTES as usize;
+
+/// From this length on bytes that are written at once are stored past the caches; never, where a processor is asked for nothing special.
+pub(crate) const STREAMED_BYTES: u64 = if cfg!(target_arch = "x86_64") { 4096 } else { u64::MAX };
+
+/// Of several pieces those that are as long as this: shorter ones have few whole lines.
+pub(crate) const STREAMED_PIECE_BYTES: u64 = 512;
+
+/// What this thread has stored before is seen before what it stores past the caches from here on.
+#[inline]
+pub(crate) fn order() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
+/// Copies `bytes` into shared memory, after all earlier accesses but those [`order`] is for: whole lines past the caches, and what is before and
+/// behind them through the caches.
+///
+/// # Safety
+/// `to` is mapped for as many bytes.
+#[inline]
+pub(crate) unsafe fn write(to: *mut u8, bytes: &[u8]) {
+    // SAFETY: by contract of the caller, of whose bytes these are parts.
+    unsafe {
+        let (at, rest) = write_lines(to, bytes);
+        copy::write(to.add(at), rest);
+    }
+}
+
+/// The same; what is behind the bytes in their last line is written, too.
+///
+/// # Safety
+/// `to` is mapped for as many bytes, and to the end of the last line.
+#[inline]
+pub(crate) unsafe fn write_padded(to: *mut u8, bytes: &[u8]) {
+    // SAFETY: as above; what `write_lines` leaves is less than a line, and begins at one.
+    unsafe {
+        let (at, rest) = write_lines(to, bytes);
+        if !rest.is_empty() {
+            let mut last = [0; LINE];
+            last[..rest.len()].copy_from_slice(rest);
+            copy_lines(last.as_ptr(), to.add(at), LINE);
+        }
+    }
+}
+
+/// Copies all but the bytes in a last line that is not whole; where those belong, and which they are.
+///
+/// # Safety
+/// As of `write`.
+#[inline(always)]
+unsafe fn write_lines(to: *mut u8, bytes: &[u8]) -> (usize, &[u8]) {
+    let before = (to.addr().wrapping_neg() % LINE).min(bytes.len());
+    let (first, bytes) = bytes.split_at(before);
+    let (lines, rest) = bytes.split_at(bytes.len() / LINE * LINE);
+    // SAFETY: by contract of the caller; `to + before` begins a line, if there is anything to be copied there.
+    unsafe {
+        // The compiler keeps all accesses before it, and what is done behind it there.
+        copy::write(to, first);
+        copy_lines(lines.as_ptr(), to.add(before), lines.len());
+    }
+    (before + lines.len(), rest)
+}
+
+/// Copies whole lines.
+///
+/// # Safety
+/// Both are valid for as many bytes, and `to` begins a line.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn copy_lines(from: *const u8, to: *mut u8, bytes: usize) {
+    use copy::x86::Width;
+    // SAFETY: by contract of the caller; the processor has the instructions.
+    unsafe {
+        match Width::of_this_processor() {
+            Width::Of64 => x86::by_64(from, to, bytes),
+            Width::Of32 => x86::by_32(from, to, bytes),
+            Width::Narrow => x86::by_16(from, to, bytes),
+        }
+    }
+}
+
+/// Other processors are asked for nothing special.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn copy_lines(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: by contract of the caller.
+    unsafe { copy::write(to, std::slice::from_raw_parts(from, bytes)) };
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::asm;
+
+    /// Copies line by line.
+    macro_rules! copy_lines {
+        ($name:ident, [$($load:literal, $store:literal),*], $end:literal, [$($clobbered:tt),*]) => {
+            #[inline]
+            pub(super) unsafe fn $name(from: *const u8, to: *mut u8, bytes: usize) {
+                // SAFETY: by contract of the caller, who has looked whether the processor has these instructions.
+                unsafe {
+                    asm!(
+                        "xor {at:e}, {at:e}",
+                        "cmp {at}, {bytes}",
+                        "jae 3f",
+                        "2:",
+                        $($load,)*
+                        $($store,)*
+                        "add {at}, 64",
+                        "cmp {at}, {bytes}",
+                        "jb 2b",
+                        "3:",
+                        $end,
+                        from = in(reg) from,
+                        to = in(reg) to,
+                        bytes = in(reg) bytes,
+                        at = out(reg) _,
+                        $(out($clobbered) _,)*
+                        options(nostack)
+                    );
+                }
+            }
+        };
+    }
+
+    // Registers from 16 on slow down no code that knows narrow ones only.
+    copy_lines!(
+        by_64,
+        ["vmovdqu64 zmm20, [{from} + {at}]", "vmovntdq [{to} + {at}], zmm20"],
+        "",
+        ["xmm20"]
+    );
+    copy_lines!(
+        by_32,
+        [
+            "vmovdqu ymm0, [{from} + {at}]",
+            "vmovntdq [{to} + {at}], ymm0",
+            "vmovdqu ymm1, [{from} + {at} + 32]",
+            "vmovntdq [{to} + {at} + 32], ymm1"
+        ],
+        "vzeroupper",
+        [
+            "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+            "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
+        ]
+    );
+    copy_lines!(
+        by_16,
+        [
+            "movdqu xmm0, [{from} + {at}]",
+            "movntdq [{to} + {at}], xmm0",
+            "movdqu xmm1, [{from} + {at} + 16]",
+            "movntdq [{to} + {at} + 16], xmm1",
+            "movdqu xmm2, [{from} + {at} + 32]",
+            "movntdq [{to} + {at} + 32], xmm2",
+            "movdqu xmm3, [{from} + {at} + 48]",
+            "movntdq [{to} + {at} + 48], xmm3"
+        ],
+        "",
+        ["xmm0", "xmm1", "xmm2", "xmm3"]
+    );
+
+    #[cfg(test)]
+    pub(super) fn ways() -> Vec<unsafe fn(*const u8, *mut u8, usize)> {
+        let mut ways: Vec<unsafe fn(*const u8, *mut u8, usize)> = vec![by_16];
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            ways.push(by_64);
+        }
+        if std::arch::is_x86_feature_detected!("avx2") {
+            ways.push(by_32);
+        }
+        ways
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OTHER: u8 = 0xEE;
+
+    /// Memory that begins with a line.
+    #[repr(align(64))]
+    struct Aligned([u8; 2048]);
+
+    fn source() -> Vec<u8> {
+        (0..2000).map(|n| (n * 7 % 251) as u8).collect()
+    }
+
+    #[test]
+    fn every_length_and_alignment() {
+        let source = source();
+        for length in (0..200).chain([511, 512, 513, 1000, 1500]) {
+            for shift in (0..70).step_by(3) {
+                for padded in [false, true] {
+                    let mut target = Aligned([OTHER; 2048]);
+                    let bytes = &source[shift % 9..][..length];
+                    let end = shift + length;
+                    // SAFETY: both are within what they point into.
+                    unsafe {
+                        let to = target.0.as_mut_ptr().add(shift);
+                        if padded { write_padded(to, bytes) } else { write(to, bytes) }
+                    }
+                    let padding = if padded { end.next_multiple_of(LINE) } else { end };
+                    assert_eq!(&target.0[shift..end], bytes);
+                    assert!(target.0[..shift].iter().all(|&byte| byte == OTHER));
+                    assert!(target.0[padding..].iter().all(|&byte| byte == OTHER));
+                }
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn every_way_copies_all_and_nothing_else() {
+        let source = source();
+        for copy in x86::ways() {
+            for lines in 0..20 {
+                let mut target = Aligned([OTHER; 2048]);
+                // SAFETY: both are within what they point into.
+                unsafe {
+                    copy(source.as_ptr().add(lines), target.0.as_mut_ptr().add(64), LINE * lines)
+                };
+                let (before, behind) = target.0.split_at(64);
+                assert_eq!(behind[..LINE * lines], source[lines..][..LINE * lines]);
+                assert!(before.iter().chain(&behind[LINE * lines..]).all(|&byte| byte == OTHER));
+            }
+        }
+    }
+}
