@@ -84,10 +84,6 @@ impl Key {
 /// The tag of a way without a line. Others are a part of a line's hash: 24 bits.
 const NONE: u32 = 0;
 
-/// Sets that nobody uses between two caches: cores have the same lines, and without a gap these would all be in the same
-/// few sets of this machine's own caches.
-const GAP: usize = 5;
-
 /// A set: as much as is in a line of this machine.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
@@ -179,12 +175,10 @@ pub(crate) fn blank<T: Copy + Default>(count: usize) -> Vec<T> {
 /// Two lines of a set have the same tag once in a million searches. Who minds looks at [`matches`](Self::matches), and
 /// knows which lines are there; others leave it at that.
 pub(crate) struct Cache {
-    /// Of one cache after the other, with a gap between them.
+    /// Of one cache after the other.
     sets: Vec<Set>,
     /// How many a cache has: a power of two.
     each: usize,
-    /// From the first one of a cache to that of the next.
-    stride: usize,
 }
 
 impl Cache {
@@ -201,15 +195,12 @@ impl Cache {
         // As many ways as a set has bits for.
         let each =
             if lines > sets * TAGS { lines.div_ceil(TAGS).next_power_of_two() } else { sets };
-        let stride = if count > 1 { each + GAP } else { each };
-        let mut sets: Vec<Set> = blank(count * stride);
-        for cache in sets.chunks_mut(stride) {
-            for (number, set) in cache[..each].iter_mut().enumerate() {
-                let ways = lines / each + usize::from(number < lines % each);
-                set.all = u16::MAX >> (TAGS - ways);
-            }
+        let mut sets: Vec<Set> = blank(count * each);
+        for (number, set) in sets.iter_mut().enumerate() {
+            let ways = lines / each + usize::from(number % each < lines % each);
+            set.all = u16::MAX >> (TAGS - ways);
         }
-        Self { sets, each, stride }
+        Self { sets, each }
     }
 
     /// How many lines there is room for, and more.
@@ -220,7 +211,7 @@ impl Cache {
     /// Where a line's set is, in one of the caches.
     #[inline(always)]
     fn set_of(&self, cache: usize, key: Key) -> usize {
-        cache * self.stride + (key.set as usize & (self.each - 1))
+        cache * self.each + (key.set as usize & (self.each - 1))
     }
 
     /// The lines with the same tag: where each of them is.
