@@ -36,7 +36,7 @@ fn hosts_die_at_every_step() {
 const ONCE_WRONG: &[(&str, u64, &str, u32, u32, Fate)] = &[
     ("host-dies", 335, "objects.span.assign", 1, 3, Fate::Some),
     ("host-dies", 351, "objects.span.assign", 1, 3, Fate::Written),
-    ("several-die", 92, "objects.event.move", 1, 2, Fate::Some),
+    ("several-die", 93, "objects.event.move", 1, 2, Fate::Some),
     ("openers-die", 119, "objects.event.generation", 3, 4, Fate::One),
     ("dies-again", 75, "pod.mail.more", 1, 3, Fate::Written),
 ];
