@@ -87,8 +87,9 @@ mod instructions {
             }
         }
 
+        /// What this thread has stored before is seen before what it stores from here on, in whatever way.
         #[inline]
-        pub(super) fn fence_stores(self) {
+        pub(crate) fn fence_stores(self) {
             // SAFETY: SSE is part of x86-64.
             unsafe { _mm_sfence() };
         }
@@ -136,8 +137,9 @@ mod instructions {
             }
         }
 
+        /// What this thread has stored before is seen before what it stores from here on, in whatever way.
         #[inline]
-        pub(super) fn fence_stores(self) {
+        pub(crate) fn fence_stores(self) {
             self.fence();
         }
 

@@ -137,7 +137,7 @@ impl Memory for Mapped {
         // SAFETY: within the window.
         unsafe {
             if self.streams(bytes.len() as u64, bytes.len() as u64) {
-                stream::order();
+                self.caches.fence_stores();
                 stream::write(place.as_ptr(), bytes);
             } else {
                 copy::write(place.as_ptr(), bytes);
@@ -149,7 +149,7 @@ impl Memory for Mapped {
     fn write_all<'a>(&self, writes: impl Iterator<Item = (LnrAddr, &'a [u8])> + Clone) {
         let together = writes.clone().map(|(_, bytes)| bytes.len() as u64).sum();
         if together >= self.streamed {
-            stream::order();
+            self.caches.fence_stores();
         }
         for (to, bytes) in writes {
             if !self.streams(bytes.len() as u64, together) {

@@ -4,7 +4,7 @@
 //! link. Non-temporal stores go to memory at once, and leave no line in the caches. That wins where much is written at once. What is small may
 //! well be read again soon, and is better left in the caches.
 //!
-//! They are ordered with other stores by fences and read-modify-writes only. So there is a fence before them: what a host has noted
+//! They are ordered with other stores by fences and read-modify-writes only. So whoever stores this way has a fence before it: what a host has noted
 //! of a write is seen before the write is. Behind them there is none: whoever has written cleans before it says so. That is cheap
 //! for a line that is in no cache, and it writes back what a processor may have left in a line that its caches had.
 #![allow(unsafe_code)]
@@ -20,18 +20,8 @@ pub(crate) const STREAMED_BYTES: u64 = if cfg!(target_arch = "x86_64") { 4096 } 
 /// Of several pieces those that are as long as this: shorter ones have few whole lines.
 pub(crate) const STREAMED_PIECE_BYTES: u64 = 512;
 
-/// What this thread has stored before is seen before what it stores past the caches from here on.
-#[inline]
-pub(crate) fn order() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of x86-64.
-    unsafe {
-        std::arch::x86_64::_mm_sfence();
-    }
-}
-
-/// Copies `bytes` into shared memory, after all earlier accesses but those [`order`] is for: whole lines past the caches, and what is before and
-/// behind them through the caches.
+/// Copies `bytes` into shared memory: whole lines past the caches, and what is before and behind them through the caches. Earlier loads come
+/// before it; so do earlier stores, if there is a fence of stores between.
 ///
 /// # Safety
 /// `to` is mapped for as many bytes.

@@ -87,7 +87,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Has the record and, unless they may be stale, the lines of an object fetched that will be locked: the lock waits for what
-    /// was under way before it, and what comes after it waits for the lock.
+    /// was under way before it, and what comes after it waits for the lock. As far as is known, so many bytes are written `together`.
     fn fetch_to_write(&self, found: &Found<'_>, together: u64) {
         let Some(record) = found.entry.record.filter(|&record| record != BY_LOG) else { return };
         self.records.prefetch(record);

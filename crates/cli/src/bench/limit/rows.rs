@@ -273,7 +273,7 @@ pub(super) fn large_rows(subject: &Subject, bytes: usize) -> Result<Vec<Row<'_>>
         })
     });
     let streamed = value.clone();
-    rows.add(format!("past the caches, {size}"), in_turn, Some(store), move |numbers| {
+    rows.add(format!("copy past the caches of {size}"), in_turn, Some(store), move |numbers| {
         timed(|| {
             numbers.iter().for_each(|&n| subject.bare.store_past_caches(n, &streamed));
             Ok(())
