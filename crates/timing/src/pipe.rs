@@ -6,39 +6,27 @@
 
 use std::ops::Range;
 
-use tombolo_memory::LINE_BYTES;
-
 use crate::Ps;
 use crate::profile::Bandwidth;
 
 const WINDOW: Ps = 200_000;
 const WINDOWS: usize = 1 << 12;
 
-/// How many places of the curve are remembered that were looked up.
-const KNOWN: usize = 64;
-
-/// One of many, of which a few are in use: the less room they take, the more of them this machine has at hand.
 #[derive(Clone, Copy, Default)]
 struct Window {
-    /// How often this place had another window before.
-    lap: u32,
-    bytes: u32,
-}
-
-/// Which lap a window is of.
-fn lap(number: u64) -> u32 {
-    (number / WINDOWS as u64) as u32
+    number: u64,
+    bytes: u64,
 }
 
 /// A pipe.
 pub struct Pipe {
     windows: Vec<Window>,
     /// Bytes that go through in a window.
-    capacity: u32,
+    capacity: u64,
     /// Shares of the bandwidth in use, and what is waited then.
     curve: Vec<(f64, f64)>,
-    /// What was looked up there, by lines: bytes of a window, and what is waited then.
-    known: [(u32, Ps); KNOWN],
+    /// What was looked up last there: bytes of a window, and what is waited then.
+    last: (u64, Ps),
     /// Windows without room.
     full: Range<u64>,
     /// Bytes that went through, and the time that was waited.
@@ -51,25 +39,29 @@ impl Pipe {
     pub fn new(bandwidth: &Bandwidth) -> Self {
         // GB/s are bytes per nanosecond.
         let capacity = bandwidth.gb_per_s * WINDOW as f64 / 1000.0;
-        Self {
+        let mut pipe = Self {
             windows: vec![Window::default(); WINDOWS],
-            capacity: (capacity as u32).max(1),
+            capacity: (capacity as u64).max(1),
             curve: bandwidth.curve.iter().map(|&[share, ns]| (share, ns * 1000.0)).collect(),
-            known: [(u32::MAX, 0); KNOWN],
+            last: (0, 0),
             full: 0..0,
             bytes: 0,
             waited: 0,
-        }
+        };
+        pipe.last.1 = pipe.at(0.0);
+        pipe
     }
 
     /// How long `bytes` bytes wait that come at `now`.
     #[inline]
     pub fn pass(&mut self, now: Ps, bytes: u64) -> Ps {
         let first = now / WINDOW;
-        let number = first.wrapping_sub(1);
-        let before = self.windows[number as usize % WINDOWS];
-        let used = if before.lap == lap(number) { before.bytes } else { 0 };
-        let waits = self.waits(used).max(self.take(first, bytes, now));
+        let before = self.windows[first.wrapping_sub(1) as usize % WINDOWS];
+        let used = if before.number + 1 == first { before.bytes } else { 0 };
+        if used != self.last.0 {
+            self.look_up(used);
+        }
+        let waits = self.last.1.max(self.take(first, bytes, now));
         self.bytes += bytes;
         self.waited += waits;
         waits
@@ -80,8 +72,8 @@ impl Pipe {
     fn take(&mut self, first: u64, bytes: u64, now: Ps) -> Ps {
         let capacity = self.capacity;
         let window = self.window(first);
-        if u64::from(window.bytes) + bytes <= u64::from(capacity) {
-            window.bytes += bytes as u32;
+        if window.bytes + bytes <= capacity {
+            window.bytes += bytes;
             return 0;
         }
         self.take_later(first, bytes).saturating_sub(now)
@@ -95,18 +87,10 @@ impl Pipe {
         number * WINDOW
     }
 
-    /// What is waited while so many bytes of a window are in use.
-    #[inline]
-    fn waits(&mut self, used: u32) -> Ps {
-        let (bytes, waits) = self.known[used as usize / LINE_BYTES as usize % KNOWN];
-        if bytes == used { waits } else { self.look_up(used) }
-    }
-
-    #[cold]
-    fn look_up(&mut self, used: u32) -> Ps {
-        let waits = self.at(f64::from(used) / f64::from(self.capacity));
-        self.known[used as usize / LINE_BYTES as usize % KNOWN] = (used, waits);
-        waits
+    /// So many bytes are in use of a window, which is another number than last time.
+    #[inline(never)]
+    fn look_up(&mut self, used: u64) {
+        self.last = (used, self.at(used as f64 / self.capacity as f64));
     }
 
     /// The first window from `first` on that has room.
@@ -125,18 +109,17 @@ impl Pipe {
     /// Bytes go through in window `number`, and what is too much for it in the next ones.
     fn fill(&mut self, mut number: u64, mut bytes: u64) {
         while bytes > 0 {
-            let room = self.capacity.saturating_sub(self.window(number).bytes);
-            let taken = bytes.min(room.into());
-            self.window(number).bytes += taken as u32;
-            bytes -= taken;
+            let room = self.capacity.saturating_sub(self.window(number).bytes).min(bytes);
+            self.window(number).bytes += room;
+            bytes -= room;
             number += 1;
         }
     }
 
     fn window(&mut self, number: u64) -> &mut Window {
         let window = &mut self.windows[number as usize % WINDOWS];
-        if window.lap < lap(number) {
-            *window = Window { lap: lap(number), bytes: 0 };
+        if window.number < number {
+            *window = Window { number, bytes: 0 };
         }
         window
     }
@@ -184,7 +167,7 @@ mod tests {
     fn waits_follow_the_curve() {
         let mut pipe = pipe();
         let half = pipe.capacity / 2;
-        pipe.pass(0, half.into());
+        pipe.pass(0, half);
         assert_eq!(pipe.pass(WINDOW, 64), 10_000);
         assert_eq!(pipe.at(0.75), 55_000);
         assert_eq!(pipe.at(2.0), 100_000);
