@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// What happened in a pod, over all hosts or of one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Counts {
     /// Lines looked up in some cache.
     pub accesses: u64,
@@ -17,8 +17,10 @@ pub struct Counts {
     pub lnr_cleans: u64,
     /// Accesses to the host's own memory that no cache could serve.
     pub local_misses: u64,
-    /// Bytes over the hosts' links.
+    /// Bytes over the hosts' links, all together.
     pub link_bytes: u64,
+    /// Bytes over each host's link, by the number of the host.
+    pub link_bytes_by_host: Vec<u64>,
     /// Bytes in and out of the device.
     pub device_bytes: u64,
     /// Bytes in and out of the hosts' own memory.
@@ -31,6 +33,7 @@ impl Counts {
     /// What has been added since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
+        let links = self.link_bytes_by_host.iter().zip(&before.link_bytes_by_host);
         Self {
             accesses: self.accesses - before.accesses,
             scr_misses: self.scr_misses - before.scr_misses,
@@ -39,6 +42,7 @@ impl Counts {
             lnr_cleans: self.lnr_cleans - before.lnr_cleans,
             local_misses: self.local_misses - before.local_misses,
             link_bytes: self.link_bytes - before.link_bytes,
+            link_bytes_by_host: links.map(|(now, before)| now - before).collect(),
             device_bytes: self.device_bytes - before.device_bytes,
             local_bytes: self.local_bytes - before.local_bytes,
             queueing_ns: self.queueing_ns - before.queueing_ns,

@@ -147,11 +147,12 @@ impl Machine {
         let waited = all(|host| host.link.waited + host.local.waited) + self.device.waited;
         Counts {
             link_bytes: all(|host| host.link.bytes),
+            link_bytes_by_host: self.hosts.iter().map(|host| host.link.bytes).collect(),
             local_bytes: all(|host| host.local.bytes),
             device_bytes: self.device.bytes,
             queueing_ns: waited / 1000,
             back_invalidations: self.directory.snoops(),
-            ..self.counts
+            ..self.counts.clone()
         }
     }
 

@@ -181,6 +181,7 @@ impl Simulated {
             |count: u64| format!("{:.3} per operation", count as f64 / operations.max(1) as f64);
         let Counts { scr_misses, back_invalidations, lnr_misses, local_misses, link_bytes, .. } =
             self.counts;
+        let busiest = self.counts.link_bytes_by_host.iter().copied().max().unwrap_or_default();
         vec![
             ("profile", self.profile.clone()),
             ("SCR misses", per_op(scr_misses)),
@@ -188,6 +189,7 @@ impl Simulated {
             ("LNR misses", per_op(lnr_misses)),
             ("misses in local memory", per_op(local_misses)),
             ("bytes over links", per_op(link_bytes)),
+            ("bytes over the busiest link", per_op(busiest)),
             ("waiting for bandwidth", format!("{} ns", per_op(self.counts.queueing_ns))),
             ("simulated in", format!("{:.1} s", self.wall_s)),
         ]

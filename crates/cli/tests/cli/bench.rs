@@ -65,6 +65,11 @@ fn a_simulated_pod_comes_out_the_same_again() {
         for count in ["accesses", "scr_misses", "back_invalidations", "lnr_misses", "link_bytes"] {
             assert!(counts[count].as_u64().unwrap() > 0, "{count} under {scheme}");
         }
+        let links = counts["link_bytes_by_host"].as_array().unwrap();
+        let bytes: Vec<u64> = links.iter().map(|bytes| bytes.as_u64().unwrap()).collect();
+        let used = bytes.iter().filter(|&&bytes| bytes > 0).count();
+        assert_eq!(used, 5, "{bytes:?} under {scheme}");
+        assert_eq!(counts["link_bytes"], bytes.iter().sum::<u64>());
         assert_eq!(report, run("7"), "{scheme}");
         assert_ne!(report["ops_per_s"], run("8")["ops_per_s"], "{scheme}");
     }
