@@ -93,7 +93,8 @@ where
             Finding::Linearizable => {}
             Finding::Exhausted => undecided.push(records[0].key.clone()),
             Finding::Stuck { depth } => {
-                return Verdict::Violation(Box::new(violation::explain(model, &records, depth)));
+                let why = violation::explain(model, &records, depth, budget_per_key);
+                return Verdict::Violation(Box::new(why));
             }
         }
     }

@@ -3,17 +3,19 @@
 use std::fmt::{self, Debug};
 
 use super::Model;
-use super::search::Search;
+use super::search::{Finding, Search};
 use super::timeline::{Bar, End, Timeline};
 use crate::history::{Outcome, Record};
 
 /// How many operations of each kind an explanation shows.
 const SHOWN: usize = 12;
 
-/// The proof that a key's operations have no legal order, at the point where the search got furthest.
+/// The proof that a key's operations have no legal order, at the first return that none explains: up to
+/// then they have one, so it is there that somebody was told what is wrong. What had not returned by then may
+/// have taken effect; what it was told later does not count.
 ///
 /// `Display` explains it with a timeline: a row for each client, `|--n--|` an operation that returned,
-/// `x` at the end of one that failed, `?` of one of unknown outcome, `>` of one that never returned.
+/// `x` at the end of one that failed, `?` of one of unknown outcome, `>` of one that had not returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation<K, O, R> {
     /// The key.
@@ -31,13 +33,20 @@ pub struct Violation<K, O, R> {
     pub bystanders: Vec<Record<K, O, R>>,
 }
 
-/// The explanation for `records`, of which at most `depth` completed operations can be placed.
+type RecordOf<K, M> = Record<K, <M as Model>::Operation, <M as Model>::Result>;
+
+/// The explanation for `records`, of which at most `depth` completed operations can be placed. If searches of
+/// fewer of them run out of their `budget`, it takes more of them than it need to.
 pub(super) fn explain<K: Clone, M: Model>(
     model: &M,
-    records: &[&Record<K, M::Operation, M::Result>],
+    records: &[&RecordOf<K, M>],
     depth: usize,
+    budget: u64,
 ) -> Violation<K, M::Operation, M::Result> {
-    let mut search = Search::new(model, records);
+    let (early, depth) = first_unexplained(model, records, budget)
+        .unwrap_or_else(|| (records.iter().copied().cloned().collect(), depth));
+    let records: Vec<_> = early.iter().collect();
+    let mut search = Search::new(model, &records);
     search.replay(depth);
     let unplaced: Vec<_> = search.blocked().into_iter().cloned().collect();
     let deadline = unplaced.first().and_then(Record::responded_at);
@@ -53,6 +62,52 @@ pub(super) fn explain<K: Clone, M: Model>(
         unplaced,
         bystanders,
     }
+}
+
+/// What was known of `records` at the first return that no order explains, and how many of the completed
+/// operations can be placed; `None` if that is the last return.
+fn first_unexplained<K: Clone, M: Model>(
+    model: &M,
+    records: &[&RecordOf<K, M>],
+    budget: u64,
+) -> Option<(Vec<RecordOf<K, M>>, usize)> {
+    let mut returns: Vec<_> = records.iter().filter(|record| record.result().is_some()).collect();
+    returns.sort_by_key(|record| record.responded_at());
+    let mut found = None;
+    // What cannot be explained cannot be explained later either. Before `good` all can be, or it takes too long.
+    let (mut good, mut bad) = (0, returns.len() - 1);
+    while good < bad {
+        let middle = good.midpoint(bad);
+        let early = known_at(records, returns[middle].responded_at());
+        let finding = Search::new(model, &early.iter().collect::<Vec<_>>()).run(budget);
+        if let Finding::Stuck { depth } = finding {
+            found = Some((early, depth));
+            bad = middle;
+        } else {
+            good = middle + 1;
+        }
+    }
+    found
+}
+
+/// The records of what was invoked by `time`, as they were then: what returns later is pending.
+fn known_at<K: Clone, O: Clone, R: Clone>(
+    records: &[&Record<K, O, R>],
+    time: Option<u64>,
+) -> Vec<Record<K, O, R>> {
+    let invoked = records.iter().filter(|record| Some(record.invoked_at) <= time);
+    invoked
+        .map(|&record| {
+            let returned = record.responded_at() <= time || record.result().is_none();
+            let outcome = if returned { record.outcome.clone() } else { Outcome::Pending };
+            Record {
+                key: record.key.clone(),
+                operation: record.operation.clone(),
+                outcome,
+                ..*record
+            }
+        })
+        .collect()
 }
 
 /// A record, its label in the timeline, and whether to draw it in bold.
@@ -149,7 +204,7 @@ impl<K, O: Debug, R: Debug> Violation<K, O, R> {
                 Outcome::Returned { result, .. } => write!(f, "-> {result:?}")?,
                 Outcome::Failed { .. } => write!(f, "failed")?,
                 Outcome::Unknown { .. } => write!(f, "with unknown outcome")?,
-                Outcome::Pending => write!(f, "never returned")?,
+                Outcome::Pending => write!(f, "had not returned")?,
             }
             match record.responded_at() {
                 Some(at) => writeln!(f, "  [{}, {at}]", record.invoked_at)?,

@@ -62,6 +62,26 @@ fn stale_read() {
     assert_bad(&history(get(1, [6, 7], 1)), &[get(1, [6, 7], 1)]);
 }
 
+/// An order that ends at a later operation may be longer than any that ends at the stale read: two deletions
+/// overlap, and what came between them to be deleted returned after the lie.
+#[test]
+fn stale_read_before_longer_orders() {
+    let delete = |client, times| done(client, times, Operation::Delete, Result::Flag(true));
+    let lie = get(0, [9, 10], 1);
+    assert_bad(
+        &[
+            put(0, [1, 2], 1),
+            put(0, [3, 4], 2),
+            delete(2, [5, 20]),
+            get_none(3, [5, 21]),
+            delete(1, [6, 8]),
+            lie.clone(),
+            put(1, [11, 12], 3),
+        ],
+        &[lie],
+    );
+}
+
 #[test]
 fn lost_update() {
     let update = |client, times, new, old: Option<u64>| {
@@ -181,7 +201,7 @@ none can be next:
     !1  client 2  Get -> Value(Some([2, 2]))  [6, 7]
 not counted:
     ~1  client 1  Put([2, 2]) failed  [2, 5]
-    ~2  client 3  Put([3, 3]) never returned  [3, ..]
+    ~2  client 3  Put([3, 3]) had not returned  [3, ..]
 "#;
     assert_eq!(format!("\n{verdict}"), expected, "{verdict}");
 }
