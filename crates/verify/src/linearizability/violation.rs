@@ -20,8 +20,8 @@ const SHOWN: usize = 12;
 pub struct Violation<K, O, R> {
     /// The key.
     pub key: K,
-    /// The longest order that is legal: its operations, those of unknown outcome that it needs
-    /// included.
+    /// The longest order that is legal: its operations, those included that it needs and that nobody was told the
+    /// outcome of by then.
     pub placed: Vec<Record<K, O, R>>,
     /// The state that `placed` leaves, as its `Debug` prints it.
     pub state: String,
@@ -35,16 +35,15 @@ pub struct Violation<K, O, R> {
 
 type RecordOf<K, M> = Record<K, <M as Model>::Operation, <M as Model>::Result>;
 
-/// The explanation for `records`, of which at most `depth` completed operations can be placed. If searches of
-/// fewer of them run out of their `budget`, it takes more of them than it need to.
+/// The explanation for `records`, of which at most `depth` completed operations can be placed. It shows a later
+/// return than the first that no order explains if searches of fewer records run out of their `budget`.
 pub(super) fn explain<K: Clone, M: Model>(
     model: &M,
     records: &[&RecordOf<K, M>],
     depth: usize,
     budget: u64,
 ) -> Violation<K, M::Operation, M::Result> {
-    let (early, depth) = first_unexplained(model, records, budget)
-        .unwrap_or_else(|| (records.iter().copied().cloned().collect(), depth));
+    let (early, depth) = first_unexplained(model, records, depth, budget);
     let records: Vec<_> = early.iter().collect();
     let mut search = Search::new(model, &records);
     search.replay(depth);
@@ -64,16 +63,17 @@ pub(super) fn explain<K: Clone, M: Model>(
     }
 }
 
-/// What was known of `records` at the first return that no order explains, and how many of the completed
-/// operations can be placed; `None` if that is the last return.
+/// What was known of `records` at the first return that no order explains, and how many of the operations that
+/// were completed by then can be placed; of all of them, `depth` can.
 fn first_unexplained<K: Clone, M: Model>(
     model: &M,
     records: &[&RecordOf<K, M>],
+    depth: usize,
     budget: u64,
-) -> Option<(Vec<RecordOf<K, M>>, usize)> {
+) -> (Vec<RecordOf<K, M>>, usize) {
     let mut returns: Vec<_> = records.iter().filter(|record| record.result().is_some()).collect();
     returns.sort_by_key(|record| record.responded_at());
-    let mut found = None;
+    let mut found = (records.iter().copied().cloned().collect(), depth);
     // What cannot be explained cannot be explained later either. Before `good` all can be, or it takes too long.
     let (mut good, mut bad) = (0, returns.len() - 1);
     while good < bad {
@@ -81,7 +81,7 @@ fn first_unexplained<K: Clone, M: Model>(
         let early = known_at(records, returns[middle].responded_at());
         let finding = Search::new(model, &early.iter().collect::<Vec<_>>()).run(budget);
         if let Finding::Stuck { depth } = finding {
-            found = Some((early, depth));
+            found = (early, depth);
             bad = middle;
         } else {
             good = middle + 1;
