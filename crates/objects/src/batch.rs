@@ -52,7 +52,7 @@ impl<M: Memory> Objects<M> {
     fn fetch_object(&self, hash: KeyHash) {
         let state = self.state(hash);
         let Some(found) = state.index.find_at_once(self.memory(), hash) else { return };
-        let record = found.entry.record.filter(|&record| record != BY_LOG);
+        let record = found.entry.record().filter(|&record| record != BY_LOG);
         record.into_iter().for_each(|record| self.records.prefetch(record));
         if let Some(lines) = state.space.lines_at(found.entry.slot) {
             self.fetch(lines, Part::Whole);

@@ -183,7 +183,7 @@ impl<M: Memory> Objects<M> {
     fn mark_lost(&self, stay: Stay) -> Result<(), Error> {
         for shard in self.shards() {
             let lost = shard.paused(|_, _, state, _| -> Vec<Entry> {
-                state.index.entries().filter(|entry| entry.lost == Some(stay.host)).collect()
+                state.index.entries().filter(|entry| entry.lost() == Some(stay.host)).collect()
             });
             for entry in lost {
                 // Who decided before this to take it out of its slot cannot any more, and who wants to now waits.

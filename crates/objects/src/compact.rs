@@ -128,11 +128,11 @@ impl<M: Memory> Objects<M> {
         let Some(found) = state.index.find_slot(self.memory(), hash, slot.line) else {
             return Ok(());
         };
-        if found.entry.home.is_some() {
+        if found.entry.home().is_some() {
             // Its slot is where it returns to.
             return Ok(());
         }
-        let unlocked = found.entry.record.is_none() || !self.memory().keeps(sites::COMPACT_LOCK);
+        let unlocked = found.entry.record().is_none() || !self.memory().keeps(sites::COMPACT_LOCK);
         if unlocked {
             self.move_as_read(&found, tail, &key, slot)
         } else if let TryLock::Locked(Writer::Shared(locked)) = self.try_lock(&found, tail, &key)? {

@@ -27,7 +27,7 @@ impl<M: Memory> Objects<M> {
     ) -> Option<Header> {
         let (memory, shard) = (self.memory(), self.shard(hash));
         let end = shard.at_end()?;
-        let Found { entry, seen, .. } = shard.state().index.find_at_once(memory, hash)?;
+        let Found { entry, cell } = shard.state().index.find_at_once(memory, hash)?;
         if self.places_objects() || !entry.is_in_its_slot() {
             return None;
         }
@@ -37,12 +37,12 @@ impl<M: Memory> Objects<M> {
             self.fetch(lines, part);
         }
         let since = memory.moment();
-        let counter = match entry.record {
+        let counter = match entry.record() {
             None => READ_SHARED,
             Some(BY_LOG) => return None,
             Some(record) => self.records.load(record).readable()?,
         };
-        if !seen::is_fresh(memory, seen, counter) {
+        if !seen::is_fresh(memory, cell.seen, counter) {
             return None;
         }
         let mut prefix = [0; LINE_BYTES as usize];
@@ -62,7 +62,7 @@ impl<M: Memory> Objects<M> {
         memory.read(lines.start().plus(start), head);
         memory.read(lines.start().plus(start + HEAD as u64), rest);
         let Ok(holds) =
-            self.both_hold(entry.record, counter, || Ok::<_, Infallible>(shard.is_still(end)));
+            self.both_hold(entry.record(), counter, || Ok::<_, Infallible>(shard.is_still(end)));
         if !holds || !memory.check(sites::POISON_READ, !memory.poisoned(lines)) {
             return None;
         }

@@ -25,7 +25,7 @@ use crate::at_rest::{AtRest, object_at_rest};
 use crate::chunk_table::{ChunkState, ChunkWord};
 use crate::event::{KeyHash, Slot, generation_at};
 use crate::heir::{Heir, Left};
-use crate::index::{Entry, IndexLimits};
+use crate::index::{Entry, IndexLimits, Sharing};
 use crate::logged::BY_LOG;
 use crate::marks::Marks;
 use crate::objects::{Objects, Options, Shard, shard_of};
@@ -337,7 +337,7 @@ impl<M: Memory> Restored<'_, M> {
         // Below all positions to come, and different for each object.
         let generation = generation_at(built.position.wrapping_sub(self.objects));
         let entry = Entry::read_shared(hash, generation, slot.line);
-        built.restore(Entry { lost: object.lost, ..entry }, slot);
+        built.restore(entry.shared(object.lost.map_or(Sharing::Read, Sharing::Lost)), slot);
         Ok(())
     }
 }
@@ -353,7 +353,7 @@ fn add_objects<M: Memory>(bytes: &mut Vec<u8>, state: &Replicated<M>) {
         bytes.extend(entry.hash.to_le_bytes());
         bytes.extend(entry.generation.to_le_bytes());
         add_slot(bytes, slot);
-        bytes.extend(entry.sharing().to_le_bytes());
+        bytes.extend(entry.sharing.code().to_le_bytes());
         true
     });
 }
@@ -454,9 +454,10 @@ fn adopt_slot<M: Memory>(built: &Built<M>, snapshot: &mut Reader<'_>) -> Option<
 fn adopt_entry<M: Memory>(built: &mut Built<M>, snapshot: &mut Reader<'_>) -> Option<()> {
     let (hash, generation) = (snapshot.half()?, snapshot.half()?);
     let slot = adopt_slot(built, snapshot)?;
-    let entry = Entry::read_shared(hash, generation, slot.line).shared_as(snapshot.half()?);
+    let entry =
+        Entry::read_shared(hash, generation, slot.line).shared(Sharing::decode(snapshot.half()?));
     let exists = |record| record == BY_LOG || built.state.records.exists(record);
-    if !entry.record.is_none_or(exists) {
+    if !entry.record().is_none_or(exists) {
         return None;
     }
     built.restore(entry, slot);

@@ -15,7 +15,7 @@ use crate::logged::{BY_LOG, Locks};
 use crate::placement::Place;
 use crate::read::{Looked, Started};
 use crate::records::Held;
-use crate::seen::{self, Seen, UNSEEN};
+use crate::seen::{self, UNSEEN};
 use crate::writer::Writer;
 use crate::{Error, Objects, sites, underway};
 
@@ -25,8 +25,7 @@ pub(crate) struct Locked<'a, M: Memory> {
     objects: &'a Objects<M>,
     held: Held,
     entry: Entry,
-    cell: &'a Cell,
-    seen: Seen,
+    cell: Cell<'a>,
     slot: Slot,
     extent: Extent,
     header: Header,
@@ -62,7 +61,7 @@ impl<M: Memory> Objects<M> {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
                 self.fetch_to_write(&found, 0);
-                let locked = match found.entry.home {
+                let locked = match found.entry.home() {
                     None => self.try_lock(&found, tail, key)?,
                     Some(host) if host == self.seat.host() => {
                         self.lock_at_home(found.entry, key)?
@@ -89,9 +88,9 @@ impl<M: Memory> Objects<M> {
     /// Has the record and, unless they may be stale, the lines of an object fetched that will be locked: the lock waits for what
     /// was under way before it, and what comes after it waits for the lock. As far as is known, so many bytes are written `together`.
     fn fetch_to_write(&self, found: &Found<'_>, together: u64) {
-        let Some(record) = found.entry.record.filter(|&record| record != BY_LOG) else { return };
+        let Some(record) = found.entry.record().filter(|&record| record != BY_LOG) else { return };
         self.records.prefetch(record);
-        if found.seen != UNSEEN
+        if found.cell.seen != UNSEEN
             && let Some(lines) = self.state(found.entry.hash).space.lines_at(found.entry.slot)
         {
             self.memory().prefetch_to_write(self.fetched(lines, Part::Whole), together);
@@ -149,7 +148,7 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         value: &[u8],
     ) -> Result<(), Error> {
-        if started.entry.record.is_none() {
+        if started.entry.record().is_none() {
             self.settle(started.entry, header, key, value.to_vec())?;
         } else if let TryLock::Locked(Writer::Shared(locked)) =
             self.try_lock(found, started.tail, key)?
@@ -165,7 +164,7 @@ impl<M: Memory> Objects<M> {
         tail: u64,
         key: &[u8],
     ) -> Result<TryLock<'_, M>, Error> {
-        let held = match found.entry.record {
+        let held = match found.entry.record() {
             Some(BY_LOG) => None,
             Some(record) => {
                 let word = self.records.load(record);
@@ -233,7 +232,7 @@ impl<M: Memory> Objects<M> {
             self.sync(entry.hash)?;
         }
         let find = || self.state(entry.hash).index.find_slot(memory, entry.hash, entry.slot);
-        let ours = |found: &Found<'_>| found.entry.record == Some(held.record);
+        let ours = |found: &Found<'_>| found.entry.record() == Some(held.record);
         let Some(mut found) = find().filter(|found| !again || ours(found)) else {
             return Ok(TryLock::Busy);
         };
@@ -275,7 +274,6 @@ impl<M: Memory> Objects<M> {
             held: *held,
             entry: found.entry,
             cell: found.cell,
-            seen: found.seen,
             slot,
             extent,
             header,

@@ -30,16 +30,18 @@ pub(crate) const BY_LOG: u32 = (1 << 28) - 258;
 impl<M: Memory> Objects<M> {
     /// Locks an object without a record; `None` if it changed meanwhile.
     pub(crate) fn lock_by_log(&self, found: &Found<'_>) -> Result<Option<Held>, Error> {
-        let (entry, seen) = (found.entry, found.cell.seen_of(&found.entry));
-        let noted = seen.map_or(UNSEEN, |seen| self.noted(&Found { seen, ..*found }));
+        let entry = found.entry;
+        let mut now = *found;
+        now.cell.seen = found.cell.seen_of(&entry).unwrap_or(UNSEEN);
+        let noted = self.noted(&now);
         if !self.commit(Event::Allocate { target: target(entry), record: BY_LOG })? {
             return Ok(None);
         }
         let index = &self.state(entry.hash).index;
         let locked = index.find_slot(self.memory(), entry.hash, entry.slot);
-        if let Some(locked) = locked.filter(|locked| locked.entry.record == Some(BY_LOG)) {
+        if let Some(locked) = locked.filter(|locked| locked.entry.record() == Some(BY_LOG)) {
             // In the generation that the lock has started nothing was written yet.
-            seen::set(self.memory(), locked.cell, locked.entry.generation, locked.seen, noted);
+            seen::set(self.memory(), locked.cell, locked.entry.generation, locked.cell.seen, noted);
         }
         Ok(Some(Held { record: BY_LOG, counter: READ_SHARED }))
     }
@@ -51,6 +53,6 @@ impl<M: Memory> Objects<M> {
 
     /// Whether nobody has locked the object by the log, as far as its entry says.
     pub(crate) fn is_open(&self, entry: &Entry) -> bool {
-        self.memory().check(sites::READ_LOG_LOCK, entry.record != Some(BY_LOG))
+        self.memory().check(sites::READ_LOG_LOCK, entry.record() != Some(BY_LOG))
     }
 }

@@ -189,7 +189,7 @@ impl<M: Memory> Objects<M> {
     fn deallocate(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
         self.sync(hash)?;
         let found = self.state(hash).index.find(self.memory(), hash);
-        let owner = found.iter().find(|found| found.entry.record == Some(record));
+        let owner = found.iter().find(|found| found.entry.record() == Some(record));
         owner.map_or(Ok(false), |found| {
             self.commit(Event::Deallocate { target: target(found.entry), record })
         })

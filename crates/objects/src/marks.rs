@@ -177,7 +177,7 @@ impl<M: Memory> Objects<M> {
         let hash = self.begin(key)?;
         let tail = self.sync(hash)?;
         for found in self.state(hash).index.find(self.memory(), hash) {
-            if !wanted(found.entry.record) {
+            if !wanted(found.entry.record()) {
                 continue;
             }
             match self.try_lock(&found, tail, key)? {
@@ -225,7 +225,7 @@ impl<M: Memory> Objects<M> {
     fn key_of(&self, record: u32, hash: KeyHash) -> Result<Option<Option<Vec<u8>>>, Error> {
         let tail = self.sync(hash)?;
         let found = self.state(hash).index.find(self.memory(), hash);
-        let owner = |found: &&Found<'_>| found.entry.record == Some(record);
+        let owner = |found: &&Found<'_>| found.entry.record() == Some(record);
         let Some(found) = found.iter().find(owner) else { return Ok(Some(None)) };
         let Some(started) = self.start(found, tail, Part::Nothing) else { return Ok(None) };
         let key = self.read_key(&started);

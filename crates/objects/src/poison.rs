@@ -66,11 +66,11 @@ impl<M: Memory> Objects<M> {
             return Ok(false);
         };
         let entry = found.entry;
-        if !entry.is_in_its_slot() || entry.record == Some(BY_LOG) {
+        if !entry.is_in_its_slot() || entry.record() == Some(BY_LOG) {
             return Ok(false);
         }
         state.space.extent_at(slot).iter().for_each(|extent| state.space.set_poisoned(extent));
-        let held = match entry.record {
+        let held = match entry.record() {
             None => None,
             Some(record) => {
                 let counter = self.records.load(record).readable();

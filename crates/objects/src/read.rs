@@ -244,7 +244,7 @@ impl<M: Memory> Objects<M> {
         part: Part,
         value: &mut Vec<u8>,
     ) -> Result<Looked<Header>, Error> {
-        if found.entry.home == Some(self.seat.host()) {
+        if found.entry.home() == Some(self.seat.host()) {
             return self.read_at_home(found, key, part, value);
         }
         if self.places_objects() {
@@ -305,7 +305,7 @@ impl<M: Memory> Objects<M> {
         part: Part,
         copy: impl FnOnce(&Started, &Header) -> T,
     ) -> Result<Looked<(Header, T)>, Error> {
-        if let Some(host) = found.entry.home {
+        if let Some(host) = found.entry.home() {
             self.bring_back_from(host, found.entry)?;
             return Ok(Looked::Changed);
         }
@@ -313,7 +313,7 @@ impl<M: Memory> Objects<M> {
             self.count(Counter::Retries);
             return Ok(Looked::Changed);
         };
-        if let Some(host) = found.entry.lost {
+        if let Some(host) = found.entry.lost() {
             let other = self.read_key(&started).as_deref() != Some(key)
                 && !self.is_key_poisoned(&started.extent);
             return match started.still_holds(self)? {
@@ -393,7 +393,7 @@ impl<M: Memory> Objects<M> {
             }
             ((counter, known), extent.lines().filter(move |_| doubtful))
         });
-        let (seen, fresh) = (found.seen, known || whole);
+        let (seen, fresh) = (found.cell.seen, known || whole);
         Some(Started { entry, extent, counter: counter?, tail, since, seen, fresh, known })
     }
 
@@ -422,7 +422,7 @@ impl<M: Memory> Objects<M> {
         if !self.is_open(entry) {
             return None;
         }
-        let Some(record) = entry.record.filter(|&record| record != BY_LOG) else {
+        let Some(record) = entry.record().filter(|&record| record != BY_LOG) else {
             return Some(READ_SHARED);
         };
         // A record that is locked now would be found out after the copy, too; this saves the copy.
@@ -486,7 +486,7 @@ impl<M: Memory> Objects<M> {
         counter: u32,
         tail: u64,
     ) -> Result<bool, Error> {
-        self.both_hold(entry.record, counter, || self.entry_is_still(entry, tail))
+        self.both_hold(entry.record(), counter, || self.entry_is_still(entry, tail))
     }
 
     /// The same, where `entry_again` looks at the log again, and tells whether the entry is as it was.
@@ -608,7 +608,7 @@ impl<M: Memory> Objects<M> {
     /// Those of [`read`](Self::read).
     pub fn scan_within_reach(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
         let me = self.seat.host();
-        self.scan_wanted(cursor, |entry| entry.home.is_none_or(|host| host == me), visit)
+        self.scan_wanted(cursor, |entry| entry.home().is_none_or(|host| host == me), visit)
     }
 
     fn scan_wanted(

@@ -78,7 +78,7 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn obstructed(&self, by: u8, entry: Entry) {
         self.upkeep.obstructed_by(by);
         if let Some(stay) = self.fence_if_dead(by) {
-            let need = entry.record.map_or(Need::AtHome(entry), Need::Record);
+            let need = entry.record().map_or(Need::AtHome(entry), Need::Record);
             // What cannot be done now is tried again, by whoever is in need of it.
             let _ = self.recover(stay, need);
         }
@@ -221,7 +221,7 @@ impl<M: Memory> Objects<M> {
                 if state.homes(stay.host) == 0 {
                     return Vec::new();
                 }
-                state.index.entries().filter(|entry| entry.home == Some(stay.host)).collect()
+                state.index.entries().filter(|entry| entry.home() == Some(stay.host)).collect()
             })
         })
     }
@@ -346,7 +346,7 @@ impl<M: Memory> Objects<M> {
         let Some(hash) = self.records.owner(record) else { return Ok(None) };
         let found = self.state(hash).index.find(self.memory(), hash);
         let mut entries = found.into_iter().map(|found| found.entry);
-        let owner = entries.find(|entry| entry.record == Some(record));
+        let owner = entries.find(|entry| entry.record() == Some(record));
         owner.map(Some).ok_or_else(changed_under_lock)
     }
 
@@ -420,7 +420,7 @@ impl<M: Memory> Objects<M> {
         let event = Event::Rescue { target: target(entry), to, host: stay.host };
         // Without a record, others may use it as soon as the event is in the log.
         let notes = &self.underway.notes;
-        let first = entry.record.is_none();
+        let first = entry.record().is_none();
         let moved = self.announce_after(&placed, None, event, || {
             if first {
                 notes.to_quarantine(stay.host, entry.slot, false);
@@ -439,7 +439,7 @@ impl<M: Memory> Objects<M> {
 
     /// Whether the slot of an object that is gone from the index is in quarantine.
     pub(crate) fn is_quarantined(&self, entry: &Entry) -> bool {
-        entry.lost.is_some()
+        entry.lost().is_some()
             && self.shard(entry.hash).paused(|_, _, _, writer| {
                 writer.quarantine.slots.iter().any(|&(_, line)| line == entry.slot)
             })

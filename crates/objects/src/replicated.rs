@@ -9,7 +9,7 @@ use tombolo_memory::{Memory, Work};
 use tombolo_pod::Stay;
 
 use crate::event::{Event, Generation, KeyHash, Slot, SlotLine, Target, generation_at};
-use crate::index::{self, Entry, Index, IndexLimits};
+use crate::index::{self, Entry, Index, IndexLimits, Sharing};
 use crate::logged::BY_LOG;
 use crate::poison::BY_POISON;
 use crate::records::{Record, Records};
@@ -96,14 +96,14 @@ impl<M: Memory> Replicated<M> {
     pub(crate) fn restore(&self, writer: &mut Writer, entry: Entry, slot: Slot) {
         self.space.occupied(slot);
         self.index.insert(&mut writer.index, entry);
-        self.moved_home(None, entry.home);
-        self.was_lost(None, entry.lost);
+        self.moved_home(None, entry.home());
+        self.was_lost(None, entry.lost());
         if !self.memory.keeps(sites::JOIN_UNKNOWN)
             && let Some(found) = self.index.find_slot(&self.memory, entry.hash, entry.slot)
         {
-            seen::set(&self.memory, found.cell, entry.generation, found.seen, READ_SHARED);
+            seen::set(&self.memory, found.cell, entry.generation, found.cell.seen, READ_SHARED);
         }
-        if let Some(record) = entry.record.filter(|&record| record != BY_LOG) {
+        if let Some(record) = entry.record().filter(|&record| record != BY_LOG) {
             self.records.assigned(record, entry.hash);
         }
     }
@@ -170,10 +170,10 @@ impl<M: Memory> Replicated<M> {
     fn delete(&self, writer: &mut Writer, target: Target) -> bool {
         let wanted = |entry: Entry| self.is_expected(entry, target);
         let Some(entry) = self.index.remove(target.hash, target.slot, wanted) else { return false };
-        self.moved_home(entry.home, None);
-        self.was_lost(entry.lost, None);
-        self.vacate(writer, entry.slot, entry.lost);
-        if let Some(record) = entry.record.filter(|&record| record != BY_LOG) {
+        self.moved_home(entry.home(), None);
+        self.was_lost(entry.lost(), None);
+        self.vacate(writer, entry.slot, entry.lost());
+        if let Some(record) = entry.record().filter(|&record| record != BY_LOG) {
             self.records.unassigned(record, target.hash);
         }
         true
@@ -190,8 +190,8 @@ impl<M: Memory> Replicated<M> {
         let (mut homes, mut lost) = ((None, None), (None, None));
         let changed = self.index.update(&self.memory, target.hash, target.slot, |entry| {
             let changed = change(entry).filter(|_| self.is_expected(entry, target))?;
-            homes = (entry.home, changed.home);
-            lost = (entry.lost, changed.lost);
+            homes = (entry.home(), changed.home());
+            lost = (entry.lost(), changed.lost());
             Some(Entry { generation: if renew { generation } else { entry.generation }, ..changed })
         });
         self.moved_home(homes.0, homes.1);
@@ -219,34 +219,31 @@ impl<M: Memory> Replicated<M> {
         };
         self.show(to, || {
             self.change(target, generation, |entry| {
-                Some(Entry { slot: to.line, home: None, lost: None, ..entry })
+                let there = Entry { slot: to.line, ..entry };
+                Some(if entry.is_in_its_slot() { there } else { there.shared(Sharing::Read) })
             });
         });
-        self.vacate(writer, target.slot, owner.or(entry.lost));
+        self.vacate(writer, target.slot, owner.or(entry.lost()));
         true
     }
 
     fn lose(&self, generation: Generation, target: Target, host: u8) -> bool {
-        self.share(generation, target, |entry| {
-            Some(Entry { record: None, home: None, lost: Some(host), ..entry })
-        })
+        self.share(generation, target, |entry| Some(entry.shared(Sharing::Lost(host))))
     }
 
     fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {
         (self.records.exists(record) || record == BY_LOG)
-            && self.share(generation, target, |entry| Some(Entry { record: Some(record), ..entry }))
+            && self.share(generation, target, |entry| Some(entry.shared(Sharing::Record(record))))
     }
 
     fn deallocate(&self, generation: Generation, target: Target, record: u32) -> bool {
         self.share(generation, target, |entry| {
-            (entry.record == Some(record)).then_some(Entry { record: None, ..entry })
+            (entry.record() == Some(record)).then_some(entry.shared(Sharing::Read))
         })
     }
 
     fn settle(&self, generation: Generation, target: Target, host: u8) -> bool {
-        self.share(generation, target, |entry| {
-            Some(Entry { record: None, home: Some(host), ..entry })
-        })
+        self.share(generation, target, |entry| Some(entry.shared(Sharing::Home(host))))
     }
 
     /// Changes how the target is shared, and with that who has which record.
@@ -259,7 +256,7 @@ impl<M: Memory> Replicated<M> {
         let (mut before, mut after) = (None, None);
         let shared = self.change(target, generation, |entry| {
             let changed = change(entry)?;
-            (before, after) = (entry.record, changed.record);
+            (before, after) = (entry.record(), changed.record());
             Some(changed)
         });
         if shared {
@@ -298,7 +295,7 @@ impl<M: Memory> State for Replicated<M> {
             Event::Wrap(target) => self.change(target, generation, Some),
             Event::Settle { target, host } => self.settle(generation, target, host),
             Event::Return(target) => {
-                self.change(target, generation, |entry| Some(Entry { home: None, ..entry }))
+                self.change(target, generation, |entry| Some(entry.shared(Sharing::Read)))
             }
             Event::Lose { target, host } => self.lose(generation, target, host),
             Event::Rescue { target, to, host } => {

@@ -69,7 +69,7 @@ pub(crate) fn is_fresh<M: Memory>(memory: &M, seen: Seen, counter: u32) -> bool 
 /// since `before` was read.
 pub(crate) fn set<M: Memory>(
     memory: &M,
-    cell: &Cell,
+    cell: Cell<'_>,
     generation: Generation,
     before: Seen,
     counter: u32,

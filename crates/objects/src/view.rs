@@ -60,7 +60,7 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
     ) -> Result<Looked<View<'_, M>>, Error> {
         let mut value = Vec::new();
-        match found.entry.home {
+        match found.entry.home() {
             Some(host) if host == self.seat.host() => {
                 let looked = self.read_at_home(found, key, Part::Whole, &mut value)?;
                 let view = |header| View { objects: self, header, value: Value::Copied(value) };

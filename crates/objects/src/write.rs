@@ -109,7 +109,7 @@ impl<M: Memory> Objects<M> {
     /// Whether an object is lost with a host that others are clearing up after, and so are at its slot.
     fn is_cleared_up(&self, entry: &Entry) -> bool {
         entry
-            .lost
+            .lost()
             .filter(|&host| host != BY_POISON)
             .map(|host| self.pod().stay_of(host))
             .is_some_and(|stay| {
@@ -123,7 +123,7 @@ impl<M: Memory> Objects<M> {
         let hash = self.hash(key)?;
         let tail = self.sync(hash)?;
         for found in self.state(hash).index.find(self.memory(), hash) {
-            if found.entry.lost.is_some()
+            if found.entry.lost().is_some()
                 && let Err(error) = self.look(&found, tail, key, Part::Nothing, |_, _| ())
                 && error.is_loss()
             {
@@ -246,7 +246,7 @@ impl<M: Memory> Objects<M> {
         self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
-                if found.entry.home == Some(self.seat.host()) {
+                if found.entry.home() == Some(self.seat.host()) {
                     // This one, or another with its hash: the lock tells.
                     return Ok(Some(
                         self.delete_locked(key, expected, unmarked_only)?.unwrap_or(false),
@@ -270,7 +270,7 @@ impl<M: Memory> Objects<M> {
                     return Err(Error::Changed);
                 }
                 let locked = self.memory().keeps(sites::DELETE_LOCK);
-                if found.entry.record.is_some() && locked {
+                if found.entry.record().is_some() && locked {
                     return self.delete_locked(key, expected, unmarked_only);
                 }
                 // Read-shared: nobody can write it without an event that makes this one void.

@@ -268,7 +268,8 @@ fn room_comes_back(place: &Place) {
 #[test]
 fn a_full_index_says_so_and_deletes_make_room() {
     let place = pod(16, None);
-    let index = tombolo_objects::IndexLimits { segment_buckets: 4, segments: 8 };
+    let index =
+        tombolo_objects::IndexLimits { segment_buckets: 256, segments: 1, load_percent: 50 };
     let host = Host::join_with(&place.spec, Options { index, ..Options::default() });
     let mut made = 0u32;
     let error = loop {

@@ -259,7 +259,7 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
 
 pub(crate) fn options() -> Options {
     Options {
-        index: IndexLimits { segment_buckets: 2, segments: 64 },
+        index: IndexLimits { segment_buckets: 256, segments: 64, load_percent: 1 },
         maintenance: Maintenance {
             watermark_percent: 60,
             reclaim_batch: 1,

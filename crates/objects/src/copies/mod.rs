@@ -37,7 +37,7 @@ impl<M: Memory> Objects<M> {
         part: Part,
         value: &mut Vec<u8>,
     ) -> Result<Option<Looked<Header>>, Error> {
-        let (Some(copies), Some(line)) = (&self.copies, seen::copy_line(found.seen)) else {
+        let (Some(copies), Some(line)) = (&self.copies, seen::copy_line(found.cell.seen)) else {
             return Ok(None);
         };
         let (memory, entry) = (self.memory(), &found.entry);
@@ -85,7 +85,7 @@ impl<M: Memory> Objects<M> {
     }
 
     fn counter_was_own(&self, entry: &Entry, tail: u64) -> Result<bool, Error> {
-        let again = entry.record.is_some() && self.memory().keeps(sites::COPY_ENTRY_AGAIN);
+        let again = entry.record().is_some() && self.memory().keeps(sites::COPY_ENTRY_AGAIN);
         if again { self.entry_is_still(entry, tail) } else { Ok(true) }
     }
 
@@ -93,11 +93,11 @@ impl<M: Memory> Objects<M> {
     #[inline]
     pub(crate) fn noted(&self, found: &Found<'_>) -> Seen {
         match &self.copies {
-            Some(copies) if seen::copy_line(found.seen).is_some() => {
+            Some(copies) if seen::copy_line(found.cell.seen).is_some() => {
                 let copy = copies.hold(self.memory(), found);
                 copy.and_then(|copy| copy.counter(self.memory())).unwrap_or(UNSEEN)
             }
-            _ => found.seen,
+            _ => found.cell.seen,
         }
     }
 

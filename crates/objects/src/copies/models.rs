@@ -25,16 +25,12 @@ struct Host {
 impl Host {
     /// A host with two objects, each noted as fresh, and room for a copy of one.
     fn new(hashes: [KeyHash; 2]) -> (Rc<Self>, Writer) {
-        let limits = IndexLimits { segment_buckets: 1, segments: 4 };
+        let limits = IndexLimits { segment_buckets: 1, segments: 4, load_percent: 400 };
         let (index, mut writer) = (Index::new(limits), Writer::default());
         for (hash, generation) in hashes.into_iter().zip(1..) {
-            let (slot, record, home) = (u64::from(generation), None, None);
-            index.insert(
-                &mut writer,
-                Entry { record, home, ..Entry::read_shared(hash, generation, slot) },
-            );
+            index.insert(&mut writer, Entry::read_shared(hash, generation, generation.into()));
             let found = find(&index, hash);
-            seen::set(&memory(), found.cell, generation, found.seen, COUNTER);
+            seen::set(&memory(), found.cell, generation, found.cell.seen, COUNTER);
         }
         let copies = Copies::new(64).unwrap().unwrap();
         (Rc::new(Self { index, copies }), writer)
@@ -70,7 +66,7 @@ impl Host {
 
     /// Whether the object with this hash is said to have a copy.
     fn is_copied(&self, hash: KeyHash) -> bool {
-        seen::copy_line(find(&self.index, hash).seen).is_some()
+        seen::copy_line(find(&self.index, hash).cell.seen).is_some()
     }
 }
 

@@ -101,13 +101,13 @@ impl<M: Memory> Copies<M> {
     /// The copy that an object's note named when it was found, if it still does.
     #[inline]
     pub(super) fn hold(&self, memory: &M, found: &Found<'_>) -> Option<Copy<'_, M>> {
-        let line = seen::copy_line(found.seen)?;
+        let line = seen::copy_line(found.cell.seen)?;
         let evictions = self.evictions_at(line);
         // Pairs with the release in `evict`: what was evicted before is named no more.
         let before = evictions.load(Ordering::Acquire);
         // Pairs with the release in `keep`: what is named is whole.
         let seen = found.cell.seen_of(&found.entry);
-        let same = seen.is_some_and(|seen| seen::unused(seen) == seen::unused(found.seen));
+        let same = seen.is_some_and(|seen| seen::unused(seen) == seen::unused(found.cell.seen));
         let start = u64::from(line) * LINE_BYTES;
         memory.check(sites::COPY_NAMED, same).then_some(Copy { copies: self, start, before })
     }
@@ -210,15 +210,15 @@ impl<M: Memory> Copies<M> {
     fn evict(&self, memory: &M, line: u64, block: Block, index: &Index) -> bool {
         let named = seen::copied(line as u32);
         let names = |found: &&Found<'_>| {
-            found.entry.generation == block.generation && seen::unused(found.seen) == named
+            found.entry.generation == block.generation && seen::unused(found.cell.seen) == named
         };
         while memory.keeps(sites::COPY_UNNAMED) {
             let all = index.find(memory, block.hash);
             let Some(found) = all.iter().find(names) else { break };
-            let is_wanted = found.seen != named;
+            let is_wanted = found.cell.seen != named;
             let new = if is_wanted { named } else { UNSEEN };
             memory.step();
-            if found.cell.see(block.generation, found.seen, new, Ordering::Relaxed) {
+            if found.cell.see(block.generation, found.cell.seen, new, Ordering::Relaxed) {
                 if is_wanted {
                     return false;
                 }
@@ -290,9 +290,9 @@ impl<M: Memory> Copy<'_, M> {
     /// Lets the hand pass it once.
     #[inline]
     pub(super) fn use_again_soon(&self, found: &Found<'_>) {
-        let used = seen::used(found.seen);
-        if found.seen != used {
-            found.cell.see(found.entry.generation, found.seen, used, Ordering::Relaxed);
+        let used = seen::used(found.cell.seen);
+        if found.cell.seen != used {
+            found.cell.see(found.entry.generation, found.cell.seen, used, Ordering::Relaxed);
         }
     }
 }

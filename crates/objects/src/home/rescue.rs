@@ -61,7 +61,7 @@ impl<M: Memory> Objects<M> {
     /// The object with this entry, which somebody wants, goes on without a host that has it in its own memory, and may still be
     /// writing.
     pub(crate) fn rescue_from_home(&self, stay: Stay, entry: Entry) -> Result<(), Error> {
-        let is_there = self.entry_stands(entry) && entry.home == Some(stay.host);
+        let is_there = self.entry_stands(entry) && entry.home() == Some(stay.host);
         let notes = &self.underway.notes;
         if !is_there || notes.room_in_quarantine_for(stay.host, entry.slot).is_none() {
             return Ok(());

@@ -1,263 +1,161 @@
 //! Buckets and where they are stored.
 //!
-//! A bucket is two cache lines: a header and six cells of 20 bytes. Its header holds the version
-//! of the *chain* it heads and the number of the next overflow bucket.
+//! A bucket is a header, and cells for some entries; in two cache lines for the first bucket of a chain, in one
+//! for the others. A cell has three bytes of its hash: which bucket heads its chain says the fourth.
+//!
+//! ```text
+//!          header   hashes   slots    states
+//! first    8 bytes  3 x 8    8 x 4    8 x 8     version of the chain (32 bits), odd while it changes | next
+//! others   4 bytes  3 x 4    4 x 4    4 x 8     next bucket of the chain, plus one (32 bits)
+//! ```
+//!
+//! Hashes lie byte by byte: one word has a byte of each cell's, so that all are compared at once.
+
+use std::array::from_fn;
 
 use tombolo_memory::Memory;
 
-use crate::event::{Generation, KeyHash, SlotLine};
-use crate::seen::{Seen, UNSEEN};
-use crate::sites;
+use super::Of;
+use super::cell::{Cell, Notes, State};
+use super::entry::Entry;
+use crate::event::KeyHash;
+use crate::seen::Seen;
 use crate::sync::{AtomicU32, AtomicU64, OnceLock, Ordering, fence};
 
-/// Two under the model checker: what it has to look at grows with the square of what a reader loads.
-pub(crate) const CELLS: usize = if cfg!(loom) { 2 } else { 6 };
+/// Few under the model checker: what it has to look at grows with the square of what a reader loads.
+pub(super) const CELLS: usize = if cfg!(loom) { 2 } else { 8 };
+pub(super) const OVERFLOW_CELLS: usize = if cfg!(loom) { 1 } else { 4 };
 
-const RECORD_SHIFT: u32 = 36;
-const SLOT_MASK: u64 = (1 << RECORD_SHIFT) - 1;
+/// Bits of a hash that its bucket's number says, in a table that has at least so many buckets.
+pub(super) const NUMBER_BITS: u32 = if cfg!(loom) { 0 } else { 8 };
 
-/// What the index knows about an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) hash: KeyHash,
-    pub(crate) generation: Generation,
-    pub(crate) slot: SlotLine,
-    /// `None`: read-shared, or at home with a host.
-    pub(crate) record: Option<u32>,
-    /// The host in whose memory the object is, if it is not in its slot.
-    pub(crate) home: Option<u8>,
-    /// The host that died, or was fenced, while it had the object's only whole copy: its value is lost.
-    pub(crate) lost: Option<u8>,
+/// Bytes of a hash that a cell has.
+const HASH_BYTES: usize = if cfg!(loom) { 1 } else { 3 };
+
+/// A word with as many bytes as its bucket has cells.
+pub(super) trait Word: Default {
+    /// As large as a bucket.
+    type Alignment;
+
+    fn get(&self) -> u64;
+    fn put(&self, word: u64);
 }
 
-/// The highest values of the 28 bits for a record stand for hosts; 0 for neither.
-const LAST: u32 = (1 << (64 - RECORD_SHIFT)) - 1;
-const HOMES: u32 = LAST - u8::MAX as u32;
-const LAST_LOST: u32 = HOMES - 2;
-const LOST: u32 = LAST_LOST - u8::MAX as u32;
-
-impl Entry {
-    /// An object that is in its slot, and has no record.
-    pub(crate) fn read_shared(hash: KeyHash, generation: Generation, slot: SlotLine) -> Self {
-        Self { hash, generation, slot, record: None, home: None, lost: None }
-    }
-
-    /// Whether its value is there, for all to read.
-    pub(crate) fn is_in_its_slot(&self) -> bool {
-        self.home.is_none() && self.lost.is_none()
-    }
-
-    /// Record, home or loss, as they are encoded in 28 bits.
-    pub(crate) fn sharing(&self) -> u32 {
-        let home = self.home.map(|host| LAST - u32::from(host));
-        let lost = self.lost.map(|host| LAST_LOST - u32::from(host));
-        home.or(lost).or(self.record.map(|record| record + 1)).unwrap_or(0)
-    }
-
-    /// This entry, shared as [`sharing`](Self::sharing) encodes it.
-    #[inline(always)]
-    pub(crate) fn shared_as(self, sharing: u32) -> Self {
-        if sharing < LOST {
-            Self { record: sharing.checked_sub(1), ..self }
-        } else {
-            self.elsewhere_as(sharing)
-        }
-    }
-
-    #[cold]
-    fn elsewhere_as(self, sharing: u32) -> Self {
-        if sharing >= HOMES {
-            Self { home: Some((LAST - sharing) as u8), ..self }
-        } else if sharing <= LAST_LOST {
-            Self { lost: Some((LAST_LOST - sharing) as u8), ..self }
-        } else {
-            Self { record: Some(sharing - 1), ..self }
-        }
-    }
-
-    /// Slot, and how it is shared, as a cell has them.
-    #[inline]
-    fn place(&self) -> u64 {
-        u64::from(self.sharing()) << RECORD_SHIFT | self.slot
-    }
-}
-
-/// Most of an entry in memory; its hash lies with those of the bucket's other cells.
-///
-/// ```text
-/// note    generation (32 bits) | what this host has seen of it (32), see `seen.rs`
-/// place   record + 1, or home, or loss (28 bits) | line of the slot (36); 0 if the cell is empty
-/// ```
-#[derive(Default)]
-pub(crate) struct Cell {
-    note: AtomicU64,
-    place: AtomicU64,
-}
-
-/// An object as of a generation, and what this host has seen of that. They are one word, so what is
-/// seen of one generation is never noted of another.
-fn note(generation: Generation, seen: Seen) -> u64 {
-    u64::from(generation) << 32 | u64::from(seen)
-}
-
-/// The generation that a note is of.
-#[inline(always)]
-fn generation(note: u64) -> Generation {
-    (note >> 32) as u32
-}
-
-impl Cell {
-    /// What was seen of this entry, if the cell has it.
-    #[inline]
-    pub(crate) fn seen_of(&self, entry: &Entry) -> Option<Seen> {
-        // Pairs with the release in `see`: what is noted has been done.
-        let note = self.note.load(Ordering::Acquire);
-        let has = generation(note) == entry.generation
-            && self.place.load(Ordering::Relaxed) == entry.place();
-        has.then_some(note as Seen)
-    }
-
-    /// Notes what was seen of a generation, if the cell has it, and `before` is what is noted of it.
-    #[inline]
-    pub(crate) fn see(
-        &self,
-        generation: Generation,
-        before: Seen,
-        seen: Seen,
-        order: Ordering,
-    ) -> bool {
-        let (before, new) = (note(generation, before), note(generation, seen));
-        self.note.compare_exchange(before, new, order, Ordering::Relaxed).is_ok()
-    }
-
-    /// Replaces the entry by another of the same object. Nothing is seen yet of a new generation.
-    pub(crate) fn renew<M: Memory>(&self, memory: &M, entry: Entry) {
-        let unseen = note(entry.generation, UNSEEN);
-        // A store would do, but the model checker lets it come before a note of the old generation.
-        let before = self.note.swap(unseen, Ordering::Relaxed);
-        let same = generation(before) == entry.generation;
-        if same || !memory.keeps(sites::READ_SEEN_GENERATION) {
-            let kept = note(entry.generation, before as Seen);
-            self.note.store(kept, Ordering::Relaxed);
-        }
-        self.place.store(entry.place(), Ordering::Relaxed);
-    }
-}
-
-/// Where an entry is, or may be.
-#[derive(Clone, Copy)]
-pub(crate) struct Spot<'a> {
-    hash: &'a AtomicU32,
-    pub(crate) cell: &'a Cell,
-}
-
-impl Spot<'_> {
-    #[inline(always)]
-    pub(crate) fn entry(&self) -> Option<Entry> {
-        self.entry_and_seen().map(|(entry, _)| entry)
-    }
-
-    #[inline(always)]
-    pub(crate) fn entry_and_seen(&self) -> Option<(Entry, Seen)> {
-        let place = self.cell.place.load(Ordering::Relaxed);
-        if place == 0 {
-            return None;
-        }
-        let hash = self.hash.load(Ordering::Relaxed);
-        let note = self.cell.note.load(Ordering::Relaxed);
-        let entry = Entry::read_shared(hash, generation(note), place & SLOT_MASK);
-        Some((entry.shared_as((place >> RECORD_SHIFT) as u32), note as Seen))
-    }
-
-    #[inline]
-    pub(crate) fn has_hash(&self, hash: KeyHash) -> bool {
-        self.hash.load(Ordering::Relaxed) == hash
-    }
-
-    pub(crate) fn set(&self, entry: Entry, seen: Seen) {
-        self.hash.store(entry.hash, Ordering::Relaxed);
-        self.cell.note.store(note(entry.generation, seen), Ordering::Relaxed);
-        self.cell.place.store(entry.place(), Ordering::Relaxed);
-    }
-
-    /// Takes the entry out, and what was seen of it. That changes meanwhile, and must not be in two cells,
-    /// nor be lost and come back; what it names passes on to whoever finds it in another cell.
-    pub(crate) fn take(&self) -> Option<(Entry, Seen)> {
-        let entry = self.entry()?;
-        self.cell.place.store(0, Ordering::Relaxed);
-        Some((entry, self.cell.note.swap(0, Ordering::Acquire) as Seen))
-    }
-}
-
-#[derive(Default)]
 #[repr(align(128))]
-pub(crate) struct Bucket {
-    /// Next overflow bucket plus one (32 bits) | version (32), odd while the chain changes.
-    header: AtomicU64,
-    /// Together, so that looking for one takes few instructions.
-    hashes: [AtomicU32; CELLS],
-    cells: [Cell; CELLS],
+pub(super) struct TwoLines;
+
+#[repr(align(64))]
+pub(super) struct OneLine;
+
+impl Word for AtomicU64 {
+    type Alignment = TwoLines;
+
+    #[inline(always)]
+    fn get(&self) -> u64 {
+        self.load(Ordering::Relaxed)
+    }
+
+    fn put(&self, word: u64) {
+        self.store(word, Ordering::Relaxed);
+    }
 }
 
-impl Bucket {
-    /// Has the processor fetch its lines.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        tombolo_memory::prefetch(&self.header);
-        tombolo_memory::prefetch(&self.cells[CELLS - 1]);
-    }
-
-    /// Spot `number`, if there are so many.
-    #[inline(always)]
-    pub(crate) fn spot(&self, number: usize) -> Option<Spot<'_>> {
-        Some(Spot { hash: self.hashes.get(number)?, cell: &self.cells[number] })
-    }
+impl Word for AtomicU32 {
+    type Alignment = OneLine;
 
     #[inline(always)]
-    pub(crate) fn spots(&self) -> impl Iterator<Item = Spot<'_>> {
-        self.hashes.iter().zip(&self.cells).map(|(hash, cell)| Spot { hash, cell })
+    fn get(&self) -> u64 {
+        self.load(Ordering::Relaxed).into()
     }
 
-    /// A bit per cell that has `hash`, or had it last and is empty now. (Those come after the ones that have it, since the first empty
-    /// cell is filled first.) Without a branch for each, which a processor could only guess: it would look ahead in vain.
+    fn put(&self, word: u64) {
+        self.store(word as u32, Ordering::Relaxed);
+    }
+}
+
+#[repr(C)]
+pub(super) struct Bucket<W: Word, const N: usize> {
+    header: W,
+    hashes: [W; HASH_BYTES],
+    slots: [AtomicU32; N],
+    states: [AtomicU64; N],
+    alignment: [W::Alignment; 0],
+}
+
+/// The first bucket of a chain.
+pub(super) type Head = Bucket<AtomicU64, CELLS>;
+
+pub(super) type Overflow = Bucket<AtomicU32, OVERFLOW_CELLS>;
+
+impl<W: Word, const N: usize> Bucket<W, N> {
+    fn new() -> Self {
+        Self {
+            header: W::default(),
+            hashes: Default::default(),
+            slots: from_fn(|_| AtomicU32::default()),
+            states: from_fn(|_| AtomicU64::default()),
+            alignment: [],
+        }
+    }
+
+    /// A bit for each cell that has `hash`, or had it last and is empty now: the highest of the byte with its number.
     #[inline(always)]
-    pub(crate) fn cells_with(&self, hash: KeyHash) -> u32 {
-        let has = |word: &AtomicU32| word.load(Ordering::Relaxed) == hash;
-        let bits = self.hashes.iter().zip(0..).map(|(word, n)| u32::from(has(word)) << n);
-        bits.fold(0, |found, bit| found | bit)
+    fn cells_with(&self, hash: KeyHash) -> u64 {
+        const EACH: u64 = 0x0101_0101_0101_0101;
+        const HIGHEST: u64 = 0x80 * EACH;
+        let bytes = (hash >> NUMBER_BITS).to_le_bytes();
+        let differ = |(word, byte): (&W, u8)| word.get() ^ (u64::from(byte) * EACH);
+        let differing = self.hashes.iter().zip(bytes).map(differ).fold(0, |all, word| all | word);
+        let others = ((differing & !HIGHEST) + !HIGHEST) | differing;
+        !others & HIGHEST & u64::MAX >> (64 - 8 * N)
     }
 
+    fn hash(&self, cell: usize) -> KeyHash {
+        let byte = |word: &W| (word.get() >> (8 * cell)) as u8;
+        let bytes = self.hashes.iter().map(byte).rev();
+        bytes.fold(0, |hash, byte| hash << 8 | KeyHash::from(byte)) << NUMBER_BITS
+    }
+
+    fn set_hash(&self, cell: usize, hash: KeyHash) {
+        for (word, byte) in self.hashes.iter().zip((hash >> NUMBER_BITS).to_le_bytes()) {
+            let others = word.get() & !(0xff << (8 * cell));
+            word.put(others | u64::from(byte) << (8 * cell));
+        }
+    }
+}
+
+impl Head {
     /// The header, if the chain is not changing.
     #[inline(always)]
-    pub(crate) fn stable_header(&self) -> Option<u64> {
+    pub(super) fn stable_header(&self) -> Option<u64> {
         let header = self.header.load(Ordering::Acquire);
         header.is_multiple_of(2).then_some(header)
     }
 
     /// Whether nothing has changed since the header was `header`; pairs with `begin_change` and `end_change`.
     #[inline(always)]
-    pub(crate) fn is_still(&self, header: u64) -> bool {
+    pub(super) fn is_still(&self, header: u64) -> bool {
         fence(Ordering::Acquire);
         self.header.load(Ordering::Relaxed) == header
     }
 
     #[inline]
-    pub(crate) fn next(&self) -> Option<u64> {
+    pub(super) fn next(&self) -> Option<u64> {
         next_in(self.header.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn set_next(&self, next: Option<u64>) {
-        let version = self.header.load(Ordering::Relaxed) & 0xffff_ffff;
-        self.header.store(next.map_or(0, |next| next + 1) << 32 | version, Ordering::Relaxed);
+    pub(super) fn set_next(&self, next: Option<u64>) {
+        let version = self.header.load(Ordering::Relaxed) as u32;
+        self.header.store(plus_one(next) << 32 | u64::from(version), Ordering::Relaxed);
     }
 
-    pub(crate) fn begin_change(&self) {
+    pub(super) fn begin_change(&self) {
         self.bump_version(Ordering::Relaxed);
         // The odd version is visible before any change is; pairs with the fence in `is_still`.
         fence(Ordering::Release);
     }
 
-    pub(crate) fn end_change(&self) {
+    pub(super) fn end_change(&self) {
         self.bump_version(Ordering::Release);
     }
 
@@ -268,54 +166,204 @@ impl Bucket {
     }
 }
 
-/// The next bucket of a chain, as the header of one says.
+/// The next bucket of a chain, as the header of the first one says.
 #[inline(always)]
-pub(crate) fn next_in(header: u64) -> Option<u64> {
+pub(super) fn next_in(header: u64) -> Option<u64> {
     (header >> 32).checked_sub(1)
 }
 
+fn plus_one(next: Option<u64>) -> u64 {
+    next.map_or(0, |next| next + 1)
+}
+
+impl Overflow {
+    #[inline]
+    pub(super) fn next(&self) -> Option<u64> {
+        self.header.get().checked_sub(1)
+    }
+
+    pub(super) fn set_next(&self, next: Option<u64>) {
+        self.header.put(plus_one(next));
+    }
+}
+
+/// An entry as it was found, and where.
+#[derive(Clone, Copy)]
+pub(crate) struct Found<'a> {
+    pub(crate) entry: Entry,
+    pub(crate) cell: Cell<'a>,
+}
+
+/// The same, for who changes it.
+pub(super) struct Spot<'a> {
+    pub(super) found: Found<'a>,
+    slot: &'a AtomicU32,
+}
+
+impl Spot<'_> {
+    /// Replaces the entry by another of the same object.
+    pub(super) fn renew<M: Memory>(&self, memory: &M, entry: &Entry) {
+        self.found.cell.renew(memory, entry);
+        self.slot.store(entry.slot as u32, Ordering::Relaxed);
+    }
+}
+
+/// A bucket in its place, with the notes of its cells.
+pub(super) struct Placed<'a, W: Word, const N: usize> {
+    pub(super) bucket: &'a Bucket<W, N>,
+    notes: &'a Notes,
+    /// Of the notes, that of the first cell.
+    first_note: usize,
+}
+
+impl<W: Word, const N: usize> Clone for Placed<'_, W, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W: Word, const N: usize> Copy for Placed<'_, W, N> {}
+
+impl<'a, W: Word, const N: usize> Placed<'a, W, N> {
+    /// Has the processor fetch its lines.
+    #[inline(always)]
+    pub(super) fn prefetch(self) {
+        tombolo_memory::prefetch(&self.bucket.header);
+        tombolo_memory::prefetch(&self.bucket.states[N - 1]);
+        self.notes.prefetch(self.first_note);
+    }
+
+    pub(super) fn has_notes(self) -> bool {
+        self.notes.bytes() > 0
+    }
+
+    #[inline(always)]
+    fn cell(self, number: usize) -> Option<Cell<'a>> {
+        let state = self.bucket.states.get(number)?;
+        Some(Cell::new(state, self.notes, self.first_note + number))
+    }
+
+    /// What is in a cell, which is known to have `hash` if anything.
+    #[inline(always)]
+    fn spot(self, number: usize, hash: KeyHash) -> Option<Spot<'a>> {
+        let mut cell = self.cell(number)?;
+        let state = cell.state(Ordering::Relaxed);
+        if state == State::EMPTY {
+            return None;
+        }
+        let slot = &self.bucket.slots[number];
+        let entry = state.entry(hash, slot.load(Ordering::Relaxed));
+        cell.seen = cell.seen_in(state, Ordering::Relaxed);
+        Some(Spot { found: Found { entry, cell }, slot })
+    }
+
+    /// The entry with `hash` in the first cell that has it, and whether no other has.
+    #[inline(always)]
+    pub(super) fn first_with(self, hash: KeyHash) -> Option<(Found<'a>, bool)> {
+        let cells = self.bucket.cells_with(hash);
+        let spot = self.spot(cells.trailing_zeros() as usize / 8, hash)?;
+        Some((spot.found, cells.is_power_of_two()))
+    }
+
+    /// The entries with `hash`.
+    #[inline(always)]
+    pub(super) fn spots_with(self, hash: KeyHash) -> impl Iterator<Item = Spot<'a>> {
+        let without_first = |cells: &u64| Some(cells & (cells - 1)).filter(|&cells| cells != 0);
+        let first = Some(self.bucket.cells_with(hash)).filter(|&cells| cells != 0);
+        std::iter::successors(first, without_first)
+            .filter_map(move |cells| self.spot(cells.trailing_zeros() as usize / 8, hash))
+    }
+
+    /// All entries; the lowest bits of their hashes are those of `like`.
+    #[inline(always)]
+    pub(super) fn spots(self, like: KeyHash) -> impl Iterator<Item = Spot<'a>> {
+        let low_bits = like & ((1 << NUMBER_BITS) - 1);
+        (0..N).filter_map(move |number| self.spot(number, self.bucket.hash(number) | low_bits))
+    }
+
+    /// Shows entries to `look`.
+    #[inline(always)]
+    pub(super) fn show(self, hash: KeyHash, of: Of, look: &mut impl FnMut(Found<'a>)) {
+        match of {
+            Of::Hash => self.spots_with(hash).for_each(|spot| look(spot.found)),
+            Of::Chain => self.spots(hash).for_each(|spot| look(spot.found)),
+        }
+    }
+
+    /// Fills an empty cell, if there is one.
+    pub(super) fn add(self, entry: &Entry, seen: Seen) -> bool {
+        let cells = (0..N).filter_map(|number| Some((number, self.cell(number)?)));
+        let mut empty = cells.filter(|(_, cell)| cell.state(Ordering::Relaxed) == State::EMPTY);
+        let Some((number, cell)) = empty.next() else { return false };
+        self.bucket.set_hash(number, entry.hash);
+        self.bucket.slots[number].store(entry.slot as u32, Ordering::Relaxed);
+        cell.set(entry, seen);
+        true
+    }
+}
+
+struct Segment<W: Word, const N: usize> {
+    buckets: Box<[Bucket<W, N>]>,
+    notes: Notes,
+}
+
 /// Buckets by number, in segments that are allocated when first needed and never move.
-pub(crate) struct Arena {
-    segments: Box<[OnceLock<Box<[Bucket]>>]>,
+pub(super) struct Arena<W: Word, const N: usize> {
+    segments: Box<[OnceLock<Segment<W, N>>]>,
     /// Of how many bits the number of a segment's bucket is.
     bucket_bits: u32,
 }
 
-impl Arena {
-    pub(crate) fn new(segment_buckets: u64, segments: u64) -> Self {
+impl<W: Word, const N: usize> Arena<W, N> {
+    pub(super) fn new(segment_buckets: u64, segments: u64) -> Self {
         assert!(segment_buckets.is_power_of_two(), "a segment of {segment_buckets} buckets");
         let bucket_bits = segment_buckets.ilog2();
         Self { segments: (0..segments).map(|_| OnceLock::new()).collect(), bucket_bits }
     }
 
-    pub(crate) fn capacity(&self) -> u64 {
+    pub(super) fn capacity(&self) -> u64 {
         (self.segments.len() as u64) << self.bucket_bits
     }
 
     /// Bucket `number`, unless it was never [`grown`](Self::grow) to.
-    #[inline]
-    pub(crate) fn get(&self, number: u64) -> Option<&Bucket> {
+    #[inline(always)]
+    pub(super) fn get(&self, number: u64) -> Option<Placed<'_, W, N>> {
         let (segment, bucket) = self.split(number);
-        Some(&self.segments.get(segment)?.get()?[bucket])
+        Some(self.segments.get(segment)?.get()?.bucket(bucket))
     }
 
     /// Segment, and number in it.
-    #[inline]
+    #[inline(always)]
     fn split(&self, number: u64) -> (usize, usize) {
         let bucket = number & ((1 << self.bucket_bits) - 1);
         ((number >> self.bucket_bits) as usize, bucket as usize)
     }
 
     /// Bucket `number`, allocated if need be; `None` beyond the capacity.
-    pub(crate) fn grow(&self, number: u64) -> Option<&Bucket> {
+    pub(super) fn grow(&self, number: u64) -> Option<Placed<'_, W, N>> {
         let (segment, bucket) = self.split(number);
-        let new = || (0..1 << self.bucket_bits).map(|_| Bucket::default()).collect();
-        Some(&self.segments.get(segment)?.get_or_init(new)[bucket])
+        let new = || Segment::new(1 << self.bucket_bits);
+        Some(self.segments.get(segment)?.get_or_init(new).bucket(bucket))
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
-        let segment_bytes = (size_of::<Bucket>() as u64) << self.bucket_bits;
-        self.segments.iter().filter(|segment| segment.get().is_some()).count() as u64
-            * segment_bytes
+    pub(super) fn bytes(&self) -> u64 {
+        self.segments.iter().filter_map(OnceLock::get).map(Segment::bytes).sum()
+    }
+}
+
+impl<W: Word, const N: usize> Segment<W, N> {
+    fn new(buckets: usize) -> Self {
+        let notes = Notes::new(buckets * N);
+        Self { buckets: (0..buckets).map(|_| Bucket::new()).collect(), notes }
+    }
+
+    #[inline(always)]
+    fn bucket(&self, number: usize) -> Placed<'_, W, N> {
+        let (bucket, notes) = (&self.buckets[number], &self.notes);
+        Placed { bucket, notes, first_note: number * N }
+    }
+
+    fn bytes(&self) -> u64 {
+        size_of_val(&*self.buckets) as u64 + self.notes.bytes()
     }
 }

@@ -8,6 +8,8 @@
 //! Left out: shrinking.
 
 mod bucket;
+mod cell;
+mod entry;
 #[cfg(all(test, loom))]
 mod models;
 mod scan;
@@ -18,26 +20,33 @@ use std::{option, vec};
 use smallvec::SmallVec;
 use tombolo_memory::{LINE_BYTES, Local, Memory};
 
-use bucket::{Arena, Bucket, CELLS, Spot, next_in};
-pub(crate) use bucket::{Cell, Entry};
+pub(crate) use bucket::Found;
+use bucket::{Arena, CELLS, Head, NUMBER_BITS, OVERFLOW_CELLS, Placed, Spot, next_in};
+pub(crate) use cell::Cell;
+pub(crate) use entry::{Entry, Sharing};
 
 use crate::event::{KeyHash, SlotLine};
 use crate::seen::{Seen, UNSEEN};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Entries per bucket, on average, above which the table grows; in tenths.
-const LOAD_TENTHS: u64 = 40;
+/// Lines of the first bucket of a chain.
+const LINES: u64 = size_of::<Head>() as u64 / LINE_BYTES;
 
-/// Lines of a bucket.
-const LINES: u64 = size_of::<Bucket>() as u64 / LINE_BYTES;
+type PlacedHead<'a> = Placed<'a, AtomicU64, CELLS>;
+type PlacedOverflow<'a> = Placed<'a, AtomicU32, OVERFLOW_CELLS>;
 
-/// Sizes of the table; tests use tiny ones.
+/// Buckets that there are from the start: their number is part of each hash.
+const MIN_BUCKETS: u64 = 1 << NUMBER_BITS;
+
+/// Sizes of the table; tests use small ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexLimits {
-    /// Buckets that are allocated at once, a power of two.
+    /// Buckets that are allocated at once, a power of two; 256 at least.
     pub segment_buckets: u64,
     /// How often, at most.
     pub segments: u64,
+    /// Entries per bucket, on average, above which the table grows; in hundredths.
+    pub load_percent: u64,
 }
 
 impl IndexLimits {
@@ -48,27 +57,9 @@ impl IndexLimits {
 }
 
 impl Default for IndexLimits {
-    /// Segments of 2 MiB, up to 10^9 buckets: some 4 * 10^9 objects.
+    /// Segments of 2 MiB, up to 5 * 10^8 buckets: some 3 * 10^9 objects.
     fn default() -> Self {
-        Self { segment_buckets: 1 << 14, segments: 1 << 16 }
-    }
-}
-
-/// An entry as it was found, and where.
-#[derive(Clone, Copy)]
-pub(crate) struct Found<'a> {
-    pub(crate) entry: Entry,
-    /// What this host has seen of it.
-    pub(crate) seen: Seen,
-    pub(crate) cell: &'a Cell,
-}
-
-impl<'a> Found<'a> {
-    /// The entry there, if there is one.
-    #[inline(always)]
-    fn at(spot: Spot<'a>) -> Option<Self> {
-        let (entry, seen) = spot.entry_and_seen()?;
-        Some(Self { entry, seen, cell: spot.cell })
+        Self { segment_buckets: 1 << 14, segments: 1 << 15, load_percent: 625 }
     }
 }
 
@@ -81,11 +72,11 @@ pub(crate) struct Matches<'a> {
 
 impl<'a> Matches<'a> {
     #[inline]
-    fn extend(&mut self, found: Option<Found<'a>>) {
+    fn push(&mut self, found: Found<'a>) {
         if self.first.is_none() {
-            self.first = found;
+            self.first = Some(found);
         } else {
-            self.others.extend(found);
+            self.others.push(found);
         }
     }
 
@@ -105,11 +96,21 @@ impl<'a> IntoIterator for Matches<'a> {
 }
 
 pub(crate) struct Index {
-    main: Arena,
-    overflow: Arena,
+    main: Arena<AtomicU64, CELLS>,
+    overflow: Arena<AtomicU32, OVERFLOW_CELLS>,
+    /// Entries per bucket, on average, above which the table grows; in hundredths.
+    load_percent: u64,
     /// How many buckets of `main` are in use.
     buckets: AtomicU64,
     entries: AtomicU64,
+}
+
+/// Which entries of a chain.
+#[derive(Clone, Copy)]
+enum Of {
+    /// Those with the hash by which it is found.
+    Hash,
+    Chain,
 }
 
 /// What changing the index takes: at most one thread has it.
@@ -122,12 +123,14 @@ pub(crate) struct Writer {
 
 impl Index {
     pub(crate) fn new(limits: IndexLimits) -> Self {
-        let main = Arena::new(limits.segment_buckets, limits.segments);
+        let segment_buckets = limits.segment_buckets.max(MIN_BUCKETS);
+        let main = Arena::new(segment_buckets, limits.segments);
         main.grow(0).expect("an index has at least one segment");
         Self {
-            overflow: Arena::new(limits.segment_buckets, limits.segments),
+            overflow: Arena::new(segment_buckets, limits.segments),
             main,
-            buckets: AtomicU64::new(limits.segment_buckets),
+            load_percent: limits.load_percent,
+            buckets: AtomicU64::new(segment_buckets),
             entries: AtomicU64::new(0),
         }
     }
@@ -138,7 +141,7 @@ impl Index {
 
     /// How many entries it takes before chains grow without bound.
     pub(crate) fn capacity(&self) -> u64 {
-        self.main.capacity() * LOAD_TENTHS / 10
+        self.main.capacity() * self.load_percent / 100
     }
 
     /// Bytes of local memory.
@@ -160,10 +163,7 @@ impl Index {
     fn find_in_chain<M: Memory>(&self, memory: &M, hash: KeyHash) -> Matches<'_> {
         loop {
             let mut found = Matches::default();
-            if self.try_chain(hash, |spot| {
-                let found_here = Found::at(spot);
-                found.extend(found_here.filter(|found| found.entry.hash == hash));
-            }) {
+            if self.try_chain(hash, Of::Hash, |found_here| found.push(found_here)) {
                 return found;
             }
             memory.pause();
@@ -223,27 +223,29 @@ impl Index {
         let head = self.main.get(bucket_number(hash, buckets))?;
         // It is known only from one line whether another is needed; that is too late to ask for it.
         head.prefetch();
-        let header = head.stable_header()?;
-        let matches = head.cells_with(hash);
-        let found = Found::at(head.spot(matches.trailing_zeros() as usize)?)?;
-        let alone = matches.is_power_of_two() && next_in(header).is_none();
+        let header = head.bucket.stable_header()?;
+        let (found, alone) = head.first_with(hash)?;
+        let alone = alone && next_in(header).is_none();
         self.is_still(head, header, hash, buckets).then_some((found, alone))
     }
 
     /// Whether what was found in a chain when there were so many buckets was there at one instant.
     #[inline(always)]
-    fn is_still(&self, head: &Bucket, header: u64, hash: KeyHash, buckets: u64) -> bool {
+    fn is_still(&self, head: PlacedHead<'_>, header: u64, hash: KeyHash, buckets: u64) -> bool {
         let same_number = |now| bucket_number(hash, now) == bucket_number(hash, buckets);
         let same = |now| now == buckets || same_number(now);
-        head.is_still(header) && same(self.buckets.load(Ordering::Relaxed))
+        head.bucket.is_still(header) && same(self.buckets.load(Ordering::Relaxed))
     }
 
     /// Tells what of this host's memory it takes to find, or to change, entries with `hash`.
     #[inline]
     pub(crate) fn touched<M: Memory>(&self, memory: &M, hash: KeyHash, write: bool) {
         memory.touches(Local::Index, write, || {
-            let first = LINES * bucket_number(hash, self.buckets.load(Ordering::Relaxed));
-            first..first + LINES
+            let number = bucket_number(hash, self.buckets.load(Ordering::Relaxed));
+            // Notes are asked for with the bucket that they belong to.
+            let with_notes = !write && self.main.get(number).is_some_and(|head| head.has_notes());
+            let first = (LINES + 1) * number;
+            first..first + LINES + u64::from(with_notes)
         });
     }
 
@@ -260,34 +262,33 @@ impl Index {
         at_once.or_else(|| self.find(memory, hash).into_iter().find(is_it))
     }
 
-    /// Shows every spot that may hold `hash` to `look`; whether they were all of one instant.
+    /// Shows entries of the chain for `hash` to `look`; whether they were all of one instant.
     #[inline(always)]
-    fn try_chain<'a>(&'a self, hash: KeyHash, mut look: impl FnMut(Spot<'a>)) -> bool {
+    fn try_chain<'a>(&'a self, hash: KeyHash, of: Of, mut look: impl FnMut(Found<'a>)) -> bool {
         let buckets = self.bucket_count();
         let Some(head) = self.main.get(bucket_number(hash, buckets)) else { return false };
-        let Some(header) = head.stable_header() else { return false };
-        head.spots().for_each(&mut look);
+        let Some(header) = head.bucket.stable_header() else { return false };
+        head.show(hash, of, &mut look);
         let mut next = next_in(header);
         // A chain that changes meanwhile may look endless.
         for _ in 0..self.overflow.capacity() {
-            let Some(bucket) = next.and_then(|number| self.overflow.get(number)) else { break };
-            bucket.spots().for_each(&mut look);
-            if !head.is_still(header) {
+            let Some(more) = next.and_then(|number| self.overflow.get(number)) else { break };
+            more.show(hash, of, &mut look);
+            if !head.bucket.is_still(header) {
                 return false;
             }
-            next = bucket.next();
+            next = more.bucket.next();
         }
         self.is_still(head, header, hash, buckets)
     }
 
     pub(crate) fn insert(&self, writer: &mut Writer, entry: Entry) {
-        let number = bucket_number(entry.hash, self.buckets.load(Ordering::Relaxed));
-        let head = self.head(number);
-        head.begin_change();
-        self.add_to_chain(writer, head, entry, UNSEEN);
-        head.end_change();
+        let head = self.head_for(entry.hash);
+        head.bucket.begin_change();
+        self.add_to_chain(writer, head, &entry, UNSEEN);
+        head.bucket.end_change();
         let entries = self.entries.fetch_add(1, Ordering::Relaxed) + 1;
-        if entries * 10 > self.buckets.load(Ordering::Relaxed) * LOAD_TENTHS {
+        if entries * 100 > self.buckets.load(Ordering::Relaxed) * self.load_percent {
             self.split(writer);
         }
     }
@@ -300,13 +301,13 @@ impl Index {
         slot: SlotLine,
         change: impl FnOnce(Entry) -> Option<Entry>,
     ) -> Option<Entry> {
-        let head = self.head(bucket_number(hash, self.buckets.load(Ordering::Relaxed)));
-        let (spot, entry) = self.locate(head, hash, slot)?;
-        let changed = change(entry)?;
-        head.begin_change();
-        spot.cell.renew(memory, changed);
-        head.end_change();
-        Some(entry)
+        let head = self.head_for(hash);
+        let spot = self.locate(head, hash, slot)?;
+        let changed = change(spot.found.entry)?;
+        head.bucket.begin_change();
+        spot.renew(memory, &changed);
+        head.bucket.end_change();
+        Some(spot.found.entry)
     }
 
     /// Removes the entry of the object in `slot` if `wanted` agrees.
@@ -316,101 +317,112 @@ impl Index {
         slot: SlotLine,
         wanted: impl FnOnce(Entry) -> bool,
     ) -> Option<Entry> {
-        let head = self.head(bucket_number(hash, self.buckets.load(Ordering::Relaxed)));
-        let (spot, entry) = self.locate(head, hash, slot)?;
+        let head = self.head_for(hash);
+        let Found { entry, cell, .. } = self.locate(head, hash, slot)?.found;
         if !wanted(entry) {
             return None;
         }
-        head.begin_change();
-        spot.take();
-        head.end_change();
+        head.bucket.begin_change();
+        cell.take();
+        head.bucket.end_change();
         self.entries.fetch_sub(1, Ordering::Relaxed);
         Some(entry)
     }
 
     /// All entries with `hash`, for the holder of the writer.
     pub(crate) fn with_hash(&self, hash: KeyHash) -> impl Iterator<Item = Entry> {
-        let head = self.head(bucket_number(hash, self.buckets.load(Ordering::Relaxed)));
-        self.chain(head)
-            .flat_map(Bucket::spots)
-            .filter(move |spot| spot.has_hash(hash))
-            .filter_map(|spot| spot.entry())
+        self.spots_with(self.head_for(hash), hash).map(|spot| spot.found.entry)
     }
 
     /// All entries, for the holder of the writer.
     pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
-        (0..self.buckets.load(Ordering::Relaxed))
-            .flat_map(|number| self.chain(self.head(number)))
-            .flat_map(Bucket::spots)
-            .filter_map(|spot| spot.entry())
+        let buckets = self.buckets.load(Ordering::Relaxed);
+        (0..buckets).flat_map(|number| self.spots(number)).map(|spot| spot.found.entry)
     }
 
     fn locate<'a>(
         &'a self,
-        head: &'a Bucket,
+        head: PlacedHead<'a>,
         hash: KeyHash,
         slot: SlotLine,
-    ) -> Option<(Spot<'a>, Entry)> {
-        let spots = self.chain(head).flat_map(Bucket::spots);
-        spots
-            .filter(|spot| spot.has_hash(hash))
-            .find_map(|spot| Some((spot, spot.entry().filter(|entry| entry.slot == slot)?)))
+    ) -> Option<Spot<'a>> {
+        self.spots_with(head, hash).find(|spot| spot.found.entry.slot == slot)
     }
 
-    /// The buckets of a chain, for the holder of the writer.
-    fn chain<'a>(&'a self, head: &'a Bucket) -> impl Iterator<Item = &'a Bucket> {
-        std::iter::successors(Some(head), |bucket| {
-            bucket.next().and_then(|number| self.overflow.get(number))
+    fn spots_with<'a>(
+        &'a self,
+        head: PlacedHead<'a>,
+        hash: KeyHash,
+    ) -> impl Iterator<Item = Spot<'a>> {
+        let more = self.overflow_of(head).flat_map(move |bucket| bucket.spots_with(hash));
+        head.spots_with(hash).chain(more)
+    }
+
+    /// All entries of a chain.
+    fn spots(&self, number: u64) -> impl Iterator<Item = Spot<'_>> {
+        let (head, like) = (self.head(number), number as KeyHash);
+        head.spots(like).chain(self.overflow_of(head).flat_map(move |bucket| bucket.spots(like)))
+    }
+
+    /// The buckets of a chain after its first.
+    fn overflow_of<'a>(&'a self, head: PlacedHead<'a>) -> impl Iterator<Item = PlacedOverflow<'a>> {
+        let get = |number| self.overflow.get(number);
+        std::iter::successors(head.bucket.next().and_then(get), move |more| {
+            more.bucket.next().and_then(get)
         })
     }
 
-    fn add_to_chain(&self, writer: &mut Writer, head: &Bucket, entry: Entry, seen: Seen) {
-        let empty = |bucket: &&Bucket| bucket.spots().any(|spot| spot.entry().is_none());
-        let bucket = self.chain(head).find(empty).unwrap_or_else(|| {
-            let number = writer.spare.pop().unwrap_or_else(|| {
-                writer.overflow_used += 1;
-                writer.overflow_used - 1
-            });
-            let bucket = self.overflow.grow(number).expect("the index is over its capacity");
-            bucket.set_next(None);
-            let last = self.chain(head).last().unwrap_or(head);
-            last.set_next(Some(number));
-            bucket
+    fn add_to_chain(&self, writer: &mut Writer, head: PlacedHead<'_>, entry: &Entry, seen: Seen) {
+        let mut more = self.overflow_of(head);
+        if head.add(entry, seen) || more.any(|bucket| bucket.add(entry, seen)) {
+            return;
+        }
+        let number = writer.spare.pop().unwrap_or_else(|| {
+            writer.overflow_used += 1;
+            writer.overflow_used - 1
         });
-        let spot = bucket.spots().find(|spot| spot.entry().is_none());
-        spot.expect("the bucket has an empty cell").set(entry, seen);
+        let new = self.overflow.grow(number).expect("the index is over its capacity");
+        new.bucket.set_next(None);
+        assert!(new.add(entry, seen), "what is not in a chain is empty");
+        match self.overflow_of(head).last() {
+            Some(last) => last.bucket.set_next(Some(number)),
+            None => head.bucket.set_next(Some(number)),
+        }
     }
 
     /// Grows the table by one bucket, which takes its share of another one's entries.
     pub(crate) fn split(&self, writer: &mut Writer) {
         let buckets = self.buckets.load(Ordering::Relaxed);
         let Some(new) = self.main.grow(buckets) else { return };
-        let old = self.head(buckets - (1 << buckets.ilog2()));
-        old.begin_change();
-        let mut all: SmallVec<[(Entry, Seen); 2 * CELLS]> = SmallVec::new();
-        for spot in self.chain(old).flat_map(Bucket::spots) {
-            all.extend(spot.take());
-        }
+        let number = buckets - (1 << buckets.ilog2());
+        let old = self.head(number);
+        old.bucket.begin_change();
+        let all: SmallVec<[(Entry, Seen); 2 * CELLS]> =
+            self.spots(number).map(|Spot { found, .. }| (found.entry, found.cell.take())).collect();
         self.release_overflow(writer, old);
-        new.set_next(None);
+        new.bucket.set_next(None);
         for (entry, seen) in all {
             let goes = bucket_number(entry.hash, buckets + 1) == buckets;
-            self.add_to_chain(writer, if goes { new } else { old }, entry, seen);
+            self.add_to_chain(writer, if goes { new } else { old }, &entry, seen);
         }
         self.buckets.store(buckets + 1, Ordering::Release);
-        old.end_change();
+        old.bucket.end_change();
     }
 
-    fn release_overflow(&self, writer: &mut Writer, head: &Bucket) {
-        let mut next = head.next();
-        head.set_next(None);
+    fn release_overflow(&self, writer: &mut Writer, head: PlacedHead<'_>) {
+        let mut next = head.bucket.next();
+        head.bucket.set_next(None);
         while let Some(number) = next {
             writer.spare.push(number);
-            next = self.overflow.get(number).and_then(Bucket::next);
+            next = self.overflow.get(number).and_then(|more| more.bucket.next());
         }
     }
 
-    fn head(&self, number: u64) -> &Bucket {
+    fn head_for(&self, hash: KeyHash) -> PlacedHead<'_> {
+        self.head(bucket_number(hash, self.buckets.load(Ordering::Relaxed)))
+    }
+
+    fn head(&self, number: u64) -> PlacedHead<'_> {
         self.main.get(number).expect("buckets in use are allocated")
     }
 }
@@ -421,4 +433,28 @@ fn bucket_number(hash: KeyHash, buckets: u64) -> u64 {
     let mask = u64::MAX >> buckets.leading_zeros();
     let wide = u64::from(hash) & mask;
     if wide < buckets { wide } else { wide & (mask >> 1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+
+    /// The most comes before a table has doubled, when buckets that were not split yet have twice as many entries.
+    #[test]
+    fn an_entry_without_a_note_takes_less_than_24_bytes() {
+        let limits = IndexLimits { segment_buckets: 256, ..IndexLimits::default() };
+        let (index, mut writer) = (Index::new(limits), Writer::default());
+        let mut dice = SmallRng::seed_from_u64(1);
+        for number in 1..=320_000 {
+            let hash = dice.next_u32();
+            index.insert(&mut writer, Entry::read_shared(hash, 1, number));
+            if number > 150_000 && number % 1_000 == 0 {
+                let each = index.bytes() as f64 / number as f64;
+                assert!((20.0..24.0).contains(&each), "{each} bytes for each of {number} entries");
+            }
+        }
+    }
 }

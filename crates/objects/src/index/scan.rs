@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use smallvec::SmallVec;
 use tombolo_memory::Memory;
 
-use super::{Index, bucket_number};
+use super::{Index, Of, bucket_number};
 use crate::event::KeyHash;
 
 /// One past the last cursor.
@@ -26,10 +26,8 @@ impl Index {
             let buckets = self.buckets.load(Ordering::Acquire);
             let next = interval_end(hash, buckets);
             hashes.clear();
-            let all = |spot: super::Spot<'_>| {
-                hashes.extend(spot.entry().map(|entry| entry.hash));
-            };
-            if self.try_chain(hash, all) && interval_end(hash, self.bucket_count()) == next {
+            let whole = self.try_chain(hash, Of::Chain, |found| hashes.push(found.entry.hash));
+            if whole && interval_end(hash, self.bucket_count()) == next {
                 hashes.retain(|hash| u64::from(hash.reverse_bits()) >= cursor);
                 hashes.sort_unstable();
                 hashes.dedup();
@@ -58,32 +56,36 @@ mod tests {
     use proptest::prelude::*;
     use tombolo_simulator::{Config, Simulation, Trial};
 
-    use super::super::{Entry, IndexLimits, Writer};
+    use super::super::{Entry, IndexLimits, Sharing, Writer};
     use super::*;
 
     fn entry(hash: u32, slot: u64) -> Entry {
-        let record = slot.is_multiple_of(3).then_some(slot as u32);
-        let home = (slot % 3 == 1).then_some(slot as u8);
-        Entry { record, home, ..Entry::read_shared(hash, 7, slot) }
+        let sharing = match slot.count_ones() % 4 {
+            0 => Sharing::Record((slot >> 30) as u32),
+            1 => Sharing::Home(slot as u8),
+            2 => Sharing::Lost(slot as u8),
+            _ => Sharing::Read,
+        };
+        Entry::read_shared(hash, 7, slot).shared(sharing)
     }
 
-    fn index() -> Index {
-        Index::new(IndexLimits { segment_buckets: 4, segments: 1024 })
+    fn index(load_percent: u64) -> Index {
+        Index::new(IndexLimits { segment_buckets: 256, segments: 256, load_percent })
     }
 
     #[test]
     fn a_walk_meets_what_stays_while_the_table_grows() {
         let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
-        let (index, mut writer) = (index(), Writer::default());
+        let (index, mut writer) = (index(100), Writer::default());
         let hash = |n: u64| (n as u32).wrapping_mul(0x9e37_79b9);
-        (1..=50).for_each(|n| index.insert(&mut writer, entry(hash(n), n)));
+        (1..=500).for_each(|n| index.insert(&mut writer, entry(hash(n), n)));
         let mut met = BTreeSet::new();
         let mut cursor = 0;
-        let mut added = 100;
+        let mut added = 500;
         loop {
             let (hashes, next) = index.scan(&memory, cursor);
             met.extend(hashes);
-            for _ in 0..20 {
+            for _ in 0..2 {
                 added += 1;
                 index.insert(&mut writer, entry(hash(added), added));
             }
@@ -93,18 +95,18 @@ mod tests {
             assert!(next > cursor);
             cursor = next;
         }
-        assert!((1..=50).all(|n| met.contains(&hash(n))));
+        assert!((1..=500).all(|n| met.contains(&hash(n))));
     }
 
     proptest! {
         #[test]
         fn behaves_like_a_list_of_entries(changes in prop::collection::vec((0..3u8, 0..64u32, 1..40u64), 1..400)) {
             let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
-            let (index, mut writer) = (index(), Writer::default());
+            let (index, mut writer) = (index(2), Writer::default());
             let mut model: Vec<Entry> = Vec::new();
             for (kind, hash, slot) in changes {
                 // A hash with few distinct values: chains and equal hashes abound.
-                let hash = hash.wrapping_mul(0x0400_0001);
+                let (hash, slot) = (hash.wrapping_mul(0x0400_0001), slot << 30);
                 let known = model.iter().position(|e| e.hash == hash && e.slot == slot);
                 match (kind, known) {
                     (0, None) => {

@@ -283,7 +283,6 @@ impl<M: Memory> Locked<'_, M> {
         self.noted = None;
         self.entry = found.entry;
         self.cell = found.cell;
-        self.seen = found.seen;
         self.slot = to.slot;
         self.extent = to.extent;
         self.header = to.header;
@@ -358,7 +357,7 @@ impl<M: Memory> Locked<'_, M> {
             objects.underway.end(self.place, self.noted.is_some());
         }
         if let Some(counter) = counter.filter(|_| self.fresh) {
-            seen::set(objects.memory(), self.cell, self.entry.generation, self.seen, counter);
+            seen::set(objects.memory(), self.cell, self.entry.generation, self.cell.seen, counter);
         }
         if released { Ok(()) } else { Err(objects.is_fenced()) }
     }

@@ -21,7 +21,6 @@ use crate::extent::Extent;
 use crate::index::{Cell, Entry, Found};
 use crate::logged::BY_LOG;
 use crate::records::Held;
-use crate::seen::Seen;
 use crate::underway::{Change, Place};
 use crate::{Error, Objects, Version, seen, sites};
 
@@ -32,8 +31,7 @@ const BATCH: usize = 16;
 struct InPlace<'a> {
     held: Held,
     entry: Entry,
-    cell: &'a Cell,
-    seen: Seen,
+    cell: Cell<'a>,
     lines: Lines,
     /// As it will be.
     header: Header,
@@ -160,12 +158,12 @@ impl<M: Memory> Objects<M> {
     fn lock_in_place<'a>(
         &'a self,
         end: End,
-        &Found { entry, seen, cell }: &Found<'a>,
+        &Found { entry, cell }: &Found<'a>,
         key: &[u8],
         value: &[u8],
     ) -> Option<InPlace<'a>> {
         let memory = self.memory();
-        let record = entry.record.filter(|&record| record != BY_LOG)?;
+        let record = entry.record().filter(|&record| record != BY_LOG)?;
         let lines = self.state(entry.hash).space.lines_at(entry.slot)?;
         let bytes = object_bytes(key, value).ok()?;
         let usual = lines.count() <= self.small_lines
@@ -176,14 +174,16 @@ impl<M: Memory> Objects<M> {
             return None;
         }
         let counter = self.records.load(record).readable()?;
-        if !seen::is_fresh(memory, seen, counter) || self.records.wraps(Held { record, counter }) {
+        if !seen::is_fresh(memory, cell.seen, counter)
+            || self.records.wraps(Held { record, counter })
+        {
             return None;
         }
         let place = self.underway.reserve()?;
         let held = self.records.lock(record, counter);
         let locked = held.and_then(|held| {
             let header = Header::new(self.next_version(), key, value.len() as u32);
-            let locked = InPlace { held, entry, cell, seen, lines, header, place };
+            let locked = InPlace { held, entry, cell, lines, header, place };
             if self.may_overwrite(end, &locked, key) {
                 return Some(locked);
             }
@@ -267,13 +267,13 @@ impl<M: Memory> Objects<M> {
         if poisoned {
             return self.lose_in_place(locked).map(|()| version);
         }
-        let &InPlace { held, entry, cell, seen, lines, header, place } = locked;
+        let &InPlace { held, entry, cell, lines, header, place } = locked;
         let memory = self.memory();
         memory.gives(lines, header.total_bytes());
         self.underway.through(place, held.record);
         let Some(counter) = self.records.unlock(held, true) else { return Err(self.is_fenced()) };
         self.underway.end(place, true);
-        seen::set(memory, cell, entry.generation, seen, counter);
+        seen::set(memory, cell, entry.generation, cell.seen, counter);
         Ok(version)
     }
 
@@ -281,13 +281,12 @@ impl<M: Memory> Objects<M> {
     fn lose_in_place(&self, locked: &InPlace<'_>) -> Result<(), Error> {
         let slot = self.state(locked.entry.hash).space.slot_at(locked.entry.slot);
         let dirty = SmallVec::from_slice(&[locked.dirty()]);
-        let &InPlace { held, entry, cell, seen, lines, header, place } = locked;
+        let &InPlace { held, entry, cell, lines, header, place } = locked;
         Locked {
             objects: self,
             held,
             entry,
             cell,
-            seen,
             // While it is locked nobody divides its chunk otherwise.
             slot: slot.ok_or_else(super::changed_under_lock)?,
             extent: Extent::of(lines),
