@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_log::{Fences, Replica};
-use tombolo_memory::Memory;
-use tombolo_pod::{Leave, Pod, Seat, Stay, Taker, fence_ended};
+use tombolo_memory::{LINE_BYTES, Memory};
+use tombolo_pod::{Geometry, Leave, Pod, Seat, Stay, Taker, fence_ended};
 use tombolo_sharing::hash_key;
 
 use crate::at_rest::{AtRest, object_at_rest};
@@ -68,7 +68,8 @@ impl<M: Memory> Replicas<M> {
     fn empty(pod: &Pod<M>, seat: &Seat, limits: IndexLimits, positions: &[u64]) -> Self {
         let abandoned = Abandoned::default();
         let records = Arc::new(Records::new(pod, seat.host(), abandoned.clone()));
-        let limits = limits.of_one_of(pod.geometry().log_shards);
+        let &Geometry { log_shards, chunks, chunk_bytes, .. } = pod.geometry();
+        let limits = limits.of_one_of(log_shards, chunks * chunk_bytes / LINE_BYTES);
         let shard = |(shard, &position): (u8, &u64)| {
             let space = Space::new(pod, seat.host(), shard, abandoned.clone());
             let memory = pod.memory().clone();

@@ -347,7 +347,8 @@ impl<W: Word, const N: usize> Arena<W, N> {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.segments.iter().filter_map(OnceLock::get).map(Segment::bytes).sum()
+        let used: u64 = self.segments.iter().filter_map(OnceLock::get).map(Segment::bytes).sum();
+        size_of_val(&*self.segments) as u64 + used
     }
 }
 

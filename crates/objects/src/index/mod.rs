@@ -43,23 +43,28 @@ const MIN_BUCKETS: u64 = 1 << NUMBER_BITS;
 pub struct IndexLimits {
     /// Buckets that are allocated at once, a power of two; 256 at least.
     pub segment_buckets: u64,
-    /// How often, at most.
+    /// How often, at most. There is no more than a pod has room for.
     pub segments: u64,
     /// Entries per bucket, on average, above which the table grows; in hundredths.
     pub load_percent: u64,
 }
 
 impl IndexLimits {
-    /// The limits of one of `parts` tables that share these.
-    pub(crate) fn of_one_of(self, parts: u64) -> Self {
-        Self { segment_buckets: (self.segment_buckets / parts).max(1), ..self }
+    /// The limits of one of `parts` tables that share these, in a pod of so many objects at most: any of them
+    /// may have all.
+    pub(crate) fn of_one_of(self, parts: u64, objects: u64) -> Self {
+        let segment_buckets = (self.segment_buckets / parts).max(MIN_BUCKETS);
+        // There are as many again for what overflows, which hardly ever takes a third of them.
+        let buckets = (objects * 100 / self.load_percent.max(1)).max(objects / 2);
+        let segments = self.segments.min(1 + buckets / segment_buckets);
+        Self { segment_buckets, segments, ..self }
     }
 }
 
 impl Default for IndexLimits {
     /// Segments of 2 MiB, up to 5 * 10^8 buckets: some 3 * 10^9 objects.
     fn default() -> Self {
-        Self { segment_buckets: 1 << 14, segments: 1 << 15, load_percent: 625 }
+        Self { segment_buckets: 1 << 14, segments: 1 << 15, load_percent: 650 }
     }
 }
 
@@ -123,13 +128,14 @@ pub(crate) struct Writer {
 
 impl Index {
     pub(crate) fn new(limits: IndexLimits) -> Self {
-        let segment_buckets = limits.segment_buckets.max(MIN_BUCKETS);
-        let main = Arena::new(segment_buckets, limits.segments);
+        let IndexLimits { segment_buckets, segments, load_percent } = limits;
+        assert!(segment_buckets >= MIN_BUCKETS, "a segment of {segment_buckets} buckets");
+        let main = Arena::new(segment_buckets, segments);
         main.grow(0).expect("an index has at least one segment");
         Self {
-            overflow: Arena::new(segment_buckets, limits.segments),
+            overflow: Arena::new(segment_buckets, segments),
             main,
-            load_percent: limits.load_percent,
+            load_percent,
             buckets: AtomicU64::new(segment_buckets),
             entries: AtomicU64::new(0),
         }
@@ -445,7 +451,7 @@ mod tests {
     /// The most comes before a table has doubled, when buckets that were not split yet have twice as many entries.
     #[test]
     fn an_entry_without_a_note_takes_less_than_24_bytes() {
-        let limits = IndexLimits { segment_buckets: 256, ..IndexLimits::default() };
+        let limits = IndexLimits { segment_buckets: 256, segments: 256, ..IndexLimits::default() };
         let (index, mut writer) = (Index::new(limits), Writer::default());
         let mut dice = SmallRng::seed_from_u64(1);
         for number in 1..=320_000 {
