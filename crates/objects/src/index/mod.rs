@@ -448,6 +448,22 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn each_table_may_have_all_objects_of_its_pod() {
+        let limits = IndexLimits::default();
+        let most = |limits: IndexLimits| {
+            limits.segments * limits.segment_buckets * limits.load_percent / 100
+        };
+        for objects in [0, 1_000, 1 << 20, 1 << 27] {
+            let one_of_four = limits.of_one_of(4, objects);
+            assert!(most(one_of_four) >= objects);
+            assert!(one_of_four.segments <= 1 + objects / one_of_four.segment_buckets);
+        }
+        let sparse = IndexLimits { load_percent: 1, ..limits }.of_one_of(1, 1 << 20);
+        assert!(most(sparse) >= 1 << 20 && sparse.segments < limits.segments);
+        assert_eq!(limits.of_one_of(1, 1 << 50), limits);
+    }
+
     /// The most comes before a table has doubled, when buckets that were not split yet have twice as many entries.
     #[test]
     fn an_entry_without_a_note_takes_less_than_24_bytes() {
