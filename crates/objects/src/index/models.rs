@@ -34,6 +34,12 @@ fn index(limits: IndexLimits, hashes: &[KeyHash]) -> (Rc<Index>, Writer) {
     (Rc::new(index), writer)
 }
 
+fn index_of(limits: IndexLimits, entry: Entry) -> (Rc<Index>, Writer) {
+    let (index, mut writer) = index(limits, &[]);
+    index.insert(&mut writer, entry);
+    (index, writer)
+}
+
 /// A table of one bucket that does not grow.
 const ONE_BUCKET: IndexLimits = IndexLimits { segment_buckets: 1, segments: 1, load_percent: 400 };
 
@@ -139,15 +145,9 @@ fn a_walk() {
 /// What a thread did before it noted its good read, such as dropping lines, is done for whoever
 /// relies on the note. (Dropping lines ends with a fence.)
 fn a_note_of(entry: Entry, seen: Seen) {
-    let (index, mut writer) = index(ONE_BUCKET, &[]);
-    index.insert(&mut writer, entry);
+    let (index, _) = index_of(ONE_BUCKET, entry);
     let dropped = Rc::new(AtomicU64::new(0));
-    let drops = Rc::clone(&dropped);
-    let reader = change(&index, move |index| {
-        let found = first(index);
-        drop_lines(&drops);
-        seen::set(&memory(), found.cell, 1, found.cell.seen, seen);
-    });
+    let reader = good_read(&index, &dropped, seen);
     let found = first(&index);
     if seen::is_fresh(&memory(), found.cell.seen, seen) {
         assert_eq!(dropped.load(Ordering::Relaxed), 1, "nothing was dropped");
@@ -155,9 +155,15 @@ fn a_note_of(entry: Entry, seen: Seen) {
     reader.join().unwrap();
 }
 
-fn drop_lines(dropped: &AtomicU64) {
-    dropped.store(1, Ordering::Relaxed);
-    fence(Ordering::SeqCst);
+/// A thread that drops lines and then notes its good read.
+fn good_read(index: &Rc<Index>, dropped: &Rc<AtomicU64>, seen: Seen) -> thread::JoinHandle<()> {
+    let dropped = Rc::clone(dropped);
+    change(index, move |index| {
+        let found = first(index);
+        dropped.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        seen::set(&memory(), found.cell, 1, found.cell.seen, seen);
+    })
 }
 
 const COUNTER: u32 = 4;
@@ -172,15 +178,9 @@ fn a_note_of_a_read_shared_object() {
 
 /// What a state says goes to a note, for another thread to rely on.
 fn a_note_that_is_passed_on() {
-    let (index, mut writer) = index(ONE_BUCKET, &[]);
-    index.insert(&mut writer, read_shared(0, 1));
+    let (index, _) = index_of(ONE_BUCKET, read_shared(0, 1));
     let dropped = Rc::new(AtomicU64::new(0));
-    let drops = Rc::clone(&dropped);
-    let reader = change(&index, move |index| {
-        let found = first(index);
-        drop_lines(&drops);
-        seen::set(&memory(), found.cell, 1, found.cell.seen, READ_SHARED);
-    });
+    let reader = good_read(&index, &dropped, READ_SHARED);
     let keeper = change(&index, |index| {
         let found = first(index);
         if found.cell.seen == READ_SHARED {
@@ -197,8 +197,7 @@ fn a_note_that_is_passed_on() {
 
 /// What is noted while a bucket is split is noted in the new one, unless it was too late.
 fn a_note_that_moves() {
-    let (index, mut writer) = index(GROWING, &[]);
-    index.insert(&mut writer, read_shared(3, 1));
+    let (index, mut writer) = index_of(GROWING, read_shared(3, 1));
     let found = index.find(&memory(), 3).into_iter().next().unwrap();
     assert!(found.cell.see(1, UNSEEN, READ_SHARED, Ordering::Relaxed));
     let writer = change(&index, move |index| index.split(&mut writer));
@@ -211,8 +210,7 @@ fn a_note_that_moves() {
 
 /// A note that comes late, of an object that has been written since, is not one of what it is now.
 fn a_late_note_of(entry: Entry, seen: Seen) {
-    let (index, mut writer) = index(ONE_BUCKET, &[]);
-    index.insert(&mut writer, entry);
+    let (index, _) = index_of(ONE_BUCKET, entry);
     let found = first(&index);
     let writer = change(&index, |index| {
         index.update(&memory(), 0, 1, |entry| Some(Entry { generation: 2, ..entry }));
