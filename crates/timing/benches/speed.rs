@@ -11,7 +11,7 @@ use tombolo_timing::{Profile, Simulation, Spec, TimedMemory};
 const SITE: Site = Site::new("bench");
 const LNR: u64 = 256 << 20;
 const OBJECT: u64 = 1024;
-const OPERATIONS: u64 = 20_000;
+const OPERATIONS: u64 = 100_000;
 
 /// One thread's share: `reads` objects, then a word that hosts contend for.
 fn work(memory: &TimedMemory, reads: u64, objects: u64) {

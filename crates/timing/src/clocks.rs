@@ -54,13 +54,15 @@ pub struct Clocks {
     matches: Box<[Match; 2 * THREADS]>,
     /// A power of two.
     leaves: usize,
+    /// The winner of all. Who it is follows from the last winners; so it can run while the matches are played that say who is second.
+    winner: Player,
 }
 
 impl Default for Clocks {
     fn default() -> Self {
         let matches = vec![Match::of(NEVER, 0); 2 * THREADS].into_boxed_slice();
         let matches = matches.try_into().unwrap_or_else(|_| unreachable!("it is as long as that"));
-        Self { matches, leaves: 1 }
+        Self { matches, leaves: 1, winner: player(NEVER, 0) }
     }
 }
 
@@ -85,6 +87,9 @@ impl Clocks {
         while thread >= self.leaves {
             self.grow();
         }
+        let Match { first, second } = self.matches[1];
+        let others = if first as usize % THREADS == thread { second } else { first };
+        self.winner = player(clock, thread).min(others);
         let mut at = self.leaves + thread;
         let mut outcome = Match::of(clock, thread);
         loop {
@@ -100,7 +105,7 @@ impl Clocks {
     /// The clock and the number of the thread with the smallest clock.
     #[inline]
     pub fn first(&self) -> Option<(Ps, usize)> {
-        let winner = self.matches[1].first;
+        let winner = self.winner;
         let thread = winner as usize % THREADS;
         (clock_of(winner) < NEVER).then_some((clock_of(winner), thread))
     }

@@ -71,6 +71,7 @@ struct Costs {
     invalidate: Ps,
     invalidate_more: Ps,
     stores_at_once: usize,
+    /// A power of two.
     page_lines: u64,
     page_walk: Ps,
     first_touch: Ps,
@@ -180,16 +181,20 @@ impl Machine {
     }
 
     /// How long it takes to find out where the page of a line is.
-    #[inline]
+    #[inline(always)]
     fn walk(&mut self, at: CoreId, line: Line) -> Ps {
+        let last = self.hosts[at.host].cores[at.core].page;
+        let goes_on = line.bits().wrapping_sub(last.bits()) < self.costs.page_lines;
+        if goes_on { 0 } else { self.walk_elsewhere(at, line) }
+    }
+
+    /// The same, of a line in another page than the last one.
+    #[cold]
+    fn walk_elsewhere(&mut self, at: CoreId, line: Line) -> Ps {
         let host = &mut self.hosts[at.host];
-        let last = &mut host.cores[at.core].page;
-        let page_lines = self.costs.page_lines;
-        if line.bits().wrapping_sub(last.bits()) < page_lines {
-            return 0;
-        }
-        let page = Line::new(line.region(), line.number() / page_lines);
-        *last = Line::new(line.region(), page.number() * page_lines);
+        let bits = self.costs.page_lines.trailing_zeros();
+        let page = Line::new(line.region(), line.number() >> bits);
+        host.cores[at.core].page = Line::new(line.region(), page.number() << bits);
         if host.pages.touch(at.core, Key::of(page)).is_some() {
             return 0;
         }

@@ -74,7 +74,7 @@ pub struct Core {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tlb {
-    /// Size of a page.
+    /// Size of a page: a power of two.
     pub page_kib: f64,
     /// Pages it remembers.
     pub pages: u32,
@@ -286,6 +286,9 @@ impl Profile {
         within("core.misses_at_once", self.core.misses_at_once.into(), 1.0, 256.0)?;
         within("core.stores_at_once", self.core.stores_at_once.into(), 1.0, 256.0)?;
         within("tlb.page_kib", self.tlb.page_kib, 4.0, 1_048_576.0)?;
+        if self.tlb.page_kib.log2().fract() != 0.0 {
+            return Err(format!("tlb.page_kib is {}, not a power of two", self.tlb.page_kib));
+        }
         within("tlb.pages", self.tlb.pages.into(), 16.0, 65_536.0)?;
         if !(2..=4).contains(&self.cache.len()) {
             return Err(format!(
@@ -380,6 +383,7 @@ pub(crate) mod tests {
             "the profile odd.toml makes no sense: pod.hosts is 65, but may be 1 to 64"
         );
         assert!(said("[[0.5, 0], [1, 100]]", "[[0.5, 0], [0.4, 9]]").contains("device.curve"));
+        assert!(said("page_kib = 4", "page_kib = 6").contains("tlb.page_kib is 6, not a power"));
         assert!(said("apply_ns = 30", "apply_ns = -1").contains("steps.apply_ns is -1"));
         assert!(said("snoop_ns = 150", "snop_ns = 150").contains("snop_ns"));
         assert!(said("lock_ns = 10, ", "").contains("lock_ns"));
