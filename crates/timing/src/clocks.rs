@@ -54,7 +54,8 @@ pub struct Clocks {
     matches: Box<[Match; 2 * THREADS]>,
     /// A power of two.
     leaves: usize,
-    /// The winner of all. Who it is follows from the last winners; so it can run while the matches are played that say who is second.
+    /// The winner of all: whose clock was set last, or who is first without it. So it is known at once, and the processor can go on
+    /// with it while the matches are played that say who is second.
     winner: Player,
 }
 
