@@ -188,7 +188,7 @@ impl Machine {
         if goes_on { 0 } else { self.walk_elsewhere(at, line) }
     }
 
-    /// The same, of a line in another page than the last one.
+    /// The same, of a line in another page than the last one: few are, so it is not in the way of the others.
     #[cold]
     fn walk_elsewhere(&mut self, at: CoreId, line: Line) -> Ps {
         let host = &mut self.hosts[at.host];
