@@ -94,8 +94,15 @@ impl<const WORDS: usize> Hosts<WORDS> {
     /// Their numbers.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = usize> + use<WORDS> {
-        let words = self.0.into_iter().enumerate();
-        words.flat_map(|(number, word)| ones(word).map(move |bit| 64 * number + bit))
+        let (mut words, mut at) = (self.0, 0);
+        std::iter::from_fn(move || {
+            while *words.get(at)? == 0 {
+                at += 1;
+            }
+            let bit = words[at].trailing_zeros() as usize;
+            words[at] &= words[at] - 1;
+            Some(64 * at + bit)
+        })
     }
 }
 

@@ -9,7 +9,7 @@
 //! * [`explore`] delivers messages one by one, in every order that the channels allow, and checks each
 //!   state that can be reached: one writer or many readers, data that are the last written, nobody waiting
 //!   for ever, no message without its counterpart.
-//! * [`transact`] runs a transaction from its first message to its last, and tells which messages it took
+//! * A [`Node`] runs a transaction from its first message to its last, and tells which messages it took
 //!   and which of them one had to wait for; what that costs is for simulated machines to say.
 //!
 //! # Model
@@ -37,4 +37,4 @@ pub use protocol::{
     Access, Answer, Ask, BACK_INVALIDATION, Filter, INVALIDATING, Known, PROTOCOLS, Protocol,
     SHARING, State,
 };
-pub use transaction::{Counts, Holders, Transaction, transact};
+pub use transaction::{Counts, Holders, Node, Transaction};

@@ -1,6 +1,6 @@
 //! A transaction from its first message to its last.
 
-use crate::{Ask, Filter, Hosts, Known, Message, Protocol, State};
+use crate::{Access, Answer, Ask, Filter, Hosts, Known, Message, Protocol, State};
 
 /// How many messages there were of each type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,10 +25,11 @@ impl Counts {
         Message::ALL.into_iter().zip(self.of).filter(|&(_, count)| count > 0)
     }
 
-    /// A line goes back to memory: `MemWr` and `Cmp`.
-    pub fn write_back(&mut self) {
-        self.add(Message::MemWr, 1);
-        self.add(Message::Cmp, 1);
+    /// So many lines go back to memory: `MemWr` and `Cmp`.
+    #[inline]
+    pub fn write_back(&mut self, lines: u64) {
+        self.add(Message::MemWr, lines);
+        self.add(Message::Cmp, lines);
     }
 }
 
@@ -61,68 +62,128 @@ pub struct Transaction<const WORDS: usize = 1> {
     pub sent: u64,
 }
 
-/// Runs `ask` of `host`, one of `hosts`, for a line that no others may have than those who are known.
-pub fn transact<const WORDS: usize>(
-    protocol: &Protocol,
+/// A memory node, which does one transaction on a line after the other. A protocol's tables are written out here, so that what hosts say and
+/// are told is looked up, with nothing to be decided.
+#[derive(Clone, Debug)]
+pub struct Node {
     filter: Filter,
-    ask: Ask,
-    (host, hosts): (usize, usize),
-    known: Known<WORDS>,
-    others: &mut impl Holders,
-    counts: &mut Counts,
-) -> Transaction<WORDS> {
-    let holders = known.holders;
-    let (concerned, mut shared) = protocol.concerned(filter, ask, (host, hosts), known);
-    let snoop = (protocol.snoop)(ask);
-    let snoops = u64::from(concerned.count());
-    counts.add(ask.message(), 1);
-    counts.add(snoop, snoops);
-    // That and what it is answered with, and what each of the others is asked and answers.
-    let mut sent = 2 + 2 * snoops;
-    let mut keep = holders.without(concerned);
-    keep.remove(host);
-    let (mut wrote_back, mut forwarded) = (false, false);
-    for other in concerned.and(holders).iter() {
-        let state = others.state(other);
-        let answer = (protocol.answer)(snoop, state);
-        if answer.next != state {
-            others.settle(other, answer.next);
-        }
-        if answer.writes_back {
-            counts.write_back();
-            sent += WRITE_BACK;
-        }
-        counts.add(answer.message, 1);
-        wrote_back |= answer.writes_back;
-        forwarded |= answer.message == Message::GoM;
-        if answer.message.keeps(snoop) {
-            shared = true;
-            keep.insert(other);
+    hosts: usize,
+    /// By state and access: what a host asks for.
+    asks: [[Option<Ask>; 2]; State::ALL.len()],
+    /// By what a host asks for.
+    rows: [Row; Ask::ALL.len()],
+}
+
+/// What follows from what a host asks for.
+#[derive(Clone, Debug)]
+struct Row {
+    snoop: Message,
+    /// By the state in which another host has the line.
+    replies: [Reply; State::ALL.len()],
+    /// What is granted, if others do not keep the line or do.
+    grants: [(Message, State); 2],
+}
+
+/// What another host does.
+#[derive(Clone, Copy, Debug)]
+struct Reply {
+    answer: Answer,
+    /// Whether it keeps the line.
+    keeps: bool,
+}
+
+impl Row {
+    fn new(protocol: &Protocol, ask: Ask) -> Self {
+        let snoop = (protocol.snoop)(ask);
+        let reply = |state| {
+            let answer = (protocol.answer)(snoop, state);
+            Reply { answer, keeps: answer.message.keeps(snoop) }
+        };
+        Self {
+            snoop,
+            replies: State::ALL.map(reply),
+            grants: [false, true].map(|shared| (protocol.grant)(ask, shared)),
         }
     }
-    let strangers = concerned.without(holders);
-    if !strangers.is_empty() {
-        let answer = (protocol.answer)(snoop, State::Invalid).message;
-        counts.add(answer, u64::from(strangers.count()));
+}
+
+impl Node {
+    /// A node that so many hosts use.
+    pub fn new(protocol: &Protocol, filter: Filter, hosts: usize) -> Self {
+        let asks = |state| Access::ALL.map(|access| (protocol.ask)(state, access));
+        Self {
+            filter,
+            hosts,
+            asks: State::ALL.map(asks),
+            rows: Ask::ALL.map(|ask| Row::new(protocol, ask)),
+        }
     }
-    let (message, granted) = (protocol.grant)(ask, shared);
-    counts.add(message, 1);
-    let alone = granted != State::Shared;
-    let mut holders = if alone { Hosts::default() } else { keep };
-    holders.insert(host);
-    let (known, snooped) = (Known { holders, alone }, !concerned.is_empty());
-    Transaction { granted, known, snooped, wrote_back, forwarded, sent }
+
+    /// What a host asks for first, that wants to access a line it has in this state; nothing, if it may go ahead.
+    #[inline]
+    pub fn ask(&self, state: State, access: Access) -> Option<Ask> {
+        self.asks[state as usize][access as usize]
+    }
+
+    /// Does what `host` asks for, about a line that no others may have than those who are known.
+    #[inline]
+    pub fn transact<const WORDS: usize>(
+        &self,
+        ask: Ask,
+        host: usize,
+        known: Known<WORDS>,
+        others: &mut impl Holders,
+        counts: &mut Counts,
+    ) -> Transaction<WORDS> {
+        let row = &self.rows[ask as usize];
+        let (concerned, mut shared) = self.filter.concerned(ask, (host, self.hosts), known);
+        let mut keep = known.holders.without(concerned);
+        keep.remove(host);
+        let (mut sent, mut wrote_back, mut forwarded) = (2, false, false);
+        for other in concerned.iter() {
+            let may_have_it = known.holders.has(other);
+            let state = if may_have_it { others.state(other) } else { State::Invalid };
+            let Reply { answer, keeps } = row.replies[state as usize];
+            if answer.next != state {
+                others.settle(other, answer.next);
+            }
+            let written_back = u64::from(answer.writes_back);
+            counts.add(row.snoop, 1);
+            counts.write_back(written_back);
+            counts.add(answer.message, 1);
+            sent += 2 + WRITE_BACK * written_back;
+            wrote_back |= answer.writes_back;
+            forwarded |= answer.message == Message::GoM;
+            if keeps {
+                shared = true;
+                keep.insert(other);
+            }
+        }
+        let (message, granted) = row.grants[usize::from(shared)];
+        counts.add(ask.message(), 1);
+        counts.add(message, 1);
+        let alone = granted != State::Shared;
+        let mut holders = if alone { Hosts::default() } else { keep };
+        holders.insert(host);
+        Transaction {
+            granted,
+            known: Known { holders, alone },
+            snooped: !concerned.is_empty(),
+            wrote_back,
+            forwarded,
+            sent,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Access, BACK_INVALIDATION, INVALIDATING, SHARING};
+    use crate::{BACK_INVALIDATION, INVALIDATING, SHARING};
 
     /// A line, and who may have it.
     struct Line {
-        protocol: &'static Protocol,
-        filter: Filter,
+        node: Node,
         states: Vec<State>,
         known: Known,
     }
@@ -139,18 +200,17 @@ mod tests {
 
     impl Line {
         fn new(protocol: &'static Protocol, filter: Filter, hosts: usize) -> Self {
-            Self { protocol, filter, states: vec![State::Invalid; hosts], known: Known::default() }
+            let node = Node::new(protocol, filter, hosts);
+            Self { node, states: vec![State::Invalid; hosts], known: Known::default() }
         }
 
         /// What a host's access takes, message by message.
         fn access(&mut self, host: usize, access: Access) -> String {
             let mut counts = Counts::default();
-            while let Some(ask) = (self.protocol.ask)(self.states[host], access) {
-                let who = (host, self.states.len());
-                let (protocol, filter, known) = (self.protocol, self.filter, self.known);
+            while let Some(ask) = self.node.ask(self.states[host], access) {
                 let before = counts.of.iter().sum::<u64>();
                 let states = &mut self.states;
-                let done = transact(protocol, filter, ask, who, known, states, &mut counts);
+                let done = self.node.transact(ask, host, self.known, states, &mut counts);
                 assert_eq!(done.sent, counts.of.iter().sum::<u64>() - before);
                 (self.states[host], self.known) = (done.granted, done.known);
             }

@@ -1,9 +1,9 @@
 //! What an access takes: caches, translation, permission, the protocol's messages, and the memory node.
 
-use tombolo_coherence::{Access, Ask, Filter, Holders, Hosts, Message, Protocol, State, transact};
+use tombolo_coherence::{Access, Ask, Holders, Hosts, Message, Node, Protocol, State};
 use tombolo_programs::{Access as Kind, Record};
 use tombolo_timing::{
-    Access as Cached, Bandwidth, Found, HostCaches, Line, Note, Pipe, Place, Ps, Region, ps,
+    Access as Cached, Bandwidth, Found, HostCaches, Key, Line, Note, Pipe, Place, Ps, Region, ps,
 };
 
 use crate::config::{Config, ConfigError, LINE_BYTES, PAGE_BYTES};
@@ -38,8 +38,8 @@ struct Times {
 
 /// A system in virtual time.
 pub(crate) struct Machine<const WORDS: usize> {
-    tables: &'static Protocol,
-    filter: Filter,
+    protocol: &'static Protocol,
+    coherence: Node,
     speculates: bool,
     asks_always: bool,
     times: Times,
@@ -97,21 +97,21 @@ pub(crate) struct Foreseen<const WORDS: usize> {
 /// The caches of the hosts, as far as a line is concerned.
 struct Others<'a> {
     hosts: &'a mut [HostCaches],
-    line: Line,
+    key: Key,
     /// Where the host that was asked last has the line.
     found: Option<Place>,
 }
 
 impl Holders for Others<'_> {
     fn state(&mut self, host: usize) -> State {
-        let found = self.hosts[host].find(self.line);
+        let found = self.hosts[host].find(self.key);
         self.found = found.map(|(place, _)| place);
         found.map_or(State::Invalid, |(_, state)| state)
     }
 
     fn settle(&mut self, host: usize, state: State) {
         if let Some(place) = self.found.take() {
-            self.hosts[host].settle_at(place, self.line, state);
+            self.hosts[host].settle_at(place, self.key, state);
         }
     }
 }
@@ -134,8 +134,8 @@ impl<const WORDS: usize> Machine<WORDS> {
             isolated: false,
         };
         Ok(Self {
-            tables: config.protocol.tables(),
-            filter: config.filter,
+            protocol: config.protocol.tables(),
+            coherence: Node::new(config.protocol.tables(), config.filter, config.hosts),
             speculates: config.protocol.speculates(),
             asks_always: config.asks_always,
             times: Times {
@@ -245,7 +245,7 @@ impl<const WORDS: usize> Machine<WORDS> {
             return Outcome::Done;
         }
         let agent = self.times.levels[self.times.levels.len() - 1];
-        match self.hosts[host].access(core, line, kind.writes()) {
+        match self.hosts[host].access(core, Key::of(line), kind.writes()) {
             Cached::Served(takes) if takes < agent && !self.asks_always => {
                 self.results.served(&self.times.levels, takes);
                 self.retire(&request, (now + takes).max(asked.unwrap_or(0)), walk + takes);
@@ -448,25 +448,25 @@ impl<const WORDS: usize> Machine<WORDS> {
         let Thread { host, core, .. } = self.threads[thread];
         let access = if write { Access::Write } else { Access::Read };
         let state = if has.is_some() { State::Shared } else { State::Invalid };
-        let ask = (self.tables.ask)(state, access).unwrap_or(Ask::Own);
+        let ask = self.coherence.ask(state, access).unwrap_or(Ask::Own);
         let entry = *self.pages.line(place, line.number());
-        let mut others = Others { hosts: &mut self.hosts, line, found: None };
-        let who = (host, others.hosts.len());
+        let key = Key::of(line);
+        let mut others = Others { hosts: &mut self.hosts, key, found: None };
         let counts = &mut self.results.messages;
-        let done = transact(self.tables, self.filter, ask, who, entry.known(), &mut others, counts);
+        let done = self.coherence.transact(ask, host, entry.known(), &mut others, counts);
         // A host that may not write asks again before it does.
         let alone =
             done.granted != State::Shared && (write || self.pages.page(place).permits(host, true));
         let gone = match (ask, has) {
             (Ask::Upgrade, Some(found)) => {
-                self.hosts[host].changes_alone(core, line, found);
+                self.hosts[host].changes_alone(core, key, found);
                 None
             }
-            _ => self.hosts[host].fill(core, line, write, alone),
+            _ => self.hosts[host].fill(core, key, write, alone),
         };
         self.evicted(gone);
         let hops = 2 + if done.snooped { 2 } else { 0 } + if done.wrote_back { 2 } else { 0 };
-        self.results.primitive(Primitive::of(self.tables, ask, &done), hops, done.sent);
+        self.results.primitive(Primitive::of(self.protocol, ask, &done), hops, done.sent);
         let Times { network, memory, .. } = self.times;
         let reads = ask != Ask::Upgrade;
         let accesses = u64::from(reads) + u64::from(done.wrote_back);
@@ -486,7 +486,7 @@ impl<const WORDS: usize> Machine<WORDS> {
     /// A line had to leave a host's caches.
     fn evicted(&mut self, gone: Option<Note>) {
         if gone.is_some_and(|note| note.dirty()) {
-            self.results.messages.write_back();
+            self.results.messages.write_back(1);
             self.results.write_backs += 1;
         }
     }

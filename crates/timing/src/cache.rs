@@ -64,20 +64,21 @@ impl Line {
 }
 
 /// What caches look a line up by.
-#[derive(Clone, Copy)]
-pub(crate) struct Key {
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
     pub(crate) line: Line,
     set: u64,
     tag: u32,
 }
 
 impl Key {
+    /// That of a line.
     #[inline(always)]
-    pub(crate) fn of(line: Line) -> Self {
+    pub const fn of(line: Line) -> Self {
         let tag = (line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32;
         // Regions start at different sets, so that their first lines do not meet in one.
         let set = line.0 ^ (line.0 >> REGION).wrapping_mul(0x9e37_79b9);
-        Self { line, set, tag: tag.max(NONE + 1) }
+        Self { line, set, tag: if tag == NONE { NONE + 1 } else { tag } }
     }
 }
 

@@ -64,30 +64,19 @@ impl HostCaches {
         }
     }
 
-    /// What the host may do with a line.
-    pub fn state(&self, line: Line) -> State {
-        self.find(line).map_or(State::Invalid, |(_, state)| state)
-    }
-
     /// Where the shared cache has a line, and what the host may do with it.
     #[inline]
-    pub fn find(&self, line: Line) -> Option<(Place, State)> {
-        let place = self.shared.find(Key::of(line))?;
+    pub fn find(&self, key: Key) -> Option<(Place, State)> {
+        let place = self.shared.find(key)?;
         Some((place, self.shared.note(place).state()))
     }
 
-    /// From now on the host may do less with a line, because another one wants it; whether it was dirty.
-    pub fn settle(&mut self, line: Line, state: State) -> bool {
-        let place = self.shared.find(Key::of(line));
-        place.is_some_and(|place| self.settle_at(place, line, state))
-    }
-
-    /// The same of a line that was found there.
+    /// From now on the host may do less with a line, which it has there, because another one wants it; whether it was dirty.
     #[inline(always)]
-    pub fn settle_at(&mut self, place: Place, line: Line, state: State) -> bool {
+    pub fn settle_at(&mut self, place: Place, key: Key, state: State) -> bool {
         match state {
-            State::Shared => self.share_found(place, Key::of(line)),
-            _ => self.drop_found(place, Key::of(line)),
+            State::Shared => self.share_found(place, key),
+            _ => self.drop_found(place, key),
         }
     }
 
@@ -150,8 +139,7 @@ impl HostCaches {
 
     /// A core reads a line, or changes it.
     #[inline(always)]
-    pub fn access(&mut self, core: usize, line: Line, write: bool) -> Access {
-        let key = Key::of(line);
+    pub fn access(&mut self, core: usize, key: Key, write: bool) -> Access {
         for (number, level) in self.private.iter_mut().enumerate() {
             let Some((place, mine)) = level.caches.touch(core, key) else { continue };
             if !write || mine {
@@ -198,9 +186,8 @@ impl HostCaches {
 
     /// A line has come from memory; what was noted of the one that had to go for it.
     #[inline(always)]
-    pub fn fill(&mut self, core: usize, line: Line, write: bool, alone: bool) -> Option<Note> {
-        let key = Key::of(line);
-        let gone = self.shared.add(key, Note::new(core, line, write, alone));
+    pub fn fill(&mut self, core: usize, key: Key, write: bool, alone: bool) -> Option<Note> {
+        let gone = self.shared.add(key, Note::new(core, key.line, write, alone));
         if let Some(note) = gone {
             let key = Key::of(note.line());
             ones(note.cores).for_each(|core| self.drop_at(core, key));
@@ -209,17 +196,9 @@ impl HostCaches {
         gone
     }
 
-    /// The host has a line alone from now on.
-    pub fn has_alone(&mut self, line: Line) {
-        if let Some(place) = self.shared.find(Key::of(line)) {
-            self.shared.note_mut(place).set_alone(true);
-        }
-    }
-
     /// The host has a line alone from now on, and a core changes it.
     #[inline(always)]
-    pub fn changes_alone(&mut self, core: usize, line: Line, Found { shared, near }: Found) {
-        let key = Key::of(line);
+    pub fn changes_alone(&mut self, core: usize, key: Key, Found { shared, near }: Found) {
         let note = self.shared.note_mut(shared);
         note.set_alone(true);
         let others = note.change(core);
@@ -315,8 +294,8 @@ mod tests {
         HostCaches::new(&profile.cache, cores, ps(profile.core.core_to_core_ns))
     }
 
-    const LNR: Line = Line::new(Region::Lnr, 5);
-    const SCR: Line = Line::new(Region::Scr, 5);
+    const LNR: Key = Key::of(Line::new(Region::Lnr, 5));
+    const SCR: Key = Key::of(Line::new(Region::Scr, 5));
 
     #[test]
     fn a_line_is_nearest_to_who_used_it_last() {
@@ -344,10 +323,12 @@ mod tests {
     fn a_coherent_line_is_changed_only_by_a_host_that_has_it_alone() {
         let mut host = host();
         host.fill(0, SCR, false, false);
-        assert!(matches!(host.access(0, SCR, true), Access::NotAlone(_)));
-        host.has_alone(SCR);
+        let Access::NotAlone(found) = host.access(0, SCR, true) else { panic!() };
+        host.changes_alone(0, SCR, found);
         assert_eq!(host.access(0, SCR, true), Access::Served(1_000));
-        assert!(host.settle(SCR, State::Shared));
+        let (place, state) = host.find(SCR).expect("the host has it");
+        assert_eq!(state, State::Modified);
+        assert!(host.settle_at(place, SCR, State::Shared));
         assert_eq!(host.access(0, SCR, false), Access::Served(1_000));
         assert!(matches!(host.access(0, SCR, true), Access::NotAlone(_)));
     }
@@ -356,12 +337,12 @@ mod tests {
     fn a_clean_line_gets_dirty_again() {
         let mut host = host();
         host.fill(0, LNR, true, true);
-        assert!(host.clean(LNR));
-        assert!(!host.clean(LNR));
+        assert!(host.clean(LNR.line));
+        assert!(!host.clean(LNR.line));
         assert_eq!(host.access(0, LNR, true), Access::Served(1_000));
-        assert_eq!(host.drop_line(LNR), Some(true));
+        assert_eq!(host.drop_line(LNR.line), Some(true));
         assert_eq!(host.access(0, LNR, false), Access::Missing);
-        assert_eq!(host.drop_line(LNR), None);
+        assert_eq!(host.drop_line(LNR.line), None);
     }
 
     #[test]
@@ -369,9 +350,9 @@ mod tests {
         let mut host = host();
         let mut gone = Vec::new();
         for number in 0..100_000 {
-            gone.extend(host.fill(0, Line::new(Region::Lnr, number), false, false));
+            gone.extend(host.fill(0, Key::of(Line::new(Region::Lnr, number)), false, false));
         }
-        let line = gone[0].line();
-        assert_eq!(host.access(0, line, false), Access::Missing);
+        let key = Key::of(gone[0].line());
+        assert_eq!(host.access(0, key, false), Access::Missing);
     }
 }

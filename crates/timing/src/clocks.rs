@@ -23,47 +23,25 @@ fn clock_of(player: Player) -> Ps {
     player >> THREAD_BITS
 }
 
-/// Whoever wins a match, and who would without the winner.
-#[derive(Clone, Copy)]
-struct Match {
-    first: Player,
-    second: Player,
-}
-
-impl Match {
-    /// A thread among itself.
-    fn of(clock: Ps, thread: usize) -> Self {
-        Self { first: player(clock, thread), second: Player::MAX }
-    }
-
-    /// The winners of two matches meet.
-    #[inline]
-    fn against(self, other: Self) -> Self {
-        let loser = self.first.max(other.first);
-        Self {
-            first: self.first.min(other.first),
-            second: loser.min(self.second).min(other.second),
-        }
-    }
-}
-
 /// The clocks.
 pub struct Clocks {
-    /// The winner of all is at 1, those who met in match `n` are at `2 * n` and `2 * n + 1`, and threads
-    /// themselves from `leaves` on. There is room for all from the start, so that nothing has to be checked in a match.
-    matches: Box<[Match; 2 * THREADS]>,
-    /// A power of two.
+    /// Those who met in match `n` are at `2 * n` and `2 * n + 1`, in match 1 the last two, and threads themselves are from `leaves`
+    /// on. There is room for all from the start, so that nothing has to be checked in a match.
+    matches: Box<[Player; 2 * THREADS]>,
+    /// A power of two, 2 or more.
     leaves: usize,
-    /// The winner of all: whose clock was set last, or who is first without it. So it is known at once, and the processor can go on
-    /// with it while the matches are played that say who is second.
+    /// The winner of all, and who would be without it. So who wins is known before the matches are played that say who
+    /// is second: the processor goes on with the winner meanwhile.
     winner: Player,
+    second: Player,
 }
 
 impl Default for Clocks {
     fn default() -> Self {
-        let matches = vec![Match::of(NEVER, 0); 2 * THREADS].into_boxed_slice();
+        let nobody = player(NEVER, 0);
+        let matches = vec![nobody; 2 * THREADS].into_boxed_slice();
         let matches = matches.try_into().unwrap_or_else(|_| unreachable!("it is as long as that"));
-        Self { matches, leaves: 1, winner: player(NEVER, 0) }
+        Self { matches, leaves: 2, winner: nobody, second: nobody }
     }
 }
 
@@ -88,19 +66,25 @@ impl Clocks {
         while thread >= self.leaves {
             self.grow();
         }
-        let Match { first, second } = self.matches[1];
-        let others = if first as usize % THREADS == thread { second } else { first };
-        self.winner = player(clock, thread).min(others);
-        let mut at = self.leaves + thread;
-        let mut outcome = Match::of(clock, thread);
-        loop {
-            self.matches[at % (2 * THREADS)] = outcome;
-            if at == 1 {
-                break;
-            }
-            outcome = outcome.against(self.matches[(at ^ 1) % (2 * THREADS)]);
-            at /= 2;
+        let changed = player(clock, thread);
+        let others =
+            if self.winner as usize % THREADS == thread { self.second } else { self.winner };
+        self.winner = changed.min(others);
+        self.play(thread, changed);
+    }
+
+    /// Plays the matches of a thread whose clock has changed, and finds out who is the best of those that the winner of all meets.
+    #[inline]
+    fn play(&mut self, thread: usize, mut changed: Player) {
+        let (mut at, mut best) = (self.leaves + thread, player(NEVER, 0));
+        let mut won = self.leaves + self.winner as usize % THREADS;
+        while at > 1 {
+            self.matches[at % (2 * THREADS)] = changed;
+            changed = changed.min(self.matches[(at ^ 1) % (2 * THREADS)]);
+            best = best.min(self.matches[(won ^ 1) % (2 * THREADS)]);
+            (at, won) = (at / 2, won / 2);
         }
+        self.second = best;
     }
 
     /// The clock and the number of the thread with the smallest clock.
@@ -114,7 +98,7 @@ impl Clocks {
     /// The smallest clock of all others.
     #[inline]
     pub fn second(&self) -> Ps {
-        clock_of(self.matches[1].second)
+        clock_of(self.second)
     }
 
     fn grow(&mut self) {
@@ -123,7 +107,7 @@ impl Clocks {
         let before = std::mem::take(self);
         self.leaves = 2 * threads;
         for (thread, leaf) in before.matches[threads..2 * threads].iter().enumerate() {
-            self.put(thread, clock_of(leaf.first));
+            self.put(thread, clock_of(*leaf));
         }
     }
 }

@@ -7,9 +7,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
-use tombolo_coherence::{
-    Access, Ask, Counts, Filter, Holders, Hosts, Known, Message, Protocol, State, transact,
-};
+use tombolo_coherence::{Access, Ask, Counts, Holders, Hosts, Known, Message, Node, State};
 
 use crate::cache::{Line, Region};
 use crate::profile;
@@ -25,9 +23,7 @@ struct Entry {
 pub(crate) struct Directory {
     scr: Vec<Entry>,
     lnr: Option<HashMap<u64, Entry, FixedState>>,
-    protocol: &'static Protocol,
-    filter: Filter,
-    hosts: usize,
+    node: Node,
     latency: Ps,
     /// Of a line of LNR about which nobody is asked.
     lnr_latency: Ps,
@@ -55,9 +51,7 @@ impl Directory {
         Self {
             scr: vec![Entry::default(); lines],
             lnr: coherence.lnr.then(HashMap::default),
-            protocol: coherence.protocol.tables(),
-            filter: coherence.filter.into(),
-            hosts,
+            node: Node::new(coherence.protocol.tables(), coherence.filter.into(), hosts),
             latency: ps(coherence.latency_ns),
             lnr_latency,
             snoop: ps(coherence.snoop_ns),
@@ -87,9 +81,8 @@ impl Directory {
             _ => (&mut self.scr[line.number() as usize], self.latency),
         };
         let access = if write { Access::Write } else { Access::Read };
-        let ask = (self.protocol.ask)(state, access).unwrap_or(Ask::Own);
-        let (tables, who) = ((self.protocol, self.filter), (host, self.hosts));
-        let done = transact(tables.0, tables.1, ask, who, entry.known, others, &mut self.messages);
+        let ask = self.node.ask(state, access).unwrap_or(Ask::Own);
+        let done = self.node.transact(ask, host, entry.known, others, &mut self.messages);
         let waits = entry.busy.saturating_sub(now);
         let takes = waits + if done.snooped { self.latency + self.snoop } else { alone_takes };
         entry.known = done.known;

@@ -40,7 +40,7 @@ mod simulation;
 mod sparse;
 mod world;
 
-pub use cache::{Line, Place, Region};
+pub use cache::{Key, Line, Place, Region};
 pub use caches::{Access, Found, HostCaches};
 pub use clocks::Clocks;
 pub use counts::Counts;

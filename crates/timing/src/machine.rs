@@ -28,7 +28,7 @@ struct Host {
 struct Others<'a> {
     hosts: &'a mut [Host],
     device: &'a mut Pipe,
-    line: Line,
+    key: Key,
     now: Ps,
     /// Where the host that was asked last has the line.
     found: Option<Place>,
@@ -37,7 +37,7 @@ struct Others<'a> {
 impl Holders for Others<'_> {
     #[inline(always)]
     fn state(&mut self, host: usize) -> State {
-        let found = self.hosts[host].caches.find(self.line);
+        let found = self.hosts[host].caches.find(self.key);
         self.found = found.map(|(place, _)| place);
         found.map_or(State::Invalid, |(_, state)| state)
     }
@@ -46,11 +46,15 @@ impl Holders for Others<'_> {
     fn settle(&mut self, host: usize, state: State) {
         let Host { caches, link, .. } = &mut self.hosts[host];
         let Some(place) = self.found.take() else { return };
-        if caches.settle_at(place, self.line, state) {
-            link.pass(self.now, LINE_BYTES);
-            self.device.pass(self.now, LINE_BYTES);
+        if caches.settle_at(place, self.key, state) {
+            transfer(link, self.device, self.now);
         }
     }
+}
+
+/// A line goes over a host's link and in or out of the device; how long it waits for that.
+fn transfer(link: &mut Pipe, device: &mut Pipe, now: Ps) -> Ps {
+    link.pass(now, LINE_BYTES) + device.pass(now, LINE_BYTES)
 }
 
 /// A core of a host.
@@ -161,13 +165,14 @@ impl Machine {
     #[inline(always)]
     pub(crate) fn access(&mut self, at: CoreId, line: Line, write: bool, now: Ps) -> Ps {
         self.counts.accesses += 1;
-        match self.hosts[at.host].caches.access(at.core, line, write) {
+        let key = Key::of(line);
+        match self.hosts[at.host].caches.access(at.core, key, write) {
             Access::Served(takes) => takes,
-            Access::Missing => self.miss(at, line, write, now),
+            Access::Missing => self.miss(at, key, write, now),
             Access::NotAlone(found) => {
                 *self.misses(line.region()) += 1;
-                let takes = self.grant((at.host, State::Shared), line, true, now).takes;
-                self.hosts[at.host].caches.changes_alone(at.core, line, found);
+                let takes = self.grant((at.host, State::Shared), key, true, now).takes;
+                self.hosts[at.host].caches.changes_alone(at.core, key, found);
                 takes
             }
         }
@@ -229,8 +234,8 @@ impl Machine {
         }
     }
 
-    fn miss(&mut self, at: CoreId, line: Line, write: bool, now: Ps) -> Ps {
-        let region = line.region();
+    fn miss(&mut self, at: CoreId, key: Key, write: bool, now: Ps) -> Ps {
+        let region = key.line.region();
         *self.misses(region) += 1;
         let core = &mut self.hosts[at.host].cores[at.core];
         let begins = now.max(core.misses);
@@ -238,14 +243,14 @@ impl Machine {
         let (waited, now) = (begins - now, begins);
         let (takes, alone) = if self.directory.keeps(region) {
             let waits = self.transfer(at.host, now);
-            let granted = self.grant((at.host, State::Invalid), line, write, now);
+            let granted = self.grant((at.host, State::Invalid), key, write, now);
             (granted.takes + waits, granted.alone)
         } else if region == Region::Lnr {
             (self.costs.device + self.transfer(at.host, now), true)
         } else {
             (self.costs.local + self.hosts[at.host].local.pass(now, LINE_BYTES), true)
         };
-        if let Some(gone) = self.hosts[at.host].caches.fill(at.core, line, write, alone) {
+        if let Some(gone) = self.hosts[at.host].caches.fill(at.core, key, write, alone) {
             self.evicted(at.host, gone, now);
         }
         waited + takes
@@ -253,14 +258,14 @@ impl Machine {
 
     /// A line goes over a host's link and in or out of the device; how long it waits for that.
     fn transfer(&mut self, host: usize, now: Ps) -> Ps {
-        self.hosts[host].link.pass(now, LINE_BYTES) + self.device.pass(now, LINE_BYTES)
+        transfer(&mut self.hosts[host].link, &mut self.device, now)
     }
 
     /// A host gets a coherent line that it has in a state, alone if it is to be written.
-    fn grant(&mut self, host: (usize, State), line: Line, write: bool, now: Ps) -> Granted {
+    fn grant(&mut self, host: (usize, State), key: Key, write: bool, now: Ps) -> Granted {
         let Self { directory, hosts, device, .. } = self;
-        let mut others = Others { hosts, device, line, now, found: None };
-        directory.grant(host, line, write, now, &mut others)
+        let mut others = Others { hosts, device, key, now, found: None };
+        directory.grant(host, key.line, write, now, &mut others)
     }
 
     fn evicted(&mut self, host: usize, note: Note, now: Ps) {

@@ -6,11 +6,16 @@
 
 use std::ops::Range;
 
+use tombolo_memory::LINE_BYTES;
+
 use crate::Ps;
 use crate::profile::Bandwidth;
 
 const WINDOW: Ps = 200_000;
 const WINDOWS: usize = 1 << 12;
+
+/// Lines of a window for which it is noted what is waited: as many as 1,300 GB/s are.
+const NOTED: u64 = 1 << 12;
 
 #[derive(Clone, Copy, Default)]
 struct Window {
@@ -20,13 +25,13 @@ struct Window {
 
 /// A pipe.
 pub struct Pipe {
-    windows: Vec<Window>,
+    windows: Box<[Window; WINDOWS]>,
     /// Bytes that go through in a window.
     capacity: u64,
     /// Shares of the bandwidth in use, and what is waited then.
     curve: Vec<(f64, f64)>,
-    /// What was looked up last there: bytes of a window, and what is waited then.
-    last: (u64, Ps),
+    /// What is waited while so many lines of a window's are in use, or all of its bytes.
+    waits: Vec<Ps>,
     /// Windows without room.
     full: Range<u64>,
     /// Bytes that went through, and the time that was waited.
@@ -39,16 +44,18 @@ impl Pipe {
     pub fn new(bandwidth: &Bandwidth) -> Self {
         // GB/s are bytes per nanosecond.
         let capacity = bandwidth.gb_per_s * WINDOW as f64 / 1000.0;
+        let windows = vec![Window::default(); WINDOWS].into_boxed_slice();
         let mut pipe = Self {
-            windows: vec![Window::default(); WINDOWS],
+            windows: windows.try_into().unwrap_or_else(|_| unreachable!("they are as many")),
             capacity: (capacity as u64).max(1),
             curve: bandwidth.curve.iter().map(|&[share, ns]| (share, ns * 1000.0)).collect(),
-            last: (0, 0),
+            waits: Vec::new(),
             full: 0..0,
             bytes: 0,
             waited: 0,
         };
-        pipe.last.1 = pipe.at(0.0);
+        let lines = 0..=pipe.capacity.div_ceil(LINE_BYTES).min(NOTED);
+        pipe.waits = lines.map(|line| pipe.at(pipe.capacity.min(line * LINE_BYTES))).collect();
         pipe
     }
 
@@ -58,25 +65,26 @@ impl Pipe {
         let first = now / WINDOW;
         let before = self.windows[first.wrapping_sub(1) as usize % WINDOWS];
         let used = if before.number + 1 == first { before.bytes } else { 0 };
-        if used != self.last.0 {
-            self.look_up(used);
+        let mut waits = self.waits_at(used);
+        let capacity = self.capacity;
+        let window = self.window(first);
+        if window.bytes + bytes <= capacity {
+            window.bytes += bytes;
+        } else {
+            waits = waits.max(self.take_later(first, bytes).saturating_sub(now));
         }
-        let waits = self.last.1.max(self.take(first, bytes, now));
         self.bytes += bytes;
         self.waited += waits;
         waits
     }
 
-    /// Bytes go through in the first window from `first` on that has room; how long that is from `now`.
+    /// What is waited while so many bytes of a window's are in use: looked up if they are lines, or all.
     #[inline]
-    fn take(&mut self, first: u64, bytes: u64, now: Ps) -> Ps {
-        let capacity = self.capacity;
-        let window = self.window(first);
-        if window.bytes + bytes <= capacity {
-            window.bytes += bytes;
-            return 0;
+    fn waits_at(&self, used: u64) -> Ps {
+        match self.waits.get(used.div_ceil(LINE_BYTES) as usize) {
+            Some(&waits) if used.is_multiple_of(LINE_BYTES) || used == self.capacity => waits,
+            _ => self.at(used),
         }
-        self.take_later(first, bytes).saturating_sub(now)
     }
 
     /// Bytes do not go through in the first window, but in later ones; when the first of these begins.
@@ -85,12 +93,6 @@ impl Pipe {
         let number = self.with_room(first);
         self.fill(number, bytes);
         number * WINDOW
-    }
-
-    /// So many bytes are in use of a window, which is another number than last time.
-    #[inline(never)]
-    fn look_up(&mut self, used: u64) {
-        self.last = (used, self.at(used as f64 / self.capacity as f64));
     }
 
     /// The first window from `first` on that has room.
@@ -118,14 +120,16 @@ impl Pipe {
 
     fn window(&mut self, number: u64) -> &mut Window {
         let window = &mut self.windows[number as usize % WINDOWS];
-        if window.number < number {
-            *window = Window { number, bytes: 0 };
-        }
+        // Whether it is a new one, this machine's processor foretells badly.
+        window.bytes = std::hint::select_unpredictable(window.number < number, 0, window.bytes);
+        window.number = window.number.max(number);
         window
     }
 
-    /// What is waited while this share of the bandwidth is in use.
-    fn at(&self, share: f64) -> Ps {
+    /// What is waited while so many bytes of a window's are in use.
+    #[inline(never)]
+    fn at(&self, used: u64) -> Ps {
+        let share = used as f64 / self.capacity as f64;
         let mut before = (0.0, 0.0);
         for &(at, ps) in &self.curve {
             if share <= at {
@@ -142,8 +146,12 @@ impl Pipe {
 mod tests {
     use super::*;
 
+    fn bandwidth() -> Bandwidth {
+        Bandwidth { gb_per_s: 1.0, curve: vec![[0.0, 0.0], [0.5, 10.0], [1.0, 100.0]] }
+    }
+
     fn pipe() -> Pipe {
-        Pipe::new(&Bandwidth { gb_per_s: 1.0, curve: vec![[0.0, 0.0], [0.5, 10.0], [1.0, 100.0]] })
+        Pipe::new(&bandwidth())
     }
 
     #[test]
@@ -169,7 +177,17 @@ mod tests {
         let half = pipe.capacity / 2;
         pipe.pass(0, half);
         assert_eq!(pipe.pass(WINDOW, 64), 10_000);
-        assert_eq!(pipe.at(0.75), 55_000);
-        assert_eq!(pipe.at(2.0), 100_000);
+        assert_eq!(pipe.at(pipe.capacity / 4 * 3), 55_000);
+        assert_eq!(pipe.at(2 * pipe.capacity), 100_000);
+    }
+
+    #[test]
+    fn what_is_noted_is_what_the_curve_says() {
+        for gb_per_s in [0.001, 1.0, 14.0, 5_000.0] {
+            let pipe = Pipe::new(&Bandwidth { gb_per_s, ..bandwidth() });
+            for used in (0..=pipe.capacity).step_by(16).chain([pipe.capacity]) {
+                assert_eq!(pipe.waits_at(used), pipe.at(used), "{used} bytes of {gb_per_s} GB/s");
+            }
+        }
     }
 }

@@ -142,8 +142,7 @@ impl Rules<'_> {
 
     fn begin(&self, world: &mut World, host: usize, line: usize, ask: Ask) {
         let (hosts, known) = (self.limits.hosts, world.lines[line].known);
-        let (mut asked, shared) =
-            self.protocol.concerned(self.limits.filter, ask, (host, hosts), known);
+        let (mut asked, shared) = self.limits.filter.concerned(ask, (host, hosts), known);
         if self.fault == Some(Fault::SnoopDropped) {
             asked.iter().last().into_iter().for_each(|host| asked.remove(host));
         }

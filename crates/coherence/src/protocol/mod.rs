@@ -27,6 +27,12 @@ pub enum State {
     Modified,
 }
 
+impl State {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Invalid, Self::Shared, Self::Exclusive, Self::Modified];
+}
+
 /// What a host's processor wants of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Access {
@@ -34,6 +40,11 @@ pub enum Access {
     Read,
     /// To change it.
     Write,
+}
+
+impl Access {
+    /// Both of them.
+    pub(crate) const ALL: [Self; 2] = [Self::Read, Self::Write];
 }
 
 /// What a host asks the node for.
@@ -48,6 +59,9 @@ pub enum Ask {
 }
 
 impl Ask {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::Read, Self::Own, Self::Upgrade];
+
     /// The message.
     pub const fn message(self) -> Message {
         match self {
@@ -64,6 +78,29 @@ pub enum Filter {
     Broadcast,
     /// Who may have it: it asks these, as far as they are concerned.
     Directory,
+}
+
+impl Filter {
+    /// Which hosts the node asks for `ask` of `host`, one of `hosts`; and whether the host is granted the line as one of several in any case.
+    ///
+    /// Who shares a line has not changed it, and needs not be asked for a read.
+    #[inline]
+    pub fn concerned<const WORDS: usize>(
+        self,
+        ask: Ask,
+        (host, hosts): (usize, usize),
+        known: Known<WORDS>,
+    ) -> (Hosts<WORDS>, bool) {
+        let mut others = match self {
+            Self::Broadcast => Hosts::first(hosts),
+            Self::Directory => known.holders,
+        };
+        others.remove(host);
+        if self == Self::Directory && ask == Ask::Read && !known.alone {
+            return (Hosts::default(), !others.is_empty());
+        }
+        (others, false)
+    }
 }
 
 /// Who may have a line, as far as a node has granted it.
@@ -111,26 +148,5 @@ impl Protocol {
     /// Whether hosts may have a line at the same time.
     pub fn shares(&self) -> bool {
         (self.ask)(State::Invalid, Access::Read) == Some(Ask::Read)
-    }
-
-    /// Which hosts the node asks for `ask` of `host`, one of `hosts`; and whether the host is granted the line as one of several in any case.
-    ///
-    /// Who shares a line has not changed it, and needs not be asked for a read.
-    pub fn concerned<const WORDS: usize>(
-        &self,
-        filter: Filter,
-        ask: Ask,
-        (host, hosts): (usize, usize),
-        known: Known<WORDS>,
-    ) -> (Hosts<WORDS>, bool) {
-        let mut others = match filter {
-            Filter::Broadcast => Hosts::first(hosts),
-            Filter::Directory => known.holders,
-        };
-        others.remove(host);
-        if filter == Filter::Directory && ask == Ask::Read && !known.alone {
-            return (Hosts::default(), !others.is_empty());
-        }
-        (others, false)
     }
 }
