@@ -56,6 +56,12 @@ impl Line {
         self.0 & ((1 << REGION) - 1)
     }
 
+    /// Its page, as a line of that number: of so many lines, by their logarithm.
+    #[inline(always)]
+    pub(crate) fn page(self, bits: u32) -> Self {
+        Self(self.0 >> REGION << REGION | self.number() >> bits)
+    }
+
     /// The one after it.
     #[inline]
     pub(crate) fn next(self) -> Self {
@@ -67,7 +73,8 @@ impl Line {
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     pub(crate) line: Line,
-    set: u64,
+    /// The lower bits say which set it is in.
+    pub(crate) set: u64,
     tag: u32,
 }
 
@@ -207,6 +214,11 @@ impl Cache {
     /// How many lines there is room for, and more.
     pub(crate) fn places(&self) -> usize {
         self.sets.len() * TAGS
+    }
+
+    /// How many sets each cache has: a power of two.
+    pub(crate) fn sets(&self) -> usize {
+        self.each
     }
 
     /// Where a line's set is, in one of the caches.

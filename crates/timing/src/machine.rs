@@ -75,17 +75,22 @@ struct Costs {
     invalidate: Ps,
     invalidate_more: Ps,
     stores_at_once: usize,
-    /// A power of two.
-    page_lines: u64,
+    /// The logarithm of the lines of a page.
+    page_bits: u32,
+    /// A bit less than the number of pages that a core remembers: each is the last one of some sets.
+    page_mask: u64,
     page_walk: Ps,
     first_touch: Ps,
 }
 
+/// Pages that a core remembers: a power of two.
+const PAGES: usize = 4;
+
 /// What a core remembers besides its caches.
 #[derive(Clone, Default)]
 struct Core {
-    /// The first line of the page that it has looked up last.
-    page: Line,
+    /// Pages that it has looked up lately: of those in some sets the last one each. Looking that up again would change nothing.
+    pages: [Line; PAGES],
     /// The line after the last one it has read.
     next: Line,
     /// When its next miss may begin.
@@ -105,13 +110,15 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn new(profile: &Profile, scr_bytes: u64, lnr_bytes: u64) -> Self {
         let tlb = &profile.tlb;
-        let page_lines = (tlb.page_kib * 1024.0) as u64 / LINE_BYTES;
-        let pages = lnr_bytes.div_ceil(page_lines * LINE_BYTES);
+        let page_bits = ((tlb.page_kib * 1024.0) as u64 / LINE_BYTES).ilog2();
+        let pages = lnr_bytes.div_ceil(LINE_BYTES << page_bits);
         let cores = profile.pod.cores as usize;
+        // As many ways as usual.
+        let known = || Cache::of_lines(tlb.pages as usize, 8, cores);
+        let page_mask = known().sets().min(PAGES) as u64 - 1;
         let host = |_| Host {
             cores: vec![Core::default(); cores],
-            // As many ways as usual.
-            pages: Cache::of_lines(tlb.pages as usize, 8, cores),
+            pages: known(),
             caches: HostCaches::new(&profile.cache, cores, ps(profile.core.core_to_core_ns)),
             touched: vec![0; pages.div_ceil(64) as usize],
             local: Pipe::new(&profile.local.bandwidth()),
@@ -137,7 +144,8 @@ impl Machine {
                 invalidate: ps(flush.invalidate_ns),
                 invalidate_more: ps(flush.invalidate_more_ns),
                 stores_at_once: core.stores_at_once as usize,
-                page_lines,
+                page_bits,
+                page_mask,
                 page_walk: ps(tlb.miss_ns),
                 first_touch: ps(tlb.first_ns),
             },
@@ -188,24 +196,34 @@ impl Machine {
     /// How long it takes to find out where the page of a line is.
     #[inline(always)]
     fn walk(&mut self, at: CoreId, line: Line) -> Ps {
-        let last = self.hosts[at.host].cores[at.core].page;
-        let goes_on = line.bits().wrapping_sub(last.bits()) < self.costs.page_lines;
-        if goes_on { 0 } else { self.walk_elsewhere(at, line) }
-    }
-
-    /// The same, of a line in another page than the last one: few are, so it is not in the way of the others.
-    #[cold]
-    fn walk_elsewhere(&mut self, at: CoreId, line: Line) -> Ps {
-        let host = &mut self.hosts[at.host];
-        let bits = self.costs.page_lines.trailing_zeros();
-        let page = Line::new(line.region(), line.number() >> bits);
-        host.cores[at.core].page = Line::new(line.region(), page.number() << bits);
-        if host.pages.touch(at.core, Key::of(page)).is_some() {
+        let key = Key::of(line.page(self.costs.page_bits));
+        let slot = (key.set & self.costs.page_mask) as usize % PAGES;
+        let last = &mut self.hosts[at.host].cores[at.core].pages[slot];
+        if *last == key.line {
             return 0;
         }
-        host.pages.add(at.core, Key::of(page), false);
-        let first = line.region() == Region::Lnr && self.touch_page(at.host, page.number());
+        *last = key.line;
+        self.walk_elsewhere(at, key)
+    }
+
+    /// The same, of a line in another page than the last ones: few are, so it is not in the way of the others.
+    #[cold]
+    fn walk_elsewhere(&mut self, at: CoreId, key: Key) -> Ps {
+        let host = &mut self.hosts[at.host];
+        if host.pages.touch(at.core, key).is_some() {
+            return 0;
+        }
+        host.pages.add(at.core, key, false);
+        let page = key.line;
+        let first = page.region() == Region::Lnr && self.touch_page(at.host, page.number());
         self.costs.page_walk + if first { self.costs.first_touch } else { 0 }
+    }
+
+    /// How long that takes for lines of which each is the next one, from `first` on: most are in the page of the one before.
+    #[inline(always)]
+    fn walk_on(&mut self, at: CoreId, line: Line, first: Line) -> Ps {
+        let begins_page = line.number().trailing_zeros() >= self.costs.page_bits;
+        if begins_page || line == first { self.walk(at, line) } else { 0 }
     }
 
     /// A host touches a page of LNR; whether it is the first time.
@@ -218,7 +236,8 @@ impl Machine {
 
     /// A host touches lines of LNR, which takes no time.
     pub(crate) fn touch(&mut self, host: usize, lines: std::ops::Range<u64>) {
-        let pages = lines.start / self.costs.page_lines..lines.end.div_ceil(self.costs.page_lines);
+        let page_lines = 1 << self.costs.page_bits;
+        let pages = lines.start / page_lines..lines.end.div_ceil(page_lines);
         for page in pages {
             self.touch_page(host, page);
         }
@@ -282,7 +301,7 @@ impl Machine {
         }
     }
 
-    /// Reads lines; when that is done.
+    /// Reads lines, of which each is the next one; when that is done.
     pub(crate) fn read(
         &mut self,
         at: CoreId,
@@ -297,7 +316,7 @@ impl Machine {
         let mut goes_on = self.hosts[at.host].cores[at.core].next == first;
         let mut last = first;
         for line in lines {
-            let walks = self.walk(at, line);
+            let walks = self.walk_on(at, line, first);
             let ahead = std::mem::take(&mut goes_on);
             overlap.begin(copy, |begins| {
                 let takes = self.access(at, line, false, begins + walks);
@@ -311,7 +330,7 @@ impl Machine {
         end
     }
 
-    /// Writes lines; when the core may go on, and when all is done.
+    /// Writes lines, of which each is the next one; when the core may go on, and when all is done.
     pub(crate) fn write(
         &mut self,
         at: CoreId,
@@ -319,11 +338,12 @@ impl Machine {
         now: Ps,
     ) -> (Ps, Ps) {
         self.hosts[at.host].caches.foresee(at.core, lines.clone());
+        let Some(first) = lines.clone().next() else { return (now, now) };
         let (copy, mut under_way) = (self.costs.copy, std::mem::take(&mut self.under_way));
         let mut overlap = Overlap::new(&mut under_way, now);
         let mut goes_on = now;
         for line in lines {
-            let walks = self.walk(at, line);
+            let walks = self.walk_on(at, line, first);
             overlap.begin(copy, |begins| walks + self.access(at, line, true, begins + walks));
             goes_on = (goes_on + copy).max(overlap.done_before(self.costs.stores_at_once));
         }
@@ -434,6 +454,25 @@ mod tests {
         assert_eq!(takes(OTHER, 4), 310_000);
         assert_eq!(takes(OTHER, 80), 310_000);
         assert_eq!(takes(OTHER, 130), 810_000);
+    }
+
+    #[test]
+    fn whether_pages_are_remembered_changes_no_times() {
+        let mut profile = profile::tests::tiny();
+        (profile.tlb.miss_ns, profile.tlb.first_ns, profile.tlb.pages) = (10.0, 500.0, 64);
+        let [mut machine, mut forgetful] = [0; 2].map(|_| Machine::new(&profile, 1 << 20, 1 << 20));
+        assert_eq!(machine.costs.page_mask, PAGES as u64 - 1);
+        forgetful.costs.page_mask = 0;
+        let mut dice: u64 = 1;
+        for now in (0..20_000).map(|step| 1_000_000 * step) {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let region = if dice >> 63 == 0 { Region::Scr } else { Region::Lnr };
+            // Some pages more often than others.
+            let (page, number) = (((dice >> 40) % 96) & (dice >> 50), (dice >> 33) % 64);
+            let line = Line::new(region, page << machine.costs.page_bits | number);
+            let takes = [&mut machine, &mut forgetful].map(|m| m.access_word(AT, line, false, now));
+            assert_eq!(takes[0], takes[1], "{line:?}");
+        }
     }
 
     #[test]
