@@ -140,9 +140,8 @@ impl Node {
         let mut keep = known.holders.without(concerned);
         keep.remove(host);
         let (mut sent, mut wrote_back, mut forwarded) = (2, false, false);
-        for other in concerned.iter() {
-            let may_have_it = known.holders.has(other);
-            let state = if may_have_it { others.state(other) } else { State::Invalid };
+        for other in concerned.and(known.holders).iter() {
+            let state = others.state(other);
             let Reply { answer, keeps } = row.replies[state as usize];
             if answer.next != state {
                 others.settle(other, answer.next);
@@ -158,6 +157,13 @@ impl Node {
                 shared = true;
                 keep.insert(other);
             }
+        }
+        // The others that are asked do not have it: there may be a thousand of them.
+        if self.filter == Filter::Broadcast {
+            let strangers = u64::from(concerned.without(known.holders).count());
+            counts.add(row.snoop, strangers);
+            counts.add(row.replies[State::Invalid as usize].answer.message, strangers);
+            sent += 2 * strangers;
         }
         let (message, granted) = row.grants[usize::from(shared)];
         counts.add(ask.message(), 1);
