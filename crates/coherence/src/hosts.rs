@@ -96,12 +96,12 @@ impl<const WORDS: usize> Hosts<WORDS> {
     pub fn iter(&self) -> impl Iterator<Item = usize> + use<WORDS> {
         let (mut words, mut at) = (self.0, 0);
         std::iter::from_fn(move || {
-            while *words.get(at)? == 0 {
+            loop {
+                if let Some(bit) = take_lowest(words.get_mut(at)?) {
+                    return Some(64 * at + bit);
+                }
                 at += 1;
             }
-            let bit = words[at].trailing_zeros() as usize;
-            words[at] &= words[at] - 1;
-            Some(64 * at + bit)
         })
     }
 }
@@ -116,11 +116,15 @@ impl<const WORDS: usize> FromIterator<usize> for Hosts<WORDS> {
 
 /// The numbers of the bits that are set.
 pub fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let next = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
-        bits &= bits - 1;
-        Some(next)
-    })
+    std::iter::from_fn(move || take_lowest(&mut bits))
+}
+
+/// Clears the lowest bit that is set; its number.
+#[inline]
+fn take_lowest(bits: &mut u64) -> Option<usize> {
+    let lowest = (*bits != 0).then(|| bits.trailing_zeros() as usize)?;
+    *bits &= *bits - 1;
+    Some(lowest)
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Line {
         self.0 & ((1 << REGION) - 1)
     }
 
-    /// Its page, as a line of that number: of so many lines, by their logarithm.
+    /// Its page, as a line that has the page's number; `bits` is the logarithm of how many lines a page has.
     #[inline(always)]
     pub(crate) fn page(self, bits: u32) -> Self {
         Self(self.0 >> REGION << REGION | self.number() >> bits)

@@ -77,7 +77,7 @@ struct Costs {
     stores_at_once: usize,
     /// The logarithm of the lines of a page.
     page_bits: u32,
-    /// A bit less than the number of pages that a core remembers: each is the last one of some sets.
+    /// One less than the number of pages that a core remembers: each is the last one of some sets.
     page_mask: u64,
     page_walk: Ps,
     first_touch: Ps,
