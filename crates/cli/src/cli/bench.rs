@@ -36,8 +36,8 @@ What operations take, beside the least that this machine takes for them.
 
 A read of a shared object cannot cost less than looking it up in a map and copying it; a write, not less \
 than copying the bytes and cleaning their lines. Both are measured here, in turn, in one process: a \
-hash map with the same keys and values of the same size, lines that are written and cleaned, dependent loads, \
-compare-and-swap; and a host's reads of objects that are read-shared, then read-write-shared, its \
+hash map with the same keys and values of the same size, lines that are written and cleaned (those that are known, \
+and those that a lookup says), dependent loads, compare-and-swap; and a host's reads of objects that are read-shared, then read-write-shared, its \
 writes, creates, deletes, and large objects. \"Of limit\" is how much of the limit's speed an \
 operation has: 1.00 is as fast. Limits write through the caches; what is large is faster past them, as a \
 row shows. Keys are made before the time begins. \

@@ -23,6 +23,8 @@ pub(super) const SITE: Site = Site::new("limit");
 /// Bytes that are written and cleaned, and chased through: as many as values have, but no fewer and no more.
 const BYTES: (u64, u64) = (64 << 20, 1 << 30);
 const PAGE: u64 = 4096;
+/// Locks, each in a line of its own, all of which are in the nearest cache.
+const LOCKS: u64 = 16;
 /// Two threads contend for a word as long as this.
 const CONTENTION: Duration = Duration::from_millis(20);
 
@@ -55,9 +57,15 @@ impl Plain {
         Ok(Self { places, values, value_bytes })
     }
 
+    /// The number of the place where the value of `key` is.
+    #[inline]
+    pub(super) fn find(&self, key: &Key) -> u64 {
+        u64::from(self.places[key])
+    }
+
     #[inline]
     pub(super) fn read(&self, key: &Key, into: &mut [u8]) {
-        let start = u64::from(self.places[key]) * self.value_bytes as u64;
+        let start = self.find(key) * self.value_bytes as u64;
         // The standard library's copy takes up to six times as long where addresses differ in certain ways.
         self.values.read(start, &mut into[..self.value_bytes]);
     }
@@ -107,10 +115,11 @@ impl Bare {
         store(&self.memory, number, bytes);
     }
 
-    /// The same under a lock: a word that is taken by a compare-and-swap before, and released by a store after.
+    /// The same under one of some locks, which the place says: a word that is taken by a compare-and-swap before, and
+    /// released by a store after.
     #[inline]
     pub(super) fn store_locked(&self, number: u64, bytes: &[u8]) {
-        let lock = ScrAddr::<u64>::new(2 * LINE_BYTES);
+        let lock = ScrAddr::<u64>::new((2 + number % LOCKS) * LINE_BYTES);
         let _ = black_box(self.memory.compare_exchange(SITE, lock, 0, 1));
         self.store(number, bytes);
         self.memory.store(lock, 0);

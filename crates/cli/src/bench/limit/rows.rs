@@ -173,6 +173,13 @@ pub(super) fn write_rows(subject: &Subject) -> Vec<Row<'_>> {
                 Ok(())
             })
         });
+        // What is to be locked and written is not known before it is found: the least that a put by key can take.
+        rows.add("lookup, copy and clean, locked", Some(spread), Some(limit), move |numbers| {
+            each_key(numbers, |key| {
+                subject.bare.store_locked(subject.plain.find(key), &subject.value);
+                Ok(())
+            })
+        });
         rows.add("put", Some(spread), Some(limit), move |numbers| {
             each_key(numbers, |key| Ok(objects.put(key, &subject.value).map(drop)?))
         });
