@@ -37,6 +37,9 @@ pub struct Profile {
     pub flush: Flush,
     /// What the code's own steps take, with everything in the nearest cache.
     pub steps: Steps,
+    /// The text that it was read from, which says where its numbers come from.
+    #[serde(skip)]
+    pub text: String,
 }
 
 /// How many hosts and cores.
@@ -267,8 +270,9 @@ impl Profile {
     /// # Errors
     /// [`ProfileError`].
     pub fn parse(path: &str, text: &str) -> Result<Self, ProfileError> {
-        let profile: Self = toml::from_str(text)
+        let mut profile: Self = toml::from_str(text)
             .map_err(|error| ProfileError::Syntax { path: path.to_owned(), error: error.into() })?;
+        text.clone_into(&mut profile.text);
         profile.check().map_err(|what| ProfileError::Nonsense { path: path.to_owned(), what })?;
         Ok(profile)
     }

@@ -164,6 +164,7 @@ impl MegalonArgs {
                 profile.name, profile.about,
             ),
             command: self.command(),
+            profile: Some(profile.text.clone()),
         }
     }
 

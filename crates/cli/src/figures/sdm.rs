@@ -75,6 +75,7 @@ pub(super) fn run(args: &SdmArgs) -> Result<()> {
              geometric."
         ),
         command: format!("tombolo figures sdm --scale {scale} --seed {seed}"),
+        profile: None,
     };
     let folder = Folder::new(&args.out, page, Lot { scale, seed })?;
     let jobs = args.jobs.or_else(|| available_parallelism().ok()).map_or(1, NonZero::get);

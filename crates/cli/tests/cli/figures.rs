@@ -79,6 +79,7 @@ fn one_seed_draws_the_same_figures_each_time() {
     assert!(keys["paper_says"].as_str().unwrap().contains("across all key sizes"));
     assert!(once["figure-09.svg"].contains("Sizes of keys"));
     assert!(once["report.html"].contains("--scale 0.002 --seed 42 --only 9"));
+    assert!(once["report.html"].contains("[device]"), "the profile is not there");
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub struct Page {
     pub about: String,
     /// The command, but for what is drawn.
     pub command: String,
+    /// The text of the profile, if there is one for all.
+    pub profile: Option<String>,
 }
 
 const STYLE: &str = "\
@@ -39,6 +41,7 @@ table { border-collapse: collapse; margin: 1em 0 }
 th, td { text-align: left; padding: .2em .9em; border-bottom: 1px solid #ddd }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
 code { background: #f3f3f3; padding: .1em .3em }
+pre { background: #f3f3f3; padding: 1em; overflow-x: auto }
 svg { max-width: 100%; height: auto }";
 
 /// All figures as one page that needs nothing else.
@@ -67,6 +70,9 @@ pub fn html(drawn: &[Drawn], head: &Page) -> anyhow::Result<String> {
             table(&drawn.rows, false),
             escaped(&head.command),
         );
+    }
+    if let Some(profile) = &head.profile {
+        let _ = write!(page, "<h2>The profile</h2>\n<pre>{}</pre>\n", escaped(profile));
     }
     page += "</html>\n";
     Ok(page)
