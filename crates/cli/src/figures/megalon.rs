@@ -27,7 +27,7 @@ The code that runs is the one that ships; what takes time, and how much, a profi
 per figure, its points with all that was counted (CSV) and a drawing (SVG); summary.json with what the \
 paper states and what came out (rows of figure, quantity, paper, paper_says, ours, error; where it \
 states no number, paper and error are null); and report.html, which \
-has all of that on one page.
+has all of that on one page, and the profile.
 
 HCMeta is measured twice: as well as we can make it, and with owners like those of the published \
 prototype, which serve one request after the other, and sleep when there is none.
