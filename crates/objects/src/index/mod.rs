@@ -192,12 +192,12 @@ impl Index {
         }
     }
 
-    /// The same, if it is in the first bucket of its chain, and that does not change meanwhile; it may not be the only one.
+    /// The same, if its chain does not change meanwhile; it may not be the only one.
     #[inline(always)]
     pub(crate) fn find_at_once<M: Memory>(&self, memory: &M, hash: KeyHash) -> Option<Found<'_>> {
         memory.step();
         self.touched(memory, hash, false);
-        Some(self.try_head(hash)?.0)
+        self.try_head(hash).map(|(found, _)| found).or_else(|| self.try_overflow(hash))
     }
 
     #[cold]
@@ -233,6 +233,33 @@ impl Index {
         let (found, alone) = head.first_with(hash)?;
         let alone = alone && next_in(header).is_none();
         self.is_still(head, header, hash, buckets).then_some((found, alone))
+    }
+
+    /// An entry with `hash` that was not in the first bucket of its chain. One in ten is there: it must not take much longer.
+    #[inline(never)]
+    fn try_overflow(&self, hash: KeyHash) -> Option<Found<'_>> {
+        let buckets = self.bucket_count();
+        let head = self.main.get(bucket_number(hash, buckets))?;
+        let header = head.bucket.stable_header()?;
+        let mut others = self.others_of_chain(head, header);
+        let (found, _) = others.find_map(|more| more.first_with(hash))?;
+        self.is_still(head, header, hash, buckets).then_some(found)
+    }
+
+    /// The buckets of a chain after its first, until its header is another.
+    #[inline(always)]
+    fn others_of_chain<'a>(
+        &'a self,
+        head: PlacedHead<'a>,
+        header: u64,
+    ) -> impl Iterator<Item = PlacedOverflow<'a>> {
+        let get = |number| self.overflow.get(number);
+        let next = move |more: &PlacedOverflow<'a>| {
+            head.bucket.is_still(header).then(|| more.bucket.next()).flatten().and_then(get)
+        };
+        // A chain that changes meanwhile may look endless.
+        let most = self.overflow.capacity() as usize;
+        std::iter::successors(next_in(header).and_then(get), next).take(most)
     }
 
     /// Whether what was found in a chain when there were so many buckets was there at one instant.
@@ -275,16 +302,7 @@ impl Index {
         let Some(head) = self.main.get(bucket_number(hash, buckets)) else { return false };
         let Some(header) = head.bucket.stable_header() else { return false };
         head.show(hash, of, &mut look);
-        let mut next = next_in(header);
-        // A chain that changes meanwhile may look endless.
-        for _ in 0..self.overflow.capacity() {
-            let Some(more) = next.and_then(|number| self.overflow.get(number)) else { break };
-            more.show(hash, of, &mut look);
-            if !head.bucket.is_still(header) {
-                return false;
-            }
-            next = more.bucket.next();
-        }
+        self.others_of_chain(head, header).for_each(|more| more.show(hash, of, &mut look));
         self.is_still(head, header, hash, buckets)
     }
 
@@ -443,8 +461,11 @@ fn bucket_number(hash: KeyHash, buckets: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
+    use tombolo_simulator::{Config, Simulation, Trial};
 
     use super::*;
 
@@ -462,6 +483,25 @@ mod tests {
         let sparse = IndexLimits { load_percent: 1, ..limits }.of_one_of(1, 1 << 20);
         assert!(most(sparse) >= 1 << 20 && sparse.segments < limits.segments);
         assert_eq!(limits.of_one_of(1, 1 << 50), limits);
+    }
+
+    #[test]
+    fn what_overflows_is_found_at_once() {
+        let limits = IndexLimits { segment_buckets: 256, segments: 16, ..IndexLimits::default() };
+        let (index, mut writer) = (Index::new(limits), Writer::default());
+        let mut dice = SmallRng::seed_from_u64(1);
+        let hashes: BTreeSet<KeyHash> = (0..9_000).map(|_| dice.next_u32()).collect();
+        for (&hash, slot) in hashes.iter().zip(1..) {
+            index.insert(&mut writer, Entry::read_shared(hash, 1, slot));
+        }
+        let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
+        let in_first = hashes.iter().filter(|&&hash| index.try_head(hash).is_some()).count();
+        assert!(in_first < hashes.len() * 95 / 100, "nothing overflows");
+        for (&hash, slot) in hashes.iter().zip(1..) {
+            let found = index.find_at_once(&memory, hash).map(|found| found.entry.slot);
+            assert_eq!(found, Some(slot));
+        }
+        assert!(index.find_at_once(&memory, !hashes.first().unwrap()).is_none());
     }
 
     /// The most comes before a table has doubled, when buckets that were not split yet have twice as many entries.

@@ -132,6 +132,21 @@ fn one_that_moves() {
     writer.join().unwrap();
 }
 
+/// What overflows is seen as it was or as it is, or not at once.
+fn one_that_overflows() {
+    let generation = CELLS as Generation + 1;
+    let hashes = [[1].repeat(CELLS), vec![2]].concat();
+    let (index, _) = index(ONE_BUCKET, &hashes);
+    let writer = change(&index, move |index| {
+        let changed = index.update(&memory(), 2, generation.into(), |_| Some(entry(2, 9)));
+        assert!(changed.is_some());
+    });
+    let found = index.find_at_once(&memory(), 2).map(|found| found.entry);
+    let whole = found.is_none_or(|found| found == entry(2, generation) || found == entry(2, 9));
+    assert!(whole, "torn: {found:?}");
+    writer.join().unwrap();
+}
+
 /// A step of a walk meets all that is there all the time, up to where it says that it got.
 fn a_walk() {
     let (index, mut writer) = index(GROWING, &[3]);
@@ -235,6 +250,7 @@ tombolo_model::models! {
     an_update,
     one_that_is_updated,
     one_that_moves,
+    one_that_overflows,
     a_note,
     a_note_of_a_read_shared_object,
     a_note_that_moves,
