@@ -180,21 +180,19 @@ impl<M: Memory> Objects<M> {
             return None;
         }
         let place = self.underway.reserve()?;
-        let held = self.records.lock(record, counter);
-        let locked = held.and_then(|held| {
-            let header = Header::new(self.next_version(), key, value.len() as u32);
-            let locked = InPlace { held, entry, cell, lines, header, place };
-            if self.may_overwrite(end, &locked, key) {
-                return Some(locked);
-            }
+        let Some(held) = self.records.lock(record, counter) else {
+            self.underway.end(place, false);
+            return None;
+        };
+        let header = Header::new(self.next_version(), key, value.len() as u32);
+        let locked = InPlace { held, entry, cell, lines, header, place };
+        if !self.may_overwrite(end, &locked, key) {
             // Whoever has taken it over does with it what is to be done.
             let _ = self.records.unlock(held, false);
-            None
-        });
-        if locked.is_none() {
             self.underway.end(place, false);
+            return None;
         }
-        locked
+        Some(locked)
     }
 
     /// Looks again, with the lock held: at the log, at the object, and whether somebody views it.

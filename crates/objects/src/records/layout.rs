@@ -98,6 +98,7 @@ impl<M: Memory> Layout<M> {
         self.records
     }
 
+    #[inline(always)]
     pub(crate) fn is_wide(&self, record: Record) -> bool {
         u64::from(record) >= self.records
     }
@@ -125,6 +126,7 @@ impl<M: Memory> Layout<M> {
     }
 
     /// Which bits of a counter count.
+    #[inline(always)]
     pub(crate) fn counter_mask(&self, record: Record) -> u32 {
         if self.is_wide(record) { self.wide_counter_mask } else { self.counter_mask }
     }
@@ -156,6 +158,7 @@ impl<M: Memory> Layout<M> {
 
     /// Replaces a record's content by `to`, which is locked, if it still is `from`, which is not;
     /// whether it was.
+    #[inline(always)]
     pub(crate) fn swap(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
         match self.width {
             RecordWidth::Bits32 => self.swap_word::<u32>(site, record, from, to),
@@ -168,6 +171,7 @@ impl<M: Memory> Layout<M> {
 
     /// Replaces the content of a record that this thread has locked, and whose content has been `from` since
     /// then; whether it still was: it is not if the lock was taken over from this host.
+    #[inline(always)]
     pub(crate) fn release(&self, record: Record, from: Word, to: Word) -> bool {
         match self.width {
             RecordWidth::Bits32 => self.swap_word::<u32>(sites::RECORD_RELEASE, record, from, to),
@@ -191,12 +195,14 @@ impl<M: Memory> Layout<M> {
         (0..words).for_each(|word| self.memory.store(first.element(word), 0));
     }
 
+    #[inline(always)]
     fn swap_word<W: ScrWord>(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
         let (current, new) = (narrow::<W>(from), narrow(to));
         let swapped = self.memory.compare_exchange(site, self.at(record), current, new);
         swapped.is_ok()
     }
 
+    #[inline(always)]
     fn at<W: ScrWord>(&self, record: Record) -> ScrAddr<W> {
         ScrAddr::<W>::new(self.base).element(u64::from(record))
     }
@@ -364,6 +370,7 @@ fn widen<W: ScrWord>(word: W) -> Word {
     Word { allocated, counter: counter & !mask(LOCK_BITS), holder }
 }
 
+#[inline(always)]
 fn narrow<W: ScrWord>(word: Word) -> W {
     let top = 8 * size_of::<W>() as u32 - 1;
     let counter = match word.holder {
@@ -373,6 +380,7 @@ fn narrow<W: ScrWord>(word: Word) -> W {
     W::from_bits(u64::from(u32::from(word.allocated) << top | counter & mask(top)))
 }
 
+#[inline(always)]
 fn mask(bits: u32) -> u32 {
     (1 << bits) - 1
 }

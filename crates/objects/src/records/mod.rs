@@ -80,6 +80,7 @@ impl Word {
         !self.allocated && self.holder.is_none()
     }
 
+    #[inline(always)]
     fn locked_by(self, host: u8) -> Self {
         Self { allocated: true, holder: Some(host), ..self }
     }
@@ -134,6 +135,7 @@ pub(crate) struct Records<M> {
 pub(crate) struct Abandoned(Arc<AtomicBool>);
 
 impl Abandoned {
+    #[inline(always)]
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -208,6 +210,7 @@ impl<M: Memory> Records<M> {
     }
 
     /// Takes the lock of a record that is in use and was seen at `counter`, which is even.
+    #[inline(always)]
     pub(crate) fn lock(&self, record: Record, counter: u32) -> Option<Held> {
         let open = Word::allocated(counter);
         let taken = self.layout.swap(sites::WRITE_LOCK, record, open, open.locked_by(self.host));
@@ -215,12 +218,14 @@ impl<M: Memory> Records<M> {
     }
 
     /// Whether releasing this lock after a write makes the counter start again at zero.
+    #[inline(always)]
     pub(crate) fn wraps(&self, held: Held) -> bool {
         held.counter | 1 == self.layout.counter_mask(held.record)
     }
 
     /// Releases a lock. The counter moves on if something was written; returns where it is then, or
     /// `None` if the lock was taken over: then nothing that was written under it counts.
+    #[inline(always)]
     pub(crate) fn unlock(&self, held: Held, written: bool) -> Option<u32> {
         let next = held.counter.wrapping_add(2) & self.layout.counter_mask(held.record);
         let moved = written && self.layout.memory().keeps(sites::WRITE_COUNTER);
@@ -238,6 +243,7 @@ impl<M: Memory> Records<M> {
         self.abandoned.set(self.layout.memory());
     }
 
+    #[inline(always)]
     fn release(&self, held: Held, to: Word) -> bool {
         !self.abandoned.is_set() && self.layout.release(held.record, self.word(held), to)
     }
@@ -271,6 +277,7 @@ impl<M: Memory> Records<M> {
         })
     }
 
+    #[inline(always)]
     fn word(&self, held: Held) -> Word {
         Word::allocated(held.counter).locked_by(self.host)
     }
