@@ -116,13 +116,28 @@ impl Bare {
     }
 
     /// The same under one of some locks, which the place says: a word that is taken by a compare-and-swap before, and
-    /// released by a store after.
+    /// released by a store after, which nobody waits for.
     #[inline]
     pub(super) fn store_locked(&self, number: u64, bytes: &[u8]) {
-        let lock = ScrAddr::<u64>::new((2 + number % LOCKS) * LINE_BYTES);
-        let _ = black_box(self.memory.compare_exchange(SITE, lock, 0, 1));
+        let lock = self.lock(number);
         self.store(number, bytes);
         self.memory.store(lock, 0);
+    }
+
+    /// The same, released by a compare-and-swap: whoever comes back from that knows that the bytes are in memory, and that
+    /// the lock was still his when they were.
+    #[inline]
+    pub(super) fn store_acknowledged(&self, number: u64, bytes: &[u8]) {
+        let lock = self.lock(number);
+        self.store(number, bytes);
+        let _ = black_box(self.memory.compare_exchange(SITE, lock, 1, 0));
+    }
+
+    #[inline]
+    fn lock(&self, number: u64) -> ScrAddr<u64> {
+        let lock = ScrAddr::new((2 + number % LOCKS) * LINE_BYTES);
+        let _ = black_box(self.memory.compare_exchange(SITE, lock, 0, 1));
+        lock
     }
 
     /// Follows so many lines, each of which says where the next one is.

@@ -62,6 +62,12 @@ struct Line {
     of_limit: Option<f64>,
 }
 
+#[derive(Serialize)]
+struct PerSharing {
+    read_shared: f64,
+    read_write_shared: f64,
+}
+
 /// All that was measured.
 #[derive(Serialize)]
 struct Report {
@@ -70,7 +76,8 @@ struct Report {
     value_bytes: usize,
     operations: usize,
     rounds: usize,
-    local_bytes_per_object: f64,
+    /// While all objects are read-shared, and once each has a record.
+    local_bytes_per_object: PerSharing,
     lines: Vec<Line>,
 }
 
@@ -90,25 +97,26 @@ fn measure(args: &LimitArgs, stop: &Stop) -> Result<Report> {
     };
     group("machine", machine_rows(&subject))?;
     subject.read_all()?;
+    let read_shared = subject.local_bytes_per_object();
     group("read-shared", read_rows(&subject))?;
     subject.write_all()?;
+    let read_write_shared = subject.local_bytes_per_object();
     group("read-write-shared", read_rows(&subject))?;
     group("written", write_rows(&subject))?;
     group("created and deleted", create_rows(&subject))?;
     for bytes in [64 << 10, 1 << 20, 16 << 20] {
         group("large", large_rows(&subject, bytes)?)?;
     }
-    let usage = subject.store.objects().usage();
     let (objects, value_bytes, operations) =
         (subject.objects, subject.value.len(), subject.operations);
-    lines.extend(subject.joins(usage.objects)?);
+    lines.extend(subject.joins()?);
     Ok(Report {
         objects,
         key_bytes: size_of::<keys::Key>(),
         value_bytes,
         operations,
         rounds,
-        local_bytes_per_object: usage.local_bytes as f64 / usage.objects.max(1) as f64,
+        local_bytes_per_object: PerSharing { read_shared, read_write_shared },
         lines,
     })
 }
@@ -206,7 +214,8 @@ impl Subject {
     }
 
     /// Another host joins, which gets a replica; and one opens the pod when all have left, from what is in it. Once each.
-    fn joins(self, objects: u64) -> Result<Vec<Line>> {
+    fn joins(self) -> Result<Vec<Line>> {
+        let objects = self.store.objects().usage().objects;
         let Self { store, copies, place, .. } = self;
         let join = |operation: &str| -> Result<(Store, Line)> {
             let pod = tombolo_pod::open(&place.spec)?;
@@ -230,6 +239,11 @@ impl Subject {
         }
         let (_, from_memory) = join("a host opens the pod")?;
         Ok(vec![from_a_neighbour, from_memory])
+    }
+
+    fn local_bytes_per_object(&self) -> f64 {
+        let usage = self.store.objects().usage();
+        usage.local_bytes as f64 / usage.objects as f64
     }
 
     /// So that hosts know of all objects what they know in the long run.
@@ -271,10 +285,11 @@ impl Report {
             ]);
         }
         let Self { objects, key_bytes, value_bytes, operations, rounds, .. } = self;
+        let PerSharing { read_shared, read_write_shared } = self.local_bytes_per_object;
         format!(
             "{objects} objects of {value_bytes} bytes, keys of {key_bytes}; medians of {rounds} rounds of \
-             {operations} operations, in turn\n\n{rows}\n\nlocal memory: {:.1} bytes per object\n",
-            self.local_bytes_per_object
+             {operations} operations, in turn\n\n{rows}\n\nlocal memory: {read_shared:.1} bytes per object, \
+             {read_write_shared:.1} where each has a record\n"
         )
     }
 }
