@@ -160,21 +160,19 @@ impl CacheControl {
         Self::available()[0]
     }
 
-    /// Writes back `lines` lines at `start`; they are in memory when this returns.
+    /// Whether this is what processors of before 2015 have.
+    pub(crate) fn is_old(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self == Self::Clflush;
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// Begins to write back `lines` lines at `start`; after [`fence_stores`](Self::fence_stores) they are in memory before anything
+    /// that this thread stores from there on.
     ///
     /// # Safety
     /// They are mapped, and the processor has the instructions.
-    #[inline]
-    pub(crate) unsafe fn clean(self, start: NonNull<u8>, lines: u64) {
-        // SAFETY: as above.
-        unsafe { self.begin_clean(start, lines) };
-        self.end_clean();
-    }
-
-    /// Begins to write back `lines` lines at `start`.
-    ///
-    /// # Safety
-    /// As of `clean`.
     #[inline]
     pub(crate) unsafe fn begin_clean(self, start: NonNull<u8>, lines: u64) {
         for line in 0..lines {
@@ -183,16 +181,10 @@ impl CacheControl {
         }
     }
 
-    /// All lines that this thread has begun to write back are in memory before anything that it stores from here on.
-    #[inline]
-    pub(crate) fn end_clean(self) {
-        self.fence_stores();
-    }
-
     /// Drops `lines` lines at `start` from the caches.
     ///
     /// # Safety
-    /// As of `clean`.
+    /// As of `begin_clean`.
     #[inline]
     pub(crate) unsafe fn invalidate(self, start: NonNull<u8>, lines: u64) {
         self.fence();

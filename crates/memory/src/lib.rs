@@ -27,6 +27,7 @@ mod huge;
 mod mapped;
 mod memory;
 mod numa;
+mod past;
 mod poison;
 mod process;
 mod processor;

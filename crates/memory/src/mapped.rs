@@ -9,7 +9,7 @@ use crate::cache::CacheControl;
 use crate::region::Window;
 use crate::word::AtomicWord;
 use crate::{
-    FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Word, copy, stream,
+    FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Word, copy, past, stream,
 };
 
 /// A waiting thread lets others run once in so many rounds.
@@ -21,7 +21,7 @@ pub struct Mapped {
     scr: Window,
     lnr: Window,
     caches: CacheControl,
-    /// From this length on bytes that are written at once are stored past the caches.
+    /// From this length on bytes are stored past the caches.
     streamed: u64,
     started: Instant,
 }
@@ -38,7 +38,9 @@ impl Mapped {
     /// If this processor does not have them.
     pub fn with_cache_control(scr: Window, lnr: Window, caches: CacheControl) -> Self {
         assert!(CacheControl::available().contains(&caches), "no {caches:?} on this processor");
-        Self { scr, lnr, caches, streamed: stream::STREAMED_BYTES, started: Instant::now() }
+        // Old processors may leave in a line that their caches have what was stored past them.
+        let streamed = if caches.is_old() { u64::MAX } else { stream::STREAMED_BYTES };
+        Self { scr, lnr, caches, streamed, started: Instant::now() }
     }
 
     /// The same memory, where everything is stored through the caches, however long it is.
@@ -47,10 +49,30 @@ impl Mapped {
         Self { streamed: u64::MAX, ..self }
     }
 
-    /// Whether a piece of so many bytes, of `together` that are written at once, is stored past the caches.
+    /// Whether so many bytes are stored past the caches.
     #[inline]
-    fn streams(&self, bytes: u64, together: u64) -> bool {
-        together >= self.streamed && bytes >= stream::STREAMED_PIECE_BYTES
+    fn streams(&self, bytes: usize) -> bool {
+        bytes as u64 >= self.streamed
+    }
+
+    /// Begins to write back lines, but for those that were stored past the caches.
+    #[inline]
+    fn begin_clean(&self, lines: Lines) {
+        let place = self.lnr.lines_at(lines);
+        let start = place.addr().get();
+        past::others(start..start + lines.bytes() as usize, |bytes| {
+            // SAFETY: within the window; the instructions were checked for.
+            unsafe {
+                let lines = bytes.len() as u64 / LINE_BYTES;
+                self.caches.begin_clean(place.add(bytes.start - start), lines);
+            }
+        });
+    }
+
+    #[inline]
+    fn end_clean(&self) {
+        self.caches.fence_stores();
+        past::forget_all();
     }
 
     #[inline]
@@ -120,9 +142,9 @@ impl Memory for Mapped {
     }
 
     #[inline]
-    fn prefetch_to_write(&self, lines: Lines, together: u64) {
+    fn prefetch_to_write(&self, lines: Lines, bytes: usize) {
         // What is stored past the caches is not fetched.
-        let fetched = if self.streams(lines.bytes(), together) { 1 } else { lines.count() };
+        let fetched = if self.streams(bytes) { 1 } else { lines.count() };
         self.lnr.prefetch(Lines::new(lines.first(), fetched));
     }
 
@@ -136,23 +158,22 @@ impl Memory for Mapped {
         let place = self.lnr.at(to.offset(), bytes.len() as u64);
         // SAFETY: within the window.
         unsafe {
-            if self.streams(bytes.len() as u64, bytes.len() as u64) {
+            if self.streams(bytes.len()) {
                 self.caches.fence_stores();
                 stream::write(place.as_ptr(), bytes);
             } else {
-                copy::write(place.as_ptr(), bytes);
+                stream::write_cached(place.as_ptr(), bytes);
             }
         }
     }
 
     #[inline]
     fn write_all<'a>(&self, writes: impl Iterator<Item = (LnrAddr, &'a [u8])> + Clone) {
-        let together = writes.clone().map(|(_, bytes)| bytes.len() as u64).sum();
-        if together >= self.streamed {
+        if writes.clone().any(|(_, bytes)| self.streams(bytes.len())) {
             self.caches.fence_stores();
         }
         for (to, bytes) in writes {
-            if !self.streams(bytes.len() as u64, together) {
+            if !self.streams(bytes.len()) {
                 self.write(to, bytes);
                 continue;
             }
@@ -165,10 +186,8 @@ impl Memory for Mapped {
     }
 
     #[inline]
-    fn clean(&self, _: Site, lines: Lines) {
-        let start = self.lnr.lines_at(lines);
-        // SAFETY: within the window; the instructions were checked for.
-        unsafe { self.caches.clean(start, lines.count()) };
+    fn clean(&self, site: Site, lines: Lines) {
+        self.clean_all(site, [lines]);
     }
 
     #[inline]
@@ -177,12 +196,8 @@ impl Memory for Mapped {
         if lines.peek().is_none() {
             return;
         }
-        for lines in lines {
-            let start = self.lnr.lines_at(lines);
-            // SAFETY: as above.
-            unsafe { self.caches.begin_clean(start, lines.count()) };
-        }
-        self.caches.end_clean();
+        lines.for_each(|lines| self.begin_clean(lines));
+        self.end_clean();
     }
 
     #[inline]

@@ -120,10 +120,10 @@ pub trait Memory: Clone + 'static {
         let _ = lines;
     }
 
-    /// These lines will be written soon, after the first one was read; so many bytes `together` with what else is written then.
+    /// These lines will be written soon, after the first one was read: so many bytes at once, or any number if that is 0.
     #[inline]
-    fn prefetch_to_write(&self, lines: Lines, together: u64) {
-        let _ = (lines, together);
+    fn prefetch_to_write(&self, lines: Lines, bytes: usize) {
+        let _ = (lines, bytes);
     }
 
     /// This word will be loaded soon.

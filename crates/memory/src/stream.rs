@@ -1,24 +1,20 @@
 //! Stores past the caches: whole lines, of which no old bytes are fetched first.
 //!
 //! A store through the caches fetches its line, and a clean has it sent back: a line that is written as a whole goes twice over the
-//! link. Non-temporal stores go to memory at once, and leave no line in the caches. That wins where much is written at once. What is small may
-//! well be read again soon, and is better left in the caches.
+//! link. Non-temporal stores go to memory at once, and leave no line in the caches. That wins where several lines are written at once. What is
+//! shorter is better left in the caches, since it may well be read again soon.
 //!
 //! They are ordered with other stores by fences and read-modify-writes only. So whoever stores this way has a fence before it: what a host has noted
-//! of a write is seen before the write is. Behind them there is none: whoever has written cleans before it says so. That is cheap
-//! for a line that is in no cache, and it writes back what a processor may have left in a line that its caches had.
+//! of a write is seen before the write is. Behind them there is none: whoever has written cleans before it says so. Lines
+//! that were stored this way are [left out](past) of that, and its fence is all they need.
 #![allow(unsafe_code)]
 
-use crate::LINE_BYTES;
-use crate::copy;
+use crate::{LINE_BYTES, copy, past};
 
 const LINE: usize = LINE_BYTES as usize;
 
-/// From this length on bytes that are written at once are stored past the caches; never, where a processor is asked for nothing special.
-pub(crate) const STREAMED_BYTES: u64 = if cfg!(target_arch = "x86_64") { 4096 } else { u64::MAX };
-
-/// Of several pieces those that are as long as this: shorter ones have few whole lines.
-pub(crate) const STREAMED_PIECE_BYTES: u64 = 512;
+/// From this length on bytes are stored past the caches; never, where a processor is asked for nothing special.
+pub(crate) const STREAMED_BYTES: u64 = if cfg!(target_arch = "x86_64") { 512 } else { u64::MAX };
 
 /// Copies `bytes` into shared memory: whole lines past the caches, and what is before and behind them through the caches. Earlier loads come
 /// before it; so do earlier stores, if there is a fence of stores between.
@@ -30,7 +26,7 @@ pub(crate) unsafe fn write(to: *mut u8, bytes: &[u8]) {
     // SAFETY: by contract of the caller, of whose bytes these are parts.
     unsafe {
         let (at, rest) = write_lines(to, bytes);
-        copy::write(to.add(at), rest);
+        write_cached(to.add(at), rest);
     }
 }
 
@@ -46,7 +42,7 @@ pub(crate) unsafe fn write_padded(to: *mut u8, bytes: &[u8]) {
         if !rest.is_empty() {
             let mut last = [0; LINE];
             last[..rest.len()].copy_from_slice(rest);
-            copy_lines(last.as_ptr(), to.add(at), LINE);
+            stream_lines(last.as_ptr(), to.add(at), LINE);
         }
     }
 }
@@ -63,10 +59,32 @@ unsafe fn write_lines(to: *mut u8, bytes: &[u8]) -> (usize, &[u8]) {
     // SAFETY: by contract of the caller; `to + before` begins a line, if there is anything to be copied there.
     unsafe {
         // The compiler keeps all accesses before it, and what is done behind it there.
-        copy::write(to, first);
-        copy_lines(lines.as_ptr(), to.add(before), lines.len());
+        write_cached(to, first);
+        stream_lines(lines.as_ptr(), to.add(before), lines.len());
     }
     (before + lines.len(), rest)
+}
+
+/// Copies `bytes` into shared memory through the caches.
+///
+/// # Safety
+/// `to` is mapped for as many bytes.
+#[inline(always)]
+pub(crate) unsafe fn write_cached(to: *mut u8, bytes: &[u8]) {
+    past::forget(to.addr()..to.addr() + bytes.len());
+    // SAFETY: by contract of the caller.
+    unsafe { copy::write(to, bytes) };
+}
+
+/// Copies whole lines past the caches.
+///
+/// # Safety
+/// As of `copy_lines`.
+#[inline(always)]
+unsafe fn stream_lines(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: by contract of the caller.
+    unsafe { copy_lines(from, to, bytes) };
+    past::note(to.addr()..to.addr() + bytes);
 }
 
 /// Copies whole lines.

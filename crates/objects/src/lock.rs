@@ -86,14 +86,14 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Has the record and, unless they may be stale, the lines of an object fetched that will be locked: the lock waits for what
-    /// was under way before it, and what comes after it waits for the lock. As far as is known, so many bytes are written `together`.
-    fn fetch_to_write(&self, found: &Found<'_>, together: u64) {
+    /// was under way before it, and what comes after it waits for the lock. So many bytes are to be written, or any number if that is 0.
+    fn fetch_to_write(&self, found: &Found<'_>, bytes: usize) {
         let Some(record) = found.entry.record().filter(|&record| record != BY_LOG) else { return };
         self.records.prefetch(record);
         if found.cell.seen != UNSEEN
             && let Some(lines) = self.state(found.entry.hash).space.lines_at(found.entry.slot)
         {
-            self.memory().prefetch_to_write(self.fetched(lines, Part::Whole), together);
+            self.memory().prefetch_to_write(self.fetched(lines, Part::Whole), bytes);
         }
     }
 

@@ -68,7 +68,7 @@ impl<M: Memory> Objects<M> {
         self.answer_at_once();
         let hash = self.hash(key).ok()?;
         let (end, found) = self.find_to_write(hash)?;
-        self.fetch_to_write(&found, value.len() as u64);
+        self.fetch_to_write(&found, value.len());
         let locked = self.lock_in_place(end, &found, key, value)?;
         self.begin_to_write(&locked);
         self.memory().write_all(once((locked.value_start(), value)));
@@ -109,14 +109,13 @@ impl<M: Memory> Objects<M> {
         &self,
         pairs: &[(K, V)],
     ) -> SmallVec<[Option<KeyHash>; BATCH]> {
-        let hashes: SmallVec<_> =
+        let hashes: SmallVec<[_; BATCH]> =
             pairs.iter().map(|(key, _)| self.hash(key.as_ref()).ok()).collect();
-        let each = || hashes.iter().flatten().copied();
-        let bytes = pairs.iter().map(|(_, value)| value.as_ref().len() as u64).sum();
-        each().for_each(|hash| self.state(hash).index.prefetch(hash));
-        for hash in each() {
-            let found = self.state(hash).index.find_at_once(self.memory(), hash);
-            found.iter().for_each(|found| self.fetch_to_write(found, bytes));
+        hashes.iter().flatten().for_each(|&hash| self.state(hash).index.prefetch(hash));
+        for (&hash, (_, value)) in hashes.iter().zip(pairs) {
+            let find = |hash: KeyHash| self.state(hash).index.find_at_once(self.memory(), hash);
+            let found = hash.and_then(find);
+            found.iter().for_each(|found| self.fetch_to_write(found, value.as_ref().len()));
         }
         hashes
     }

@@ -181,12 +181,17 @@ pub(super) fn write_rows(subject: &Subject) -> Vec<Row<'_>> {
             })
         });
         // A put that returns has not failed: a host that was given up meanwhile must not say so.
-        rows.add("lookup, copy and clean, acknowledged", Some(spread), Some(limit), move |numbers| {
-            each_key(numbers, |key| {
-                subject.bare.store_acknowledged(subject.plain.find(key), &subject.value);
-                Ok(())
-            })
-        });
+        rows.add(
+            "lookup, copy and clean, acknowledged",
+            Some(spread),
+            Some(limit),
+            move |numbers| {
+                each_key(numbers, |key| {
+                    subject.bare.store_acknowledged(subject.plain.find(key), &subject.value);
+                    Ok(())
+                })
+            },
+        );
         rows.add("put", Some(spread), Some(limit), move |numbers| {
             each_key(numbers, |key| Ok(objects.put(key, &subject.value).map(drop)?))
         });
