@@ -234,6 +234,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn whole_lines_need_no_clean_unless_they_are_stored_through_the_caches_again() {
+        let mut target = Aligned([0; 2048]);
+        let start = target.0.as_ptr().addr();
+        let cleaned = || {
+            let mut all = Vec::new();
+            past::others(start..start + 2048, |bytes| {
+                all.push((bytes.start - start, bytes.end - start));
+            });
+            all
+        };
+        // SAFETY: all is within the array.
+        unsafe { write(target.0.as_mut_ptr().add(60), &source()[..1000]) };
+        assert_eq!(cleaned(), [(0, 64), (1024, 2048)]);
+        // SAFETY: as above.
+        unsafe { write_cached(target.0.as_mut_ptr().add(700), &[1]) };
+        assert_eq!(cleaned(), [(0, 2048)]);
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn every_way_copies_all_and_nothing_else() {
