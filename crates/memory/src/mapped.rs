@@ -56,16 +56,20 @@ impl Mapped {
     }
 
     /// Begins to write back lines, but for those that were stored past the caches.
-    #[inline]
+    #[inline(always)]
     fn begin_clean(&self, lines: Lines) {
         let place = self.lnr.lines_at(lines);
+        let begin = |at: usize, bytes: usize| {
+            // SAFETY: within the window; the instructions were checked for.
+            unsafe { self.caches.begin_clean(place.add(at), bytes as u64 / LINE_BYTES) };
+        };
+        // Of what goes through the caches alone nothing is noted.
+        if self.streamed == u64::MAX {
+            return begin(0, lines.bytes() as usize);
+        }
         let start = place.addr().get();
         past::others(start..start + lines.bytes() as usize, |bytes| {
-            // SAFETY: within the window; the instructions were checked for.
-            unsafe {
-                let lines = bytes.len() as u64 / LINE_BYTES;
-                self.caches.begin_clean(place.add(bytes.start - start), lines);
-            }
+            begin(bytes.start - start, bytes.len());
         });
     }
 
@@ -161,6 +165,8 @@ impl Memory for Mapped {
             if self.streams(bytes.len()) {
                 self.caches.fence_stores();
                 stream::write(place.as_ptr(), bytes);
+            } else if self.streamed == u64::MAX {
+                copy::write(place.as_ptr(), bytes);
             } else {
                 stream::write_cached(place.as_ptr(), bytes);
             }
@@ -186,8 +192,9 @@ impl Memory for Mapped {
     }
 
     #[inline]
-    fn clean(&self, site: Site, lines: Lines) {
-        self.clean_all(site, [lines]);
+    fn clean(&self, _: Site, lines: Lines) {
+        self.begin_clean(lines);
+        self.end_clean();
     }
 
     #[inline]

@@ -88,7 +88,8 @@ pub(crate) fn forget(bytes: Bytes) {
 /// Shows some lines to `clean`, but for one piece of them that is noted, if there is one.
 #[inline]
 pub(crate) fn others(lines: Bytes, mut clean: impl FnMut(Bytes)) {
-    let piece = PAST.with(|past| past.among(&lines)).unwrap_or(lines.start..lines.start);
+    let noted = |past: &Past| if past.count.get() == 0 { None } else { past.among(&lines) };
+    let Some(piece) = PAST.with(noted) else { return clean(lines) };
     for others in [lines.start..piece.start, piece.end..lines.end] {
         if !others.is_empty() {
             clean(others);
