@@ -55,6 +55,12 @@ impl Mapped {
         bytes as u64 >= self.streamed
     }
 
+    /// Whether everything goes through the caches: then there is nothing to be noted, or to be looked up.
+    #[inline]
+    fn streams_nothing(&self) -> bool {
+        self.streamed == u64::MAX
+    }
+
     /// Begins to write back lines, but for those that were stored past the caches.
     #[inline(always)]
     fn begin_clean(&self, lines: Lines) {
@@ -63,8 +69,7 @@ impl Mapped {
             // SAFETY: within the window; the instructions were checked for.
             unsafe { self.caches.begin_clean(place.add(at), bytes as u64 / LINE_BYTES) };
         };
-        // Of what goes through the caches alone nothing is noted.
-        if self.streamed == u64::MAX {
+        if self.streams_nothing() {
             return begin(0, lines.bytes() as usize);
         }
         let start = place.addr().get();
@@ -165,7 +170,7 @@ impl Memory for Mapped {
             if self.streams(bytes.len()) {
                 self.caches.fence_stores();
                 stream::write(place.as_ptr(), bytes);
-            } else if self.streamed == u64::MAX {
+            } else if self.streams_nothing() {
                 copy::write(place.as_ptr(), bytes);
             } else {
                 stream::write_cached(place.as_ptr(), bytes);

@@ -4,7 +4,8 @@
 //! takes as long as to clean a dirty one. So what is stored that way is noted here, and left out of the next clean. Nobody
 //! else has to know: whoever writes cleans what he has written, in whatever way that came about.
 //!
-//! Invariant: none of the lines that are noted is dirty by this thread's doing.
+//! Invariant: none of the lines that are noted is dirty by this thread's doing. So what one thread writes no other cleans: what holds a lock to
+//! write stays with its thread (it is not `Send`).
 
 use std::cell::Cell;
 use std::ops::Range;

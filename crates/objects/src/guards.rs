@@ -21,7 +21,13 @@ pub struct ReadGuard<'a, M: Memory> {
     header: Header,
 }
 
-/// A write in progress: this thread holds the object's lock. Dropping the guard ends it, too.
+/// A write in progress: this thread holds the object's lock. Dropping the guard ends it, too. It stays with its thread, which alone
+/// knows how it has stored what is to be cleaned.
+///
+/// ```compile_fail,E0277
+/// fn is_sent<T: Send>() {}
+/// is_sent::<tombolo_objects::WriteGuard<'static, tombolo_memory::Mapped>>();
+/// ```
 pub struct WriteGuard<'a, M: Memory> {
     locked: Writer<'a, M>,
 }

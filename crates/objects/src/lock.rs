@@ -3,6 +3,8 @@
 mod guard;
 mod in_place;
 
+use std::marker::PhantomData;
+
 use smallvec::SmallVec;
 use tombolo_memory::{Lines, Memory, Moment, Work};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, Part};
@@ -43,6 +45,9 @@ pub(crate) struct Locked<'a, M: Memory> {
     since: Moment,
     /// The record is not this object's any more: nothing to release.
     gone: bool,
+    /// Who has written cleans: a thread knows only of what it has stored itself whether that went past the caches. So this stays
+    /// with its thread.
+    stays: PhantomData<*const ()>,
 }
 
 pub(crate) enum TryLock<'a, M: Memory> {
@@ -285,6 +290,7 @@ impl<M: Memory> Objects<M> {
             noted: None,
             since,
             gone: false,
+            stays: PhantomData,
         };
         Ok(TryLock::Locked(Writer::Shared(locked)))
     }

@@ -8,6 +8,7 @@
 //! written in its slot at once is written by itself, once those before it are through.
 
 use std::iter::once;
+use std::marker::PhantomData;
 
 use smallvec::SmallVec;
 use tombolo_log::End;
@@ -296,6 +297,7 @@ impl<M: Memory> Objects<M> {
             noted: Some(false),
             since: self.memory().moment(),
             gone: false,
+            stays: PhantomData,
         }
         .finish()
     }
