@@ -7,7 +7,6 @@ use tombolo_memory::Memory;
 use tombolo_sharing::{Item, Part};
 
 use crate::event::KeyHash;
-use crate::logged::BY_LOG;
 use crate::{Error, Objects};
 
 /// Objects that are asked for together.
@@ -52,7 +51,7 @@ impl<M: Memory> Objects<M> {
     fn fetch_object(&self, hash: KeyHash) {
         let state = self.state(hash);
         let Some(found) = state.index.find_at_once(self.memory(), hash) else { return };
-        let record = found.entry.record().filter(|&record| record != BY_LOG);
+        let record = found.entry.own_record();
         record.into_iter().for_each(|record| self.records.prefetch(record));
         if let Some(lines) = state.space.lines_at(found.entry.slot) {
             self.fetch(lines, Part::Whole);

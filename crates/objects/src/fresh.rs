@@ -9,7 +9,6 @@ use tombolo_sharing::{HEADER_BYTES, Header, Part};
 
 use crate::event::KeyHash;
 use crate::index::Found;
-use crate::logged::BY_LOG;
 use crate::seen::READ_SHARED;
 use crate::{Objects, seen, sites};
 
@@ -28,7 +27,7 @@ impl<M: Memory> Objects<M> {
         let (memory, shard) = (self.memory(), self.shard(hash));
         let end = shard.at_end()?;
         let Found { entry, cell } = shard.state().index.find_at_once(memory, hash)?;
-        if self.places_objects() || !entry.is_in_its_slot() {
+        if self.places_objects() || !entry.is_plain() {
             return None;
         }
         let lines = shard.state().space.lines_at(entry.slot)?;
@@ -37,9 +36,8 @@ impl<M: Memory> Objects<M> {
             self.fetch(lines, part);
         }
         let since = memory.moment();
-        let counter = match entry.record() {
+        let counter = match entry.own_record() {
             None => READ_SHARED,
-            Some(BY_LOG) => return None,
             Some(record) => self.records.load(record).readable()?,
         };
         if !seen::is_fresh(memory, cell.seen, counter) {
@@ -62,7 +60,7 @@ impl<M: Memory> Objects<M> {
         memory.read(lines.start().plus(start), head);
         memory.read(lines.start().plus(start + HEAD as u64), rest);
         let Ok(holds) =
-            self.both_hold(entry.record(), counter, || Ok::<_, Infallible>(shard.is_still(end)));
+            self.both_hold(entry.own_record(), counter, || Ok::<_, Infallible>(shard.is_still(end)));
         if !holds || !memory.check(sites::POISON_READ, !memory.poisoned(lines)) {
             return None;
         }

@@ -338,7 +338,7 @@ impl<M: Memory> Restored<'_, M> {
         // Below all positions to come, and different for each object.
         let generation = generation_at(built.position.wrapping_sub(self.objects));
         let entry = Entry::read_shared(hash, generation, slot.line);
-        built.restore(entry.shared(object.lost.map_or(Sharing::Read, Sharing::Lost)), slot);
+        built.restore(entry.shared(object.lost.map_or(Sharing::READ, Sharing::lost)), slot);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use crate::index::{Cell, Entry, Found};
 use crate::logged::{BY_LOG, Locks};
 use crate::placement::Place;
 use crate::read::{Looked, Started};
-use crate::records::Held;
+use crate::records::{Held, Record};
 use crate::seen::{self, UNSEEN};
 use crate::writer::Writer;
 use crate::{Error, Objects, sites, underway};
@@ -65,7 +65,10 @@ impl<M: Memory> Objects<M> {
         self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
-                self.fetch_to_write(&found, 0);
+                let lines = self.state(hash).space.lines_at(found.entry.slot);
+                if let (Some(record), Some(lines)) = (found.entry.own_record(), lines) {
+                    self.fetch_to_write(&found, record, lines, 0);
+                }
                 let locked = match found.entry.home() {
                     None => self.try_lock(&found, tail, key)?,
                     Some(host) if host == self.seat.host() => {
@@ -92,12 +95,10 @@ impl<M: Memory> Objects<M> {
 
     /// Has the record and, unless they may be stale, the lines of an object fetched that will be locked: the lock waits for what
     /// was under way before it, and what comes after it waits for the lock. So many bytes are to be written, or any number if that is 0.
-    fn fetch_to_write(&self, found: &Found<'_>, bytes: usize) {
-        let Some(record) = found.entry.record().filter(|&record| record != BY_LOG) else { return };
+    #[inline(always)]
+    fn fetch_to_write(&self, found: &Found<'_>, record: Record, lines: Lines, bytes: usize) {
         self.records.prefetch(record);
-        if found.cell.seen != UNSEEN
-            && let Some(lines) = self.state(found.entry.hash).space.lines_at(found.entry.slot)
-        {
+        if found.cell.seen != UNSEEN {
             self.memory().prefetch_to_write(self.fetched(lines, Part::Whole), bytes);
         }
     }

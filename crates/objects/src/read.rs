@@ -9,7 +9,6 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, split};
 use crate::event::KeyHash;
 use crate::extent::Extent;
 use crate::index::{Entry, Found};
-use crate::logged::BY_LOG;
 use crate::poison::loss;
 use crate::records::Record;
 use crate::seen::{self, READ_SHARED, Seen};
@@ -422,7 +421,7 @@ impl<M: Memory> Objects<M> {
         if !self.is_open(entry) {
             return None;
         }
-        let Some(record) = entry.record().filter(|&record| record != BY_LOG) else {
+        let Some(record) = entry.own_record() else {
             return Some(READ_SHARED);
         };
         // A record that is locked now would be found out after the copy, too; this saves the copy.
@@ -486,7 +485,7 @@ impl<M: Memory> Objects<M> {
         counter: u32,
         tail: u64,
     ) -> Result<bool, Error> {
-        self.both_hold(entry.record(), counter, || self.entry_is_still(entry, tail))
+        self.both_hold(entry.own_record(), counter, || self.entry_is_still(entry, tail))
     }
 
     /// The same, where `entry_again` looks at the log again, and tells whether the entry is as it was.
@@ -505,9 +504,7 @@ impl<M: Memory> Objects<M> {
 
     #[inline(always)]
     pub(crate) fn counter_holds(&self, record: Option<Record>, counter: u32) -> bool {
-        let Some(record) = record.filter(|&record| record != BY_LOG) else {
-            return true;
-        };
+        let Some(record) = record else { return true };
         let now = self.records.load(record).readable();
         self.memory().check(sites::READ_COUNTER_AGAIN, now == Some(counter))
     }

@@ -103,7 +103,7 @@ impl<M: Memory> Replicated<M> {
         {
             seen::set(&self.memory, found.cell, entry.generation, found.cell.seen, READ_SHARED);
         }
-        if let Some(record) = entry.record().filter(|&record| record != BY_LOG) {
+        if let Some(record) = entry.own_record() {
             self.records.assigned(record, entry.hash);
         }
     }
@@ -173,7 +173,7 @@ impl<M: Memory> Replicated<M> {
         self.moved_home(entry.home(), None);
         self.was_lost(entry.lost(), None);
         self.vacate(writer, entry.slot, entry.lost());
-        if let Some(record) = entry.record().filter(|&record| record != BY_LOG) {
+        if let Some(record) = entry.own_record() {
             self.records.unassigned(record, target.hash);
         }
         true
@@ -220,7 +220,7 @@ impl<M: Memory> Replicated<M> {
         self.show(to, || {
             self.change(target, generation, |entry| {
                 let there = Entry { slot: to.line, ..entry };
-                Some(if entry.is_in_its_slot() { there } else { there.shared(Sharing::Read) })
+                Some(if entry.is_in_its_slot() { there } else { there.shared(Sharing::READ) })
             });
         });
         self.vacate(writer, target.slot, owner.or(entry.lost()));
@@ -228,22 +228,22 @@ impl<M: Memory> Replicated<M> {
     }
 
     fn lose(&self, generation: Generation, target: Target, host: u8) -> bool {
-        self.share(generation, target, |entry| Some(entry.shared(Sharing::Lost(host))))
+        self.share(generation, target, |entry| Some(entry.shared(Sharing::lost(host))))
     }
 
     fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {
         (self.records.exists(record) || record == BY_LOG)
-            && self.share(generation, target, |entry| Some(entry.shared(Sharing::Record(record))))
+            && self.share(generation, target, |entry| Some(entry.shared(Sharing::record(record))))
     }
 
     fn deallocate(&self, generation: Generation, target: Target, record: u32) -> bool {
         self.share(generation, target, |entry| {
-            (entry.record() == Some(record)).then_some(entry.shared(Sharing::Read))
+            (entry.record() == Some(record)).then_some(entry.shared(Sharing::READ))
         })
     }
 
     fn settle(&self, generation: Generation, target: Target, host: u8) -> bool {
-        self.share(generation, target, |entry| Some(entry.shared(Sharing::Home(host))))
+        self.share(generation, target, |entry| Some(entry.shared(Sharing::home(host))))
     }
 
     /// Changes how the target is shared, and with that who has which record.
@@ -295,7 +295,7 @@ impl<M: Memory> State for Replicated<M> {
             Event::Wrap(target) => self.change(target, generation, Some),
             Event::Settle { target, host } => self.settle(generation, target, host),
             Event::Return(target) => {
-                self.change(target, generation, |entry| Some(entry.shared(Sharing::Read)))
+                self.change(target, generation, |entry| Some(entry.shared(Sharing::READ)))
             }
             Event::Lose { target, host } => self.lose(generation, target, host),
             Event::Rescue { target, to, host } => {

@@ -76,7 +76,7 @@ impl State {
 
     /// Whether it is one of this entry's.
     fn is_of(self, entry: &Entry) -> bool {
-        let any = if entry.sharing == Sharing::Read { self.sharing() } else { UNREAD };
+        let any = if entry.sharing == Sharing::READ { self.sharing() } else { UNREAD };
         any <= NOTED && self.0 == Self::of(entry, UNSEEN).0 | u64::from(any) << SHARING_SHIFT
     }
 
@@ -84,17 +84,12 @@ impl State {
     pub(super) fn entry(self, hash: KeyHash, slot: u32) -> Entry {
         let slot = (self.0 & HIGH_MASK) << LOW_BITS | u64::from(slot);
         let sharing = match self.sharing() {
-            UNREAD..=NOTED => Sharing::Read,
-            LOST.. => elsewhere(self.sharing()),
-            sharing => Sharing::Record(sharing - (NOTED + 1)),
+            LOST.. => self.sharing(),
+            sharing => sharing.saturating_sub(NOTED),
         };
+        let sharing = Sharing::decode(sharing);
         Entry { hash, generation: self.generation(), slot, sharing }
     }
-}
-
-#[cold]
-fn elsewhere(code: u32) -> Sharing {
-    Sharing::decode(code)
 }
 
 /// How a read-shared object is shared of which so much is seen, if that takes no note.
@@ -187,10 +182,11 @@ impl<'a> Cell<'a> {
 
     #[inline(always)]
     pub(super) fn seen_in(self, state: State, order: Ordering) -> Seen {
-        state.seen().unwrap_or_else(|| {
-            let note = self.notes.get(self.number).map_or(0, |note| note.load(order));
-            seen_of(note, state.generation())
-        })
+        if let Some(seen) = state.seen() {
+            return seen;
+        }
+        let note = self.notes.get(self.number).map_or(0, |note| note.load(order));
+        seen_of(note, state.generation())
     }
 
     /// What was seen of this entry, if the cell has it.

@@ -1,6 +1,7 @@
 //! What the index keeps of an object, and how that is told in few bits.
 
 use crate::event::{Generation, KeyHash, SlotLine};
+use crate::logged::BY_LOG;
 
 /// What the index knows about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,51 +12,51 @@ pub(crate) struct Entry {
     pub(crate) sharing: Sharing,
 }
 
-/// How an object is shared.
+/// How an object is shared, in 28 bits: 0 if it is in its slot and has no record, a record's number and 1 if it has that one; the
+/// highest values stand for hosts. It is taken apart only by who wants to know, so that entries are moved word by word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    /// It is in its slot, and has no record.
-    Read,
-    /// It is in its slot, and has this record.
-    Record(u32),
-    /// It is in the memory of this host.
-    Home(u8),
-    /// Its value is lost: this host died, or was fenced, while it had the only whole copy.
-    Lost(u8),
-}
+pub(crate) struct Sharing(u32);
 
-/// The highest values of the 28 bits for a record stand for hosts; 0 for neither.
 const LAST: u32 = (1 << 28) - 1;
 const HOMES: u32 = LAST - u8::MAX as u32;
 const LAST_LOST: u32 = HOMES - 2;
 pub(super) const LOST: u32 = LAST_LOST - u8::MAX as u32;
 
 impl Sharing {
-    /// In 28 bits.
+    /// It is in its slot, and has no record.
+    pub(crate) const READ: Self = Self(0);
+
+    /// It is in its slot, and has this record.
+    pub(crate) const fn record(record: u32) -> Self {
+        Self(record + 1)
+    }
+
+    /// It is in the memory of this host.
+    pub(crate) fn home(host: u8) -> Self {
+        Self(LAST - u32::from(host))
+    }
+
+    /// Its value is lost: this host died, or was fenced, while it had the only whole copy.
+    pub(crate) fn lost(host: u8) -> Self {
+        Self(LAST_LOST - u32::from(host))
+    }
+
+    #[inline(always)]
     pub(crate) fn code(self) -> u32 {
-        match self {
-            Self::Read => 0,
-            Self::Record(record) => record + 1,
-            Self::Home(host) => LAST - u32::from(host),
-            Self::Lost(host) => LAST_LOST - u32::from(host),
-        }
+        self.0
     }
 
     /// What [`code`](Self::code) encodes.
+    #[inline(always)]
     pub(crate) fn decode(code: u32) -> Self {
-        match code {
-            0 => Self::Read,
-            HOMES.. => Self::Home((LAST - code) as u8),
-            LOST..=LAST_LOST => Self::Lost((LAST_LOST - code) as u8),
-            _ => Self::Record(code - 1),
-        }
+        Self(code)
     }
 }
 
 impl Entry {
     /// An object that is in its slot, and has no record.
     pub(crate) fn read_shared(hash: KeyHash, generation: Generation, slot: SlotLine) -> Self {
-        Self { hash, generation, slot, sharing: Sharing::Read }
+        Self { hash, generation, slot, sharing: Sharing::READ }
     }
 
     /// The same object, shared like this.
@@ -64,33 +65,42 @@ impl Entry {
     }
 
     /// Whether its value is there, for all to read.
+    #[inline(always)]
     pub(crate) fn is_in_its_slot(&self) -> bool {
-        matches!(self.sharing, Sharing::Read | Sharing::Record(_))
+        self.is_plain() || self.sharing == Sharing::record(BY_LOG)
     }
 
+    /// The same, and nobody has locked it by the log.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.sharing.0 < LOST
+    }
+
+    /// Its record, or [`BY_LOG`].
     #[inline(always)]
     pub(crate) fn record(&self) -> Option<u32> {
-        match self.sharing {
-            Sharing::Record(record) => Some(record),
-            _ => None,
-        }
+        let Sharing(code) = self.sharing;
+        (code != 0 && self.is_in_its_slot()).then(|| code - 1)
+    }
+
+    /// Its record in SCR.
+    #[inline(always)]
+    pub(crate) fn own_record(&self) -> Option<u32> {
+        let Sharing(code) = self.sharing;
+        (1..LOST).contains(&code).then(|| code - 1)
     }
 
     /// The host in whose memory the object is, if it is not in its slot.
     #[inline(always)]
     pub(crate) fn home(&self) -> Option<u8> {
-        match self.sharing {
-            Sharing::Home(host) => Some(host),
-            _ => None,
-        }
+        let Sharing(code) = self.sharing;
+        (HOMES..=LAST).contains(&code).then(|| (LAST - code) as u8)
     }
 
     /// The host with which its value was lost.
     #[inline(always)]
     pub(crate) fn lost(&self) -> Option<u8> {
-        match self.sharing {
-            Sharing::Lost(host) => Some(host),
-            _ => None,
-        }
+        let Sharing(code) = self.sharing;
+        (LOST..=LAST_LOST).contains(&code).then(|| (LAST_LOST - code) as u8)
     }
 }

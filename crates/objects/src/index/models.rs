@@ -18,7 +18,7 @@ fn memory() -> HostMemory {
 }
 
 fn entry(hash: KeyHash, generation: Generation) -> Entry {
-    read_shared(hash, generation).shared(Sharing::Record(generation))
+    read_shared(hash, generation).shared(Sharing::record(generation))
 }
 
 fn read_shared(hash: KeyHash, generation: Generation) -> Entry {

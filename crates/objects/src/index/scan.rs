@@ -61,10 +61,10 @@ mod tests {
 
     fn entry(hash: u32, slot: u64) -> Entry {
         let sharing = match slot.count_ones() % 4 {
-            0 => Sharing::Record((slot >> 30) as u32),
-            1 => Sharing::Home(slot as u8),
-            2 => Sharing::Lost(slot as u8),
-            _ => Sharing::Read,
+            0 => Sharing::record((slot >> 30) as u32),
+            1 => Sharing::home(slot as u8),
+            2 => Sharing::lost(slot as u8),
+            _ => Sharing::READ,
         };
         Entry::read_shared(hash, 7, slot).shared(sharing)
     }

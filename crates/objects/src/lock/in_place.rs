@@ -20,13 +20,23 @@ use super::guard::{Fit, fit};
 use crate::event::KeyHash;
 use crate::extent::Extent;
 use crate::index::{Cell, Entry, Found};
-use crate::logged::BY_LOG;
-use crate::records::Held;
+use crate::records::{Held, Record};
 use crate::underway::{Change, Place};
+use crate::objects::Shard;
 use crate::{Error, Objects, Version, seen, sites};
 
 /// Objects that are locked together.
 const BATCH: usize = 16;
+
+/// An object that may be written in its slot, as it was found.
+struct Candidate<'a, M: Memory> {
+    shard: &'a Shard<M>,
+    /// Where the log ended before that.
+    end: End,
+    found: Found<'a>,
+    record: Record,
+    lines: Lines,
+}
 
 /// An object whose lock this thread holds, and which will be overwritten. It is released by [`Objects::release`].
 struct InPlace<'a> {
@@ -67,10 +77,9 @@ impl<M: Memory> Objects<M> {
         value: &[u8],
     ) -> Option<Result<Version, Error>> {
         self.answer_at_once();
-        let hash = self.hash(key).ok()?;
-        let (end, found) = self.find_to_write(hash)?;
-        self.fetch_to_write(&found, value.len());
-        let locked = self.lock_in_place(end, &found, key, value)?;
+        let candidate = self.find_to_write(self.hash(key).ok()?)?;
+        self.fetch_candidate(&candidate, value.len());
+        let locked = self.lock_in_place(&candidate, key, value)?;
         self.begin_to_write(&locked);
         self.memory().write_all(once((locked.value_start(), value)));
         let dirty = self.unless_poisoned(&locked);
@@ -90,8 +99,8 @@ impl<M: Memory> Objects<M> {
             let hashes = self.fetch_all_to_write(pairs);
             for ((key, value), hash) in pairs.iter().zip(hashes) {
                 let (key, value) = (key.as_ref(), value.as_ref());
-                let found = hash.and_then(|hash| self.find_to_write(hash));
-                match found.and_then(|(end, found)| self.lock_in_place(end, &found, key, value)) {
+                let candidate = hash.and_then(|hash| self.find_to_write(hash));
+                match candidate.and_then(|candidate| self.lock_in_place(&candidate, key, value)) {
                     Some(locked) => batch.push((locked, key, value)),
                     // If something is wrong, who writes it by itself says what.
                     None => {
@@ -114,9 +123,9 @@ impl<M: Memory> Objects<M> {
             pairs.iter().map(|(key, _)| self.hash(key.as_ref()).ok()).collect();
         hashes.iter().flatten().for_each(|&hash| self.state(hash).index.prefetch(hash));
         for (&hash, (_, value)) in hashes.iter().zip(pairs) {
-            let find = |hash: KeyHash| self.state(hash).index.find_at_once(self.memory(), hash);
-            let found = hash.and_then(find);
-            found.iter().for_each(|found| self.fetch_to_write(found, value.as_ref().len()));
+            if let Some(candidate) = hash.and_then(|hash| self.find_to_write(hash)) {
+                self.fetch_candidate(&candidate, value.as_ref().len());
+            }
         }
         hashes
     }
@@ -145,26 +154,33 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// An entry with this hash, if it can be had at once, and where the log ended before.
+    /// An object with this hash, if it can be had at once.
     #[inline(always)]
-    fn find_to_write(&self, hash: KeyHash) -> Option<(End, Found<'_>)> {
+    fn find_to_write(&self, hash: KeyHash) -> Option<Candidate<'_, M>> {
         let shard = self.shard(hash);
-        let end = shard.at_end()?;
-        Some((end, shard.state().index.find_at_once(self.memory(), hash)?))
+        let (end, state) = (shard.at_end()?, shard.state());
+        let found = state.index.find_at_once(self.memory(), hash)?;
+        let record = found.entry.own_record()?;
+        let lines = state.space.lines_at(found.entry.slot)?;
+        Some(Candidate { shard, end, found, record, lines })
+    }
+
+    #[inline(always)]
+    fn fetch_candidate(&self, candidate: &Candidate<'_, M>, bytes: usize) {
+        let &Candidate { ref found, record, lines, .. } = candidate;
+        self.fetch_to_write(found, record, lines, bytes);
     }
 
     /// Locks an object that was found, if it has `key`, and the value can be written into its slot with nothing else to be done.
     #[inline(always)]
     fn lock_in_place<'a>(
         &'a self,
-        end: End,
-        &Found { entry, cell }: &Found<'a>,
+        candidate: &Candidate<'a, M>,
         key: &[u8],
         value: &[u8],
     ) -> Option<InPlace<'a>> {
         let memory = self.memory();
-        let record = entry.record().filter(|&record| record != BY_LOG)?;
-        let lines = self.state(entry.hash).space.lines_at(entry.slot)?;
+        let &Candidate { found: Found { entry, cell }, record, lines, .. } = candidate;
         let bytes = object_bytes(key, value).ok()?;
         let usual = lines.count() <= self.small_lines
             && fit(bytes, lines.bytes()) == Fit::Well
@@ -186,7 +202,7 @@ impl<M: Memory> Objects<M> {
         };
         let header = Header::new(self.next_version(), key, value.len() as u32);
         let locked = InPlace { held, entry, cell, lines, header, place };
-        if !self.may_overwrite(end, &locked, key) {
+        if !self.may_overwrite(candidate, key) {
             // Whoever has taken it over does with it what is to be done.
             let _ = self.records.unlock(held, false);
             self.underway.end(place, false);
@@ -197,9 +213,9 @@ impl<M: Memory> Objects<M> {
 
     /// Looks again, with the lock held: at the log, at the object, and whether somebody views it.
     #[inline(always)]
-    fn may_overwrite(&self, end: End, locked: &InPlace<'_>, key: &[u8]) -> bool {
-        let &InPlace { entry, lines, .. } = locked;
-        let (memory, shard) = (self.memory(), self.shard(entry.hash));
+    fn may_overwrite(&self, candidate: &Candidate<'_, M>, key: &[u8]) -> bool {
+        let &Candidate { shard, end, ref found, lines, .. } = candidate;
+        let memory = self.memory();
         memory.works(Work::Operation);
         memory.works(Work::Lock);
         let since = memory.moment();
@@ -220,7 +236,7 @@ impl<M: Memory> Objects<M> {
         }
         memory.relies_on(lines.start(), (HEADER_BYTES + key.len()) as u64, since);
         // While the lock is held nobody begins to view the object.
-        let pinned = || shard.state().space.is_pinned(entry.slot);
+        let pinned = || shard.state().space.is_pinned(found.entry.slot);
         let undone = self.underway.is_undone(before.total_bytes());
         !undone && memory.check(sites::PIN_WRITE, !pinned())
     }
