@@ -34,6 +34,12 @@ impl<W: Word> ScrAddr<W> {
         self.offset
     }
 
+    /// The first of the words that lie in this one, or this one.
+    pub const fn first<N: Word>(self) -> ScrAddr<N> {
+        const { assert!(size_of::<N>() <= size_of::<W>()) };
+        ScrAddr { offset: self.offset, word: PhantomData }
+    }
+
     /// The word `index` places further on: arrays of words start at their first element.
     pub const fn element(self, index: u64) -> Self {
         Self { offset: self.offset + index * size_of::<W>() as u64, word: PhantomData }

@@ -84,10 +84,26 @@ impl Mapped {
         past::forget_all();
     }
 
+    /// Copies bytes of more than one line into LNR.
+    fn write_lines(&self, to: LnrAddr, bytes: &[u8]) {
+        let place = self.lnr.at(to.offset(), bytes.len() as u64);
+        // SAFETY: within the window.
+        unsafe {
+            if self.streams(bytes.len()) {
+                self.caches.fence_stores();
+                stream::write(place.as_ptr(), bytes);
+            } else if self.streams_nothing() {
+                copy::write(place.as_ptr(), bytes);
+            } else {
+                stream::write_cached(place.as_ptr(), bytes);
+            }
+        }
+    }
+
     #[inline]
     fn word<W: Word>(&self, at: ScrAddr<W>) -> &W::Atomic {
         const { assert!(size_of::<W::Atomic>() == size_of::<W>()) };
-        let place = self.scr.at(at.offset(), size_of::<W>() as u64);
+        let place = self.scr.word_at(at);
         // SAFETY: within the window, which the region keeps mapped; aligned, because windows start at
         // lines and `ScrAddr` is a multiple of the word's size; and SCR is only accessed by atomics.
         unsafe { place.cast::<W::Atomic>().as_ref() }
@@ -162,20 +178,14 @@ impl Memory for Mapped {
         self.scr.prefetch(Lines::new(at.offset() / LINE_BYTES, 1));
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&self, to: LnrAddr, bytes: &[u8]) {
+        if bytes.len() as u64 > LINE_BYTES {
+            return self.write_lines(to, bytes);
+        }
         let place = self.lnr.at(to.offset(), bytes.len() as u64);
         // SAFETY: within the window.
-        unsafe {
-            if self.streams(bytes.len()) {
-                self.caches.fence_stores();
-                stream::write(place.as_ptr(), bytes);
-            } else if self.streams_nothing() {
-                copy::write(place.as_ptr(), bytes);
-            } else {
-                stream::write_cached(place.as_ptr(), bytes);
-            }
-        }
+        unsafe { stream::write_cached(place.as_ptr(), bytes) };
     }
 
     #[inline]

@@ -32,16 +32,22 @@ thread_local! {
 
 impl Past {
     /// A piece that has any of these bytes.
-    #[inline]
+    #[inline(always)]
     fn among(&self, bytes: &Bytes) -> Option<Bytes> {
         let (count, next) = (self.count.get(), self.next.get());
-        (next..count).chain(0..next.min(count)).find_map(|number| {
-            let (start, end) = self.pieces[number].get();
-            let any = start < bytes.end && bytes.start < end;
-            any.then(|| {
-                self.next.set(number + 1);
-                start..end
-            })
+        if count == 0 {
+            return None;
+        }
+        self.look_at(next, bytes).or_else(|| (0..count).find_map(|piece| self.look_at(piece, bytes)))
+    }
+
+    /// This piece, if it has any of these bytes.
+    #[inline(always)]
+    fn look_at(&self, piece: usize, bytes: &Bytes) -> Option<Bytes> {
+        let (start, end) = self.pieces.get(piece).filter(|_| piece < self.count.get())?.get();
+        (start < bytes.end && bytes.start < end).then(|| {
+            self.next.set(piece + 1);
+            start..end
         })
     }
 
@@ -89,8 +95,7 @@ pub(crate) fn forget(bytes: Bytes) {
 /// Shows some lines to `clean`, but for one piece of them that is noted, if there is one.
 #[inline]
 pub(crate) fn others(lines: Bytes, mut clean: impl FnMut(Bytes)) {
-    let noted = |past: &Past| if past.count.get() == 0 { None } else { past.among(&lines) };
-    let Some(piece) = PAST.with(noted) else { return clean(lines) };
+    let Some(piece) = PAST.with(|past| past.among(&lines)) else { return clean(lines) };
     for others in [lines.start..piece.start, piece.end..lines.end] {
         if !others.is_empty() {
             clean(others);

@@ -10,7 +10,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::poison::{self, Mapping};
 use crate::processor::{HUGE_PAGE, prefetch_at};
-use crate::{LINE_BYTES, Lines, numa};
+use crate::{LINE_BYTES, Lines, ScrAddr, Word, numa};
 
 /// Memory mapped into this process, shared with whoever else maps it, if anybody can.
 #[derive(Debug)]
@@ -205,6 +205,22 @@ impl Window {
         unsafe { self.base.add(offset as usize) }
     }
 
+    /// Where the word at `address` lies.
+    ///
+    /// # Panics
+    /// If it is not within the window.
+    #[inline]
+    pub(crate) fn word_at<W: Word>(&self, address: ScrAddr<W>) -> NonNull<u8> {
+        let (offset, size) = (address.offset(), size_of::<W>() as u64);
+        // Does not overflow: the offset is a multiple of the size.
+        let last = offset | (size - 1);
+        if last >= self.bytes {
+            outside(offset, size, self.bytes);
+        }
+        // SAFETY: within the mapping, as just checked.
+        unsafe { self.base.add(offset as usize) }
+    }
+
     /// Has the processor fetch these lines, as far as they are in the window.
     #[inline]
     pub(crate) fn prefetch(&self, lines: Lines) {
@@ -248,7 +264,8 @@ impl Window {
         if lines.first() > limit || lines.count() > limit - lines.first() {
             outside(lines.first(), lines.count(), limit);
         }
-        self.at(lines.start().offset(), lines.bytes())
+        // SAFETY: within the mapping, as just checked.
+        unsafe { self.base.add(lines.start().offset() as usize) }
     }
 }
 

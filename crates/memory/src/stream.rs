@@ -41,7 +41,7 @@ pub(crate) unsafe fn write_padded(to: *mut u8, bytes: &[u8]) {
         let (at, rest) = write_lines(to, bytes);
         if !rest.is_empty() {
             let mut last = [0; LINE];
-            last[..rest.len()].copy_from_slice(rest);
+            copy::write(last.as_mut_ptr(), rest);
             stream_lines(last.as_ptr(), to.add(at), LINE);
         }
     }

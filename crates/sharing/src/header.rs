@@ -42,13 +42,11 @@ impl Header {
     }
 
     /// Its bytes.
+    #[inline(always)]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [0; HEADER_BYTES];
-        bytes[..8].copy_from_slice(&self.version.0.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.value_bytes.to_le_bytes());
-        bytes[12..14].copy_from_slice(&self.key_bytes.to_le_bytes());
-        bytes[14..].copy_from_slice(&MARK.to_le_bytes());
-        bytes
+        let (key_bytes, mark) = (u64::from(self.key_bytes), u64::from(MARK));
+        let lengths = mark << 48 | key_bytes << 32 | u64::from(self.value_bytes);
+        (u128::from(lengths) << 64 | u128::from(self.version.0)).to_le_bytes()
     }
 
     /// The header at the start of `bytes`, if it describes an object that fits into `capacity`

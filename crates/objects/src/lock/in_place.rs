@@ -39,6 +39,7 @@ struct Candidate<'a, M: Memory> {
 }
 
 /// An object whose lock this thread holds, and which will be overwritten. It is released by [`Objects::release`].
+#[derive(Clone, Copy)]
 struct InPlace<'a> {
     held: Held,
     entry: Entry,
@@ -279,7 +280,7 @@ impl<M: Memory> Objects<M> {
     fn release(&self, locked: &InPlace<'_>, poisoned: bool) -> Result<Version, Error> {
         let version = locked.header.version;
         if poisoned {
-            return self.lose_in_place(locked).map(|()| version);
+            return self.lose_in_place(*locked).map(|()| version);
         }
         let &InPlace { held, entry, cell, lines, header, place } = locked;
         let memory = self.memory();
@@ -292,10 +293,10 @@ impl<M: Memory> Objects<M> {
     }
 
     #[cold]
-    fn lose_in_place(&self, locked: &InPlace<'_>) -> Result<(), Error> {
+    fn lose_in_place(&self, locked: InPlace<'_>) -> Result<(), Error> {
         let slot = self.state(locked.entry.hash).space.slot_at(locked.entry.slot);
         let dirty = SmallVec::from_slice(&[locked.dirty()]);
-        let &InPlace { held, entry, cell, lines, header, place } = locked;
+        let InPlace { held, entry, cell, lines, header, place } = locked;
         Locked {
             objects: self,
             held,

@@ -51,7 +51,7 @@ const LOCK_BITS: u32 = 7;
 pub(crate) struct Layout<M> {
     memory: M,
     width: RecordWidth,
-    base: u64,
+    base: ScrAddr<u64>,
     records: u64,
     /// Bits of the counter that are next to the lock.
     low_bits: u32,
@@ -73,7 +73,7 @@ impl<M: Memory> Layout<M> {
         Self {
             memory: pod.memory().clone(),
             width,
-            base: pod.areas().records.offset(),
+            base: ScrAddr::new(pod.areas().records.offset()),
             records: geometry.records,
             low_bits,
             counter_mask: match width {
@@ -191,8 +191,7 @@ impl<M: Memory> Layout<M> {
     /// Makes all records free: nobody uses any.
     pub(crate) fn clear(&self) {
         let words = self.bytes().div_ceil(8);
-        let first = ScrAddr::<u64>::new(self.base);
-        (0..words).for_each(|word| self.memory.store(first.element(word), 0));
+        (0..words).for_each(|word| self.memory.store(self.base.element(word), 0));
     }
 
     #[inline(always)]
@@ -204,7 +203,7 @@ impl<M: Memory> Layout<M> {
 
     #[inline(always)]
     fn at<W: ScrWord>(&self, record: Record) -> ScrAddr<W> {
-        ScrAddr::<W>::new(self.base).element(u64::from(record))
+        self.base.first::<W>().element(u64::from(record))
     }
 
     /// The counter's high bits are written under the lock and before it is released. So if they are the
@@ -246,7 +245,7 @@ impl<M: Memory> Layout<M> {
     }
 
     fn split(&self, record: Record) -> (ScrAddr<u8>, ScrAddr<u16>) {
-        let rest = ScrAddr::new(self.base + self.records);
+        let rest = ScrAddr::new(self.base.offset() + self.records);
         (self.at(record), rest.element(u64::from(record)))
     }
 
@@ -297,7 +296,7 @@ impl<M: Memory> Layout<M> {
 
     fn part(&self, record: Record) -> (ScrAddr<u32>, Part) {
         let number = u64::from(record);
-        let words = ScrAddr::<u32>::new(self.base);
+        let words = self.base.first::<u32>();
         match number.checked_sub(self.records) {
             Some(word) => (words.element(word), Part::Wide { low_bits: self.low_bits }),
             None => (words.element(number / 4), Part::Narrow { shift: record % 4 * 8 }),
