@@ -38,7 +38,8 @@ impl Past {
         if count == 0 {
             return None;
         }
-        self.look_at(next, bytes).or_else(|| (0..count).find_map(|piece| self.look_at(piece, bytes)))
+        self.look_at(next, bytes)
+            .or_else(|| (0..count).find_map(|piece| self.look_at(piece, bytes)))
     }
 
     /// This piece, if it has any of these bytes.

@@ -1,16 +1,14 @@
 //! Reading several objects together: while the lines of one are on their way, others' are asked for.
 //!
-//! Each is read as by [`Objects::read`]. Before that, all entries are asked for, and then all objects.
+//! Each is read as by [`Objects::read`]. Before that, all entries are [found](crate::candidate), and all objects asked for.
 
 use smallvec::SmallVec;
 use tombolo_memory::Memory;
-use tombolo_sharing::{Item, Part};
+use tombolo_sharing::{Counter, Header, Item, Part};
 
+use crate::candidate::{BATCH, Candidate};
 use crate::event::KeyHash;
 use crate::{Error, Objects};
-
-/// Objects that are asked for together.
-const BATCH: usize = 16;
 
 impl<M: Memory> Objects<M> {
     /// Reads the values of all `keys`, each into the item at its place. Several together take less time
@@ -28,33 +26,44 @@ impl<M: Memory> Objects<M> {
     }
 
     fn read_together<K: AsRef<[u8]>>(&self, keys: &[K], items: &mut [Item]) -> Result<(), Error> {
-        let fetch_entry = |key: &K| {
-            let hash = self.begin(key.as_ref())?;
-            self.state(hash).index.prefetch(hash);
-            Ok(hash)
-        };
         let hashes: SmallVec<[KeyHash; BATCH]> =
-            keys.iter().map(fetch_entry).collect::<Result<_, Error>>()?;
+            keys.iter().map(|key| self.begin(key.as_ref())).collect::<Result<_, Error>>()?;
+        let mut candidates = self.candidates(hashes.iter().copied().map(Some));
         // Of others, some have copies.
         if !self.places_objects() {
-            hashes.iter().for_each(|&hash| self.fetch_object(hash));
+            candidates.iter().flatten().for_each(|candidate| self.fetch_to_read(candidate));
         }
-        for ((&hash, key), item) in hashes.iter().zip(keys).zip(items) {
-            let read = self.read_hashed(hash, key.as_ref(), Part::Whole, &mut item.value)?;
+        let candidates = candidates.iter_mut().map(Option::take);
+        for (((hash, key), candidate), item) in hashes.iter().zip(keys).zip(candidates).zip(items) {
+            let read = self.read_candidate(*hash, candidate, key.as_ref(), &mut item.value)?;
             item.version = read.map(|header| header.version);
         }
         Ok(())
     }
 
-    /// Has an object and its record fetched, if its entry is found at once.
+    /// Reads a whole object, of which perhaps a candidate was found before.
     #[inline(always)]
-    fn fetch_object(&self, hash: KeyHash) {
-        let state = self.state(hash);
-        let Some(found) = state.index.find_at_once(self.memory(), hash) else { return };
-        let record = found.entry.own_record();
-        record.into_iter().for_each(|record| self.records.prefetch(record));
-        if let Some(lines) = state.space.lines_at(found.entry.slot) {
-            self.fetch(lines, Part::Whole);
+    fn read_candidate<'a>(
+        &'a self,
+        hash: KeyHash,
+        candidate: Option<Candidate<'a, M>>,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<Option<Header>, Error> {
+        self.count(Counter::Reads);
+        let candidate = candidate.and_then(|candidate| self.renewed(candidate, hash));
+        let fresh = |candidate| self.read_fresh(&candidate, key, Part::Whole, &mut [], value);
+        match candidate.and_then(fresh) {
+            Some(header) => Ok(Some(header)),
+            None => self.read_any(hash, key, Part::Whole, value),
         }
+    }
+
+    /// Has an object and its record fetched.
+    #[inline(always)]
+    fn fetch_to_read(&self, candidate: &Candidate<'_, M>) {
+        let record = candidate.found.entry.own_record();
+        record.into_iter().for_each(|record| self.records.prefetch(record));
+        self.fetch(candidate.lines, Part::Whole);
     }
 }

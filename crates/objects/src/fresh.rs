@@ -7,30 +7,28 @@ use std::convert::Infallible;
 use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_sharing::{HEADER_BYTES, Header, Part};
 
-use crate::event::KeyHash;
+use crate::candidate::Candidate;
 use crate::index::Found;
 use crate::seen::READ_SHARED;
 use crate::{Objects, seen, sites};
 
 impl<M: Memory> Objects<M> {
-    /// Reads part of the object with `key`, whose hash is given: the first bytes of it into `head`, all others into `rest`. `None` if it
+    /// Reads part of an object that may have `key`: the first bytes of it into `head`, all others into `rest`. `None` if it
     /// takes more than that to tell what came of it, or if header and key don't fit into a line.
     #[inline(always)]
     pub(crate) fn read_fresh<const HEAD: usize>(
         &self,
-        hash: KeyHash,
+        candidate: &Candidate<'_, M>,
         key: &[u8],
         part: Part,
         head: &mut [u8; HEAD],
         rest: &mut Vec<u8>,
     ) -> Option<Header> {
-        let (memory, shard) = (self.memory(), self.shard(hash));
-        let end = shard.at_end()?;
-        let Found { entry, cell } = shard.state().index.find_at_once(memory, hash)?;
-        if self.places_objects() || !entry.is_plain() {
+        let &Candidate { shard, end, found: Found { entry, cell }, lines } = candidate;
+        let memory = self.memory();
+        if self.places_objects() {
             return None;
         }
-        let lines = shard.state().space.lines_at(entry.slot)?;
         if rest.is_empty() {
             // There is room to be made first, so the copy would ask for its lines late.
             self.fetch(lines, part);
@@ -59,8 +57,8 @@ impl<M: Memory> Objects<M> {
         let start = (HEADER_BYTES + key.len()) as u64 + offset;
         memory.read(lines.start().plus(start), head);
         memory.read(lines.start().plus(start + HEAD as u64), rest);
-        let Ok(holds) =
-            self.both_hold(entry.own_record(), counter, || Ok::<_, Infallible>(shard.is_still(end)));
+        let Ok(holds) = self
+            .both_hold(entry.own_record(), counter, || Ok::<_, Infallible>(shard.is_still(end)));
         if !holds || !memory.check(sites::POISON_READ, !memory.poisoned(lines)) {
             return None;
         }

@@ -31,6 +31,7 @@
 
 mod at_rest;
 mod batch;
+mod candidate;
 mod chunk;
 mod chunk_table;
 mod clear;

@@ -114,7 +114,9 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Option<Version>, Error> {
         let hash = self.begin(key)?;
         self.count(Counter::Reads);
-        if let Some(header) = self.read_fresh(hash, key, Part::Whole, head, rest) {
+        let candidate = self.candidate(hash);
+        let fresh = |candidate| self.read_fresh(&candidate, key, Part::Whole, head, rest);
+        if let Some(header) = candidate.and_then(fresh) {
             return Ok(Some(header.version));
         }
         let read = self.read_any(hash, key, Part::Whole, rest)?;
@@ -171,7 +173,9 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<Option<Header>, Error> {
         self.count(Counter::Reads);
-        match self.read_fresh(hash, key, part, &mut [], value) {
+        let candidate = self.candidate(hash);
+        let fresh = |candidate| self.read_fresh(&candidate, key, part, &mut [], value);
+        match candidate.and_then(fresh) {
             Some(header) => Ok(Some(header)),
             None => self.read_any(hash, key, part, value),
         }
@@ -179,7 +183,7 @@ impl<M: Memory> Objects<M> {
 
     /// The same, wherever the object is, and whatever this host knows of it.
     #[inline(never)]
-    fn read_any(
+    pub(crate) fn read_any(
         &self,
         hash: KeyHash,
         key: &[u8],
@@ -407,9 +411,9 @@ impl<M: Memory> Objects<M> {
     #[inline(always)]
     pub(crate) fn fetched(&self, slot: Lines, part: Part) -> Lines {
         let lines = match part {
-            // An object takes four fifths of its slot at least, or a line more than a small one's.
+            // An object takes more than four fifths of its slot, or a line more than a small one's.
             Part::Whole if slot.count() <= self.small_lines => {
-                (slot.count() * 4 / 5).clamp(1, FETCHED)
+                (slot.count() * 4 / 5 + 1).min(FETCHED)
             }
             Part::Whole | Part::Nothing | Part::Range(..) => 1,
         };

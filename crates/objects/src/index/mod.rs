@@ -200,6 +200,26 @@ impl Index {
         self.try_head(hash).map(|(found, _)| found).or_else(|| self.try_overflow(hash))
     }
 
+    /// The same, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.
+    #[inline(always)]
+    pub(crate) fn find_or_fetch<M: Memory>(&self, memory: &M, hash: KeyHash) -> Option<Found<'_>> {
+        memory.step();
+        self.touched(memory, hash, false);
+        let found = self.try_head(hash).map(|(found, _)| found);
+        if found.is_none() {
+            self.prefetch_overflow(hash);
+        }
+        found
+    }
+
+    /// Has the processor fetch the bucket of a chain after its first.
+    #[inline(never)]
+    fn prefetch_overflow(&self, hash: KeyHash) {
+        let head = self.main.get(bucket_number(hash, self.bucket_count()));
+        let more = head.and_then(|head| self.overflow.get(head.bucket.next()?));
+        more.into_iter().for_each(PlacedOverflow::prefetch);
+    }
+
     #[cold]
     fn find_one_in_chain<M: Memory>(&self, memory: &M, hash: KeyHash) -> (Option<Found<'_>>, bool) {
         let mut all = self.find(memory, hash).into_iter();

@@ -11,32 +11,17 @@ use std::iter::once;
 use std::marker::PhantomData;
 
 use smallvec::SmallVec;
-use tombolo_log::End;
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, Site, Work};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, object_bytes};
 
 use super::Locked;
 use super::guard::{Fit, fit};
-use crate::event::KeyHash;
+use crate::candidate::{BATCH, Candidate};
 use crate::extent::Extent;
 use crate::index::{Cell, Entry, Found};
-use crate::records::{Held, Record};
+use crate::records::Held;
 use crate::underway::{Change, Place};
-use crate::objects::Shard;
 use crate::{Error, Objects, Version, seen, sites};
-
-/// Objects that are locked together.
-const BATCH: usize = 16;
-
-/// An object that may be written in its slot, as it was found.
-struct Candidate<'a, M: Memory> {
-    shard: &'a Shard<M>,
-    /// Where the log ended before that.
-    end: End,
-    found: Found<'a>,
-    record: Record,
-    lines: Lines,
-}
 
 /// An object whose lock this thread holds, and which will be overwritten. It is released by [`Objects::release`].
 #[derive(Clone, Copy)]
@@ -78,7 +63,7 @@ impl<M: Memory> Objects<M> {
         value: &[u8],
     ) -> Option<Result<Version, Error>> {
         self.answer_at_once();
-        let candidate = self.find_to_write(self.hash(key).ok()?)?;
+        let candidate = self.candidate(self.hash(key).ok()?)?;
         self.fetch_candidate(&candidate, value.len());
         let locked = self.lock_in_place(&candidate, key, value)?;
         self.begin_to_write(&locked);
@@ -97,10 +82,18 @@ impl<M: Memory> Objects<M> {
         let mut batch = SmallVec::new();
         for pairs in pairs.chunks(BATCH) {
             self.answer_at_once();
-            let hashes = self.fetch_all_to_write(pairs);
-            for ((key, value), hash) in pairs.iter().zip(hashes) {
+            let hashes: SmallVec<[_; BATCH]> =
+                pairs.iter().map(|(key, _)| self.hash(key.as_ref()).ok()).collect();
+            let mut candidates = self.candidates(hashes.iter().copied());
+            for (candidate, (_, value)) in candidates.iter().zip(pairs) {
+                let fetch = |candidate| self.fetch_candidate(candidate, value.as_ref().len());
+                candidate.iter().for_each(fetch);
+            }
+            let candidates = candidates.iter_mut().map(Option::take);
+            for (((key, value), hash), candidate) in pairs.iter().zip(&hashes).zip(candidates) {
                 let (key, value) = (key.as_ref(), value.as_ref());
-                let candidate = hash.and_then(|hash| self.find_to_write(hash));
+                let candidate =
+                    hash.zip(candidate).and_then(|(hash, candidate)| self.renewed(candidate, hash));
                 match candidate.and_then(|candidate| self.lock_in_place(&candidate, key, value)) {
                     Some(locked) => batch.push((locked, key, value)),
                     // If something is wrong, who writes it by itself says what.
@@ -113,22 +106,6 @@ impl<M: Memory> Objects<M> {
             self.write_together(&mut batch, &mut outcomes);
         }
         outcomes
-    }
-
-    /// Has everything fetched that it takes to write objects; their hashes, if keys have such.
-    fn fetch_all_to_write<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
-        pairs: &[(K, V)],
-    ) -> SmallVec<[Option<KeyHash>; BATCH]> {
-        let hashes: SmallVec<[_; BATCH]> =
-            pairs.iter().map(|(key, _)| self.hash(key.as_ref()).ok()).collect();
-        hashes.iter().flatten().for_each(|&hash| self.state(hash).index.prefetch(hash));
-        for (&hash, (_, value)) in hashes.iter().zip(pairs) {
-            if let Some(candidate) = hash.and_then(|hash| self.find_to_write(hash)) {
-                self.fetch_candidate(&candidate, value.as_ref().len());
-            }
-        }
-        hashes
     }
 
     /// Writes objects that are locked, and says what became of each. None is left in the batch.
@@ -155,21 +132,12 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// An object with this hash, if it can be had at once.
-    #[inline(always)]
-    fn find_to_write(&self, hash: KeyHash) -> Option<Candidate<'_, M>> {
-        let shard = self.shard(hash);
-        let (end, state) = (shard.at_end()?, shard.state());
-        let found = state.index.find_at_once(self.memory(), hash)?;
-        let record = found.entry.own_record()?;
-        let lines = state.space.lines_at(found.entry.slot)?;
-        Some(Candidate { shard, end, found, record, lines })
-    }
-
     #[inline(always)]
     fn fetch_candidate(&self, candidate: &Candidate<'_, M>, bytes: usize) {
-        let &Candidate { ref found, record, lines, .. } = candidate;
-        self.fetch_to_write(found, record, lines, bytes);
+        let &Candidate { ref found, lines, .. } = candidate;
+        if let Some(record) = found.entry.own_record() {
+            self.fetch_to_write(found, record, lines, bytes);
+        }
     }
 
     /// Locks an object that was found, if it has `key`, and the value can be written into its slot with nothing else to be done.
@@ -181,7 +149,8 @@ impl<M: Memory> Objects<M> {
         value: &[u8],
     ) -> Option<InPlace<'a>> {
         let memory = self.memory();
-        let &Candidate { found: Found { entry, cell }, record, lines, .. } = candidate;
+        let &Candidate { found: Found { entry, cell }, lines, .. } = candidate;
+        let record = entry.own_record()?;
         let bytes = object_bytes(key, value).ok()?;
         let usual = lines.count() <= self.small_lines
             && fit(bytes, lines.bytes()) == Fit::Well

@@ -1,0 +1,82 @@
+//! What is found of an object before it is read or written in its slot.
+//!
+//! Of several objects each step is taken for all before the next: buckets are asked for, entries are looked up, lines are asked for. A
+//! core has as many lines under way at once as an object of a kilobyte has, and whatever comes behind more of them waits: so no lookup
+//! comes behind an object's lines.
+
+use smallvec::SmallVec;
+use tombolo_log::End;
+use tombolo_memory::{Lines, Memory};
+
+use crate::Objects;
+use crate::event::KeyHash;
+use crate::index::Found;
+use crate::objects::Shard;
+
+/// Objects that are found together.
+pub(crate) const BATCH: usize = 16;
+
+/// An object in its slot that may have a certain key.
+pub(crate) struct Candidate<'a, M: Memory> {
+    pub(crate) shard: &'a Shard<M>,
+    /// Where the log ended before it was found.
+    pub(crate) end: End,
+    pub(crate) found: Found<'a>,
+    pub(crate) lines: Lines,
+}
+
+/// What there is for each of some keys.
+pub(crate) type Candidates<'a, M> = SmallVec<[Option<Candidate<'a, M>>; BATCH]>;
+
+impl<M: Memory> Objects<M> {
+    /// An object with `hash`, if it is found at once.
+    #[inline(always)]
+    pub(crate) fn candidate(&self, hash: KeyHash) -> Option<Candidate<'_, M>> {
+        self.candidate_by(hash, |shard| shard.state().index.find_at_once(self.memory(), hash))
+    }
+
+    /// The same of each of some hashes.
+    pub(crate) fn candidates(
+        &self,
+        hashes: impl Iterator<Item = Option<KeyHash>> + Clone,
+    ) -> Candidates<'_, M> {
+        hashes.clone().flatten().for_each(|hash| self.state(hash).index.prefetch(hash));
+        let in_head = |hash| {
+            self.candidate_by(hash, |shard| shard.state().index.find_or_fetch(self.memory(), hash))
+        };
+        let mut candidates: Candidates<'_, M> =
+            hashes.clone().map(|hash| hash.and_then(in_head)).collect();
+        for (candidate, hash) in candidates.iter_mut().zip(hashes) {
+            if candidate.is_none() {
+                *candidate = hash.and_then(|hash| self.candidate(hash));
+            }
+        }
+        candidates
+    }
+
+    /// A candidate as it is now, if the log goes on behind where it ended then.
+    #[inline(always)]
+    pub(crate) fn renewed<'a>(
+        &'a self,
+        candidate: Candidate<'a, M>,
+        hash: KeyHash,
+    ) -> Option<Candidate<'a, M>> {
+        if candidate.shard.is_still(candidate.end) {
+            return Some(candidate);
+        }
+        self.candidate(hash)
+    }
+
+    #[inline(always)]
+    fn candidate_by<'a>(
+        &'a self,
+        hash: KeyHash,
+        find: impl FnOnce(&'a Shard<M>) -> Option<Found<'a>>,
+    ) -> Option<Candidate<'a, M>> {
+        let shard = self.shard(hash);
+        let end = shard.at_end()?;
+        let found = find(shard).filter(|found| found.entry.is_plain())?;
+        let lines = shard.state().space.lines_at(found.entry.slot)?;
+        Some(Candidate { shard, end, found, lines })
+    }
+}
