@@ -51,12 +51,13 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<Option<Header>, Error> {
         self.count(Counter::Reads);
-        let candidate = candidate.and_then(|candidate| self.renewed(candidate, hash));
-        let fresh = |candidate| self.read_fresh(&candidate, key, Part::Whole, &mut [], value);
-        match candidate.and_then(fresh) {
-            Some(header) => Ok(Some(header)),
-            None => self.read_any(hash, key, Part::Whole, value),
+        if let Some(candidate) = candidate
+            && let Some(candidate) = self.renewed(candidate, hash)
+            && let Some(header) = self.read_fresh(&candidate, key, Part::Whole, &mut [], value)
+        {
+            return Ok(Some(header));
         }
+        self.read_any(hash, key, Part::Whole, value)
     }
 
     /// Has an object and its record fetched.

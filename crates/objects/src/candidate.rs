@@ -28,11 +28,29 @@ pub(crate) struct Candidate<'a, M: Memory> {
 /// What there is for each of some keys.
 pub(crate) type Candidates<'a, M> = SmallVec<[Option<Candidate<'a, M>>; BATCH]>;
 
+impl<'a, M: Memory> Candidate<'a, M> {
+    #[inline(always)]
+    fn new(shard: &'a Shard<M>, end: End, found: Found<'a>) -> Option<Self> {
+        let lines = shard.state().space.lines_at(found.entry.slot)?;
+        found.entry.is_plain().then_some(Self { shard, end, found, lines })
+    }
+}
+
 impl<M: Memory> Objects<M> {
     /// An object with `hash`, if it is found at once.
     #[inline(always)]
     pub(crate) fn candidate(&self, hash: KeyHash) -> Option<Candidate<'_, M>> {
-        self.candidate_by(hash, |shard| shard.state().index.find_at_once(self.memory(), hash))
+        let shard = self.shard(hash);
+        let end = shard.at_end()?;
+        Candidate::new(shard, end, shard.state().index.find_at_once(self.memory(), hash)?)
+    }
+
+    /// The same, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.
+    #[inline(always)]
+    fn candidate_or_fetch(&self, hash: KeyHash) -> Option<Candidate<'_, M>> {
+        let shard = self.shard(hash);
+        let end = shard.at_end()?;
+        Candidate::new(shard, end, shard.state().index.find_or_fetch(self.memory(), hash)?)
     }
 
     /// The same of each of some hashes.
@@ -41,11 +59,8 @@ impl<M: Memory> Objects<M> {
         hashes: impl Iterator<Item = Option<KeyHash>> + Clone,
     ) -> Candidates<'_, M> {
         hashes.clone().flatten().for_each(|hash| self.state(hash).index.prefetch(hash));
-        let in_head = |hash| {
-            self.candidate_by(hash, |shard| shard.state().index.find_or_fetch(self.memory(), hash))
-        };
         let mut candidates: Candidates<'_, M> =
-            hashes.clone().map(|hash| hash.and_then(in_head)).collect();
+            hashes.clone().map(|hash| self.candidate_or_fetch(hash?)).collect();
         for (candidate, hash) in candidates.iter_mut().zip(hashes) {
             if candidate.is_none() {
                 *candidate = hash.and_then(|hash| self.candidate(hash));
@@ -65,18 +80,5 @@ impl<M: Memory> Objects<M> {
             return Some(candidate);
         }
         self.candidate(hash)
-    }
-
-    #[inline(always)]
-    fn candidate_by<'a>(
-        &'a self,
-        hash: KeyHash,
-        find: impl FnOnce(&'a Shard<M>) -> Option<Found<'a>>,
-    ) -> Option<Candidate<'a, M>> {
-        let shard = self.shard(hash);
-        let end = shard.at_end()?;
-        let found = find(shard).filter(|found| found.entry.is_plain())?;
-        let lines = shard.state().space.lines_at(found.entry.slot)?;
-        Some(Candidate { shard, end, found, lines })
     }
 }

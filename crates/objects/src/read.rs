@@ -114,9 +114,9 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Option<Version>, Error> {
         let hash = self.begin(key)?;
         self.count(Counter::Reads);
-        let candidate = self.candidate(hash);
-        let fresh = |candidate| self.read_fresh(&candidate, key, Part::Whole, head, rest);
-        if let Some(header) = candidate.and_then(fresh) {
+        if let Some(candidate) = self.candidate(hash)
+            && let Some(header) = self.read_fresh(&candidate, key, Part::Whole, head, rest)
+        {
             return Ok(Some(header.version));
         }
         let read = self.read_any(hash, key, Part::Whole, rest)?;
@@ -173,12 +173,12 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<Option<Header>, Error> {
         self.count(Counter::Reads);
-        let candidate = self.candidate(hash);
-        let fresh = |candidate| self.read_fresh(&candidate, key, part, &mut [], value);
-        match candidate.and_then(fresh) {
-            Some(header) => Ok(Some(header)),
-            None => self.read_any(hash, key, part, value),
+        if let Some(candidate) = self.candidate(hash)
+            && let Some(header) = self.read_fresh(&candidate, key, part, &mut [], value)
+        {
+            return Ok(Some(header));
         }
+        self.read_any(hash, key, part, value)
     }
 
     /// The same, wherever the object is, and whatever this host knows of it.
