@@ -9,7 +9,7 @@ use tombolo_log::End;
 use tombolo_memory::{Lines, Memory};
 
 use crate::Objects;
-use crate::event::KeyHash;
+use crate::event::{KeyHash, SlotLine};
 use crate::index::Found;
 use crate::objects::Shard;
 
@@ -40,9 +40,25 @@ impl<M: Memory> Objects<M> {
     /// An object with `hash`, if it is found at once.
     #[inline(always)]
     pub(crate) fn candidate(&self, hash: KeyHash) -> Option<Candidate<'_, M>> {
+        self.candidate_soon(hash, drop)
+    }
+
+    /// The same, to be written: its first line is asked for as soon as it is known where that is.
+    #[inline(always)]
+    pub(crate) fn candidate_to_write(&self, hash: KeyHash) -> Option<Candidate<'_, M>> {
+        self.candidate_soon(hash, |slot| self.memory().prefetch(Lines::new(slot, 1)))
+    }
+
+    #[inline(always)]
+    fn candidate_soon(
+        &self,
+        hash: KeyHash,
+        soon: impl FnOnce(SlotLine),
+    ) -> Option<Candidate<'_, M>> {
         let shard = self.shard(hash);
         let end = shard.at_end()?;
-        Candidate::new(shard, end, shard.state().index.find_at_once(self.memory(), hash)?)
+        let found = shard.state().index.find_at_once(self.memory(), hash, soon)?;
+        Candidate::new(shard, end, found)
     }
 
     /// The same, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.

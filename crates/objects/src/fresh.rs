@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 
-use tombolo_memory::{LINE_BYTES, Memory};
+use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_sharing::{HEADER_BYTES, Header, Part};
 
 use crate::candidate::Candidate;
@@ -36,7 +36,11 @@ impl<M: Memory> Objects<M> {
         let since = memory.moment();
         let counter = match entry.own_record() {
             None => READ_SHARED,
-            Some(record) => self.records.load(record).readable()?,
+            Some(record) => {
+                // It, and what is noted of it, would be waited for first.
+                memory.prefetch(Lines::new(lines.first(), 1));
+                self.records.load(record).readable()?
+            }
         };
         if !seen::is_fresh(memory, cell.seen, counter) {
             return None;

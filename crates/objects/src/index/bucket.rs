@@ -18,7 +18,7 @@ use tombolo_memory::Memory;
 use super::Of;
 use super::cell::{Cell, Notes, State};
 use super::entry::Entry;
-use crate::event::KeyHash;
+use crate::event::{KeyHash, SlotLine};
 use crate::seen::Seen;
 use crate::sync::{AtomicU32, AtomicU64, OnceLock, Ordering, fence};
 
@@ -245,7 +245,7 @@ impl<'a, W: Word, const N: usize> Placed<'a, W, N> {
 
     /// What is in a cell, which is known to have `hash` if anything.
     #[inline(always)]
-    fn spot(self, number: usize, hash: KeyHash) -> Option<Spot<'a>> {
+    fn spot(self, number: usize, hash: KeyHash, soon: impl FnOnce(SlotLine)) -> Option<Spot<'a>> {
         let mut cell = self.cell(number)?;
         let state = cell.state(Ordering::Relaxed);
         if state == State::EMPTY {
@@ -253,15 +253,21 @@ impl<'a, W: Word, const N: usize> Placed<'a, W, N> {
         }
         let slot = &self.bucket.slots[number];
         let entry = state.entry(hash, slot.load(Ordering::Relaxed));
+        soon(entry.slot);
         cell.seen = cell.seen_in(state, Ordering::Relaxed);
         Some(Spot { found: Found { entry, cell }, slot })
     }
 
-    /// The entry with `hash` in the first cell that has it, and whether no other has.
+    /// The entry with `hash` in the first cell that has it, and whether no other has. `soon` learns of its slot before its note is
+    /// looked at.
     #[inline(always)]
-    pub(super) fn first_with(self, hash: KeyHash) -> Option<(Found<'a>, bool)> {
+    pub(super) fn first_with(
+        self,
+        hash: KeyHash,
+        soon: impl FnOnce(SlotLine),
+    ) -> Option<(Found<'a>, bool)> {
         let cells = self.bucket.cells_with(hash);
-        let spot = self.spot(cells.trailing_zeros() as usize / 8, hash)?;
+        let spot = self.spot(cells.trailing_zeros() as usize / 8, hash, soon)?;
         Some((spot.found, cells.is_power_of_two()))
     }
 
@@ -271,14 +277,15 @@ impl<'a, W: Word, const N: usize> Placed<'a, W, N> {
         let without_first = |cells: &u64| Some(cells & (cells - 1)).filter(|&cells| cells != 0);
         let first = Some(self.bucket.cells_with(hash)).filter(|&cells| cells != 0);
         std::iter::successors(first, without_first)
-            .filter_map(move |cells| self.spot(cells.trailing_zeros() as usize / 8, hash))
+            .filter_map(move |cells| self.spot(cells.trailing_zeros() as usize / 8, hash, drop))
     }
 
     /// All entries; the lowest bits of their hashes are those of `like`.
     #[inline(always)]
     pub(super) fn spots(self, like: KeyHash) -> impl Iterator<Item = Spot<'a>> {
         let low_bits = like & ((1 << NUMBER_BITS) - 1);
-        (0..N).filter_map(move |number| self.spot(number, self.bucket.hash(number) | low_bits))
+        (0..N)
+            .filter_map(move |number| self.spot(number, self.bucket.hash(number) | low_bits, drop))
     }
 
     /// Shows entries to `look`.

@@ -159,7 +159,7 @@ impl Index {
     pub(crate) fn find<M: Memory>(&self, memory: &M, hash: KeyHash) -> Matches<'_> {
         memory.step();
         self.touched(memory, hash, false);
-        match self.try_head(hash) {
+        match self.try_head(hash, drop) {
             Some((found, true)) => Matches { first: Some(found), others: Vec::new() },
             _ => self.find_in_chain(memory, hash),
         }
@@ -186,18 +186,24 @@ impl Index {
     ) -> (Option<Found<'_>>, bool) {
         memory.step();
         self.touched(memory, hash, false);
-        match self.try_head(hash) {
+        match self.try_head(hash, drop) {
             Some((found, alone)) => (Some(found), alone),
             None => self.find_one_in_chain(memory, hash),
         }
     }
 
-    /// The same, if its chain does not change meanwhile; it may not be the only one.
+    /// The same, if its chain does not change meanwhile; it may not be the only one. `soon` learns as early as possible of a slot
+    /// where it may be.
     #[inline(always)]
-    pub(crate) fn find_at_once<M: Memory>(&self, memory: &M, hash: KeyHash) -> Option<Found<'_>> {
+    pub(crate) fn find_at_once<M: Memory>(
+        &self,
+        memory: &M,
+        hash: KeyHash,
+        soon: impl FnOnce(SlotLine),
+    ) -> Option<Found<'_>> {
         memory.step();
         self.touched(memory, hash, false);
-        self.try_head(hash).map(|(found, _)| found).or_else(|| self.try_overflow(hash))
+        self.try_head(hash, soon).map(|(found, _)| found).or_else(|| self.try_overflow(hash))
     }
 
     /// The same, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.
@@ -205,7 +211,7 @@ impl Index {
     pub(crate) fn find_or_fetch<M: Memory>(&self, memory: &M, hash: KeyHash) -> Option<Found<'_>> {
         memory.step();
         self.touched(memory, hash, false);
-        let found = self.try_head(hash).map(|(found, _)| found);
+        let found = self.try_head(hash, drop).map(|(found, _)| found);
         if found.is_none() {
             self.prefetch_overflow(hash);
         }
@@ -244,13 +250,13 @@ impl Index {
     /// An entry with `hash` in the first bucket of its chain, and whether it is known to be the only one; `None` if there is none
     /// there, or the bucket changes meanwhile.
     #[inline(always)]
-    fn try_head(&self, hash: KeyHash) -> Option<(Found<'_>, bool)> {
+    fn try_head(&self, hash: KeyHash, soon: impl FnOnce(SlotLine)) -> Option<(Found<'_>, bool)> {
         let buckets = self.bucket_count();
         let head = self.main.get(bucket_number(hash, buckets))?;
         // It is known only from one line whether another is needed; that is too late to ask for it.
         head.prefetch();
         let header = head.bucket.stable_header()?;
-        let (found, alone) = head.first_with(hash)?;
+        let (found, alone) = head.first_with(hash, soon)?;
         let alone = alone && next_in(header).is_none();
         self.is_still(head, header, hash, buckets).then_some((found, alone))
     }
@@ -262,7 +268,7 @@ impl Index {
         let head = self.main.get(bucket_number(hash, buckets))?;
         let header = head.bucket.stable_header()?;
         let mut others = self.others_of_chain(head, header);
-        let (found, _) = others.find_map(|more| more.first_with(hash))?;
+        let (found, _) = others.find_map(|more| more.first_with(hash, drop))?;
         self.is_still(head, header, hash, buckets).then_some(found)
     }
 
@@ -311,7 +317,7 @@ impl Index {
         slot: SlotLine,
     ) -> Option<Found<'_>> {
         let is_it = |found: &Found<'_>| found.entry.slot == slot;
-        let at_once = self.find_at_once(memory, hash).filter(is_it);
+        let at_once = self.find_at_once(memory, hash, drop).filter(is_it);
         at_once.or_else(|| self.find(memory, hash).into_iter().find(is_it))
     }
 
@@ -515,13 +521,13 @@ mod tests {
             index.insert(&mut writer, Entry::read_shared(hash, 1, slot));
         }
         let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
-        let in_first = hashes.iter().filter(|&&hash| index.try_head(hash).is_some()).count();
+        let in_first = hashes.iter().filter(|&&hash| index.try_head(hash, drop).is_some()).count();
         assert!(in_first < hashes.len() * 95 / 100, "nothing overflows");
         for (&hash, slot) in hashes.iter().zip(1..) {
-            let found = index.find_at_once(&memory, hash).map(|found| found.entry.slot);
+            let found = index.find_at_once(&memory, hash, drop).map(|found| found.entry.slot);
             assert_eq!(found, Some(slot));
         }
-        assert!(index.find_at_once(&memory, !hashes.first().unwrap()).is_none());
+        assert!(index.find_at_once(&memory, !hashes.first().unwrap(), drop).is_none());
     }
 
     /// The most comes before a table has doubled, when buckets that were not split yet have twice as many entries.

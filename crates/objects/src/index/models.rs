@@ -141,7 +141,7 @@ fn one_that_overflows() {
         let changed = index.update(&memory(), 2, generation.into(), |_| Some(entry(2, 9)));
         assert!(changed.is_some());
     });
-    let found = index.find_at_once(&memory(), 2).map(|found| found.entry);
+    let found = index.find_at_once(&memory(), 2, drop).map(|found| found.entry);
     let whole = found.is_none_or(|found| found == entry(2, generation) || found == entry(2, 9));
     assert!(whole, "torn: {found:?}");
     writer.join().unwrap();
@@ -282,7 +282,7 @@ fn a_read_without_the_version_is_torn() {
         let writer = change(&index, |index| {
             index.update(&memory(), 0, 1, |_| Some(entry(0, 2)));
         });
-        let found = index.main.get(0).unwrap().first_with(0).unwrap().0.entry;
+        let found = index.main.get(0).unwrap().first_with(0, drop).unwrap().0.entry;
         assert_eq!(found.slot, found.generation.into(), "torn");
         writer.join().unwrap();
     }

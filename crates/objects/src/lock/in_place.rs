@@ -63,7 +63,7 @@ impl<M: Memory> Objects<M> {
         value: &[u8],
     ) -> Option<Result<Version, Error>> {
         self.answer_at_once();
-        let candidate = self.candidate(self.hash(key).ok()?)?;
+        let candidate = self.candidate_to_write(self.hash(key).ok()?)?;
         self.fetch_candidate(&candidate, value.len());
         let locked = self.lock_in_place(&candidate, key, value)?;
         self.begin_to_write(&locked);
