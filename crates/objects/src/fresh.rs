@@ -29,18 +29,18 @@ impl<M: Memory> Objects<M> {
         if self.places_objects() {
             return None;
         }
+        let record = entry.own_record();
         if rest.is_empty() {
             // There is room to be made first, so the copy would ask for its lines late.
             self.fetch(lines, part);
+        } else if record.is_some() {
+            // It, and what is noted of it, would be waited for first.
+            memory.prefetch(Lines::new(lines.first(), 1));
         }
         let since = memory.moment();
-        let counter = match entry.own_record() {
+        let counter = match record {
             None => READ_SHARED,
-            Some(record) => {
-                // It, and what is noted of it, would be waited for first.
-                memory.prefetch(Lines::new(lines.first(), 1));
-                self.records.load(record).readable()?
-            }
+            Some(record) => self.records.load(record).readable()?,
         };
         if !seen::is_fresh(memory, cell.seen, counter) {
             return None;
