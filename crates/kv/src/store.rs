@@ -5,7 +5,7 @@ use tombolo_pod::Pod;
 use tombolo_sharing::{Item, Scheme, Version};
 
 use crate::expiry::Expiry;
-use crate::value::{Entry, PREFIX_BYTES, decode_prefix, encode_into};
+use crate::value::{Entry, PREFIX_BYTES, decode_prefix, encode_into, encode_prefix};
 use crate::{Error, sites};
 
 /// What [`Store::update`] makes of a key.
@@ -135,7 +135,8 @@ impl<S: Scheme> Store<S> {
     /// # Errors
     /// Those of [`Scheme::put`].
     pub fn put(&self, key: &[u8], entry: &Entry) -> Result<(), Error> {
-        self.objects.put(key, &entry.encode())?;
+        let prefix = encode_prefix(entry.deadline_ms);
+        self.objects.put_split(key, &prefix, &entry.value)?;
         Ok(())
     }
 

@@ -51,7 +51,7 @@ pub(crate) fn encode_into(bytes: &mut Vec<u8>, value: &[u8], deadline_ms: Option
     bytes.extend_from_slice(value);
 }
 
-fn encode_prefix(deadline_ms: Option<u64>) -> [u8; PREFIX_BYTES] {
+pub(crate) fn encode_prefix(deadline_ms: Option<u64>) -> [u8; PREFIX_BYTES] {
     // A deadline of 0 passed long ago, but would mean "none".
     let deadline = deadline_ms.map_or(0, |ms| ms.clamp(1, LAST_MS));
     (MARK << DEADLINE_BITS | deadline).to_le_bytes()

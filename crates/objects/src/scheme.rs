@@ -39,6 +39,15 @@ impl<M: Memory> Scheme for Objects<M> {
         Self::read_split(self, key, head, rest)
     }
 
+    fn put_split<const HEAD: usize>(
+        &self,
+        key: &[u8],
+        head: &[u8; HEAD],
+        rest: &[u8],
+    ) -> Result<Version, Error> {
+        Self::put_split(self, key, head, rest)
+    }
+
     fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K], items: &mut [Item]) -> Result<(), Error> {
         Self::multi_get(self, keys, items)
     }

@@ -21,7 +21,7 @@ impl<M: Memory> Objects<M> {
     /// [`Error::NotFound`]; [`Error::LnrFull`] or [`Error::TooLarge`] if there is no room for a longer
     /// value; [`Error::Busy`], [`Error::Log`]. The old value stays.
     pub fn write(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
-        if let Some(written) = self.write_in_place(key, value) {
+        if let Some(written) = self.write_in_place(key, &[], value) {
             return written;
         }
         let mut locked = self.lock(key)?.ok_or(Error::NotFound)?;
@@ -48,11 +48,22 @@ impl<M: Memory> Objects<M> {
     /// As of [`write`](Self::write) and [`create`](Self::create), but for the absence or presence of
     /// the object.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
-        match self.write_in_place(key, value) {
-            Some(Ok(version)) => Ok(version),
-            Some(Err(error)) if !error.is_loss() => Err(error),
-            _ => self.put_anyhow(key, value),
-        }
+        let written = self.write_in_place(key, &[], value).filter(is_final);
+        written.unwrap_or_else(|| self.put_anyhow(key, value))
+    }
+
+    /// As [`put`](Self::put), of a value that is in two pieces: who has them apart need not move them.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put).
+    pub fn put_split<const HEAD: usize>(
+        &self,
+        key: &[u8],
+        head: &[u8; HEAD],
+        rest: &[u8],
+    ) -> Result<Version, Error> {
+        let written = self.write_in_place(key, head, rest).filter(is_final);
+        written.unwrap_or_else(|| self.put_anyhow(key, &[head, rest].concat()))
     }
 
     #[inline(never)]
@@ -303,4 +314,9 @@ impl<M: Memory> Objects<M> {
         locked.delete()?;
         Ok(Some(true))
     }
+}
+
+/// Whether that is all that is to be said of a put: one of an object that turns out to be lost goes on.
+fn is_final(written: &Result<Version, Error>) -> bool {
+    !written.as_ref().is_err_and(Error::is_loss)
 }

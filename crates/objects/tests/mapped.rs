@@ -198,6 +198,26 @@ fn values_and_keys_of_all_sizes() {
 }
 
 #[test]
+fn a_value_is_written_in_two_parts() {
+    let place = pod(8, None);
+    let hosts = [Host::join(&place.spec), Host::join(&place.spec)];
+    let [writer, reader] = hosts.each_ref().map(|host| &host.objects);
+    // With the second key the first part is in two lines; the third does not fit into the first line.
+    for key in [5, 44, 100].map(|length| vec![b'k'; length]) {
+        for length in [0, 4, 511, 512, 1000] {
+            // The first of them may create the object, or move it; the last ones are written in its slot.
+            for round in 0..4_u8 {
+                let (head, rest) = ([round; 8], vec![round + 1; length]);
+                let version = writer.put_split(&key, &head, &rest).unwrap();
+                let mut found = Vec::new();
+                assert_eq!(reader.read(&key, &mut found).unwrap(), Some(version));
+                assert_eq!(found, [head.as_slice(), &rest].concat());
+            }
+        }
+    }
+}
+
+#[test]
 fn a_value_is_read_in_two_parts() {
     let place = pod(8, None);
     let hosts = [Host::join(&place.spec), Host::join(&place.spec)];

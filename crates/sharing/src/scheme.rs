@@ -175,6 +175,19 @@ pub trait Scheme: Sized {
     /// the object.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<Version, Error>;
 
+    /// As [`put`](Self::put), of a value that begins with `head` and ends with `rest`: who has them apart need not move them.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put).
+    fn put_split<const HEAD: usize>(
+        &self,
+        key: &[u8],
+        head: &[u8; HEAD],
+        rest: &[u8],
+    ) -> Result<Version, Error> {
+        self.put(key, &[head, rest].concat())
+    }
+
     /// Creates the objects with these keys, or replaces their values, in their order, each as [`put`](Self::put) does; what
     /// became of each. They are not written at one instant.
     fn multi_put<K: AsRef<[u8]>, V: AsRef<[u8]>>(

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 
 use smallvec::SmallVec;
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, Site, Work};
-use tombolo_sharing::{Counter, HEADER_BYTES, Header, object_bytes};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header};
 
 use super::Locked;
 use super::guard::{Fit, fit};
@@ -55,19 +55,23 @@ impl InPlace<'_> {
 }
 
 impl<M: Memory> Objects<M> {
-    /// Replaces the value of the object with `key` in its slot; `None` if it takes more than that.
+    /// Replaces the value of the object with `key` in its slot, by `head` and `rest`; `None` if it takes more than that.
     #[inline]
-    pub(crate) fn write_in_place(
+    pub(crate) fn write_in_place<const HEAD: usize>(
         &self,
         key: &[u8],
-        value: &[u8],
+        head: &[u8; HEAD],
+        rest: &[u8],
     ) -> Option<Result<Version, Error>> {
         self.answer_at_once();
         let candidate = self.candidate_to_write(self.hash(key).ok()?)?;
-        self.fetch_candidate(&candidate, value.len());
-        let locked = self.lock_in_place(&candidate, key, value)?;
+        self.fetch_candidate(&candidate, rest.len());
+        let locked = self.lock_in_place(&candidate, key, HEAD + rest.len())?;
         self.begin_to_write(&locked);
-        self.memory().write_all(once((locked.value_start(), value)));
+        if HEAD > 0 {
+            self.memory().write(locked.value_start(), head);
+        }
+        self.memory().write_all(once((locked.value_start().plus(HEAD as u64), rest)));
         let dirty = self.unless_poisoned(&locked);
         self.clean_and(sites::WRITE_CLEAN, dirty, || Some(self.release(&locked, dirty.is_none())))
     }
@@ -94,7 +98,9 @@ impl<M: Memory> Objects<M> {
                 let (key, value) = (key.as_ref(), value.as_ref());
                 let candidate =
                     hash.zip(candidate).and_then(|(hash, candidate)| self.renewed(candidate, hash));
-                match candidate.and_then(|candidate| self.lock_in_place(&candidate, key, value)) {
+                match candidate
+                    .and_then(|candidate| self.lock_in_place(&candidate, key, value.len()))
+                {
                     Some(locked) => batch.push((locked, key, value)),
                     // If something is wrong, who writes it by itself says what.
                     None => {
@@ -146,12 +152,12 @@ impl<M: Memory> Objects<M> {
         &'a self,
         candidate: &Candidate<'a, M>,
         key: &[u8],
-        value: &[u8],
+        value_bytes: usize,
     ) -> Option<InPlace<'a>> {
         let memory = self.memory();
         let &Candidate { found: Found { entry, cell }, lines, .. } = candidate;
         let record = entry.own_record()?;
-        let bytes = object_bytes(key, value).ok()?;
+        let bytes = (HEADER_BYTES + key.len()) as u64 + value_bytes as u64;
         let usual = lines.count() <= self.small_lines
             && fit(bytes, lines.bytes()) == Fit::Well
             && !self.underway.is_undone(bytes)
@@ -170,7 +176,7 @@ impl<M: Memory> Objects<M> {
             self.underway.end(place, false);
             return None;
         };
-        let header = Header::new(self.next_version(), key, value.len() as u32);
+        let header = Header::new(self.next_version(), key, value_bytes as u32);
         let locked = InPlace { held, entry, cell, lines, header, place };
         if !self.may_overwrite(candidate, key) {
             // Whoever has taken it over does with it what is to be done.
