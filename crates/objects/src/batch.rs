@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 use tombolo_memory::Memory;
-use tombolo_sharing::{Counter, Header, Item, Part};
+use tombolo_sharing::{Item, Part};
 
 use crate::candidate::{BATCH, Candidate};
 use crate::event::KeyHash;
@@ -35,29 +35,12 @@ impl<M: Memory> Objects<M> {
         }
         let candidates = candidates.iter_mut().map(Option::take);
         for (((hash, key), candidate), item) in hashes.iter().zip(keys).zip(candidates).zip(items) {
-            let read = self.read_candidate(*hash, candidate, key.as_ref(), &mut item.value)?;
+            let candidate = candidate.and_then(|candidate| self.renewed(candidate, *hash));
+            let (key, value) = (key.as_ref(), &mut item.value);
+            let read = self.read_candidate(*hash, candidate, key, Part::Whole, value)?;
             item.version = read.map(|header| header.version);
         }
         Ok(())
-    }
-
-    /// Reads a whole object, of which perhaps a candidate was found before.
-    #[inline(always)]
-    fn read_candidate<'a>(
-        &'a self,
-        hash: KeyHash,
-        candidate: Option<Candidate<'a, M>>,
-        key: &[u8],
-        value: &mut Vec<u8>,
-    ) -> Result<Option<Header>, Error> {
-        self.count(Counter::Reads);
-        if let Some(candidate) = candidate
-            && let Some(candidate) = self.renewed(candidate, hash)
-            && let Some(header) = self.read_fresh(&candidate, key, Part::Whole, &mut [], value)
-        {
-            return Ok(Some(header));
-        }
-        self.read_any(hash, key, Part::Whole, value)
     }
 
     /// Has an object and its record fetched.

@@ -455,8 +455,8 @@ fn adopt_slot<M: Memory>(built: &Built<M>, snapshot: &mut Reader<'_>) -> Option<
 fn adopt_entry<M: Memory>(built: &mut Built<M>, snapshot: &mut Reader<'_>) -> Option<()> {
     let (hash, generation) = (snapshot.half()?, snapshot.half()?);
     let slot = adopt_slot(built, snapshot)?;
-    let entry =
-        Entry::read_shared(hash, generation, slot.line).shared(Sharing::decode(snapshot.half()?));
+    let sharing = Sharing::decode(snapshot.half()?)?;
+    let entry = Entry::read_shared(hash, generation, slot.line).shared(sharing);
     let exists = |record| record == BY_LOG || built.state.records.exists(record);
     if !entry.record().is_none_or(exists) {
         return None;

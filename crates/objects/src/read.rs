@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use tombolo_memory::{Lines, Memory, Moment};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, split};
 
+use crate::candidate::Candidate;
 use crate::event::KeyHash;
 use crate::extent::Extent;
 use crate::index::{Entry, Found};
@@ -160,20 +161,21 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<Option<Header>, Error> {
         let hash = self.begin(key)?;
-        self.read_hashed(hash, key, part, value)
+        self.read_candidate(hash, self.candidate(hash), key, part, value)
     }
 
-    /// The same, of a key whose hash is given.
+    /// The same, of a key whose hash is given, and of which perhaps a candidate is.
     #[inline(always)]
-    pub(crate) fn read_hashed(
+    pub(crate) fn read_candidate(
         &self,
         hash: KeyHash,
+        candidate: Option<Candidate<'_, M>>,
         key: &[u8],
         part: Part,
         value: &mut Vec<u8>,
     ) -> Result<Option<Header>, Error> {
         self.count(Counter::Reads);
-        if let Some(candidate) = self.candidate(hash)
+        if let Some(candidate) = candidate
             && let Some(header) = self.read_fresh(&candidate, key, part, &mut [], value)
         {
             return Ok(Some(header));
@@ -183,7 +185,7 @@ impl<M: Memory> Objects<M> {
 
     /// The same, wherever the object is, and whatever this host knows of it.
     #[inline(never)]
-    pub(crate) fn read_any(
+    fn read_any(
         &self,
         hash: KeyHash,
         key: &[u8],

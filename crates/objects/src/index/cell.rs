@@ -87,7 +87,7 @@ impl State {
             LOST.. => self.sharing(),
             sharing => sharing.saturating_sub(NOTED),
         };
-        let sharing = Sharing::decode(sharing);
+        let sharing = Sharing::of_code(sharing);
         Entry { hash, generation: self.generation(), slot, sharing }
     }
 }

@@ -46,10 +46,15 @@ impl Sharing {
         self.0
     }
 
-    /// What [`code`](Self::code) encodes.
+    /// What has this [`code`](Self::code), which is one.
     #[inline(always)]
-    pub(crate) fn decode(code: u32) -> Self {
+    pub(super) fn of_code(code: u32) -> Self {
         Self(code)
+    }
+
+    /// The same, whoever said so; `None` if it is none.
+    pub(crate) fn decode(code: u32) -> Option<Self> {
+        (code <= LAST).then_some(Self(code))
     }
 }
 
@@ -102,5 +107,29 @@ impl Entry {
     pub(crate) fn lost(&self) -> Option<u8> {
         let Sharing(code) = self.sharing;
         (LOST..=LAST_LOST).contains(&code).then(|| (LAST_LOST - code) as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_be_shared_reads_back() {
+        let told = |sharing: Sharing| {
+            let sharing = Sharing::decode(sharing.code()).unwrap();
+            let entry = Entry::read_shared(1, 2, 3).shared(sharing);
+            (entry.record(), entry.own_record(), entry.home(), entry.lost())
+        };
+        assert_eq!(told(Sharing::READ), (None, None, None, None));
+        for record in [0, 1, LOST - 2] {
+            assert_eq!(told(Sharing::record(record)), (Some(record), Some(record), None, None));
+        }
+        assert_eq!(told(Sharing::record(BY_LOG)), (Some(BY_LOG), None, None, None));
+        for host in [0, 1, u8::MAX] {
+            assert_eq!(told(Sharing::home(host)), (None, None, Some(host), None));
+            assert_eq!(told(Sharing::lost(host)), (None, None, None, Some(host)));
+        }
+        assert_eq!(Sharing::decode(LAST + 1), None);
     }
 }
