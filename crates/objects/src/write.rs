@@ -48,8 +48,7 @@ impl<M: Memory> Objects<M> {
     /// As of [`write`](Self::write) and [`create`](Self::create), but for the absence or presence of
     /// the object.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
-        let written = self.write_in_place(key, &[], value).filter(is_final);
-        written.unwrap_or_else(|| self.put_anyhow(key, value))
+        or_anyhow(self.write_in_place(key, &[], value), || self.put_anyhow(key, value))
     }
 
     /// As [`put`](Self::put), of a value that is in two pieces: who has them apart need not move them.
@@ -62,8 +61,8 @@ impl<M: Memory> Objects<M> {
         head: &[u8; HEAD],
         rest: &[u8],
     ) -> Result<Version, Error> {
-        let written = self.write_in_place(key, head, rest).filter(is_final);
-        written.unwrap_or_else(|| self.put_anyhow(key, &[head, rest].concat()))
+        let written = self.write_in_place(key, head, rest);
+        or_anyhow(written, || self.put_anyhow(key, &[head, rest].concat()))
     }
 
     #[inline(never)]
@@ -316,7 +315,15 @@ impl<M: Memory> Objects<M> {
     }
 }
 
-/// Whether that is all that is to be said of a put: one of an object that turns out to be lost goes on.
-fn is_final(written: &Result<Version, Error>) -> bool {
-    !written.as_ref().is_err_and(Error::is_loss)
+/// What came of a write in its slot, unless it takes more than that; so does one of an object that turns out to be lost.
+#[inline(always)]
+fn or_anyhow(
+    written: Option<Result<Version, Error>>,
+    put_anyhow: impl FnOnce() -> Result<Version, Error>,
+) -> Result<Version, Error> {
+    match written {
+        Some(Ok(version)) => Ok(version),
+        Some(Err(error)) if !error.is_loss() => Err(error),
+        _ => put_anyhow(),
+    }
 }
