@@ -136,22 +136,29 @@ impl<M: Memory> Ring<M> {
     #[inline(always)]
     pub(crate) fn look(&self, position: u64) -> (u64, Look) {
         let word = self.memory.load(self.slot(position));
-        let ahead = ((word >> 32) as u32).wrapping_sub(self.lap(position)) as i32;
-        let look = if ahead == 0 {
+        (word, self.meaning(word, self.lap(position)))
+    }
+
+    /// What a word means at the place of a position of `lap`.
+    #[inline(always)]
+    fn meaning(&self, word: u64, lap: u32) -> Look {
+        let ahead = ((word >> 32) as u32).wrapping_sub(lap) as i32;
+        if ahead == 0 {
             Look::Run(Run::decode(word))
         } else if self.memory.check(sites::RING_PASSED, ahead < 0) {
             Look::End
         } else {
             Look::Passed
-        };
-        (word, look)
+        }
     }
 
     /// Where the log ends, if that is at `position`, up to which it has been applied.
     #[inline(always)]
     pub(crate) fn end_at(&self, position: u64) -> Option<End> {
-        let ((word, look), place) = (self.look(position), self.slot(position));
-        let is_end = self.memory.check(sites::TAIL_SYNC, matches!(look, Look::End));
+        let (place, lap) = (self.slot(position), self.lap(position));
+        let word = self.memory.load(place);
+        let is_end =
+            self.memory.check(sites::TAIL_SYNC, matches!(self.meaning(word, lap), Look::End));
         is_end.then_some(End { place, word })
     }
 
@@ -245,10 +252,12 @@ impl<M: Memory> Ring<M> {
         self.log.applied.line(u64::from(host))
     }
 
+    #[inline(always)]
     fn lap(&self, position: u64) -> u32 {
         (position >> self.entries.trailing_zeros()) as u32
     }
 
+    #[inline(always)]
     fn slot(&self, position: u64) -> ScrAddr<u64> {
         self.log.ring.element(position & (self.entries - 1))
     }

@@ -16,6 +16,7 @@ pub fn check_all<M: Memory>(first: &M, second: &M) {
     words::<M, u64>(first, second);
     neighbours(first);
     bytes(first);
+    bytes_behind(first);
     published_bytes_arrive(first, second);
     much_at_once(first, second);
     clocks(first);
@@ -66,6 +67,26 @@ pub fn bytes<M: Memory>(memory: &M) {
         let mut read = vec![0; length];
         memory.read(LnrAddr::new(start as u64), &mut read);
         assert_eq!(read, written, "{length} bytes at {start}");
+    }
+}
+
+/// A host compares what it wrote, at any place and length, and finds any difference.
+pub fn bytes_behind<M: Memory>(memory: &M) {
+    let written: Vec<u8> = (0..300).map(|n| (n * 31 + 5) as u8).collect();
+    memory.write(LnrAddr::new(0), &written);
+    for start in [0, 1, 40] {
+        for length in (0..70).chain([127, 200]) {
+            let from = LnrAddr::new(start as u64);
+            let mut behind = written[start + 16..][..length].to_vec();
+            let first: [u8; 16] = *written[start..].first_chunk().unwrap();
+            assert_eq!(memory.read_before(from, &behind), (first, true), "{length} at {start}");
+            for place in 0..length {
+                behind[place] ^= 0x40;
+                let (_, same) = memory.read_before(from, &behind);
+                assert!(!same, "byte {place} of {length} at {start}");
+                behind[place] ^= 0x40;
+            }
+        }
     }
 }
 

@@ -24,6 +24,65 @@ pub(crate) unsafe fn read(from: *const u8, into: &mut [u8]) {
     fence(Ordering::Acquire);
 }
 
+/// The 16 bytes in shared memory at `from`, and whether `behind` follows them; completed before any later access.
+///
+/// # Safety
+/// `from` is mapped for as many bytes.
+#[inline(always)]
+pub(crate) unsafe fn read_before(from: *const u8, behind: &[u8]) -> ([u8; 16], bool) {
+    // SAFETY: by contract of the caller.
+    let (low, high, follows) =
+        unsafe { (load::<u64>(from), load::<u64>(from.add(8)), equals(from.add(16), behind)) };
+    fence(Ordering::Acquire);
+    let mut first = [0; 16];
+    first.copy_from_slice([low, high].map(u64::to_ne_bytes).as_flattened());
+    (first, follows)
+}
+
+/// Whether `bytes` are in shared memory at `at`.
+#[inline(always)]
+unsafe fn equals(at: *const u8, bytes: &[u8]) -> bool {
+    // SAFETY: both are valid for as many bytes, by contract of the caller.
+    unsafe {
+        match bytes.len() {
+            length @ 16..=32 => equal_ends_of_16(at, bytes.as_ptr(), length),
+            _ => equals_of_any_length(at, bytes),
+        }
+    }
+}
+
+/// The same; some bytes may be compared twice.
+#[inline(never)]
+unsafe fn equals_of_any_length(at: *const u8, bytes: &[u8]) -> bool {
+    let (from, length) = (bytes.as_ptr(), bytes.len());
+    // SAFETY: as above.
+    unsafe {
+        match length {
+            16.. => (0..length - 15)
+                .step_by(16)
+                .chain([length - 16])
+                .all(|place| equal_ends_of_16(at.add(place), from.add(place), 16)),
+            8.. => equal_ends_of_8(at, from, length),
+            _ => (0..length).all(|place| load::<u8>(at.add(place)) == bytes[place]),
+        }
+    }
+}
+
+/// Compares 8 bytes from the start, and 8 up to the end.
+#[inline(always)]
+unsafe fn equal_ends_of_8(shared: *const u8, own: *const u8, bytes: usize) -> bool {
+    // SAFETY: by contract of the caller.
+    let same = |at| unsafe { load::<u64>(shared.add(at)) == load::<u64>(own.add(at)) };
+    same(0) && same(bytes - 8)
+}
+
+#[inline(always)]
+unsafe fn load<T: Copy>(from: *const u8) -> T {
+    // SAFETY: by contract of the caller.
+    let Unaligned(read) = unsafe { from.cast::<Unaligned<T>>().read_volatile() };
+    read
+}
+
 /// Copies `bytes` into shared memory, after all earlier accesses.
 ///
 /// # Safety
@@ -110,7 +169,18 @@ unsafe fn copy_words(from: *const u8, to: *mut u8, bytes: usize) {
 }
 
 #[cfg(target_arch = "x86_64")]
-use x86::copy_16;
+use x86::{copy_16, equal_ends_of_16};
+
+/// Compares 16 bytes from the start, and 16 up to the end: of at most 32 that is all of them.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+unsafe fn equal_ends_of_16(shared: *const u8, own: *const u8, bytes: usize) -> bool {
+    let rest = bytes - 16;
+    // SAFETY: by contract of the caller.
+    unsafe {
+        equal_ends_of_8(shared, own, 16) && equal_ends_of_8(shared.add(rest), own.add(rest), 16)
+    }
+}
 
 /// Copies 16 bytes.
 #[cfg(not(target_arch = "x86_64"))]
@@ -173,16 +243,28 @@ pub(crate) mod x86 {
     /// Copies at least 64 bytes.
     #[inline(always)]
     pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-        let width = Width::of_this_processor();
         // SAFETY: by contract of the caller; the processor has the instructions.
         unsafe {
-            match (width, bytes) {
-                (Width::Narrow, STRING_COPY_BYTES..) => copy_string(from, to, bytes),
-                (_, STRING_COPY_BYTES..) => copy_long(from, to, bytes, width == Width::Of64),
+            if bytes >= STRING_COPY_BYTES {
+                copy_long(from, to, bytes);
+            } else if WIDTH.load(Ordering::Relaxed) == Width::Of64 as u8 {
+                copy_by_64(from, to, bytes);
+            } else {
+                copy_narrower(from, to, bytes);
+            }
+        }
+    }
+
+    /// The same, of less than a page, unless the widest loads are known to be there.
+    #[inline(never)]
+    unsafe fn copy_narrower(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: as above.
+        unsafe {
+            match (Width::of_this_processor(), bytes) {
                 (Width::Of64, _) => copy_by_64(from, to, bytes),
                 (Width::Of32, _) => copy_by_32(from, to, bytes),
-                (_, NARROW_STRING_COPY_BYTES..) => copy_string(from, to, bytes),
-                _ => super::copy_words(from, to, bytes),
+                (Width::Narrow, NARROW_STRING_COPY_BYTES..) => copy_string(from, to, bytes),
+                (Width::Narrow, _) => super::copy_words(from, to, bytes),
             }
         }
     }
@@ -203,6 +285,35 @@ pub(crate) mod x86 {
                 options(nostack, preserves_flags)
             );
         }
+    }
+
+    /// Compares 16 bytes from the start, and 16 up to the end: of at most 32 that is all of them.
+    #[inline(always)]
+    pub(super) unsafe fn equal_ends_of_16(shared: *const u8, own: *const u8, bytes: usize) -> bool {
+        let same: u32;
+        // SAFETY: as above.
+        unsafe {
+            asm!(
+                "movdqu {a}, [{shared}]",
+                "movdqu {b}, [{own}]",
+                "movdqu {c}, [{shared} + {bytes} - 16]",
+                "movdqu {d}, [{own} + {bytes} - 16]",
+                "pcmpeqb {a}, {b}",
+                "pcmpeqb {c}, {d}",
+                "pand {a}, {c}",
+                "pmovmskb {same:e}, {a}",
+                shared = in(reg) shared,
+                own = in(reg) own,
+                bytes = in(reg) bytes,
+                same = lateout(reg) same,
+                a = out(xmm_reg) _,
+                b = out(xmm_reg) _,
+                c = out(xmm_reg) _,
+                d = out(xmm_reg) _,
+                options(nostack, preserves_flags, readonly)
+            );
+        }
+        same == 0xffff
     }
 
     /// Copies 32 bytes from the start, and 32 up to the end: of at most 64 that is all of them.
@@ -233,12 +344,13 @@ pub(crate) mod x86 {
 
     /// Copies at least two lines.
     #[inline(never)]
-    unsafe fn copy_long(from: *const u8, to: *mut u8, bytes: usize, by_64: bool) {
+    unsafe fn copy_long(from: *const u8, to: *mut u8, bytes: usize) {
+        let width = Width::of_this_processor();
         let (from_offset, to_offset) = (from.addr() % LINE, to.addr() % LINE);
-        let wide = if by_64 { copy_by_64 } else { copy_by_32 };
+        let wide = if width == Width::Of64 { copy_by_64 } else { copy_by_32 };
         // SAFETY: by contract of the caller; what is before the first whole line of the target is less than a line, and copied with it.
         unsafe {
-            if from_offset == to_offset {
+            if width == Width::Narrow || from_offset == to_offset {
                 return copy_string(from, to, bytes);
             }
             let before = (LINE - to_offset) % LINE;

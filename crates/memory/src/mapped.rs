@@ -154,6 +154,13 @@ impl Memory for Mapped {
         unsafe { copy::read(place.as_ptr(), into) };
     }
 
+    #[inline(always)]
+    fn read_before(&self, from: LnrAddr, behind: &[u8]) -> ([u8; 16], bool) {
+        let place = self.lnr.at(from.offset(), 16 + behind.len() as u64);
+        // SAFETY: within the window.
+        unsafe { copy::read_before(place.as_ptr(), behind) }
+    }
+
     #[inline]
     fn view(&self, from: LnrAddr, bytes: u64) -> Cow<'_, [u8]> {
         let place = self.lnr.at(from.offset(), bytes);

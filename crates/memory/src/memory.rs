@@ -103,6 +103,17 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn read(&self, from: LnrAddr, into: &mut [u8]);
 
+    /// The 16 bytes there, and whether `behind` follows them; as read by [`read`](Self::read), but where memory is mapped nothing is
+    /// copied to be compared.
+    #[track_caller]
+    #[inline]
+    fn read_before(&self, from: LnrAddr, behind: &[u8]) -> ([u8; 16], bool) {
+        let mut bytes = vec![0; 16 + behind.len()];
+        self.read(from, &mut bytes);
+        let (first, rest) = bytes.split_first_chunk().expect("there are 16");
+        (*first, rest == behind)
+    }
+
     /// Shows bytes where they lie, if this host's caches can be looked into, and else as they are now.
     ///
     /// The protocol above sees to it that no host writes them for as long as they are borrowed, and that this host has no stale line of

@@ -56,17 +56,20 @@ impl<M: Memory> Objects<M> {
         soon: impl FnOnce(SlotLine),
     ) -> Option<Candidate<'_, M>> {
         let shard = self.shard(hash);
+        let index = &shard.state().index;
+        let lookup = index.begin_lookup(hash)?;
         let end = shard.at_end()?;
-        let found = shard.state().index.find_at_once(self.memory(), hash, soon)?;
-        Candidate::new(shard, end, found)
+        Candidate::new(shard, end, index.find_at_once(self.memory(), lookup, soon)?)
     }
 
     /// The same, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.
     #[inline(always)]
     fn candidate_or_fetch(&self, hash: KeyHash) -> Option<Candidate<'_, M>> {
         let shard = self.shard(hash);
+        let index = &shard.state().index;
+        let lookup = index.begin_lookup(hash)?;
         let end = shard.at_end()?;
-        Candidate::new(shard, end, shard.state().index.find_or_fetch(self.memory(), hash)?)
+        Candidate::new(shard, end, index.find_or_fetch(self.memory(), lookup)?)
     }
 
     /// The same of each of some hashes.

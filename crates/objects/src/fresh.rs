@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 
-use tombolo_memory::{LINE_BYTES, Lines, Memory};
+use tombolo_memory::{Lines, Memory};
 use tombolo_sharing::{HEADER_BYTES, Header, Part};
 
 use crate::candidate::Candidate;
@@ -14,7 +14,7 @@ use crate::{Objects, seen, sites};
 
 impl<M: Memory> Objects<M> {
     /// Reads part of an object that may have `key`: the first bytes of it into `head`, all others into `rest`. `None` if it
-    /// takes more than that to tell what came of it, or if header and key don't fit into a line.
+    /// takes more than that to tell what came of it.
     #[inline(always)]
     pub(crate) fn read_fresh<const HEAD: usize>(
         &self,
@@ -45,13 +45,7 @@ impl<M: Memory> Objects<M> {
         if !seen::is_fresh(memory, cell.seen, counter) {
             return None;
         }
-        let mut prefix = [0; LINE_BYTES as usize];
-        memory.read(lines.start(), &mut prefix);
-        let (header, behind) = prefix.split_first_chunk()?;
-        let header = Header::decode_with(header, key.len(), lines.bytes())?;
-        if !memory.check(sites::KEY_COMPARE, behind.get(..key.len())? == key) {
-            return None;
-        }
+        let header = self.header_with(lines, key)?;
         let (offset, length) = part.of(u64::from(header.value_bytes)).ok()?;
         let others = (length as usize).checked_sub(HEAD)?;
         if rest.len() != others {
@@ -59,7 +53,9 @@ impl<M: Memory> Objects<M> {
         }
         // Where that is does not depend on what is read here: it can be on its way before the header has come.
         let start = (HEADER_BYTES + key.len()) as u64 + offset;
-        memory.read(lines.start().plus(start), head);
+        if HEAD > 0 {
+            memory.read(lines.start().plus(start), head);
+        }
         memory.read(lines.start().plus(start + HEAD as u64), rest);
         let Ok(holds) = self
             .both_hold(entry.own_record(), counter, || Ok::<_, Infallible>(shard.is_still(end)));
@@ -68,5 +64,18 @@ impl<M: Memory> Objects<M> {
         }
         memory.relies_on(lines.start(), lines.bytes(), since);
         Some(header)
+    }
+
+    /// The header of the object in these lines, if that has `key`.
+    #[inline(always)]
+    pub(crate) fn header_with(&self, lines: Lines, key: &[u8]) -> Option<Header> {
+        if (HEADER_BYTES + key.len()) as u64 > lines.bytes() {
+            return None;
+        }
+        let (header, has_key) = self.memory().read_before(lines.start(), key);
+        if !self.memory().check(sites::KEY_COMPARE, has_key) {
+            return None;
+        }
+        Header::decode_with(&header, key.len(), lines.bytes())
     }
 }

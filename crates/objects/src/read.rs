@@ -98,8 +98,7 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::KeyLength`], [`Error::Lost`], [`Error::Poisoned`], [`Error::Busy`], [`Error::Log`], [`Error::Damaged`].
     pub fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error> {
-        let read = self.read_part(key, Part::Whole, value)?;
-        Ok(read.map(|header| header.version))
+        self.read_split(key, &mut [], value)
     }
 
     /// As [`read`](Self::read), but the first bytes of the value go into `head`, and all others into `rest`: who wants these alone need not
@@ -114,8 +113,9 @@ impl<M: Memory> Objects<M> {
         rest: &mut Vec<u8>,
     ) -> Result<Option<Version>, Error> {
         let hash = self.begin(key)?;
+        let candidate = self.candidate(hash);
         self.count(Counter::Reads);
-        if let Some(candidate) = self.candidate(hash)
+        if let Some(candidate) = candidate
             && let Some(header) = self.read_fresh(&candidate, key, Part::Whole, head, rest)
         {
             return Ok(Some(header.version));

@@ -97,7 +97,7 @@ counters! {
 
 /// Counters of one host.
 pub struct Counters {
-    shards: Box<[CachePadded<[AtomicU64; COUNTERS]>]>,
+    shards: Box<[CachePadded<[AtomicU64; COUNTERS]>; SHARDS]>,
 }
 
 thread_local! {
@@ -126,7 +126,7 @@ impl Default for Counters {
 impl Counters {
     /// All at zero.
     pub fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| CachePadded::default()).collect() }
+        Self { shards: Box::default() }
     }
 
     /// Counts.
@@ -134,7 +134,7 @@ impl Counters {
     pub fn add(&self, counter: Counter, count: u64) {
         // A load and a store, not a read-modify-write: counts may be lost when more threads than
         // shards collide, and nothing depends on them.
-        let cell = &self.shards[shard()][counter as usize];
+        let cell = &self.shards[shard() % SHARDS][counter as usize];
         cell.store(cell.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }
 

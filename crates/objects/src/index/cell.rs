@@ -18,10 +18,10 @@ use crate::seen::{READ_SHARED, Seen, UNSEEN};
 use crate::sites;
 use crate::sync::{AtomicU64, OnceLock, Ordering};
 
-/// How an object is shared: as [`Sharing::code`] says of hosts, or one of these, or a record's number after them.
-const UNREAD: u32 = 0;
-const READ: u32 = 1;
-const NOTED: u32 = 2;
+/// How an object is shared: as [`Sharing::code`] says, or one of these, which are no record's. Most that are read have the first.
+const READ: u32 = 0;
+const UNREAD: u32 = LOST - 2;
+const NOTED: u32 = LOST - 1;
 
 /// Bits of a slot's line that are elsewhere in a cell.
 const LOW_BITS: u32 = 32;
@@ -43,8 +43,7 @@ impl State {
     /// The state of an entry of which so much is seen.
     fn of(entry: &Entry, seen: Seen) -> Self {
         let sharing = match entry.sharing.code() {
-            0 => read_shared(seen).unwrap_or(NOTED),
-            code if code < LOST => code + NOTED,
+            READ => read_shared(seen).unwrap_or(NOTED),
             code => code,
         };
         Self::new(entry, sharing)
@@ -76,16 +75,15 @@ impl State {
 
     /// Whether it is one of this entry's.
     fn is_of(self, entry: &Entry) -> bool {
-        let any = if entry.sharing == Sharing::READ { self.sharing() } else { UNREAD };
-        any <= NOTED && self.0 == Self::of(entry, UNSEEN).0 | u64::from(any) << SHARING_SHIFT
+        self != Self::EMPTY && self.entry(entry.hash, entry.slot as u32) == *entry
     }
 
     #[inline(always)]
     pub(super) fn entry(self, hash: KeyHash, slot: u32) -> Entry {
         let slot = (self.0 & HIGH_MASK) << LOW_BITS | u64::from(slot);
         let sharing = match self.sharing() {
-            LOST.. => self.sharing(),
-            sharing => sharing.saturating_sub(NOTED),
+            UNREAD | NOTED => READ,
+            sharing => sharing,
         };
         let sharing = Sharing::of_code(sharing);
         Entry { hash, generation: self.generation(), slot, sharing }

@@ -118,6 +118,28 @@ enum Of {
     Chain,
 }
 
+/// A lookup that has begun: the bucket that heads the chain has been asked for. What does not depend on it is best done
+/// before the lookup goes on.
+#[derive(Clone, Copy)]
+pub(crate) struct Lookup<'a> {
+    hash: KeyHash,
+    head: PlacedHead<'a>,
+    /// How many buckets there were.
+    buckets: u64,
+}
+
+impl Lookup<'_> {
+    /// Whether it would begin with the same bucket if there were so many.
+    #[inline(always)]
+    fn is_the_same_in(self, buckets: u64) -> bool {
+        #[cold]
+        fn same_number(hash: KeyHash, one: u64, other: u64) -> bool {
+            bucket_number(hash, one) == bucket_number(hash, other)
+        }
+        buckets == self.buckets || same_number(self.hash, buckets, self.buckets)
+    }
+}
+
 /// What changing the index takes: at most one thread has it.
 #[derive(Default)]
 pub(crate) struct Writer {
@@ -159,7 +181,7 @@ impl Index {
     pub(crate) fn find<M: Memory>(&self, memory: &M, hash: KeyHash) -> Matches<'_> {
         memory.step();
         self.touched(memory, hash, false);
-        match self.try_head(hash, drop) {
+        match self.begin_lookup(hash).and_then(|lookup| self.try_head(lookup, drop)) {
             Some((found, true)) => Matches { first: Some(found), others: Vec::new() },
             _ => self.find_in_chain(memory, hash),
         }
@@ -186,7 +208,7 @@ impl Index {
     ) -> (Option<Found<'_>>, bool) {
         memory.step();
         self.touched(memory, hash, false);
-        match self.try_head(hash, drop) {
+        match self.begin_lookup(hash).and_then(|lookup| self.try_head(lookup, drop)) {
             Some((found, alone)) => (Some(found), alone),
             None => self.find_one_in_chain(memory, hash),
         }
@@ -195,35 +217,40 @@ impl Index {
     /// The same, if its chain does not change meanwhile; it may not be the only one. `soon` learns as early as possible of a slot
     /// where it may be.
     #[inline(always)]
-    pub(crate) fn find_at_once<M: Memory>(
-        &self,
+    pub(crate) fn find_at_once<'a, M: Memory>(
+        &'a self,
         memory: &M,
-        hash: KeyHash,
+        lookup: Lookup<'a>,
         soon: impl FnOnce(SlotLine),
-    ) -> Option<Found<'_>> {
+    ) -> Option<Found<'a>> {
         memory.step();
-        self.touched(memory, hash, false);
-        self.try_head(hash, soon).map(|(found, _)| found).or_else(|| self.try_overflow(hash))
+        self.touched(memory, lookup.hash, false);
+        self.try_head(lookup, soon).map(|(found, _)| found).or_else(|| self.try_overflow(lookup))
     }
 
     /// The same, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.
     #[inline(always)]
-    pub(crate) fn find_or_fetch<M: Memory>(&self, memory: &M, hash: KeyHash) -> Option<Found<'_>> {
+    pub(crate) fn find_or_fetch<'a, M: Memory>(
+        &'a self,
+        memory: &M,
+        lookup: Lookup<'a>,
+    ) -> Option<Found<'a>> {
         memory.step();
-        self.touched(memory, hash, false);
-        let found = self.try_head(hash, drop).map(|(found, _)| found);
+        self.touched(memory, lookup.hash, false);
+        let found = self.try_head(lookup, drop).map(|(found, _)| found);
         if found.is_none() {
-            self.prefetch_overflow(hash);
+            self.prefetch_overflow(lookup);
         }
         found
     }
 
     /// Has the processor fetch the bucket of a chain after its first.
     #[inline(never)]
-    fn prefetch_overflow(&self, hash: KeyHash) {
-        let head = self.main.get(bucket_number(hash, self.bucket_count()));
-        let more = head.and_then(|head| self.overflow.get(head.bucket.next()?));
-        more.into_iter().for_each(PlacedOverflow::prefetch);
+    fn prefetch_overflow(&self, lookup: Lookup<'_>) {
+        let next = lookup.head.bucket.next();
+        next.and_then(|next| self.overflow.get(next))
+            .into_iter()
+            .for_each(PlacedOverflow::prefetch);
     }
 
     #[cold]
@@ -232,12 +259,21 @@ impl Index {
         (all.next(), all.next().is_none())
     }
 
+    /// Begins a lookup: has the processor fetch the bucket that heads the chain for `hash`. All of it, since from one line alone it is
+    /// known too late whether another is needed. What is found is checked against how many buckets there were, so whatever comes
+    /// in between may change the table.
+    #[inline(always)]
+    pub(crate) fn begin_lookup(&self, hash: KeyHash) -> Option<Lookup<'_>> {
+        let buckets = self.bucket_count();
+        let head = self.main.get(bucket_number(hash, buckets))?;
+        head.prefetch();
+        Some(Lookup { hash, head, buckets })
+    }
+
     /// Has the processor fetch what it takes to find `hash`.
     #[inline]
     pub(crate) fn prefetch(&self, hash: KeyHash) {
-        if let Some(head) = self.main.get(bucket_number(hash, self.bucket_count())) {
-            head.prefetch();
-        }
+        let _ = self.begin_lookup(hash);
     }
 
     /// How many buckets there are.
@@ -250,26 +286,24 @@ impl Index {
     /// An entry with `hash` in the first bucket of its chain, and whether it is known to be the only one; `None` if there is none
     /// there, or the bucket changes meanwhile.
     #[inline(always)]
-    fn try_head(&self, hash: KeyHash, soon: impl FnOnce(SlotLine)) -> Option<(Found<'_>, bool)> {
-        let buckets = self.bucket_count();
-        let head = self.main.get(bucket_number(hash, buckets))?;
-        // It is known only from one line whether another is needed; that is too late to ask for it.
-        head.prefetch();
-        let header = head.bucket.stable_header()?;
-        let (found, alone) = head.first_with(hash, soon)?;
+    fn try_head<'a>(
+        &'a self,
+        lookup: Lookup<'a>,
+        soon: impl FnOnce(SlotLine),
+    ) -> Option<(Found<'a>, bool)> {
+        let header = lookup.head.bucket.stable_header()?;
+        let (found, alone) = lookup.head.first_with(lookup.hash, soon)?;
         let alone = alone && next_in(header).is_none();
-        self.is_still(head, header, hash, buckets).then_some((found, alone))
+        self.is_still(lookup, header).then_some((found, alone))
     }
 
     /// An entry with `hash` that was not in the first bucket of its chain. One in ten is there: it must not take much longer.
     #[inline(never)]
-    fn try_overflow(&self, hash: KeyHash) -> Option<Found<'_>> {
-        let buckets = self.bucket_count();
-        let head = self.main.get(bucket_number(hash, buckets))?;
-        let header = head.bucket.stable_header()?;
-        let mut others = self.others_of_chain(head, header);
-        let (found, _) = others.find_map(|more| more.first_with(hash, drop))?;
-        self.is_still(head, header, hash, buckets).then_some(found)
+    fn try_overflow<'a>(&'a self, lookup: Lookup<'a>) -> Option<Found<'a>> {
+        let header = lookup.head.bucket.stable_header()?;
+        let mut others = self.others_of_chain(lookup.head, header);
+        let (found, _) = others.find_map(|more| more.first_with(lookup.hash, drop))?;
+        self.is_still(lookup, header).then_some(found)
     }
 
     /// The buckets of a chain after its first, until its header is another.
@@ -288,12 +322,11 @@ impl Index {
         std::iter::successors(next_in(header).and_then(get), next).take(most)
     }
 
-    /// Whether what was found in a chain when there were so many buckets was there at one instant.
+    /// Whether what a lookup found, when its chain's header was `header`, was there at one instant.
     #[inline(always)]
-    fn is_still(&self, head: PlacedHead<'_>, header: u64, hash: KeyHash, buckets: u64) -> bool {
-        let same_number = |now| bucket_number(hash, now) == bucket_number(hash, buckets);
-        let same = |now| now == buckets || same_number(now);
-        head.bucket.is_still(header) && same(self.buckets.load(Ordering::Relaxed))
+    fn is_still(&self, lookup: Lookup<'_>, header: u64) -> bool {
+        lookup.head.bucket.is_still(header)
+            && lookup.is_the_same_in(self.buckets.load(Ordering::Relaxed))
     }
 
     /// Tells what of this host's memory it takes to find, or to change, entries with `hash`.
@@ -317,19 +350,20 @@ impl Index {
         slot: SlotLine,
     ) -> Option<Found<'_>> {
         let is_it = |found: &Found<'_>| found.entry.slot == slot;
-        let at_once = self.find_at_once(memory, hash, drop).filter(is_it);
-        at_once.or_else(|| self.find(memory, hash).into_iter().find(is_it))
+        let lookup = self.begin_lookup(hash);
+        let at_once = lookup.and_then(|lookup| self.find_at_once(memory, lookup, drop));
+        at_once.filter(is_it).or_else(|| self.find(memory, hash).into_iter().find(is_it))
     }
 
     /// Shows entries of the chain for `hash` to `look`; whether they were all of one instant.
     #[inline(always)]
     fn try_chain<'a>(&'a self, hash: KeyHash, of: Of, mut look: impl FnMut(Found<'a>)) -> bool {
-        let buckets = self.bucket_count();
-        let Some(head) = self.main.get(bucket_number(hash, buckets)) else { return false };
+        let Some(lookup) = self.begin_lookup(hash) else { return false };
+        let head = lookup.head;
         let Some(header) = head.bucket.stable_header() else { return false };
         head.show(hash, of, &mut look);
         self.others_of_chain(head, header).for_each(|more| more.show(hash, of, &mut look));
-        self.is_still(head, header, hash, buckets)
+        self.is_still(lookup, header)
     }
 
     pub(crate) fn insert(&self, writer: &mut Writer, entry: Entry) {
@@ -480,9 +514,10 @@ impl Index {
 /// The bucket for `hash` in a table of `buckets`, a number that grows by one at a time.
 #[inline(always)]
 fn bucket_number(hash: KeyHash, buckets: u64) -> u64 {
-    let mask = u64::MAX >> buckets.leading_zeros();
-    let wide = u64::from(hash) & mask;
-    if wide < buckets { wide } else { wide & (mask >> 1) }
+    // There is one at least.
+    let highest = 1 << (buckets | 1).ilog2();
+    let wide = u64::from(hash) & (2 * highest - 1);
+    if wide < buckets { wide } else { wide - highest }
 }
 
 #[cfg(test)]
@@ -521,13 +556,16 @@ mod tests {
             index.insert(&mut writer, Entry::read_shared(hash, 1, slot));
         }
         let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
-        let in_first = hashes.iter().filter(|&&hash| index.try_head(hash, drop).is_some()).count();
+        let lookup = |hash| index.begin_lookup(hash).unwrap();
+        let is_in_first = |&&hash: &&KeyHash| index.try_head(lookup(hash), drop).is_some();
+        let in_first = hashes.iter().filter(is_in_first).count();
         assert!(in_first < hashes.len() * 95 / 100, "nothing overflows");
         for (&hash, slot) in hashes.iter().zip(1..) {
-            let found = index.find_at_once(&memory, hash, drop).map(|found| found.entry.slot);
-            assert_eq!(found, Some(slot));
+            let found = index.find_at_once(&memory, lookup(hash), drop);
+            assert_eq!(found.map(|found| found.entry.slot), Some(slot));
         }
-        assert!(index.find_at_once(&memory, !hashes.first().unwrap(), drop).is_none());
+        let other = lookup(!hashes.first().unwrap());
+        assert!(index.find_at_once(&memory, other, drop).is_none());
     }
 
     /// The most comes before a table has doubled, when buckets that were not split yet have twice as many entries.

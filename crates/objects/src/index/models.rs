@@ -141,7 +141,8 @@ fn one_that_overflows() {
         let changed = index.update(&memory(), 2, generation.into(), |_| Some(entry(2, 9)));
         assert!(changed.is_some());
     });
-    let found = index.find_at_once(&memory(), 2, drop).map(|found| found.entry);
+    let lookup = index.begin_lookup(2).unwrap();
+    let found = index.find_at_once(&memory(), lookup, drop).map(|found| found.entry);
     let whole = found.is_none_or(|found| found == entry(2, generation) || found == entry(2, 9));
     assert!(whole, "torn: {found:?}");
     writer.join().unwrap();

@@ -11,7 +11,7 @@ use std::iter::once;
 use std::marker::PhantomData;
 
 use smallvec::SmallVec;
-use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, Site, Work};
+use tombolo_memory::{Lines, LnrAddr, Memory, Site, Work};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header};
 
 use super::Locked;
@@ -198,16 +198,8 @@ impl<M: Memory> Objects<M> {
         if !memory.check(sites::WRITE_ENTRY_AGAIN, shard.is_still(end)) {
             return false;
         }
-        let mut prefix = [0; LINE_BYTES as usize];
-        memory.read(lines.start(), &mut prefix);
-        let Some((header, behind)) = prefix.split_first_chunk() else { return false };
-        let Some(before) = Header::decode_with(header, key.len(), lines.bytes()) else {
-            return false;
-        };
-        let Some(behind) = behind.get(..key.len()) else { return false };
-        if !memory.check(sites::KEY_COMPARE, behind == key)
-            || !memory.check(sites::POISON_READ, !memory.poisoned(lines))
-        {
+        let Some(before) = self.header_with(lines, key) else { return false };
+        if !memory.check(sites::POISON_READ, !memory.poisoned(lines)) {
             return false;
         }
         memory.relies_on(lines.start(), (HEADER_BYTES + key.len()) as u64, since);
