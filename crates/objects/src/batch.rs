@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use tombolo_memory::Memory;
 use tombolo_sharing::{Item, Part};
 
-use crate::candidate::{BATCH, Candidate};
+use crate::candidate::{BATCH, Candidates};
 use crate::event::KeyHash;
 use crate::{Error, Objects};
 
@@ -31,7 +31,7 @@ impl<M: Memory> Objects<M> {
         let mut candidates = self.candidates(hashes.iter().copied().map(Some));
         // Of others, some have copies.
         if !self.places_objects() {
-            candidates.iter().flatten().for_each(|candidate| self.fetch_to_read(candidate));
+            self.fetch_to_read(&candidates);
         }
         let candidates = candidates.iter_mut().map(Option::take);
         for (((hash, key), candidate), item) in hashes.iter().zip(keys).zip(candidates).zip(items) {
@@ -43,11 +43,12 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Has an object and its record fetched.
+    /// Has objects fetched; first their records, which would come late behind so many lines.
     #[inline(always)]
-    fn fetch_to_read(&self, candidate: &Candidate<'_, M>) {
-        let record = candidate.found.entry.own_record();
-        record.into_iter().for_each(|record| self.records.prefetch(record));
-        self.fetch(candidate.lines, Part::Whole);
+    fn fetch_to_read(&self, candidates: &Candidates<'_, M>) {
+        let found = candidates.iter().flatten();
+        let records = found.clone().filter_map(|candidate| candidate.found.entry.own_record());
+        records.for_each(|record| self.records.prefetch(record));
+        found.for_each(|candidate| self.fetch(candidate.lines, Part::Whole));
     }
 }
