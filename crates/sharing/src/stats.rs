@@ -134,6 +134,7 @@ impl Counters {
     pub fn add(&self, counter: Counter, count: u64) {
         // A load and a store, not a read-modify-write: counts may be lost when more threads than
         // shards collide, and nothing depends on them.
+        // It is below `SHARDS` as it is; like this, no comparison is made of it.
         let cell = &self.shards[shard() % SHARDS][counter as usize];
         cell.store(cell.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }

@@ -278,3 +278,29 @@ impl<'a> Cell<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_of_its_entry_and_no_other() {
+        let entry = |sharing| Entry { hash: 1, generation: 2, slot: 3 << LOW_BITS | 4, sharing };
+        let all = [Sharing::READ, Sharing::home(0), Sharing::lost(u8::MAX)];
+        let records = [0, 1, UNREAD - 2].map(Sharing::record);
+        let entries: Vec<Entry> = all.into_iter().chain(records).map(entry).collect();
+        for (number, one) in entries.iter().enumerate() {
+            for seen in [UNSEEN, READ_SHARED, 6] {
+                let state = State::of(one, seen);
+                assert_eq!(state.entry(1, 4), *one);
+                let is_read_shared = one.sharing == Sharing::READ && read_shared(seen).is_some();
+                assert_eq!(state.seen(), is_read_shared.then_some(seen));
+                for (other_number, other) in entries.iter().enumerate() {
+                    assert_eq!(state.is_of(other), number == other_number);
+                }
+                let later = Entry { generation: 3, ..*one };
+                assert!(!state.is_of(&later) && !State::EMPTY.is_of(one));
+            }
+        }
+    }
+}
