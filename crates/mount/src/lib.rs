@@ -24,6 +24,7 @@ mod files;
 mod filesystem;
 mod locks;
 mod nodes;
+mod shared;
 
 use std::fs;
 use std::io;
@@ -39,7 +40,8 @@ use tombolo_pagecache::{Counts, Options};
 use tombolo_pod::Pod;
 
 pub use files::Files;
-use filesystem::{Cache, Mount, Shared};
+use filesystem::Mount;
+use shared::{Cache, Shared};
 
 /// How often the background work is done.
 const TICK: Duration = Duration::from_millis(1);
