@@ -11,7 +11,6 @@ use crate::event::KeyHash;
 use crate::extent::Extent;
 use crate::index::{Entry, Found};
 use crate::poison::loss;
-use crate::records::Record;
 use crate::seen::{self, READ_SHARED, Seen};
 use crate::{Error, Objects, Version, sites};
 
@@ -479,68 +478,6 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Whether everything since the counter was loaded was one version: the counter is the same, and so
-    /// is the object's entry as of the log's tail after that.
-    ///
-    /// In this order: a counter that has started again at zero meanwhile is announced in the log by the
-    /// time it can be seen. The other way round, that could happen between the two looks.
-    #[inline(always)]
-    pub(crate) fn still_holds(
-        &self,
-        entry: &Entry,
-        counter: u32,
-        tail: u64,
-    ) -> Result<bool, Error> {
-        self.both_hold(entry.own_record(), counter, || self.entry_is_still(entry, tail))
-    }
-
-    /// The same, where `entry_again` looks at the log again, and tells whether the entry is as it was.
-    #[inline(always)]
-    pub(crate) fn both_hold<E>(
-        &self,
-        record: Option<Record>,
-        counter: u32,
-        entry_again: impl FnOnce() -> Result<bool, E>,
-    ) -> Result<bool, E> {
-        if self.memory().keeps(sites::READ_COUNTER_FIRST) {
-            return Ok(self.counter_holds(record, counter) && self.entry_holds(entry_again)?);
-        }
-        Ok(self.entry_holds(entry_again)? && self.counter_holds(record, counter))
-    }
-
-    #[inline(always)]
-    pub(crate) fn counter_holds(&self, record: Option<Record>, counter: u32) -> bool {
-        let Some(record) = record else { return true };
-        let now = self.records.load(record).readable();
-        self.memory().check(sites::READ_COUNTER_AGAIN, now == Some(counter))
-    }
-
-    #[inline(always)]
-    pub(crate) fn entry_holds<E>(
-        &self,
-        entry_again: impl FnOnce() -> Result<bool, E>,
-    ) -> Result<bool, E> {
-        let memory = self.memory();
-        if !memory.keeps(sites::READ_TAIL_AGAIN) {
-            return Ok(true);
-        }
-        Ok(memory.check(sites::READ_ENTRY_AGAIN, entry_again()?))
-    }
-
-    /// Whether an entry that was found as of `tail` is the same as of the tail now.
-    #[inline(always)]
-    pub(crate) fn entry_is_still(&self, entry: &Entry, tail: u64) -> Result<bool, Error> {
-        Ok(self.sync(entry.hash)? == tail || self.entry_stands(*entry))
-    }
-
-    /// Whether an entry is as it was, as far as the log has been applied.
-    #[cold]
-    pub(crate) fn entry_stands(&self, entry: Entry) -> bool {
-        let index = &self.state(entry.hash).index;
-        let found = index.find_slot(self.memory(), entry.hash, entry.slot);
-        found.is_some_and(|found| found.entry == entry)
-    }
-
     /// After a good read: this host has no stale line of the object as of its counter.
     #[inline(always)]
     pub(crate) fn vouch(&self, found: &Found<'_>, started: &Started) {
@@ -552,39 +489,6 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Shows the keys of the `wanted` objects with `hash` to `visit`.
-    fn visit_keys(
-        &self,
-        hash: KeyHash,
-        wanted: impl Fn(Entry) -> bool,
-        visit: &mut impl FnMut(&[u8]),
-    ) -> Result<(), Error> {
-        let mut keys = Vec::new();
-        self.persist(|| {
-            keys.clear();
-            let tail = self.sync(hash)?;
-            let found = self.state(hash).index.find(self.memory(), hash);
-            for found in found.into_iter().filter(|found| wanted(found.entry)) {
-                let Some(started) = self.start(&found, tail, Part::Nothing) else {
-                    return Ok(None);
-                };
-                let key = self.read_key(&started);
-                if !started.still_holds(self)? {
-                    return Ok(None);
-                }
-                if self.is_key_poisoned(&started.extent) {
-                    // Whoever knows it finds that it is lost.
-                    continue;
-                }
-                started.rely_on(self.memory());
-                keys.push(key.ok_or_else(|| damaged_object(&started))?);
-            }
-            Ok(Some(()))
-        })?;
-        keys.iter().for_each(|key| visit(key));
-        Ok(())
-    }
-
     /// The key of the object, of which nothing else may be whole: its value may be lost, or a host be about
     /// to bring it back. Lines behind the key are not looked at: they may be stale, if the object ends there.
     pub(crate) fn read_key(&self, started: &Started) -> Option<Vec<u8>> {
@@ -593,47 +497,6 @@ impl<M: Memory> Objects<M> {
         let mut key = vec![0; Header::decode_key_bytes(&header, started.extent.bytes())?];
         self.read_bytes(started, HEADER_BYTES as u64, &mut key);
         Some(key)
-    }
-
-    /// Shows some keys to `visit` and returns the next cursor. A walk starts with cursor 0 and is
-    /// over when 0 comes back. It meets every object that is there all the time, one whose value is lost
-    /// included, and others perhaps; no key is met twice.
-    ///
-    /// # Errors
-    /// Those of [`read`](Self::read), but for [`Error::Lost`] and [`Error::Poisoned`]: a key that cannot be read is left out.
-    pub fn scan(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
-        self.scan_wanted(cursor, |_| true, visit)
-    }
-
-    /// As [`scan`](Self::scan), but for objects in other hosts' own memory: those hosts meet them.
-    ///
-    /// # Errors
-    /// Those of [`read`](Self::read).
-    pub fn scan_within_reach(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
-        let me = self.seat.host();
-        self.scan_wanted(cursor, |entry| entry.home().is_none_or(|host| host == me), visit)
-    }
-
-    fn scan_wanted(
-        &self,
-        cursor: u64,
-        wanted: impl Fn(Entry) -> bool,
-        mut visit: impl FnMut(&[u8]),
-    ) -> Result<u64, Error> {
-        // One shard after the other.
-        let number = cursor >> KeyHash::BITS;
-        let Some(shard) = self.shards().get(number as usize) else { return Ok(0) };
-        shard.sync()?;
-        let within = cursor & u64::from(KeyHash::MAX);
-        let (hashes, next) = shard.state().index.scan(self.memory(), within);
-        for hash in hashes {
-            self.visit_keys(hash, &wanted, &mut visit)?;
-        }
-        Ok(match next {
-            0 if number + 1 < self.shards().len() as u64 => (number + 1) << KeyHash::BITS,
-            0 => 0,
-            next => number << KeyHash::BITS | next,
-        })
     }
 }
 
