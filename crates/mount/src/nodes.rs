@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use fuser::{FileAttr, FileType, INodeNo};
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags, StatxTimestamp};
+use rustix::fs::{AtFlags, FileType as Found, Mode, OFlags, Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 use tombolo_pagecache::FileId;
 
@@ -142,8 +142,12 @@ pub(crate) fn id(found: &Statx) -> FileId {
 }
 
 fn kind(found: &Statx) -> FileType {
-    use rustix::fs::FileType as Found;
-    match Found::from_raw_mode(u32::from(found.stx_mode)) {
+    told(Found::from_raw_mode(u32::from(found.stx_mode)))
+}
+
+/// What the kernel is told a file is.
+pub(crate) fn told(found: Found) -> FileType {
+    match found {
         Found::Directory => FileType::Directory,
         Found::Symlink => FileType::Symlink,
         Found::Fifo => FileType::NamedPipe,

@@ -278,16 +278,7 @@ impl Shared {
         let mut listing = Listing::new();
         for entry in rustix::fs::Dir::new(fd)? {
             let entry = entry?;
-            use rustix::fs::FileType as Found;
-            let kind = match entry.file_type() {
-                Found::Directory => FileType::Directory,
-                Found::Symlink => FileType::Symlink,
-                Found::Fifo => FileType::NamedPipe,
-                Found::Socket => FileType::Socket,
-                Found::CharacterDevice => FileType::CharDevice,
-                Found::BlockDevice => FileType::BlockDevice,
-                _ => FileType::RegularFile,
-            };
+            let kind = nodes::told(entry.file_type());
             let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
             listing.push((name, entry.ino(), kind));
         }

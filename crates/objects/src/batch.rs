@@ -37,7 +37,7 @@ impl<M: Memory> Objects<M> {
         for (((hash, key), candidate), item) in hashes.iter().zip(keys).zip(candidates).zip(items) {
             let candidate = candidate.and_then(|candidate| self.renewed(candidate, *hash));
             let (key, value) = (key.as_ref(), &mut item.value);
-            let read = self.read_candidate(*hash, candidate, key, Part::Whole, value)?;
+            let read = self.read_candidate(*hash, candidate, key, Part::Whole, &mut [], value)?;
             item.version = read.map(|header| header.version);
         }
         Ok(())

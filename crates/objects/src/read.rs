@@ -113,14 +113,8 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Option<Version>, Error> {
         let hash = self.begin(key)?;
         let candidate = self.candidate(hash);
-        self.count(Counter::Reads);
-        if let Some(candidate) = candidate
-            && let Some(header) = self.read_fresh(&candidate, key, Part::Whole, head, rest)
-        {
-            return Ok(Some(header.version));
-        }
-        let read = self.read_any(hash, key, Part::Whole, rest)?;
-        read.map(|header| split(head, rest).map(|()| header.version)).transpose()
+        let read = self.read_candidate(hash, candidate, key, Part::Whole, head, rest)?;
+        Ok(read.map(|header| header.version))
     }
 
     /// Reads `into.len()` bytes of the value of `key` from `offset` on.
@@ -160,26 +154,29 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<Option<Header>, Error> {
         let hash = self.begin(key)?;
-        self.read_candidate(hash, self.candidate(hash), key, part, value)
+        self.read_candidate(hash, self.candidate(hash), key, part, &mut [], value)
     }
 
-    /// The same, of a key whose hash is given, and of which perhaps a candidate is.
+    /// The same, of a key whose hash is given, and of which perhaps a candidate is; the first bytes go into `head`.
     #[inline(always)]
-    pub(crate) fn read_candidate(
+    pub(crate) fn read_candidate<const HEAD: usize>(
         &self,
         hash: KeyHash,
         candidate: Option<Candidate<'_, M>>,
         key: &[u8],
         part: Part,
-        value: &mut Vec<u8>,
+        head: &mut [u8; HEAD],
+        rest: &mut Vec<u8>,
     ) -> Result<Option<Header>, Error> {
         self.count(Counter::Reads);
         if let Some(candidate) = candidate
-            && let Some(header) = self.read_fresh(&candidate, key, part, &mut [], value)
+            && let Some(header) = self.read_fresh(&candidate, key, part, head, rest)
         {
             return Ok(Some(header));
         }
-        self.read_any(hash, key, part, value)
+        let Some(header) = self.read_any(hash, key, part, rest)? else { return Ok(None) };
+        split(head, rest)?;
+        Ok(Some(header))
     }
 
     /// The same, wherever the object is, and whatever this host knows of it.
