@@ -53,6 +53,18 @@ impl Arena {
         unsafe { copy::read(from, into) };
     }
 
+    /// Appends `bytes` bytes to `to`, from `offset` on; completed before any later access.
+    ///
+    /// # Panics
+    /// As [`read`](Self::read).
+    #[inline]
+    #[allow(unsafe_code)]
+    pub fn append(&self, offset: u64, bytes: u64, to: &mut Vec<u8>) {
+        let from = self.window.at(offset, bytes).as_ptr();
+        // SAFETY: as above.
+        unsafe { copy::append(from, bytes as usize, to) };
+    }
+
     /// Whether these bytes lie there, from `offset` on; completed before any later access.
     ///
     /// # Panics
@@ -104,6 +116,9 @@ mod tests {
         arena.prefetch(1..20);
         arena.read(60, &mut bytes[..14]);
         assert_eq!(&bytes[..14], b"\0across lines\0");
+        let mut longer = b"some".to_vec();
+        arena.append(60, 14, &mut longer);
+        assert_eq!(longer, b"some\0across lines\0");
         assert!(arena.holds(61, b"across lines") && arena.holds(60, b"\0across "));
         assert!(!arena.holds(61, b"across lane") && !arena.holds(61, b"acrosslines!"));
     }

@@ -24,6 +24,23 @@ pub(crate) unsafe fn read(from: *const u8, into: &mut [u8]) {
     fence(Ordering::Acquire);
 }
 
+/// Appends `bytes` bytes from shared memory to `to`; completed before any later access.
+///
+/// # Safety
+/// `from` is mapped for as many bytes.
+#[inline]
+pub(crate) unsafe fn append(from: *const u8, bytes: usize, to: &mut Vec<u8>) {
+    to.reserve(bytes);
+    let before = to.len();
+    // SAFETY: as in `read`; there is room for so many bytes, and all of them are written.
+    unsafe {
+        copy(from, to.as_mut_ptr().add(before), bytes);
+        to.set_len(before + bytes);
+    }
+    // As in `read`.
+    fence(Ordering::Acquire);
+}
+
 /// The 16 bytes in shared memory at `from`, and whether `behind` follows them; completed before any later access.
 ///
 /// # Safety
@@ -471,6 +488,9 @@ mod tests {
                 // SAFETY: as above.
                 unsafe { read(target.as_ptr().add(shift + 3), &mut back) };
                 assert_eq!(back, bytes);
+                // SAFETY: as above.
+                unsafe { append(target.as_ptr().add(shift + 3), length, &mut back) };
+                assert_eq!(back, [bytes, bytes].concat());
             }
         }
     }

@@ -154,6 +154,13 @@ impl Memory for Mapped {
         unsafe { copy::read(place.as_ptr(), into) };
     }
 
+    #[inline]
+    fn append(&self, from: LnrAddr, bytes: u64, to: &mut Vec<u8>) {
+        let place = self.lnr.at(from.offset(), bytes);
+        // SAFETY: within the window.
+        unsafe { copy::append(place.as_ptr(), bytes as usize, to) };
+    }
+
     #[inline(always)]
     fn read_before(&self, from: LnrAddr, behind: &[u8]) -> ([u8; 16], bool) {
         let place = self.lnr.at(from.offset(), 16 + behind.len() as u64);

@@ -103,6 +103,15 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn read(&self, from: LnrAddr, into: &mut [u8]);
 
+    /// Appends `bytes` bytes to `to`, as read by [`read`](Self::read); where memory is mapped no room is filled before.
+    #[track_caller]
+    #[inline]
+    fn append(&self, from: LnrAddr, bytes: u64, to: &mut Vec<u8>) {
+        let before = to.len();
+        to.resize(before + bytes as usize, 0);
+        self.read(from, &mut to[before..]);
+    }
+
     /// The 16 bytes there, and whether `behind` follows them; as read by [`read`](Self::read), but where memory is mapped nothing is
     /// copied to be compared.
     #[track_caller]
@@ -120,8 +129,8 @@ pub trait Memory: Clone + 'static {
     /// them: the compiler takes them for what they were, whenever it looks.
     #[track_caller]
     fn view(&self, from: LnrAddr, bytes: u64) -> Cow<'_, [u8]> {
-        let mut copy = vec![0; bytes as usize];
-        self.read(from, &mut copy);
+        let mut copy = Vec::new();
+        self.append(from, bytes, &mut copy);
         Cow::Owned(copy)
     }
 

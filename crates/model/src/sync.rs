@@ -160,6 +160,13 @@ impl Arena {
         fence(Ordering::Acquire);
     }
 
+    #[track_caller]
+    pub fn append(&self, offset: u64, bytes: u64, to: &mut Vec<u8>) {
+        let before = to.len();
+        to.resize(before + bytes as usize, 0);
+        self.read(offset, &mut to[before..]);
+    }
+
     pub fn holds(&self, offset: u64, bytes: &[u8]) -> bool {
         let mut found = vec![0; bytes.len()];
         self.read(offset, &mut found);

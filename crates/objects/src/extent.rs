@@ -115,6 +115,25 @@ impl Extent {
         }
     }
 
+    /// Appends `bytes` bytes to `to`; as [`Memory::append`].
+    #[inline]
+    #[track_caller]
+    pub(crate) fn append<M: Memory>(
+        &self,
+        memory: &M,
+        offset: u64,
+        bytes: u64,
+        to: &mut Vec<u8>,
+    ) {
+        if let Self::Whole(lines) = self {
+            return memory.append(lines.start().plus(offset), bytes, to);
+        }
+        to.reserve(bytes as usize);
+        for (from, part) in self.parts(offset, bytes) {
+            memory.append(from, part.len() as u64, to);
+        }
+    }
+
     /// As [`Memory::view`], piece by piece. What is seen is relied on: it was not out of date at `since`.
     #[track_caller]
     pub(crate) fn view<'a, M: Memory>(

@@ -30,7 +30,7 @@ impl<M: Memory> Objects<M> {
             return None;
         }
         let record = entry.own_record();
-        if rest.is_empty() {
+        if rest.capacity() == 0 {
             // There is room to be made first, so the copy would ask for its lines late.
             self.fetch(lines, part);
         } else if record.is_some() {
@@ -48,15 +48,18 @@ impl<M: Memory> Objects<M> {
         let header = self.header_with(lines, key)?;
         let (offset, length) = part.of(u64::from(header.value_bytes)).ok()?;
         let others = (length as usize).checked_sub(HEAD)?;
-        if rest.len() != others {
-            rest.resize(others, 0);
-        }
         // Where that is does not depend on what is read here: it can be on its way before the header has come.
         let start = (HEADER_BYTES + key.len()) as u64 + offset;
         if HEAD > 0 {
             memory.read(lines.start().plus(start), head);
         }
-        memory.read(lines.start().plus(start + HEAD as u64), rest);
+        let rest_at = lines.start().plus(start + HEAD as u64);
+        if rest.len() == others {
+            memory.read(rest_at, rest);
+        } else {
+            rest.clear();
+            memory.append(rest_at, others as u64, rest);
+        }
         let Ok(holds) = self
             .both_hold(entry.own_record(), counter, || Ok::<_, Infallible>(shard.is_still(end)));
         if !holds || !memory.check(sites::POISON_READ, !memory.poisoned(lines)) {

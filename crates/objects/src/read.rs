@@ -291,8 +291,10 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let (offset, bytes) = part.of(u64::from(header.value_bytes))?;
-        value.resize(bytes as usize, 0);
-        self.read_bytes(started, header.value_offset() + offset, value);
+        let start = header.value_offset() + offset;
+        self.freshen(started, start, bytes);
+        value.clear();
+        started.extent.append(self.memory(), start, bytes, value);
         Ok(())
     }
 
@@ -434,16 +436,22 @@ impl<M: Memory> Objects<M> {
         word.readable()
     }
 
-    /// Reads bytes of a slot, without the lines of a large object that may be stale.
+    /// Reads bytes of a slot, without lines that may be stale.
     #[track_caller]
     pub(crate) fn read_bytes(&self, started: &Started, offset: u64, into: &mut [u8]) {
+        self.freshen(started, offset, into.len() as u64);
+        started.extent.read(self.memory(), offset, into);
+    }
+
+    /// Drops lines of so many bytes, if they may be stale: those of a large object, of which a read wants a part.
+    #[track_caller]
+    fn freshen(&self, started: &Started, offset: u64, bytes: u64) {
         let Started { extent, fresh, .. } = started;
         if !fresh {
-            let lines = || extent.covering(offset, into.len() as u64);
+            let lines = || extent.covering(offset, bytes);
             self.counters.add(Counter::InvalidatedLines, lines().map(Lines::count).sum());
             self.memory().consume(sites::READ_INVALIDATE, |_| ((), lines()));
         }
-        extent.read(self.memory(), offset, into);
     }
 
     /// Reads header and key, as far as they go with `key`.

@@ -61,8 +61,7 @@ impl<M: Memory> Objects<M> {
         if memory.check(sites::KEY_COMPARE, same_key)
             && let Ok((offset, bytes)) = part.of(u64::from(header.value_bytes))
         {
-            value.resize(bytes as usize, 0);
-            copy.value(&header, offset, value);
+            copy.value(&header, offset, bytes, value);
         }
         memory.step();
         if !copy.is_still(memory) {

@@ -52,9 +52,9 @@ impl Host {
         let found = find(&self.index, hash);
         let Some(copy) = self.copies.hold(&memory(), &found) else { return };
         let (counter, header) = copy.start();
-        let mut value = [0; 7];
+        let mut value = Vec::new();
         if let Some(header) = header {
-            copy.value(&header, 0, &mut value);
+            copy.value(&header, 0, 7, &mut value);
         }
         if copy.is_still(&memory()) {
             let generation: Generation = found.entry.generation;

@@ -264,11 +264,12 @@ impl<M: Memory> Copy<'_, M> {
         usize::from(header.key_bytes) == key.len() && self.copies.arena.holds(start, key)
     }
 
-    /// Copies some bytes of the value.
+    /// Replaces what is in `into` by some bytes of the value.
     #[inline]
-    pub(super) fn value(&self, header: &Header, offset: u64, into: &mut [u8]) {
+    pub(super) fn value(&self, header: &Header, offset: u64, bytes: u64, into: &mut Vec<u8>) {
         let start = self.start + NOTE_BYTES as u64 + header.value_offset();
-        self.copies.arena.read(start + offset, into);
+        into.clear();
+        self.copies.arena.append(start + offset, bytes, into);
     }
 
     /// The counter at which it was made, if it is still there.
