@@ -2,12 +2,10 @@
 //!
 //! Each is read as by [`Objects::read`]. Before that, all entries are [found](crate::candidate), and all objects asked for.
 
-use smallvec::SmallVec;
 use tombolo_memory::Memory;
 use tombolo_sharing::{Item, Part};
 
 use crate::candidate::{BATCH, Candidates};
-use crate::event::KeyHash;
 use crate::{Error, Objects};
 
 impl<M: Memory> Objects<M> {
@@ -26,18 +24,22 @@ impl<M: Memory> Objects<M> {
     }
 
     fn read_together<K: AsRef<[u8]>>(&self, keys: &[K], items: &mut [Item]) -> Result<(), Error> {
-        let hashes: SmallVec<[KeyHash; BATCH]> =
-            keys.iter().map(|key| self.begin(key.as_ref())).collect::<Result<_, Error>>()?;
+        let mut hashes = [0; BATCH];
+        let hashes = &mut hashes[..keys.len()];
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = self.begin(key.as_ref())?;
+        }
         let mut candidates = self.candidates(hashes.iter().copied().map(Some));
         // Of others, some have copies.
         if !self.places_objects() {
             self.fetch_to_read(&candidates);
         }
-        let candidates = candidates.iter_mut().map(Option::take);
-        for (((hash, key), candidate), item) in hashes.iter().zip(keys).zip(candidates).zip(items) {
-            let candidate = candidate.and_then(|candidate| self.renewed(candidate, *hash));
+        let found = hashes.iter().zip(&mut candidates);
+        for ((key, item), (&hash, candidate)) in keys.iter().zip(items).zip(found) {
+            self.renew(candidate, hash);
             let (key, value) = (key.as_ref(), &mut item.value);
-            let read = self.read_candidate(*hash, candidate, key, Part::Whole, &mut [], value)?;
+            let read =
+                self.read_candidate(hash, candidate.as_ref(), key, Part::Whole, &mut [], value)?;
             item.version = read.map(|header| header.version);
         }
         Ok(())

@@ -4,13 +4,12 @@
 //! core has as many lines under way at once as an object of a kilobyte has, and whatever comes behind more of them waits: so no lookup
 //! comes behind an object's lines.
 
-use smallvec::SmallVec;
 use tombolo_log::End;
 use tombolo_memory::{Lines, Memory};
 
 use crate::Objects;
 use crate::event::{KeyHash, SlotLine};
-use crate::index::Found;
+use crate::index::{Found, Lookup};
 use crate::objects::Shard;
 
 /// Objects that are found together.
@@ -26,7 +25,13 @@ pub(crate) struct Candidate<'a, M: Memory> {
 }
 
 /// What there is for each of some keys.
-pub(crate) type Candidates<'a, M> = SmallVec<[Option<Candidate<'a, M>>; BATCH]>;
+pub(crate) type Candidates<'a, M> = [Option<Candidate<'a, M>>; BATCH];
+
+/// A lookup that has begun, and where.
+struct Begun<'a, M: Memory> {
+    shard: &'a Shard<M>,
+    lookup: Lookup<'a>,
+}
 
 impl<'a, M: Memory> Candidate<'a, M> {
     #[inline(always)]
@@ -55,31 +60,42 @@ impl<M: Memory> Objects<M> {
         hash: KeyHash,
         soon: impl FnOnce(SlotLine),
     ) -> Option<Candidate<'_, M>> {
-        let shard = self.shard(hash);
-        let index = &shard.state().index;
-        let lookup = index.begin_lookup(hash)?;
+        let Begun { shard, lookup } = self.begin_lookup(hash)?;
         let end = shard.at_end()?;
+        let index = &shard.state().index;
         Candidate::new(shard, end, index.find_at_once(self.memory(), lookup, soon)?)
     }
 
-    /// The same, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.
     #[inline(always)]
-    fn candidate_or_fetch(&self, hash: KeyHash) -> Option<Candidate<'_, M>> {
+    fn begin_lookup(&self, hash: KeyHash) -> Option<Begun<'_, M>> {
         let shard = self.shard(hash);
-        let index = &shard.state().index;
-        let lookup = index.begin_lookup(hash)?;
+        Some(Begun { shard, lookup: shard.state().index.begin_lookup(hash)? })
+    }
+
+    /// An object that is found at once, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.
+    #[inline(always)]
+    fn candidate_or_fetch<'a>(&'a self, begun: &Begun<'a, M>) -> Option<Candidate<'a, M>> {
+        let &Begun { shard, lookup } = begun;
         let end = shard.at_end()?;
+        let index = &shard.state().index;
         Candidate::new(shard, end, index.find_or_fetch(self.memory(), lookup)?)
     }
 
-    /// The same of each of some hashes.
+    /// Finds objects with these hashes, as [`candidate`](Self::candidate) does; there are as many at most as are found together.
+    #[inline(always)]
     pub(crate) fn candidates(
         &self,
         hashes: impl Iterator<Item = Option<KeyHash>> + Clone,
     ) -> Candidates<'_, M> {
-        hashes.clone().flatten().for_each(|hash| self.state(hash).index.prefetch(hash));
-        let mut candidates: Candidates<'_, M> =
-            hashes.clone().map(|hash| self.candidate_or_fetch(hash?)).collect();
+        let mut begun = [const { None }; BATCH];
+        for (begun, hash) in begun.iter_mut().zip(hashes.clone()) {
+            *begun = hash.and_then(|hash| self.begin_lookup(hash));
+        }
+        // Stored where it stays: it is some hundred bytes, each of them.
+        let mut candidates = [const { None }; BATCH];
+        for (candidate, begun) in candidates.iter_mut().zip(&begun) {
+            *candidate = begun.as_ref().and_then(|begun| self.candidate_or_fetch(begun));
+        }
         for (candidate, hash) in candidates.iter_mut().zip(hashes) {
             if candidate.is_none() {
                 *candidate = hash.and_then(|hash| self.candidate(hash));
@@ -88,16 +104,15 @@ impl<M: Memory> Objects<M> {
         candidates
     }
 
-    /// A candidate as it is now, if the log goes on behind where it ended then.
+    /// Has `candidate` found again, if the log goes on behind where it ended then.
     #[inline(always)]
-    pub(crate) fn renewed<'a>(
+    pub(crate) fn renew<'a>(
         &'a self,
-        candidate: Candidate<'a, M>,
+        candidate: &mut Option<Candidate<'a, M>>,
         hash: KeyHash,
-    ) -> Option<Candidate<'a, M>> {
-        if candidate.shard.is_still(candidate.end) {
-            return Some(candidate);
+    ) {
+        if candidate.as_ref().is_some_and(|found| !found.shard.is_still(found.end)) {
+            *candidate = self.candidate(hash);
         }
-        self.candidate(hash)
     }
 }

@@ -113,7 +113,7 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Option<Version>, Error> {
         let hash = self.begin(key)?;
         let candidate = self.candidate(hash);
-        let read = self.read_candidate(hash, candidate, key, Part::Whole, head, rest)?;
+        let read = self.read_candidate(hash, candidate.as_ref(), key, Part::Whole, head, rest)?;
         Ok(read.map(|header| header.version))
     }
 
@@ -154,7 +154,8 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<Option<Header>, Error> {
         let hash = self.begin(key)?;
-        self.read_candidate(hash, self.candidate(hash), key, part, &mut [], value)
+        let candidate = self.candidate(hash);
+        self.read_candidate(hash, candidate.as_ref(), key, part, &mut [], value)
     }
 
     /// The same, of a key whose hash is given, and of which perhaps a candidate is; the first bytes go into `head`.
@@ -162,7 +163,7 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn read_candidate<const HEAD: usize>(
         &self,
         hash: KeyHash,
-        candidate: Option<Candidate<'_, M>>,
+        candidate: Option<&Candidate<'_, M>>,
         key: &[u8],
         part: Part,
         head: &mut [u8; HEAD],
@@ -170,7 +171,7 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Option<Header>, Error> {
         self.count(Counter::Reads);
         if let Some(candidate) = candidate
-            && let Some(header) = self.read_fresh(&candidate, key, part, head, rest)
+            && let Some(header) = self.read_fresh(candidate, key, part, head, rest)
         {
             return Ok(Some(header));
         }

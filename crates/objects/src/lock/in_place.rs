@@ -93,13 +93,13 @@ impl<M: Memory> Objects<M> {
                 let fetch = |candidate| self.fetch_candidate(candidate, value.as_ref().len());
                 candidate.iter().for_each(fetch);
             }
-            let candidates = candidates.iter_mut().map(Option::take);
-            for (((key, value), hash), candidate) in pairs.iter().zip(&hashes).zip(candidates) {
+            let found = hashes.iter().zip(&mut candidates);
+            for ((key, value), (hash, candidate)) in pairs.iter().zip(found) {
                 let (key, value) = (key.as_ref(), value.as_ref());
-                let candidate =
-                    hash.zip(candidate).and_then(|(hash, candidate)| self.renewed(candidate, hash));
+                hash.iter().for_each(|&hash| self.renew(candidate, hash));
                 match candidate
-                    .and_then(|candidate| self.lock_in_place(&candidate, key, value.len()))
+                    .as_ref()
+                    .and_then(|candidate| self.lock_in_place(candidate, key, value.len()))
                 {
                     Some(locked) => batch.push((locked, key, value)),
                     // If something is wrong, who writes it by itself says what.
