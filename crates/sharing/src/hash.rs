@@ -1,10 +1,13 @@
 //! Hashes of keys.
 
-use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline, rapidhash_v3_nano_inline};
 use tombolo_memory::Memory;
 use tombolo_pod::Pod;
 
 use crate::{Error, MAX_KEY_BYTES};
+
+/// Up to this length all variants of rapidhash V3 are alike, but the full one can be written in place: less to be done before a key is looked for.
+const ALIKE_BYTES: usize = 48;
 
 /// How a pod's keys are hashed: by rapidhash V3 nano, with multipliers that follow from the pod's secret, so that nobody can
 /// make keys collide from outside.
@@ -30,6 +33,9 @@ impl KeyHasher {
     pub fn hash(&self, key: &[u8]) -> Result<u64, Error> {
         if key.is_empty() || key.len() > MAX_KEY_BYTES {
             return Err(Error::KeyLength { bytes: key.len() });
+        }
+        if key.len() <= ALIKE_BYTES {
+            return Ok(rapidhash_v3_inline::<true, true, false>(key, &self.0));
         }
         Ok(rapidhash_v3_nano_inline::<true, false>(key, &self.0))
     }
@@ -72,6 +78,16 @@ mod tests {
         ];
         assert_eq!(hashes, expected);
         assert!(hasher.hash(&[]).is_err() && hasher.hash(&[0; MAX_KEY_BYTES + 1]).is_err());
+    }
+
+    #[test]
+    fn short_keys_have_the_hash_that_long_ones_have() {
+        let hasher = KeyHasher::new((3, 4));
+        for length in 1..=ALIKE_BYTES {
+            let key: Vec<u8> = (0..length as u8).collect();
+            let nano = rapidhash_v3_nano_inline::<true, false>(&key, &hasher.0);
+            assert_eq!(hasher.hash(&key).unwrap(), nano, "{length} bytes");
+        }
     }
 
     #[test]
