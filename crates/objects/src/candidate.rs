@@ -28,7 +28,7 @@ pub(crate) struct Candidate<'a, M: Memory> {
 pub(crate) type Candidates<'a, M> = [Option<Candidate<'a, M>>; BATCH];
 
 /// A lookup that has begun, and where.
-struct Begun<'a, M: Memory> {
+pub(crate) struct Begun<'a, M: Memory> {
     shard: &'a Shard<M>,
     lookup: Lookup<'a>,
 }
@@ -45,29 +45,33 @@ impl<M: Memory> Objects<M> {
     /// An object with `hash`, if it is found at once.
     #[inline(always)]
     pub(crate) fn candidate(&self, hash: KeyHash) -> Option<Candidate<'_, M>> {
-        self.candidate_soon(hash, drop)
+        self.sought(&self.begin_lookup(hash)?, drop)
     }
 
     /// The same, to be written: its first line is asked for as soon as it is known where that is.
     #[inline(always)]
-    pub(crate) fn candidate_to_write(&self, hash: KeyHash) -> Option<Candidate<'_, M>> {
-        self.candidate_soon(hash, |slot| self.memory().prefetch(Lines::new(slot, 1)))
+    pub(crate) fn candidate_to_write<'a>(
+        &'a self,
+        begun: &Begun<'a, M>,
+    ) -> Option<Candidate<'a, M>> {
+        self.sought(begun, |slot| self.memory().prefetch(Lines::new(slot, 1)))
     }
 
     #[inline(always)]
-    fn candidate_soon(
-        &self,
-        hash: KeyHash,
+    fn sought<'a>(
+        &'a self,
+        begun: &Begun<'a, M>,
         soon: impl FnOnce(SlotLine),
-    ) -> Option<Candidate<'_, M>> {
-        let Begun { shard, lookup } = self.begin_lookup(hash)?;
+    ) -> Option<Candidate<'a, M>> {
+        let &Begun { shard, lookup } = begun;
         let end = shard.at_end()?;
         let index = &shard.state().index;
         Candidate::new(shard, end, index.find_at_once(self.memory(), lookup, soon)?)
     }
 
+    /// Begins to look for an object: what does not depend on it is best done before it is sought.
     #[inline(always)]
-    fn begin_lookup(&self, hash: KeyHash) -> Option<Begun<'_, M>> {
+    pub(crate) fn begin_lookup(&self, hash: KeyHash) -> Option<Begun<'_, M>> {
         let shard = self.shard(hash);
         Some(Begun { shard, lookup: shard.state().index.begin_lookup(hash)? })
     }
@@ -106,11 +110,7 @@ impl<M: Memory> Objects<M> {
 
     /// Has `candidate` found again, if the log goes on behind where it ended then.
     #[inline(always)]
-    pub(crate) fn renew<'a>(
-        &'a self,
-        candidate: &mut Option<Candidate<'a, M>>,
-        hash: KeyHash,
-    ) {
+    pub(crate) fn renew<'a>(&'a self, candidate: &mut Option<Candidate<'a, M>>, hash: KeyHash) {
         if candidate.as_ref().is_some_and(|found| !found.shard.is_still(found.end)) {
             *candidate = self.candidate(hash);
         }

@@ -118,13 +118,7 @@ impl Extent {
     /// Appends `bytes` bytes to `to`; as [`Memory::append`].
     #[inline]
     #[track_caller]
-    pub(crate) fn append<M: Memory>(
-        &self,
-        memory: &M,
-        offset: u64,
-        bytes: u64,
-        to: &mut Vec<u8>,
-    ) {
+    pub(crate) fn append<M: Memory>(&self, memory: &M, offset: u64, bytes: u64, to: &mut Vec<u8>) {
         if let Self::Whole(lines) = self {
             return memory.append(lines.start().plus(offset), bytes, to);
         }

@@ -216,7 +216,12 @@ impl<M: Memory> Objects<M> {
     }
 
     pub(crate) fn next_version(&self) -> Version {
-        Version(self.versions.fetch_add(1, Ordering::Relaxed))
+        self.next_versions(1)
+    }
+
+    /// The first of so many that follow each other.
+    pub(crate) fn next_versions(&self, count: u64) -> Version {
+        Version(self.versions.fetch_add(count, Ordering::Relaxed))
     }
 
     pub(crate) fn count(&self, counter: Counter) {

@@ -33,7 +33,7 @@
 //! undo     checksum of the rest (4 bytes) | bytes of the object (4) | line of its slot (8) | object
 //! ```
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{Areas, Geometry, Membership, NOTE_WORDS, Pod, TornWrites};
@@ -472,17 +472,15 @@ impl<M: Memory> Notes<M> {
 pub(crate) struct Underway<M> {
     pub(crate) notes: Notes<M>,
     host: u8,
-    /// A bit per note of this host that no thread uses.
-    unused: Box<[AtomicU64]>,
+    /// Which notes of this host some thread uses.
+    used: Box<[AtomicBool]>,
 }
 
 impl<M: Memory> Underway<M> {
     pub(crate) fn new(pod: &Pod<M>, host: u8) -> Self {
         let notes = Notes::new(pod);
-        let per_host = notes.per_host;
-        let free =
-            |word: u64| AtomicU64::new(u64::MAX >> 64u64.saturating_sub(per_host - 64 * word));
-        Self { notes, host, unused: (0..per_host.div_ceil(64)).map(free).collect() }
+        let used = notes.places().map(|_| AtomicBool::new(false)).collect();
+        Self { notes, host, used }
     }
 
     /// Nothing is under way in this seat: what there is was its last holder's.
@@ -492,11 +490,10 @@ impl<M: Memory> Underway<M> {
 
     /// A note for one thread; `None` while all are in use.
     pub(crate) fn reserve(&self) -> Option<Place> {
-        self.unused.iter().zip(0u64..).find_map(|(unused, number)| {
-            let take = |bits: u64| (bits != 0).then(|| bits & (bits - 1));
-            let found = unused.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).ok()?;
-            Some(Place((64 * number) as u16 + found.trailing_zeros() as u16))
-        })
+        let free = |used: &AtomicBool| {
+            !used.load(Ordering::Relaxed) && !used.swap(true, Ordering::Acquire)
+        };
+        self.used.iter().position(free).map(|number| Place(number as u16))
     }
 
     /// Whether objects of so many bytes may be changed in place.
@@ -572,7 +569,7 @@ impl<M: Memory> Underway<M> {
         if noted {
             self.clear(place);
         }
-        self.unused[usize::from(place.0 / 64)].fetch_or(1 << (place.0 % 64), Ordering::Release);
+        self.used[usize::from(place.0)].store(false, Ordering::Release);
     }
 }
 

@@ -64,9 +64,14 @@ impl<M: Memory> Objects<M> {
         rest: &[u8],
     ) -> Option<Result<Version, Error>> {
         self.answer_at_once();
-        let candidate = self.candidate_to_write(self.hash(key).ok()?)?;
-        self.fetch_candidate(&candidate, rest.len());
-        let locked = self.lock_in_place(&candidate, key, HEAD + rest.len())?;
+        let begun = self.begin_lookup(self.hash(key).ok()?)?;
+        // While the bucket is on its way: whatever is read, changed and written waits for all before it.
+        let version = self.next_versions(1);
+        let locked = self.with_place(|place| {
+            let candidate = self.candidate_to_write(&begun)?;
+            self.fetch_candidate(&candidate, rest.len());
+            self.lock_in_place(&candidate, place, key, version, HEAD + rest.len())
+        })?;
         self.begin_to_write(&locked);
         if HEAD > 0 {
             self.memory().write(locked.value_start(), head);
@@ -74,6 +79,17 @@ impl<M: Memory> Objects<M> {
         self.memory().write_all(once((locked.value_start().plus(HEAD as u64), rest)));
         let dirty = self.unless_poisoned(&locked);
         self.clean_and(sites::WRITE_CLEAN, dirty, || Some(self.release(&locked, dirty.is_none())))
+    }
+
+    /// Has a note reserved for what is locked, if that is.
+    #[inline(always)]
+    fn with_place<T>(&self, lock: impl FnOnce(Place) -> Option<T>) -> Option<T> {
+        let place = self.underway.reserve()?;
+        let locked = lock(place);
+        if locked.is_none() {
+            self.underway.end(place, false);
+        }
+        locked
     }
 
     /// Creates the objects with these keys, or replaces their values, each as [`put`](Self::put) does, in their order; what became of
@@ -93,14 +109,18 @@ impl<M: Memory> Objects<M> {
                 let fetch = |candidate| self.fetch_candidate(candidate, value.as_ref().len());
                 candidate.iter().for_each(fetch);
             }
+            let versions = self.next_versions(pairs.len() as u64);
             let found = hashes.iter().zip(&mut candidates);
-            for ((key, value), (hash, candidate)) in pairs.iter().zip(found) {
+            for (((key, value), (hash, candidate)), number) in pairs.iter().zip(found).zip(0..) {
                 let (key, value) = (key.as_ref(), value.as_ref());
                 hash.iter().for_each(|&hash| self.renew(candidate, hash));
-                match candidate
-                    .as_ref()
-                    .and_then(|candidate| self.lock_in_place(candidate, key, value.len()))
-                {
+                let version = Version(versions.0 + number);
+                let locked = candidate.as_ref().and_then(|candidate| {
+                    self.with_place(|place| {
+                        self.lock_in_place(candidate, place, key, version, value.len())
+                    })
+                });
+                match locked {
                     Some(locked) => batch.push((locked, key, value)),
                     // If something is wrong, who writes it by itself says what.
                     None => {
@@ -151,7 +171,9 @@ impl<M: Memory> Objects<M> {
     fn lock_in_place<'a>(
         &'a self,
         candidate: &Candidate<'a, M>,
+        place: Place,
         key: &[u8],
+        version: Version,
         value_bytes: usize,
     ) -> Option<InPlace<'a>> {
         let memory = self.memory();
@@ -171,17 +193,12 @@ impl<M: Memory> Objects<M> {
         {
             return None;
         }
-        let place = self.underway.reserve()?;
-        let Some(held) = self.records.lock(record, counter) else {
-            self.underway.end(place, false);
-            return None;
-        };
-        let header = Header::new(self.next_version(), key, value_bytes as u32);
+        let held = self.records.lock(record, counter)?;
+        let header = Header::new(version, key, value_bytes as u32);
         let locked = InPlace { held, entry, cell, lines, header, place };
         if !self.may_overwrite(candidate, key) {
             // Whoever has taken it over does with it what is to be done.
             let _ = self.records.unlock(held, false);
-            self.underway.end(place, false);
             return None;
         }
         Some(locked)
