@@ -575,7 +575,23 @@ impl<M: Memory> Underway<M> {
 
 #[cfg(test)]
 mod tests {
+    use tombolo_pod::Options;
+    use tombolo_simulator::{Config, Simulation, Trial};
+
     use super::*;
+
+    #[test]
+    fn a_note_is_one_threads_at_a_time() {
+        let config = Config { scr_bytes: 128 << 10, lnr_bytes: 4 << 20, ..Config::default() };
+        let options = Options { ring_entries: Some(8), writes: Some(128), ..Options::default() };
+        let geometry = Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap();
+        let memory = Simulation::new(config, &Trial::new(1)).memory(0);
+        let underway = Underway::new(&Pod::format(memory, geometry).unwrap(), 0);
+        let places: Vec<Place> = std::iter::from_fn(|| underway.reserve()).collect();
+        assert_eq!(places, (0..128).map(Place).collect::<Vec<_>>());
+        underway.end(Place(67), true);
+        assert_eq!((underway.reserve(), underway.reserve()), (Some(Place(67)), None));
+    }
 
     fn read_back(note: Note) -> Option<Note> {
         Note::decode(note.encode().map(Option::unwrap_or_default))
