@@ -65,7 +65,7 @@ impl<M: Memory> Objects<M> {
     ) -> Option<Result<Version, Error>> {
         self.answer_at_once();
         let begun = self.begin_lookup(self.hash(key).ok()?)?;
-        // While the bucket is on its way: whatever is read, changed and written waits for all before it.
+        // A read-modify-write waits for whatever is under way: it is done before there is more than the bucket.
         let version = self.next_versions(1);
         let locked = self.with_place(|place| {
             let candidate = self.candidate_to_write(&begun)?;
