@@ -79,6 +79,26 @@ fn what_is_put_together_lasts() {
 }
 
 #[test]
+fn room_that_is_there_is_used_again() {
+    let hosts = two_hosts();
+    let [first, second] = &hosts.stores;
+    let long = Entry { value: vec![7; 3000], deadline_ms: Some(first.now_ms() + 3_600_000) };
+    first.put(b"long", &long).unwrap();
+    first.put(b"short", &Entry::lasting("short")).unwrap();
+    let mut entry = Entry::default();
+    assert!(second.get_into(b"long", &mut entry).unwrap());
+    assert_eq!(entry, long);
+    let room = entry.value.as_ptr();
+    assert!(!second.get_into(b"none", &mut entry).unwrap());
+    for _ in 0..3 {
+        assert!(second.get_into(b"short", &mut entry).unwrap());
+        assert_eq!(entry, Entry::lasting("short"));
+        assert!(second.get_into(b"long", &mut entry).unwrap());
+        assert_eq!((&entry, entry.value.as_ptr()), (&long, room));
+    }
+}
+
+#[test]
 fn a_passed_deadline_is_as_good_as_a_delete() {
     let hosts = two_hosts();
     let [first, second] = &hosts.stores;

@@ -150,6 +150,14 @@ pub(super) fn read_rows(subject: &Subject) -> Vec<Row<'_>> {
                 Ok(())
             })
         });
+        let mut entry = Entry::default();
+        rows.add("get of the store, into its room", Some(spread), Some(limit), move |numbers| {
+            each_key(numbers, |key| {
+                ensure!(subject.store.get_into(key, &mut entry)?, "the value is gone");
+                black_box(&entry);
+                Ok(())
+            })
+        });
     }
     rows.rows
 }
