@@ -75,6 +75,8 @@ impl<M: Memory> Objects<M> {
         }
         let space = &self.state(found.entry.hash).space;
         let Some(extent) = space.extent_at(found.entry.slot) else { return Ok(Looked::Changed) };
+        // It is on its way while chunks are pinned.
+        self.fetch(extent.first(), Part::Nothing);
         let large = extent.count() > self.small_lines;
         // Before the look by whose end it is known that the object is there, and nobody writes it.
         let pin = large.then(|| self.pins.pin(space.chunks_of(&extent))).transpose()?;
