@@ -107,6 +107,7 @@ impl ChunkWord {
             | u64::from(self.next)
     }
 
+    #[inline]
     fn decode(word: u64) -> Option<Self> {
         let state = match (word & !FLAGS) >> 56 {
             0 => ChunkState::Free,
@@ -143,9 +144,25 @@ impl<M: Memory> ChunkTable<M> {
 
     pub(crate) fn word(&self, number: u32) -> Result<ChunkWord, Error> {
         let word = self.memory.load(self.at(number));
-        ChunkWord::decode(word)
-            .filter(|word| u64::from(word.shard) < self.shards)
+        self.decode(word)
             .ok_or_else(|| Error::Damaged(format!("chunk {number} has the word {word:#x}")))
+    }
+
+    /// The word of a chunk, if there is that chunk, and its word makes sense.
+    #[inline]
+    pub(crate) fn sound_word(&self, number: u32) -> Option<ChunkWord> {
+        let is_there = u64::from(number) < self.chunks;
+        is_there.then(|| self.decode(self.memory.load(self.at(number)))).flatten()
+    }
+
+    #[inline]
+    fn decode(&self, word: u64) -> Option<ChunkWord> {
+        ChunkWord::decode(word).filter(|word| u64::from(word.shard) < self.shards)
+    }
+
+    /// Has the processor fetch a chunk's word.
+    pub(crate) fn prefetch(&self, number: u32) {
+        self.memory.prefetch_word(self.at(number));
     }
 
     /// Changes the word of a chunk that this host holds.

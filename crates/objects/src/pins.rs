@@ -18,10 +18,13 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use smallvec::SmallVec;
-use tombolo_memory::{FetchOp, HostMutex, Memory, ScrAddr};
+use tombolo_memory::{FetchOp, HostMutex, LINE_BYTES, Memory, ScrAddr, prefetch};
 use tombolo_pod::{MAX_PIN_WORDS, Pod};
 
 use crate::{Error, sites};
+
+/// Words whose views a host counts behind one lock: those of a line. What lies in several chunks, mostly in a row, takes one lock or two.
+const TOGETHER: usize = LINE_BYTES as usize / size_of::<u64>();
 
 /// All hosts' pins.
 #[derive(Clone)]
@@ -72,7 +75,7 @@ pub(crate) struct Pins<M: Memory> {
     pub(crate) table: PinTable<M>,
     host: u8,
     /// How many views each word's bit stands for.
-    counts: Box<[HostMutex<M, u32>]>,
+    counts: Box<[HostMutex<M, [u32; TOGETHER]>]>,
     open: AtomicU32,
     most: u32,
 }
@@ -80,7 +83,8 @@ pub(crate) struct Pins<M: Memory> {
 impl<M: Memory> Pins<M> {
     pub(crate) fn new(pod: &Pod<M>, host: u8, most: u32) -> Self {
         let table = PinTable::new(pod);
-        let counts = (0..table.words).map(|_| HostMutex::<M, _>::new(0)).collect();
+        let locks = (table.words as usize).div_ceil(TOGETHER);
+        let counts = (0..locks).map(|_| HostMutex::<M, _>::new([0; TOGETHER])).collect();
         Self { table, host, counts, open: AtomicU32::new(0), most }
     }
 
@@ -96,8 +100,15 @@ impl<M: Memory> Pins<M> {
         let mut words: SmallVec<[u16; 4]> = chunks.map(|chunk| word_of(chunk) as u16).collect();
         words.sort_unstable();
         words.dedup();
-        words.iter().for_each(|&word| self.raise(word));
+        together(&words).for_each(|(lock, words)| self.raise(lock, words));
         Ok(Pin { pins: self, words })
+    }
+
+    /// Has the processor fetch what it takes to pin a chunk.
+    pub(crate) fn prefetch(&self, chunk: u32) {
+        let word = word_of(chunk);
+        prefetch(&self.counts[word as usize / TOGETHER]);
+        self.table.memory.prefetch_word(self.table.at(word));
     }
 
     /// Views that are open.
@@ -105,22 +116,28 @@ impl<M: Memory> Pins<M> {
         self.open.load(Ordering::Relaxed)
     }
 
-    fn raise(&self, word: u16) {
+    fn raise(&self, lock: usize, words: &[u16]) {
         // The bit is on before any thread that counts on it goes on; so the mutex spans both.
-        let mut count = self.counts[usize::from(word)].lock();
-        *count += 1;
-        if *count == 1 {
-            let at = self.table.at(word.into());
-            self.table.memory.fetch(sites::PIN_SET, at, FetchOp::Or, bit(self.host));
+        let mut counts = self.counts[lock].lock();
+        for &word in words {
+            let count = &mut counts[usize::from(word) % TOGETHER];
+            *count += 1;
+            if *count == 1 {
+                let at = self.table.at(word.into());
+                self.table.memory.fetch(sites::PIN_SET, at, FetchOp::Or, bit(self.host));
+            }
         }
     }
 
-    fn lower(&self, word: u16) {
-        let mut count = self.counts[usize::from(word)].lock();
-        *count -= 1;
-        if *count == 0 {
-            let at = self.table.at(word.into());
-            self.table.memory.fetch(sites::PIN_ALONE, at, FetchOp::And, !bit(self.host));
+    fn lower(&self, lock: usize, words: &[u16]) {
+        let mut counts = self.counts[lock].lock();
+        for &word in words {
+            let count = &mut counts[usize::from(word) % TOGETHER];
+            *count -= 1;
+            if *count == 0 {
+                let at = self.table.at(word.into());
+                self.table.memory.fetch(sites::PIN_ALONE, at, FetchOp::And, !bit(self.host));
+            }
         }
     }
 }
@@ -133,9 +150,17 @@ pub(crate) struct Pin<'a, M: Memory> {
 
 impl<M: Memory> Drop for Pin<'_, M> {
     fn drop(&mut self) {
-        self.words.iter().for_each(|&word| self.pins.lower(word));
+        together(&self.words).for_each(|(lock, words)| self.pins.lower(lock, words));
         self.pins.open.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Sorted words by the locks that they are counted behind.
+fn together(words: &[u16]) -> impl Iterator<Item = (usize, &[u16])> {
+    let lock_of = |word: &u16| usize::from(*word) / TOGETHER;
+    words
+        .chunk_by(move |a, b| lock_of(a) == lock_of(b))
+        .map(move |words| (lock_of(&words[0]), words))
 }
 
 fn word_of(chunk: u32) -> u64 {

@@ -90,6 +90,16 @@ impl<T> Looked<T> {
     }
 }
 
+impl<T> Looked<Result<T, Error>> {
+    pub(crate) fn transpose(self) -> Result<Looked<T>, Error> {
+        Ok(match self {
+            Self::Good(read) => Looked::Good(read?),
+            Self::OtherKey => Looked::OtherKey,
+            Self::Changed => Looked::Changed,
+        })
+    }
+}
+
 impl<M: Memory> Objects<M> {
     /// Reads the value of `key` into `value`, replacing what is there; its version, or `None` if
     /// there is no such object.

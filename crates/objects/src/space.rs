@@ -25,7 +25,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, Site};
+use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, Site, prefetch};
 use tombolo_pod::Pod;
 use tombolo_sharing::{Classes, HEADER_BYTES, MARK_BYTES, SPAN};
 
@@ -171,6 +171,14 @@ impl<M: Memory> Space<M> {
     #[inline]
     pub(crate) fn extent_at(&self, line: SlotLine) -> Option<Extent> {
         self.extent(self.slot_at(line)?)
+    }
+
+    /// Has the processor fetch what says where the slot at `line` is; the chunk where it begins.
+    pub(crate) fn fetch_place(&self, line: SlotLine) -> Option<u32> {
+        let (chunk, _) = self.chunk_of(line)?;
+        prefetch(&self.extents[chunk as usize]);
+        self.table.prefetch(chunk as u32);
+        Some(chunk as u32)
     }
 
     /// The lines of the slot at `line`, as this replica knows it, unless it is a span's.

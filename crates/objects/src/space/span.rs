@@ -136,13 +136,12 @@ impl<M: Memory> Space<M> {
     /// Where a span is; `None` if its chunks are not as many as it has.
     pub(super) fn span_extent(&self, slot: Slot) -> Option<Extent> {
         let lines = |number| Lines::new(self.chunk_start(number), self.classes.chunk_lines());
-        let first = self.chunk_of(slot.line)?.0 as u32;
-        let mut chain = self.chain(first).map_while(Result::ok);
-        let mut extent = Extent::of(lines(chain.next()?));
+        let mut links = self.links(self.chunk_of(slot.line)?.0 as u32);
+        let mut extent = Extent::of(lines(links.next()??));
         for _ in 1..slot.chunks {
-            extent = extent.and(lines(chain.next()?));
+            extent = extent.and(lines(links.next()??));
         }
-        chain.next().is_none().then_some(extent)
+        links.next().is_none().then_some(extent)
     }
 
     /// How many chunks the span has that starts in this one.
@@ -163,23 +162,21 @@ impl<M: Memory> Space<M> {
 
     /// The chunks of the span that starts in `first`; an error for one that is not of it.
     pub(crate) fn chain(&self, first: u32) -> impl Iterator<Item = Result<u32, Error>> {
+        let stray =
+            move || Error::Damaged(format!("the object that starts in chunk {first} ends nowhere"));
+        self.links(first).map(move |link| link.ok_or_else(stray))
+    }
+
+    /// The same; `None` at the end, if one is not of it.
+    #[inline]
+    fn links(&self, first: u32) -> impl Iterator<Item = Option<u32>> {
         let (mut next, mut left) = (first, self.count);
         iter::from_fn(move || {
             let number = (next != LAST && left > 0).then_some(next)?;
             let wanted = if number == first { ChunkState::Span } else { ChunkState::Body };
-            let word = (u64::from(number) < self.count).then(|| self.table.word(number));
-            Some(match word {
-                Some(Ok(word)) if word.state == wanted => {
-                    (next, left) = (word.next, left - 1);
-                    Ok(number)
-                }
-                _ => {
-                    left = 0;
-                    Err(Error::Damaged(format!(
-                        "chunk {number} is no part of the object that starts in chunk {first}"
-                    )))
-                }
-            })
+            let word = self.table.sound_word(number).filter(|word| word.state == wanted);
+            (next, left) = word.map_or((LAST, 0), |word| (word.next, left - 1));
+            Some(word.map(|_| number))
         })
     }
 }

@@ -90,6 +90,11 @@ fn each_key(numbers: &[u64], mut act: impl FnMut(&Key) -> Result<()>) -> Result<
     with_keys(numbers, |keys| keys.iter().try_for_each(&mut act))
 }
 
+/// Numbers that begin with `first` instead of 0.
+fn from(first: u64, numbers: &[u64]) -> Vec<u64> {
+    numbers.iter().map(|number| first + number).collect()
+}
+
 /// What instructions and memory take.
 pub(super) fn machine_rows(subject: &Subject) -> Vec<Row<'_>> {
     let (mut rows, bare) = (Rows::of(subject), &subject.bare);
@@ -234,12 +239,11 @@ pub(super) fn create_rows(subject: &Subject) -> Vec<Row<'_>> {
             Ok(())
         })
     });
-    let beyond = move |numbers: &[u64]| -> Vec<u64> { numbers.iter().map(|n| first + n).collect() };
     rows.add("create", in_turn, Some(limit), move |numbers| {
-        each_key(&beyond(numbers), |key| Ok(objects.create(key, &subject.value).map(drop)?))
+        each_key(&from(first, numbers), |key| Ok(objects.create(key, &subject.value).map(drop)?))
     });
     rows.add("delete", in_turn, Some(limit), move |numbers| {
-        each_key(&beyond(numbers), |key| {
+        each_key(&from(first, numbers), |key| {
             ensure!(objects.delete(key)?, "the object is gone");
             Ok(())
         })
@@ -252,10 +256,10 @@ pub(super) fn large_rows(subject: &Subject, bytes: usize) -> Result<Vec<Row<'_>>
     let mut rows = Rows::of(subject);
     let objects = subject.store.objects();
     let count = subject.large_bytes / bytes as u64;
-    let beyond = move |number: u64| key(subject.objects + 2 * subject.operations as u64 + number);
+    let first = subject.objects + 2 * subject.operations as u64;
     let value = vec![7; bytes];
-    for number in 0..count {
-        objects.put(&beyond(number), &value)?;
+    for number in first..first + count {
+        objects.put(&key(number), &value)?;
     }
     let source = Arena::new(subject.large_bytes / LINE_BYTES)?;
     (0..count).for_each(|number| source.write(number * bytes as u64, &value));
@@ -274,22 +278,17 @@ pub(super) fn large_rows(subject: &Subject, bytes: usize) -> Result<Vec<Row<'_>>
     });
     let mut read = Vec::new();
     rows.add(format!("get of {size}"), in_turn, Some(copy), move |numbers| {
-        timed(|| {
-            for &number in numbers {
-                objects.read(&beyond(number), &mut read)?.context("the object is gone")?;
-                black_box(&read);
-            }
+        each_key(&from(first, numbers), |key| {
+            objects.read(key, &mut read)?.context("the object is gone")?;
+            black_box(&read);
             Ok(())
         })
     });
     rows.add(format!("view of {size}"), in_turn, Some(copy), move |numbers| {
-        timed(|| {
-            for &number in numbers {
-                let view = objects.view(&beyond(number))?.context("the object is gone")?;
-                black_box(&view.bytes());
-                view.end()?;
-            }
-            Ok(())
+        each_key(&from(first, numbers), |key| {
+            let view = objects.view(key)?.context("the object is gone")?;
+            black_box(&view.bytes());
+            Ok(view.end()?)
         })
     });
     let written = value.clone();
@@ -307,7 +306,7 @@ pub(super) fn large_rows(subject: &Subject, bytes: usize) -> Result<Vec<Row<'_>>
         })
     });
     rows.add(format!("put of {size}"), in_turn, Some(store), move |numbers| {
-        timed(|| numbers.iter().try_for_each(|&n| Ok(objects.put(&beyond(n), &value).map(drop)?)))
+        each_key(&from(first, numbers), |key| Ok(objects.put(key, &value).map(drop)?))
     });
     Ok(rows.rows)
 }
