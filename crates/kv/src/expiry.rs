@@ -7,12 +7,18 @@ use tombolo_sharing::{Scheme, Version};
 
 use crate::{Error, Store, sites};
 
-/// Keys looked at in one tick while few of them have expired, and while many have.
-const IDLE_KEYS: u64 = 4;
-const BUSY_KEYS: u64 = 256;
+/// How far the walk goes in one tick.
+struct Pace {
+    /// Keys that are looked at.
+    keys: u64,
+    /// Steps, whether they find keys or not.
+    steps: u64,
+}
 
-/// Steps of the walk in one tick, whether they find keys or not.
-const MAX_STEPS: u64 = 256;
+/// While few keys have expired: a host with nothing to do should not be seen to do it.
+const IDLE: Pace = Pace { keys: 4, steps: 8 };
+/// While many have.
+const BUSY: Pace = Pace { keys: 256, steps: 256 };
 
 /// A walk through all keys that goes on for ever: fast while at least a quarter of what it finds has
 /// expired, slowly while it hasn't. Every host does its own.
@@ -37,10 +43,10 @@ impl Expiry {
 impl<S: Scheme> Store<S> {
     pub(crate) fn remove_some_expired(&self) -> Result<(), Error> {
         let busy = self.expiry.busy.load(Ordering::Relaxed);
-        let wanted = if busy { BUSY_KEYS } else { IDLE_KEYS };
+        let pace = if busy { BUSY } else { IDLE };
         let mut found = Found::default();
-        for _ in 0..MAX_STEPS {
-            if found.keys >= wanted || self.remove_expired_of_one_step(&mut found)? == 0 {
+        for _ in 0..pace.steps {
+            if found.keys >= pace.keys || self.remove_expired_of_one_step(&mut found)? == 0 {
                 break;
             }
         }

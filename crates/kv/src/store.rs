@@ -145,8 +145,11 @@ impl<S: Scheme> Store<S> {
     /// # Errors
     /// Those of [`Scheme::put`].
     pub fn put(&self, key: &[u8], entry: &Entry) -> Result<(), Error> {
-        let prefix = encode_prefix(entry.deadline_ms);
-        self.objects.put_split(key, &prefix, &entry.value)?;
+        self.put_until(key, &entry.value, entry.deadline_ms)
+    }
+
+    fn put_until(&self, key: &[u8], value: &[u8], deadline_ms: Option<u64>) -> Result<(), Error> {
+        self.objects.put_split(key, &encode_prefix(deadline_ms), value)?;
         Ok(())
     }
 
@@ -156,6 +159,9 @@ impl<S: Scheme> Store<S> {
         &self,
         pairs: &[(K, V)],
     ) -> Vec<Result<(), Error>> {
+        if let [(key, value)] = pairs {
+            return vec![self.put_until(key.as_ref(), value.as_ref(), None)];
+        }
         let object_bytes = |value: &V| PREFIX_BYTES + value.as_ref().len();
         let all_bytes = pairs.iter().map(|(_, value)| object_bytes(value)).sum();
         // One after the other: room for each of them would take longer to find than to fill.

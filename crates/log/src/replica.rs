@@ -327,13 +327,15 @@ impl<M: Memory, S: State> Replica<M, S> {
         attempt: impl Fn() -> Result<T, Full>,
     ) -> Result<T, LogError> {
         let memory = self.pod.memory();
-        let started = memory.uptime();
+        // Looked up once there is something to wait for.
+        let mut started = None;
         loop {
             if let Ok(done) = attempt() {
                 return Ok(done);
             }
             self.catch_up()?;
-            let waited = memory.uptime().saturating_sub(started);
+            let now = memory.uptime();
+            let waited = now.saturating_sub(*started.get_or_insert(now));
             if waited > PATIENCE {
                 return Err(self.stalled(waited));
             }

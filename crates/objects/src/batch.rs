@@ -19,6 +19,10 @@ impl<M: Memory> Objects<M> {
     /// If there are fewer items than keys.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K], items: &mut [Item]) -> Result<(), Error> {
         assert!(items.len() >= keys.len(), "{} keys, {} items", keys.len(), items.len());
+        if let ([key], [item, ..]) = (keys, &mut *items) {
+            item.version = self.read(key.as_ref(), &mut item.value)?;
+            return Ok(());
+        }
         let mut batches = keys.chunks(BATCH).zip(items.chunks_mut(BATCH));
         batches.try_for_each(|(keys, items)| self.read_together(keys, items))
     }

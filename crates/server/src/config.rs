@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::thread::available_parallelism;
 
 /// How a server is run.
 #[derive(Clone, Debug)]
@@ -10,7 +11,8 @@ pub struct Config {
     pub listen: String,
     /// The password that clients have to give. An empty one is none.
     pub password: Option<String>,
-    /// Threads that serve connections.
+    /// Threads that serve connections: one fewer than there are processors, unless chosen otherwise. One is left to what the kernel and the
+    /// host do besides; and where clients run on the same machine, a thread more would take from them what it adds.
     pub workers: usize,
     /// Connections at a time.
     pub max_clients: usize,
@@ -21,7 +23,7 @@ impl Default for Config {
         Self {
             listen: "127.0.0.1:7000".to_owned(),
             password: None,
-            workers: std::thread::available_parallelism().map_or(2, usize::from),
+            workers: available_parallelism().map_or(1, |processors| processors.get() - 1).max(1),
             max_clients: 10_000,
         }
     }

@@ -200,7 +200,7 @@ pub(crate) struct RespArgs {
     /// Rounds; the median counts.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
-    /// Threads of the host's server; as many as there are processors, unless given.
+    /// Threads of the host's server; one fewer than there are processors, unless given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) workers: Option<u16>,
     /// The Redis to compare with.

@@ -77,7 +77,7 @@ pub(crate) struct ServeArgs {
     /// Clients have to give this password (AUTH).
     #[arg(long, value_name = "PASSWORD", env = "TOMBOLO_REQUIREPASS", hide_env_values = true)]
     pub(crate) requirepass: Option<String>,
-    /// Threads that serve connections; as many as there are processors, unless given.
+    /// Threads that serve connections; one fewer than there are processors, unless given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) workers: Option<u16>,
     /// Connections at a time.
