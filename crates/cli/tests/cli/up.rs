@@ -8,10 +8,10 @@ use redis::Commands;
 
 use crate::tombolo::{Running, complaint, connect, printed};
 
-/// The first of some ports in a row that are free, and that no other test here is given.
+/// The first of some ports in a row that are free, and that no other test here is given, nor one of the next process.
 fn ports(count: u16) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = 20_000 + (std::process::id() % 10_000) as u16;
+    let start = 20_000 + (std::process::id() % 400 * 30) as u16;
     let free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
     loop {
         let first = start + NEXT.fetch_add(count, Ordering::Relaxed);
