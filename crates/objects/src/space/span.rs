@@ -136,10 +136,10 @@ impl<M: Memory> Space<M> {
     /// Where a span is; `None` if its chunks are not as many as it has.
     pub(super) fn span_extent(&self, slot: Slot) -> Option<Extent> {
         let lines = |number| Lines::new(self.chunk_start(number), self.classes.chunk_lines());
-        let mut links = self.links(self.chunk_of(slot.line)?.0 as u32);
-        let mut extent = Extent::of(lines(links.next()??));
+        let mut links = self.links(self.chunk_of(slot.line)?.0 as u32).map_while(Result::ok);
+        let mut extent = Extent::of(lines(links.next()?));
         for _ in 1..slot.chunks {
-            extent = extent.and(lines(links.next()??));
+            extent = extent.and(lines(links.next()?));
         }
         links.next().is_none().then_some(extent)
     }
@@ -162,21 +162,24 @@ impl<M: Memory> Space<M> {
 
     /// The chunks of the span that starts in `first`; an error for one that is not of it.
     pub(crate) fn chain(&self, first: u32) -> impl Iterator<Item = Result<u32, Error>> {
-        let stray =
-            move || Error::Damaged(format!("the object that starts in chunk {first} ends nowhere"));
-        self.links(first).map(move |link| link.ok_or_else(stray))
+        let stray = move |number| {
+            Error::Damaged(format!(
+                "chunk {number} is no part of the object that starts in chunk {first}"
+            ))
+        };
+        self.links(first).map(move |link| link.map_err(stray))
     }
 
-    /// The same; `None` at the end, if one is not of it.
+    /// The same, for who does not say what is wrong: an error is the chunk's number.
     #[inline]
-    fn links(&self, first: u32) -> impl Iterator<Item = Option<u32>> {
+    fn links(&self, first: u32) -> impl Iterator<Item = Result<u32, u32>> {
         let (mut next, mut left) = (first, self.count);
         iter::from_fn(move || {
             let number = (next != LAST && left > 0).then_some(next)?;
             let wanted = if number == first { ChunkState::Span } else { ChunkState::Body };
             let word = self.table.sound_word(number).filter(|word| word.state == wanted);
             (next, left) = word.map_or((LAST, 0), |word| (word.next, left - 1));
-            Some(word.map(|_| number))
+            Some(word.map(|_| number).ok_or(number))
         })
     }
 }
