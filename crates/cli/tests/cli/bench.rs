@@ -322,6 +322,8 @@ fn operations_are_held_against_their_limits() {
         assert!(!found.is_empty(), "{operation} is not there");
         assert!(found.iter().all(|line| line["of_limit"].as_f64().unwrap() > 0.0));
     }
+    let asked_redis = lines.iter().any(|line| line["operation"] == "Redis GET");
+    assert_ne!(asked_redis, report["without_redis"].is_string());
     let local = |sharing: &str| report["local_bytes_per_object"][sharing].as_f64().unwrap();
     assert!(0.0 < local("read_shared") && local("read_shared") < local("read_write_shared"));
 }

@@ -17,8 +17,9 @@ use tombolo_pod::{CreateOptions, create};
 
 use self::bare::{Bare, Plain};
 use self::keys::key;
-use self::rows::{Row, create_rows, large_rows, machine_rows, read_rows, write_rows};
+use self::rows::{Row, create_rows, large_rows, machine_rows, read_rows, redis_rows, write_rows};
 pub(crate) use self::workload::ops_per_s;
+use super::resp::servers::{Server, redis};
 use crate::cli::LimitArgs;
 use crate::output::{self, table};
 use crate::place::Place;
@@ -78,6 +79,8 @@ struct Report {
     rounds: usize,
     /// While all objects are read-shared, and once each has a record.
     local_bytes_per_object: PerSharing,
+    /// Why there are no lines of it.
+    without_redis: Option<String>,
     lines: Vec<Line>,
 }
 
@@ -96,6 +99,13 @@ fn measure(args: &LimitArgs, stop: &Stop) -> Result<Report> {
         Ok(())
     };
     group("machine", machine_rows(&subject))?;
+    let without_redis = match redis(&args.redis) {
+        Ok(server) => {
+            group("loopback", redis_rows(&subject, server.address())?)?;
+            None
+        }
+        Err(reason) => Some(format!("{reason:#}")),
+    };
     subject.read_all()?;
     let read_shared = subject.local_bytes_per_object();
     group("read-shared", read_rows(&subject))?;
@@ -117,6 +127,7 @@ fn measure(args: &LimitArgs, stop: &Stop) -> Result<Report> {
         operations,
         rounds,
         local_bytes_per_object: PerSharing { read_shared, read_write_shared },
+        without_redis,
         lines,
     })
 }
@@ -286,10 +297,13 @@ impl Report {
         }
         let Self { objects, key_bytes, value_bytes, operations, rounds, .. } = self;
         let PerSharing { read_shared, read_write_shared } = self.local_bytes_per_object;
+        let without = self.without_redis.as_ref();
+        let without =
+            without.map_or_else(String::new, |reason| format!("\nwithout Redis: {reason}\n"));
         format!(
             "{objects} objects of {value_bytes} bytes, keys of {key_bytes}; medians of {rounds} rounds of \
              {operations} operations, in turn\n\n{rows}\n\nlocal memory: {read_shared:.1} bytes per object, \
-             {read_write_shared:.1} where each has a record\n"
+             {read_write_shared:.1} where each has a record\n{without}"
         )
     }
 }

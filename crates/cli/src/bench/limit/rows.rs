@@ -1,7 +1,8 @@
 //! What is measured: operations, each with the limit that it is held against.
 
 use std::hint::black_box;
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tombolo::{Entry, Item};
@@ -10,9 +11,12 @@ use tombolo_memory::{Arena, LINE_BYTES};
 use super::Subject;
 use super::bare::timed;
 use super::keys::{Key, Numbers, Spread, key};
+use crate::bench::resp::client::{Clients, Command, Load};
 
 /// Objects that are read together.
 const TOGETHER: usize = 16;
+/// Keys in Redis, and requests of a round, at most: they take a hundred times as long as others.
+const REDIS_MOST: u64 = 10_000;
 
 type Run<'a> = Box<dyn FnMut(&[u64]) -> Result<Duration> + 'a>;
 
@@ -104,6 +108,25 @@ pub(super) fn machine_rows(subject: &Subject) -> Vec<Row<'_>> {
         Ok(Duration::from_nanos((bare.swap_contended() * numbers.len() as f64) as u64))
     });
     rows.rows
+}
+
+/// What it takes to ask a Redis for values of the same size, over loopback: one connection, one request at a time, by the clock.
+pub(super) fn redis_rows(subject: &Subject, address: SocketAddr) -> Result<Vec<Row<'_>>> {
+    let mut rows = Rows::of(subject);
+    rows.operations = rows.operations.min(REDIS_MOST as usize);
+    let (keys, value_bytes) = (subject.objects.min(REDIS_MOST), subject.value.len());
+    let load = Load { clients: 1, keys, value_bytes };
+    Clients::connect(address, &load)?.load()?;
+    for command in [Command::Get, Command::Set] {
+        let mut client = Clients::connect(address, &load)?;
+        let name = format!("Redis {}", command.name());
+        rows.add(name, Some(Spread::Uniform), None, move |numbers| {
+            let started = Instant::now();
+            client.run(command, 1, numbers.len() as u64)?;
+            Ok(started.elapsed())
+        });
+    }
+    Ok(rows.rows)
 }
 
 /// Reads of objects as they are now.

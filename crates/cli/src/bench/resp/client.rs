@@ -6,20 +6,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::cli::RespArgs;
-
 /// How long a reply may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(crate) enum Command {
     Get,
     Set,
 }
 
 impl Command {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
             Self::Set => "SET",
@@ -27,7 +25,15 @@ impl Command {
     }
 }
 
-pub(super) struct Clients {
+/// Who asks, and for what.
+pub(crate) struct Load {
+    /// Connections.
+    pub(crate) clients: usize,
+    pub(crate) keys: u64,
+    pub(crate) value_bytes: usize,
+}
+
+pub(crate) struct Clients {
     streams: Vec<TcpStream>,
     keys: u64,
     value: Vec<u8>,
@@ -38,18 +44,18 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    pub(super) fn connect(address: SocketAddr, args: &RespArgs) -> Result<Self> {
+    pub(crate) fn connect(address: SocketAddr, load: &Load) -> Result<Self> {
         let connect = || -> Result<TcpStream> {
             let stream = TcpStream::connect(address)?;
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             Ok(stream)
         };
-        let streams: Result<Vec<TcpStream>> = (0..args.clients).map(|_| connect()).collect();
+        let streams: Result<Vec<TcpStream>> = (0..load.clients).map(|_| connect()).collect();
         Ok(Self {
             streams: streams.with_context(|| format!("cannot connect to {address}"))?,
-            keys: args.keys,
-            value: vec![b'v'; args.value_bytes],
+            keys: load.keys,
+            value: vec![b'v'; load.value_bytes],
             state: 1,
             requests: Vec::new(),
             replies: Vec::new(),
@@ -57,7 +63,7 @@ impl Clients {
     }
 
     /// Sets all keys.
-    pub(super) fn load(&mut self) -> Result<()> {
+    pub(crate) fn load(&mut self) -> Result<()> {
         for first in (0..self.keys).step_by(64) {
             self.requests.clear();
             let numbers = first..(first + 64).min(self.keys);
@@ -70,7 +76,7 @@ impl Clients {
     }
 
     /// Does at least so many operations, so many of them at a time on each connection; how many it were.
-    pub(super) fn run(
+    pub(crate) fn run(
         &mut self,
         command: Command,
         pipeline: usize,

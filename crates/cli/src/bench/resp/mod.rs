@@ -3,15 +3,15 @@
 //!
 //! The same client puts the same load on one server after the other, in every round.
 
-mod client;
-mod servers;
+pub(super) mod client;
+pub(super) mod servers;
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use self::client::{Clients, Command};
+use self::client::{Clients, Command, Load};
 use self::servers::{Server, redis, tombolo};
 use crate::cli::RespArgs;
 use crate::output::{self, table};
@@ -66,9 +66,10 @@ fn measure(args: &RespArgs, stop: &Stop) -> Result<Report> {
         }
         Err(reason) => Some(format!("{reason:#}")),
     };
+    let load = Load { clients: args.clients, keys: args.keys, value_bytes: args.value_bytes };
     let mut clients = Vec::new();
     for server in &servers {
-        let mut connected = Clients::connect(server.address(), args)?;
+        let mut connected = Clients::connect(server.address(), &load)?;
         connected.load()?;
         clients.push(connected);
     }

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SPARE_LNR: u64 = 64 << 20;
 
 /// A server that is running.
-pub(super) trait Server {
+pub(crate) trait Server {
     fn address(&self) -> SocketAddr;
 
     /// Its process.
@@ -75,12 +75,12 @@ impl Server for Tombolo {
 }
 
 /// A Redis that keeps nothing.
-pub(super) struct Redis {
+pub(crate) struct Redis {
     child: Child,
     address: SocketAddr,
 }
 
-pub(super) fn redis(program: &str) -> Result<Redis> {
+pub(crate) fn redis(program: &str) -> Result<Redis> {
     // Free now, and hardly anybody's by the time it is wanted.
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let port = address.port().to_string();
