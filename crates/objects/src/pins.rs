@@ -100,7 +100,12 @@ impl<M: Memory> Pins<M> {
         let mut words: SmallVec<[u16; 4]> = chunks.map(|chunk| word_of(chunk) as u16).collect();
         words.sort_unstable();
         words.dedup();
-        together(&words).for_each(|(lock, words)| self.raise(lock, words));
+        self.count(&words, |count, at| {
+            *count += 1;
+            if *count == 1 {
+                self.table.memory.fetch(sites::PIN_SET, at, FetchOp::Or, bit(self.host));
+            }
+        });
         Ok(Pin { pins: self, words })
     }
 
@@ -116,27 +121,14 @@ impl<M: Memory> Pins<M> {
         self.open.load(Ordering::Relaxed)
     }
 
-    fn raise(&self, lock: usize, words: &[u16]) {
-        // The bit is on before any thread that counts on it goes on; so the mutex spans both.
-        let mut counts = self.counts[lock].lock();
-        for &word in words {
-            let count = &mut counts[usize::from(word) % TOGETHER];
-            *count += 1;
-            if *count == 1 {
-                let at = self.table.at(word.into());
-                self.table.memory.fetch(sites::PIN_SET, at, FetchOp::Or, bit(self.host));
-            }
-        }
-    }
-
-    fn lower(&self, lock: usize, words: &[u16]) {
-        let mut counts = self.counts[lock].lock();
-        for &word in words {
-            let count = &mut counts[usize::from(word) % TOGETHER];
-            *count -= 1;
-            if *count == 0 {
-                let at = self.table.at(word.into());
-                self.table.memory.fetch(sites::PIN_ALONE, at, FetchOp::And, !bit(self.host));
+    /// Changes how many views there are of each of these words, which are sorted, and perhaps its bit.
+    fn count(&self, words: &[u16], change: impl Fn(&mut u32, ScrAddr<u64>)) {
+        let lock_of = |word: &u16| usize::from(*word) / TOGETHER;
+        for words in words.chunk_by(|a, b| lock_of(a) == lock_of(b)) {
+            // The bit is on before any thread that counts on it goes on; so the mutex spans both.
+            let mut counts = self.counts[lock_of(&words[0])].lock();
+            for &word in words {
+                change(&mut counts[usize::from(word) % TOGETHER], self.table.at(word.into()));
             }
         }
     }
@@ -150,17 +142,15 @@ pub(crate) struct Pin<'a, M: Memory> {
 
 impl<M: Memory> Drop for Pin<'_, M> {
     fn drop(&mut self) {
-        together(&self.words).for_each(|(lock, words)| self.pins.lower(lock, words));
+        let Pins { table, host, .. } = self.pins;
+        self.pins.count(&self.words, |count, at| {
+            *count -= 1;
+            if *count == 0 {
+                table.memory.fetch(sites::PIN_ALONE, at, FetchOp::And, !bit(*host));
+            }
+        });
         self.pins.open.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// Sorted words by the locks that they are counted behind.
-fn together(words: &[u16]) -> impl Iterator<Item = (usize, &[u16])> {
-    let lock_of = |word: &u16| usize::from(*word) / TOGETHER;
-    words
-        .chunk_by(move |a, b| lock_of(a) == lock_of(b))
-        .map(move |words| (lock_of(&words[0]), words))
 }
 
 fn word_of(chunk: u32) -> u64 {
