@@ -19,7 +19,7 @@ use self::bare::{Bare, Plain};
 use self::keys::key;
 use self::rows::{Row, create_rows, large_rows, machine_rows, read_rows, redis_rows, write_rows};
 pub(crate) use self::workload::ops_per_s;
-use super::resp::servers::{Server, redis};
+use super::resp::servers::{Server, redis, without};
 use crate::cli::LimitArgs;
 use crate::output::{self, table};
 use crate::place::Place;
@@ -297,9 +297,7 @@ impl Report {
         }
         let Self { objects, key_bytes, value_bytes, operations, rounds, .. } = self;
         let PerSharing { read_shared, read_write_shared } = self.local_bytes_per_object;
-        let without = self.without_redis.as_ref();
-        let without =
-            without.map_or_else(String::new, |reason| format!("\nwithout Redis: {reason}\n"));
+        let without = without(self.without_redis.as_ref());
         format!(
             "{objects} objects of {value_bytes} bytes, keys of {key_bytes}; medians of {rounds} rounds of \
              {operations} operations, in turn\n\n{rows}\n\nlocal memory: {read_shared:.1} bytes per object, \

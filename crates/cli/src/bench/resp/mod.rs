@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 
 use self::client::{Clients, Command, Load};
-use self::servers::{Server, redis, tombolo};
+use self::servers::{Server, redis, tombolo, without};
 use crate::cli::RespArgs;
 use crate::output::{self, table};
 use crate::stop::Stop;
@@ -171,9 +171,7 @@ impl Report {
             ]);
         }
         let Self { clients, keys, value_bytes, rounds, .. } = self;
-        let without = self.without_redis.as_ref();
-        let without =
-            without.map_or_else(String::new, |reason| format!("\nwithout Redis: {reason}\n"));
+        let without = without(self.without_redis.as_ref());
         format!(
             "{clients} connections of one thread, {keys} keys, values of {value_bytes} bytes; medians of \
              {rounds} rounds\n\n{rows}\n{without}"

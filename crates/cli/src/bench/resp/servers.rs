@@ -74,6 +74,11 @@ impl Server for Tombolo {
     }
 }
 
+/// What a report says if there was no Redis.
+pub(crate) fn without(reason: Option<&String>) -> String {
+    reason.map_or_else(String::new, |reason| format!("\nwithout Redis: {reason}\n"))
+}
+
 /// A Redis that keeps nothing.
 pub(crate) struct Redis {
     child: Child,
