@@ -35,6 +35,7 @@ mod region;
 mod site;
 mod spec;
 mod stream;
+mod table;
 mod word;
 
 pub use address::{LINE_BYTES, Lines, LnrAddr, ScrAddr};
@@ -51,6 +52,7 @@ pub use processor::{TAGS, Tags, prefer_huge_pages, prefetch};
 pub use region::{Region, Window};
 pub use site::Site;
 pub use spec::{MemorySpec, Source, format_size, parse_size};
+pub use table::Table;
 #[doc(hidden)]
 pub use word::AtomicWord;
 pub use word::{FetchOp, Word};

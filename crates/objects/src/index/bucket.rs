@@ -13,7 +13,7 @@
 
 use std::array::from_fn;
 
-use tombolo_memory::Memory;
+use tombolo_memory::{Memory, Table};
 
 use super::Of;
 use super::cell::{Cell, Notes, State};
@@ -87,8 +87,8 @@ pub(super) type Head = Bucket<AtomicU64, CELLS>;
 
 pub(super) type Overflow = Bucket<AtomicU32, OVERFLOW_CELLS>;
 
-impl<W: Word, const N: usize> Bucket<W, N> {
-    fn new() -> Self {
+impl<W: Word, const N: usize> Default for Bucket<W, N> {
+    fn default() -> Self {
         Self {
             header: W::default(),
             hashes: Default::default(),
@@ -97,7 +97,9 @@ impl<W: Word, const N: usize> Bucket<W, N> {
             alignment: [],
         }
     }
+}
 
+impl<W: Word, const N: usize> Bucket<W, N> {
     /// A bit for each cell that has `hash`, or had it last and is empty now: the highest of the byte with its number.
     #[inline(always)]
     fn cells_with(&self, hash: KeyHash) -> u64 {
@@ -310,7 +312,7 @@ impl<'a, W: Word, const N: usize> Placed<'a, W, N> {
 }
 
 struct Segment<W: Word, const N: usize> {
-    buckets: Box<[Bucket<W, N>]>,
+    buckets: Table<Bucket<W, N>>,
     notes: Notes,
 }
 
@@ -361,8 +363,7 @@ impl<W: Word, const N: usize> Arena<W, N> {
 
 impl<W: Word, const N: usize> Segment<W, N> {
     fn new(buckets: usize) -> Self {
-        let notes = Notes::new(buckets * N);
-        Self { buckets: (0..buckets).map(|_| Bucket::new()).collect(), notes }
+        Self { buckets: Table::new(buckets), notes: Notes::new(buckets * N) }
     }
 
     #[inline(always)]

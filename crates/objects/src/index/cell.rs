@@ -10,7 +10,7 @@
 //! Objects that are shared otherwise always have one. Notes lie in arrays of their own, which take no memory
 //! until there is one.
 
-use tombolo_memory::Memory;
+use tombolo_memory::{Memory, Table};
 
 use super::entry::{Entry, LOST, Sharing};
 use crate::event::{Generation, KeyHash};
@@ -119,7 +119,7 @@ const NOTES_PER_LINE: usize = if cfg!(loom) { 1 } else { 8 };
 /// The notes of some cells, by number.
 pub(super) struct Notes {
     cells: usize,
-    lines: OnceLock<Box<[NoteLine]>>,
+    lines: OnceLock<Table<NoteLine>>,
 }
 
 impl Notes {
@@ -134,8 +134,7 @@ impl Notes {
 
     fn make(&self, cell: u32) -> &AtomicU64 {
         let lines = self.cells.div_ceil(NOTES_PER_LINE);
-        let new = || (0..lines).map(|_| NoteLine::default()).collect();
-        word(self.lines.get_or_init(new), cell)
+        word(self.lines.get_or_init(|| Table::new(lines)), cell)
     }
 
     #[inline(always)]
@@ -224,7 +223,7 @@ impl<'a> Cell<'a> {
     }
 
     fn note(self, generation: Generation, before: Seen, seen: Seen, order: Ordering) -> bool {
-        let word = self.notes.make(self.number);
+        let word = self.notes.get(self.number).unwrap_or_else(|| self.notes.make(self.number));
         let stands = word.load(Ordering::Relaxed);
         let new = note(generation, seen);
         seen_of(stands, generation) == before

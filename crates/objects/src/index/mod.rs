@@ -62,9 +62,9 @@ impl IndexLimits {
 }
 
 impl Default for IndexLimits {
-    /// Segments of 2 MiB, up to 5 * 10^8 buckets: some 3 * 10^9 objects.
+    /// Segments of 4 MiB, and half of that for notes of what is seen: huge pages, both. Up to 5 * 10^8 buckets: some 3 * 10^9 objects.
     fn default() -> Self {
-        Self { segment_buckets: 1 << 14, segments: 1 << 15, load_percent: 650 }
+        Self { segment_buckets: 1 << 15, segments: 1 << 14, load_percent: 650 }
     }
 }
 
