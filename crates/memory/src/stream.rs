@@ -9,6 +9,8 @@
 //! that were stored this way are [left out](past) of that, and its fence is all they need.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
 use crate::{LINE_BYTES, copy, past};
 
 const LINE: usize = LINE_BYTES as usize;
@@ -25,8 +27,9 @@ pub(crate) const STREAMED_BYTES: u64 = if cfg!(target_arch = "x86_64") { 512 } e
 pub(crate) unsafe fn write(to: *mut u8, bytes: &[u8]) {
     // SAFETY: by contract of the caller, of whose bytes these are parts.
     unsafe {
-        let (at, rest) = write_lines(to, bytes);
-        write_cached(to.add(at), rest);
+        let (lines, rest) = write_lines(to, bytes);
+        note(to, &lines);
+        write_cached(to.add(lines.end), rest);
     }
 }
 
@@ -38,21 +41,24 @@ pub(crate) unsafe fn write(to: *mut u8, bytes: &[u8]) {
 pub(crate) unsafe fn write_padded(to: *mut u8, bytes: &[u8]) {
     // SAFETY: as above; what `write_lines` leaves is less than a line, and begins at one.
     unsafe {
-        let (at, rest) = write_lines(to, bytes);
+        let (mut lines, rest) = write_lines(to, bytes);
         if !rest.is_empty() {
             let mut last = [0; LINE];
             copy::write(last.as_mut_ptr(), rest);
-            stream_lines(last.as_ptr(), to.add(at), LINE);
+            copy_lines(last.as_ptr(), to.add(lines.end), LINE);
+            lines.end += LINE;
         }
+        note(to, &lines);
     }
 }
 
-/// Copies all but the bytes in a last line that is not whole; where those belong, and which they are.
+/// Copies all but the bytes in a last line that is not whole: which of them are now in lines that were stored past the caches, and
+/// which are left. Who calls it notes the lines.
 ///
 /// # Safety
 /// As of `write`.
 #[inline(always)]
-unsafe fn write_lines(to: *mut u8, bytes: &[u8]) -> (usize, &[u8]) {
+unsafe fn write_lines(to: *mut u8, bytes: &[u8]) -> (Range<usize>, &[u8]) {
     let before = (to.addr().wrapping_neg() % LINE).min(bytes.len());
     let (first, bytes) = bytes.split_at(before);
     let (lines, rest) = bytes.split_at(bytes.len() / LINE * LINE);
@@ -60,9 +66,15 @@ unsafe fn write_lines(to: *mut u8, bytes: &[u8]) -> (usize, &[u8]) {
     unsafe {
         // The compiler keeps all accesses before it, and what is done behind it there.
         write_cached(to, first);
-        stream_lines(lines.as_ptr(), to.add(before), lines.len());
+        copy_lines(lines.as_ptr(), to.add(before), lines.len());
     }
-    (before + lines.len(), rest)
+    (before..before + lines.len(), rest)
+}
+
+/// Notes that these bytes from `to` on were stored past the caches.
+#[inline(always)]
+fn note(to: *const u8, bytes: &Range<usize>) {
+    past::note(to.addr() + bytes.start..to.addr() + bytes.end);
 }
 
 /// Copies `bytes` into shared memory through the caches.
@@ -77,17 +89,6 @@ pub(crate) unsafe fn write_cached(to: *mut u8, bytes: &[u8]) {
 }
 
 /// Copies whole lines past the caches.
-///
-/// # Safety
-/// As of `copy_lines`.
-#[inline(always)]
-unsafe fn stream_lines(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: by contract of the caller.
-    unsafe { copy_lines(from, to, bytes) };
-    past::note(to.addr()..to.addr() + bytes);
-}
-
-/// Copies whole lines.
 ///
 /// # Safety
 /// Both are valid for as many bytes, and `to` begins a line.

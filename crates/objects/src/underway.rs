@@ -415,6 +415,7 @@ impl<M: Memory> Underway<M> {
     }
 
     /// What was noted there as a write is in memory. As long as this host has the lock, who wants to take it over can tell.
+    #[inline(always)]
     pub(crate) fn through(&self, place: Place, record: Record) {
         if self.notes.memory.keeps(sites::WRITE_THROUGH) {
             self.note(place, Note::Through { record });
@@ -427,6 +428,7 @@ impl<M: Memory> Underway<M> {
     }
 
     /// What was noted is over, and the note any thread's.
+    #[inline(always)]
     pub(crate) fn end(&self, place: Place, noted: bool) {
         if noted {
             self.clear(place);

@@ -30,8 +30,9 @@ struct InPlace<'a> {
     entry: Entry,
     cell: Cell<'a>,
     lines: Lines,
-    /// As it will be.
+    /// As it will be, and where its counter will be then.
     header: Header,
+    counter: u32,
     place: Place,
 }
 
@@ -195,7 +196,8 @@ impl<M: Memory> Objects<M> {
         }
         let held = self.records.lock(record, counter)?;
         let header = Header::new(version, key, value_bytes as u32);
-        let locked = InPlace { held, entry, cell, lines, header, place };
+        let counter = self.records.after_write(held);
+        let locked = InPlace { held, entry, cell, lines, header, counter, place };
         if !self.may_overwrite(candidate, key) {
             // Whoever has taken it over does with it what is to be done.
             let _ = self.records.unlock(held, false);
@@ -227,11 +229,16 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Notes that an object is written, and stores its header. (The key is there, and the value comes next.)
+    ///
+    /// What this host will have seen of the object is noted, too: until its lock is released nobody finds the counter at which that
+    /// counts; and if another host takes it over, an event starts a new generation first, of which nothing is seen.
     #[inline(always)]
     fn begin_to_write(&self, locked: &InPlace<'_>) {
         let memory = self.memory();
         self.count(Counter::Writes);
         memory.takes(locked.lines);
+        let &InPlace { entry, cell, counter, .. } = locked;
+        seen::set(memory, cell, entry.generation, cell.seen, counter);
         self.underway.note_write(locked.place, locked.change());
         memory.write(locked.lines.start(), &locked.header.encode());
     }
@@ -266,13 +273,13 @@ impl<M: Memory> Objects<M> {
         if poisoned {
             return self.lose_in_place(*locked).map(|()| version);
         }
-        let &InPlace { held, entry, cell, lines, header, place } = locked;
-        let memory = self.memory();
-        memory.gives(lines, header.total_bytes());
+        let &InPlace { held, lines, header, counter, place, .. } = locked;
+        self.memory().gives(lines, header.total_bytes());
         self.underway.through(place, held.record);
-        let Some(counter) = self.records.unlock(held, true) else { return Err(self.is_fenced()) };
+        if !self.records.unlock_at(held, counter) {
+            return Err(self.is_fenced());
+        }
         self.underway.end(place, true);
-        seen::set(memory, cell, entry.generation, cell.seen, counter);
         Ok(version)
     }
 
@@ -280,7 +287,7 @@ impl<M: Memory> Objects<M> {
     fn lose_in_place(&self, locked: InPlace<'_>) -> Result<(), Error> {
         let slot = self.state(locked.entry.hash).space.slot_at(locked.entry.slot);
         let dirty = SmallVec::from_slice(&[locked.dirty()]);
-        let InPlace { held, entry, cell, lines, header, place } = locked;
+        let InPlace { held, entry, cell, lines, header, place, .. } = locked;
         Locked {
             objects: self,
             held,

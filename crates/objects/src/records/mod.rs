@@ -223,14 +223,24 @@ impl<M: Memory> Records<M> {
         held.counter | 1 == self.layout.counter_mask(held.record)
     }
 
+    /// Where the counter of this lock's record moves on to once something was written under it.
+    #[inline(always)]
+    pub(crate) fn after_write(&self, held: Held) -> u32 {
+        let next = held.counter.wrapping_add(2) & self.layout.counter_mask(held.record);
+        if self.layout.memory().keeps(sites::WRITE_COUNTER) { next } else { held.counter }
+    }
+
     /// Releases a lock. The counter moves on if something was written; returns where it is then, or
     /// `None` if the lock was taken over: then nothing that was written under it counts.
-    #[inline(always)]
     pub(crate) fn unlock(&self, held: Held, written: bool) -> Option<u32> {
-        let next = held.counter.wrapping_add(2) & self.layout.counter_mask(held.record);
-        let moved = written && self.layout.memory().keeps(sites::WRITE_COUNTER);
-        let counter = if moved { next } else { held.counter };
-        self.release(held, Word::allocated(counter)).then_some(counter)
+        let counter = if written { self.after_write(held) } else { held.counter };
+        self.unlock_at(held, counter).then_some(counter)
+    }
+
+    /// The same, with the counter where it is to be; whether the lock was not taken over.
+    #[inline(always)]
+    pub(crate) fn unlock_at(&self, held: Held, counter: u32) -> bool {
+        self.release(held, Word::allocated(counter))
     }
 
     /// Whether this host does not know what it may still write or release.
