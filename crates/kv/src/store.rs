@@ -81,15 +81,32 @@ impl<S: Scheme> Store<S> {
     /// Those of [`get`](Self::get).
     pub fn get_into(&self, key: &[u8], entry: &mut Entry) -> Result<bool, Error> {
         let mut prefix = [0; PREFIX_BYTES];
-        let read = || self.objects.read_split(key, &mut prefix, &mut entry.value);
-        let found = self.unless_lost(key, read).map_err(not_a_value_if_short)?;
-        let Some(version) = found else { return Ok(false) };
+        // (No closure, and no loop: what compilers prepare for those comes before the read.)
+        let version = match self.objects.read_split(key, &mut prefix, &mut entry.value) {
+            Ok(Some(version)) => version,
+            Ok(None) => return Ok(false),
+            Err(error) => return self.get_in_spite_of(error, key, entry),
+        };
         entry.deadline_ms = decode_prefix(&prefix)?;
         let passed = self.has_passed(entry.deadline_ms);
         if passed {
             self.remove_expired(key, version)?;
         }
         Ok(!passed)
+    }
+
+    #[cold]
+    fn get_in_spite_of(
+        &self,
+        error: tombolo_sharing::Error,
+        key: &[u8],
+        entry: &mut Entry,
+    ) -> Result<bool, Error> {
+        if !error.is_loss() {
+            return Err(not_a_value_if_short(error.into()));
+        }
+        self.objects.forget_lost(key)?;
+        self.get_into(key, entry)
     }
 
     /// Repeats `attempt` where the value of `key` went with a host that has died, or with memory: then there is none.

@@ -51,12 +51,14 @@ pub(crate) fn encode_into(bytes: &mut Vec<u8>, value: &[u8], deadline_ms: Option
     bytes.extend_from_slice(value);
 }
 
+#[inline]
 pub(crate) fn encode_prefix(deadline_ms: Option<u64>) -> [u8; PREFIX_BYTES] {
     // A deadline of 0 passed long ago, but would mean "none".
     let deadline = deadline_ms.map_or(0, |ms| ms.clamp(1, LAST_MS));
     (MARK << DEADLINE_BITS | deadline).to_le_bytes()
 }
 
+#[inline(always)]
 pub(crate) fn decode_prefix(bytes: &[u8; PREFIX_BYTES]) -> Result<Option<u64>, Error> {
     let word = u64::from_le_bytes(*bytes);
     if word >> DEADLINE_BITS != MARK {

@@ -127,7 +127,8 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
             #[cfg(not(target_arch = "x86_64"))]
             32.. => copy_middle(from, to, bytes),
             16.. => copy_ends_of_16(from, to, bytes),
-            8.. => copy_ends::<u64>(from, to, bytes),
+            9.. => copy_ends::<u64>(from, to, bytes),
+            8 => copy_end::<u64>(from, to),
             _ => copy_few(from, to, bytes),
         }
     }
@@ -146,10 +147,17 @@ unsafe fn copy_few(from: *const u8, to: *mut u8, bytes: usize) {
 unsafe fn copy_ends<T: Copy>(from: *const u8, to: *mut u8, bytes: usize) {
     for at in [0, bytes - size_of::<T>()] {
         // SAFETY: by contract of the callers.
-        unsafe {
-            let read = from.add(at).cast::<Unaligned<T>>().read_volatile();
-            to.add(at).cast::<Unaligned<T>>().write_volatile(read);
-        }
+        unsafe { copy_end::<T>(from.add(at), to.add(at)) };
+    }
+}
+
+/// Copies as many bytes as `T` has.
+#[inline(always)]
+unsafe fn copy_end<T: Copy>(from: *const u8, to: *mut u8) {
+    // SAFETY: by contract of the callers.
+    unsafe {
+        let read = from.cast::<Unaligned<T>>().read_volatile();
+        to.cast::<Unaligned<T>>().write_volatile(read);
     }
 }
 

@@ -243,7 +243,7 @@ impl Memory for Mapped {
         unsafe { self.caches.invalidate(start, lines.count()) };
     }
 
-    #[inline]
+    #[inline(always)]
     fn poisoned(&self, lines: Lines) -> bool {
         self.lnr.is_poisoned(lines)
     }

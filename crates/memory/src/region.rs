@@ -236,7 +236,7 @@ impl Window {
     ///
     /// # Panics
     /// If they are not all within the window.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_poisoned(&self, lines: Lines) -> bool {
         let noted = |mapping: &Mapping| {
             mapping.is_poisoned(self.lines_at(lines).addr().get(), lines.bytes())

@@ -115,6 +115,8 @@ impl<M: Memory> Objects<M> {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if the value is shorter than `head`, and those of [`read`](Self::read).
+    // (Inlined: the fewer instructions there are to the next read, the earlier that begins.)
+    #[inline(always)]
     pub fn read_split<const HEAD: usize>(
         &self,
         key: &[u8],

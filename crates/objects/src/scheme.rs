@@ -30,6 +30,7 @@ impl<M: Memory> Scheme for Objects<M> {
         Self::join(pod, options)
     }
 
+    #[inline(always)]
     fn read_split<const HEAD: usize>(
         &self,
         key: &[u8],
