@@ -6,16 +6,6 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use crate::prefer_huge_pages;
 use crate::processor::HUGE_PAGE;
 
-/// Blocks of so many bytes have whole huge pages in them, wherever they start.
-const LARGE: usize = 4 << 20;
-
-/// The layout of a block, which starts with a huge page if it is made of such, but not large.
-fn aligned(layout: Layout) -> Layout {
-    let huge = layout.size() >= HUGE_PAGE && layout.size() < LARGE;
-    let align = if huge { HUGE_PAGE } else { 1 };
-    layout.align_to(align).unwrap_or(layout)
-}
-
 /// The system's allocator; for large blocks it asks for huge pages, if the system has any: for tables that
 /// are looked up at random.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,7 +29,7 @@ unsafe fn advised(block: *mut u8, bytes: usize) -> *mut u8 {
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the rules of `alloc`, and they are the same.
-        unsafe { advised(System.alloc(aligned(layout)), layout.size()) }
+        unsafe { advised(System.alloc(layout), layout.size()) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -64,15 +54,7 @@ mod tests {
 
     #[test]
     fn blocks_are_as_the_systems() {
-        // SAFETY: the layout has bytes, and the block is as large as is said.
-        unsafe {
-            let layout = Layout::from_size_align(HUGE_PAGE, 128).unwrap();
-            let block = HugePages.alloc(layout);
-            assert!(!block.is_null() && block.addr().is_multiple_of(HUGE_PAGE));
-            block.write_bytes(7, HUGE_PAGE);
-            HugePages.dealloc(block, layout);
-        }
-        for bytes in [1, HUGE_PAGE - 1, HUGE_PAGE, LARGE - 1, LARGE, 3 * LARGE + 5] {
+        for bytes in [1, HUGE_PAGE - 1, HUGE_PAGE, 6 * HUGE_PAGE + 5] {
             let layout = Layout::from_size_align(bytes, 64).unwrap();
             // SAFETY: the layout has bytes, the block is as large as is said, and is given back once.
             unsafe {
