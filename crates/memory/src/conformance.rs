@@ -4,7 +4,7 @@
 //! panics if the back end does not keep its word. The promises about stale lines can only be broken
 //! by a back end whose caches are incoherent.
 
-use crate::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr, Site, Word};
+use crate::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr, Site, Whole, Word};
 
 const SITE: Site = Site::new("conformance");
 
@@ -19,6 +19,7 @@ pub fn check_all<M: Memory>(first: &M, second: &M) {
     bytes_behind(first);
     published_bytes_arrive(first, second);
     much_at_once(first, second);
+    whole_values(first, second);
     clocks(first);
 }
 
@@ -144,6 +145,44 @@ pub fn much_at_once<M: Memory>(first: &M, second: &M) {
         }
         second.consume(SITE, |_| ((), Some(all)));
         arrived(second);
+    }
+}
+
+/// Values that are written whole are published with what stands before them, and what is between stays.
+pub fn whole_values<M: Memory>(first: &M, second: &M) {
+    let flag = ScrAddr::<u64>::new(256);
+    let key = |n: u64| (0..n).map(|n| n as u8).collect::<Vec<u8>>();
+    // Where lines begin, how many bytes are kept between, and how long both parts of a value are.
+    let places = [(0, 24, 0, 40), (2, 24, 8, 600), (13, 0, 0, 1100), (32, 100, 3, 2000)];
+    let lines_of = |(line, kept, head, rest): (u64, u64, u64, u64)| {
+        Lines::covering(Lines::new(line, 1).start(), 16 + kept + head + rest)
+    };
+    for round in 1..5_u64 {
+        let bytes = |n: u64| (0..n).map(|n| (n * 31 + round) as u8).collect::<Vec<u8>>();
+        let values = places.map(|(_, _, head, rest)| (bytes(head), bytes(rest)));
+        let each = places.iter().zip(&values);
+        let wholes: Vec<_> = each
+            .clone()
+            .map(|(&place, (head, rest))| {
+                let (lines, kept) = (lines_of(place), key(place.1));
+                first.invalidate(SITE, lines);
+                first.write(lines.start().plus(16), &kept);
+                Whole::new(lines, [round as u8; 16], 16 + place.1, head, rest)
+            })
+            .collect();
+        first.publish_whole(SITE, &wholes, |memory| memory.store(flag, round));
+        while second.load(flag) != round {
+            second.pause();
+        }
+        for (&place, (head, rest)) in each {
+            let written = [&[round as u8; 16], &key(place.1)[..], head, rest].concat();
+            for memory in [first, second] {
+                memory.consume(SITE, |_| ((), Some(lines_of(place))));
+                let mut read = vec![0; written.len()];
+                memory.read(lines_of(place).start(), &mut read);
+                assert_eq!(read, written, "line {}, round {round}", place.0);
+            }
+        }
     }
 }
 

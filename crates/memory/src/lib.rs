@@ -46,7 +46,7 @@ pub use error::MemoryError;
 pub use huge::HugePages;
 pub use lock_api;
 pub use mapped::Mapped;
-pub use memory::{Local, Memory, Moment, Work};
+pub use memory::{Local, Memory, Moment, Whole, Work};
 pub use process::Process;
 pub use processor::{TAGS, Tags, prefer_huge_pages, prefetch};
 pub use region::{Region, Window};

@@ -9,7 +9,8 @@ use crate::cache::CacheControl;
 use crate::region::Window;
 use crate::word::AtomicWord;
 use crate::{
-    FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Word, copy, past, stream,
+    FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Whole, Word, copy, past,
+    stream,
 };
 
 /// A waiting thread lets others run once in so many rounds.
@@ -218,6 +219,26 @@ impl Memory for Mapped {
             // SAFETY: within the window, to the end of the last line.
             unsafe { stream::write_padded(place.as_ptr(), bytes) };
         }
+    }
+
+    #[inline(always)]
+    fn write_whole(&self, _: Site, values: &[Whole<'_>]) {
+        if values.iter().any(|value| self.streams(value.rest.len())) {
+            self.caches.fence_stores();
+        }
+        for value in values {
+            let start = self.lnr.lines_at(value.lines);
+            // SAFETY: the lines are within the window; the instructions were checked for.
+            unsafe {
+                let dirty = if self.streams(value.rest.len()) {
+                    stream::write_whole(start.as_ptr(), value)
+                } else {
+                    stream::write_whole_cached(start.as_ptr(), value)
+                };
+                self.caches.begin_clean(start, dirty);
+            }
+        }
+        self.caches.fence_stores();
     }
 
     #[inline]

@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-/// As many pieces as are written together; what is noted of no more is cleaned like any other.
+/// What there is no room to note is cleaned like any other.
 const PIECES: usize = 16;
 
 /// The bytes of some lines, by address.
@@ -19,14 +19,12 @@ pub(crate) type Bytes = Range<usize>;
 struct Past {
     count: Cell<usize>,
     pieces: [Cell<(usize, usize)>; PIECES],
-    /// Behind the piece that was left out last: they are cleaned in the order in which they were stored.
-    next: Cell<usize>,
 }
 
 thread_local! {
     static PAST: Past = const {
         let pieces = [const { Cell::new((0, 0)) }; PIECES];
-        Past { count: Cell::new(0), pieces, next: Cell::new(0) }
+        Past { count: Cell::new(0), pieces }
     };
 }
 
@@ -34,22 +32,10 @@ impl Past {
     /// A piece that has any of these bytes.
     #[inline(always)]
     fn among(&self, bytes: &Bytes) -> Option<Bytes> {
-        let (count, next) = (self.count.get(), self.next.get());
-        if count == 0 {
-            return None;
-        }
-        self.look_at(next, bytes)
-            .or_else(|| (0..count).find_map(|piece| self.look_at(piece, bytes)))
-    }
-
-    /// This piece, if it has any of these bytes.
-    #[inline(always)]
-    fn look_at(&self, piece: usize, bytes: &Bytes) -> Option<Bytes> {
-        let (start, end) = self.pieces.get(piece).filter(|_| piece < self.count.get())?.get();
-        (start < bytes.end && bytes.start < end).then(|| {
-            self.next.set(piece + 1);
-            start..end
-        })
+        let pieces = self.pieces.iter().take(self.count.get()).map(Cell::get);
+        pieces
+            .map(|(start, end)| start..end)
+            .find(|piece| piece.start < bytes.end && bytes.start < piece.end)
     }
 
     /// Forgets pieces of which any byte is among these.
@@ -107,10 +93,7 @@ pub(crate) fn others(lines: Bytes, mut clean: impl FnMut(Bytes)) {
 /// All that was noted is in memory: stores have been fenced.
 #[inline]
 pub(crate) fn forget_all() {
-    PAST.with(|past| {
-        past.count.set(0);
-        past.next.set(0);
-    });
+    PAST.with(|past| past.count.set(0));
 }
 
 #[cfg(test)]

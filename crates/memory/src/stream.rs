@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use crate::{LINE_BYTES, copy, past};
+use crate::{LINE_BYTES, Whole, copy, past};
 
 const LINE: usize = LINE_BYTES as usize;
 
@@ -25,6 +25,7 @@ pub(crate) const STREAMED_BYTES: u64 = if cfg!(target_arch = "x86_64") { 512 } e
 /// `to` is mapped for as many bytes.
 #[inline]
 pub(crate) unsafe fn write(to: *mut u8, bytes: &[u8]) {
+    forget_first(to);
     // SAFETY: by contract of the caller, of whose bytes these are parts.
     unsafe {
         let (lines, rest) = write_lines(to, bytes);
@@ -39,7 +40,61 @@ pub(crate) unsafe fn write(to: *mut u8, bytes: &[u8]) {
 /// `to` is mapped for as many bytes, and to the end of the last line.
 #[inline]
 pub(crate) unsafe fn write_padded(to: *mut u8, bytes: &[u8]) {
-    // SAFETY: as above; what `write_lines` leaves is less than a line, and begins at one.
+    forget_first(to);
+    // SAFETY: as above.
+    unsafe { note(to, &write_lines_padded(to, bytes)) };
+}
+
+/// Writes a value, and what is before it, all past the caches but what is in no whole line. How many lines are dirty then, from the first on. Who
+/// calls it cleans these, and notes nothing.
+///
+/// # Safety
+/// Its lines are mapped at `start`.
+#[inline(always)]
+pub(crate) unsafe fn write_whole(start: *mut u8, value: &Whole<'_>) -> u64 {
+    // SAFETY: by contract of the caller; the value is within its lines to the end of the last one.
+    unsafe {
+        let before = write_before_rest(start, value);
+        let streamed = write_lines_padded(start.add(before), value.rest);
+        (before + streamed.start) as u64 / LINE_BYTES
+    }
+}
+
+/// The same, of all through the caches.
+///
+/// # Safety
+/// As of `write_whole`.
+#[inline(never)]
+pub(crate) unsafe fn write_whole_cached(start: *mut u8, value: &Whole<'_>) -> u64 {
+    // SAFETY: as above.
+    unsafe {
+        let before = write_before_rest(start, value);
+        copy::write(start.add(before), value.rest);
+    }
+    value.lines.count()
+}
+
+/// Writes what comes before the rest of a value; how far that is from the start.
+#[inline(always)]
+unsafe fn write_before_rest(start: *mut u8, value: &Whole<'_>) -> usize {
+    let &Whole { ref front, offset, head, .. } = value;
+    // SAFETY: by contract of the callers.
+    unsafe {
+        copy::write(start, front);
+        if !head.is_empty() {
+            copy::write(start.add(offset), head);
+        }
+    }
+    offset + head.len()
+}
+
+/// Copies all bytes but those before the first whole line past the caches, the last line with some behind it: which of them, by number.
+///
+/// # Safety
+/// As of `write_padded`.
+#[inline(always)]
+unsafe fn write_lines_padded(to: *mut u8, bytes: &[u8]) -> Range<usize> {
+    // SAFETY: by contract of the caller; what `write_lines` leaves is less than a line, and begins at one.
     unsafe {
         let (mut lines, rest) = write_lines(to, bytes);
         if !rest.is_empty() {
@@ -48,12 +103,18 @@ pub(crate) unsafe fn write_padded(to: *mut u8, bytes: &[u8]) {
             copy_lines(last.as_ptr(), to.add(lines.end), LINE);
             lines.end += LINE;
         }
-        note(to, &lines);
+        lines
     }
 }
 
+/// Bytes before the first whole line are about to be stored through the caches.
+#[inline(always)]
+fn forget_first(to: *const u8) {
+    past::forget(to.addr()..to.addr().next_multiple_of(LINE));
+}
+
 /// Copies all but the bytes in a last line that is not whole: which of them are now in lines that were stored past the caches, and
-/// which are left. Who calls it notes the lines.
+/// which are left. Who calls it forgets what was before them, and notes them.
 ///
 /// # Safety
 /// As of `write`.
@@ -65,7 +126,7 @@ unsafe fn write_lines(to: *mut u8, bytes: &[u8]) -> (Range<usize>, &[u8]) {
     // SAFETY: by contract of the caller; `to + before` begins a line, if there is anything to be copied there.
     unsafe {
         // The compiler keeps all accesses before it, and what is done behind it there.
-        write_cached(to, first);
+        copy::write(to, first);
         copy_lines(lines.as_ptr(), to.add(before), lines.len());
     }
     (before..before + lines.len(), rest)
@@ -124,22 +185,20 @@ mod x86 {
             pub(super) unsafe fn $name(from: *const u8, to: *mut u8, bytes: usize) {
                 // SAFETY: by contract of the caller, who has looked whether the processor has these instructions.
                 unsafe {
+                    // Counts up to 0, at the ends of both.
                     asm!(
-                        "xor {at:e}, {at:e}",
-                        "cmp {at}, {bytes}",
-                        "jae 3f",
+                        "neg {at}",
+                        "jz 3f",
                         "2:",
                         $($load,)*
                         $($store,)*
                         "add {at}, 64",
-                        "cmp {at}, {bytes}",
-                        "jb 2b",
+                        "jnz 2b",
                         "3:",
                         $end,
-                        from = in(reg) from,
-                        to = in(reg) to,
-                        bytes = in(reg) bytes,
-                        at = out(reg) _,
+                        from = in(reg) from.wrapping_add(bytes),
+                        to = in(reg) to.wrapping_add(bytes),
+                        at = inout(reg) bytes => _,
                         $(out($clobbered) _,)*
                         options(nostack)
                     );

@@ -77,3 +77,16 @@ pub(crate) fn set<M: Memory>(
     memory.step();
     cell.see(generation, before, counter, Ordering::Relaxed);
 }
+
+/// Notes the same of an object with a record that this thread has locked, whatever is noted: a store, for less than the read-modify-write
+/// that [`set`] takes. What it replaces is of a generation that has ended, or of a counter that has.
+#[inline(always)]
+pub(crate) fn set_locked<M: Memory>(
+    memory: &M,
+    cell: Cell<'_>,
+    generation: Generation,
+    counter: u32,
+) {
+    memory.step();
+    cell.note_over(generation, counter);
+}

@@ -330,6 +330,31 @@ impl<M: Memory> Notes<M> {
     }
 }
 
+/// A note that is reserved for now, and in which nothing is noted.
+pub(crate) struct Reserved<'a, M: Memory> {
+    underway: &'a Underway<M>,
+    place: Place,
+}
+
+impl<M: Memory> Reserved<'_, M> {
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// It stays reserved until it [ends](Underway::end).
+    #[inline(always)]
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<M: Memory> Drop for Reserved<'_, M> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.underway.end(self.place, false);
+    }
+}
+
 /// This host's notes, and all others'.
 pub(crate) struct Underway<M> {
     pub(crate) notes: Notes<M>,
@@ -358,6 +383,12 @@ impl<M: Memory> Underway<M> {
         self.used.iter().position(free).map(|number| Place(number as u16))
     }
 
+    /// The same, which is free again unless it is [kept](Reserved::keep).
+    #[inline(always)]
+    pub(crate) fn reserve_for_now(&self) -> Option<Reserved<'_, M>> {
+        self.reserve().map(|place| Reserved { underway: self, place })
+    }
+
     /// Whether objects of so many bytes may be changed in place.
     pub(crate) fn may_change(&self, bytes: u64) -> bool {
         self.notes.torn_writes == TornWrites::Lost || self.is_undone(bytes)
@@ -377,6 +408,7 @@ impl<M: Memory> Underway<M> {
     }
 
     /// Notes that the object with `record` is about to be changed, before anything of it is.
+    #[inline(always)]
     pub(crate) fn note_write(&self, place: Place, change: Change) {
         if self.notes.memory.keeps(sites::WRITE_NOTED) {
             self.note(place, Note::Writes(change));

@@ -217,6 +217,15 @@ impl<'a> Cell<'a> {
         }
     }
 
+    /// Notes what was seen of a generation whose entries always have a note, whatever is noted. If the cell has another entry by now, whose
+    /// note that was, nothing is seen of that one any more: it costs an invalidation.
+    #[inline(always)]
+    pub(crate) fn note_over(self, generation: Generation, seen: Seen) {
+        if let Some(word) = self.notes.get(self.number) {
+            word.store(note(generation, seen), Ordering::Relaxed);
+        }
+    }
+
     fn renew_sharing(self, state: State, sharing: u32, order: Ordering) -> bool {
         let State(new) = state.read_shared_as(sharing);
         self.state.compare_exchange(state.0, new, order, Ordering::Relaxed).is_ok()
@@ -301,5 +310,19 @@ mod tests {
                 assert!(!state.is_of(&later) && !State::EMPTY.is_of(one));
             }
         }
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn a_note_that_replaces_another_says_nothing_of_a_later_generation() {
+        let (state, notes) = (AtomicU64::new(0), Notes::new(1));
+        let cell = Cell::new(&state, &notes, 0);
+        let entry = Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(4) };
+        cell.set(&entry, 6);
+        cell.note_over(2, 8);
+        assert_eq!(cell.seen_of(&entry), Some(8));
+        // Of a thread that wrote an object that was here before.
+        cell.note_over(1, 10);
+        assert_eq!(cell.seen_of(&entry), Some(UNSEEN));
     }
 }

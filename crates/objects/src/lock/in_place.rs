@@ -7,11 +7,10 @@
 //! released. So what one of them would wait for memory does for all. Nobody waits for another with several locks in hand: what is not to be
 //! written in its slot at once is written by itself, once those before it are through.
 
-use std::iter::once;
 use std::marker::PhantomData;
 
 use smallvec::SmallVec;
-use tombolo_memory::{Lines, LnrAddr, Memory, Site, Work};
+use tombolo_memory::{Lines, Memory, Site, Whole, Work};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header};
 
 use super::Locked;
@@ -19,39 +18,44 @@ use super::guard::{Fit, fit};
 use crate::candidate::{BATCH, Candidate};
 use crate::extent::Extent;
 use crate::index::{Cell, Entry, Found};
-use crate::records::Held;
-use crate::underway::{Change, Place};
+use crate::records::{Held, Record};
+use crate::underway::{Change, Place, Reserved};
 use crate::{Error, Objects, Version, seen, sites};
 
-/// An object whose lock this thread holds, and which will be overwritten. It is released by [`Objects::release`].
+/// How an object will be written once it is locked: all that can be known before. Memory takes its time until the record and the object's
+/// first line are there, and what is done meanwhile costs nothing.
 #[derive(Clone, Copy)]
-struct InPlace<'a> {
-    held: Held,
+struct Plan<'a> {
+    record: Record,
     entry: Entry,
     cell: Cell<'a>,
+    /// All of its slot, and those that will be written.
     lines: Lines,
-    /// As it will be, and where its counter will be then.
+    dirty: Lines,
     header: Header,
-    counter: u32,
+    /// The note that is reserved for it.
     place: Place,
 }
 
+/// A lock that this thread holds of an object that will be overwritten, and where the counter will be then. [`Objects::release`] releases it.
+#[derive(Clone, Copy)]
+struct Taken {
+    held: Held,
+    counter: u32,
+}
+
 /// Objects that are locked, and which key and value each will have.
-type Batch<'a, 'v> = SmallVec<[(InPlace<'a>, &'v [u8], &'v [u8]); BATCH]>;
+type Batch<'a, 'v> = SmallVec<[(Plan<'a>, Taken, &'v [u8], &'v [u8]); BATCH]>;
 
-impl InPlace<'_> {
+impl Plan<'_> {
     fn change(&self) -> Change {
-        Change { record: self.held.record, slot: self.entry.slot, undone: false }
+        Change { record: self.record, slot: self.entry.slot, undone: false }
     }
 
-    /// Where the value belongs.
-    fn value_start(&self) -> LnrAddr {
-        self.lines.start().plus(self.header.value_offset())
-    }
-
-    /// All that is written: header, key and value begin in one line.
-    fn dirty(&self) -> Lines {
-        Lines::covering(self.lines.start(), self.header.total_bytes())
+    /// What is written of it. (The key is there.)
+    #[inline(always)]
+    fn whole<'v>(&self, head: &'v [u8], rest: &'v [u8]) -> Whole<'v> {
+        Whole::new(self.dirty, self.header.encode(), self.header.value_offset(), head, rest)
     }
 }
 
@@ -68,29 +72,15 @@ impl<M: Memory> Objects<M> {
         let begun = self.begin_lookup(self.hash(key).ok()?)?;
         // A read-modify-write waits for whatever is under way: it is done before there is more than the bucket.
         let version = self.next_versions(1);
-        let locked = self.with_place(|place| {
-            let candidate = self.candidate_to_write(&begun)?;
-            self.fetch_candidate(&candidate, rest.len());
-            self.lock_in_place(&candidate, place, key, version, HEAD + rest.len())
-        })?;
-        self.begin_to_write(&locked);
-        if HEAD > 0 {
-            self.memory().write(locked.value_start(), head);
-        }
-        self.memory().write_all(once((locked.value_start().plus(HEAD as u64), rest)));
-        let dirty = self.unless_poisoned(&locked);
-        self.clean_and(sites::WRITE_CLEAN, dirty, || Some(self.release(&locked, dirty.is_none())))
-    }
-
-    /// Has a note reserved for what is locked, if that is.
-    #[inline(always)]
-    fn with_place<T>(&self, lock: impl FnOnce(Place) -> Option<T>) -> Option<T> {
-        let place = self.underway.reserve()?;
-        let locked = lock(place);
-        if locked.is_none() {
-            self.underway.end(place, false);
-        }
-        locked
+        let place = self.underway.reserve_for_now()?;
+        let candidate = self.candidate_to_write(&begun)?;
+        self.fetch_candidate(&candidate, rest.len());
+        let plan = self.plan(&candidate, &place, key, version, HEAD + rest.len())?;
+        let value = plan.whole(head, rest);
+        let taken = self.take(&candidate, &plan, key)?;
+        place.keep();
+        self.begin_to_write(&plan, taken);
+        Some(self.write_and(sites::WRITE_CLEAN, &[value], || self.release(&plan, taken)))
     }
 
     /// Creates the objects with these keys, or replaces their values, each as [`put`](Self::put) does, in their order; what became of
@@ -117,12 +107,14 @@ impl<M: Memory> Objects<M> {
                 hash.iter().for_each(|&hash| self.renew(candidate, hash));
                 let version = Version(versions.0 + number);
                 let locked = candidate.as_ref().and_then(|candidate| {
-                    self.with_place(|place| {
-                        self.lock_in_place(candidate, place, key, version, value.len())
-                    })
+                    let place = self.underway.reserve_for_now()?;
+                    let plan = self.plan(candidate, &place, key, version, value.len())?;
+                    let taken = self.take(candidate, &plan, key)?;
+                    place.keep();
+                    Some((plan, taken, key, value))
                 });
                 match locked {
-                    Some(locked) => batch.push((locked, key, value)),
+                    Some(locked) => batch.push(locked),
                     // If something is wrong, who writes it by itself says what.
                     None => {
                         self.write_together(&mut batch, &mut outcomes);
@@ -141,18 +133,14 @@ impl<M: Memory> Objects<M> {
         batch: &mut Batch<'_, '_>,
         outcomes: &mut Vec<Result<Version, Error>>,
     ) {
-        batch.iter().for_each(|(locked, ..)| self.begin_to_write(locked));
-        let values = batch.iter().map(|&(ref locked, _, value)| (locked.value_start(), value));
-        self.memory().write_all(values);
-        let dirty: SmallVec<[_; BATCH]> =
-            batch.iter().map(|(locked, ..)| self.unless_poisoned(locked)).collect();
+        batch.iter().for_each(|(plan, taken, ..)| self.begin_to_write(plan, *taken));
+        let values: SmallVec<[_; BATCH]> =
+            batch.iter().map(|(plan, .., value)| plan.whole(&[], value)).collect();
         let first = outcomes.len();
-        self.clean_and(sites::BATCH_CLEAN, dirty.iter().copied().flatten(), || {
-            let each = batch.iter().zip(&dirty);
-            outcomes
-                .extend(each.map(|((locked, ..), dirty)| self.release(locked, dirty.is_none())));
+        self.write_and(sites::BATCH_CLEAN, &values, || {
+            outcomes.extend(batch.iter().map(|(plan, taken, ..)| self.release(plan, *taken)));
         });
-        for ((_, key, value), outcome) in batch.drain(..).zip(&mut outcomes[first..]) {
+        for ((.., key, value), outcome) in batch.drain(..).zip(&mut outcomes[first..]) {
             if outcome.as_ref().is_err_and(Error::is_loss) {
                 *outcome = self.put(key, value);
             }
@@ -167,17 +155,16 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Locks an object that was found, if it has `key`, and the value can be written into its slot with nothing else to be done.
+    /// How a value of so many bytes will be written into the slot of an object that was found, if that takes no more than its lock.
     #[inline(always)]
-    fn lock_in_place<'a>(
+    fn plan<'a>(
         &'a self,
         candidate: &Candidate<'a, M>,
-        place: Place,
+        place: &Reserved<'_, M>,
         key: &[u8],
         version: Version,
         value_bytes: usize,
-    ) -> Option<InPlace<'a>> {
-        let memory = self.memory();
+    ) -> Option<Plan<'a>> {
         let &Candidate { found: Found { entry, cell }, lines, .. } = candidate;
         let record = entry.own_record()?;
         let bytes = (HEADER_BYTES + key.len()) as u64 + value_bytes as u64;
@@ -188,22 +175,28 @@ impl<M: Memory> Objects<M> {
         if !usual || self.records.is_abandoned() {
             return None;
         }
+        let header = Header::new(version, key, value_bytes as u32);
+        let dirty = Lines::covering(lines.start(), bytes);
+        Some(Plan { record, entry, cell, lines, dirty, header, place: place.place() })
+    }
+
+    /// Takes an object's lock, if it has `key`, this host has no stale line of it, and it can be written as planned.
+    #[inline(always)]
+    fn take(&self, candidate: &Candidate<'_, M>, plan: &Plan<'_>, key: &[u8]) -> Option<Taken> {
+        let &Plan { record, cell, .. } = plan;
         let counter = self.records.load(record).readable()?;
-        if !seen::is_fresh(memory, cell.seen, counter)
+        if !seen::is_fresh(self.memory(), cell.seen, counter)
             || self.records.wraps(Held { record, counter })
         {
             return None;
         }
         let held = self.records.lock(record, counter)?;
-        let header = Header::new(version, key, value_bytes as u32);
-        let counter = self.records.after_write(held);
-        let locked = InPlace { held, entry, cell, lines, header, counter, place };
         if !self.may_overwrite(candidate, key) {
             // Whoever has taken it over does with it what is to be done.
             let _ = self.records.unlock(held, false);
             return None;
         }
-        Some(locked)
+        Some(Taken { held, counter: self.records.after_write(held) })
     }
 
     /// Looks again, with the lock held: at the log, at the object, and whether somebody views it.
@@ -228,66 +221,52 @@ impl<M: Memory> Objects<M> {
         !undone && memory.check(sites::PIN_WRITE, !pinned())
     }
 
-    /// Notes that an object is written, and stores its header. (The key is there, and the value comes next.)
+    /// Notes that an object is about to be written.
     ///
     /// What this host will have seen of the object is noted, too: until its lock is released nobody finds the counter at which that
     /// counts; and if another host takes it over, an event starts a new generation first, of which nothing is seen.
     #[inline(always)]
-    fn begin_to_write(&self, locked: &InPlace<'_>) {
+    fn begin_to_write(&self, plan: &Plan<'_>, taken: Taken) {
         let memory = self.memory();
         self.count(Counter::Writes);
-        memory.takes(locked.lines);
-        let &InPlace { entry, cell, counter, .. } = locked;
-        seen::set(memory, cell, entry.generation, cell.seen, counter);
-        self.underway.note_write(locked.place, locked.change());
-        memory.write(locked.lines.start(), &locked.header.encode());
+        memory.takes(plan.lines);
+        seen::set_locked(memory, plan.cell, plan.entry.generation, taken.counter);
+        self.underway.note_write(plan.place, plan.change());
     }
 
-    /// The lines that are dirty now, unless this host has met a memory error there.
+    /// Writes values, cleans their lines, and then releases locks.
     #[inline(always)]
-    fn unless_poisoned(&self, locked: &InPlace<'_>) -> Option<Lines> {
-        let whole = !self.memory().poisoned(locked.lines);
-        self.memory().check(sites::POISON_WRITE, whole).then(|| locked.dirty())
-    }
-
-    /// Cleans lines, and then releases locks.
-    #[inline(always)]
-    fn clean_and<T>(
-        &self,
-        site: Site,
-        dirty: impl IntoIterator<Item = Lines> + Clone,
-        release: impl FnOnce() -> T,
-    ) -> T {
-        let cleaned = dirty.clone().into_iter().map(Lines::count).sum();
+    fn write_and<T>(&self, site: Site, values: &[Whole<'_>], release: impl FnOnce() -> T) -> T {
+        let cleaned = values.iter().map(|value| value.lines().count()).sum();
         self.counters.add(Counter::CleanedLines, cleaned);
-        self.memory().publish(site, dirty, |_| release())
+        self.memory().publish_whole(site, values, |_| release())
     }
 
-    /// Releases the lock of an object whose lines are clean; or loses the object, if it is poisoned.
+    /// Releases the lock of an object whose lines are clean; or loses the object, if this host has met a memory error there.
     ///
     /// # Errors
     /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more; [`Error::Poisoned`] if the object is lost now.
     #[inline(always)]
-    fn release(&self, locked: &InPlace<'_>, poisoned: bool) -> Result<Version, Error> {
-        let version = locked.header.version;
-        if poisoned {
-            return self.lose_in_place(*locked).map(|()| version);
+    fn release(&self, plan: &Plan<'_>, taken: Taken) -> Result<Version, Error> {
+        let &Plan { record, lines, header, place, .. } = plan;
+        let whole = !self.memory().poisoned(lines);
+        if !self.memory().check(sites::POISON_WRITE, whole) {
+            return self.lose_in_place(plan, taken.held).map(|()| header.version);
         }
-        let &InPlace { held, lines, header, counter, place, .. } = locked;
         self.memory().gives(lines, header.total_bytes());
-        self.underway.through(place, held.record);
-        if !self.records.unlock_at(held, counter) {
+        self.underway.through(place, record);
+        if !self.records.unlock_at(taken.held, taken.counter) {
             return Err(self.is_fenced());
         }
         self.underway.end(place, true);
-        Ok(version)
+        Ok(header.version)
     }
 
     #[cold]
-    fn lose_in_place(&self, locked: InPlace<'_>) -> Result<(), Error> {
-        let slot = self.state(locked.entry.hash).space.slot_at(locked.entry.slot);
-        let dirty = SmallVec::from_slice(&[locked.dirty()]);
-        let InPlace { held, entry, cell, lines, header, place, .. } = locked;
+    fn lose_in_place(&self, plan: &Plan<'_>, held: Held) -> Result<(), Error> {
+        let &Plan { entry, cell, lines, header, dirty, place, .. } = plan;
+        let slot = self.state(entry.hash).space.slot_at(entry.slot);
+        let dirty = SmallVec::from_slice(&[dirty]);
         Locked {
             objects: self,
             held,
