@@ -159,23 +159,23 @@ pub fn whole_values<M: Memory>(first: &M, second: &M) {
     };
     for round in 1..5_u64 {
         let bytes = |n: u64| (0..n).map(|n| (n * 31 + round) as u8).collect::<Vec<u8>>();
-        let values = places.map(|(_, _, head, rest)| (bytes(head), bytes(rest)));
+        let values = places.map(|(_, kept, head, rest)| (key(kept), bytes(head), bytes(rest)));
         let each = places.iter().zip(&values);
         let wholes: Vec<_> = each
             .clone()
-            .map(|(&place, (head, rest))| {
-                let (lines, kept) = (lines_of(place), key(place.1));
+            .map(|(&place, (kept, head, rest))| {
+                let lines = lines_of(place);
                 first.invalidate(SITE, lines);
-                first.write(lines.start().plus(16), &kept);
-                Whole::new(lines, [round as u8; 16], 16 + place.1, head, rest)
+                first.write(lines.start().plus(16), kept);
+                Whole::new(lines, [round as u8; 16], kept, head, rest)
             })
             .collect();
         first.publish_whole(SITE, &wholes, |memory| memory.store(flag, round));
         while second.load(flag) != round {
             second.pause();
         }
-        for (&place, (head, rest)) in each {
-            let written = [&[round as u8; 16], &key(place.1)[..], head, rest].concat();
+        for (&place, (kept, head, rest)) in each {
+            let written = [&[round as u8; 16], &kept[..], head, rest].concat();
             for memory in [first, second] {
                 memory.consume(SITE, |_| ((), Some(lines_of(place))));
                 let mut read = vec![0; written.len()];

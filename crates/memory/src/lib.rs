@@ -36,6 +36,7 @@ mod site;
 mod spec;
 mod stream;
 mod table;
+mod whole;
 mod word;
 
 pub use address::{LINE_BYTES, Lines, LnrAddr, ScrAddr};
@@ -46,13 +47,14 @@ pub use error::MemoryError;
 pub use huge::HugePages;
 pub use lock_api;
 pub use mapped::Mapped;
-pub use memory::{Local, Memory, Moment, Whole, Work};
+pub use memory::{Local, Memory, Moment, Work};
 pub use process::Process;
 pub use processor::{TAGS, Tags, prefer_huge_pages, prefetch};
 pub use region::{Region, Window};
 pub use site::Site;
 pub use spec::{MemorySpec, Source, format_size, parse_size};
 pub use table::Table;
+pub use whole::Whole;
 #[doc(hidden)]
 pub use word::AtomicWord;
 pub use word::{FetchOp, Word};

@@ -228,14 +228,16 @@ impl Memory for Mapped {
         }
         for value in values {
             let start = self.lnr.lines_at(value.lines);
+            let streams = self.streams(value.rest.len());
             // SAFETY: the lines are within the window; the instructions were checked for.
             unsafe {
-                let dirty = if self.streams(value.rest.len()) {
-                    stream::write_whole(start.as_ptr(), value)
-                } else {
-                    stream::write_whole_cached(start.as_ptr(), value)
-                };
-                self.caches.begin_clean(start, dirty);
+                match &value.in_lines {
+                    Some(lines) if streams => stream::write_in_lines(start.as_ptr(), lines),
+                    _ => {
+                        let dirty = stream::write_in_pieces(start.as_ptr(), value, streams);
+                        self.caches.begin_clean(start, dirty);
+                    }
+                }
             }
         }
         self.caches.fence_stores();

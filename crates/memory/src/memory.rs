@@ -5,9 +5,10 @@ use std::iter::once;
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::address::{LINE_BYTES, Lines, LnrAddr, ScrAddr};
+use crate::address::{Lines, LnrAddr, ScrAddr};
 use crate::process::Process;
 use crate::site::Site;
+use crate::whole::Whole;
 use crate::word::{FetchOp, Word};
 
 /// A step of the code that takes a processor's time, besides its accesses to memory: what it takes, a
@@ -39,45 +40,6 @@ pub enum Local {
     Objects,
     /// What else a host knows of its own objects.
     Partition,
-}
-
-/// A value that takes the place of what is in its lines, and what stands before it there.
-#[derive(Clone, Copy, Debug)]
-pub struct Whole<'a> {
-    pub(crate) lines: Lines,
-    pub(crate) front: [u8; 16],
-    pub(crate) offset: usize,
-    pub(crate) head: &'a [u8],
-    pub(crate) rest: &'a [u8],
-}
-
-impl<'a> Whole<'a> {
-    /// A value whose `head`, of a few bytes or none, begins `offset` bytes behind the start of `lines`; `rest` follows, and ends in the last of
-    /// them. What is behind that means nothing to anybody, and may change. `front` is written where the lines begin; between it and the
-    /// value nothing changes.
-    ///
-    /// # Panics
-    /// If it does not lie so.
-    #[inline(always)]
-    pub fn new(lines: Lines, front: [u8; 16], offset: u64, head: &'a [u8], rest: &'a [u8]) -> Self {
-        let (bytes, value) = (lines.bytes(), (head.len() + rest.len()) as u64);
-        // What is left of the last line.
-        let left = bytes.wrapping_sub(value).wrapping_sub(offset);
-        let lies = front.len() as u64 <= offset && offset <= bytes && value <= bytes;
-        assert!(lies && left < LINE_BYTES, "{value} bytes from {offset} on do not take {bytes}");
-        Self { lines, front, offset: offset as usize, head, rest }
-    }
-
-    /// The lines that it takes.
-    #[inline]
-    pub fn lines(&self) -> Lines {
-        self.lines
-    }
-
-    /// Where the value begins.
-    fn start(&self) -> LnrAddr {
-        self.lines.start().plus(self.offset as u64)
-    }
 }
 
 /// A moment in a simulated run; on mapped memory there is only one.
@@ -228,7 +190,7 @@ pub trait Memory: Clone + 'static {
         }
     }
 
-    /// Writes values whole, each as [`write`](Self::write) does, and cleans their lines as [`clean_all`](Self::clean_all) does. Protocols use
+    /// Writes what takes the place of objects, each as [`write`](Self::write) does, and cleans their lines as [`clean_all`](Self::clean_all) does. Protocols use
     /// [`publish_whole`](Self::publish_whole).
     #[track_caller]
     #[inline]
@@ -236,12 +198,13 @@ pub trait Memory: Clone + 'static {
     where
         Self: Sized,
     {
-        for value in values {
-            self.write(value.lines.start(), &value.front);
-            if !value.head.is_empty() {
-                self.write(value.start(), value.head);
+        for whole in values {
+            let front = [&whole.header, whole.rewritten_key()].concat();
+            self.write(whole.lines.start(), &front);
+            if !whole.head.is_empty() {
+                self.write(whole.value(), whole.head);
             }
-            self.write_all(once((value.start().plus(value.head.len() as u64), value.rest)));
+            self.write_all(once((whole.value().plus(whole.head.len() as u64), whole.rest)));
         }
         self.clean_all(site, values.iter().map(|value| value.lines));
     }

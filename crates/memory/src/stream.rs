@@ -11,9 +11,37 @@
 
 use std::ops::Range;
 
-use crate::{LINE_BYTES, Whole, copy, past};
+use crate::whole::{InLines, Whole};
+use crate::{LINE_BYTES, copy, past};
 
 const LINE: usize = LINE_BYTES as usize;
+
+/// Does something with the function that copies whole lines past the caches, the best of this processor's.
+macro_rules! with_copy {
+    (|$copy:ident| $act:expr) => {{
+        #[cfg(target_arch = "x86_64")]
+        match copy::x86::Width::of_this_processor() {
+            copy::x86::Width::Of64 => {
+                let $copy = |from, to, bytes| x86::by_64(from, to, bytes);
+                $act
+            }
+            copy::x86::Width::Of32 => {
+                let $copy = |from, to, bytes| x86::by_32(from, to, bytes);
+                $act
+            }
+            copy::x86::Width::Narrow => {
+                let $copy = |from, to, bytes| x86::by_16(from, to, bytes);
+                $act
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            // Other processors are asked for nothing special.
+            let $copy = |from, to, bytes| copy::write(to, std::slice::from_raw_parts(from, bytes));
+            $act
+        }
+    }};
+}
 
 /// From this length on bytes are stored past the caches; never, where a processor is asked for nothing special.
 pub(crate) const STREAMED_BYTES: u64 = if cfg!(target_arch = "x86_64") { 512 } else { u64::MAX };
@@ -45,47 +73,45 @@ pub(crate) unsafe fn write_padded(to: *mut u8, bytes: &[u8]) {
     unsafe { note(to, &write_lines_padded(to, bytes)) };
 }
 
-/// Writes a value, and what is before it, all past the caches but what is in no whole line. How many lines are dirty then, from the first on. Who
-/// calls it cleans these, and notes nothing.
+/// Writes whole lines past the caches. Who calls it notes nothing, and has nothing to clean but a fence to wait for.
+///
+/// # Safety
+/// So many lines are mapped at `start`.
+#[inline(always)]
+pub(crate) unsafe fn write_in_lines(start: *mut u8, lines: &InLines<'_>) {
+    let &InLines { ref first, middle, ref last } = lines;
+    // SAFETY: by contract of the caller.
+    unsafe {
+        with_copy!(|copy| {
+            copy(first.as_ptr(), start, LINE);
+            copy(middle.as_ptr(), start.add(LINE), middle.len());
+            if let Some(last) = last {
+                copy(last.as_ptr(), start.add(LINE + middle.len()), LINE);
+            }
+        });
+    }
+}
+
+/// Writes a header and a value piece by piece, past the caches what is in whole lines if it `streams`. How many lines are dirty then, from the
+/// first on. Who calls it cleans these, and notes nothing.
 ///
 /// # Safety
 /// Its lines are mapped at `start`.
-#[inline(always)]
-pub(crate) unsafe fn write_whole(start: *mut u8, value: &Whole<'_>) -> u64 {
+#[inline(never)]
+pub(crate) unsafe fn write_in_pieces(start: *mut u8, value: &Whole<'_>, streams: bool) -> u64 {
+    let &Whole { ref header, head, rest, .. } = value;
+    let before = value.before() + head.len();
     // SAFETY: by contract of the caller; the value is within its lines to the end of the last one.
     unsafe {
-        let before = write_before_rest(start, value);
-        let streamed = write_lines_padded(start.add(before), value.rest);
-        (before + streamed.start) as u64 / LINE_BYTES
-    }
-}
-
-/// The same, of all through the caches.
-///
-/// # Safety
-/// As of `write_whole`.
-#[inline(never)]
-pub(crate) unsafe fn write_whole_cached(start: *mut u8, value: &Whole<'_>) -> u64 {
-    // SAFETY: as above.
-    unsafe {
-        let before = write_before_rest(start, value);
-        copy::write(start.add(before), value.rest);
+        copy::write(start, header);
+        copy::write(start.add(value.before()), head);
+        if streams {
+            let streamed = write_lines_padded(start.add(before), rest);
+            return (before + streamed.start) as u64 / LINE_BYTES;
+        }
+        copy::write(start.add(before), rest);
     }
     value.lines.count()
-}
-
-/// Writes what comes before the rest of a value; how far that is from the start.
-#[inline(always)]
-unsafe fn write_before_rest(start: *mut u8, value: &Whole<'_>) -> usize {
-    let &Whole { ref front, offset, head, .. } = value;
-    // SAFETY: by contract of the callers.
-    unsafe {
-        copy::write(start, front);
-        if !head.is_empty() {
-            copy::write(start.add(offset), head);
-        }
-    }
-    offset + head.len()
 }
 
 /// Copies all bytes but those before the first whole line past the caches, the last line with some behind it: which of them, by number.
@@ -153,25 +179,10 @@ pub(crate) unsafe fn write_cached(to: *mut u8, bytes: &[u8]) {
 ///
 /// # Safety
 /// Both are valid for as many bytes, and `to` begins a line.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn copy_lines(from: *const u8, to: *mut u8, bytes: usize) {
-    use copy::x86::Width;
-    // SAFETY: by contract of the caller; the processor has the instructions.
-    unsafe {
-        match Width::of_this_processor() {
-            Width::Of64 => x86::by_64(from, to, bytes),
-            Width::Of32 => x86::by_32(from, to, bytes),
-            Width::Narrow => x86::by_16(from, to, bytes),
-        }
-    }
-}
-
-/// Other processors are asked for nothing special.
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn copy_lines(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: by contract of the caller.
-    unsafe { copy::write(to, std::slice::from_raw_parts(from, bytes)) };
+    unsafe { with_copy!(|copy| copy(from, to, bytes)) };
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -207,13 +218,39 @@ mod x86 {
         };
     }
 
-    // Registers from 16 on slow down no code that knows narrow ones only.
-    copy_lines!(
-        by_64,
-        ["vmovdqu64 zmm20, [{from} + {at}]", "vmovntdq [{to} + {at}], zmm20"],
-        "",
-        ["xmm20"]
-    );
+    /// The same by the widest stores, two lines at a time.
+    #[inline(always)]
+    pub(super) unsafe fn by_64(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: as above.
+        unsafe {
+            asm!(
+                "neg {at}",
+                "jz 3f",
+                "test {at}, 64",
+                "jz 2f",
+                "vmovdqu64 zmm20, [{from} + {at}]",
+                "vmovntdq [{to} + {at}], zmm20",
+                "add {at}, 64",
+                "jz 3f",
+                "2:",
+                "vmovdqu64 zmm20, [{from} + {at}]",
+                "vmovntdq [{to} + {at}], zmm20",
+                "vmovdqu64 zmm21, [{from} + {at} + 64]",
+                "vmovntdq [{to} + {at} + 64], zmm21",
+                "add {at}, 128",
+                "jnz 2b",
+                "3:",
+                from = in(reg) from.wrapping_add(bytes),
+                to = in(reg) to.wrapping_add(bytes),
+                at = inout(reg) bytes => _,
+                // Registers from 16 on slow down no code that knows narrow ones only.
+                out("xmm20") _,
+                out("xmm21") _,
+                options(nostack)
+            );
+        }
+    }
+
     copy_lines!(
         by_32,
         [

@@ -52,10 +52,10 @@ impl Plan<'_> {
         Change { record: self.record, slot: self.entry.slot, undone: false }
     }
 
-    /// What is written of it. (The key is there.)
+    /// What is written of it.
     #[inline(always)]
-    fn whole<'v>(&self, head: &'v [u8], rest: &'v [u8]) -> Whole<'v> {
-        Whole::new(self.dirty, self.header.encode(), self.header.value_offset(), head, rest)
+    fn whole<'v>(&self, key: &'v [u8], head: &'v [u8], rest: &'v [u8]) -> Whole<'v> {
+        Whole::new(self.dirty, self.header.encode(), key, head, rest)
     }
 }
 
@@ -76,11 +76,11 @@ impl<M: Memory> Objects<M> {
         let candidate = self.candidate_to_write(&begun)?;
         self.fetch_candidate(&candidate, rest.len());
         let plan = self.plan(&candidate, &place, key, version, HEAD + rest.len())?;
-        let value = plan.whole(head, rest);
+        let values = [plan.whole(key, head, rest)];
         let taken = self.take(&candidate, &plan, key)?;
         place.keep();
         self.begin_to_write(&plan, taken);
-        Some(self.write_and(sites::WRITE_CLEAN, &[value], || self.release(&plan, taken)))
+        Some(self.write_and(sites::WRITE_CLEAN, &values, || self.release(&plan, taken)))
     }
 
     /// Creates the objects with these keys, or replaces their values, each as [`put`](Self::put) does, in their order; what became of
@@ -135,7 +135,7 @@ impl<M: Memory> Objects<M> {
     ) {
         batch.iter().for_each(|(plan, taken, ..)| self.begin_to_write(plan, *taken));
         let values: SmallVec<[_; BATCH]> =
-            batch.iter().map(|(plan, .., value)| plan.whole(&[], value)).collect();
+            batch.iter().map(|(plan, _, key, value)| plan.whole(key, &[], value)).collect();
         let first = outcomes.len();
         self.write_and(sites::BATCH_CLEAN, &values, || {
             outcomes.extend(batch.iter().map(|(plan, taken, ..)| self.release(plan, *taken)));

@@ -1,0 +1,96 @@
+//! Values that are written whole, with what stands before them in their lines.
+//!
+//! Past the caches go whole lines only, and the first and the last one of a value have parts that come from elsewhere. They are put together
+//! when it becomes known what is to be written, which is before it is locked: then memory is waited for, and it costs nothing.
+
+use crate::stream::STREAMED_BYTES;
+use crate::{LINE_BYTES, Lines, LnrAddr};
+
+const LINE: usize = LINE_BYTES as usize;
+
+/// What takes the place of all that is in some lines: a header, a key, and a value in two pieces, one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Whole<'a> {
+    pub(crate) lines: Lines,
+    pub(crate) header: [u8; 16],
+    pub(crate) key: &'a [u8],
+    pub(crate) head: &'a [u8],
+    pub(crate) rest: &'a [u8],
+    pub(crate) in_lines: Option<InLines<'a>>,
+}
+
+/// The same as lines that are stored past the caches: the first, those that are whole as they are, and the last, filled up with zeros, if there is a part of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InLines<'a> {
+    pub(crate) first: [u8; LINE],
+    pub(crate) middle: &'a [u8],
+    pub(crate) last: Option<[u8; LINE]>,
+}
+
+impl<'a> Whole<'a> {
+    /// What begins with `lines`, and ends in the last of them. What is behind it there means nothing to anybody, and may change. The key
+    /// is there already; it may be written again, as it is. `head` has a few bytes, or none.
+    ///
+    /// # Panics
+    /// If it does not take these lines.
+    #[inline(always)]
+    pub fn new(
+        lines: Lines,
+        header: [u8; 16],
+        key: &'a [u8],
+        head: &'a [u8],
+        rest: &'a [u8],
+    ) -> Self {
+        let bytes = header.len() + key.len() + head.len() + rest.len();
+        let count = bytes.div_ceil(LINE) as u64;
+        assert!(lines.count() == count, "{bytes} bytes do not take {} lines", lines.count());
+        let whole = Self { lines, header, key, head, rest, in_lines: None };
+        Self { in_lines: whole.in_lines(), ..whole }
+    }
+
+    /// The lines that it takes.
+    #[inline]
+    pub fn lines(&self) -> Lines {
+        self.lines
+    }
+
+    /// Where the value begins.
+    pub(crate) fn value(&self) -> LnrAddr {
+        self.lines.start().plus(self.before() as u64)
+    }
+
+    /// How many bytes come before the value.
+    #[inline(always)]
+    pub(crate) fn before(&self) -> usize {
+        self.header.len() + self.key.len()
+    }
+
+    /// What is written again of the key: all of it, if the rest of the value begins in the first line, too.
+    pub(crate) fn rewritten_key(&self) -> &'a [u8] {
+        if self.before() + self.head.len() <= LINE { self.key } else { &[] }
+    }
+
+    /// Lines of what begins in the first one, and is not short.
+    #[inline(always)]
+    fn in_lines(&self) -> Option<InLines<'a>> {
+        let Self { ref header, key, head, rest, .. } = *self;
+        let (key_end, head_end) = (self.before(), self.before() + head.len());
+        if head_end > LINE || (rest.len() as u64) < STREAMED_BYTES {
+            return None;
+        }
+        let mut first = [0; 2 * LINE];
+        first[..16].copy_from_slice(header);
+        first[16..key_end].copy_from_slice(key);
+        first[key_end..head_end].copy_from_slice(head);
+        // More than there is room for in the line: so many bytes always take the same few instructions.
+        first[head_end..][..LINE].copy_from_slice(&rest[..LINE]);
+        let (middle, left) = rest[LINE - head_end..].as_chunks::<LINE>();
+        let last = (!left.is_empty()).then(|| {
+            let mut last = [0; 2 * LINE];
+            last[..LINE].copy_from_slice(&rest[rest.len() - LINE..]);
+            *last[LINE - left.len()..].first_chunk().expect("there are that many")
+        });
+        let first = *first.first_chunk().expect("there are that many");
+        Some(InLines { first, middle: middle.as_flattened(), last })
+    }
+}
