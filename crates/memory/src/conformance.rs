@@ -167,7 +167,8 @@ pub fn whole_values<M: Memory>(first: &M, second: &M) {
                 let lines = lines_of(place);
                 first.invalidate(SITE, lines);
                 first.write(lines.start().plus(16), kept);
-                Whole::new(lines, [round as u8; 16], kept, head, rest)
+                let whole = Whole::new(lines, [round as u8; 16], kept, head, rest);
+                if round % 2 == 0 { whole } else { whole.put_together() }
             })
             .collect();
         first.publish_whole(SITE, &wholes, |memory| memory.store(flag, round));

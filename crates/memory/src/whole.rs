@@ -1,7 +1,8 @@
 //! Values that are written whole, with what stands before them in their lines.
 //!
-//! Past the caches go whole lines only, and the first and the last one of a value have parts that come from elsewhere. They are put together
-//! when it becomes known what is to be written, which is before it is locked: then memory is waited for, and it costs nothing.
+//! Past the caches go whole lines only, and the first and the last one of a value have parts that come from elsewhere. They can be [put
+//! together](Whole::put_together) when it becomes known what is to be written, which is before it is locked: then memory is waited for, and it
+//! costs nothing. Of several values that are written together nothing is waited for one by one.
 
 use crate::stream::STREAMED_BYTES;
 use crate::{LINE_BYTES, Lines, LnrAddr};
@@ -44,8 +45,14 @@ impl<'a> Whole<'a> {
         let bytes = header.len() + key.len() + head.len() + rest.len();
         let count = bytes.div_ceil(LINE) as u64;
         assert!(lines.count() == count, "{bytes} bytes do not take {} lines", lines.count());
-        let whole = Self { lines, header, key, head, rest, in_lines: None };
-        Self { in_lines: whole.in_lines(), ..whole }
+        Self { lines, header, key, head, rest, in_lines: None }
+    }
+
+    /// The same, its first and its last line put together beforehand, if that is of use when it is written. It takes some time itself.
+    #[must_use]
+    #[inline(always)]
+    pub fn put_together(self) -> Self {
+        Self { in_lines: self.in_lines(), ..self }
     }
 
     /// The lines that it takes.

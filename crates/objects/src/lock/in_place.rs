@@ -76,7 +76,7 @@ impl<M: Memory> Objects<M> {
         let candidate = self.candidate_to_write(&begun)?;
         self.fetch_candidate(&candidate, rest.len());
         let plan = self.plan(&candidate, &place, key, version, HEAD + rest.len())?;
-        let values = [plan.whole(key, head, rest)];
+        let values = [plan.whole(key, head, rest).put_together()];
         let taken = self.take(&candidate, &plan, key)?;
         place.keep();
         self.begin_to_write(&plan, taken);
