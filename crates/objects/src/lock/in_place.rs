@@ -3,7 +3,7 @@
 //! changed, where there is more to be done or to be said. So little has to be kept from one step to the next, and they take few
 //! instructions: what a write waits for is memory, and the processor looks ahead as far as its instructions go.
 //!
-//! Objects can be written together: all are locked, then all are written, then all lines are cleaned, and then all locks are
+//! Objects can be written together: all are locked, then all are written and cleaned with one fence, and then all locks are
 //! released. So what one of them would wait for memory does for all. Nobody waits for another with several locks in hand: what is not to be
 //! written in its slot at once is written by itself, once those before it are through.
 
