@@ -402,6 +402,12 @@ impl<M: Memory> Underway<M> {
         wanted && UNDO_PREFIX + bytes <= notes.undo_bytes
     }
 
+    /// Whether objects of so many bytes are changed in place with nothing noted but that.
+    #[inline(always)]
+    pub(crate) fn overwrites(&self, bytes: u64) -> bool {
+        self.may_change(bytes) && !self.is_undone(bytes)
+    }
+
     #[inline(always)]
     pub(crate) fn note(&self, place: Place, note: Note) {
         self.notes.set(self.host, place, note);

@@ -180,6 +180,26 @@ pub(crate) fn a_writer_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a", "b", "c"]);
 }
 
+/// A host dies that writes an object which is too large to be undone, where writes are: its new value goes elsewhere, and none is lost.
+pub(crate) fn a_writer_of_much_dies(trial: &Trial) {
+    // With it an object of `LONG` takes four lines, which is more than can be noted.
+    const KEY: &str = "a key of some seventy bytes, behind which the value has to be looked for.";
+    let undo = Some(TornWrites::Undo);
+    let setup = Setup { torn_writes: undo, chunks: 10, ticking: true, ..setup(trial, &[0]) };
+    let mut world = World::new(trial, &setup);
+    let scribe = world.scribe();
+    for operation in [Create(LONG), Put(LONG + 7), Put(LONG + 14)] {
+        perform(&*world.hosts[0], &scribe, KEY, operation);
+    }
+    client(&mut world, 0, &[(KEY, Put(LONG + 21)), (KEY, Put(LONG + 28))]);
+    client(&mut world, 1, &[(KEY, Get), (KEY, Get)]);
+    world.run();
+    for host in world.living() {
+        assert_eq!(host.stats().lost, 0, "a value is lost that was there");
+    }
+    finish_and_read(&mut world, &[KEY]);
+}
+
 /// A host dies two of whose threads write one object, one after the other, and a third host between them.
 pub(crate) fn one_of_two_writers_dies(trial: &Trial) {
     let mut world = begin(trial, &setup(trial, &[0]));

@@ -180,6 +180,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "late-writer-fenced" Crash fenced::a_late_writer_is_fenced;
     "rescuer-dies" Crash fenced::a_rescuer_dies;
     "writer-dies" Crash fenced::a_writer_dies;
+    "large-writer-dies" Crash fenced::a_writer_of_much_dies;
     "noted-twice" Crash fenced::one_of_two_writers_dies;
     "all-die-fenced" Crash fenced::all_die_after_a_fence;
     "all-die-writing" Crash fenced::all_die_writing;

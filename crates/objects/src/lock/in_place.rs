@@ -170,7 +170,7 @@ impl<M: Memory> Objects<M> {
         let bytes = (HEADER_BYTES + key.len()) as u64 + value_bytes as u64;
         let usual = lines.count() <= self.small_lines
             && fit(bytes, lines.bytes()) == Fit::Well
-            && !self.underway.is_undone(bytes)
+            && self.underway.overwrites(bytes)
             && !self.home.is_open();
         if !usual || self.records.is_abandoned() {
             return None;
@@ -217,8 +217,7 @@ impl<M: Memory> Objects<M> {
         memory.relies_on(lines.start(), (HEADER_BYTES + key.len()) as u64, since);
         // While the lock is held nobody begins to view the object.
         let pinned = || shard.state().space.is_pinned(found.entry.slot);
-        let undone = self.underway.is_undone(before.total_bytes());
-        !undone && memory.check(sites::PIN_WRITE, !pinned())
+        self.underway.overwrites(before.total_bytes()) && memory.check(sites::PIN_WRITE, !pinned())
     }
 
     /// Notes that an object is about to be written.
