@@ -26,6 +26,10 @@ use crate::{Error, sites};
 /// Words whose views a host counts behind one lock: those of a line. What lies in several chunks, mostly in a row, takes one lock or two.
 const TOGETHER: usize = LINE_BYTES as usize / size_of::<u64>();
 
+/// The word of a chunk's pins.
+#[derive(Clone, Copy)]
+pub(crate) struct PinWord(ScrAddr<u64>);
+
 /// All hosts' pins.
 #[derive(Clone)]
 pub(crate) struct PinTable<M> {
@@ -43,7 +47,19 @@ impl<M: Memory> PinTable<M> {
     /// Whether somebody views an object in this chunk, or in one that shares its word.
     #[inline]
     pub(crate) fn is_pinned(&self, chunk: u32) -> bool {
-        self.memory.load(self.at(word_of(chunk))) != 0
+        self.is_set(self.of(chunk))
+    }
+
+    /// Where the pins of this chunk are.
+    #[inline]
+    pub(crate) fn of(&self, chunk: u32) -> PinWord {
+        PinWord(self.at(word_of(chunk)))
+    }
+
+    /// The same, of a chunk whose pins are there.
+    #[inline]
+    pub(crate) fn is_set(&self, PinWord(word): PinWord) -> bool {
+        self.memory.load(word) != 0
     }
 
     /// Takes the pins of a host off that is gone.

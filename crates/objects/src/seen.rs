@@ -14,7 +14,7 @@
 use tombolo_memory::Memory;
 
 use crate::event::Generation;
-use crate::index::Cell;
+use crate::index::{Cell, Noted};
 use crate::sites;
 use crate::sync::Ordering;
 
@@ -46,6 +46,12 @@ pub(crate) fn copied(line: u32) -> Seen {
 #[inline]
 pub(crate) fn copy_line(seen: Seen) -> Option<u32> {
     (seen & COPY != 0 && seen != READ_SHARED).then_some(seen & (USED - 1))
+}
+
+/// The counter of this host's last good read, if that is what a note is about.
+#[inline(always)]
+pub(crate) fn counter(seen: Seen) -> Option<u32> {
+    (seen & (COPY | 1) == 0).then_some(seen)
 }
 
 /// The same note of a copy, of one that was read lately.
@@ -81,12 +87,7 @@ pub(crate) fn set<M: Memory>(
 /// Notes the same of an object with a record that this thread has locked, whatever is noted: a store, for less than the read-modify-write
 /// that [`set`] takes. What it replaces is of a generation that has ended, or of a counter that has.
 #[inline(always)]
-pub(crate) fn set_locked<M: Memory>(
-    memory: &M,
-    cell: Cell<'_>,
-    generation: Generation,
-    counter: u32,
-) {
+pub(crate) fn set_locked<M: Memory>(memory: &M, noted: Noted<'_>, counter: u32) {
     memory.step();
-    cell.note_over(generation, counter);
+    noted.set(counter);
 }

@@ -33,7 +33,7 @@ use crate::chunk::Chunk;
 use crate::chunk_table::{ChunkState, ChunkTable, ChunkWord};
 use crate::event::{Slot, SlotLine};
 use crate::extent::Extent;
-use crate::pins::PinTable;
+use crate::pins::{PinTable, PinWord};
 use crate::records::Abandoned;
 use crate::underway::{Notes, Place};
 use crate::{Error, sites};
@@ -75,7 +75,7 @@ pub(crate) struct Space<M: Memory> {
     passed_over: AtomicU64,
     abandoned: Abandoned,
     notes: Notes<M>,
-    pins: PinTable<M>,
+    pub(crate) pins: PinTable<M>,
 }
 
 impl<M: Memory> Space<M> {
@@ -477,7 +477,13 @@ impl<M: Memory> Space<M> {
 
     /// Whether something is viewed in the chunk of a slot, which is left alone then. By who makes sure that nobody comes to view the slot from now on.
     pub(crate) fn is_pinned(&self, line: SlotLine) -> bool {
-        self.chunk_of(line).is_some_and(|(number, _)| self.pins.is_pinned(number as u32))
+        self.pins_of(line).is_some_and(|pins| self.pins.is_set(pins))
+    }
+
+    /// Where the pins of a slot's chunk are.
+    #[inline(always)]
+    pub(crate) fn pins_of(&self, line: SlotLine) -> Option<PinWord> {
+        self.chunk_of(line).map(|(number, _)| self.pins.of(number as u32))
     }
 
     /// The chunks in which something lies.

@@ -89,6 +89,12 @@ impl<M: Memory> Notes<M> {
         Self { memory, areas, per_host: writes, undo_bytes, torn_writes }
     }
 
+    /// Whether what is overwritten is noted, if it is not too much.
+    fn undoes(&self) -> bool {
+        self.torn_writes == TornWrites::Undo
+            || self.undo_bytes > 0 && self.memory.keeps(sites::UNDO_SMALL)
+    }
+
     fn places(&self) -> impl Iterator<Item = Place> + use<M> {
         // At most 4096, as the geometry says.
         (0..self.per_host as u16).map(Place)
@@ -132,8 +138,12 @@ impl<M: Memory> Notes<M> {
     /// Makes, or changes, a note of `host`.
     #[inline(always)]
     pub(crate) fn set(&self, host: u8, place: Place, note: Note) {
+        self.set_at(self.word(host, place, 0), note);
+    }
+
+    #[inline(always)]
+    fn set_at(&self, first: ScrAddr<u64>, note: Note) {
         let [head, slot, to, version] = note.encode();
-        let first = self.word(host, place, 0);
         let store = |number, word: Option<u64>| {
             if let Some(word) = word {
                 self.memory.store(first.element(number), word);
@@ -359,6 +369,10 @@ impl<M: Memory> Drop for Reserved<'_, M> {
 pub(crate) struct Underway<M> {
     pub(crate) notes: Notes<M>,
     host: u8,
+    /// Its own first note.
+    first: ScrAddr<u64>,
+    /// Objects of at least so many bytes are changed in place with nothing noted but that.
+    overwritten: u64,
     /// Which notes of this host some thread uses.
     used: Box<[AtomicBool]>,
 }
@@ -367,7 +381,14 @@ impl<M: Memory> Underway<M> {
     pub(crate) fn new(pod: &Pod<M>, host: u8) -> Self {
         let notes = Notes::new(pod);
         let used = notes.places().map(|_| AtomicBool::new(false)).collect();
-        Self { notes, host, used }
+        let first = notes.word(host, Place(0), 0);
+        let undone =
+            if notes.undoes() { notes.undo_bytes.saturating_sub(UNDO_PREFIX) + 1 } else { 0 };
+        let overwritten = match notes.torn_writes {
+            TornWrites::Lost => undone,
+            TornWrites::Undo => u64::MAX,
+        };
+        Self { notes, host, first, overwritten, used }
     }
 
     /// Nothing is under way in this seat: what there is was its last holder's.
@@ -396,21 +417,24 @@ impl<M: Memory> Underway<M> {
 
     /// Whether what a write to an object of so many bytes overwrites is noted, too.
     pub(crate) fn is_undone(&self, bytes: u64) -> bool {
-        let notes = &self.notes;
-        let wanted = notes.torn_writes == TornWrites::Undo
-            || notes.undo_bytes > 0 && notes.memory.keeps(sites::UNDO_SMALL);
-        wanted && UNDO_PREFIX + bytes <= notes.undo_bytes
+        self.notes.undoes() && UNDO_PREFIX + bytes <= self.notes.undo_bytes
     }
 
     /// Whether objects of so many bytes are changed in place with nothing noted but that.
     #[inline(always)]
     pub(crate) fn overwrites(&self, bytes: u64) -> bool {
-        self.may_change(bytes) && !self.is_undone(bytes)
+        bytes >= self.overwritten
     }
 
     #[inline(always)]
     pub(crate) fn note(&self, place: Place, note: Note) {
-        self.notes.set(self.host, place, note);
+        self.notes.set_at(self.at(place), note);
+    }
+
+    /// One of this host's own notes.
+    #[inline(always)]
+    fn at(&self, place: Place) -> ScrAddr<u64> {
+        self.first.element(u64::from(place.0) * NOTE_WORDS)
     }
 
     /// Notes that the object with `record` is about to be changed, before anything of it is.
@@ -444,7 +468,7 @@ impl<M: Memory> Underway<M> {
     /// pairs with who fences it first, and looks at its notes then.
     pub(crate) fn through_at_home(&self, place: Place) {
         let [Some(word), ..] = (Note::Through { record: BY_HOME }).encode() else { return };
-        let (memory, at) = (&self.notes.memory, self.notes.word(self.host, place, 0));
+        let (memory, at) = (&self.notes.memory, self.at(place));
         if memory.keeps(sites::HOME_THROUGH) {
             memory.fetch(sites::HOME_THROUGH, at, FetchOp::Swap, word);
         } else {
@@ -461,8 +485,9 @@ impl<M: Memory> Underway<M> {
     }
 
     /// Nothing is noted there any more.
+    #[inline(always)]
     pub(crate) fn clear(&self, place: Place) {
-        self.notes.clear(self.host, place);
+        self.notes.memory.store(self.at(place), 0);
     }
 
     /// What was noted is over, and the note any thread's.

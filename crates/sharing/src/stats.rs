@@ -132,11 +132,20 @@ impl Counters {
     /// Counts.
     #[inline]
     pub fn add(&self, counter: Counter, count: u64) {
+        self.add_all([(counter, count)]);
+    }
+
+    /// Counts several things at once, for less.
+    #[inline]
+    pub fn add_all<const N: usize>(&self, counts: [(Counter, u64); N]) {
         // A load and a store, not a read-modify-write: counts may be lost when more threads than
         // shards collide, and nothing depends on them.
         // It is below `SHARDS` as it is; like this, no comparison is made of it.
-        let cell = &self.shards[shard() % SHARDS][counter as usize];
-        cell.store(cell.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+        let shard = &self.shards[shard() % SHARDS];
+        for (counter, count) in counts {
+            let cell = &shard[counter as usize];
+            cell.store(cell.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+        }
     }
 
     fn sum(&self, counter: Counter) -> u64 {

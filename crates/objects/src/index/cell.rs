@@ -154,6 +154,22 @@ fn word(lines: &[NoteLine], cell: u32) -> &AtomicU64 {
     &lines[cell as usize / NOTES_PER_LINE].0[cell as usize % NOTES_PER_LINE]
 }
 
+/// Where it is noted what was seen of a generation whose entries always have a note.
+#[derive(Clone, Copy)]
+pub(crate) struct Noted<'a> {
+    word: &'a AtomicU64,
+    generation: Generation,
+}
+
+impl Noted<'_> {
+    /// Notes what was seen, whatever is noted. If the cell has another entry by now, whose note that was, nothing is seen of that one any
+    /// more: it costs an invalidation.
+    #[inline(always)]
+    pub(crate) fn set(self, seen: Seen) {
+        self.word.store(note(self.generation, seen), Ordering::Relaxed);
+    }
+}
+
 /// Where an entry is, or was when it was found.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell<'a> {
@@ -217,13 +233,10 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Notes what was seen of a generation whose entries always have a note, whatever is noted. If the cell has another entry by now, whose
-    /// note that was, nothing is seen of that one any more: it costs an invalidation.
+    /// Where that of this generation is noted, if there are notes.
     #[inline(always)]
-    pub(crate) fn note_over(self, generation: Generation, seen: Seen) {
-        if let Some(word) = self.notes.get(self.number) {
-            word.store(note(generation, seen), Ordering::Relaxed);
-        }
+    pub(crate) fn noted(self, generation: Generation) -> Option<Noted<'a>> {
+        Some(Noted { word: self.notes.get(self.number)?, generation })
     }
 
     fn renew_sharing(self, state: State, sharing: u32, order: Ordering) -> bool {
@@ -319,10 +332,10 @@ mod tests {
         let cell = Cell::new(&state, &notes, 0);
         let entry = Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(4) };
         cell.set(&entry, 6);
-        cell.note_over(2, 8);
+        cell.noted(2).unwrap().set(8);
         assert_eq!(cell.seen_of(&entry), Some(8));
         // Of a thread that wrote an object that was here before.
-        cell.note_over(1, 10);
+        cell.noted(1).unwrap().set(10);
         assert_eq!(cell.seen_of(&entry), Some(UNSEEN));
     }
 }

@@ -17,8 +17,9 @@ use super::Locked;
 use super::guard::{Fit, fit};
 use crate::candidate::{BATCH, Candidate};
 use crate::extent::Extent;
-use crate::index::{Cell, Entry, Found};
-use crate::records::{Held, Record};
+use crate::index::{Cell, Entry, Found, Noted};
+use crate::pins::PinWord;
+use crate::records::Held;
 use crate::underway::{Change, Place, Reserved};
 use crate::{Error, Objects, Version, seen, sites};
 
@@ -26,9 +27,14 @@ use crate::{Error, Objects, Version, seen, sites};
 /// first line are there, and what is done meanwhile costs nothing.
 #[derive(Clone, Copy)]
 struct Plan<'a> {
-    record: Record,
+    /// Its lock, at the counter at which this host has seen the object: if that has moved on, there may be stale lines.
+    held: Held,
+    /// Where the counter will be then.
+    counter: u32,
     entry: Entry,
     cell: Cell<'a>,
+    noted: Noted<'a>,
+    pins: PinWord,
     /// All of its slot, and those that will be written.
     lines: Lines,
     dirty: Lines,
@@ -37,19 +43,12 @@ struct Plan<'a> {
     place: Place,
 }
 
-/// A lock that this thread holds of an object that will be overwritten, and where the counter will be then. [`Objects::release`] releases it.
-#[derive(Clone, Copy)]
-struct Taken {
-    held: Held,
-    counter: u32,
-}
-
 /// Objects that are locked, and which key and value each will have.
-type Batch<'a, 'v> = SmallVec<[(Plan<'a>, Taken, &'v [u8], &'v [u8]); BATCH]>;
+type Batch<'a, 'v> = SmallVec<[(Plan<'a>, &'v [u8], &'v [u8]); BATCH]>;
 
 impl Plan<'_> {
     fn change(&self) -> Change {
-        Change { record: self.record, slot: self.entry.slot, undone: false }
+        Change { record: self.held.record, slot: self.entry.slot, undone: false }
     }
 
     /// What is written of it.
@@ -77,10 +76,10 @@ impl<M: Memory> Objects<M> {
         self.fetch_candidate(&candidate, rest.len());
         let plan = self.plan(&candidate, &place, key, version, HEAD + rest.len())?;
         let values = [plan.whole(key, head, rest).put_together()];
-        let taken = self.take(&candidate, &plan, key)?;
+        self.take(&candidate, &plan, key)?;
         place.keep();
-        self.begin_to_write(&plan, taken);
-        Some(self.write_and(sites::WRITE_CLEAN, &values, || self.release(&plan, taken)))
+        self.begin_to_write(&plan);
+        Some(self.write_and(sites::WRITE_CLEAN, &values, || self.release(&plan)))
     }
 
     /// Creates the objects with these keys, or replaces their values, each as [`put`](Self::put) does, in their order; what became of
@@ -109,9 +108,9 @@ impl<M: Memory> Objects<M> {
                 let locked = candidate.as_ref().and_then(|candidate| {
                     let place = self.underway.reserve_for_now()?;
                     let plan = self.plan(candidate, &place, key, version, value.len())?;
-                    let taken = self.take(candidate, &plan, key)?;
+                    self.take(candidate, &plan, key)?;
                     place.keep();
-                    Some((plan, taken, key, value))
+                    Some((plan, key, value))
                 });
                 match locked {
                     Some(locked) => batch.push(locked),
@@ -133,12 +132,12 @@ impl<M: Memory> Objects<M> {
         batch: &mut Batch<'_, '_>,
         outcomes: &mut Vec<Result<Version, Error>>,
     ) {
-        batch.iter().for_each(|(plan, taken, ..)| self.begin_to_write(plan, *taken));
+        batch.iter().for_each(|(plan, ..)| self.begin_to_write(plan));
         let values: SmallVec<[_; BATCH]> =
-            batch.iter().map(|(plan, _, key, value)| plan.whole(key, &[], value)).collect();
+            batch.iter().map(|(plan, key, value)| plan.whole(key, &[], value)).collect();
         let first = outcomes.len();
         self.write_and(sites::BATCH_CLEAN, &values, || {
-            outcomes.extend(batch.iter().map(|(plan, taken, ..)| self.release(plan, *taken)));
+            outcomes.extend(batch.iter().map(|(plan, ..)| self.release(plan)));
         });
         for ((.., key, value), outcome) in batch.drain(..).zip(&mut outcomes[first..]) {
             if outcome.as_ref().is_err_and(Error::is_loss) {
@@ -166,43 +165,41 @@ impl<M: Memory> Objects<M> {
         value_bytes: usize,
     ) -> Option<Plan<'a>> {
         let &Candidate { found: Found { entry, cell }, lines, .. } = candidate;
-        let record = entry.own_record()?;
+        let held = Held { record: entry.own_record()?, counter: seen::counter(cell.seen)? };
         let bytes = (HEADER_BYTES + key.len()) as u64 + value_bytes as u64;
         let usual = lines.count() <= self.small_lines
             && fit(bytes, lines.bytes()) == Fit::Well
             && self.underway.overwrites(bytes)
             && !self.home.is_open();
-        if !usual || self.records.is_abandoned() {
+        if !usual || self.records.is_abandoned() || self.records.wraps(held) {
             return None;
         }
+        let counter = self.records.after_write(held);
+        let noted = cell.noted(entry.generation)?;
+        let pins = candidate.shard.state().space.pins_of(entry.slot)?;
         let header = Header::new(version, key, value_bytes as u32);
         let dirty = Lines::covering(lines.start(), bytes);
-        Some(Plan { record, entry, cell, lines, dirty, header, place: place.place() })
+        let place = place.place();
+        Some(Plan { held, counter, entry, cell, noted, pins, lines, dirty, header, place })
     }
 
     /// Takes an object's lock, if it has `key`, this host has no stale line of it, and it can be written as planned.
     #[inline(always)]
-    fn take(&self, candidate: &Candidate<'_, M>, plan: &Plan<'_>, key: &[u8]) -> Option<Taken> {
-        let &Plan { record, cell, .. } = plan;
-        let counter = self.records.load(record).readable()?;
-        if !seen::is_fresh(self.memory(), cell.seen, counter)
-            || self.records.wraps(Held { record, counter })
-        {
-            return None;
-        }
-        let held = self.records.lock(record, counter)?;
-        if !self.may_overwrite(candidate, key) {
+    fn take(&self, candidate: &Candidate<'_, M>, plan: &Plan<'_>, key: &[u8]) -> Option<()> {
+        let Held { record, counter } = plan.held;
+        let held = self.records.lock_unseen(record, counter)?;
+        if !self.may_overwrite(candidate, plan, key) {
             // Whoever has taken it over does with it what is to be done.
             let _ = self.records.unlock(held, false);
             return None;
         }
-        Some(Taken { held, counter: self.records.after_write(held) })
+        Some(())
     }
 
     /// Looks again, with the lock held: at the log, at the object, and whether somebody views it.
     #[inline(always)]
-    fn may_overwrite(&self, candidate: &Candidate<'_, M>, key: &[u8]) -> bool {
-        let &Candidate { shard, end, ref found, lines, .. } = candidate;
+    fn may_overwrite(&self, candidate: &Candidate<'_, M>, plan: &Plan<'_>, key: &[u8]) -> bool {
+        let &Candidate { shard, end, lines, .. } = candidate;
         let memory = self.memory();
         memory.works(Work::Operation);
         memory.works(Work::Lock);
@@ -216,7 +213,7 @@ impl<M: Memory> Objects<M> {
         }
         memory.relies_on(lines.start(), (HEADER_BYTES + key.len()) as u64, since);
         // While the lock is held nobody begins to view the object.
-        let pinned = || shard.state().space.is_pinned(found.entry.slot);
+        let pinned = || shard.state().space.pins.is_set(plan.pins);
         self.underway.overwrites(before.total_bytes()) && memory.check(sites::PIN_WRITE, !pinned())
     }
 
@@ -225,11 +222,10 @@ impl<M: Memory> Objects<M> {
     /// What this host will have seen of the object is noted, too: until its lock is released nobody finds the counter at which that
     /// counts; and if another host takes it over, an event starts a new generation first, of which nothing is seen.
     #[inline(always)]
-    fn begin_to_write(&self, plan: &Plan<'_>, taken: Taken) {
+    fn begin_to_write(&self, plan: &Plan<'_>) {
         let memory = self.memory();
-        self.count(Counter::Writes);
         memory.takes(plan.lines);
-        seen::set_locked(memory, plan.cell, plan.entry.generation, taken.counter);
+        seen::set_locked(memory, plan.noted, plan.counter);
         self.underway.note_write(plan.place, plan.change());
     }
 
@@ -237,7 +233,8 @@ impl<M: Memory> Objects<M> {
     #[inline(always)]
     fn write_and<T>(&self, site: Site, values: &[Whole<'_>], release: impl FnOnce() -> T) -> T {
         let cleaned = values.iter().map(|value| value.lines().count()).sum();
-        self.counters.add(Counter::CleanedLines, cleaned);
+        let counts = [(Counter::Writes, values.len() as u64), (Counter::CleanedLines, cleaned)];
+        self.counters.add_all(counts);
         self.memory().publish_whole(site, values, |_| release())
     }
 
@@ -246,15 +243,15 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more; [`Error::Poisoned`] if the object is lost now.
     #[inline(always)]
-    fn release(&self, plan: &Plan<'_>, taken: Taken) -> Result<Version, Error> {
-        let &Plan { record, lines, header, place, .. } = plan;
+    fn release(&self, plan: &Plan<'_>) -> Result<Version, Error> {
+        let &Plan { held, counter, lines, header, place, .. } = plan;
         let whole = !self.memory().poisoned(lines);
         if !self.memory().check(sites::POISON_WRITE, whole) {
-            return self.lose_in_place(plan, taken.held).map(|()| header.version);
+            return self.lose_in_place(plan).map(|()| header.version);
         }
         self.memory().gives(lines, header.total_bytes());
-        self.underway.through(place, record);
-        if !self.records.unlock_at(taken.held, taken.counter) {
+        self.underway.through(place, held.record);
+        if !self.records.unlock_at(held, counter) {
             return Err(self.is_fenced());
         }
         self.underway.end(place, true);
@@ -262,8 +259,8 @@ impl<M: Memory> Objects<M> {
     }
 
     #[cold]
-    fn lose_in_place(&self, plan: &Plan<'_>, held: Held) -> Result<(), Error> {
-        let &Plan { entry, cell, lines, header, dirty, place, .. } = plan;
+    fn lose_in_place(&self, plan: &Plan<'_>) -> Result<(), Error> {
+        let &Plan { held, entry, cell, lines, header, dirty, place, .. } = plan;
         let slot = self.state(entry.hash).space.slot_at(entry.slot);
         let dirty = SmallVec::from_slice(&[dirty]);
         Locked {

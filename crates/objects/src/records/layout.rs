@@ -156,6 +156,17 @@ impl<M: Memory> Layout<M> {
         }
     }
 
+    /// As [`swap`](Self::swap), of a record that was not looked at before: a compare-and-swap takes a line from whoever uses it, even if
+    /// it fails.
+    #[inline(always)]
+    pub(crate) fn load_and_swap(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
+        if self.width == RecordWidth::Bits32 {
+            return self.memory.load(self.at::<u32>(record)) == narrow(from)
+                && self.swap_word::<u32>(site, record, from, to);
+        }
+        self.load(record) == from && self.swap(site, record, from, to)
+    }
+
     /// Replaces a record's content by `to`, which is locked, if it still is `from`, which is not;
     /// whether it was.
     #[inline(always)]

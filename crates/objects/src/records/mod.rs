@@ -217,6 +217,15 @@ impl<M: Memory> Records<M> {
         taken.then_some(Held { record, counter })
     }
 
+    /// The same, of a record that was not looked at yet.
+    #[inline(always)]
+    pub(crate) fn lock_unseen(&self, record: Record, counter: u32) -> Option<Held> {
+        let open = Word::allocated(counter);
+        let locked = open.locked_by(self.host);
+        let taken = self.layout.load_and_swap(sites::WRITE_LOCK, record, open, locked);
+        taken.then_some(Held { record, counter })
+    }
+
     /// Whether releasing this lock after a write makes the counter start again at zero.
     #[inline(always)]
     pub(crate) fn wraps(&self, held: Held) -> bool {
