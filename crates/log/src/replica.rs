@@ -196,14 +196,8 @@ impl<M: Memory, S: State> Replica<M, S> {
     /// Where the log ends, if it has been applied up to there: what [`sync`](Self::sync) returns if there is
     /// nothing to be done.
     #[inline(always)]
-    pub fn at_end(&self) -> Option<End> {
+    pub fn at_end(&self) -> Option<End<'_, M>> {
         self.ring.end_at(self.applied())
-    }
-
-    /// Whether the log still ends where it did when this replica was [`at_end`](Self::at_end).
-    #[inline(always)]
-    pub fn is_still(&self, end: End) -> bool {
-        self.ring.is_still(end)
     }
 
     #[inline(always)]

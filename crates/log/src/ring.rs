@@ -18,7 +18,7 @@
 //! of a later lap has applied the log past it meanwhile. For who is not a member yet, there is the *milestone*, a
 //! position that is moved on before places below it are used again.
 
-use tombolo_memory::{FetchOp, Memory, ScrAddr};
+use tombolo_memory::{FetchOp, Located, Memory, ScrAddr};
 use tombolo_pod::{Areas, LogAreas, MAX_SEGMENT_ENTRIES, Membership, Pod};
 
 use crate::sites;
@@ -63,10 +63,26 @@ pub(crate) enum Look {
 }
 
 /// The place of the position where the log ended, and what stood there.
-#[derive(Clone, Copy, Debug)]
-pub struct End {
-    place: ScrAddr<u64>,
+pub struct End<'a, M: Memory> {
+    memory: &'a M,
+    place: M::Located<'a, u64>,
     word: u64,
+}
+
+impl<M: Memory> Clone for End<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Memory> Copy for End<'_, M> {}
+
+impl<M: Memory> End<'_, M> {
+    /// Whether the log still ends there: nothing else has come to the place, of whatever lap.
+    #[inline(always)]
+    pub fn is_still(&self) -> bool {
+        self.memory.check(sites::TAIL_SYNC, self.place.load() == self.word)
+    }
 }
 
 /// Why entries were not ordered.
@@ -154,18 +170,12 @@ impl<M: Memory> Ring<M> {
 
     /// Where the log ends, if that is at `position`, up to which it has been applied.
     #[inline(always)]
-    pub(crate) fn end_at(&self, position: u64) -> Option<End> {
-        let (place, lap) = (self.slot(position), self.lap(position));
-        let word = self.memory.load(place);
-        let is_end =
-            self.memory.check(sites::TAIL_SYNC, matches!(self.meaning(word, lap), Look::End));
-        is_end.then_some(End { place, word })
-    }
-
-    /// Whether the log still ends there: nothing else has come to the place, of whatever lap.
-    #[inline(always)]
-    pub(crate) fn is_still(&self, end: End) -> bool {
-        self.memory.check(sites::TAIL_SYNC, self.memory.load(end.place) == end.word)
+    pub(crate) fn end_at(&self, position: u64) -> Option<End<'_, M>> {
+        let memory = &self.memory;
+        let (place, lap) = (memory.locate(self.slot(position)), self.lap(position));
+        let word = place.load();
+        let is_end = memory.check(sites::TAIL_SYNC, matches!(self.meaning(word, lap), Look::End));
+        is_end.then_some(End { memory, place, word })
     }
 
     /// Entries of a run, at most: all of it has to find room at once.

@@ -168,7 +168,7 @@ pub fn whole_values<M: Memory>(first: &M, second: &M) {
                 first.invalidate(SITE, lines);
                 first.write(lines.start().plus(16), kept);
                 let whole = Whole::new(lines, [round as u8; 16], kept, head, rest);
-                if round % 2 == 0 { whole } else { whole.put_together() }
+                first.prepare(whole, round % 2 == 1)
             })
             .collect();
         first.publish_whole(SITE, &wholes, |memory| memory.store(flag, round));

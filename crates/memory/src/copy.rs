@@ -251,6 +251,12 @@ pub(crate) mod x86 {
             }
         }
 
+        /// Whether the widest are known to be there.
+        #[inline(always)]
+        pub(crate) fn is_64() -> bool {
+            WIDTH.load(Ordering::Relaxed) == Self::Of64 as u8
+        }
+
         #[cold]
         fn find() -> Self {
             let width = if is_x86_feature_detected!("avx512f") {
@@ -272,7 +278,7 @@ pub(crate) mod x86 {
         unsafe {
             if bytes >= STRING_COPY_BYTES {
                 copy_long(from, to, bytes);
-            } else if WIDTH.load(Ordering::Relaxed) == Width::Of64 as u8 {
+            } else if Width::is_64() {
                 copy_by_64(from, to, bytes);
             } else {
                 copy_narrower(from, to, bytes);

@@ -46,7 +46,7 @@ pub use cache::CacheControl;
 pub use error::MemoryError;
 pub use huge::HugePages;
 pub use lock_api;
-pub use mapped::Mapped;
+pub use mapped::{Mapped, Prepared};
 pub use memory::{Local, Memory, Moment, Work};
 pub use process::Process;
 pub use processor::{TAGS, Tags, prefer_huge_pages, prefetch};
@@ -57,7 +57,7 @@ pub use table::Table;
 pub use whole::Whole;
 #[doc(hidden)]
 pub use word::AtomicWord;
-pub use word::{FetchOp, Word};
+pub use word::{ByAddress, FetchOp, Located, Word};
 
 /// A mutex for state shared by the threads of one host, as `M` implements it.
 pub type HostMutex<M, T> = lock_api::Mutex<<M as Memory>::RawMutex, T>;

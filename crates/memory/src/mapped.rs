@@ -3,10 +3,12 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::cache::CacheControl;
 use crate::region::Window;
+use crate::whole::InLines;
 use crate::word::AtomicWord;
 use crate::{
     FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Whole, Word, copy, past,
@@ -111,8 +113,34 @@ impl Mapped {
     }
 }
 
+/// A value that will be written whole, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Prepared<'a> {
+    /// Where its lines begin.
+    start: NonNull<u8>,
+    way: Way<'a>,
+}
+
+/// How a value is written whole.
+#[derive(Clone, Copy, Debug)]
+enum Way<'a> {
+    /// Past the caches.
+    InLines(InLines<'a>),
+    /// Past the caches what is in whole lines, if it `streams`.
+    InPieces { value: Whole<'a>, streams: bool },
+}
+
+impl Prepared<'_> {
+    #[inline(always)]
+    fn streams(&self) -> bool {
+        !matches!(self.way, Way::InPieces { streams: false, .. })
+    }
+}
+
 impl Memory for Mapped {
     type RawMutex = parking_lot::RawMutex;
+    type Located<'a, W: Word> = &'a W::Atomic;
+    type Prepared<'a> = Prepared<'a>;
 
     fn scr_bytes(&self) -> u64 {
         self.scr.bytes()
@@ -120,6 +148,11 @@ impl Memory for Mapped {
 
     fn lnr_bytes(&self) -> u64 {
         self.lnr.bytes()
+    }
+
+    #[inline]
+    fn locate<W: Word>(&self, at: ScrAddr<W>) -> &W::Atomic {
+        self.word(at)
     }
 
     #[inline]
@@ -222,18 +255,24 @@ impl Memory for Mapped {
     }
 
     #[inline(always)]
-    fn write_whole(&self, _: Site, values: &[Whole<'_>]) {
-        if values.iter().any(|value| self.streams(value.rest.len())) {
+    fn prepare<'a>(&'a self, value: Whole<'a>, time: bool) -> Prepared<'a> {
+        let streams = self.streams(value.rest.len());
+        let lines = if time && streams { value.in_lines() } else { None };
+        let way = lines.map_or(Way::InPieces { value, streams }, Way::InLines);
+        Prepared { start: self.lnr.lines_at(value.lines), way }
+    }
+
+    #[inline(always)]
+    fn write_whole(&self, _: Site, values: &[Prepared<'_>]) {
+        if values.iter().any(Prepared::streams) {
             self.caches.fence_stores();
         }
-        for value in values {
-            let start = self.lnr.lines_at(value.lines);
-            let streams = self.streams(value.rest.len());
+        for &Prepared { start, ref way } in values {
             // SAFETY: the lines are within the window; the instructions were checked for.
             unsafe {
-                match &value.in_lines {
-                    Some(lines) if streams => stream::write_in_lines(start.as_ptr(), lines),
-                    _ => {
+                match way {
+                    Way::InLines(lines) => stream::write_in_lines(start.as_ptr(), lines),
+                    &Way::InPieces { ref value, streams } => {
                         let dirty = stream::write_in_pieces(start.as_ptr(), value, streams);
                         self.caches.begin_clean(start, dirty);
                     }

@@ -1,7 +1,6 @@
 //! The trait everything above this floor is written against.
 
 use std::borrow::Cow;
-use std::iter::once;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use crate::address::{Lines, LnrAddr, ScrAddr};
 use crate::process::Process;
 use crate::site::Site;
 use crate::whole::Whole;
-use crate::word::{FetchOp, Word};
+use crate::word::{FetchOp, Located, Word};
 
 /// A step of the code that takes a processor's time, besides its accesses to memory: what it takes, a
 /// simulated pod's profile says.
@@ -70,11 +69,20 @@ pub trait Memory: Clone + 'static {
     /// The mutex for state shared by the threads of one host.
     type RawMutex: lock_api::RawMutex + 'static;
 
+    /// A word that was located.
+    type Located<'a, W: Word>: Located<W>;
+
+    /// A value that is about to be written whole.
+    type Prepared<'a>: Copy;
+
     /// Size of SCR in bytes.
     fn scr_bytes(&self) -> u64;
 
     /// Size of LNR in bytes.
     fn lnr_bytes(&self) -> u64;
+
+    /// Looks up where a word is that will be accessed several times, or when there is no time for that any more.
+    fn locate<W: Word>(&self, at: ScrAddr<W>) -> Self::Located<'_, W>;
 
     /// Reads a word.
     #[track_caller]
@@ -190,24 +198,13 @@ pub trait Memory: Clone + 'static {
         }
     }
 
+    /// Prepares a value that will be written whole: works out beforehand what can be, if there is `time` for that.
+    fn prepare<'a>(&'a self, value: Whole<'a>, time: bool) -> Self::Prepared<'a>;
+
     /// Writes what takes the place of objects, each as [`write`](Self::write) does, and cleans their lines as [`clean_all`](Self::clean_all) does. Protocols use
     /// [`publish_whole`](Self::publish_whole).
     #[track_caller]
-    #[inline]
-    fn write_whole(&self, site: Site, values: &[Whole<'_>])
-    where
-        Self: Sized,
-    {
-        for whole in values {
-            let front = [&whole.header, whole.rewritten_key()].concat();
-            self.write(whole.lines.start(), &front);
-            if !whole.head.is_empty() {
-                self.write(whole.value(), whole.head);
-            }
-            self.write_all(once((whole.value().plus(whole.head.len() as u64), whole.rest)));
-        }
-        self.clean_all(site, values.iter().map(|value| value.lines));
-    }
+    fn write_whole(&self, site: Site, values: &[Self::Prepared<'_>]);
 
     /// Drops lines from this host's caches; later reads see memory as of now or newer. A dirty line
     /// is written back. Protocols use [`consume`](Self::consume).
@@ -374,7 +371,7 @@ pub trait Memory: Clone + 'static {
     fn publish_whole<R>(
         &self,
         site: Site,
-        values: &[Whole<'_>],
+        values: &[Self::Prepared<'_>],
         announce: impl FnOnce(&Self) -> R,
     ) -> R
     where

@@ -20,19 +20,12 @@ const LINE: usize = LINE_BYTES as usize;
 macro_rules! with_copy {
     (|$copy:ident| $act:expr) => {{
         #[cfg(target_arch = "x86_64")]
-        match copy::x86::Width::of_this_processor() {
-            copy::x86::Width::Of64 => {
-                let $copy = |from, to, bytes| x86::by_64(from, to, bytes);
-                $act
-            }
-            copy::x86::Width::Of32 => {
-                let $copy = |from, to, bytes| x86::by_32(from, to, bytes);
-                $act
-            }
-            copy::x86::Width::Narrow => {
-                let $copy = |from, to, bytes| x86::by_16(from, to, bytes);
-                $act
-            }
+        if copy::x86::Width::is_64() {
+            let $copy = |from, to, bytes| x86::by_64(from, to, bytes);
+            $act
+        } else {
+            let $copy = |from, to, bytes| x86::narrower(from, to, bytes);
+            $act
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
@@ -189,6 +182,9 @@ unsafe fn copy_lines(from: *const u8, to: *mut u8, bytes: usize) {
 mod x86 {
     use std::arch::asm;
 
+    use super::LINE;
+    use crate::copy::x86::Width;
+
     /// Copies line by line.
     macro_rules! copy_lines {
         ($name:ident, [$($load:literal, $store:literal),*], $end:literal, [$($clobbered:tt),*]) => {
@@ -218,38 +214,66 @@ mod x86 {
         };
     }
 
-    /// The same by the widest stores, two lines at a time.
+    /// The same by the widest stores, four lines at a time.
     #[inline(always)]
     pub(super) unsafe fn by_64(from: *const u8, to: *mut u8, bytes: usize) {
+        let mut at = 0;
         // SAFETY: as above.
         unsafe {
-            asm!(
-                "neg {at}",
-                "jz 3f",
-                "test {at}, 64",
-                "jz 2f",
-                "vmovdqu64 zmm20, [{from} + {at}]",
-                "vmovntdq [{to} + {at}], zmm20",
-                "add {at}, 64",
-                "jz 3f",
-                "2:",
-                "vmovdqu64 zmm20, [{from} + {at}]",
-                "vmovntdq [{to} + {at}], zmm20",
-                "vmovdqu64 zmm21, [{from} + {at} + 64]",
-                "vmovntdq [{to} + {at} + 64], zmm21",
-                "add {at}, 128",
-                "jnz 2b",
-                "3:",
-                from = in(reg) from.wrapping_add(bytes),
-                to = in(reg) to.wrapping_add(bytes),
-                at = inout(reg) bytes => _,
-                // Registers from 16 on slow down no code that knows narrow ones only.
-                out("xmm20") _,
-                out("xmm21") _,
-                options(nostack)
-            );
+            if bytes & LINE != 0 {
+                copy_line(from, to, at);
+                at += LINE;
+            }
+            if bytes & (2 * LINE) != 0 {
+                copy_2_lines(from, to, at);
+                at += 2 * LINE;
+            }
+            while at != bytes {
+                copy_4_lines(from, to, at);
+                at += 4 * LINE;
+            }
         }
     }
+
+    /// The same, unless the widest stores are known to be there.
+    #[inline(never)]
+    pub(super) unsafe fn narrower(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: as above.
+        unsafe {
+            match Width::of_this_processor() {
+                Width::Of64 => by_64(from, to, bytes),
+                Width::Of32 => by_32(from, to, bytes),
+                Width::Narrow => by_16(from, to, bytes),
+            }
+        }
+    }
+
+    macro_rules! copy_by_64 {
+        ($name:ident, $($offset:literal),*) => {
+            #[inline(always)]
+            unsafe fn $name(from: *const u8, to: *mut u8, at: usize) {
+                // SAFETY: as above.
+                unsafe {
+                    asm!(
+                        $(
+                            concat!("vmovdqu64 zmm20, [{from} + {at} + ", $offset, "]"),
+                            concat!("vmovntdq [{to} + {at} + ", $offset, "], zmm20"),
+                        )*
+                        from = in(reg) from,
+                        to = in(reg) to,
+                        at = in(reg) at,
+                        // Registers from 16 on slow down no code that knows narrow ones only.
+                        out("xmm20") _,
+                        options(nostack, preserves_flags)
+                    );
+                }
+            }
+        };
+    }
+
+    copy_by_64!(copy_line, 0);
+    copy_by_64!(copy_2_lines, 0, 64);
+    copy_by_64!(copy_4_lines, 0, 64, 128, 192);
 
     copy_lines!(
         by_32,

@@ -1,11 +1,13 @@
 //! Values that are written whole, with what stands before them in their lines.
 //!
-//! Past the caches go whole lines only, and the first and the last one of a value have parts that come from elsewhere. They can be [put
-//! together](Whole::put_together) when it becomes known what is to be written, which is before it is locked: then memory is waited for, and it
+//! Past the caches go whole lines only, and the first and the last one of a value have parts that come from elsewhere. They can be put
+//! together when it becomes known what is to be written, which is before it is locked: then memory is waited for, and it
 //! costs nothing. Of several values that are written together nothing is waited for one by one.
 
+use std::iter::once;
+
 use crate::stream::STREAMED_BYTES;
-use crate::{LINE_BYTES, Lines, LnrAddr};
+use crate::{LINE_BYTES, Lines, LnrAddr, Memory, Site};
 
 const LINE: usize = LINE_BYTES as usize;
 
@@ -17,7 +19,6 @@ pub struct Whole<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) head: &'a [u8],
     pub(crate) rest: &'a [u8],
-    pub(crate) in_lines: Option<InLines<'a>>,
 }
 
 /// The same as lines that are stored past the caches: the first, those that are whole as they are, and the last, filled up with zeros, if there is a part of one.
@@ -45,20 +46,22 @@ impl<'a> Whole<'a> {
         let bytes = header.len() + key.len() + head.len() + rest.len();
         let count = bytes.div_ceil(LINE) as u64;
         assert!(lines.count() == count, "{bytes} bytes do not take {} lines", lines.count());
-        Self { lines, header, key, head, rest, in_lines: None }
+        Self { lines, header, key, head, rest }
     }
 
-    /// The same, its first and its last line put together beforehand, if that is of use when it is written. It takes some time itself.
-    #[must_use]
-    #[inline(always)]
-    pub fn put_together(self) -> Self {
-        Self { in_lines: self.in_lines(), ..self }
-    }
-
-    /// The lines that it takes.
-    #[inline]
-    pub fn lines(&self) -> Lines {
-        self.lines
+    /// Writes values as [`Memory::write_whole`] does, by what else memory can do.
+    #[track_caller]
+    pub fn write_all<M: Memory>(memory: &M, site: Site, values: &[Self]) {
+        for value in values {
+            let front = [&value.header, value.rewritten_key()].concat();
+            memory.write(value.lines.start(), &front);
+            if !value.head.is_empty() {
+                memory.write(value.value(), value.head);
+            }
+            let rest = value.value().plus(value.head.len() as u64);
+            memory.write_all(once((rest, value.rest)));
+        }
+        memory.clean_all(site, values.iter().map(|value| value.lines));
     }
 
     /// Where the value begins.
@@ -77,9 +80,9 @@ impl<'a> Whole<'a> {
         if self.before() + self.head.len() <= LINE { self.key } else { &[] }
     }
 
-    /// Lines of what begins in the first one, and is not short.
+    /// Lines of what begins in the first one, and is not short, its first and its last line put together.
     #[inline(always)]
-    fn in_lines(&self) -> Option<InLines<'a>> {
+    pub(crate) fn in_lines(&self) -> Option<InLines<'a>> {
         let Self { ref header, key, head, rest, .. } = *self;
         let (key_end, head_end) = (self.before(), self.before() + head.len());
         if head_end > LINE || (rest.len() as u64) < STREAMED_BYTES {

@@ -1,7 +1,9 @@
-//! The word types of SCR.
+//! The words of SCR: their types, and references to them.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use crate::{Memory, ScrAddr, Site};
 
 /// What [`Memory::fetch`](crate::Memory::fetch) does with the word and the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,75 @@ pub trait Word: sealed::Sealed + Copy + Eq + Debug + Send + Sync + 'static {
     fn apply(op: FetchOp, current: Self, operand: Self) -> Self;
     /// The atomic this word is in mapped memory.
     #[doc(hidden)]
-    type Atomic: AtomicWord<Self>;
+    type Atomic: AtomicWord<Self> + 'static;
+}
+
+/// A word that was [located](Memory::locate): what [`Memory`] does with a word by its address, without another look at where that is.
+pub trait Located<W: Word>: Copy {
+    /// As [`Memory::load`].
+    #[track_caller]
+    fn load(self) -> W;
+
+    /// As [`Memory::store`].
+    #[track_caller]
+    fn store(self, value: W);
+
+    /// As [`Memory::compare_exchange`].
+    #[track_caller]
+    #[expect(clippy::missing_errors_doc, reason = "as there")]
+    fn compare_exchange(self, site: Site, current: W, new: W) -> Result<W, W>;
+}
+
+impl<W: Word, A: AtomicWord<W>> Located<W> for &A {
+    #[inline(always)]
+    fn load(self) -> W {
+        AtomicWord::load(self)
+    }
+
+    #[inline(always)]
+    fn store(self, value: W) {
+        AtomicWord::store(self, value);
+    }
+
+    #[inline(always)]
+    fn compare_exchange(self, _: Site, current: W, new: W) -> Result<W, W> {
+        AtomicWord::compare_exchange(self, current, new)
+    }
+}
+
+/// A word that is looked for anew each time, where finding one costs nothing that counts.
+pub struct ByAddress<'a, M, W> {
+    memory: &'a M,
+    at: ScrAddr<W>,
+}
+
+impl<'a, M: Memory, W: Word> ByAddress<'a, M, W> {
+    /// The word at `at`.
+    pub fn new(memory: &'a M, at: ScrAddr<W>) -> Self {
+        Self { memory, at }
+    }
+}
+
+impl<M, W> Clone for ByAddress<'_, M, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M, W> Copy for ByAddress<'_, M, W> {}
+
+impl<M: Memory, W: Word> Located<W> for ByAddress<'_, M, W> {
+    fn load(self) -> W {
+        self.memory.load(self.at)
+    }
+
+    fn store(self, value: W) {
+        self.memory.store(self.at, value);
+    }
+
+    fn compare_exchange(self, site: Site, current: W, new: W) -> Result<W, W> {
+        self.memory.compare_exchange(site, self.at, current, new)
+    }
 }
 
 /// The operations of a mapped word; loads acquire, stores release, read-modify-writes do both.

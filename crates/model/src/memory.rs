@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use loom::cell::Cell;
 use loom::sync::atomic::{AtomicU64, Ordering};
-use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Word};
+use tombolo_memory::{
+    ByAddress, FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Whole, Word,
+};
 
 use crate::mutex::LoomMutex;
 use crate::{steps, switches};
@@ -111,6 +113,8 @@ fn pieces(start: LnrAddr, bytes: usize) -> impl Iterator<Item = (u64, usize, usi
 
 impl Memory for HostMemory {
     type RawMutex = LoomMutex;
+    type Located<'a, W: Word> = ByAddress<'a, Self, W>;
+    type Prepared<'a> = Whole<'a>;
 
     fn scr_bytes(&self) -> u64 {
         self.world.scr.borrow().len() as u64 * 8
@@ -118,6 +122,10 @@ impl Memory for HostMemory {
 
     fn lnr_bytes(&self) -> u64 {
         self.world.lnr_bytes
+    }
+
+    fn locate<W: Word>(&self, at: ScrAddr<W>) -> Self::Located<'_, W> {
+        ByAddress::new(self, at)
     }
 
     fn load<W: Word>(&self, at: ScrAddr<W>) -> W {
@@ -200,6 +208,14 @@ impl Memory for HostMemory {
 
     /// Nothing: one host's threads share its caches.
     fn clean(&self, _: Site, _: Lines) {}
+
+    fn prepare<'a>(&'a self, value: Whole<'a>, _: bool) -> Whole<'a> {
+        value
+    }
+
+    fn write_whole(&self, site: Site, values: &[Whole<'_>]) {
+        Whole::write_all(self, site, values);
+    }
 
     /// Nothing, as [`clean`](Self::clean).
     fn invalidate(&self, _: Site, _: Lines) {}

@@ -19,7 +19,7 @@ pub(crate) const BATCH: usize = 16;
 pub(crate) struct Candidate<'a, M: Memory> {
     pub(crate) shard: &'a Shard<M>,
     /// Where the log ended before it was found.
-    pub(crate) end: End,
+    pub(crate) end: End<'a, M>,
     pub(crate) found: Found<'a>,
     pub(crate) lines: Lines,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Begun<'a, M: Memory> {
 
 impl<'a, M: Memory> Candidate<'a, M> {
     #[inline(always)]
-    fn new(shard: &'a Shard<M>, end: End, found: Found<'a>) -> Option<Self> {
+    fn new(shard: &'a Shard<M>, end: End<'a, M>, found: Found<'a>) -> Option<Self> {
         let lines = shard.state().space.lines_at(found.entry.slot)?;
         found.entry.is_plain().then_some(Self { shard, end, found, lines })
     }
@@ -111,7 +111,7 @@ impl<M: Memory> Objects<M> {
     /// Has `candidate` found again, if the log goes on behind where it ended then.
     #[inline(always)]
     pub(crate) fn renew<'a>(&'a self, candidate: &mut Option<Candidate<'a, M>>, hash: KeyHash) {
-        if candidate.as_ref().is_some_and(|found| !found.shard.is_still(found.end)) {
+        if candidate.as_ref().is_some_and(|found| !found.end.is_still()) {
             *candidate = self.candidate(hash);
         }
     }

@@ -24,7 +24,7 @@ impl<M: Memory> Objects<M> {
         head: &mut [u8; HEAD],
         rest: &mut Vec<u8>,
     ) -> Option<Header> {
-        let &Candidate { shard, end, found: Found { entry, cell }, lines } = candidate;
+        let &Candidate { end, found: Found { entry, cell }, lines, .. } = candidate;
         let memory = self.memory();
         if self.places_objects() {
             return None;
@@ -60,8 +60,8 @@ impl<M: Memory> Objects<M> {
             rest.clear();
             memory.append(rest_at, others as u64, rest);
         }
-        let Ok(holds) = self
-            .both_hold(entry.own_record(), counter, || Ok::<_, Infallible>(shard.is_still(end)));
+        let Ok(holds) =
+            self.both_hold(entry.own_record(), counter, || Ok::<_, Infallible>(end.is_still()));
         if !holds || !memory.check(sites::POISON_READ, !memory.poisoned(lines)) {
             return None;
         }

@@ -18,7 +18,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use smallvec::SmallVec;
-use tombolo_memory::{FetchOp, HostMutex, LINE_BYTES, Memory, ScrAddr, prefetch};
+use tombolo_memory::{FetchOp, HostMutex, LINE_BYTES, Located, Memory, ScrAddr, prefetch};
 use tombolo_pod::{MAX_PIN_WORDS, Pod};
 
 use crate::{Error, sites};
@@ -28,7 +28,15 @@ const TOGETHER: usize = LINE_BYTES as usize / size_of::<u64>();
 
 /// The word of a chunk's pins.
 #[derive(Clone, Copy)]
-pub(crate) struct PinWord(ScrAddr<u64>);
+pub(crate) struct PinWord<'a, M: Memory>(M::Located<'a, u64>);
+
+impl<M: Memory> PinWord<'_, M> {
+    /// Whether somebody views an object in one of the chunks that share it.
+    #[inline(always)]
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load() != 0
+    }
+}
 
 /// All hosts' pins.
 #[derive(Clone)]
@@ -47,19 +55,13 @@ impl<M: Memory> PinTable<M> {
     /// Whether somebody views an object in this chunk, or in one that shares its word.
     #[inline]
     pub(crate) fn is_pinned(&self, chunk: u32) -> bool {
-        self.is_set(self.of(chunk))
+        self.of(chunk).is_set()
     }
 
     /// Where the pins of this chunk are.
     #[inline]
-    pub(crate) fn of(&self, chunk: u32) -> PinWord {
-        PinWord(self.at(word_of(chunk)))
-    }
-
-    /// The same, of a chunk whose pins are there.
-    #[inline]
-    pub(crate) fn is_set(&self, PinWord(word): PinWord) -> bool {
-        self.memory.load(word) != 0
+    pub(crate) fn of(&self, chunk: u32) -> PinWord<'_, M> {
+        PinWord(self.memory.locate(self.at(word_of(chunk))))
     }
 
     /// Takes the pins of a host off that is gone.

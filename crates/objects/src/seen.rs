@@ -14,7 +14,7 @@
 use tombolo_memory::Memory;
 
 use crate::event::Generation;
-use crate::index::{Cell, Noted};
+use crate::index::{Cell, ToNote};
 use crate::sites;
 use crate::sync::Ordering;
 
@@ -84,10 +84,10 @@ pub(crate) fn set<M: Memory>(
     cell.see(generation, before, counter, Ordering::Relaxed);
 }
 
-/// Notes the same of an object with a record that this thread has locked, whatever is noted: a store, for less than the read-modify-write
+/// Notes what was seen of an object with a record that this thread has locked, whatever is noted: a store, for less than the read-modify-write
 /// that [`set`] takes. What it replaces is of a generation that has ended, or of a counter that has.
 #[inline(always)]
-pub(crate) fn set_locked<M: Memory>(memory: &M, noted: Noted<'_>, counter: u32) {
+pub(crate) fn set_locked<M: Memory>(memory: &M, to_note: ToNote<'_>) {
     memory.step();
-    noted.set(counter);
+    to_note.set();
 }

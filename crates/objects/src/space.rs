@@ -477,12 +477,12 @@ impl<M: Memory> Space<M> {
 
     /// Whether something is viewed in the chunk of a slot, which is left alone then. By who makes sure that nobody comes to view the slot from now on.
     pub(crate) fn is_pinned(&self, line: SlotLine) -> bool {
-        self.pins_of(line).is_some_and(|pins| self.pins.is_set(pins))
+        self.pins_of(line).is_some_and(|pins| pins.is_set())
     }
 
     /// Where the pins of a slot's chunk are.
     #[inline(always)]
-    pub(crate) fn pins_of(&self, line: SlotLine) -> Option<PinWord> {
+    pub(crate) fn pins_of(&self, line: SlotLine) -> Option<PinWord<'_, M>> {
         self.chunk_of(line).map(|(number, _)| self.pins.of(number as u32))
     }
 

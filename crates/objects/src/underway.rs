@@ -32,6 +32,7 @@
 //! ```
 
 mod note;
+mod reserved;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,6 +40,7 @@ use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{Areas, Geometry, Membership, NOTE_WORDS, Pod, TornWrites};
 
 pub(crate) use note::{BY_HOME, Change, Note, Torn};
+pub(crate) use reserved::{Reserved, WriteNote};
 
 use crate::event::SlotLine;
 use crate::records::Record;
@@ -337,31 +339,6 @@ impl<M: Memory> Notes<M> {
         self.areas
             .undo
             .plus(self.number_of(host, place) * self.undo_bytes.next_multiple_of(LINE_BYTES))
-    }
-}
-
-/// A note that is reserved for now, and in which nothing is noted.
-pub(crate) struct Reserved<'a, M: Memory> {
-    underway: &'a Underway<M>,
-    place: Place,
-}
-
-impl<M: Memory> Reserved<'_, M> {
-    pub(crate) fn place(&self) -> Place {
-        self.place
-    }
-
-    /// It stays reserved until it [ends](Underway::end).
-    #[inline(always)]
-    pub(crate) fn keep(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl<M: Memory> Drop for Reserved<'_, M> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.underway.end(self.place, false);
     }
 }
 

@@ -22,7 +22,7 @@ impl<M: Memory> Objects<M> {
     /// value; [`Error::Busy`], [`Error::Log`]. The old value stays.
     pub fn write(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         if let Some(written) = self.write_in_place(key, &[], value) {
-            return written;
+            return written.map_err(|error| *error);
         }
         let mut locked = self.lock(key)?.ok_or(Error::NotFound)?;
         locked.set(key, value)?;
@@ -318,12 +318,12 @@ impl<M: Memory> Objects<M> {
 /// What came of a write in its slot, unless it takes more than that; so does one of an object that turns out to be lost.
 #[inline(always)]
 fn or_anyhow(
-    written: Option<Result<Version, Error>>,
+    written: Option<Result<Version, Box<Error>>>,
     put_anyhow: impl FnOnce() -> Result<Version, Error>,
 ) -> Result<Version, Error> {
     match written {
         Some(Ok(version)) => Ok(version),
-        Some(Err(error)) if !error.is_loss() => Err(error),
+        Some(Err(error)) if !error.is_loss() => Err(*error),
         _ => put_anyhow(),
     }
 }

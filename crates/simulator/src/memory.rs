@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tombolo_memory::{
-    FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Moment, Process, ScrAddr, Site, Word,
+    ByAddress, FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Moment, Process, ScrAddr, Site, Whole,
+    Word,
 };
 
 use crate::adversary::Point;
@@ -237,6 +238,8 @@ impl SimMemory {
 
 impl Memory for SimMemory {
     type RawMutex = SimRawMutex;
+    type Located<'a, W: Word> = ByAddress<'a, Self, W>;
+    type Prepared<'a> = Whole<'a>;
 
     fn scr_bytes(&self) -> u64 {
         self.world.config.scr_bytes
@@ -244,6 +247,10 @@ impl Memory for SimMemory {
 
     fn lnr_bytes(&self) -> u64 {
         self.world.config.lnr_bytes
+    }
+
+    fn locate<W: Word>(&self, at: ScrAddr<W>) -> Self::Located<'_, W> {
+        ByAddress::new(self, at)
     }
 
     fn load<W: Word>(&self, at: ScrAddr<W>) -> W {
@@ -341,6 +348,14 @@ impl Memory for SimMemory {
 
     fn clean(&self, site: Site, lines: Lines) {
         self.maintain(site, lines, Maintenance::Clean);
+    }
+
+    fn prepare<'a>(&'a self, value: Whole<'a>, _: bool) -> Whole<'a> {
+        value
+    }
+
+    fn write_whole(&self, site: Site, values: &[Whole<'_>]) {
+        Whole::write_all(self, site, values);
     }
 
     fn invalidate(&self, site: Site, lines: Lines) {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rand::Rng;
 use tombolo_memory::{
-    FetchOp, LINE_BYTES, Lines, LnrAddr, Local, Memory, Process, ScrAddr, Site, Word, Work,
+    ByAddress, FetchOp, LINE_BYTES, Lines, LnrAddr, Local, Memory, Process, ScrAddr, Site, Whole,
+    Word, Work,
 };
 
 use crate::cache::{Line, Region};
@@ -83,6 +84,8 @@ fn lnr_lines(lines: Lines) -> impl Iterator<Item = Line> + Clone {
 
 impl Memory for TimedMemory {
     type RawMutex = TimedRawMutex;
+    type Located<'a, W: Word> = ByAddress<'a, Self, W>;
+    type Prepared<'a> = Whole<'a>;
 
     fn scr_bytes(&self) -> u64 {
         self.world.scr_bytes
@@ -90,6 +93,10 @@ impl Memory for TimedMemory {
 
     fn lnr_bytes(&self) -> u64 {
         self.world.lnr_bytes
+    }
+
+    fn locate<W: Word>(&self, at: ScrAddr<W>) -> Self::Located<'_, W> {
+        ByAddress::new(self, at)
     }
 
     #[inline]
@@ -162,6 +169,14 @@ impl Memory for TimedMemory {
 
     fn clean(&self, site: Site, lines: Lines) {
         self.clean_all(site, [lines]);
+    }
+
+    fn prepare<'a>(&'a self, value: Whole<'a>, _: bool) -> Whole<'a> {
+        value
+    }
+
+    fn write_whole(&self, site: Site, values: &[Whole<'_>]) {
+        Whole::write_all(self, site, values);
     }
 
     fn clean_all(&self, _: Site, lines: impl IntoIterator<Item = Lines>) {

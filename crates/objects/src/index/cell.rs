@@ -154,19 +154,19 @@ fn word(lines: &[NoteLine], cell: u32) -> &AtomicU64 {
     &lines[cell as usize / NOTES_PER_LINE].0[cell as usize % NOTES_PER_LINE]
 }
 
-/// Where it is noted what was seen of a generation whose entries always have a note.
+/// What will be noted to have been seen of a generation whose entries always have a note, and where.
 #[derive(Clone, Copy)]
-pub(crate) struct Noted<'a> {
+pub(crate) struct ToNote<'a> {
     word: &'a AtomicU64,
-    generation: Generation,
+    note: u64,
 }
 
-impl Noted<'_> {
-    /// Notes what was seen, whatever is noted. If the cell has another entry by now, whose note that was, nothing is seen of that one any
+impl ToNote<'_> {
+    /// Notes it, whatever is noted. If the cell has another entry by now, whose note that was, nothing is seen of that one any
     /// more: it costs an invalidation.
     #[inline(always)]
-    pub(crate) fn set(self, seen: Seen) {
-        self.word.store(note(self.generation, seen), Ordering::Relaxed);
+    pub(crate) fn set(self) {
+        self.word.store(self.note, Ordering::Relaxed);
     }
 }
 
@@ -233,10 +233,10 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Where that of this generation is noted, if there are notes.
+    /// A note that so much was seen of this generation, if there are notes.
     #[inline(always)]
-    pub(crate) fn noted(self, generation: Generation) -> Option<Noted<'a>> {
-        Some(Noted { word: self.notes.get(self.number)?, generation })
+    pub(crate) fn to_note(self, generation: Generation, seen: Seen) -> Option<ToNote<'a>> {
+        Some(ToNote { word: self.notes.get(self.number)?, note: note(generation, seen) })
     }
 
     fn renew_sharing(self, state: State, sharing: u32, order: Ordering) -> bool {
@@ -332,10 +332,10 @@ mod tests {
         let cell = Cell::new(&state, &notes, 0);
         let entry = Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(4) };
         cell.set(&entry, 6);
-        cell.noted(2).unwrap().set(8);
+        cell.to_note(2, 8).unwrap().set();
         assert_eq!(cell.seen_of(&entry), Some(8));
         // Of a thread that wrote an object that was here before.
-        cell.noted(1).unwrap().set(10);
+        cell.to_note(1, 10).unwrap().set();
         assert_eq!(cell.seen_of(&entry), Some(UNSEEN));
     }
 }

@@ -22,7 +22,7 @@ use tombolo_memory::{LINE_BYTES, Local, Memory};
 
 pub(crate) use bucket::Found;
 use bucket::{Arena, CELLS, Head, NUMBER_BITS, OVERFLOW_CELLS, Placed, Spot, next_in};
-pub(crate) use cell::{Cell, Noted};
+pub(crate) use cell::{Cell, ToNote};
 pub(crate) use entry::{Entry, Sharing};
 
 use crate::event::{KeyHash, SlotLine};

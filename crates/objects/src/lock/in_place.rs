@@ -17,40 +17,32 @@ use super::Locked;
 use super::guard::{Fit, fit};
 use crate::candidate::{BATCH, Candidate};
 use crate::extent::Extent;
-use crate::index::{Cell, Entry, Found, Noted};
+use crate::index::{Cell, Entry, Found, ToNote};
 use crate::pins::PinWord;
-use crate::records::Held;
-use crate::underway::{Change, Place, Reserved};
+use crate::records::Turn;
+use crate::underway::{Change, Reserved, WriteNote};
 use crate::{Error, Objects, Version, seen, sites};
 
 /// How an object will be written once it is locked: all that can be known before. Memory takes its time until the record and the object's
 /// first line are there, and what is done meanwhile costs nothing.
-#[derive(Clone, Copy)]
-struct Plan<'a> {
+struct Plan<'a, M: Memory> {
     /// Its lock, at the counter at which this host has seen the object: if that has moved on, there may be stale lines.
-    held: Held,
-    /// Where the counter will be then.
-    counter: u32,
+    turn: Turn<'a, M>,
     entry: Entry,
     cell: Cell<'a>,
-    noted: Noted<'a>,
-    pins: PinWord,
+    seen: ToNote<'a>,
+    pins: PinWord<'a, M>,
     /// All of its slot, and those that will be written.
     lines: Lines,
     dirty: Lines,
     header: Header,
-    /// The note that is reserved for it.
-    place: Place,
+    note: WriteNote<'a, M>,
 }
 
 /// Objects that are locked, and which key and value each will have.
-type Batch<'a, 'v> = SmallVec<[(Plan<'a>, &'v [u8], &'v [u8]); BATCH]>;
+type Batch<'a, 'v, M> = SmallVec<[(Plan<'a, M>, &'v [u8], &'v [u8]); BATCH]>;
 
-impl Plan<'_> {
-    fn change(&self) -> Change {
-        Change { record: self.held.record, slot: self.entry.slot, undone: false }
-    }
-
+impl<M: Memory> Plan<'_, M> {
     /// What is written of it.
     #[inline(always)]
     fn whole<'v>(&self, key: &'v [u8], head: &'v [u8], rest: &'v [u8]) -> Whole<'v> {
@@ -66,7 +58,7 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         head: &[u8; HEAD],
         rest: &[u8],
-    ) -> Option<Result<Version, Error>> {
+    ) -> Option<Result<Version, Box<Error>>> {
         self.answer_at_once();
         let begun = self.begin_lookup(self.hash(key).ok()?)?;
         // A read-modify-write waits for whatever is under way: it is done before there is more than the bucket.
@@ -75,11 +67,12 @@ impl<M: Memory> Objects<M> {
         let candidate = self.candidate_to_write(&begun)?;
         self.fetch_candidate(&candidate, rest.len());
         let plan = self.plan(&candidate, &place, key, version, HEAD + rest.len())?;
-        let values = [plan.whole(key, head, rest).put_together()];
+        let values = [self.memory().prepare(plan.whole(key, head, rest), true)];
         self.take(&candidate, &plan, key)?;
         place.keep();
         self.begin_to_write(&plan);
-        Some(self.write_and(sites::WRITE_CLEAN, &values, || self.release(&plan)))
+        let cleaned = plan.dirty.count();
+        Some(self.write_and(sites::WRITE_CLEAN, &values, cleaned, || self.release(&plan)))
     }
 
     /// Creates the objects with these keys, or replaces their values, each as [`put`](Self::put) does, in their order; what became of
@@ -129,15 +122,20 @@ impl<M: Memory> Objects<M> {
     /// Writes objects that are locked, and says what became of each. None is left in the batch.
     fn write_together(
         &self,
-        batch: &mut Batch<'_, '_>,
+        batch: &mut Batch<'_, '_, M>,
         outcomes: &mut Vec<Result<Version, Error>>,
     ) {
         batch.iter().for_each(|(plan, ..)| self.begin_to_write(plan));
+        let whole = |plan: &Plan<'_, M>, key, value| {
+            self.memory().prepare(plan.whole(key, &[], value), false)
+        };
         let values: SmallVec<[_; BATCH]> =
-            batch.iter().map(|(plan, key, value)| plan.whole(key, &[], value)).collect();
+            batch.iter().map(|(plan, key, value)| whole(plan, key, value)).collect();
         let first = outcomes.len();
-        self.write_and(sites::BATCH_CLEAN, &values, || {
-            outcomes.extend(batch.iter().map(|(plan, ..)| self.release(plan)));
+        let cleaned = batch.iter().map(|(plan, ..)| plan.dirty.count()).sum();
+        self.write_and(sites::BATCH_CLEAN, &values, cleaned, || {
+            let released = batch.iter().map(|(plan, ..)| self.release(plan));
+            outcomes.extend(released.map(|outcome| outcome.map_err(|error| *error)));
         });
         for ((.., key, value), outcome) in batch.drain(..).zip(&mut outcomes[first..]) {
             if outcome.as_ref().is_err_and(Error::is_loss) {
@@ -159,38 +157,39 @@ impl<M: Memory> Objects<M> {
     fn plan<'a>(
         &'a self,
         candidate: &Candidate<'a, M>,
-        place: &Reserved<'_, M>,
+        place: &Reserved<'a, M>,
         key: &[u8],
         version: Version,
         value_bytes: usize,
-    ) -> Option<Plan<'a>> {
+    ) -> Option<Plan<'a, M>> {
         let &Candidate { found: Found { entry, cell }, lines, .. } = candidate;
-        let held = Held { record: entry.own_record()?, counter: seen::counter(cell.seen)? };
+        let (record, counter) = (entry.own_record()?, seen::counter(cell.seen)?);
         let bytes = (HEADER_BYTES + key.len()) as u64 + value_bytes as u64;
         let usual = lines.count() <= self.small_lines
             && fit(bytes, lines.bytes()) == Fit::Well
             && self.underway.overwrites(bytes)
             && !self.home.is_open();
-        if !usual || self.records.is_abandoned() || self.records.wraps(held) {
+        if !usual {
             return None;
         }
-        let counter = self.records.after_write(held);
-        let noted = cell.noted(entry.generation)?;
+        let turn = self.records.turn(record, counter)?;
+        let seen = cell.to_note(entry.generation, turn.after)?;
         let pins = candidate.shard.state().space.pins_of(entry.slot)?;
         let header = Header::new(version, key, value_bytes as u32);
         let dirty = Lines::covering(lines.start(), bytes);
-        let place = place.place();
-        Some(Plan { held, counter, entry, cell, noted, pins, lines, dirty, header, place })
+        let note = place.of_write(Change { record, slot: entry.slot, undone: false });
+        Some(Plan { turn, entry, cell, seen, pins, lines, dirty, header, note })
     }
 
     /// Takes an object's lock, if it has `key`, this host has no stale line of it, and it can be written as planned.
     #[inline(always)]
-    fn take(&self, candidate: &Candidate<'_, M>, plan: &Plan<'_>, key: &[u8]) -> Option<()> {
-        let Held { record, counter } = plan.held;
-        let held = self.records.lock_unseen(record, counter)?;
+    fn take(&self, candidate: &Candidate<'_, M>, plan: &Plan<'_, M>, key: &[u8]) -> Option<()> {
+        if !plan.turn.lock() {
+            return None;
+        }
         if !self.may_overwrite(candidate, plan, key) {
             // Whoever has taken it over does with it what is to be done.
-            let _ = self.records.unlock(held, false);
+            let _ = self.records.unlock(plan.turn.held, false);
             return None;
         }
         Some(())
@@ -198,13 +197,13 @@ impl<M: Memory> Objects<M> {
 
     /// Looks again, with the lock held: at the log, at the object, and whether somebody views it.
     #[inline(always)]
-    fn may_overwrite(&self, candidate: &Candidate<'_, M>, plan: &Plan<'_>, key: &[u8]) -> bool {
-        let &Candidate { shard, end, lines, .. } = candidate;
+    fn may_overwrite(&self, candidate: &Candidate<'_, M>, plan: &Plan<'_, M>, key: &[u8]) -> bool {
+        let &Candidate { end, lines, .. } = candidate;
         let memory = self.memory();
         memory.works(Work::Operation);
         memory.works(Work::Lock);
         let since = memory.moment();
-        if !memory.check(sites::WRITE_ENTRY_AGAIN, shard.is_still(end)) {
+        if !memory.check(sites::WRITE_ENTRY_AGAIN, end.is_still()) {
             return false;
         }
         let Some(before) = self.header_with(lines, key) else { return false };
@@ -213,8 +212,8 @@ impl<M: Memory> Objects<M> {
         }
         memory.relies_on(lines.start(), (HEADER_BYTES + key.len()) as u64, since);
         // While the lock is held nobody begins to view the object.
-        let pinned = || shard.state().space.pins.is_set(plan.pins);
-        self.underway.overwrites(before.total_bytes()) && memory.check(sites::PIN_WRITE, !pinned())
+        self.underway.overwrites(before.total_bytes())
+            && memory.check(sites::PIN_WRITE, !plan.pins.is_set())
     }
 
     /// Notes that an object is about to be written.
@@ -222,17 +221,22 @@ impl<M: Memory> Objects<M> {
     /// What this host will have seen of the object is noted, too: until its lock is released nobody finds the counter at which that
     /// counts; and if another host takes it over, an event starts a new generation first, of which nothing is seen.
     #[inline(always)]
-    fn begin_to_write(&self, plan: &Plan<'_>) {
+    fn begin_to_write(&self, plan: &Plan<'_, M>) {
         let memory = self.memory();
         memory.takes(plan.lines);
-        seen::set_locked(memory, plan.noted, plan.counter);
-        self.underway.note_write(plan.place, plan.change());
+        seen::set_locked(memory, plan.seen);
+        plan.note.begin();
     }
 
     /// Writes values, cleans their lines, and then releases locks.
     #[inline(always)]
-    fn write_and<T>(&self, site: Site, values: &[Whole<'_>], release: impl FnOnce() -> T) -> T {
-        let cleaned = values.iter().map(|value| value.lines().count()).sum();
+    fn write_and<T>(
+        &self,
+        site: Site,
+        values: &[M::Prepared<'_>],
+        cleaned: u64,
+        release: impl FnOnce() -> T,
+    ) -> T {
         let counts = [(Counter::Writes, values.len() as u64), (Counter::CleanedLines, cleaned)];
         self.counters.add_all(counts);
         self.memory().publish_whole(site, values, |_| release())
@@ -243,29 +247,29 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more; [`Error::Poisoned`] if the object is lost now.
     #[inline(always)]
-    fn release(&self, plan: &Plan<'_>) -> Result<Version, Error> {
-        let &Plan { held, counter, lines, header, place, .. } = plan;
+    fn release(&self, plan: &Plan<'_, M>) -> Result<Version, Box<Error>> {
+        let &Plan { ref turn, lines, header, ref note, .. } = plan;
         let whole = !self.memory().poisoned(lines);
         if !self.memory().check(sites::POISON_WRITE, whole) {
-            return self.lose_in_place(plan).map(|()| header.version);
+            return self.lose_in_place(plan).map(|()| header.version).map_err(Box::new);
         }
         self.memory().gives(lines, header.total_bytes());
-        self.underway.through(place, held.record);
-        if !self.records.unlock_at(held, counter) {
-            return Err(self.is_fenced());
+        note.through();
+        if !turn.release() {
+            return Err(Box::new(self.is_fenced()));
         }
-        self.underway.end(place, true);
+        note.end();
         Ok(header.version)
     }
 
     #[cold]
-    fn lose_in_place(&self, plan: &Plan<'_>) -> Result<(), Error> {
-        let &Plan { held, entry, cell, lines, header, dirty, place, .. } = plan;
+    fn lose_in_place(&self, plan: &Plan<'_, M>) -> Result<(), Error> {
+        let &Plan { entry, cell, lines, header, dirty, .. } = plan;
         let slot = self.state(entry.hash).space.slot_at(entry.slot);
         let dirty = SmallVec::from_slice(&[dirty]);
         Locked {
             objects: self,
-            held,
+            held: plan.turn.held,
             entry,
             cell,
             // While it is locked nobody divides its chunk otherwise.
@@ -276,7 +280,7 @@ impl<M: Memory> Objects<M> {
             known: true,
             dirty,
             elsewhere: None,
-            place,
+            place: plan.note.place(),
             noted: Some(false),
             since: self.memory().moment(),
             gone: false,

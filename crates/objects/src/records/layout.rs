@@ -16,7 +16,7 @@
 //! or free: whoever comes with an outdated notion of a word finds nothing there to lock or to claim. A
 //! free word is four free narrow records, and whoever claims it decides what it becomes.
 
-use tombolo_memory::{Memory, ScrAddr, Site, Word as ScrWord};
+use tombolo_memory::{Located, Memory, ScrAddr, Site, Word as ScrWord};
 use tombolo_pod::{Pod, RecordWidth};
 
 use super::Word;
@@ -156,15 +156,16 @@ impl<M: Memory> Layout<M> {
         }
     }
 
-    /// As [`swap`](Self::swap), of a record that was not looked at before: a compare-and-swap takes a line from whoever uses it, even if
-    /// it fails.
+    /// Prepares to lock a record, and to release it after a write.
     #[inline(always)]
-    pub(crate) fn load_and_swap(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
+    pub(crate) fn steps(&self, record: Record, contents: Contents<Word>) -> Steps<'_, M> {
         if self.width == RecordWidth::Bits32 {
-            return self.memory.load(self.at::<u32>(record)) == narrow(from)
-                && self.swap_word::<u32>(site, record, from, to);
+            let Contents { open, locked, written } = contents;
+            let [open, locked, written] = [open, locked, written].map(narrow);
+            let at = self.memory.locate(self.at(record));
+            return Steps::OfOneWord { at, contents: Contents { open, locked, written } };
         }
-        self.load(record) == from && self.swap(site, record, from, to)
+        Steps::Of { layout: self, record, contents }
     }
 
     /// Replaces a record's content by `to`, which is locked, if it still is `from`, which is not;
@@ -311,6 +312,58 @@ impl<M: Memory> Layout<M> {
         match number.checked_sub(self.records) {
             Some(word) => (words.element(word), Part::Wide { low_bits: self.low_bits }),
             None => (words.element(number / 4), Part::Narrow { shift: record % 4 * 8 }),
+        }
+    }
+}
+
+/// What a record holds before a write, while that has its lock, and after it.
+#[derive(Clone, Copy)]
+pub(crate) struct Contents<T> {
+    pub(crate) open: T,
+    pub(crate) locked: T,
+    pub(crate) written: T,
+}
+
+/// A record through a write: where it is and what it will hold is worked out before its lock is taken.
+#[derive(Clone, Copy)]
+pub(crate) enum Steps<'a, M: Memory> {
+    /// The usual one, which is a word of 32 bits.
+    OfOneWord {
+        at: M::Located<'a, u32>,
+        contents: Contents<u32>,
+    },
+    Of {
+        layout: &'a Layout<M>,
+        record: Record,
+        contents: Contents<Word>,
+    },
+}
+
+impl<M: Memory> Steps<'_, M> {
+    /// Takes the lock of a record that may be open as was thought; whether it was. It is looked at first: a compare-and-swap takes a
+    /// line from whoever uses it, even if it fails.
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> bool {
+        match *self {
+            Self::OfOneWord { at, contents: Contents { open, locked, .. } } => {
+                at.load() == open && at.compare_exchange(sites::WRITE_LOCK, open, locked).is_ok()
+            }
+            Self::Of { layout, record, contents: Contents { open, locked, .. } } => {
+                layout.load(record) == open && layout.swap(sites::WRITE_LOCK, record, open, locked)
+            }
+        }
+    }
+
+    /// As [`Layout::release`].
+    #[inline(always)]
+    pub(crate) fn release(&self) -> bool {
+        match *self {
+            Self::OfOneWord { at, contents: Contents { locked, written, .. } } => {
+                at.compare_exchange(sites::RECORD_RELEASE, locked, written).is_ok()
+            }
+            Self::Of { layout, record, contents: Contents { locked, written, .. } } => {
+                layout.release(record, locked, written)
+            }
         }
     }
 }

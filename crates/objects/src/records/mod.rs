@@ -26,7 +26,7 @@ use tombolo_memory::{Local, Memory};
 use tombolo_pod::Pod;
 
 pub(crate) use self::layout::Record;
-use self::layout::{Layout, WIDE_BYTES};
+use self::layout::{Contents, Layout, Steps, WIDE_BYTES};
 use self::owners::{Owner, Owners};
 use crate::event::KeyHash;
 use crate::sites;
@@ -91,6 +91,30 @@ impl Word {
 pub(crate) struct Held {
     pub(crate) record: Record,
     pub(crate) counter: u32,
+}
+
+/// The lock of a record that is in use, for one write, at a counter at which it was seen.
+pub(crate) struct Turn<'a, M: Memory> {
+    /// The lock, once it is taken.
+    pub(crate) held: Held,
+    /// Where the counter is after the write.
+    pub(crate) after: u32,
+    steps: Steps<'a, M>,
+    abandoned: &'a AtomicBool,
+}
+
+impl<M: Memory> Turn<'_, M> {
+    /// Takes the lock, if the counter still is what it was.
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> bool {
+        self.steps.lock()
+    }
+
+    /// Releases the lock after the write; whether it was not taken over.
+    #[inline(always)]
+    pub(crate) fn release(&self) -> bool {
+        !self.abandoned.load(Ordering::Relaxed) && self.steps.release()
+    }
 }
 
 /// Records of one width: their numbers, how many are in use, where the next search begins.
@@ -217,13 +241,18 @@ impl<M: Memory> Records<M> {
         taken.then_some(Held { record, counter })
     }
 
-    /// The same, of a record that was not looked at yet.
+    /// Prepares to take the lock of a record for a write, if it takes no more than that.
     #[inline(always)]
-    pub(crate) fn lock_unseen(&self, record: Record, counter: u32) -> Option<Held> {
-        let open = Word::allocated(counter);
+    pub(crate) fn turn(&self, record: Record, counter: u32) -> Option<Turn<'_, M>> {
+        let held = Held { record, counter };
+        if self.is_abandoned() || self.wraps(held) {
+            return None;
+        }
+        let (open, after) = (Word::allocated(counter), self.after_write(held));
         let locked = open.locked_by(self.host);
-        let taken = self.layout.load_and_swap(sites::WRITE_LOCK, record, open, locked);
-        taken.then_some(Held { record, counter })
+        let contents = Contents { open, locked, written: Word::allocated(after) };
+        let steps = self.layout.steps(record, contents);
+        Some(Turn { held, after, steps, abandoned: &self.abandoned.0 })
     }
 
     /// Whether releasing this lock after a write makes the counter start again at zero.
