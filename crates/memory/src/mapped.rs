@@ -256,10 +256,14 @@ impl Memory for Mapped {
 
     #[inline(always)]
     fn prepare<'a>(&'a self, value: Whole<'a>, time: bool) -> Prepared<'a> {
-        let streams = self.streams(value.rest.len());
-        let lines = if time && streams { value.in_lines() } else { None };
-        let way = lines.map_or(Way::InPieces { value, streams }, Way::InLines);
-        Prepared { start: self.lnr.lines_at(value.lines), way }
+        let (start, streams) = (self.lnr.lines_at(value.lines), self.streams(value.rest.len()));
+        if time
+            && streams
+            && let Some(lines) = value.in_lines()
+        {
+            return Prepared { start, way: Way::InLines(lines) };
+        }
+        Prepared { start, way: Way::InPieces { value, streams } }
     }
 
     #[inline(always)]

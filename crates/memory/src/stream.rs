@@ -72,13 +72,13 @@ pub(crate) unsafe fn write_padded(to: *mut u8, bytes: &[u8]) {
 /// So many lines are mapped at `start`.
 #[inline(always)]
 pub(crate) unsafe fn write_in_lines(start: *mut u8, lines: &InLines<'_>) {
-    let &InLines { ref first, middle, ref last } = lines;
+    let &InLines { ref first, middle, ref last, has_last } = lines;
     // SAFETY: by contract of the caller.
     unsafe {
         with_copy!(|copy| {
             copy(first.as_ptr(), start, LINE);
             copy(middle.as_ptr(), start.add(LINE), middle.len());
-            if let Some(last) = last {
+            if has_last {
                 copy(last.as_ptr(), start.add(LINE + middle.len()), LINE);
             }
         });

@@ -21,12 +21,14 @@ pub struct Whole<'a> {
     pub(crate) rest: &'a [u8],
 }
 
-/// The same as lines that are stored past the caches: the first, those that are whole as they are, and the last, filled up with zeros, if there is a part of one.
+/// The same as lines that are stored past the caches: the first, those that are whole as they are, and the last, filled up with zeros.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InLines<'a> {
     pub(crate) first: [u8; LINE],
     pub(crate) middle: &'a [u8],
-    pub(crate) last: Option<[u8; LINE]>,
+    pub(crate) last: [u8; LINE],
+    /// Whether there is a last one.
+    pub(crate) has_last: bool,
 }
 
 impl<'a> Whole<'a> {
@@ -95,12 +97,11 @@ impl<'a> Whole<'a> {
         // More than there is room for in the line: so many bytes always take the same few instructions.
         first[head_end..][..LINE].copy_from_slice(&rest[..LINE]);
         let (middle, left) = rest[LINE - head_end..].as_chunks::<LINE>();
-        let last = (!left.is_empty()).then(|| {
-            let mut last = [0; 2 * LINE];
-            last[..LINE].copy_from_slice(&rest[rest.len() - LINE..]);
-            *last[LINE - left.len()..].first_chunk().expect("there are that many")
-        });
+        let mut last = [0; 2 * LINE];
+        last[..LINE].copy_from_slice(&rest[rest.len() - LINE..]);
+        let last = *last[LINE - left.len()..].first_chunk().expect("there are that many");
         let first = *first.first_chunk().expect("there are that many");
-        Some(InLines { first, middle: middle.as_flattened(), last })
+        let (middle, has_last) = (middle.as_flattened(), !left.is_empty());
+        Some(InLines { first, middle, last, has_last })
     }
 }

@@ -161,9 +161,9 @@ impl<M: Memory> Layout<M> {
     pub(crate) fn steps(&self, record: Record, contents: Contents<Word>) -> Steps<'_, M> {
         if self.width == RecordWidth::Bits32 {
             let Contents { open, locked, written } = contents;
-            let [open, locked, written] = [open, locked, written].map(narrow);
-            let at = self.memory.locate(self.at(record));
-            return Steps::OfOneWord { at, contents: Contents { open, locked, written } };
+            let contents =
+                Contents { open: narrow(open), locked: narrow(locked), written: narrow(written) };
+            return Steps::OfOneWord { at: self.memory.locate(self.at(record)), contents };
         }
         Steps::Of { layout: self, record, contents }
     }
