@@ -4,7 +4,7 @@
 //! panics if the back end does not keep its word. The promises about stale lines can only be broken
 //! by a back end whose caches are incoherent.
 
-use crate::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr, Site, Whole, Word};
+use crate::{FetchOp, LINE_BYTES, Lines, LnrAddr, Located, Memory, ScrAddr, Site, Whole, Word};
 
 const SITE: Site = Site::new("conformance");
 
@@ -14,6 +14,10 @@ pub fn check_all<M: Memory>(first: &M, second: &M) {
     words::<M, u16>(first, second);
     words::<M, u32>(first, second);
     words::<M, u64>(first, second);
+    located_words::<M, u8>(first, second);
+    located_words::<M, u16>(first, second);
+    located_words::<M, u32>(first, second);
+    located_words::<M, u64>(first, second);
     neighbours(first);
     bytes(first);
     bytes_behind(first);
@@ -47,6 +51,23 @@ pub fn words<M: Memory, W: Word>(first: &M, second: &M) {
         assert_eq!(first.fetch(SITE, at, op, of(operand)), before, "{op:?}");
         assert_eq!(second.load(at), of(after), "{op:?} {operand}");
         before = of(after);
+    }
+}
+
+/// A word that was located is the one at its address, however often it is accessed.
+pub fn located_words<M: Memory, W: Word>(first: &M, second: &M) {
+    let at = ScrAddr::<W>::new(72);
+    let of = W::from_bits;
+    let (here, there) = (first.locate(at), second.locate(at));
+    for round in 1..5 {
+        here.store(of(round));
+        assert_eq!(first.load(at), of(round));
+        while there.load() != of(round) {
+            second.pause();
+        }
+        assert_eq!(there.compare_exchange(SITE, of(round), of(90)), Ok(of(round)));
+        assert_eq!(here.compare_exchange(SITE, of(round), of(91)), Err(of(90)));
+        assert_eq!(first.load(at), of(90));
     }
 }
 
