@@ -11,7 +11,8 @@
 //! Invariants:
 //! * Raw pointers into shared memory, atomics on it, inline assembly and `core::arch` occur in this
 //!   crate alone. Above it there are typed offsets ([`ScrAddr`], [`LnrAddr`], [`Lines`]).
-//! * No reference to shared memory ever exists: bytes are copied in and out of private buffers.
+//! * References to shared memory are of two kinds: to words, which are atomic, and stay in this crate; and to bytes in a
+//!   [view](Memory::view), while nobody writes them. All other bytes are copied in and out of private buffers.
 //! * [`Memory::publish`] and [`Memory::consume`] are the only ways to couple the two regions.
 //!
 //! Left out: what the bytes mean. This crate knows no pods, logs or objects.
@@ -57,7 +58,7 @@ pub use table::Table;
 pub use whole::Whole;
 #[doc(hidden)]
 pub use word::AtomicWord;
-pub use word::{ByAddress, FetchOp, Located, Word};
+pub use word::{ByAddress, FetchOp, Located, MappedWord, Word};
 
 /// A mutex for state shared by the threads of one host, as `M` implements it.
 pub type HostMutex<M, T> = lock_api::Mutex<<M as Memory>::RawMutex, T>;

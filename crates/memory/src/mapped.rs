@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::cache::CacheControl;
 use crate::region::Window;
 use crate::whole::InLines;
-use crate::word::AtomicWord;
+use crate::word::{AtomicWord, MappedWord};
 use crate::{
     FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Whole, Word, copy, past,
     stream,
@@ -139,7 +139,7 @@ impl Prepared<'_> {
 
 impl Memory for Mapped {
     type RawMutex = parking_lot::RawMutex;
-    type Located<'a, W: Word> = &'a W::Atomic;
+    type Located<'a, W: Word> = MappedWord<'a, W>;
     type Prepared<'a> = Prepared<'a>;
 
     fn scr_bytes(&self) -> u64 {
@@ -151,8 +151,8 @@ impl Memory for Mapped {
     }
 
     #[inline]
-    fn locate<W: Word>(&self, at: ScrAddr<W>) -> &W::Atomic {
-        self.word(at)
+    fn locate<W: Word>(&self, at: ScrAddr<W>) -> MappedWord<'_, W> {
+        MappedWord(self.word(at))
     }
 
     #[inline]

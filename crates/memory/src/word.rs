@@ -56,20 +56,31 @@ pub trait Located<W: Word>: Copy {
     fn compare_exchange(self, site: Site, current: W, new: W) -> Result<W, W>;
 }
 
-impl<W: Word, A: AtomicWord<W>> Located<W> for &A {
+/// A word of mapped memory.
+pub struct MappedWord<'a, W: Word>(pub(crate) &'a W::Atomic);
+
+impl<W: Word> Clone for MappedWord<'_, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W: Word> Copy for MappedWord<'_, W> {}
+
+impl<W: Word> Located<W> for MappedWord<'_, W> {
     #[inline(always)]
     fn load(self) -> W {
-        AtomicWord::load(self)
+        self.0.load()
     }
 
     #[inline(always)]
     fn store(self, value: W) {
-        AtomicWord::store(self, value);
+        self.0.store(value);
     }
 
     #[inline(always)]
     fn compare_exchange(self, _: Site, current: W, new: W) -> Result<W, W> {
-        AtomicWord::compare_exchange(self, current, new)
+        self.0.compare_exchange(current, new)
     }
 }
 
