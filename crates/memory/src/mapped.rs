@@ -272,7 +272,7 @@ impl Memory for Mapped {
             self.caches.fence_stores();
         }
         for &Prepared { start, ref way } in values {
-            // SAFETY: the lines are within the window; the instructions were checked for.
+            // SAFETY: the lines are within the window of who has prepared this; the instructions were checked for.
             unsafe {
                 match way {
                     Way::InLines(lines) => stream::write_in_lines(start.as_ptr(), lines),

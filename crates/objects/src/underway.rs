@@ -417,9 +417,7 @@ impl<M: Memory> Underway<M> {
     /// Notes that the object with `record` is about to be changed, before anything of it is.
     #[inline(always)]
     pub(crate) fn note_write(&self, place: Place, change: Change) {
-        if self.notes.memory.keeps(sites::WRITE_NOTED) {
-            self.note(place, Note::Writes(change));
-        }
+        self.write_note(place, change).begin();
     }
 
     /// Notes first what will be overwritten.

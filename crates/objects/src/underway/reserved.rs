@@ -23,17 +23,24 @@ impl<'a, M: Memory> Reserved<'a, M> {
     /// What will be noted there of a write.
     #[inline(always)]
     pub(crate) fn of_write(&self, change: Change) -> WriteNote<'a, M> {
-        let Self { underway, place } = *self;
-        let memory = &underway.notes.memory;
+        self.underway.write_note(self.place, change)
+    }
+}
+
+impl<M: Memory> Underway<M> {
+    /// What is noted of a write, and where.
+    #[inline(always)]
+    pub(super) fn write_note(&self, place: Place, change: Change) -> WriteNote<'_, M> {
+        let memory = &self.notes.memory;
         let words = |note: Note| note.encode().map(Option::unwrap_or_default);
         let [writes, slot, ..] = words(Note::Writes(change));
         let [through, ..] = words(Note::Through { record: change.record });
-        let first = underway.at(place);
+        let first = self.at(place);
         WriteNote {
             memory,
             head: memory.locate(first),
             line: memory.locate(first.element(1)),
-            used: &underway.used[usize::from(place.0)],
+            used: &self.used[usize::from(place.0)],
             writes,
             slot,
             through,
@@ -67,7 +74,7 @@ impl<M: Memory> WriteNote<'_, M> {
         self.place
     }
 
-    /// As [`Underway::note_write`].
+    /// Notes that the object is about to be changed, before anything of it is.
     #[inline(always)]
     pub(crate) fn begin(&self) {
         if self.memory.keeps(sites::WRITE_NOTED) {
