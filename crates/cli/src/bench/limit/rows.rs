@@ -29,13 +29,17 @@ pub(super) struct Row<'a> {
     /// What one operation took, in each round.
     pub(super) ns: Vec<f64>,
     operations: usize,
+    /// How many more come before those that count.
+    warming: usize,
     numbers: Numbers,
     run: Run<'a>,
 }
 
 impl Row<'_> {
-    /// What one operation takes, in nanoseconds.
+    /// What one operation takes, in nanoseconds. In the caches is what this row leaves there, and not what others have left.
     pub(super) fn measure(&mut self) -> Result<f64> {
+        let warming = self.numbers.take(self.warming);
+        (self.run)(&warming)?;
         let numbers = self.numbers.take(self.operations);
         let took = (self.run)(&numbers)?;
         Ok(took.as_nanos() as f64 / self.operations as f64)
@@ -51,13 +55,15 @@ impl Row<'_> {
 struct Rows<'a> {
     rows: Vec<Row<'a>>,
     operations: usize,
+    /// Whether each of them can do more than what counts.
+    warm: bool,
     objects: u64,
 }
 
 impl<'a> Rows<'a> {
     fn of(subject: &'a Subject) -> Self {
         let Subject { operations, objects, .. } = *subject;
-        Self { rows: Vec::new(), operations, objects }
+        Self { rows: Vec::new(), operations, warm: true, objects }
     }
 
     /// Adds a row; where it is.
@@ -75,6 +81,7 @@ impl<'a> Rows<'a> {
             against,
             ns: Vec::new(),
             operations: self.operations,
+            warming: if self.warm { self.operations / 4 } else { 0 },
             // Others than in the row before: what that has left in caches is not for this one.
             numbers: Numbers::new(spread.unwrap_or(Spread::InTurn), row as u64, self.objects),
             run: Box::new(run),
@@ -253,8 +260,8 @@ pub(super) fn write_rows(subject: &Subject) -> Vec<Row<'_>> {
 pub(super) fn create_rows(subject: &Subject) -> Vec<Row<'_>> {
     let mut rows = Rows::of(subject);
     let (objects, first) = (subject.store.objects(), subject.objects);
-    // Each round deletes what it has created.
-    rows.objects = rows.operations as u64;
+    // Each round deletes what it has created, no more.
+    (rows.objects, rows.warm) = (rows.operations as u64, false);
     let in_turn = Some(Spread::InTurn);
     let limit = rows.add("copy and clean", in_turn, None, move |numbers| {
         timed(|| {
