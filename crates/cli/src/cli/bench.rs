@@ -41,7 +41,8 @@ and those that a lookup says), dependent loads, compare-and-swap, and GET and SE
 writes, creates, deletes, and large objects. \"Of limit\" is how much of the limit's speed an \
 operation has: 1.00 is as fast. Limits write through the caches; 512 bytes and more are faster past them, which \
 is how operations write them, so these may beat their limit. Keys are made before the time begins, \
-and a fourth as many operations come first that do not count: a row is not charged with what others left in the caches. \
+and but for creates and deletes a fourth as many operations come first that do not count: a row is not charged \
+with what others left in the caches. \
 Absolute figures change with whatever else runs on the machine; ratios of one run are what counts.
 
 It takes about 2.5 KiB of memory for each object of 1 KiB and 2 GiB besides; with --copies as much again.";
