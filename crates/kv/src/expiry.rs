@@ -9,22 +9,24 @@ use crate::{Error, Store, sites};
 
 /// How far the walk goes in one tick.
 struct Pace {
-    /// Keys that are looked at.
+    /// Keys that are looked at, on average: a step may find more.
     keys: u64,
     /// Steps, whether they find keys or not.
     steps: u64,
 }
 
 /// While few keys have expired: a host with nothing to do should not be seen to do it.
-const IDLE: Pace = Pace { keys: 4, steps: 8 };
+const IDLE: Pace = Pace { keys: 8, steps: 2 };
 /// While many have.
-const BUSY: Pace = Pace { keys: 256, steps: 256 };
+const BUSY: Pace = Pace { keys: 256, steps: 64 };
 
 /// A walk through all keys that goes on for ever: fast while at least a quarter of what it finds has
 /// expired, slowly while it hasn't. Every host does its own.
 pub(crate) struct Expiry {
     cursor: AtomicU64,
     busy: AtomicBool,
+    /// By how many keys the walk is ahead of its pace.
+    ahead: AtomicU64,
 }
 
 /// What was found, and what was removed.
@@ -36,7 +38,7 @@ struct Found {
 
 impl Expiry {
     pub(crate) fn new() -> Self {
-        Self { cursor: AtomicU64::new(0), busy: AtomicBool::new(false) }
+        Self { cursor: AtomicU64::new(0), busy: AtomicBool::new(false), ahead: AtomicU64::new(0) }
     }
 }
 
@@ -44,12 +46,18 @@ impl<S: Scheme> Store<S> {
     pub(crate) fn remove_some_expired(&self) -> Result<(), Error> {
         let busy = self.expiry.busy.load(Ordering::Relaxed);
         let pace = if busy { BUSY } else { IDLE };
+        let ahead = &self.expiry.ahead;
+        if let Some(rest) = ahead.load(Ordering::Relaxed).checked_sub(pace.keys) {
+            ahead.store(rest, Ordering::Relaxed);
+            return Ok(());
+        }
         let mut found = Found::default();
         for _ in 0..pace.steps {
             if found.keys >= pace.keys || self.remove_expired_of_one_step(&mut found)? == 0 {
                 break;
             }
         }
+        ahead.store(found.keys.saturating_sub(pace.keys), Ordering::Relaxed);
         self.expiry.busy.store(found.expired * 4 > found.keys, Ordering::Relaxed);
         Ok(())
     }

@@ -53,6 +53,17 @@ impl<T: Default> Table<T> {
     }
 }
 
+impl<T> Table<T> {
+    /// The value with a number, of which only so many of the lowest bits count as there are values: for tables of as many as a
+    /// power of two. Whoever looks up at random has no bounds to check then.
+    #[inline(always)]
+    pub fn at(&self, number: usize) -> &T {
+        debug_assert!(self.length.is_power_of_two(), "a table of {} values", self.length);
+        // SAFETY: there is a value, so this is none past the last, whatever the length.
+        unsafe { self.start.add(number & (self.length - 1)).as_ref() }
+    }
+}
+
 impl<T> Deref for Table<T> {
     type Target = [T];
 
@@ -86,6 +97,16 @@ mod tests {
             assert_eq!((table.len(), table.iter().max()), (bytes, Some(&0)));
             let aligned = table.as_ptr().addr().is_multiple_of(HUGE_PAGE);
             assert!(aligned || bytes < HUGE_PAGE);
+        }
+    }
+
+    #[test]
+    fn the_lowest_bits_of_a_number_say_where_its_value_is() {
+        for length in [1, 2, 64] {
+            let table = Table::<u8>::new(length);
+            for number in [0, 1, 63, 64, 65, usize::MAX] {
+                assert!(std::ptr::eq(table.at(number), &raw const table[number % length]));
+            }
         }
     }
 

@@ -55,6 +55,10 @@ impl<M: Memory> Built<M> {
     fn restore(&mut self, entry: Entry, slot: Slot) {
         self.state.restore(&mut self.writer, entry, slot);
     }
+
+    fn make_room(&mut self, objects: u64) {
+        self.state.make_room(&mut self.writer, objects);
+    }
 }
 
 /// What a host needs to know of a pod in order to take part in it.
@@ -415,7 +419,9 @@ fn adopt<M: Memory>(mut empty: Replicas<M>, bytes: &[u8]) -> Option<Replicas<M>>
             let slot = adopt_slot(built, &mut snapshot)?;
             built.state.restore_quarantined(&mut built.writer, snapshot.byte()?, slot);
         }
-        for _ in 0..snapshot.number()? {
+        let entries = snapshot.number()?;
+        built.make_room(entries.min((snapshot.0.len() / ENTRY_BYTES) as u64));
+        for _ in 0..entries {
             adopt_entry(built, &mut snapshot)?;
         }
     }
@@ -451,6 +457,9 @@ fn adopt_slot<M: Memory>(built: &Built<M>, snapshot: &mut Reader<'_>) -> Option<
     built.state.space.slot_lines(slot)?;
     Some(slot)
 }
+
+/// What an entry takes in a snapshot.
+const ENTRY_BYTES: usize = 25;
 
 fn adopt_entry<M: Memory>(built: &mut Built<M>, snapshot: &mut Reader<'_>) -> Option<()> {
     let (hash, generation) = (snapshot.half()?, snapshot.half()?);

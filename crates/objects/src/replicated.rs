@@ -92,6 +92,11 @@ impl<M: Memory> Replicated<M> {
         }
     }
 
+    /// Makes room in the index for so many objects, at once rather than as they come.
+    pub(crate) fn make_room(&self, writer: &mut Writer, objects: u64) {
+        self.index.make_room(&mut writer.index, objects);
+    }
+
     /// Adds an object that was there before this replica: from LNR, or from another replica.
     pub(crate) fn restore(&self, writer: &mut Writer, entry: Entry, slot: Slot) {
         self.space.occupied(slot);

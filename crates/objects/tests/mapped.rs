@@ -289,7 +289,7 @@ fn room_comes_back(place: &Place) {
 fn a_full_index_says_so_and_deletes_make_room() {
     let place = pod(16, None);
     let index =
-        tombolo_objects::IndexLimits { segment_buckets: 256, segments: 1, load_percent: 50 };
+        tombolo_objects::IndexLimits { segment_buckets: 1024, segments: 1, load_permille: 125 };
     let host = Host::join_with(&place.spec, Options { index, ..Options::default() });
     let mut made = 0u32;
     let error = loop {

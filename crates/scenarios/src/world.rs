@@ -259,7 +259,7 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
 
 pub(crate) fn options() -> Options {
     Options {
-        index: IndexLimits { segment_buckets: 256, segments: 64, load_percent: 1 },
+        index: IndexLimits { segment_buckets: 1024, segments: 16, load_permille: 2 },
         maintenance: Maintenance {
             watermark_percent: 60,
             reclaim_batch: 1,

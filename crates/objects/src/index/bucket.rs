@@ -337,22 +337,18 @@ impl<W: Word, const N: usize> Arena<W, N> {
     /// Bucket `number`, unless it was never [`grown`](Self::grow) to.
     #[inline(always)]
     pub(super) fn get(&self, number: u64) -> Option<Placed<'_, W, N>> {
-        let (segment, bucket) = self.split(number);
-        Some(self.segments.get(segment)?.get()?.bucket(bucket))
+        Some(self.segment(number)?.get()?.bucket(number))
     }
 
-    /// Segment, and number in it.
     #[inline(always)]
-    fn split(&self, number: u64) -> (usize, usize) {
-        let bucket = number & ((1 << self.bucket_bits) - 1);
-        ((number >> self.bucket_bits) as usize, bucket as usize)
+    fn segment(&self, number: u64) -> Option<&OnceLock<Segment<W, N>>> {
+        self.segments.get((number >> self.bucket_bits) as usize)
     }
 
     /// Bucket `number`, allocated if need be; `None` beyond the capacity.
     pub(super) fn grow(&self, number: u64) -> Option<Placed<'_, W, N>> {
-        let (segment, bucket) = self.split(number);
         let new = || Segment::new(1 << self.bucket_bits);
-        Some(self.segments.get(segment)?.get_or_init(new).bucket(bucket))
+        Some(self.segment(number)?.get_or_init(new).bucket(number))
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -366,10 +362,11 @@ impl<W: Word, const N: usize> Segment<W, N> {
         Self { buckets: Table::new(buckets), notes: Notes::new(buckets * N) }
     }
 
+    /// The bucket whose number ends so.
     #[inline(always)]
-    fn bucket(&self, number: usize) -> Placed<'_, W, N> {
-        let (bucket, notes) = (&self.buckets[number], &self.notes);
-        Placed { bucket, notes, first_note: number * N }
+    fn bucket(&self, number: u64) -> Placed<'_, W, N> {
+        let (bucket, notes) = (self.buckets.at(number as usize), &self.notes);
+        Placed { bucket, notes, first_note: number as usize * N }
     }
 
     fn bytes(&self) -> u64 {

@@ -150,8 +150,8 @@ impl Notes {
 }
 
 #[inline(always)]
-fn word(lines: &[NoteLine], cell: u32) -> &AtomicU64 {
-    &lines[cell as usize / NOTES_PER_LINE].0[cell as usize % NOTES_PER_LINE]
+fn word(lines: &Table<NoteLine>, cell: u32) -> &AtomicU64 {
+    &lines.at(cell as usize / NOTES_PER_LINE).0[cell as usize % NOTES_PER_LINE]
 }
 
 /// What will be noted to have been seen of a generation whose entries always have a note, and where.

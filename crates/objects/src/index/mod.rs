@@ -1,15 +1,16 @@
-//! A host's replica of the index: a hash table by linear hashing, read without locks.
+//! A host's replica of the index: a hash table by linear hashing with partial expansions, read without locks.
 //!
 //! One thread at a time changes it, holding the [`Writer`]; any number read. Readers take a
 //! snapshot of a bucket's chain under its version (a seqlock over plain atomics) and check that the
-//! table did not split that bucket meanwhile. The table grows by one bucket at a time, so nobody
-//! ever waits for a rehash.
+//! table did not grow there meanwhile. It grows by one bucket at a time, so nobody ever waits for a
+//! rehash.
 //!
 //! Left out: shrinking.
 
 mod bucket;
 mod cell;
 mod entry;
+mod growth;
 #[cfg(all(test, loom))]
 mod models;
 mod scan;
@@ -24,6 +25,7 @@ pub(crate) use bucket::Found;
 use bucket::{Arena, CELLS, Head, NUMBER_BITS, OVERFLOW_CELLS, Placed, Spot, next_in};
 pub(crate) use cell::{Cell, ToNote};
 pub(crate) use entry::{Entry, Sharing};
+use growth::{Group, LEAST, Size, bucket_number};
 
 use crate::event::{KeyHash, SlotLine};
 use crate::seen::{Seen, UNSEEN};
@@ -35,18 +37,18 @@ const LINES: u64 = size_of::<Head>() as u64 / LINE_BYTES;
 type PlacedHead<'a> = Placed<'a, AtomicU64, CELLS>;
 type PlacedOverflow<'a> = Placed<'a, AtomicU32, OVERFLOW_CELLS>;
 
-/// Buckets that there are from the start: their number is part of each hash.
-const MIN_BUCKETS: u64 = 1 << NUMBER_BITS;
+/// Buckets that there are from the start: the number of their group is part of each hash.
+const MIN_BUCKETS: u64 = LEAST << NUMBER_BITS;
 
 /// Sizes of the table; tests use small ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexLimits {
-    /// Buckets that are allocated at once, a power of two; 256 at least.
+    /// Buckets that are allocated at once, a power of two; 1024 at least.
     pub segment_buckets: u64,
     /// How often, at most. There is no more than a pod has room for.
     pub segments: u64,
-    /// Entries per bucket, on average, above which the table grows; in hundredths.
-    pub load_percent: u64,
+    /// Entries per bucket, on average, above which the table grows; in thousandths.
+    pub load_permille: u64,
 }
 
 impl IndexLimits {
@@ -55,7 +57,7 @@ impl IndexLimits {
     pub(crate) fn of_one_of(self, parts: u64, objects: u64) -> Self {
         let segment_buckets = (self.segment_buckets / parts).max(MIN_BUCKETS);
         // There are as many again for what overflows, which hardly ever takes a third of them.
-        let buckets = (objects * 100 / self.load_percent.max(1)).max(objects / 2);
+        let buckets = (objects * 1000 / self.load_permille.max(1)).max(objects / 2);
         let segments = self.segments.min(1 + buckets / segment_buckets);
         Self { segment_buckets, segments, ..self }
     }
@@ -64,7 +66,7 @@ impl IndexLimits {
 impl Default for IndexLimits {
     /// Segments of 4 MiB, and half of that for notes of what is seen: huge pages, both. Up to 5 * 10^8 buckets: some 3 * 10^9 objects.
     fn default() -> Self {
-        Self { segment_buckets: 1 << 15, segments: 1 << 14, load_percent: 650 }
+        Self { segment_buckets: 1 << 15, segments: 1 << 14, load_permille: 6250 }
     }
 }
 
@@ -103,18 +105,19 @@ impl<'a> IntoIterator for Matches<'a> {
 pub(crate) struct Index {
     main: Arena<AtomicU64, CELLS>,
     overflow: Arena<AtomicU32, OVERFLOW_CELLS>,
-    /// Entries per bucket, on average, above which the table grows; in hundredths.
-    load_percent: u64,
-    /// How many buckets of `main` are in use.
-    buckets: AtomicU64,
+    /// Entries per bucket, on average, above which the table grows; in thousandths.
+    load_permille: u64,
+    /// How many buckets of `main` are in use: a [`Size`].
+    size: AtomicU64,
     entries: AtomicU64,
 }
 
 /// Which entries of a chain.
 #[derive(Clone, Copy)]
 enum Of {
-    /// Those with the hash by which it is found.
+    /// Those with a certain hash.
     Hash,
+    /// All; the hash is like theirs.
     Chain,
 }
 
@@ -125,18 +128,36 @@ pub(crate) struct Lookup<'a> {
     hash: KeyHash,
     head: PlacedHead<'a>,
     /// How many buckets there were.
-    buckets: u64,
+    size: Size,
 }
 
 impl Lookup<'_> {
     /// Whether it would begin with the same bucket if there were so many.
     #[inline(always)]
-    fn is_the_same_in(self, buckets: u64) -> bool {
+    fn is_the_same_in(self, size: Size) -> bool {
         #[cold]
-        fn same_number(hash: KeyHash, one: u64, other: u64) -> bool {
+        fn same_number(hash: KeyHash, one: Size, other: Size) -> bool {
             bucket_number(hash, one) == bucket_number(hash, other)
         }
-        buckets == self.buckets || same_number(self.hash, buckets, self.buckets)
+        size == self.size || same_number(self.hash, size, self.size)
+    }
+}
+
+/// The chains that change while the table grows: those of buckets that there were before.
+#[derive(Default)]
+struct Changing<'a>(SmallVec<[PlacedHead<'a>; 2 * LEAST as usize]>);
+
+impl<'a> Changing<'a> {
+    fn begin(&mut self, head: PlacedHead<'a>) {
+        let Self(heads) = self;
+        if !heads.iter().any(|begun| std::ptr::eq(begun.bucket, head.bucket)) {
+            head.bucket.begin_change();
+            heads.push(head);
+        }
+    }
+
+    fn end(self) {
+        self.0.iter().for_each(|head| head.bucket.end_change());
     }
 }
 
@@ -150,15 +171,15 @@ pub(crate) struct Writer {
 
 impl Index {
     pub(crate) fn new(limits: IndexLimits) -> Self {
-        let IndexLimits { segment_buckets, segments, load_percent } = limits;
+        let IndexLimits { segment_buckets, segments, load_permille } = limits;
         assert!(segment_buckets >= MIN_BUCKETS, "a segment of {segment_buckets} buckets");
         let main = Arena::new(segment_buckets, segments);
         main.grow(0).expect("an index has at least one segment");
         Self {
             overflow: Arena::new(segment_buckets, segments),
             main,
-            load_percent,
-            buckets: AtomicU64::new(segment_buckets),
+            load_permille,
+            size: AtomicU64::new(Size::of(segment_buckets).0),
             entries: AtomicU64::new(0),
         }
     }
@@ -169,7 +190,7 @@ impl Index {
 
     /// How many entries it takes before chains grow without bound.
     pub(crate) fn capacity(&self) -> u64 {
-        self.main.capacity() * self.load_percent / 100
+        self.main.capacity() * self.load_permille / 1000
     }
 
     /// Bytes of local memory.
@@ -191,7 +212,7 @@ impl Index {
     fn find_in_chain<M: Memory>(&self, memory: &M, hash: KeyHash) -> Matches<'_> {
         loop {
             let mut found = Matches::default();
-            if self.try_chain(hash, Of::Hash, |found_here| found.push(found_here)) {
+            if self.try_chain(hash, |found_here| found.push(found_here)) {
                 return found;
             }
             memory.pause();
@@ -264,10 +285,10 @@ impl Index {
     /// in between may change the table.
     #[inline(always)]
     pub(crate) fn begin_lookup(&self, hash: KeyHash) -> Option<Lookup<'_>> {
-        let buckets = self.bucket_count();
-        let head = self.main.get(bucket_number(hash, buckets))?;
+        let size = self.size();
+        let head = self.main.get(bucket_number(hash, size))?;
         head.prefetch();
-        Some(Lookup { hash, head, buckets })
+        Some(Lookup { hash, head, size })
     }
 
     /// Has the processor fetch what it takes to find `hash`.
@@ -278,9 +299,15 @@ impl Index {
 
     /// How many buckets there are.
     #[inline(always)]
-    fn bucket_count(&self) -> u64 {
+    fn size(&self) -> Size {
         // Pairs with the release store in `split`: a new bucket is filled before it counts.
-        self.buckets.load(Ordering::Acquire)
+        Size(self.size.load(Ordering::Acquire))
+    }
+
+    /// The same, for the holder of the writer, or who knows already.
+    #[inline(always)]
+    fn size_as_seen(&self) -> Size {
+        Size(self.size.load(Ordering::Relaxed))
     }
 
     /// An entry with `hash` in the first bucket of its chain, and whether it is known to be the only one; `None` if there is none
@@ -325,15 +352,14 @@ impl Index {
     /// Whether what a lookup found, when its chain's header was `header`, was there at one instant.
     #[inline(always)]
     fn is_still(&self, lookup: Lookup<'_>, header: u64) -> bool {
-        lookup.head.bucket.is_still(header)
-            && lookup.is_the_same_in(self.buckets.load(Ordering::Relaxed))
+        lookup.head.bucket.is_still(header) && lookup.is_the_same_in(self.size_as_seen())
     }
 
     /// Tells what of this host's memory it takes to find, or to change, entries with `hash`.
     #[inline]
     pub(crate) fn touched<M: Memory>(&self, memory: &M, hash: KeyHash, write: bool) {
         memory.touches(Local::Index, write, || {
-            let number = bucket_number(hash, self.buckets.load(Ordering::Relaxed));
+            let number = bucket_number(hash, self.size_as_seen());
             // Notes are asked for with the bucket that they belong to.
             let with_notes = !write && self.main.get(number).is_some_and(|head| head.has_notes());
             let first = (LINES + 1) * number;
@@ -355,15 +381,27 @@ impl Index {
         at_once.filter(is_it).or_else(|| self.find(memory, hash).into_iter().find(is_it))
     }
 
-    /// Shows entries of the chain for `hash` to `look`; whether they were all of one instant.
+    /// Shows the entries with `hash` to `look`; whether they were all of one instant.
     #[inline(always)]
-    fn try_chain<'a>(&'a self, hash: KeyHash, of: Of, mut look: impl FnMut(Found<'a>)) -> bool {
+    fn try_chain<'a>(&'a self, hash: KeyHash, mut look: impl FnMut(Found<'a>)) -> bool {
         let Some(lookup) = self.begin_lookup(hash) else { return false };
-        let head = lookup.head;
-        let Some(header) = head.bucket.stable_header() else { return false };
-        head.show(hash, of, &mut look);
-        self.others_of_chain(head, header).for_each(|more| more.show(hash, of, &mut look));
-        self.is_still(lookup, header)
+        self.show_chain(lookup.head, hash, Of::Hash, &mut look)
+            .is_some_and(|header| self.is_still(lookup, header))
+    }
+
+    /// Shows entries of a chain to `look`; its header by then, if it was not changing.
+    #[inline(always)]
+    fn show_chain<'a>(
+        &'a self,
+        head: PlacedHead<'a>,
+        hash: KeyHash,
+        of: Of,
+        look: &mut impl FnMut(Found<'a>),
+    ) -> Option<u64> {
+        let header = head.bucket.stable_header()?;
+        head.show(hash, of, look);
+        self.others_of_chain(head, header).for_each(|more| more.show(hash, of, look));
+        Some(header)
     }
 
     pub(crate) fn insert(&self, writer: &mut Writer, entry: Entry) {
@@ -372,9 +410,18 @@ impl Index {
         self.add_to_chain(writer, head, &entry, UNSEEN);
         head.bucket.end_change();
         let entries = self.entries.fetch_add(1, Ordering::Relaxed) + 1;
-        if entries * 100 > self.buckets.load(Ordering::Relaxed) * self.load_percent {
+        if self.is_small_for(entries) {
             self.split(writer);
         }
+    }
+
+    /// Grows the table until it has room for so many entries, if there may be so many.
+    pub(crate) fn make_room(&self, writer: &mut Writer, entries: u64) {
+        while self.is_small_for(entries) && self.split(writer) {}
+    }
+
+    fn is_small_for(&self, entries: u64) -> bool {
+        entries * 1000 > self.size_as_seen().buckets() * self.load_permille
     }
 
     /// Replaces the entry of the object in `slot` by what `change` makes of it; `None` leaves it.
@@ -420,8 +467,9 @@ impl Index {
 
     /// All entries, for the holder of the writer.
     pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
-        let buckets = self.buckets.load(Ordering::Relaxed);
-        (0..buckets).flat_map(|number| self.spots(number)).map(|spot| spot.found.entry)
+        (0..self.size_as_seen().buckets())
+            .flat_map(|number| self.spots(number))
+            .map(|spot| spot.found.entry)
     }
 
     fn locate<'a>(
@@ -474,28 +522,50 @@ impl Index {
         }
     }
 
-    /// Grows the table by one bucket, which takes its share of another one's entries.
-    pub(crate) fn split(&self, writer: &mut Writer) {
-        let buckets = self.buckets.load(Ordering::Relaxed);
-        let Some(new) = self.main.grow(buckets) else { return };
-        let number = buckets - (1 << buckets.ilog2());
-        let old = self.head(number);
-        old.bucket.begin_change();
-        let all: SmallVec<[(Entry, Seen); 2 * CELLS]> =
-            self.spots(number).map(|Spot { found, .. }| (found.entry, found.cell.take())).collect();
-        self.release_overflow(writer, old);
+    /// Grows the table by one bucket, which takes its share of the entries of its group's others; whether it can grow.
+    pub(crate) fn split(&self, writer: &mut Writer) -> bool {
+        let (size, grown) = (self.size_as_seen(), self.size_as_seen().one_more());
+        let Some(new) = self.main.grow(size.buckets()) else { return false };
         new.bucket.set_next(None);
-        for (entry, seen) in all {
-            let goes = bucket_number(entry.hash, buckets + 1) == buckets;
-            self.add_to_chain(writer, if goes { new } else { old }, &entry, seen);
+        let group = Group::of(size.buckets(), size);
+        let mut changing = Changing::default();
+        let mut leaving: SmallVec<[(Entry, Seen); 4 * CELLS]> = SmallVec::new();
+        for number in group.buckets() {
+            let head = self.head(number);
+            // A chain is made anew as a whole, so that none keeps a bucket for which it is too short by now.
+            let is_chain = head.bucket.next().is_some();
+            if is_chain {
+                changing.begin(head);
+            }
+            let leaves = |hash| is_chain || bucket_number(hash, grown) != number;
+            let spots = self.spots(number).filter(|spot| leaves(spot.found.entry.hash));
+            for Spot { found, .. } in spots {
+                changing.begin(head);
+                leaving.push((found.entry, found.cell.take()));
+            }
+            self.release_overflow(writer, head);
         }
-        self.buckets.store(buckets + 1, Ordering::Release);
-        old.bucket.end_change();
+        for (entry, seen) in leaving {
+            let number = bucket_number(entry.hash, grown);
+            let head = self.head(number);
+            if number != size.buckets() {
+                changing.begin(head);
+            }
+            self.add_to_chain(writer, head, &entry, seen);
+        }
+        self.size.store(grown.0, Ordering::Release);
+        changing.end();
+        // It is this group's turn soon.
+        let next = Group::of(grown.buckets(), grown);
+        next.buckets().for_each(|number| self.head(number).prefetch());
+        true
     }
 
     fn release_overflow(&self, writer: &mut Writer, head: PlacedHead<'_>) {
         let mut next = head.bucket.next();
-        head.bucket.set_next(None);
+        if next.is_some() {
+            head.bucket.set_next(None);
+        }
         while let Some(number) = next {
             writer.spare.push(number);
             next = self.overflow.get(number).and_then(|more| more.bucket.next());
@@ -503,21 +573,12 @@ impl Index {
     }
 
     fn head_for(&self, hash: KeyHash) -> PlacedHead<'_> {
-        self.head(bucket_number(hash, self.buckets.load(Ordering::Relaxed)))
+        self.head(bucket_number(hash, self.size_as_seen()))
     }
 
     fn head(&self, number: u64) -> PlacedHead<'_> {
         self.main.get(number).expect("buckets in use are allocated")
     }
-}
-
-/// The bucket for `hash` in a table of `buckets`, a number that grows by one at a time.
-#[inline(always)]
-fn bucket_number(hash: KeyHash, buckets: u64) -> u64 {
-    // There is one at least.
-    let highest = 1 << (buckets | 1).ilog2();
-    let wide = u64::from(hash) & (2 * highest - 1);
-    if wide < buckets { wide } else { wide - highest }
 }
 
 #[cfg(test)]
@@ -534,21 +595,21 @@ mod tests {
     fn each_table_may_have_all_objects_of_its_pod() {
         let limits = IndexLimits::default();
         let most = |limits: IndexLimits| {
-            limits.segments * limits.segment_buckets * limits.load_percent / 100
+            limits.segments * limits.segment_buckets * limits.load_permille / 1000
         };
         for objects in [0, 1_000, 1 << 20, 1 << 27] {
             let one_of_four = limits.of_one_of(4, objects);
             assert!(most(one_of_four) >= objects);
             assert!(one_of_four.segments <= 1 + objects / one_of_four.segment_buckets);
         }
-        let sparse = IndexLimits { load_percent: 1, ..limits }.of_one_of(1, 1 << 20);
+        let sparse = IndexLimits { load_permille: 10, ..limits }.of_one_of(1, 1 << 20);
         assert!(most(sparse) >= 1 << 20 && sparse.segments < limits.segments);
         assert_eq!(limits.of_one_of(1, 1 << 50), limits);
     }
 
     #[test]
     fn what_overflows_is_found_at_once() {
-        let limits = IndexLimits { segment_buckets: 256, segments: 16, ..IndexLimits::default() };
+        let limits = IndexLimits { segment_buckets: 1024, segments: 16, ..IndexLimits::default() };
         let (index, mut writer) = (Index::new(limits), Writer::default());
         let mut dice = SmallRng::seed_from_u64(1);
         let hashes: BTreeSet<KeyHash> = (0..9_000).map(|_| dice.next_u32()).collect();
@@ -559,7 +620,8 @@ mod tests {
         let lookup = |hash| index.begin_lookup(hash).unwrap();
         let is_in_first = |&&hash: &&KeyHash| index.try_head(lookup(hash), drop).is_some();
         let in_first = hashes.iter().filter(is_in_first).count();
-        assert!(in_first < hashes.len() * 95 / 100, "nothing overflows");
+        let percent = in_first * 100 / hashes.len();
+        assert!((92..95).contains(&percent), "of a hundred {percent} do not overflow");
         for (&hash, slot) in hashes.iter().zip(1..) {
             let found = index.find_at_once(&memory, lookup(hash), drop);
             assert_eq!(found.map(|found| found.entry.slot), Some(slot));
@@ -568,10 +630,26 @@ mod tests {
         assert!(index.find_at_once(&memory, other, drop).is_none());
     }
 
-    /// The most comes before a table has doubled, when buckets that were not split yet have twice as many entries.
+    #[test]
+    fn what_there_is_room_for_makes_no_table_grow() {
+        let limits = IndexLimits { segment_buckets: 1024, segments: 16, ..IndexLimits::default() };
+        let (index, mut writer) = (Index::new(limits), Writer::default());
+        index.make_room(&mut writer, 10_000);
+        let buckets = index.size_as_seen().buckets();
+        assert_eq!(buckets, 10_000 * 1000 / limits.load_permille);
+        let mut dice = SmallRng::seed_from_u64(1);
+        for slot in 1..=10_000 {
+            index.insert(&mut writer, Entry::read_shared(dice.next_u32(), 1, slot));
+        }
+        assert_eq!(index.size_as_seen().buckets(), buckets);
+        index.make_room(&mut writer, u64::MAX >> 20);
+        assert_eq!(index.size_as_seen().buckets(), 16 * 1024);
+        assert_eq!(index.entries().count(), 10_000);
+    }
+
     #[test]
     fn an_entry_without_a_note_takes_less_than_24_bytes() {
-        let limits = IndexLimits { segment_buckets: 256, segments: 256, ..IndexLimits::default() };
+        let limits = IndexLimits { segment_buckets: 1024, segments: 64, ..IndexLimits::default() };
         let (index, mut writer) = (Index::new(limits), Writer::default());
         let mut dice = SmallRng::seed_from_u64(1);
         for number in 1..=320_000 {

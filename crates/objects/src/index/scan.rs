@@ -1,33 +1,31 @@
 //! Walking through the index with a cursor, while it changes and grows.
 //!
-//! The walk goes by the hash's bits in reverse. A bucket holds the hashes with some low bits in
-//! common, which is an interval of reversed hashes; a split halves the interval. So a cursor that
-//! stands between two buckets stays between two buckets, and an object that is there all the time is
-//! met.
-
-use std::sync::atomic::Ordering;
+//! The walk goes by the hash's bits in reverse. A group of buckets holds the hashes with some low bits in
+//! common, which is an interval of reversed hashes; where there come to be twice as many groups, each has
+//! one half of it. So a cursor that stands between two groups stays between two groups, and an object that
+//! is there all the time is met.
 
 use smallvec::SmallVec;
 use tombolo_memory::Memory;
 
-use super::{Index, Of, bucket_number};
+use super::growth::Group;
+use super::{Found, Index, Of};
 use crate::event::KeyHash;
 
 /// One past the last cursor.
 const END: u64 = 1 << 32;
 
+/// Hashes of a group of buckets.
+pub(crate) type Hashes = SmallVec<[KeyHash; 64]>;
+
 impl Index {
-    /// The hashes in the bucket at `cursor`, and the next cursor; a walk starts and ends with 0.
-    pub(crate) fn scan<M: Memory>(&self, memory: &M, cursor: u64) -> (SmallVec<[KeyHash; 8]>, u64) {
+    /// The hashes in the group of buckets at `cursor`, and the next cursor; a walk starts and ends with 0.
+    pub(crate) fn scan<M: Memory>(&self, memory: &M, cursor: u64) -> (Hashes, u64) {
         let cursor = cursor.min(END - 1);
-        let hash = (cursor as u32).reverse_bits();
-        let mut hashes: SmallVec<[KeyHash; 8]> = SmallVec::new();
+        let low_bits = (cursor as u32).reverse_bits().into();
         loop {
-            let buckets = self.buckets.load(Ordering::Acquire);
-            let next = interval_end(hash, buckets);
-            hashes.clear();
-            let whole = self.try_chain(hash, Of::Chain, |found| hashes.push(found.entry.hash));
-            if whole && interval_end(hash, self.bucket_count()) == next {
+            if let Some((group, mut hashes)) = self.hashes_of_group(low_bits) {
+                let next = interval_end(group);
                 hashes.retain(|hash| u64::from(hash.reverse_bits()) >= cursor);
                 hashes.sort_unstable();
                 hashes.dedup();
@@ -36,17 +34,27 @@ impl Index {
             memory.pause();
         }
     }
+
+    /// A group of buckets and the hashes in it, if neither a chain nor the group changes meanwhile.
+    fn hashes_of_group(&self, low_bits: u64) -> Option<(Group, Hashes)> {
+        let group = Group::of(low_bits, self.size());
+        let mut hashes = Hashes::new();
+        for number in group.buckets() {
+            let head = self.main.get(number)?;
+            let mut look = |found: Found<'_>| hashes.push(found.entry.hash);
+            let header = self.show_chain(head, number as KeyHash, Of::Chain, &mut look)?;
+            if !head.bucket.is_still(header) {
+                return None;
+            }
+        }
+        (Group::of(low_bits, self.size()) == group).then_some((group, hashes))
+    }
 }
 
-/// Where the reversed hashes of the bucket for `hash` end.
-fn interval_end(hash: KeyHash, buckets: u64) -> u64 {
-    let number = bucket_number(hash, buckets);
-    let level = buckets.ilog2();
-    let is_split = number >= 1 << level || number + (1 << level) < buckets;
-    let bits = if is_split { level + 1 } else { level };
-    let length = END >> bits;
-    let start = u64::from((number as u32).reverse_bits());
-    start + length
+/// Where the reversed hashes of a group end.
+fn interval_end(group: Group) -> u64 {
+    let (number, bits) = group.number();
+    u64::from((number as u32).reverse_bits()) + (END >> bits)
 }
 
 #[cfg(test)]
@@ -69,14 +77,14 @@ mod tests {
         Entry::read_shared(hash, 7, slot).shared(sharing)
     }
 
-    fn index(load_percent: u64) -> Index {
-        Index::new(IndexLimits { segment_buckets: 256, segments: 256, load_percent })
+    fn index(load_permille: u64) -> Index {
+        Index::new(IndexLimits { segment_buckets: 1024, segments: 64, load_permille })
     }
 
     #[test]
     fn a_walk_meets_what_stays_while_the_table_grows() {
         let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
-        let (index, mut writer) = (index(100), Writer::default());
+        let (index, mut writer) = (index(250), Writer::default());
         let hash = |n: u64| (n as u32).wrapping_mul(0x9e37_79b9);
         (1..=500).for_each(|n| index.insert(&mut writer, entry(hash(n), n)));
         let mut met = BTreeSet::new();
@@ -102,7 +110,7 @@ mod tests {
         #[test]
         fn behaves_like_a_list_of_entries(changes in prop::collection::vec((0..3u8, 0..64u32, 1..40u64), 1..400)) {
             let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
-            let (index, mut writer) = (index(2), Writer::default());
+            let (index, mut writer) = (index(5), Writer::default());
             let mut model: Vec<Entry> = Vec::new();
             for (kind, hash, slot) in changes {
                 // A hash with few distinct values: chains and equal hashes abound.
