@@ -324,7 +324,7 @@ impl Index {
         self.is_still(lookup, header).then_some((found, alone))
     }
 
-    /// An entry with `hash` that was not in the first bucket of its chain. One in ten is there: it must not take much longer.
+    /// An entry with `hash` that was not in the first bucket of its chain. One in sixteen is there: it must not take much longer.
     #[inline(never)]
     fn try_overflow<'a>(&'a self, lookup: Lookup<'a>) -> Option<Found<'a>> {
         let header = lookup.head.bucket.stable_header()?;
