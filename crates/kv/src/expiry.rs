@@ -46,18 +46,20 @@ impl<S: Scheme> Store<S> {
     pub(crate) fn remove_some_expired(&self) -> Result<(), Error> {
         let busy = self.expiry.busy.load(Ordering::Relaxed);
         let pace = if busy { BUSY } else { IDLE };
-        let ahead = &self.expiry.ahead;
-        if let Some(rest) = ahead.load(Ordering::Relaxed).checked_sub(pace.keys) {
-            ahead.store(rest, Ordering::Relaxed);
+        let ahead = self.expiry.ahead.load(Ordering::Relaxed);
+        if ahead >= pace.keys {
+            self.expiry.ahead.store(ahead - pace.keys, Ordering::Relaxed);
             return Ok(());
         }
         let mut found = Found::default();
         for _ in 0..pace.steps {
-            if found.keys >= pace.keys || self.remove_expired_of_one_step(&mut found)? == 0 {
+            if ahead + found.keys >= pace.keys || self.remove_expired_of_one_step(&mut found)? == 0
+            {
                 break;
             }
         }
-        ahead.store(found.keys.saturating_sub(pace.keys), Ordering::Relaxed);
+        let ahead = (ahead + found.keys).saturating_sub(pace.keys);
+        self.expiry.ahead.store(ahead, Ordering::Relaxed);
         self.expiry.busy.store(found.expired * 4 > found.keys, Ordering::Relaxed);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tombolo_kv::{Change, Entry, Error, Store};
 use tombolo_memory::Mapped;
-use tombolo_objects::{Objects, Options};
+use tombolo_objects::{IndexLimits, Objects, Options};
 use tombolo_pod::{CreateOptions, PodSpec, create, open};
 
 struct Hosts {
@@ -184,6 +184,26 @@ fn expired_values_give_their_room_back_without_being_asked_for() {
     assert!(matches!(first.get(b"no value"), Err(Error::NotAValue)));
     first.objects().put(b"no value", b"short").unwrap();
     assert!(matches!(first.get(b"no value"), Err(Error::NotAValue)));
+}
+
+/// One step of the walk finds twice as many keys as a tick is to look at.
+#[test]
+fn a_walk_that_finds_nothing_expired_keeps_its_pace() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = PodSpec::path(folder.path().join("pod"));
+    let (scr_bytes, lnr_bytes) = (Some(1 << 20), Some(16 << 20));
+    create(&spec, CreateOptions { scr_bytes, lnr_bytes, ..Default::default() }).unwrap();
+    let index = IndexLimits { segment_buckets: 1024, ..Default::default() };
+    let options = Options { index, ..Default::default() };
+    let store: Store<Objects<Mapped>> = Store::join(open(&spec).unwrap(), options).unwrap();
+    for number in 0..5000_u32 {
+        store.put(&number.to_le_bytes(), &Entry::lasting("x")).unwrap();
+    }
+    let reads = || store.objects().stats().reads;
+    let before = reads();
+    (0..400).for_each(|_| store.tick().unwrap());
+    let looked_at = reads() - before;
+    assert!((400 * 4..=400 * 9).contains(&looked_at), "{looked_at} keys in 400 ticks");
 }
 
 #[test]
