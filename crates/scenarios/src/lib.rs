@@ -20,6 +20,7 @@ mod expiry;
 mod failure;
 mod fenced;
 mod hunt;
+mod linearizable;
 mod log;
 mod mail;
 mod objects;

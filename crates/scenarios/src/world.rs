@@ -13,9 +13,9 @@ use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options, Thresho
 use tombolo_pod::{Geometry, NOTE_WORDS, Pod, RecordWidth, TornWrites};
 use tombolo_sharing::Scheme;
 use tombolo_simulator::{Config, Deaths, Kills, Places, SimMemory, Simulation, Trial};
-use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::KeyValue;
 
+use crate::linearizable::linearizable;
 use crate::operations::{Log, Scribe};
 
 pub(crate) type Host = Rc<Objects<SimMemory>>;
@@ -32,9 +32,6 @@ const HEAD_UNDO_BYTES: u64 = 128;
 /// Bytes of a chunk, and the least of a transfer window.
 const CHUNK_BYTES: u64 = 1 << 10;
 const WINDOW_BYTES: u64 = 4 << 10;
-
-/// Steps that a checker may take before a history counts as undecided.
-const CHECKER_BUDGET: u64 = 200_000;
 
 /// Bytes of a host's own memory.
 #[derive(Clone, Copy, Debug)]
@@ -452,17 +449,7 @@ impl<S: Scheme<Memory = SimMemory> + 'static> World<S> {
     }
 
     pub(crate) fn check_history(&self) {
-        let verdict = check(&KeyValue::default(), &self.log.history(), CHECKER_BUDGET);
-        let mut observed = self.trial.observed();
-        observed.histories.0 += 1;
-        match verdict {
-            Verdict::Linearizable { .. } => {}
-            Verdict::Undecided { .. } => observed.histories.1 += 1,
-            violation => {
-                drop(observed);
-                panic!("{violation}");
-            }
-        }
+        linearizable(&self.trial, &KeyValue::default(), &self.log.history());
     }
 }
 

@@ -16,14 +16,11 @@ use tombolo_pod::Pod;
 use tombolo_sharing::Scheme;
 use tombolo_simulator::{SimMemory, Simulation, Trial};
 use tombolo_verify::history::{Client, Recorder};
-use tombolo_verify::linearizability::{Verdict, check};
 
 use super::units::{Answer, Operation, Units, tags, units};
 use crate::disk::{Desk, Disk, PAGE, UNIT};
+use crate::linearizable::linearizable;
 use crate::world::{Busy, Setup, options};
-
-/// Steps that a checker may take before a history counts as undecided.
-const CHECKER_BUDGET: u64 = 200_000;
 
 pub(super) type Cache<P> = PageCache<P, Desk>;
 type Log = Recorder<FileId, Operation, Answer>;
@@ -265,17 +262,7 @@ impl<P: Way> World<P> {
     }
 
     pub(super) fn check_history(&self) {
-        let verdict = check(&Units, &self.log.history(), CHECKER_BUDGET);
-        let mut observed = self.trial.observed();
-        observed.histories.0 += 1;
-        match verdict {
-            Verdict::Linearizable { .. } => {}
-            Verdict::Undecided { .. } => observed.histories.1 += 1,
-            violation => {
-                drop(observed);
-                panic!("{violation}");
-            }
-        }
+        linearizable(&self.trial, &Units, &self.log.history());
     }
 
     /// Once all is written back, files are what all hosts say they are.
