@@ -24,6 +24,7 @@ mod geometry;
 mod mailbox;
 mod mapped;
 mod membership;
+mod options;
 mod sites;
 mod superblock;
 mod transfer;
@@ -33,11 +34,12 @@ pub use error::PodError;
 pub use fencing::{Stay, Watch, fence_ended};
 pub use geometry::{
     Areas, DEFAULT_HOSTS, Geometry, LogAreas, MAX_HOSTS, MAX_PIN_WORDS, MAX_SEGMENT_ENTRIES,
-    NOTE_WORDS, Options, RecordWidth, TornWrites,
+    NOTE_WORDS,
 };
 pub use mailbox::{MAX_ANSWER, Mailbox, PAYLOAD_BYTES, Reply, Request, Ticket};
 pub use mapped::{CreateOptions, PodSpec, create, inspect, open, plan};
 pub use membership::{Leave, Membership, Phase, Seat};
+pub use options::{Options, RecordWidth, TornWrites};
 pub use sites::ALL as SITES;
 pub use superblock::{FORMAT_VERSION, Identity, Pod};
 pub use transfer::{Giver, Taker};

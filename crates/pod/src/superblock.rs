@@ -6,8 +6,9 @@
 use tombolo_memory::{Lines, LnrAddr, Memory, ScrAddr};
 use uuid::Uuid;
 
-use crate::geometry::{Areas, Geometry, NOTE_WORDS, RecordWidth, TornWrites};
+use crate::geometry::{Areas, Geometry, NOTE_WORDS};
 use crate::membership::Membership;
+use crate::options::{RecordWidth, TornWrites};
 use crate::{PodClock, PodError, sites};
 
 /// The version of the format that this crate writes and reads.

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use tombolo_memory::{Memory, Process, ScrAddr};
 
-use super::{PATIENCE, Phase, REQUEST, Seat, SeatWord, State, Word, change, host_word, settle};
+use super::words::{Phase, REQUEST, SeatWord, State, Word, change, host_word, seat_now, settle};
+use super::{PATIENCE, Seat};
 use crate::fencing::{Stay, fence_ended};
 use crate::geometry::Areas;
 use crate::superblock::Pod;
@@ -195,7 +196,7 @@ impl<M: Memory> Pod<M> {
     }
 
     fn is_claimed(&self, claim: Stay) -> bool {
-        let seat = super::seat_now(self.memory(), &self.areas(), claim.host);
+        let seat = seat_now(self.memory(), &self.areas(), claim.host);
         seat == SeatWord::new(claim.number, State::Claimed)
     }
 
