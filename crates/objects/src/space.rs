@@ -25,19 +25,20 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, Site, prefetch};
+use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, Site};
 use tombolo_pod::Pod;
 use tombolo_sharing::{Classes, HEADER_BYTES, MARK_BYTES, SPAN};
 
 use crate::chunk::Chunk;
 use crate::chunk_table::{ChunkState, ChunkTable, ChunkWord};
 use crate::event::{Slot, SlotLine};
-use crate::extent::Extent;
 use crate::pins::{PinTable, PinWord};
 use crate::records::Abandoned;
 use crate::underway::{Notes, Place};
 use crate::{Error, sites};
 
+mod acquire;
+mod places;
 mod poisoned;
 mod span;
 mod sparse;
@@ -51,9 +52,6 @@ struct View {
     active: Vec<Option<u32>>,
     used_lines: u64,
 }
-
-/// Whether a chunk is one to take, by what this replica knows of it.
-type Wanted<'a> = &'a dyn Fn(&Chunk) -> bool;
 
 pub(crate) struct Space<M: Memory> {
     memory: M,
@@ -121,73 +119,6 @@ impl<M: Memory> Space<M> {
     /// The most bytes that one object may take.
     pub(crate) fn largest(&self) -> u64 {
         self.bytes().min(u64::from(u32::MAX))
-    }
-
-    /// How many lines `slot` has, if its place and size make sense in this pod.
-    pub(crate) fn slot_lines(&self, slot: Slot) -> Option<u64> {
-        let chunk_lines = self.classes.chunk_lines();
-        let (_, within) = self.chunk_of(slot.line)?;
-        if slot.class == SPAN {
-            let chunks = u64::from(slot.chunks);
-            let sound = within == 0 && (1..=self.count).contains(&chunks);
-            return sound.then_some(chunks * chunk_lines);
-        }
-        let lines = self.classes.slot_lines(slot.class)?;
-        let sound =
-            within.is_multiple_of(lines) && within + lines <= chunk_lines && slot.chunks == 0;
-        sound.then_some(lines)
-    }
-
-    /// The chunk in which `line` is, and its number there.
-    #[inline]
-    fn chunk_of(&self, line: SlotLine) -> Option<(u64, u64)> {
-        let offset = line.checked_sub(self.first_line)?;
-        let chunk = offset >> self.chunk_shift;
-        (chunk < self.count).then(|| (chunk, offset - (chunk << self.chunk_shift)))
-    }
-
-    /// Where `slot` is, if that makes sense. If it was freed meanwhile it may be anywhere in LNR, or
-    /// nowhere.
-    #[inline]
-    pub(crate) fn extent(&self, slot: Slot) -> Option<Extent> {
-        if slot.class == SPAN {
-            return self.span_extent(slot);
-        }
-        let (_, within) = self.chunk_of(slot.line)?;
-        let lines = self.classes.slot_lines(slot.class)?;
-        let sound = within + lines <= self.classes.chunk_lines();
-        sound.then(|| Extent::of(Lines::new(slot.line, lines)))
-    }
-
-    /// The slot at `line` as this replica knows it.
-    #[inline]
-    pub(crate) fn slot_at(&self, line: SlotLine) -> Option<Slot> {
-        let (chunk, _) = self.chunk_of(line)?;
-        let extent = self.extents[chunk as usize].load(Ordering::Relaxed);
-        Some(Slot { line, class: extent as u8, chunks: (extent >> 8) as u32 })
-    }
-
-    /// Where the slot at `line` is.
-    #[inline]
-    pub(crate) fn extent_at(&self, line: SlotLine) -> Option<Extent> {
-        self.extent(self.slot_at(line)?)
-    }
-
-    /// Has the processor fetch what says where the slot at `line` is; the chunk where it begins.
-    pub(crate) fn fetch_place(&self, line: SlotLine) -> Option<u32> {
-        let (chunk, _) = self.chunk_of(line)?;
-        prefetch(&self.extents[chunk as usize]);
-        self.table.prefetch(chunk as u32);
-        Some(chunk as u32)
-    }
-
-    /// The lines of the slot at `line`, as this replica knows it, unless it is a span's.
-    #[inline(always)]
-    pub(crate) fn lines_at(&self, line: SlotLine) -> Option<Lines> {
-        let (chunk, within) = self.chunk_of(line)?;
-        let lines = self.extents.get(chunk as usize)?.load(Ordering::Relaxed) >> 40;
-        let sound = lines > 0 && within + lines <= self.classes.chunk_lines();
-        sound.then(|| Lines::new(line, lines))
     }
 
     /// Promises a slot for `bytes` bytes. `sync` applies the shard's log.
@@ -307,7 +238,7 @@ impl<M: Memory> Space<M> {
         let mut view = self.view.lock();
         let number = view.active[usize::from(class)]?;
         let keep = self.memory.keeps(sites::SLOT_RESERVED);
-        let start = self.chunk_start(number);
+        let start = self.first_line_of(number);
         let lines = self.classes.slot_lines(class)?;
         let chunk = &mut view.chunks[number as usize];
         let mut promised = chunk.promise(keep);
@@ -349,132 +280,6 @@ impl<M: Memory> Space<M> {
         if self.memory.keeps(sites::CHUNK_CLASS) { word.freed() } else { ChunkWord::FREE }
     }
 
-    /// Takes a chunk for slots of `class`: a partly used one, or else a free one. Whether there was one.
-    fn acquire(&self, class: u8, sync: &impl Fn() -> Result<(), Error>) -> Result<bool, Error> {
-        // What others deleted meanwhile counts, too.
-        sync()?;
-        Ok(self.acquire_partly_used(class, sync)?
-            || self.acquire_one(class, &Chunk::is_empty, ChunkState::Free, sync)?)
-    }
-
-    fn acquire_partly_used(
-        &self,
-        class: u8,
-        sync: &impl Fn() -> Result<(), Error>,
-    ) -> Result<bool, Error> {
-        let partly_used = |chunk: &Chunk| chunk.class == class && chunk.has_room();
-        self.acquire_one(class, &partly_used, ChunkState::Shared, sync)
-    }
-
-    /// Takes a chunk in this state that is `wanted`; whether there was one.
-    fn acquire_one(
-        &self,
-        class: u8,
-        wanted: Wanted<'_>,
-        state: ChunkState,
-        sync: &impl Fn() -> Result<(), Error>,
-    ) -> Result<bool, Error> {
-        let start = u64::from(self.last.load(Ordering::Relaxed));
-        let mut from = 0;
-        while let Some((distance, number)) = self.find(start, from, wanted) {
-            let word = self.table.word(number)?;
-            let same = word.shard == self.shard || word.state == ChunkState::Free;
-            let ours = self.memory.check(sites::CHUNK_SHARD, same);
-            if word.state == state && ours && self.try_acquire(number, word, class, sync)? {
-                self.last.store(number, Ordering::Relaxed);
-                return Ok(true);
-            }
-            from = distance + 1;
-        }
-        Ok(false)
-    }
-
-    /// The next chunk, going round from `start` and beginning `from` chunks further, that is
-    /// `wanted`: how far it is, and its number.
-    fn find(&self, start: u64, from: u64, wanted: Wanted<'_>) -> Option<(u64, u32)> {
-        let view = self.view.lock();
-        (from..self.count)
-            .map(|distance| (distance, ((start + distance) % self.count) as u32))
-            .find(|&(_, number)| wanted(&view.chunks[number as usize]))
-    }
-
-    fn try_acquire(
-        &self,
-        number: u32,
-        word: ChunkWord,
-        class: u8,
-        sync: &impl Fn() -> Result<(), Error>,
-    ) -> Result<bool, Error> {
-        if !self.claim(number, word, word.claimed(self.host), sync)? {
-            return Ok(false);
-        }
-        let is_divided = {
-            let chunk = &self.view.lock().chunks[number as usize];
-            let divided = chunk.class == class;
-            (if divided { chunk.has_room() } else { chunk.is_empty() }).then_some(divided)
-        };
-        let Some(is_divided) = is_divided else {
-            self.table.set(number, word);
-            return Ok(false);
-        };
-        if !is_divided {
-            self.void(sites::CHUNK_VOID, self.slots_in(number, class).map(|slot| slot.line));
-        }
-        let mut view = self.view.lock();
-        let chunk = &mut view.chunks[number as usize];
-        if !is_divided {
-            chunk.divide(class, self.classes.slots(class).unwrap_or(0));
-        }
-        chunk.held = true;
-        drop(view);
-        // What leaves from here on is doubted. What has left before, its note tells.
-        if self.is_being_left(number) {
-            self.view.lock().chunks[number as usize].let_go();
-            self.table.set(number, word);
-            return Ok(false);
-        }
-        let mut view = self.view.lock();
-        self.table.set(number, ChunkWord::held(self.host, class, self.shard));
-        view.active[usize::from(class)] = Some(number);
-        Ok(true)
-    }
-
-    /// Takes a chunk whose word is `from`, and learns what is in it; whether nobody was faster, or is still
-    /// taking a header out of it.
-    fn claim(
-        &self,
-        number: u32,
-        from: ChunkWord,
-        to: ChunkWord,
-        sync: &impl Fn() -> Result<(), Error>,
-    ) -> Result<bool, Error> {
-        if !self.memory.check(sites::CHUNK_POISONED, !from.poisoned)
-            || !self.table.claim(number, from, to)
-        {
-            return Ok(false);
-        }
-        // Everything the last holder did with this chunk is in the log before it was handed on.
-        if self.memory.keeps(sites::CHUNK_SYNC) {
-            sync()?;
-        }
-        if self.is_being_left(number) {
-            self.passed_over.fetch_add(1, Ordering::Relaxed);
-            self.table.set(number, from);
-            return Ok(false);
-        }
-        Ok(true)
-    }
-
-    /// Whether there may be something in a chunk whose objects have left: a header, or what somebody views.
-    fn is_being_left(&self, number: u32) -> bool {
-        self.being_left().contains(&number) || self.is_viewed(number)
-    }
-
-    /// Whether something in a chunk is viewed, or may be soon. By who has taken the chunk, and knows as of then what is in it.
-    fn is_viewed(&self, number: u32) -> bool {
-        !self.memory.check(sites::PIN_CHUNK, !self.pins.is_pinned(number))
-    }
-
     /// Whether something is viewed in the chunk of a slot, which is left alone then. By who makes sure that nobody comes to view the slot from now on.
     pub(crate) fn is_pinned(&self, line: SlotLine) -> bool {
         self.pins_of(line).is_some_and(|pins| pins.is_set())
@@ -484,22 +289,6 @@ impl<M: Memory> Space<M> {
     #[inline(always)]
     pub(crate) fn pins_of(&self, line: SlotLine) -> Option<PinWord<'_, M>> {
         self.chunk_of(line).map(|(number, _)| self.pins.of(number as u32))
-    }
-
-    /// The chunks in which something lies.
-    pub(crate) fn chunks_of(&self, extent: &Extent) -> impl Iterator<Item = u32> {
-        extent.lines().flat_map(|lines| self.by_chunk(lines)).map(|(number, _)| number)
-    }
-
-    /// Chunks in slots of which there may be headers whose objects have left.
-    fn being_left(&self) -> Vec<u32> {
-        let left = self.notes.left().filter(|_| self.memory.keeps(sites::SLOT_LEFT));
-        left.filter_map(|line| Some(self.chunk_of(line)?.0 as u32)).collect()
-    }
-
-    /// How often this host has passed over a chunk because a header was being taken out of it.
-    pub(crate) fn passed_over(&self) -> u64 {
-        self.passed_over.load(Ordering::Relaxed)
     }
 
     /// Takes headers out of slots that hold no objects.
@@ -544,27 +333,6 @@ impl<M: Memory> Space<M> {
         Ok(self.word(self.chunk_at(line)?)?.shard)
     }
 
-    /// The chunk in which a slot is that somebody has noted.
-    pub(crate) fn chunk_at(&self, line: SlotLine) -> Result<u32, Error> {
-        let nowhere =
-            || Error::Damaged(format!("a slot at line {line} is noted, which is nowhere"));
-        let (number, _) = self.chunk_of(line).ok_or_else(nowhere)?;
-        Ok(number as u32)
-    }
-
-    /// The first line of a chunk.
-    fn chunk_start(&self, number: u32) -> SlotLine {
-        self.first_line + u64::from(number) * self.classes.chunk_lines()
-    }
-
-    /// Chunk and index in it.
-    fn locate(&self, slot: Slot) -> (u32, u64) {
-        let offset = slot.line - self.first_line;
-        let chunk = offset >> self.chunk_shift;
-        let lines = self.classes.slot_lines(slot.class).unwrap_or(self.classes.chunk_lines());
-        (chunk as u32, (offset - (chunk << self.chunk_shift)) / lines)
-    }
-
     pub(crate) fn word(&self, number: u32) -> Result<ChunkWord, Error> {
         self.table.word(number)
     }
@@ -577,38 +345,6 @@ impl<M: Memory> Space<M> {
     /// Nothing is anywhere. In a pod that nobody else uses.
     pub(crate) fn free_everything(&self) {
         self.chunk_numbers().for_each(|number| self.set(number, ChunkWord::FREE));
-    }
-
-    /// The first line of a chunk.
-    pub(crate) fn first_line_of(&self, number: u32) -> SlotLine {
-        self.chunk_start(number)
-    }
-
-    /// Every slot that a chunk's word says there is, used or not.
-    pub(crate) fn slots_of(&self, number: u32) -> Result<Vec<Slot>, Error> {
-        let word = self.table.word(number)?;
-        let start = self.chunk_start(number);
-        Ok(match word.state {
-            ChunkState::Free | ChunkState::Body => Vec::new(),
-            ChunkState::Span => {
-                vec![Slot { line: start, class: SPAN, chunks: self.span_chunks(number)? }]
-            }
-            ChunkState::Shared | ChunkState::Held | ChunkState::Moving => {
-                self.slots_in(number, word.class).collect()
-            }
-        })
-    }
-
-    /// The slots of a chunk that is divided into slots of `class`.
-    fn slots_in(&self, number: u32, class: u8) -> impl Iterator<Item = Slot> {
-        let start = self.chunk_start(number);
-        let lines = self.classes.slot_lines(class).unwrap_or(1);
-        let slots = self.classes.slots(class).unwrap_or(0);
-        (0..slots).map(move |index| Slot { line: start + index * lines, class, chunks: 0 })
-    }
-
-    pub(crate) fn chunk_numbers(&self) -> std::ops::Range<u32> {
-        0..self.count as u32
     }
 
     /// Whether this replica knows of an object in `slot`.

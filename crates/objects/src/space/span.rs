@@ -42,9 +42,9 @@ impl<M: Memory> Space<M> {
             return Err(Error::LnrFull { bytes });
         }
         taken.sort_unstable();
-        self.void(sites::CHUNK_VOID, [self.chunk_start(taken[0])]);
+        self.void(sites::CHUNK_VOID, [self.first_line_of(taken[0])]);
         self.link(&taken);
-        Ok(Slot { line: self.chunk_start(taken[0]), class: SPAN, chunks: chunks as u32 })
+        Ok(Slot { line: self.first_line_of(taken[0]), class: SPAN, chunks: chunks as u32 })
     }
 
     /// Takes free chunks until there are so many; whether there were.
@@ -114,7 +114,7 @@ impl<M: Memory> Space<M> {
     pub(crate) fn span_lines(&self) -> Vec<SlotLine> {
         let view = self.view.lock();
         let spans = (0..).zip(&view.chunks).filter(|(_, chunk)| chunk.class == SPAN);
-        spans.map(|(number, _)| self.chunk_start(number)).collect()
+        spans.map(|(number, _)| self.first_line_of(number)).collect()
     }
 
     /// Frees chunks that a host, which is gone, had taken for spans, but for those of spans that start in
@@ -135,7 +135,7 @@ impl<M: Memory> Space<M> {
 
     /// Where a span is; `None` if its chunks are not as many as it has.
     pub(super) fn span_extent(&self, slot: Slot) -> Option<Extent> {
-        let lines = |number| Lines::new(self.chunk_start(number), self.classes.chunk_lines());
+        let lines = |number| Lines::new(self.first_line_of(number), self.classes.chunk_lines());
         let mut links = self.links(self.chunk_of(slot.line)?.0 as u32).map_while(Result::ok);
         let mut extent = Extent::of(lines(links.next()?));
         for _ in 1..slot.chunks {

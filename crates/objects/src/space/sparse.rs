@@ -111,7 +111,7 @@ impl<M: Memory> Space<M> {
 
     fn emptying(&self, chunk: Candidate) -> Emptying {
         let view = self.view.lock();
-        let start = self.chunk_start(chunk.number);
+        let start = self.first_line_of(chunk.number);
         let lines = self.classes.slot_lines(chunk.class).unwrap_or(0);
         let slot = |index| Slot { line: start + index * lines, class: chunk.class, chunks: 0 };
         let known = &view.chunks[chunk.number as usize];
