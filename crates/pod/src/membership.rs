@@ -1,4 +1,4 @@
-//! Who is in the pod: a word for all, and a word per seat, in SCR.
+//! Who is in the pod: a word for all, and a word per seat, in SCR ([`words`]).
 //!
 //! A change is one compare-and-swap of the membership word, which says what has become of whose seat.
 //! The seat's own word follows: whoever wants to make the next change brings it up to date first,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tombolo_memory::{Memory, Process, ScrAddr};
 
-use super::words::{Phase, REQUEST, SeatWord, State, Word, change, host_word, seat_now, settle};
+use super::words::{Phase, SeatWord, State, Word, change, request_word, seat_now, settle};
 use super::{PATIENCE, Seat};
 use crate::fencing::{Stay, fence_ended};
 use crate::geometry::Areas;
@@ -78,7 +78,7 @@ impl<M: Memory> Pod<M> {
         loop {
             let blocked = match self.try_join(process, &mut held, &mut claims) {
                 Ok((seat, first)) => {
-                    memory.store(host_word(&areas, seat.host, REQUEST), 0);
+                    memory.store(request_word(&areas, seat.host), 0);
                     seat.beat(memory);
                     return Ok((seat, first));
                 }

@@ -50,7 +50,7 @@ pub(super) enum State {
 }
 
 impl State {
-    pub(super) fn from_bits(bits: u64) -> Self {
+    fn from_bits(bits: u64) -> Self {
         match bits & 7 {
             0 => Self::Free,
             1 => Self::Claimed,
@@ -170,17 +170,17 @@ impl SeatWord {
 }
 
 /// The word of `host` in column `column` of the host table.
-pub(super) fn host_word(areas: &Areas, host: u8, column: u64) -> ScrAddr<u64> {
+fn host_word(areas: &Areas, host: u8, column: u64) -> ScrAddr<u64> {
     areas.hosts.line(u64::from(host)).element(column)
 }
 
-pub(super) const SEAT: u64 = 0;
-pub(super) const REQUEST: u64 = 1;
+const SEAT: u64 = 0;
+const REQUEST: u64 = 1;
 const DOORBELL: u64 = 2;
 const BEAT: u64 = 3;
 const END: u64 = 4;
 
-pub(super) fn seat_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
+fn seat_word(areas: &Areas, host: u8) -> ScrAddr<u64> {
     host_word(areas, host, SEAT)
 }
 
