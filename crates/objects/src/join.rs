@@ -25,7 +25,7 @@ use crate::at_rest::{AtRest, object_at_rest};
 use crate::chunk_table::{ChunkState, ChunkWord};
 use crate::event::{KeyHash, Slot, generation_at};
 use crate::heir::{Heir, Left};
-use crate::index::{Entry, IndexLimits, Sharing};
+use crate::index::{Entry, Sharing};
 use crate::logged::BY_LOG;
 use crate::marks::Marks;
 use crate::objects::{Objects, Options, Shard, shard_of};
@@ -69,11 +69,12 @@ struct Replicas<M: Memory> {
 
 impl<M: Memory> Replicas<M> {
     /// Of an empty pod whose log ends at these positions.
-    fn empty(pod: &Pod<M>, seat: &Seat, limits: IndexLimits, positions: &[u64]) -> Self {
+    fn empty(pod: &Pod<M>, seat: &Seat, options: &Options, positions: &[u64]) -> Self {
         let abandoned = Abandoned::default();
-        let records = Arc::new(Records::new(pod, seat.host(), abandoned.clone()));
+        let records =
+            Arc::new(Records::new(pod, seat.host(), options.known_owners, abandoned.clone()));
         let &Geometry { log_shards, chunks, chunk_bytes, .. } = pod.geometry();
-        let limits = limits.of_one_of(log_shards, chunks * chunk_bytes / LINE_BYTES);
+        let limits = options.index.of_one_of(log_shards, chunks * chunk_bytes / LINE_BYTES);
         let shard = |(shard, &position): (u8, &u64)| {
             let space = Space::new(pod, seat.host(), shard, abandoned.clone());
             let memory = pod.memory().clone();
@@ -109,7 +110,7 @@ impl<M: Memory> Objects<M> {
         let shards = pod.geometry().shards();
         let announced: Vec<u64> =
             shards.clone().map(|shard| Shard::<M>::announce(&pod, &seat, shard)).collect();
-        let built = Self::build(&pod, &mut seat, options.index, first, &announced, heir);
+        let built = Self::build(&pod, &mut seat, &options, first, &announced, heir);
         let joined = built.and_then(|built| {
             let replica = |(shard, built): (u8, Built<M>)| {
                 let Built { state, writer, position, fences } = built;
@@ -137,7 +138,7 @@ impl<M: Memory> Objects<M> {
     fn build(
         pod: &Pod<M>,
         seat: &mut Seat,
-        limits: IndexLimits,
+        options: &Options,
         first: bool,
         announced: &[u64],
         heir: Option<&dyn Heir<M>>,
@@ -149,7 +150,7 @@ impl<M: Memory> Objects<M> {
             ));
         }
         let of = seat.clone();
-        let empty = || Replicas::empty(pod, &of, limits, announced);
+        let empty = || Replicas::empty(pod, &of, options, announced);
         if first {
             return rebuild(empty(), pod, seat, heir);
         }
@@ -466,8 +467,8 @@ fn adopt_entry<M: Memory>(built: &mut Built<M>, snapshot: &mut Reader<'_>) -> Op
     let slot = adopt_slot(built, snapshot)?;
     let sharing = Sharing::decode(snapshot.half()?)?;
     let entry = Entry::read_shared(hash, generation, slot.line).shared(sharing);
-    let exists = |record| record == BY_LOG || built.state.records.exists(record);
-    if !entry.record().is_none_or(exists) {
+    let may_be = |record| record == BY_LOG || built.state.records.may_be_of(hash, record);
+    if !entry.record().is_none_or(may_be) {
         return None;
     }
     built.restore(entry, slot);

@@ -51,6 +51,7 @@ mod logged;
 mod maintain;
 mod marks;
 mod objects;
+mod owned;
 mod pins;
 mod placement;
 mod poison;

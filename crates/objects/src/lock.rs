@@ -10,7 +10,7 @@ use tombolo_memory::{Lines, Memory, Moment, Work};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, Part};
 
 use crate::create::Placed;
-use crate::event::{Event, Slot, Target};
+use crate::event::{Event, KeyHash, Slot, Target};
 use crate::extent::Extent;
 use crate::index::{Cell, Entry, Found};
 use crate::logged::{BY_LOG, Locks};
@@ -301,7 +301,7 @@ impl<M: Memory> Objects<M> {
     /// if there is one.
     fn begin_new_count(&self, held: &mut Held, entry: Entry) -> Result<(), Error> {
         let records = &self.records;
-        if let Some(wider) = records.claim_wider(*held) {
+        if let Some(wider) = records.claim_wider(entry.hash, *held) {
             if self.marks.is_set(held.record) {
                 self.marks.set(wider.record);
             }
@@ -330,7 +330,7 @@ impl<M: Memory> Objects<M> {
     /// locked by this thread.
     fn allocate(&self, entry: Entry) -> Result<Option<Held>, Error> {
         let started = self.memory().uptime();
-        let held = self.claim_record()?;
+        let held = self.claim_record(entry.hash)?;
         let event = Event::Allocate { target: target(entry), record: held.record };
         match self.commit(event) {
             Ok(true) => {
@@ -346,21 +346,21 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// A free record, if need be one that was taken from another object.
-    fn claim_record(&self) -> Result<Held, Error> {
+    /// A free record for the object with this hash, if need be one that was taken from another.
+    fn claim_record(&self, hash: KeyHash) -> Result<Held, Error> {
         self.persist(|| {
-            if let Some(held) = self.records.claim() {
+            if let Some(held) = self.records.claim(hash) {
                 return Ok(Some(held));
             }
             // Who has the records, the log knows; nobody else may be applying it.
             if self.memory().keeps(sites::RECORD_SYNC) {
                 self.sync_all()?;
             }
-            let freed = self.reclaim_some()?;
+            let freed = self.reclaim_some(hash)?;
             if freed.is_none() {
                 self.take_records_over()?;
             }
-            Ok(freed.and_then(|record| self.records.claim_freed(record)))
+            Ok(freed.and_then(|record| self.records.claim_freed(hash, record)))
         })
     }
 }

@@ -139,16 +139,17 @@ impl<M: Memory> Objects<M> {
     fn reclaim_above_watermark(&self) -> Result<(), Error> {
         let Maintenance { watermark_percent, reclaim_batch, .. } = self.upkeep.options;
         for _ in 0..reclaim_batch {
-            if !self.records.over(watermark_percent) || self.reclaim_some()?.is_none() {
+            let any = self.memory().random() as KeyHash;
+            if !self.records.over(watermark_percent) || self.reclaim_some(any)?.is_none() {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Takes a record back from an object that is little written, and frees it; which one.
-    pub(crate) fn reclaim_some(&self) -> Result<Option<u32>, Error> {
-        for (record, hash) in self.records.victims() {
+    /// Takes a record that the object with this hash may have back from one that is little written, and frees it; which one.
+    pub(crate) fn reclaim_some(&self, wanted: KeyHash) -> Result<Option<u32>, Error> {
+        for (record, hash) in self.victims(wanted) {
             if self.reclaim(record, hash)? {
                 return Ok(Some(record));
             }

@@ -201,7 +201,7 @@ impl<M: Memory> Objects<M> {
         for record in self.marks.marked() {
             let key = self.persist(|| {
                 self.sync_all()?;
-                match self.records.owner(record) {
+                match self.owner(record) {
                     Some(hash) => self.key_of(record, hash),
                     None => Ok(Some(None)),
                 }

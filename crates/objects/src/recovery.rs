@@ -343,7 +343,7 @@ impl<M: Memory> Objects<M> {
     /// The entry of the object that has `record`, which changes hands no more.
     fn owner_of(&self, record: Record) -> Result<Option<Entry>, Error> {
         self.sync_all()?;
-        let Some(hash) = self.records.owner(record) else { return Ok(None) };
+        let Some(hash) = self.owner(record) else { return Ok(None) };
         let found = self.state(hash).index.find(self.memory(), hash);
         let mut entries = found.into_iter().map(|found| found.entry);
         let owner = entries.find(|entry| entry.record() == Some(record));

@@ -60,7 +60,7 @@ impl<M: Memory> Replicated<M> {
     ) -> Self {
         let homes = (0..=u8::MAX).map(|_| AtomicU64::new(0)).collect();
         let lost = AtomicU64::new(0);
-        Self { memory, index: Index::new(limits), space, records, homes, lost }
+        Self { memory, index: Index::new(limits, records.sets()), space, records, homes, lost }
     }
 
     /// How many objects are in the own memory of `host`.
@@ -237,7 +237,7 @@ impl<M: Memory> Replicated<M> {
     }
 
     fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {
-        (self.records.exists(record) || record == BY_LOG)
+        (record == BY_LOG || self.records.may_be_of(target.hash, record))
             && self.share(generation, target, |entry| Some(entry.shared(Sharing::record(record))))
     }
 

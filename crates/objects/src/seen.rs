@@ -1,8 +1,8 @@
 //! What this host knows about an object's lines in its own caches, and where it has a copy of the object:
-//! a note in the index entry, of the entry's generation.
+//! a note in the index entry, of the entry's generation. Most take few bits (`index/cell.rs`).
 //!
 //! ```text
-//! seen   0 | counter at this host's last good read (31 bits); 1: there was none
+//! seen   0 | counter at this host's last good read; 1: there was none
 //!        1 | all ones: it was read-shared then
 //!        1 | used (1) | line of its copy (30), which says at which counter it was made
 //! ```
@@ -26,6 +26,10 @@ pub(crate) const UNSEEN: Seen = 1;
 
 /// The counter that stands for "read-shared": odd, too.
 pub(crate) const READ_SHARED: u32 = u32::MAX;
+
+/// Bits of a counter, at most: as many as there is room for in an entry of the index. One that is written more often than it can count starts a new
+/// generation.
+pub(crate) const COUNTER_BITS: u32 = 19;
 
 /// No counter of a record has this bit.
 const COPY: u32 = 1 << 31;
@@ -84,8 +88,7 @@ pub(crate) fn set<M: Memory>(
     cell.see(generation, before, counter, Ordering::Relaxed);
 }
 
-/// Notes what was seen of an object with a record that this thread has locked, whatever is noted: a store, for less than the read-modify-write
-/// that [`set`] takes. What it replaces is of a generation that has ended, or of a counter that has.
+/// Notes what was seen of an object with a record that this thread has locked, as was planned before.
 #[inline(always)]
 pub(crate) fn set_locked<M: Memory>(memory: &M, to_note: ToNote<'_>) {
     memory.step();

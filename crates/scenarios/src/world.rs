@@ -257,6 +257,8 @@ pub(crate) fn places(geometry: &Geometry) -> Places {
 pub(crate) fn options() -> Options {
     Options {
         index: IndexLimits { segment_buckets: 1024, segments: 16, load_permille: 2 },
+        // More are looked for.
+        known_owners: 2,
         maintenance: Maintenance {
             watermark_percent: 60,
             reclaim_batch: 1,

@@ -9,6 +9,7 @@ use tombolo_sharing::{Header, Version};
 use super::ring::{Contents, Copies};
 use crate::event::{Generation, KeyHash};
 use crate::index::{Entry, Found, Index, IndexLimits, Writer};
+use crate::records::Sets;
 use crate::seen;
 
 const COUNTER: u32 = 4;
@@ -26,7 +27,7 @@ impl Host {
     /// A host with two objects, each noted as fresh, and room for a copy of one.
     fn new(hashes: [KeyHash; 2]) -> (Rc<Self>, Writer) {
         let limits = IndexLimits { segment_buckets: 4, segments: 2, load_permille: 4000 };
-        let (index, mut writer) = (Index::new(limits), Writer::default());
+        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
         for (hash, generation) in hashes.into_iter().zip(1..) {
             index.insert(&mut writer, Entry::read_shared(hash, generation, generation.into()));
             let found = find(&index, hash);

@@ -19,6 +19,7 @@ use super::Of;
 use super::cell::{Cell, Notes, State};
 use super::entry::Entry;
 use crate::event::{KeyHash, SlotLine};
+use crate::records::Sets;
 use crate::seen::Seen;
 use crate::sync::{AtomicU32, AtomicU64, OnceLock, Ordering, fence};
 
@@ -213,6 +214,7 @@ impl Spot<'_> {
 /// A bucket in its place, with the notes of its cells.
 pub(super) struct Placed<'a, W: Word, const N: usize> {
     pub(super) bucket: &'a Bucket<W, N>,
+    sets: &'a Sets,
     notes: &'a Notes,
     /// Of the notes, that of the first cell.
     first_note: usize,
@@ -242,7 +244,7 @@ impl<'a, W: Word, const N: usize> Placed<'a, W, N> {
     #[inline(always)]
     fn cell(self, number: usize) -> Option<Cell<'a>> {
         let state = self.bucket.states.get(number)?;
-        Some(Cell::new(state, self.notes, self.first_note + number))
+        Some(Cell::new(state, self.sets, self.notes, self.first_note + number))
     }
 
     /// What is in a cell, which is known to have `hash` if anything.
@@ -254,7 +256,7 @@ impl<'a, W: Word, const N: usize> Placed<'a, W, N> {
             return None;
         }
         let slot = &self.bucket.slots[number];
-        let entry = state.entry(hash, slot.load(Ordering::Relaxed));
+        let entry = state.entry(self.sets, hash, slot.load(Ordering::Relaxed));
         soon(entry.slot);
         cell.seen = cell.seen_in(state, Ordering::Relaxed);
         Some(Spot { found: Found { entry, cell }, slot })
@@ -319,15 +321,16 @@ struct Segment<W: Word, const N: usize> {
 /// Buckets by number, in segments that are allocated when first needed and never move.
 pub(super) struct Arena<W: Word, const N: usize> {
     segments: Box<[OnceLock<Segment<W, N>>]>,
+    sets: Sets,
     /// Of how many bits the number of a segment's bucket is.
     bucket_bits: u32,
 }
 
 impl<W: Word, const N: usize> Arena<W, N> {
-    pub(super) fn new(segment_buckets: u64, segments: u64) -> Self {
+    pub(super) fn new(segment_buckets: u64, segments: u64, sets: Sets) -> Self {
         assert!(segment_buckets.is_power_of_two(), "a segment of {segment_buckets} buckets");
         let bucket_bits = segment_buckets.ilog2();
-        Self { segments: (0..segments).map(|_| OnceLock::new()).collect(), bucket_bits }
+        Self { segments: (0..segments).map(|_| OnceLock::new()).collect(), sets, bucket_bits }
     }
 
     pub(super) fn capacity(&self) -> u64 {
@@ -337,7 +340,7 @@ impl<W: Word, const N: usize> Arena<W, N> {
     /// Bucket `number`, unless it was never [`grown`](Self::grow) to.
     #[inline(always)]
     pub(super) fn get(&self, number: u64) -> Option<Placed<'_, W, N>> {
-        Some(self.segment(number)?.get()?.bucket(number))
+        Some(self.segment(number)?.get()?.bucket(number, &self.sets))
     }
 
     #[inline(always)]
@@ -348,7 +351,7 @@ impl<W: Word, const N: usize> Arena<W, N> {
     /// Bucket `number`, allocated if need be; `None` beyond the capacity.
     pub(super) fn grow(&self, number: u64) -> Option<Placed<'_, W, N>> {
         let new = || Segment::new(1 << self.bucket_bits);
-        Some(self.segment(number)?.get_or_init(new).bucket(number))
+        Some(self.segment(number)?.get_or_init(new).bucket(number, &self.sets))
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -364,9 +367,9 @@ impl<W: Word, const N: usize> Segment<W, N> {
 
     /// The bucket whose number ends so.
     #[inline(always)]
-    fn bucket(&self, number: u64) -> Placed<'_, W, N> {
+    fn bucket<'a>(&'a self, number: u64, sets: &'a Sets) -> Placed<'a, W, N> {
         let (bucket, notes) = (self.buckets.at(number as usize), &self.notes);
-        Placed { bucket, notes, first_note: number as usize * N }
+        Placed { bucket, sets, notes, first_note: number as usize * N }
     }
 
     fn bytes(&self) -> u64 {

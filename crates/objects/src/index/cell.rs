@@ -1,33 +1,46 @@
-//! What a cell holds besides hash and slot, and where this host notes what it has seen of its entry.
+//! What a cell holds besides hash and slot: an object's entry, and what this host has seen of it.
 //!
 //! ```text
-//! state   generation (32 bits) | sharing (28) | highest bits of the slot's line (4); 0 if the cell is empty
+//! state   generation (32 bits) | sharing (9) | seen (19) | highest bits of the slot's line (4); 0 if the cell is empty
 //! note    generation (32 bits) | what this host has seen of it (32), see `seen.rs`
+//!
+//! sharing   which of the records that it may have, see `records/sets.rs`; or 15 (4 bits), and how else (5)
+//! seen      0 | counter, without its lowest bit (18 bits)
+//!           1 | nothing, or that it was read-shared, or that there is a note
 //! ```
 //!
-//! Each is one word, so what is seen of one generation is never noted of another. A read-shared object has
-//! two states, read and not, and takes no note; until it is to have another, which its state says from then on.
-//! Objects that are shared otherwise always have one. Notes lie in arrays of their own, which take no memory
-//! until there is one.
+//! Each is one word, so what is seen of one generation is never said of another. A note is needed only by what does not fit in
+//! a state, such as where a host has a copy; from then on there is one until the entry changes. Notes
+//! lie in arrays of their own, which take no memory until there is one.
 
 use tombolo_memory::{Memory, Table};
 
-use super::entry::{Entry, LOST, Sharing};
+use super::entry::{Entry, LAST, Sharing};
 use crate::event::{Generation, KeyHash};
-use crate::seen::{READ_SHARED, Seen, UNSEEN};
+use crate::records::{NOWHERE, Sets};
+use crate::seen::{COUNTER_BITS, READ_SHARED, Seen, UNSEEN};
 use crate::sites;
 use crate::sync::{AtomicU64, OnceLock, Ordering};
 
-/// How an object is shared: as [`Sharing::code`] says, or one of these, which are no record's. Most that are read have the first.
-const READ: u32 = 0;
-const UNREAD: u32 = LOST - 2;
-const NOTED: u32 = LOST - 1;
+/// How an object is shared that has no record. If it is not in its slot, how is said where others say what is seen.
+const READ: u32 = NOWHERE;
+const OTHERWISE: u32 = NOWHERE + 1;
 
 /// Bits of a slot's line that are elsewhere in a cell.
 const LOW_BITS: u32 = 32;
 
-const SHARING_SHIFT: u32 = 4;
-const HIGH_MASK: u64 = (1 << SHARING_SHIFT) - 1;
+const SEEN_SHIFT: u32 = 4;
+const SEEN_BITS: u32 = COUNTER_BITS;
+const SHARING_SHIFT: u32 = SEEN_SHIFT + SEEN_BITS;
+const HIGH_MASK: u64 = (1 << SEEN_SHIFT) - 1;
+const SEEN_MASK: u64 = (1 << SEEN_BITS) - 1;
+
+/// What is seen in a state, where it is no counter.
+const NO_COUNTER: u32 = 1 << (SEEN_BITS - 1);
+const SAYS_UNSEEN: u32 = NO_COUNTER;
+const SAYS_READ: u32 = NO_COUNTER | 1;
+const NOTED: u32 = NO_COUNTER | 2;
+const OTHERS: u32 = NO_COUNTER | 3;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct State(u64);
@@ -35,18 +48,17 @@ pub(super) struct State(u64);
 impl State {
     pub(super) const EMPTY: Self = Self(0);
 
-    fn new(entry: &Entry, sharing: u32) -> Self {
-        let generation = u64::from(entry.generation) << 32;
-        Self(generation | u64::from(sharing) << SHARING_SHIFT | entry.slot >> LOW_BITS)
-    }
-
     /// The state of an entry of which so much is seen.
-    fn of(entry: &Entry, seen: Seen) -> Self {
-        let sharing = match entry.sharing.code() {
-            READ => read_shared(seen).unwrap_or(NOTED),
-            code => code,
+    fn of(sets: &Sets, entry: &Entry, seen: Seen) -> Self {
+        let seen = said(seen).unwrap_or(NOTED);
+        let place = |record| sets.place(entry.hash, record);
+        let (sharing, seen) = match entry.own_record() {
+            Some(record) => (place(record).expect("an object has a record that it may have"), seen),
+            None if entry.sharing == Sharing::READ => (READ, seen),
+            None => (OTHERWISE, OTHERS + LAST - entry.sharing.code()),
         };
-        Self::new(entry, sharing)
+        let sharing = u64::from(sharing) << SHARING_SHIFT | u64::from(seen) << SEEN_SHIFT;
+        Self(u64::from(entry.generation) << 32 | sharing | entry.slot >> LOW_BITS)
     }
 
     fn generation(self) -> Generation {
@@ -55,47 +67,54 @@ impl State {
 
     #[inline(always)]
     fn sharing(self) -> u32 {
-        (self.0 as u32) >> SHARING_SHIFT
+        self.0 as u32 >> SHARING_SHIFT
+    }
+
+    #[inline(always)]
+    fn says(self) -> u32 {
+        (self.0 >> SEEN_SHIFT & SEEN_MASK) as u32
     }
 
     /// What is seen, unless that is noted.
     #[inline(always)]
     fn seen(self) -> Option<Seen> {
-        match self.sharing() {
-            UNREAD => Some(UNSEEN),
-            READ => Some(READ_SHARED),
+        match self.says() {
+            counter @ ..NO_COUNTER => Some(counter << 1),
+            SAYS_READ => Some(READ_SHARED),
+            SAYS_UNSEEN => Some(UNSEEN),
             _ => None,
         }
     }
 
-    fn read_shared_as(self, sharing: u32) -> Self {
-        let others = u64::from(u32::MAX >> SHARING_SHIFT) << SHARING_SHIFT;
-        Self(self.0 & !others | u64::from(sharing) << SHARING_SHIFT)
+    #[inline(always)]
+    fn saying(self, seen: u32) -> Self {
+        Self(self.0 & !(SEEN_MASK << SEEN_SHIFT) | u64::from(seen) << SEEN_SHIFT)
     }
 
     /// Whether it is one of this entry's.
-    fn is_of(self, entry: &Entry) -> bool {
-        self != Self::EMPTY && self.entry(entry.hash, entry.slot as u32) == *entry
+    fn is_of(self, sets: &Sets, entry: &Entry) -> bool {
+        self != Self::EMPTY && self.entry(sets, entry.hash, entry.slot as u32) == *entry
     }
 
     #[inline(always)]
-    pub(super) fn entry(self, hash: KeyHash, slot: u32) -> Entry {
+    pub(super) fn entry(self, sets: &Sets, hash: KeyHash, slot: u32) -> Entry {
         let slot = (self.0 & HIGH_MASK) << LOW_BITS | u64::from(slot);
         let sharing = match self.sharing() {
-            UNREAD | NOTED => READ,
-            sharing => sharing,
+            place @ ..NOWHERE => Sharing::record(sets.record(hash, place)),
+            READ => Sharing::READ,
+            _ => Sharing::of_code(OTHERS + LAST - self.says()),
         };
-        let sharing = Sharing::of_code(sharing);
         Entry { hash, generation: self.generation(), slot, sharing }
     }
 }
 
-/// How a read-shared object is shared of which so much is seen, if that takes no note.
-fn read_shared(seen: Seen) -> Option<u32> {
+/// What a state says if so much is seen, if that takes no note.
+#[inline(always)]
+fn said(seen: Seen) -> Option<u32> {
     match seen {
-        UNSEEN => Some(UNREAD),
-        READ_SHARED => Some(READ),
-        _ => None,
+        UNSEEN => Some(SAYS_UNSEEN),
+        READ_SHARED => Some(SAYS_READ),
+        counter => Some(counter >> 1).filter(|says| counter % 2 == 0 && *says < NO_COUNTER),
     }
 }
 
@@ -154,26 +173,32 @@ fn word(lines: &Table<NoteLine>, cell: u32) -> &AtomicU64 {
     &lines.at(cell as usize / NOTES_PER_LINE).0[cell as usize % NOTES_PER_LINE]
 }
 
-/// What will be noted to have been seen of a generation whose entries always have a note, and where.
+/// What will be said to have been seen of a generation, and where.
 #[derive(Clone, Copy)]
-pub(crate) struct ToNote<'a> {
-    word: &'a AtomicU64,
-    note: u64,
+pub(crate) enum ToNote<'a> {
+    State { word: &'a AtomicU64, stands: u64, new: u64 },
+    Note { word: &'a AtomicU64, new: u64 },
 }
 
 impl ToNote<'_> {
-    /// Notes it, whatever is noted. If the cell has another entry by now, whose note that was, nothing is seen of that one any
-    /// more: it costs an invalidation.
+    /// Says it, whatever is noted; but not if the state has changed meanwhile: if it is another entry's, that would be lost. If it is
+    /// not said, it costs an invalidation.
     #[inline(always)]
     pub(crate) fn set(self) {
-        self.word.store(self.note, Ordering::Relaxed);
+        match self {
+            Self::State { word, stands, new } => {
+                let _ = word.compare_exchange(stands, new, Ordering::Relaxed, Ordering::Relaxed);
+            }
+            Self::Note { word, new } => word.store(new, Ordering::Relaxed),
+        }
     }
 }
 
 /// Where an entry is, or was when it was found.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell<'a> {
-    state: &'a AtomicU64,
+    word: &'a AtomicU64,
+    sets: &'a Sets,
     notes: &'a Notes,
     /// That of its note.
     number: u32,
@@ -184,13 +209,18 @@ pub(crate) struct Cell<'a> {
 impl<'a> Cell<'a> {
     /// A cell that is not looked at yet.
     #[inline(always)]
-    pub(super) fn new(state: &'a AtomicU64, notes: &'a Notes, number: usize) -> Self {
-        Self { state, notes, number: number as u32, seen: UNSEEN }
+    pub(super) fn new(
+        word: &'a AtomicU64,
+        sets: &'a Sets,
+        notes: &'a Notes,
+        number: usize,
+    ) -> Self {
+        Self { word, sets, notes, number: number as u32, seen: UNSEEN }
     }
 
     #[inline(always)]
     pub(super) fn state(self, order: Ordering) -> State {
-        State(self.state.load(order))
+        State(self.word.load(order))
     }
 
     #[inline(always)]
@@ -207,7 +237,7 @@ impl<'a> Cell<'a> {
     pub(crate) fn seen_of(self, entry: &Entry) -> Option<Seen> {
         // Pairs with the release in `see`: what is noted has been done.
         let state = self.state(Ordering::Acquire);
-        state.is_of(entry).then(|| self.seen_in(state, Ordering::Acquire))
+        state.is_of(self.sets, entry).then(|| self.seen_in(state, Ordering::Acquire))
     }
 
     /// Notes what was seen of a generation, if the cell has it, and `before` is what is noted of it.
@@ -223,25 +253,34 @@ impl<'a> Cell<'a> {
         if state.generation() != generation {
             return false;
         }
-        match (state.seen(), read_shared(seen)) {
+        match (state.seen(), said(seen)) {
             (None, _) => self.note(generation, before, seen, order),
             (Some(stands), _) if stands != before => false,
-            (Some(_), Some(sharing)) => self.renew_sharing(state, sharing, order),
+            (Some(_), Some(says)) => self.renew_seen(state, says, order),
             (Some(_), None) => {
                 self.begin_notes(state, before) && self.note(generation, before, seen, order)
             }
         }
     }
 
-    /// A note that so much was seen of this generation, if there are notes.
+    /// How to say that so much was seen of this generation, whose entry has a record, if the cell has it.
     #[inline(always)]
     pub(crate) fn to_note(self, generation: Generation, seen: Seen) -> Option<ToNote<'a>> {
-        Some(ToNote { word: self.notes.get(self.number)?, note: note(generation, seen) })
+        let state = self.state(Ordering::Relaxed);
+        if state.generation() != generation {
+            return None;
+        }
+        if state.says() == NOTED {
+            let (word, new) = (self.notes.get(self.number)?, note(generation, seen));
+            return Some(ToNote::Note { word, new });
+        }
+        let new = state.saying(said(seen)?).0;
+        Some(ToNote::State { word: self.word, stands: state.0, new })
     }
 
-    fn renew_sharing(self, state: State, sharing: u32, order: Ordering) -> bool {
-        let State(new) = state.read_shared_as(sharing);
-        self.state.compare_exchange(state.0, new, order, Ordering::Relaxed).is_ok()
+    fn renew_seen(self, state: State, says: u32, order: Ordering) -> bool {
+        let State(new) = state.saying(says);
+        self.word.compare_exchange(state.0, new, order, Ordering::Relaxed).is_ok()
     }
 
     fn note(self, generation: Generation, before: Seen, seen: Seen, order: Ordering) -> bool {
@@ -252,7 +291,7 @@ impl<'a> Cell<'a> {
             && word.compare_exchange(stands, new, order, Ordering::Relaxed).is_ok()
     }
 
-    /// Has a note say what the state of a read-shared object said.
+    /// Has a note say what the state said.
     #[cold]
     fn begin_notes(self, state: State, seen: Seen) -> bool {
         let (word, new) = (self.notes.make(self.number), note(state.generation(), seen));
@@ -264,24 +303,24 @@ impl<'a> Cell<'a> {
                 && word.compare_exchange(stands, new, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         // Pairs with the acquire in `take`: who finds this state finds the note. And with those of whoever reads it: what
         // the state said before, and the note says now, has been done. (That was found before an acquire fence.)
-        noted && self.renew_sharing(state, NOTED, Ordering::Release)
+        noted && self.renew_seen(state, NOTED, Ordering::Release)
     }
 
     /// Fills the cell.
     pub(super) fn set(self, entry: &Entry, seen: Seen) {
-        let state = State::of(entry, seen);
+        let state = State::of(self.sets, entry, seen);
         if state.seen().is_none() {
             // There may be a note of this generation, of a thread that was too slow when the entry was here before.
             let word = self.notes.make(self.number);
             word.store(note(entry.generation, seen), Ordering::Relaxed);
         }
-        self.state.store(state.0, Ordering::Relaxed);
+        self.word.store(state.0, Ordering::Relaxed);
     }
 
     /// Empties the cell, and tells what was seen of its entry. That changes meanwhile, and must not be in two
     /// cells, nor be lost and come back; what it names passes on to whoever finds it in another cell.
     pub(super) fn take(self) -> Seen {
-        let state = State(self.state.swap(State::EMPTY.0, Ordering::Acquire));
+        let state = State(self.word.swap(State::EMPTY.0, Ordering::Acquire));
         state.seen().unwrap_or_else(|| {
             let word = self.notes.make(self.number);
             seen_of(word.swap(0, Ordering::Acquire), state.generation())
@@ -291,8 +330,8 @@ impl<'a> Cell<'a> {
     /// Replaces the entry by another of the same object. Nothing is seen yet of a new generation.
     pub(super) fn renew<M: Memory>(self, memory: &M, entry: &Entry) {
         // A store would do, but the model checker lets it come before what was seen of the old generation.
-        let unseen = State::of(entry, UNSEEN);
-        let before = State(self.state.swap(unseen.0, Ordering::Relaxed));
+        let unseen = State::of(self.sets, entry, UNSEEN);
+        let before = State(self.word.swap(unseen.0, Ordering::Relaxed));
         let same = before.generation() == entry.generation;
         if same || !memory.keeps(sites::READ_SEEN_GENERATION) {
             self.set(entry, self.seen_in(before, Ordering::Relaxed));
@@ -303,39 +342,62 @@ impl<'a> Cell<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seen::{copied, copy_line};
 
     #[test]
     fn a_state_is_of_its_entry_and_no_other() {
+        let sets = Sets::new(16);
         let entry = |sharing| Entry { hash: 1, generation: 2, slot: 3 << LOW_BITS | 4, sharing };
         let all = [Sharing::READ, Sharing::home(0), Sharing::lost(u8::MAX)];
-        let records = [0, 1, UNREAD - 2].map(Sharing::record);
+        let records = [0, 1, 19].map(Sharing::record);
         let entries: Vec<Entry> = all.into_iter().chain(records).map(entry).collect();
         for (number, one) in entries.iter().enumerate() {
-            for seen in [UNSEEN, READ_SHARED, 6] {
-                let state = State::of(one, seen);
-                assert_eq!(state.entry(1, 4), *one);
-                let is_read_shared = one.sharing == Sharing::READ && read_shared(seen).is_some();
-                assert_eq!(state.seen(), is_read_shared.then_some(seen));
+            for seen in [UNSEEN, READ_SHARED, 0, 6, (1 << COUNTER_BITS) - 2, copied(7)] {
+                let state = State::of(&sets, one, seen);
+                assert_eq!(state.entry(&sets, 1, 4), *one);
+                let is_said = one.is_plain() && copy_line(seen).is_none();
+                assert_eq!(state.seen(), is_said.then_some(seen));
                 for (other_number, other) in entries.iter().enumerate() {
-                    assert_eq!(state.is_of(other), number == other_number);
+                    assert_eq!(state.is_of(&sets, other), number == other_number);
                 }
                 let later = Entry { generation: 3, ..*one };
-                assert!(!state.is_of(&later) && !State::EMPTY.is_of(one));
+                assert!(!state.is_of(&sets, &later) && !State::EMPTY.is_of(&sets, one));
             }
         }
     }
 
     #[cfg(not(loom))]
     #[test]
-    fn a_note_that_replaces_another_says_nothing_of_a_later_generation() {
-        let (state, notes) = (AtomicU64::new(0), Notes::new(1));
-        let cell = Cell::new(&state, &notes, 0);
+    fn what_a_writer_says_is_not_said_of_a_later_generation() {
+        let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), Notes::new(1));
         let entry = Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(4) };
-        cell.set(&entry, 6);
-        cell.to_note(2, 8).unwrap().set();
-        assert_eq!(cell.seen_of(&entry), Some(8));
-        // Of a thread that wrote an object that was here before.
-        cell.to_note(1, 10).unwrap().set();
-        assert_eq!(cell.seen_of(&entry), Some(UNSEEN));
+        let later = Entry { generation: 3, ..entry };
+        let cell = Cell::new(&word, &sets, &notes, 0);
+        cell.set(&entry, 4);
+        cell.to_note(2, 6).unwrap().set();
+        assert_eq!(cell.seen_of(&entry), Some(6));
+        let too_late = cell.to_note(2, 8).unwrap();
+        cell.set(&later, UNSEEN);
+        too_late.set();
+        assert_eq!(cell.seen_of(&later), Some(UNSEEN));
+        assert_eq!(notes.bytes(), 0);
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn what_is_noted_is_not_noted_of_a_later_generation() {
+        let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), Notes::new(1));
+        let entry = Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(4) };
+        let later = Entry { generation: 3, ..entry };
+        let cell = Cell::new(&word, &sets, &notes, 0);
+        cell.set(&entry, 4);
+        assert!(cell.see(2, 4, copied(7), Ordering::Relaxed));
+        assert_eq!(cell.seen_of(&entry), Some(copied(7)));
+        cell.to_note(2, 6).unwrap().set();
+        assert_eq!(cell.seen_of(&entry), Some(6));
+        let too_late = cell.to_note(2, 8).unwrap();
+        cell.set(&later, copied(9));
+        too_late.set();
+        assert_eq!(cell.seen_of(&later), Some(UNSEEN));
     }
 }

@@ -17,10 +17,10 @@ pub(crate) struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing(u32);
 
-const LAST: u32 = (1 << 28) - 1;
+pub(super) const LAST: u32 = (1 << 28) - 1;
 const HOMES: u32 = LAST - u8::MAX as u32;
 const LAST_LOST: u32 = HOMES - 2;
-pub(super) const LOST: u32 = LAST_LOST - u8::MAX as u32;
+const LOST: u32 = LAST_LOST - u8::MAX as u32;
 
 impl Sharing {
     /// It is in its slot, and has no record.

@@ -28,6 +28,7 @@ pub(crate) use entry::{Entry, Sharing};
 use growth::{LEAST, Size, bucket_number};
 
 use crate::event::{KeyHash, SlotLine};
+use crate::records::Sets;
 use crate::seen::{Seen, UNSEEN};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -152,13 +153,14 @@ pub(crate) struct Writer {
 }
 
 impl Index {
-    pub(crate) fn new(limits: IndexLimits) -> Self {
+    /// An empty index of a pod whose records form these sets.
+    pub(crate) fn new(limits: IndexLimits, sets: &Sets) -> Self {
         let IndexLimits { segment_buckets, segments, load_permille } = limits;
         assert!(segment_buckets >= MIN_BUCKETS, "a segment of {segment_buckets} buckets");
-        let main = Arena::new(segment_buckets, segments);
+        let main = Arena::new(segment_buckets, segments, sets.clone());
         main.grow(0).expect("an index has at least one segment");
         Self {
-            overflow: Arena::new(segment_buckets, segments),
+            overflow: Arena::new(segment_buckets, segments, sets.clone()),
             main,
             load_permille,
             size: AtomicU64::new(Size::of(segment_buckets).0),
@@ -533,7 +535,7 @@ mod tests {
     #[test]
     fn what_overflows_is_found_at_once() {
         let limits = IndexLimits { segment_buckets: 1024, segments: 16, ..IndexLimits::default() };
-        let (index, mut writer) = (Index::new(limits), Writer::default());
+        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
         let mut dice = SmallRng::seed_from_u64(1);
         let hashes: BTreeSet<KeyHash> = (0..9_000).map(|_| dice.next_u32()).collect();
         for (&hash, slot) in hashes.iter().zip(1..) {
@@ -556,7 +558,7 @@ mod tests {
     #[test]
     fn what_there_is_room_for_makes_no_table_grow() {
         let limits = IndexLimits { segment_buckets: 1024, segments: 16, ..IndexLimits::default() };
-        let (index, mut writer) = (Index::new(limits), Writer::default());
+        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
         index.make_room(&mut writer, 10_000);
         let buckets = index.size_as_seen().buckets();
         assert_eq!(buckets, 10_000 * 1000 / limits.load_permille);
@@ -571,13 +573,17 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_without_a_note_takes_less_than_24_bytes() {
+    fn an_entry_takes_less_than_24_bytes_however_its_object_is_shared() {
         let limits = IndexLimits { segment_buckets: 1024, segments: 64, ..IndexLimits::default() };
-        let (index, mut writer) = (Index::new(limits), Writer::default());
+        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
+        let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
         let mut dice = SmallRng::seed_from_u64(1);
         for number in 1..=320_000 {
             let hash = dice.next_u32();
-            index.insert(&mut writer, Entry::read_shared(hash, 1, number));
+            let entry = Entry::read_shared(hash, 1, number);
+            index.insert(&mut writer, entry.shared(Sharing::record(number as u32 % 16)));
+            let written = index.find_slot(&memory, hash, number).unwrap();
+            assert!(written.cell.see(1, UNSEEN, 6, Ordering::Relaxed));
             if number > 150_000 && number % 1_000 == 0 {
                 let each = index.bytes() as f64 / number as f64;
                 assert!((20.0..24.0).contains(&each), "{each} bytes for each of {number} entries");

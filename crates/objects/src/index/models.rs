@@ -8,8 +8,9 @@ use tombolo_model::HostMemory;
 use tombolo_model::loom::sync::atomic::{AtomicU64, Ordering, fence};
 use tombolo_model::loom::thread;
 
-use super::{CELLS, Entry, Found, Index, IndexLimits, Sharing, Writer, bucket_number};
+use super::{CELLS, Entry, Found, Index, IndexLimits, Sharing, ToNote, Writer, bucket_number};
 use crate::event::{Generation, KeyHash};
+use crate::records::Sets;
 use crate::seen::{self, READ_SHARED, Seen, UNSEEN};
 use crate::sites;
 
@@ -27,7 +28,7 @@ fn read_shared(hash: KeyHash, generation: Generation) -> Entry {
 
 /// An index with these hashes' entries, of generations from 1 on.
 fn index(limits: IndexLimits, hashes: &[KeyHash]) -> (Rc<Index>, Writer) {
-    let (index, mut writer) = (Index::new(limits), Writer::default());
+    let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
     for (&hash, generation) in hashes.iter().zip(1..) {
         index.insert(&mut writer, entry(hash, generation));
     }
@@ -263,8 +264,22 @@ fn a_late_note_of_a_read_shared_object() {
     a_late_note_of(read_shared(0, 1), READ_SHARED);
 }
 
+/// What a writer says that it has seen is not said of an entry that has changed meanwhile, and changes nothing else.
+fn a_late_note_of_a_writer() {
+    let (index, _) = index(FIXED, &[0]);
+    let to_note = first(&index).cell.to_note(1, COUNTER).unwrap();
+    let writer = change(&index, |index| {
+        index.update(&memory(), 0, 1, |_| Some(entry(0, 2)));
+    });
+    to_note.set();
+    writer.join().unwrap();
+    let Found { entry: found, cell } = first(&index);
+    assert_eq!((found, cell.seen), (entry(0, 2), UNSEEN));
+}
+
 tombolo_model::models! {
     a_late_note,
+    a_late_note_of_a_writer,
     a_late_note_of_a_read_shared_object,
     an_update,
     one_that_is_updated,
@@ -303,6 +318,22 @@ fn a_read_without_the_version_is_torn() {
         let found = index.main.get(0).unwrap().first_with(0, drop).unwrap().0.entry;
         assert_eq!(found.slot, found.generation.into(), "torn");
         writer.join().unwrap();
+    }
+    assert!(tombolo_model::fails(model));
+}
+
+/// What must not be done: a writer says what it has seen by a store. An entry that has moved is there twice.
+#[test]
+fn a_note_by_a_store_brings_an_entry_back() {
+    fn model() {
+        let (index, mut writer) = index(GROWING, &[MOVES]);
+        let found = index.find(&memory(), MOVES).into_iter().next().unwrap();
+        let to_note = found.cell.to_note(1, COUNTER);
+        let Some(ToNote::State { word, new, .. }) = to_note else { panic!("there is no note") };
+        let writer = change(&index, move |index| assert!(index.split(&mut writer)));
+        word.store(new, Ordering::Relaxed);
+        writer.join().unwrap();
+        assert_eq!(index.entries().count(), 1, "there twice");
     }
     assert!(tombolo_model::fails(model));
 }

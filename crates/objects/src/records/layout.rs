@@ -16,10 +16,13 @@
 //! or free: whoever comes with an outdated notion of a word finds nothing there to lock or to claim. A
 //! free word is four free narrow records, and whoever claims it decides what it becomes.
 
+use std::ops::Range;
+
 use tombolo_memory::{Located, Memory, ScrAddr, Site, Word as ScrWord};
 use tombolo_pod::{Pod, RecordWidth};
 
 use super::Word;
+use crate::seen::COUNTER_BITS;
 use crate::sites;
 
 /// Number of a record: its place. Where widths are mixed, wide records have numbers of their own,
@@ -64,12 +67,13 @@ pub(crate) struct Layout<M> {
 impl<M: Memory> Layout<M> {
     pub(crate) fn new(pod: &Pod<M>) -> Self {
         let geometry = pod.geometry();
-        let (width, wanted) = (geometry.record_width, geometry.counter_bits as u32);
+        let wanted = (geometry.counter_bits as u32).min(COUNTER_BITS);
+        let width = geometry.record_width;
         let low_bits = match width {
             RecordWidth::Bits24 => wanted.min(7),
             width => wanted.min(width.least_bits() as u32 - 1),
         };
-        let more = |bits| mask((2 * wanted).min(low_bits + bits).min(31));
+        let more = |bits| mask((2 * wanted).min(low_bits + bits).min(COUNTER_BITS));
         Self {
             memory: pod.memory().clone(),
             width,
@@ -103,15 +107,20 @@ impl<M: Memory> Layout<M> {
         u64::from(record) >= self.records
     }
 
-    /// The record itself, or the first of the narrow ones that take the place of a wide one.
-    pub(crate) fn first_narrow_in(&self, record: Record) -> u64 {
-        let number = u64::from(record);
-        number.checked_sub(self.records).map_or(number, |word| 4 * word)
+    /// Whether some records are wide.
+    pub(crate) fn has_wide(&self) -> bool {
+        self.width == RecordWidth::Auto
+    }
+
+    /// The record itself, or the narrow ones that take the place of a wide one.
+    pub(crate) fn narrow_in(&self, record: Record) -> Range<Record> {
+        let wide = record.checked_sub(self.records as Record);
+        wide.map_or(record..record + 1, |wide| 4 * wide..4 * wide + 4)
     }
 
     /// The wide record of which this one, which is not wide, would be the first part.
     pub(crate) fn wide_over(&self, record: Record) -> Option<Record> {
-        let narrow = self.width == RecordWidth::Auto && !self.is_wide(record);
+        let narrow = self.has_wide() && !self.is_wide(record);
         (narrow && record.is_multiple_of(4)).then(|| self.records as Record + record / 4)
     }
 

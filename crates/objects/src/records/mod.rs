@@ -12,22 +12,27 @@
 //! other objects. An object that is written so often that its narrow counter comes round gets a wide
 //! record instead of the event that this would take.
 //!
-//! Which records are in use, and by which object, every replica knows from the log. The table of
-//! [`Owners`] keeps it as a hint; only the compare-and-swap decides.
+//! An object may have any record of its [`Sets`]. Which records are in use, and by which object, every replica knows from the log. Where there
+//! are few, [`Owners`] keeps whose they are, as a hint; of others the index tells. Only the compare-and-swap decides.
 
 mod layout;
 mod owners;
+mod sets;
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use smallvec::SmallVec;
 use tombolo_memory::{Local, Memory};
 use tombolo_pod::Pod;
 
 pub(crate) use self::layout::Record;
 use self::layout::{Contents, Layout, Steps, WIDE_BYTES};
-use self::owners::{Owner, Owners};
+use self::owners::Owners;
+use self::sets::Set;
+pub(crate) use self::sets::{NOWHERE, Sets};
 use crate::event::KeyHash;
 use crate::sites;
 
@@ -36,14 +41,6 @@ const SAMPLE: usize = 8;
 
 /// New records are narrow, if they can be, once this share of the bytes is in use, in percent.
 const WIDE_PERCENT: u64 = 50;
-
-/// A search gives up after so many records where hardly any are free: taking one back from another object
-/// costs less than looking on then. It does so always where it looks for room for a wide record, since
-/// narrow ones may be all over.
-const PATIENCE: usize = 256;
-
-/// Hardly any are free once this share of the bytes is in use, in percent.
-const CROWDED_PERCENT: u64 = 90;
 
 /// What a record held when it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,39 +114,40 @@ impl<M: Memory> Turn<'_, M> {
     }
 }
 
-/// Records of one width: their numbers, how many are in use, where the next search begins.
-struct Group {
-    numbers: Range<u64>,
-    used: AtomicU64,
-    cursor: AtomicU64,
+/// How many records of one width are in use. A replica may learn from one shard of the log that a record is, and not yet from another
+/// that it was not, so it may be less than none for a while.
+#[derive(Default)]
+struct Used(AtomicI64);
+
+impl Used {
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed).max(0).cast_unsigned()
+    }
+
+    fn add(&self, records: i64) {
+        self.0.fetch_add(records, Ordering::Relaxed);
+    }
 }
 
-impl Group {
-    fn new(numbers: Range<u64>, host: u8, hosts: u64) -> Self {
-        // Hosts start apart, so that they do not claim the same records.
-        let count = numbers.end - numbers.start;
-        let start = count / hosts * u64::from(host);
-        Self { numbers, used: AtomicU64::new(0), cursor: AtomicU64::new(start) }
-    }
-
-    fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    /// All numbers, going round from `start` on.
-    fn from(&self, start: u64) -> impl Iterator<Item = Record> {
-        let (first, count) = (self.numbers.start, self.numbers.end - self.numbers.start);
-        (start..start + count).map(move |number| (first + number % count) as Record)
-    }
+/// All numbers of a range, from one in it on and round.
+fn round(range: Range<Record>, from: u64) -> impl Iterator<Item = Record> {
+    let count = (range.end - range.start).max(1);
+    let middle = range.start + (from % u64::from(count)) as Record;
+    (middle..range.end).chain(range.start..middle.min(range.end))
 }
 
 pub(crate) struct Records<M> {
     layout: Layout<M>,
-    owners: Owners,
-    /// Those of the only width, or the narrow ones.
-    narrow: Group,
-    wide: Group,
+    sets: Sets,
+    /// If there are few records.
+    owners: Option<Owners>,
+    /// Of the only width, or of the narrow ones.
+    narrow: Used,
+    wide: Used,
     host: u8,
+    /// Where in a set this host looks first, next time: hosts start apart, so that they do not claim the same records, and one that
+    /// was freed is used last.
+    cursor: AtomicU64,
     abandoned: Abandoned,
 }
 
@@ -172,38 +170,46 @@ impl Abandoned {
 }
 
 impl<M: Memory> Records<M> {
-    pub(crate) fn new(pod: &Pod<M>, host: u8, abandoned: Abandoned) -> Self {
+    /// Those of a pod. Up to `known` of them this host knows by heart whose they are.
+    pub(crate) fn new(pod: &Pod<M>, host: u8, known: u64, abandoned: Abandoned) -> Self {
         let layout = Layout::new(pod);
-        let (first_wide, numbers) = (layout.first_wide(), layout.numbers());
-        let hosts = pod.geometry().hosts;
+        let numbers = layout.numbers();
+        let sets = Sets::new(layout.first_wide());
         Self {
-            owners: Owners::new(numbers),
-            narrow: Group::new(0..first_wide, host, hosts),
-            wide: Group::new(first_wide..numbers, host, hosts),
+            owners: (numbers <= known).then(|| Owners::new(numbers)),
+            narrow: Used::default(),
+            wide: Used::default(),
+            cursor: AtomicU64::new(u64::from(host) * sets.narrow_of_set() / pod.geometry().hosts),
+            sets,
             layout,
             host,
             abandoned,
         }
     }
 
+    /// Which records an object may have.
+    pub(crate) fn sets(&self) -> &Sets {
+        &self.sets
+    }
+
     /// How many records there could be at once.
     pub(crate) fn count(&self) -> u64 {
-        self.narrow.numbers.end
+        self.layout.first_wide()
     }
 
     pub(crate) fn used(&self) -> u64 {
-        self.narrow.used() + self.wide.used()
+        self.narrow.count() + self.wide.count()
     }
 
     /// How many wide records are in use, where widths are mixed.
     pub(crate) fn used_wide(&self) -> u64 {
-        self.wide.used()
+        self.wide.count()
     }
 
     /// Bytes of SCR that records in use take, and that there are for records.
     pub(crate) fn scr_bytes(&self) -> (u64, u64) {
-        let narrow = self.narrow.used() * self.layout.least_bytes();
-        (narrow + self.wide.used() * WIDE_BYTES, self.layout.bytes())
+        let narrow = self.narrow.count() * self.layout.least_bytes();
+        (narrow + self.wide.count() * WIDE_BYTES, self.layout.bytes())
     }
 
     /// Whether more than so many percent of the space for records is in use.
@@ -212,14 +218,14 @@ impl<M: Memory> Records<M> {
         used > bytes * percent / 100
     }
 
-    /// Whether `record` is one, whoever said so.
-    pub(crate) fn exists(&self, record: Record) -> bool {
-        u64::from(record) < self.layout.numbers()
+    /// Whether `record` is one that the object with this hash may have, whoever said so.
+    pub(crate) fn may_be_of(&self, hash: KeyHash, record: Record) -> bool {
+        u64::from(record) < self.layout.numbers() && self.sets.may_have(hash, record)
     }
 
     /// Bytes of local memory.
     pub(crate) fn bytes(&self) -> u64 {
-        self.owners.bytes()
+        self.owners.as_ref().map_or(0, Owners::bytes)
     }
 
     /// Has a record fetched that will be loaded soon.
@@ -335,103 +341,94 @@ impl<M: Memory> Records<M> {
         self.release(held, Word::free(held.counter));
     }
 
-    /// A free record, now in use by nobody and locked by this thread.
-    pub(crate) fn claim(&self) -> Option<Held> {
+    /// A free record for the object with this hash, now in use by nobody and locked by this thread.
+    pub(crate) fn claim(&self, hash: KeyHash) -> Option<Held> {
         let roomy = !self.over(WIDE_PERCENT);
-        roomy.then(|| self.claim_wide()).flatten().or_else(|| self.claim_from(&self.narrow))
+        roomy.then(|| self.claim_wide(hash)).flatten().or_else(|| self.claim_narrow(hash))
     }
 
-    /// The same, where this host has just freed `record`.
-    pub(crate) fn claim_freed(&self, record: Record) -> Option<Held> {
-        self.narrow.cursor.store(self.layout.first_narrow_in(record), Ordering::Relaxed);
-        self.claim_from(&self.narrow)
-    }
-
-    /// A free wide record, if there are such.
-    pub(crate) fn claim_wide(&self) -> Option<Held> {
-        self.claim_from(&self.wide)
+    /// The same, where this host has just freed `record`, which is one that the object may have.
+    pub(crate) fn claim_freed(&self, hash: KeyHash, record: Record) -> Option<Held> {
+        let mut freed = self.layout.narrow_in(record);
+        freed.find_map(|record| self.try_claim(record)).or_else(|| self.claim_narrow(hash))
     }
 
     /// A free wide record for an object that has a narrow one.
-    pub(crate) fn claim_wider(&self, held: Held) -> Option<Held> {
-        (!self.layout.is_wide(held.record)).then(|| self.claim_wide()).flatten()
+    pub(crate) fn claim_wider(&self, hash: KeyHash, held: Held) -> Option<Held> {
+        (!self.layout.is_wide(held.record)).then(|| self.claim_wide(hash)).flatten()
     }
 
-    fn claim_from(&self, group: &Group) -> Option<Held> {
+    fn claim_narrow(&self, hash: KeyHash) -> Option<Held> {
+        self.claim_of(hash, |set| self.sets.narrow(set))
+    }
+
+    fn claim_wide(&self, hash: KeyHash) -> Option<Held> {
+        self.layout.has_wide().then(|| self.claim_of(hash, |set| self.sets.wide(set))).flatten()
+    }
+
+    fn claim_of(&self, hash: KeyHash, records: impl Fn(Set) -> Range<Record>) -> Option<Held> {
         let (used, bytes) = self.scr_bytes();
         if used >= bytes {
             return None;
         }
-        let hurried = std::ptr::eq(group, &self.wide) || used * 100 > bytes * CROWDED_PERCENT;
-        let patience = if hurried { PATIENCE } else { usize::MAX };
-        let start = group.cursor.load(Ordering::Relaxed);
-        let mut looked = 0;
-        let held = group.from(start).take(patience).find_map(|record| {
-            looked += 1;
-            self.owner_touched(record, false);
-            if self.owners.of(record).is_some() {
-                return None;
-            }
-            let found = Some(self.load(record)).filter(|found| found.is_free())?;
-            let claimed = found.locked_by(self.host);
-            let taken = self.layout.swap(sites::RECORD_CLAIM, record, found, claimed);
-            taken.then_some(Held { record, counter: found.counter })
+        let start = self.cursor.fetch_add(1, Ordering::Relaxed);
+        let mut sets = self.sets.of(hash, used / self.layout.least_bytes());
+        sets.find_map(|set| round(records(set), start).find_map(|record| self.try_claim(record)))
+    }
+
+    fn try_claim(&self, record: Record) -> Option<Held> {
+        let found = Some(self.load(record)).filter(|found| found.is_free())?;
+        let claimed = found.locked_by(self.host);
+        let taken = self.layout.swap(sites::RECORD_CLAIM, record, found, claimed);
+        taken.then_some(Held { record, counter: found.counter })
+    }
+
+    /// The hash of the object that has `record`, if this replica knows of one; the outer `None` if it does not know by heart.
+    pub(crate) fn owner(&self, record: Record) -> Option<Option<KeyHash>> {
+        Some(self.owners.as_ref()?.of(record).map(|owner| owner.hash()))
+    }
+
+    /// Some used records that the object with this hash may have, and whose they are; those that have served the
+    /// fewest writes since they were last sampled first. `None` if this host does not know by heart.
+    pub(crate) fn victims(&self, hash: KeyHash) -> Option<Vec<(Record, KeyHash)>> {
+        let owners = self.owners.as_ref()?;
+        let sets: SmallVec<[Set; 16]> = self.sets.of(hash, self.used()).collect();
+        let start = self.layout.memory().random();
+        let sets = round(0..sets.len() as u32, start).map(|number| sets[number as usize]);
+        let records = sets.flat_map(|set| {
+            let wide = self.layout.has_wide().then(|| self.sets.wide(set));
+            round(self.sets.narrow(set), start >> 32).chain(wide.into_iter().flatten())
         });
-        group.cursor.store(start + looked, Ordering::Relaxed);
-        held
-    }
-
-    /// The hash of the object that has `record`, if this replica knows of one.
-    pub(crate) fn owner(&self, record: Record) -> Option<KeyHash> {
-        self.owners.of(record).map(|owner| owner.hash())
-    }
-
-    /// Some used records, those whose bytes have served the fewest writes since they were last sampled
-    /// first.
-    pub(crate) fn victims(&self) -> Vec<(Record, KeyHash)> {
-        let memory = self.layout.memory();
-        let (used, _) = self.scr_bytes();
-        if used == 0 {
-            return Vec::new();
-        }
-        let wide = self.wide.used() * WIDE_BYTES;
-        let group = if memory.random() % used < wide { &self.wide } else { &self.narrow };
-        let start = memory.random() % (group.numbers.end - group.numbers.start);
-        let mut sample: Vec<(u32, Record, KeyHash)> = self
-            .used_in(group, start)
-            .map(|(record, owner)| {
+        let mut sample: Vec<(u32, Record, KeyHash)> = records
+            .filter_map(|record| {
                 self.owner_touched(record, true);
+                let owner = owners.of(record)?;
                 let counter = self.load(record).counter;
                 let writes = owner.writes_until(counter, self.layout.counter_mask(record));
-                self.owners.note(record, owner, counter);
-                (writes, record, owner.hash())
+                owners.note(record, owner, counter);
+                Some((writes, record, owner.hash()))
             })
             .take(SAMPLE)
             .collect();
         sample.sort_unstable();
-        sample.into_iter().map(|(_, record, hash)| (record, hash)).collect()
-    }
-
-    /// Those records of a group that are in use, going round from `start` on.
-    fn used_in(&self, group: &Group, start: u64) -> impl Iterator<Item = (Record, Owner)> {
-        let Range { start: first, end } = group.numbers;
-        let round = [first + start..end, first..first + start];
-        round.into_iter().flat_map(|numbers| self.owners.among(numbers))
+        Some(sample.into_iter().map(|(_, record, hash)| (record, hash)).collect())
     }
 
     /// The log says that `record` belongs to an object with this hash.
     pub(crate) fn assigned(&self, record: Record, hash: KeyHash) {
-        self.owner_touched(record, true);
-        if self.owners.add(record, hash) {
-            self.group(record).used.fetch_add(1, Ordering::Relaxed);
+        self.used_of(record).add(1);
+        if let Some(owners) = &self.owners {
+            self.owner_touched(record, true);
+            owners.add(record, hash);
         }
     }
 
     /// The log says that `record` does not belong to the object with this hash any more.
     pub(crate) fn unassigned(&self, record: Record, hash: KeyHash) {
-        self.owner_touched(record, true);
-        if self.owners.remove(record, hash) {
-            self.group(record).used.fetch_sub(1, Ordering::Relaxed);
+        self.used_of(record).add(-1);
+        if let Some(owners) = &self.owners {
+            self.owner_touched(record, true);
+            owners.remove(record, hash);
         }
     }
 
@@ -443,16 +440,16 @@ impl<M: Memory> Records<M> {
         });
     }
 
-    fn group(&self, record: Record) -> &Group {
+    fn used_of(&self, record: Record) -> &Used {
         if self.layout.is_wide(record) { &self.wide } else { &self.narrow }
     }
 
-    /// Records that are allocated and no object's, as far as this replica knows.
-    pub(crate) fn unowned(&self) -> u64 {
+    /// Records that are allocated, and not among those that objects have.
+    pub(crate) fn unowned(&self, owned: &HashSet<Record>) -> u64 {
         let numbers = (0..self.layout.numbers()).map(|number| number as Record);
-        let unowned = numbers.filter(|&record| {
-            let wide = self.layout.wide_over(record).map(|wide| self.load(wide).allocated);
-            self.load(record).allocated && wide != Some(true) && self.owners.of(record).is_none()
+        let unowned = numbers.filter(|record| {
+            let wide = self.layout.wide_over(*record).map(|wide| self.load(wide).allocated);
+            self.load(*record).allocated && wide != Some(true) && !owned.contains(record)
         });
         unowned.count() as u64
     }
