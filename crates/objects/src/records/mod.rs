@@ -358,6 +358,11 @@ impl<M: Memory> Records<M> {
         (!self.layout.is_wide(held.record)).then(|| self.claim_wide(hash)).flatten()
     }
 
+    /// The sets of an object with this hash, in the order in which they are best tried.
+    fn sets_of(&self, hash: KeyHash) -> impl Iterator<Item = Set> {
+        self.sets.of(hash, self.scr_bytes().0 / self.layout.least_bytes())
+    }
+
     fn claim_narrow(&self, hash: KeyHash) -> Option<Held> {
         self.claim_of(hash, |set| self.sets.narrow(set))
     }
@@ -372,8 +377,8 @@ impl<M: Memory> Records<M> {
             return None;
         }
         let start = self.cursor.fetch_add(1, Ordering::Relaxed);
-        let mut sets = self.sets.of(hash, used / self.layout.least_bytes());
-        sets.find_map(|set| round(records(set), start).find_map(|record| self.try_claim(record)))
+        self.sets_of(hash)
+            .find_map(|set| round(records(set), start).find_map(|record| self.try_claim(record)))
     }
 
     fn try_claim(&self, record: Record) -> Option<Held> {
@@ -392,7 +397,7 @@ impl<M: Memory> Records<M> {
     /// fewest writes since they were last sampled first. `None` if this host does not know by heart.
     pub(crate) fn victims(&self, hash: KeyHash) -> Option<Vec<(Record, KeyHash)>> {
         let owners = self.owners.as_ref()?;
-        let sets: SmallVec<[Set; 16]> = self.sets.of(hash, self.used()).collect();
+        let sets: SmallVec<[Set; 16]> = self.sets_of(hash).collect();
         let start = self.layout.memory().random();
         let sets = round(0..sets.len() as u32, start).map(|number| sets[number as usize]);
         let records = sets.flat_map(|set| {
