@@ -1,13 +1,13 @@
 //! Which records an object may have: so few that an entry of the index needs nine bits to say which one it has, and has room
-//! for what its host has seen of the object (of MEGALON's 28 bits, section 3.4.1, the key's hash knows the others).
+//! for what its host has seen of the object. All else of a record's number follows from the hash of the object's key.
 //!
 //! Records form sets of sixteen narrow ones, which lie in a line of SCR or less, or as many wide ones as fit there. Sets form *levels*,
 //! each of half of the sets that are left, or a little less: a power of two. The lowest bits of a hash say which set of each level its
 //! object may have a record of. So those who may have a set's records are an interval of reversed hashes, as the
 //! entries in a group of the index's buckets are.
 //!
-//! Small levels are filled first. So records in use lie in few lines while there are few; and who finds a set full at one level
-//! finds room at the next one, until nine in ten of all records are in use.
+//! Small levels are filled first, so records in use lie in few lines while there are few. Who finds a set full tries the one of the next level;
+//! some nine in ten of all records are in use before an object finds all of its sets full.
 
 use std::ops::Range;
 
@@ -109,6 +109,7 @@ impl Sets {
         Some((level as u32) << PLACE_BITS | place)
     }
 
+    /// Whether an object with this hash may have this record.
     pub(crate) fn may_have(&self, hash: KeyHash, record: Record) -> bool {
         self.place(hash, record).is_some()
     }
