@@ -310,6 +310,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.compact.lock", "make-room"),
     ("objects.delete.mark", "mark-and-delete"),
     ("objects.home.here", "home-of-another"),
+    ("objects.home.leave", "leave-home"),
     ("objects.join.help", "join-under-churn"),
     ("objects.record.split", "split-record"),
     ("objects.slot.known-first", "other-size"),
