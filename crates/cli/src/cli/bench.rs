@@ -37,7 +37,8 @@ What operations take, beside the least that this machine takes for them.
 A read of a shared object cannot cost less than looking it up in a map and copying it; a write, not less \
 than copying the bytes and cleaning their lines. Both are measured here, in turn, in one process: a \
 hash map with the same keys and values of the same size, lines that are written and cleaned (those that are known, \
-and those that a lookup says), dependent loads, compare-and-swap, and GET and SET of a Redis over loopback, if it is installed; and a host's reads of objects that are read-shared, then read-write-shared, its \
+and those that a lookup says), dependent loads, compare-and-swap, and GET and SET of a Redis over loopback, if it is installed; entries of \
+the log, against a line cleaned and a compare-and-swap; and a host's reads of objects that are read-shared, then read-write-shared, its \
 writes, creates, deletes, and large objects. \"Of limit\" is how much of the limit's speed an \
 operation has: 1.00 is as fast. Limits write through the caches; 512 bytes and more are faster past them, which \
 is how operations write them, so these may beat their limit. Keys are made before the time begins, \

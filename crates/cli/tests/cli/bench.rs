@@ -315,9 +315,9 @@ fn operations_are_held_against_their_limits() {
     let args = [&args[..], &["--operations", "200", "--rounds", "1", "--copies"]].concat();
     let report: serde_json::Value = serde_json::from_str(&printed(&args)).unwrap();
     let lines = report["lines"].as_array().unwrap();
-    for operation in
-        ["get", "get of a copy", "multi_get of 16", "put", "multi_put of 16", "create", "delete"]
-    {
+    let operations = ["get", "get of a copy", "multi_get of 16", "put", "multi_put of 16"];
+    let events = ["append", "apply what another host appends", "append to a log that is full"];
+    for operation in operations.into_iter().chain(events).chain(["create", "delete"]) {
         let found: Vec<_> = lines.iter().filter(|line| line["operation"] == operation).collect();
         assert!(!found.is_empty(), "{operation} is not there");
         assert!(found.iter().all(|line| line["of_limit"].as_f64().unwrap() > 0.0));

@@ -133,6 +133,13 @@ impl Bare {
         let _ = black_box(self.memory.compare_exchange(SITE, lock, 1, 0));
     }
 
+    /// Writes and cleans a line, and then changes a word: the least by which an entry of a log is there for others.
+    #[inline]
+    pub(super) fn append(&self, number: u64) {
+        self.store(number, &[7; LINE_BYTES as usize]);
+        swap_once(&self.memory, ScrAddr::new(0));
+    }
+
     #[inline]
     fn lock(&self, number: u64) -> ScrAddr<u64> {
         let lock = ScrAddr::new((2 + number % LOCKS) * LINE_BYTES);

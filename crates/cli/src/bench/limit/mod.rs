@@ -5,6 +5,7 @@
 
 mod bare;
 mod keys;
+mod log;
 mod rows;
 mod workload;
 
@@ -17,7 +18,10 @@ use tombolo_pod::{CreateOptions, create};
 
 use self::bare::{Bare, Plain};
 use self::keys::key;
-use self::rows::{Row, create_rows, large_rows, machine_rows, read_rows, redis_rows, write_rows};
+use self::log::Log;
+use self::rows::{
+    Row, create_rows, large_rows, log_rows, machine_rows, read_rows, redis_rows, write_rows,
+};
 pub(crate) use self::workload::ops_per_s;
 use super::resp::servers::{Server, redis, without};
 use crate::cli::LimitArgs;
@@ -91,7 +95,7 @@ pub(crate) fn run(args: &LimitArgs) -> Result<()> {
 }
 
 fn measure(args: &LimitArgs, stop: &Stop) -> Result<Report> {
-    let subject = Subject::new(args)?;
+    let (subject, log) = (Subject::new(args)?, Log::new()?);
     let mut lines = Vec::new();
     let rounds = args.rounds as usize;
     let mut group = |name, rows| -> Result<()> {
@@ -106,6 +110,7 @@ fn measure(args: &LimitArgs, stop: &Stop) -> Result<Report> {
         }
         Err(reason) => Some(format!("{reason:#}")),
     };
+    group("log", log_rows(&subject, &log))?;
     subject.read_all()?;
     let read_shared = subject.local_bytes_per_object();
     group("read-shared", read_rows(&subject))?;

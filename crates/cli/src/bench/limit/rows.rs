@@ -11,6 +11,7 @@ use tombolo_memory::{Arena, LINE_BYTES};
 use super::Subject;
 use super::bare::timed;
 use super::keys::{Key, Numbers, Spread, key};
+use super::log::{Log, RING};
 use crate::bench::resp::client::{Clients, Command, Load};
 
 /// Objects that are read together.
@@ -114,6 +115,27 @@ pub(super) fn machine_rows(subject: &Subject) -> Vec<Row<'_>> {
     rows.add("compare-and-swap, two threads", None, None, |numbers| {
         Ok(Duration::from_nanos((bare.swap_contended() * numbers.len() as f64) as u64))
     });
+    rows.rows
+}
+
+/// Entries of the log, which drives nothing.
+pub(super) fn log_rows<'a>(subject: &'a Subject, log: &'a Log) -> Vec<Row<'a>> {
+    let mut rows = Rows::of(subject);
+    let limit = rows.add("line cleaned, and compare-and-swap", None, None, move |numbers| {
+        timed(|| {
+            numbers.iter().for_each(|&number| subject.bare.append(number));
+            Ok(())
+        })
+    });
+    let limit = Some(limit);
+    rows.add("append", None, limit, move |numbers| Ok(log.in_turn(numbers)?.0));
+    rows.add("apply what another host appends", None, limit, move |numbers| {
+        Ok(log.in_turn(numbers)?.1)
+    });
+    rows.add("append while another host applies", None, limit, move |numbers| {
+        log.beside(numbers, 1)
+    });
+    rows.add("append to a log that is full", None, limit, move |numbers| log.beside(numbers, RING));
     rows.rows
 }
 
