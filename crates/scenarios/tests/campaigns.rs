@@ -81,7 +81,7 @@ fn every_step_is_needed() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for scenario in SCENARIOS {
-        for seed in 0..3 {
+        for seed in 0..8 {
             let timeline = || {
                 let trial = Trial::new(seed).recorded();
                 (scenario.run)(&trial);
@@ -97,7 +97,7 @@ fn the_same_seed_gives_the_same_run() {
 fn a_schedule_that_was_recorded_gives_the_same_run() {
     use tombolo_simulator::Adversary::Script;
     for scenario in SCENARIOS {
-        for seed in 0..3 {
+        for seed in 0..8 {
             let first = Trial::new(seed).recorded();
             (scenario.run)(&first);
             let schedule = first.observed().schedule.clone();
