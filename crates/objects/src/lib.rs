@@ -81,7 +81,7 @@ pub use logged::Locks;
 pub use maintain::Maintenance;
 pub use marks::Cleaner;
 pub use objects::{HOST_TIMEOUT, Objects, Options};
-pub use placement::{Place, Placement, Profile, Thresholds};
 pub use sites::ALL as SITES;
+pub use tombolo_placement::{BreakEven, Costs, Place, Placement, Profile, Recency, Thresholds};
 pub use tombolo_sharing::{Change, Error, Item, MAX_KEY_BYTES, Scheme, Stats, Usage, Version};
 pub use view::View;

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 use smallvec::SmallVec;
 use tombolo_memory::{Lines, Memory, Moment, Work};
+use tombolo_placement::Place;
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, Part};
 
 use crate::create::Placed;
@@ -14,7 +15,6 @@ use crate::event::{Event, KeyHash, Slot, Target};
 use crate::extent::Extent;
 use crate::index::{Cell, Entry, Found};
 use crate::logged::{BY_LOG, Locks};
-use crate::placement::Place;
 use crate::read::{Looked, Started};
 use crate::records::{Held, Record};
 use crate::seen::{self, UNSEEN};
@@ -114,7 +114,7 @@ impl<M: Memory> Objects<M> {
             return Ok(Some(locked));
         }
         let profile = self.profiles.access(locked.entry.hash, true, locked.known);
-        if self.placement.place(&profile) == Place::Home {
+        if self.placement.place(&profile, Place::Shared, &self.costs) == Place::Home {
             locked.settle(key)
         } else {
             Ok(Some(locked))
@@ -136,7 +136,7 @@ impl<M: Memory> Objects<M> {
         value: &[u8],
     ) {
         let profile = self.profiles.access(started.entry.hash, false, started.known);
-        match self.placement.place(&profile) {
+        match self.placement.place(&profile, Place::Shared, &self.costs) {
             Place::Shared => {}
             Place::Home if self.home.is_open() => {
                 // The read is done; if the object cannot move now, it may at the next access.

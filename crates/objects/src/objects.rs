@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tombolo_log::{LogError, Replica};
 use tombolo_memory::{Memory, Work};
+use tombolo_placement::{Costs, Placement, Thresholds};
 use tombolo_pod::{Pod, PodError, Seat, Watch};
 use tombolo_sharing::{Counter, Counters, KeyHasher, persist};
 
@@ -17,7 +18,7 @@ use crate::logged::Locks;
 use crate::maintain::{Maintenance, Upkeep};
 use crate::marks::{Cleaner, Marks};
 use crate::pins::Pins;
-use crate::placement::{Placement, Profiles, Thresholds};
+use crate::placement::{COSTS, Profiles};
 use crate::records::Records;
 use crate::replicated::Replicated;
 use crate::underway::Underway;
@@ -45,6 +46,8 @@ pub struct Options {
     pub home_bytes: u64,
     /// Decides which objects are copied or moved there.
     pub placement: Arc<dyn Placement>,
+    /// What accesses and moves of an object cost, for a placement that weighs them.
+    pub costs: Costs,
     /// How writers keep others off an object.
     pub locks: Locks,
     /// Who waits for a host that has given no sign of life for so long goes on without it.
@@ -62,6 +65,7 @@ impl Default for Options {
             copies_bytes: 0,
             home_bytes: 0,
             placement: Arc::new(Thresholds::default()),
+            costs: COSTS,
             locks: Locks::default(),
             host_timeout: HOST_TIMEOUT,
         }
@@ -91,6 +95,7 @@ pub struct Objects<M: Memory> {
     pub(crate) home: Home<M>,
     pub(crate) profiles: Profiles,
     pub(crate) placement: Arc<dyn Placement>,
+    pub(crate) costs: Costs,
     pub(crate) locks: Locks,
     pub(crate) marks: Marks<M>,
     pub(crate) pins: Pins<M>,
@@ -122,6 +127,7 @@ impl<M: Memory> Objects<M> {
             home: Home::new(&pod, &seat, options.home_bytes),
             profiles: Profiles::new(),
             placement: options.placement,
+            costs: options.costs,
             shards,
             records,
             // No other stay of any host has this incarnation, so no other write gets this version.
