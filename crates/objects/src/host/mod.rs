@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use tombolo_log::LogError;
 use tombolo_memory::{Memory, Work};
+use tombolo_placement::{Costs, Placement, Thresholds};
 use tombolo_pod::{Pod, PodError, Seat, Watch};
 use tombolo_sharing::{Counter, Counters, KeyHasher, persist};
 
-use crate::host::policy::{Placement, Profiles, Thresholds};
+use crate::host::policy::{COSTS, Profiles};
 use crate::host::upkeep::{Maintenance, Upkeep};
 use crate::ids::{KeyHash, Slot, shard_of};
 use crate::replica::Shard;
@@ -56,6 +57,8 @@ pub struct Options {
     pub home_bytes: u64,
     /// Decides which objects are copied or moved there.
     pub placement: Arc<dyn Placement>,
+    /// What accesses and moves of an object cost, for a placement that weighs them.
+    pub costs: Costs,
     /// How writers keep others off an object.
     pub locks: Locks,
     /// Who waits for a host that has given no sign of life for so long goes on without it.
@@ -73,6 +76,7 @@ impl Default for Options {
             copies_bytes: 0,
             home_bytes: 0,
             placement: Arc::new(Thresholds::default()),
+            costs: COSTS,
             locks: Locks::default(),
             host_timeout: HOST_TIMEOUT,
         }
@@ -112,6 +116,7 @@ pub struct Objects<M: Memory> {
     pub(crate) home: Home<M>,
     pub(crate) profiles: Profiles,
     pub(crate) placement: Arc<dyn Placement>,
+    pub(crate) costs: Costs,
     pub(crate) locks: Locks,
     pub(crate) marks: Marks<M>,
     pub(crate) pins: Pins<M>,
@@ -138,6 +143,7 @@ impl<M: Memory> Objects<M> {
             home: Home::new(&pod, &seat, options.home_bytes),
             profiles: Profiles::new(),
             placement: options.placement,
+            costs: options.costs,
             shards,
             records,
             // No other stay of any host has this incarnation, so no other write gets this version.

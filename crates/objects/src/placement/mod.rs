@@ -6,9 +6,9 @@ mod move_out;
 mod recall;
 
 use tombolo_memory::Memory;
+use tombolo_placement::Place;
 use tombolo_sharing::Header;
 
-use crate::host::policy::Place;
 use crate::read::Started;
 use crate::storage::index::Found;
 use crate::write::lock::{Locked, TryLock};
@@ -27,7 +27,7 @@ impl<M: Memory> Objects<M> {
             return Ok(Some(locked));
         }
         let profile = self.profiles.access(locked.entry.hash, true, locked.known);
-        if self.placement.place(&profile) == Place::Home {
+        if self.placement.place(&profile, Place::Shared, &self.costs) == Place::Home {
             locked.settle(key)
         } else {
             Ok(Some(locked))
@@ -44,7 +44,7 @@ impl<M: Memory> Objects<M> {
         value: &[u8],
     ) {
         let profile = self.profiles.access(started.entry.hash, false, started.known);
-        match self.placement.place(&profile) {
+        match self.placement.place(&profile, Place::Shared, &self.costs) {
             Place::Shared => {}
             Place::Home if self.home.is_open() => {
                 // The read is done; if the object cannot move now, it may at the next access.

@@ -12,7 +12,7 @@ use crate::read::Looked;
 use crate::replica::event::{Event, target};
 use crate::storage::index::seen::UNSEEN;
 use crate::storage::index::{Cell, Entry, Found, seen};
-use crate::storage::intents::Place;
+use crate::storage::intents;
 use crate::storage::records::{Held, Record};
 use crate::storage::space::extent::Extent;
 use crate::write::relocate::Placed;
@@ -37,7 +37,7 @@ pub(crate) struct Locked<'a, M: Memory> {
     /// Where the object will be once the write ends, with what was written so far; nobody else knows of it.
     pub(crate) elsewhere: Option<Box<Placed>>,
     /// Where it is noted that the object is being changed; if it is, whether it is noted as it was.
-    pub(crate) place: Place,
+    pub(crate) place: intents::Place,
     pub(crate) noted: Option<bool>,
     /// When the lock was taken: nothing read under it was out of date by then.
     pub(crate) since: Moment,
@@ -171,7 +171,7 @@ impl<M: Memory> Objects<M> {
         held: &mut Held,
         entry: Entry,
         key: &[u8],
-        place: Place,
+        place: intents::Place,
     ) -> Result<TryLock<'_, M>, Error> {
         let memory = self.memory();
         memory.works(Work::Lock);
