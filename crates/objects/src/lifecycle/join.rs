@@ -83,8 +83,8 @@ impl<M: Memory> Objects<M> {
                     .to_owned(),
             ));
         }
-        let of = seat.clone();
-        let empty = || Replicas::empty(pod, &of, options, announced);
+        let (host, &Options { index, known_owners, .. }) = (seat.host(), options);
+        let empty = || Replicas::empty(pod, host, index, known_owners, announced);
         if first {
             return rebuild(empty(), pod, seat, heir);
         }

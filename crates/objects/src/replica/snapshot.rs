@@ -13,12 +13,11 @@ use std::sync::Arc;
 
 use tombolo_log::Fences;
 use tombolo_memory::{LINE_BYTES, Memory};
-use tombolo_pod::{Geometry, Pod, Seat, Stay};
+use tombolo_pod::{Geometry, Pod, Stay};
 
-use crate::host::Options;
 use crate::ids::{BY_LOG, Slot};
 use crate::replica::apply::{Quarantine, Replicated, Writer};
-use crate::storage::index::{Entry, Sharing};
+use crate::storage::index::{Entry, IndexLimits, Sharing};
 use crate::storage::records::{Abandoned, Records};
 use crate::storage::space::Space;
 
@@ -48,14 +47,19 @@ pub(crate) struct Replicas<M: Memory> {
 
 impl<M: Memory> Replicas<M> {
     /// Of an empty pod whose log ends at these positions.
-    pub(crate) fn empty(pod: &Pod<M>, seat: &Seat, options: &Options, positions: &[u64]) -> Self {
+    pub(crate) fn empty(
+        pod: &Pod<M>,
+        host: u8,
+        limits: IndexLimits,
+        known_owners: u64,
+        positions: &[u64],
+    ) -> Self {
         let abandoned = Abandoned::default();
-        let records =
-            Arc::new(Records::new(pod, seat.host(), options.known_owners, abandoned.clone()));
+        let records = Arc::new(Records::new(pod, host, known_owners, abandoned.clone()));
         let &Geometry { log_shards, chunks, chunk_bytes, .. } = pod.geometry();
-        let limits = options.index.of_one_of(log_shards, chunks * chunk_bytes / LINE_BYTES);
+        let limits = limits.of_one_of(log_shards, chunks * chunk_bytes / LINE_BYTES);
         let shard = |(shard, &position): (u8, &u64)| {
-            let space = Space::new(pod, seat.host(), shard, abandoned.clone());
+            let space = Space::new(pod, host, shard, abandoned.clone());
             let memory = pod.memory().clone();
             let state = Replicated::new(memory, limits, space, Arc::clone(&records));
             Built { state, writer: Writer::default(), position, fences: Fences::default() }
