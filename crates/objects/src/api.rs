@@ -1,10 +1,12 @@
 //! Objects as one of several ways of sharing.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use tombolo_host::Host;
 use tombolo_memory::Memory;
-use tombolo_pod::{Pod, Seat};
-use tombolo_sharing::{Guard, Guarded, Viewed, persist};
+use tombolo_pod::{Area, Seat};
+use tombolo_sharing::{Guard, Guarded, ObjectArea, Viewed, persist};
 
 use crate::{
     Change, Error, Item, Objects, Options, Scheme, Stats, Usage, Version, View, WriteGuard,
@@ -26,8 +28,8 @@ impl<M: Memory> Scheme for Objects<M> {
     type Memory = M;
     type Options = Options;
 
-    fn join(pod: Pod<M>, options: Options) -> Result<Self, Error> {
-        Self::join(pod, options)
+    fn attach(host: &Arc<Host<M>>, area: Area<M>, options: Options) -> Result<Self, Error> {
+        Self::attach(host, area, options.into())
     }
 
     #[inline(always)]
@@ -63,7 +65,7 @@ impl<M: Memory> Scheme for Objects<M> {
     passed_on! {
         leave() -> Result<(), Error>;
         tick() -> Result<(), Error>;
-        pod() -> &Pod<M>;
+        area() -> &ObjectArea<M>;
         stats() -> Stats;
         usage() -> Usage;
         object_count() -> Result<u64, Error>;

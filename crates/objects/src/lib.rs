@@ -46,13 +46,15 @@ mod upkeep;
 mod write;
 
 pub use host::upkeep::Maintenance;
-pub use host::{HOST_TIMEOUT, Locks, Objects, Options};
+pub use host::{Locks, Objects, Options};
+pub use lifecycle::join::Setup;
 pub use lifecycle::offline::{Findings, check, poisoned_chunks};
 pub use lifecycle::salvage::{Heir, Left};
 pub use read::guard::ReadGuard;
 pub use read::view::View;
 pub use sites::ALL as SITES;
 pub use storage::index::IndexLimits;
+pub use tombolo_host::{HOST_TIMEOUT, Host};
 pub use tombolo_placement::{BreakEven, Costs, Place, Placement, Profile, Recency, Thresholds};
 pub use tombolo_sharing::{Change, Error, Item, MAX_KEY_BYTES, Scheme, Stats, Usage, Version};
 pub use upkeep::write_back::Cleaner;

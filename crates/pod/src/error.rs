@@ -93,9 +93,7 @@ pub enum PodError {
         fenced: Vec<u8>,
     },
     /// The pod has no area for what is to be used in it.
-    #[error(
-        "the pod has no area for {kind} ({}); create a pod with one", list(there)
-    )]
+    #[error("the pod has no area for {kind} ({}); create a pod with one", list(there))]
     NoArea {
         /// What is to be used.
         kind: Kind,

@@ -242,7 +242,6 @@ const BUSY: u32 = 40;
 
 /// What one host has seen of the others' signs of life. Shared by its threads.
 pub struct Watch {
-    timeout: Duration,
     signs: Box<[Mutex<Sign>]>,
 }
 
@@ -257,18 +256,18 @@ struct Sign {
 }
 
 impl Watch {
-    /// Takes hosts of a pod for silent if they have not beaten for so long.
-    pub fn new<M: Memory>(pod: &Pod<M>, timeout: Duration) -> Self {
+    /// Has seen none of a pod's hosts.
+    pub fn new<M: Memory>(pod: &Pod<M>) -> Self {
         let hosts = pod.places().host_count;
-        Self { timeout, signs: (0..hosts).map(|_| Mutex::default()).collect() }
+        Self { signs: (0..hosts).map(|_| Mutex::default()).collect() }
     }
 
-    /// Whether a stay has given no sign of life for as long as that takes, while this was asked again and
-    /// again: by whoever waits for it.
+    /// Whether a stay has given no sign of life for as long as `timeout` says, while this was asked again
+    /// and again by threads that wait for it.
     ///
     /// # Panics
     /// If there is no such host.
-    pub fn is_silent<M: Memory>(&self, pod: &Pod<M>, stay: Stay) -> bool {
+    pub fn is_silent<M: Memory>(&self, pod: &Pod<M>, stay: Stay, timeout: Duration) -> bool {
         let seen = (stay.number, pod.memory().load(beat_word(pod.places(), stay.host)));
         let now = pod.memory().uptime();
         let mut sign = self.signs[usize::from(stay.host)]
@@ -278,17 +277,17 @@ impl Watch {
             *sign = Sign { seen, since: now, last: now, looks: 1 };
             return false;
         }
-        if now.saturating_sub(sign.last) >= self.timeout / (2 * LOOKS) {
+        if now.saturating_sub(sign.last) >= timeout / (2 * LOOKS) {
             sign.last = now;
             sign.looks += 1;
         }
         let silence = now.saturating_sub(sign.since);
-        if sign.looks < LOOKS || silence < self.timeout {
+        if sign.looks < LOOKS || silence < timeout {
             return false;
         }
         // A machine that has too much to do lets processes wait for long.
         let running = |process| pod.memory().is_running(process);
         let busy = pod.process_of(stay).is_some_and(running);
-        !busy || silence >= self.timeout.saturating_mul(BUSY)
+        !busy || silence >= timeout.saturating_mul(BUSY)
     }
 }

@@ -182,9 +182,9 @@ pub struct AreaRequest<'a> {
     pub kind: Kind,
     /// The version of the tenant's own format.
     pub version: u64,
-    /// Bytes of SCR for it; an even share of the pod's unless given.
+    /// Bytes of SCR for it; unless given, a share of what is left that is as large as that of LNR.
     pub scr_bytes: Option<u64>,
-    /// Bytes of LNR for it; an even share of the pod's unless given.
+    /// Bytes of LNR for it; unless given, an even share of what is left.
     pub lnr_bytes: Option<u64>,
     /// Choices of the log.
     pub log: LogOptions,
@@ -276,31 +276,27 @@ impl Layout {
         };
         layout.check_tables(requests.len()).map_err(PodError::TooSmall)?;
         let fixed = layout.places_with(requests.len());
-        let rest = |all: u64, used: u64, wanted: fn(&AreaRequest<'_>) -> Option<u64>| {
-            let given: u64 = requests.iter().filter_map(wanted).sum();
-            let even = requests.iter().filter(|request| wanted(request).is_none()).count();
-            let rest = all.saturating_sub(used).saturating_sub(given);
-            move |request: &AreaRequest<'_>, last: bool| match (wanted(request), last && even == 1) {
-                (Some(bytes), _) => bytes,
-                (None, true) => u64::MAX,
-                (None, false) => rest / even as u64,
-            }
+        let wanted = |bytes: fn(&AreaRequest<'_>) -> Option<u64>| -> Vec<Option<u64>> {
+            requests.iter().map(bytes).collect()
         };
-        let scr_of = rest(scr_bytes, fixed.scr_areas, |request| request.scr_bytes);
-        let lnr_of = rest(lnr_bytes, fixed.lnr_areas, |request| request.lnr_bytes);
+        let free = |all: u64, tables: u64| all.saturating_sub(tables);
+        let (free_scr, free_lnr) =
+            (free(scr_bytes, fixed.scr_areas), free(lnr_bytes, fixed.lnr_areas));
+        let evenly = vec![1; requests.len()];
+        let lnr_sizes = shares(free_lnr, &wanted(|request| request.lnr_bytes), &evenly);
+        let scr_sizes = shares(free_scr, &wanted(|request| request.scr_bytes), &lnr_sizes);
         let (mut scr, mut lnr) = (fixed.scr_areas, fixed.lnr_areas);
-        for (number, request) in requests.iter().enumerate() {
-            let last = number + 1 == requests.len();
-            let end = |start: u64, bytes: u64, all: u64| start.saturating_add(bytes).min(all);
-            let scr_end = end(scr, scr_of(request, last), scr_bytes) / LINE_BYTES * LINE_BYTES;
-            let lnr_end = end(lnr, lnr_of(request, last), lnr_bytes) / LINE_BYTES * LINE_BYTES;
-            let share = |all: u64, given: Option<u64>| {
-                given.unwrap_or(all / requests.len() as u64)
-            };
-            let shares = (share(scr_bytes, request.scr_bytes), share(lnr_bytes, request.lnr_bytes));
-            let area = layout
-                .plan_area(request, scr..scr_end, lnr..lnr_end, shares)
-                .map_err(PodError::TooSmall)?;
+        for (request, (scr_size, lnr_size)) in
+            requests.iter().zip(scr_sizes.into_iter().zip(lnr_sizes))
+        {
+            let whole_lines = |bytes: u64| bytes / LINE_BYTES * LINE_BYTES;
+            let ranges = (scr..scr + whole_lines(scr_size), lnr..lnr + whole_lines(lnr_size));
+            let with_tables = |size, all, free| proportion(all, size, free);
+            let shares = (
+                with_tables(scr_size, scr_bytes, free_scr),
+                with_tables(lnr_size, lnr_bytes, free_lnr),
+            );
+            let area = layout.plan_area(request, ranges, shares).map_err(PodError::TooSmall)?;
             (scr, lnr) = (area.scr.end(), area.lnr.end());
             layout.areas.push(area);
         }
@@ -311,8 +307,7 @@ impl Layout {
     fn plan_area(
         &self,
         request: &AreaRequest<'_>,
-        scr: Range<u64>,
-        lnr: Range<u64>,
+        (scr, lnr): (Range<u64>, Range<u64>),
         (scr_share, lnr_share): (u64, u64),
     ) -> Result<AreaLayout, String> {
         let LogOptions { shards, ring_entries, segment_entries } = request.log;
@@ -511,6 +506,22 @@ impl AreaPlaces {
     }
 }
 
+/// How many of `all` bytes each area gets: what it wants, or a share of the rest by its weight.
+fn shares(all: u64, wanted: &[Option<u64>], weights: &[u64]) -> Vec<u64> {
+    let rest = all.saturating_sub(wanted.iter().flatten().sum());
+    let open = wanted.iter().zip(weights).filter(|(wanted, _)| wanted.is_none());
+    let total = open.map(|(_, weight)| weight).sum();
+    let share = |(wanted, &weight): (&Option<u64>, &u64)| {
+        wanted.unwrap_or_else(|| proportion(rest, weight, total))
+    };
+    wanted.iter().zip(weights).map(share).collect()
+}
+
+/// `part` of `total`, out of `all`.
+fn proportion(all: u64, part: u64, total: u64) -> u64 {
+    (u128::from(all) * u128::from(part) / u128::from(total.max(1))) as u64
+}
+
 /// Whether `value` is a power of two from `low` to `high`.
 ///
 /// # Errors
@@ -538,13 +549,21 @@ mod tests {
 
     fn request(name: &str, scr_bytes: Option<u64>) -> AreaRequest<'static> {
         let log = LogOptions::default();
-        AreaRequest { kind: Kind::new(name), version: 1, scr_bytes, lnr_bytes: None, log, plan: &any }
+        AreaRequest {
+            kind: Kind::new(name),
+            version: 1,
+            scr_bytes,
+            lnr_bytes: None,
+            log,
+            plan: &any,
+        }
     }
 
     #[test]
     fn one_area_has_all_the_rest() {
         let layout =
-            Layout::plan(1 << 20, 64 << 20, PodOptions::default(), &[request("one", None)]).unwrap();
+            Layout::plan(1 << 20, 64 << 20, PodOptions::default(), &[request("one", None)])
+                .unwrap();
         assert_eq!((layout.areas[0].scr.end(), layout.areas[0].lnr.end()), (1 << 20, 64 << 20));
         layout.check().unwrap();
     }
@@ -555,7 +574,9 @@ mod tests {
         let layout = Layout::plan(1 << 20, 64 << 20, PodOptions::default(), &requests).unwrap();
         layout.check().unwrap();
         let [a, b, c] = &layout.areas[..] else { panic!("three areas") };
-        assert!(a.scr.bytes <= 100 << 10 && a.scr.end() <= b.scr.start && b.scr.end() <= c.scr.start);
+        assert!(
+            a.scr.bytes <= 100 << 10 && a.scr.end() <= b.scr.start && b.scr.end() <= c.scr.start
+        );
         assert!(b.scr.bytes.abs_diff(c.scr.bytes) <= 2 * LINE_BYTES, "{b:?} {c:?}");
         assert!(c.lnr.end() <= 64 << 20 && c.scr.end() <= 1 << 20);
     }

@@ -276,7 +276,9 @@ impl<M: Memory> Mailbox<M> {
         memory.read(line.start(), &mut bytes);
         let (stay, payload) = bytes.split_first_chunk()?;
         let for_this_stay = u64::from_le_bytes(*stay) == u64::from(self.incarnation);
-        if !status.is_for(self.host, self.area.number()) || !memory.check(sites::MAIL_STAY, for_this_stay) {
+        if !status.is_for(self.host, self.area.number())
+            || !memory.check(sites::MAIL_STAY, for_this_stay)
+        {
             return None;
         }
         let taken = Status { state: TAKEN, ..status }.word();

@@ -119,7 +119,12 @@ pub(crate) enum Standing {
 }
 
 /// What the stay `stay` of `host` is now.
-pub(crate) fn standing<M: Memory>(memory: &M, places: &AreaPlaces, host: u8, stay: u32) -> Standing {
+pub(crate) fn standing<M: Memory>(
+    memory: &M,
+    places: &AreaPlaces,
+    host: u8,
+    stay: u32,
+) -> Standing {
     let entry = entry_now(memory, places, host);
     match entry.state() {
         _ if entry.stay() != stay => Standing::Over,

@@ -1,7 +1,6 @@
 //! Replicas for hosts that join.
 
 use tombolo_memory::Memory;
-use tombolo_pod::Giver;
 
 use crate::replica::snapshot::{add_fences, add_objects};
 use crate::{Error, Objects};
@@ -9,16 +8,7 @@ use crate::{Error, Objects};
 impl<M: Memory> Objects<M> {
     /// Answers hosts that want a replica.
     pub(crate) fn help_joining(&self) -> Result<(), Error> {
-        if !self.pod().has_joining() {
-            return Ok(());
-        }
-        let members = self.pod().membership();
-        for host in members.hosts().filter(|&host| !members.is_ready(host)) {
-            if let Some(giver) = Giver::answer(self.pod(), &self.seat, host) {
-                giver.give(self.snapshot()?);
-            }
-        }
-        Ok(())
+        self.host.help_joining(&self.area, || self.snapshot())
     }
 
     /// This replica, for a joining host.

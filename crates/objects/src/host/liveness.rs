@@ -1,22 +1,16 @@
 //! Whether this host still has its seat, and whether others are alive.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
 use tombolo_log::LogError;
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
 
 use crate::{Error, Objects};
 
-/// How long a thread waits at least between two looks at who is in its way.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
-
 impl<M: Memory> Objects<M> {
     /// This host was fenced.
     #[cold]
     pub(crate) fn is_fenced(&self) -> Error {
-        Error::Log(LogError::Fenced { host: self.seat.host() })
+        Error::Log(LogError::Fenced { host: self.enrolment.host() })
     }
 
     /// Before this host stores into a slot once more: it may not, if a commit has told it that it was fenced,
@@ -27,31 +21,11 @@ impl<M: Memory> Objects<M> {
 
     /// This host's stay.
     pub(crate) fn stay(&self) -> Stay {
-        Stay { host: self.seat.host(), number: self.seat.incarnation() }
+        self.enrolment.stay()
     }
 
     /// Host `by` is in the way: takes its seat if it is dead. Which stay, if it has none now.
     pub(crate) fn fence_if_dead(&self, by: u8) -> Option<Stay> {
-        if by == self.seat.host() || !self.is_time_to_look() {
-            return None;
-        }
-        let stay = self.pod().stay_of(by);
-        let dead = || self.pod().has_ended(stay) || self.watch.is_silent(self.pod(), stay);
-        if self.pod().is_seated(stay) && dead() {
-            self.pod().fence(stay);
-        }
-        self.pod().is_fenced(stay).then_some(stay)
-    }
-
-    /// Whether it is some time since this host last looked whether others are alive.
-    pub(crate) fn is_time_to_look(&self) -> bool {
-        let now = self.memory().uptime();
-        let last = Duration::from_nanos(self.upkeep.looked.load(Ordering::Relaxed));
-        let is_time = now.saturating_sub(last) >= BETWEEN_LOOKS;
-        if is_time {
-            self.upkeep.looked.store(now.as_nanos() as u64, Ordering::Relaxed);
-            self.seat.beat(self.memory());
-        }
-        is_time
+        self.host.fence_if_dead(&self.area, by, self.host_timeout)
     }
 }

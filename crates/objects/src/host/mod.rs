@@ -13,11 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tombolo_host::{HOST_TIMEOUT, Host, Joining};
 use tombolo_log::LogError;
 use tombolo_memory::{Memory, Work};
 use tombolo_placement::{Costs, Placement, Thresholds};
-use tombolo_pod::{Pod, PodError, Seat, Watch};
-use tombolo_sharing::{Counter, Counters, KeyHasher, persist};
+use tombolo_pod::{Enrolment, Pod, PodError, Seat};
+use tombolo_sharing::{Counter, Counters, KeyHasher, ObjectArea, persist};
 
 use crate::host::policy::{COSTS, Profiles};
 use crate::host::upkeep::{Maintenance, Upkeep};
@@ -83,9 +84,6 @@ impl Default for Options {
     }
 }
 
-/// Much longer than a host that is alive takes for a tick, and short for whoever waits.
-pub const HOST_TIMEOUT: Duration = Duration::from_millis(150);
-
 /// How a writer keeps others off an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Locks {
@@ -101,17 +99,18 @@ pub enum Locks {
 /// Keys have 1 to [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES) bytes, values any number that the pod has room for. Operations on
 /// one object are linearizable across all hosts.
 pub struct Objects<M: Memory> {
-    pod: Pod<M>,
+    pub(crate) area: ObjectArea<M>,
+    pub(crate) host: Arc<Host<M>>,
+    pub(crate) enrolment: Enrolment,
     /// One per shard of the log: each object's events are in the shard that its key's hash chooses.
     shards: Box<[Shard<M>]>,
     pub(crate) records: Arc<Records<M>>,
-    pub(crate) seat: Seat,
-    pub(crate) watch: Watch,
     pub(crate) underway: Underway<M>,
     pub(crate) counters: Counters,
     hasher: KeyHasher,
     pub(crate) upkeep: Upkeep<M>,
     pub(crate) small_lines: u64,
+    pub(crate) host_timeout: Duration,
     pub(crate) copies: Option<Copies<M>>,
     pub(crate) home: Home<M>,
     pub(crate) profiles: Profiles,
@@ -130,32 +129,34 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(5);
 
 impl<M: Memory> Objects<M> {
     pub(crate) fn with_shards(
-        pod: Pod<M>,
+        joining: &Joining<M>,
         shards: Box<[Shard<M>]>,
         records: Arc<Records<M>>,
-        seat: Seat,
         options: Options,
     ) -> Result<Self, Error> {
+        let Joining { host, area, enrolment } = joining;
+        let (host, area) = (Arc::clone(host), ObjectArea::new(area.clone())?);
         Ok(Self {
             copies: Copies::new(options.copies_bytes).map_err(PodError::from)?,
-            marks: Marks::new(&pod),
-            pins: Pins::new(&pod, seat.host(), options.views),
-            home: Home::new(&pod, &seat, options.home_bytes),
+            marks: Marks::new(&area),
+            pins: Pins::new(&area, enrolment.host(), options.views),
+            home: Home::new(&area, &host, options.home_bytes),
             profiles: Profiles::new(),
             placement: options.placement,
             costs: options.costs,
             shards,
             records,
             // No other stay of any host has this incarnation, so no other write gets this version.
-            versions: AtomicU64::new(u64::from(seat.incarnation()) << 40),
-            underway: Underway::new(&pod, seat.host()),
-            watch: Watch::new(&pod, options.host_timeout),
-            seat,
+            versions: AtomicU64::new(u64::from(enrolment.incarnation()) << 40),
+            underway: Underway::new(&area, enrolment.host()),
+            enrolment: enrolment.clone(),
+            host,
             counters: Counters::new(),
-            hasher: KeyHasher::of(&pod),
-            pod,
+            hasher: KeyHasher::of(area.pod()),
+            area,
             upkeep: Upkeep::new(options.maintenance),
             small_lines: options.small_lines,
+            host_timeout: options.host_timeout,
             locks: options.locks,
             cleaner: OnceLock::new(),
         })
@@ -163,17 +164,28 @@ impl<M: Memory> Objects<M> {
 
     /// The memory this host sees.
     pub fn memory(&self) -> &M {
-        self.pod.memory()
+        self.area.memory()
+    }
+
+    /// The area of the pod in which the objects lie.
+    #[inline]
+    pub fn area(&self) -> &ObjectArea<M> {
+        &self.area
     }
 
     /// The pod.
     pub fn pod(&self) -> &Pod<M> {
-        &self.pod
+        self.area.pod()
+    }
+
+    /// This host, which other tenants may share.
+    pub fn host(&self) -> &Arc<Host<M>> {
+        &self.host
     }
 
     /// This host's place in the pod.
     pub fn seat(&self) -> &Seat {
-        &self.seat
+        self.host.seat()
     }
 
     /// What this host has done.
@@ -278,7 +290,7 @@ impl<M: Memory> Objects<M> {
     /// another shard, or be dead.
     pub(crate) fn meanwhile_committing(&self, shard: &Shard<M>) {
         let _ = self.sync_others();
-        if !self.memory().check(sites::JOIN_HELP, !self.pod().has_joining()) {
+        if !self.memory().check(sites::JOIN_HELP, !self.area().has_joining()) {
             // What is wrong with the log, the commit finds out, too.
             let _ = self.help_joining();
         }

@@ -29,8 +29,6 @@ pub(crate) struct Upkeep<M: Memory> {
     pub(crate) ticks: AtomicU64,
     /// Whether the last tick moved objects, and the next may go on.
     pub(crate) compacting: AtomicBool,
-    /// When somebody last looked who is in the way, in nanoseconds.
-    pub(crate) looked: AtomicU64,
     /// Which host was in some thread's way last, plus one.
     obstacle: AtomicU8,
     /// Held by the thread that goes on without a dead host.
@@ -43,7 +41,6 @@ impl<M: Memory> Upkeep<M> {
             options,
             ticks: AtomicU64::new(0),
             compacting: AtomicBool::new(false),
-            looked: AtomicU64::new(0),
             obstacle: AtomicU8::new(0),
             recovering: HostMutex::<M, _>::new(()),
         }

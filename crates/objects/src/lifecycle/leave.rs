@@ -12,8 +12,9 @@ use crate::{Error, Objects, sites};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl<M: Memory> Objects<M> {
-    /// Leaves the pod. The last host leaves it closed, with all objects in place. Nothing else may
-    /// be done with this handle afterwards, and no thread may be at it now.
+    /// Leaves the area, and the pod, unless other tenants of this host are still there. The last host
+    /// leaves the area closed, with all objects in place. Nothing else may be done with this handle
+    /// afterwards, and no thread may be at it now.
     ///
     /// # Errors
     /// [`Error::StillViewing`], [`Error::Log`], [`Error::Damaged`]: the seat is still taken.
@@ -24,11 +25,12 @@ impl<M: Memory> Objects<M> {
             0 => {}
             views => return Err(Error::StillViewing { views }),
         }
-        if !self.seat.holds(memory) {
+        if !self.enrolment.holds(memory) {
             // Others clear up, but what is in this host's caches they cannot.
             self.shards().iter().for_each(Shard::withdraw);
             memory.gives_all();
-            self.pod().note_gone(self.stay());
+            self.area().note_gone(self.stay());
+            self.host.detached(&self.area);
             return Err(self.is_fenced());
         }
         if memory.keeps(sites::HOME_LEAVE) {
@@ -43,19 +45,21 @@ impl<M: Memory> Objects<M> {
         }
         loop {
             let patient = memory.uptime().saturating_sub(started) < PATIENCE;
-            match self.seat.leave(memory, patient) {
-                Leave::Left => return Ok(()),
+            match self.enrolment.leave(memory, patient) {
+                Leave::Left => break,
                 Leave::Wait => {
                     self.help_joining()?;
                     memory.pause();
                 }
                 Leave::Close => {
                     self.empty_if_clean();
-                    self.seat.closed(memory);
-                    return Ok(());
+                    self.enrolment.closed(memory);
+                    break;
                 }
             }
         }
+        self.host.detached(&self.area);
+        Ok(())
     }
 
     /// A pod for a page cache opens empty. What is found in one has not been left in order.
@@ -68,7 +72,7 @@ impl<M: Memory> Objects<M> {
 
     /// Whether nobody else is here but hosts that were fenced and are not cleared up after.
     fn is_last_of_dead(&self) -> bool {
-        let members = self.pod().membership();
+        let members = self.area().membership();
         members.count() == 1 && members.fenced().next().is_some()
     }
 }

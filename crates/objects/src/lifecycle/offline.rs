@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use tombolo_memory::{LINE_BYTES, Memory};
-use tombolo_pod::Pod;
-use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, hash_key};
+use tombolo_sharing::{HEADER_BYTES, Header, ObjectArea, PREFIX_BYTES, hash_key};
 
 use crate::ids::shard_of;
 use crate::ids::{KeyHash, Slot};
@@ -32,26 +31,37 @@ pub struct Findings {
     pub problems: Vec<String>,
 }
 
+impl Findings {
+    /// Adds what was found in another area.
+    pub fn add(&mut self, other: Self) {
+        self.objects += other.objects;
+        self.key_bytes += other.key_bytes;
+        self.value_bytes += other.value_bytes;
+        self.chunks_used += other.chunks_used;
+        self.problems.extend(other.problems);
+    }
+}
+
 /// Chunks of LNR that get no new objects, because of memory errors. Hosts may use the pod meanwhile.
-pub fn poisoned_chunks<M: Memory>(pod: &Pod<M>) -> u64 {
-    ChunkTable::new(pod).poisoned()
+pub fn poisoned_chunks<M: Memory>(area: &ObjectArea<M>) -> u64 {
+    ChunkTable::new(area).poisoned()
 }
 
 /// Looks at every object of a pod. Nobody may use it meanwhile.
 /// What is wrong is among the findings.
-pub fn check<M: Memory>(pod: &Pod<M>) -> Findings {
-    survive(pod);
-    let space = Space::new(pod, 0, 0, Abandoned::default());
+pub fn check<M: Memory>(area: &ObjectArea<M>) -> Findings {
+    survive(area);
+    let space = Space::new(area, 0, 0, Abandoned::default());
     let mut findings = Findings::default();
     let mut keys = HashSet::new();
     for number in space.chunk_numbers() {
-        if let Err(error) = check_chunk(pod, &space, number, &mut keys, &mut findings) {
+        if let Err(error) = check_chunk(area, &space, number, &mut keys, &mut findings) {
             findings.problems.push(error.to_string());
         }
     }
     let lost = space.chunks_of_no_object().into_iter();
     findings.problems.extend(lost.map(|number| format!("chunk {number} is of no object")));
-    let viewed = PinTable::new(pod).pinned().into_iter();
+    let viewed = PinTable::new(area).pinned().into_iter();
     findings
         .problems
         .extend(viewed.map(|number| format!("somebody still views what is in chunk {number}")));
@@ -59,7 +69,7 @@ pub fn check<M: Memory>(pod: &Pod<M>) -> Findings {
 }
 
 fn check_chunk<M: Memory>(
-    pod: &Pod<M>,
+    area: &ObjectArea<M>,
     space: &Space<M>,
     number: u32,
     keys: &mut HashSet<Vec<u8>>,
@@ -76,12 +86,13 @@ fn check_chunk<M: Memory>(
         return Ok(());
     }
     for slot in space.slots_of(number)? {
-        let Some(object) = object_at_rest(pod, space, slot)? else { continue };
+        let Some(object) = object_at_rest(area, space, slot)? else { continue };
         let AtRest { key, value_bytes, .. } = object;
         findings.objects += 1;
         findings.key_bytes += key.len() as u64;
         findings.value_bytes += u64::from(value_bytes);
-        let shard = shard_of(hash_key(pod, &key)? as KeyHash, pod.geometry().log_shards as usize);
+        let shard =
+            shard_of(hash_key(area.pod(), &key)? as KeyHash, area.geometry().log_shards as usize);
         if shard != usize::from(word.shard) {
             findings.problems.push(other_shard(slot));
         }
@@ -116,14 +127,14 @@ impl AtRest {
 
 /// The object in `slot`, if there is one.
 pub(crate) fn object_at_rest<M: Memory>(
-    pod: &Pod<M>,
+    area: &ObjectArea<M>,
     space: &Space<M>,
     slot: Slot,
 ) -> Result<Option<AtRest>, Error> {
     let extent = space.extent(slot).ok_or_else(|| {
         Error::Damaged(format!("the chunk table has an impossible slot at line {}", slot.line))
     })?;
-    let fresh = |into: &mut [u8]| read_at_rest(pod.memory(), &extent, 0, into);
+    let fresh = |into: &mut [u8]| read_at_rest(area.memory(), &extent, 0, into);
     let mut buffer = [0; PREFIX_BYTES];
     fresh(&mut buffer[..LINE_BYTES as usize]);
     let away = Header::decode_away(&buffer, extent.bytes());
@@ -131,7 +142,7 @@ pub(crate) fn object_at_rest<M: Memory>(
         (Some(header), _) => (header.key_bytes.into(), header.value_bytes, header.version),
         (None, Some((_, key_bytes))) => (key_bytes, 0, Version(0)),
         (None, None) => {
-            if extent.is_poisoned(pod.memory(), LINE_BYTES) {
+            if extent.is_poisoned(area.memory(), LINE_BYTES) {
                 space.set_poisoned(&extent);
             }
             return Ok(None);
@@ -141,7 +152,7 @@ pub(crate) fn object_at_rest<M: Memory>(
     if length > LINE_BYTES as usize {
         fresh(&mut buffer[..length]);
     }
-    if extent.is_poisoned(pod.memory(), length as u64) {
+    if extent.is_poisoned(area.memory(), length as u64) {
         space.set_poisoned(&extent);
         return Ok(None);
     }
@@ -151,7 +162,7 @@ pub(crate) fn object_at_rest<M: Memory>(
 
 /// The value of such an object; `None` if it is lost.
 pub(crate) fn value_at_rest<M: Memory>(
-    pod: &Pod<M>,
+    area: &ObjectArea<M>,
     space: &Space<M>,
     slot: Slot,
     object: &AtRest,
@@ -159,8 +170,8 @@ pub(crate) fn value_at_rest<M: Memory>(
     let extent = space.extent(slot).filter(|_| !object.is_away())?;
     let from = (HEADER_BYTES + object.key.len()) as u64;
     let mut value = vec![0; object.value_bytes as usize];
-    read_at_rest(pod.memory(), &extent, from, &mut value);
-    let poisoned = extent.is_poisoned(pod.memory(), from + value.len() as u64);
+    read_at_rest(area.memory(), &extent, from, &mut value);
+    let poisoned = extent.is_poisoned(area.memory(), from + value.len() as u64);
     (!poisoned).then_some(value)
 }
 

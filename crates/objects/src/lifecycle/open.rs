@@ -24,8 +24,8 @@ use std::collections::BTreeMap;
 
 use tombolo_log::scan;
 use tombolo_memory::Memory;
-use tombolo_pod::{Pod, PodError};
-use tombolo_sharing::UNDIVIDED;
+use tombolo_pod::PodError;
+use tombolo_sharing::{ObjectArea, UNDIVIDED};
 
 use crate::ids::BY_LOG;
 use crate::ids::BY_POISON;
@@ -52,7 +52,7 @@ struct New {
 
 /// A pod without hosts, in the hands of the one that opens it.
 pub(crate) struct Reopened<'a, M: Memory> {
-    pod: &'a Pod<M>,
+    area: &'a ObjectArea<M>,
     space: &'a Space<M>,
     records: &'a Records<M>,
     notes: Notes<M>,
@@ -68,22 +68,22 @@ impl<'a, M: Memory> Reopened<'a, M> {
     /// # Errors
     /// [`PodError::NotGone`] if a host that was fenced may still be at something.
     pub(crate) fn new(
-        pod: &'a Pod<M>,
+        area: &'a ObjectArea<M>,
         space: &'a Space<M>,
         records: &'a Records<M>,
     ) -> Result<Self, Error> {
-        for host in pod.membership().fenced() {
-            if !pod.is_gone(pod.stay_of(host)) {
-                return Err(PodError::NotGone { host, pid: pod.pid_at(host) }.into());
+        for host in area.membership().fenced() {
+            if !area.is_gone(area.stay_of(host)) {
+                return Err(PodError::NotGone { host, pid: area.pod().pid_at(host) }.into());
             }
         }
-        let events = pod.geometry().shards().flat_map(|shard| scan::<M, Event>(pod, shard));
+        let events = area.layout().shards().flat_map(|shard| scan::<M, Event>(area, shard));
         let ordered = events.filter_map(|(position, event)| match event {
             Event::Create { slot, .. } => Some((slot.line, position)),
             _ => None,
         });
-        let (notes, unsure, ordered) = (Notes::new(pod), BTreeMap::new(), ordered.collect());
-        Ok(Self { pod, space, records, notes, unsure, ordered })
+        let (notes, unsure, ordered) = (Notes::new(area), BTreeMap::new(), ordered.collect());
+        Ok(Self { area, space, records, notes, unsure, ordered })
     }
 
     /// Does everything that notes say, and frees what chunks nothing is in.
@@ -132,14 +132,14 @@ impl<'a, M: Memory> Reopened<'a, M> {
     /// If a write in place was cut off: puts the old value back, or says that the object is lost.
     fn mend_torn(&self, host: u8, note: Note) -> Result<(), Error> {
         let Some(Change { record, slot: line, .. }) = note.torn() else { return Ok(()) };
-        let torn = self.pod.memory().keeps(sites::OPEN_TORN) && self.is_locked(host, record);
+        let torn = self.area.memory().keeps(sites::OPEN_TORN) && self.is_locked(host, record);
         if !torn {
             return Ok(());
         }
         let Some(extent) = self.extent_of(line)? else { return Ok(()) };
         let old = self.notes.torn(host, record, line).and_then(|cut| self.notes.undone(&cut, line));
         match old {
-            Some(object) if write_back(self.pod.memory(), &extent, &object) => {}
+            Some(object) if write_back(self.area.memory(), &extent, &object) => {}
             Some(_) => self.space.mark_away(&extent, BY_POISON),
             None => self.space.mark_away(&extent, host),
         }
@@ -244,7 +244,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
     fn object_at(&self, line: SlotLine) -> Result<Option<AtRest>, Error> {
         let untrue = self.space.word(self.space.chunk_at(line)?)?.untrue;
         match self.slot_at(line)?.filter(|_| !untrue) {
-            Some(slot) => object_at_rest(self.pod, self.space, slot),
+            Some(slot) => object_at_rest(self.area, self.space, slot),
             None => Ok(None),
         }
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tombolo_memory::Memory;
-use tombolo_pod::{Pod, Seat};
-use tombolo_sharing::hash_key;
+use tombolo_pod::Enrolment;
+use tombolo_sharing::{ObjectArea, hash_key};
 
 use crate::ids::{KeyHash, Slot, generation_at, shard_of};
 use crate::lifecycle::offline::{AtRest, object_at_rest};
@@ -23,61 +23,61 @@ use crate::{Error, sites};
 /// The index as the objects' headers tell it, in a pod that nobody else uses.
 pub(crate) fn rebuild<M: Memory>(
     mut empty: Replicas<M>,
-    pod: &Pod<M>,
-    seat: &Seat,
+    area: &ObjectArea<M>,
+    enrolment: &Enrolment,
     heir: Option<&dyn Heir<M>>,
 ) -> Result<Replicas<M>, Error> {
-    let marks = Marks::new(pod);
-    let space = Space::new(pod, 0, 0, Abandoned::default());
+    let marks = Marks::new(area);
+    let space = Space::new(area, 0, 0, Abandoned::default());
     let records = Arc::clone(&empty.records);
-    let mut reopened = Reopened::new(pod, &space, &records)?;
+    let mut reopened = Reopened::new(area, &space, &records)?;
     // Now nobody orders anything any more. What was ordered since this host joined the headers and notes tell, too.
-    if pod.memory().keeps(sites::OPEN_LOG_END) {
+    if area.memory().keeps(sites::OPEN_LOG_END) {
         for (shard, built) in (0..).zip(&mut empty.shards) {
-            built.position = Shard::<M>::announce(pod, seat, shard);
+            built.position = Shard::<M>::announce(area, enrolment, shard);
         }
     }
-    if marks.exist() && pod.memory().keeps(sites::OPEN_EMPTY) {
+    if marks.exist() && area.memory().keeps(sites::OPEN_EMPTY) {
         let mut slots = Vec::new();
         reopened.put_in_order()?;
-        find_objects(pod, &space, &mut reopened, &mut |_, slot, _| {
+        find_objects(area, &space, &mut reopened, &mut |_, slot, _| {
             slots.push(slot);
             Ok(())
         })?;
-        if !pod.memory().check(sites::OPEN_LEFT, slots.is_empty()) {
-            heir.ok_or_else(|| no_heir(slots.len()))?.inherit(&Left::new(pod, &space, slots))?;
+        if !area.memory().check(sites::OPEN_LEFT, slots.is_empty()) {
+            heir.ok_or_else(|| no_heir(slots.len()))?.inherit(&Left::new(area, &space, slots))?;
         }
         space.free_everything();
     } else {
-        let mut restored = Restored { shards: &mut empty.shards, pod, objects: 0 };
+        let mut restored = Restored { shards: &mut empty.shards, area, objects: 0 };
         reopened.put_in_order()?;
-        find_objects(pod, &space, &mut reopened, &mut |shard, slot, object| {
+        find_objects(area, &space, &mut reopened, &mut |shard, slot, object| {
             restored.add(shard, slot, object)
         })?;
     }
     reopened.clear_notes();
     records.free_all();
     marks.reset();
-    PinTable::new(pod).reset();
-    pod.release_fenced();
+    PinTable::new(area).reset();
+    area.release_fenced();
     Ok(empty)
 }
 
 /// Shows the objects of a pod that is in order, each with its shard, and frees chunks in which there are none.
 fn find_objects<M: Memory>(
-    pod: &Pod<M>,
+    area: &ObjectArea<M>,
     space: &Space<M>,
     reopened: &mut Reopened<'_, M>,
     found: &mut dyn FnMut(u8, Slot, &AtRest) -> Result<(), Error>,
 ) -> Result<(), Error> {
     for number in space.chunk_numbers() {
         let (mut empty, word) = (true, space.word(number)?);
-        if !pod.memory().check(sites::OPEN_UNTRUE, !word.untrue) {
+        if !area.memory().check(sites::OPEN_UNTRUE, !word.untrue) {
             let slots = space.slots_of(number)?.into_iter().map(|slot| slot.line);
             space.void(sites::SLOT_VOID, slots);
         }
         for slot in space.slots_of(number)? {
-            let Some(object) = object_at_rest(pod, space, slot)? else { continue };
+            let Some(object) = object_at_rest(area, space, slot)? else { continue };
             if reopened.is_the_one(&object.key, slot.line)? {
                 found(word.shard, slot, &object)?;
                 empty = false;
@@ -103,13 +103,13 @@ fn no_heir(left: usize) -> Error {
 /// Replicas that get the objects that are found.
 struct Restored<'a, M: Memory> {
     shards: &'a mut [Built<M>],
-    pod: &'a Pod<M>,
+    area: &'a ObjectArea<M>,
     objects: u64,
 }
 
 impl<M: Memory> Restored<'_, M> {
     fn add(&mut self, shard: u8, slot: Slot, object: &AtRest) -> Result<(), Error> {
-        let hash = hash_key(self.pod, &object.key)? as KeyHash;
+        let hash = hash_key(self.area.pod(), &object.key)? as KeyHash;
         if shard_of(hash, self.shards.len()) != usize::from(shard) {
             return Err(Error::Damaged(other_shard(slot)));
         }

@@ -8,7 +8,7 @@
 //! Left out: which of the objects were marked.
 
 use tombolo_memory::Memory;
-use tombolo_pod::Pod;
+use tombolo_sharing::ObjectArea;
 
 use crate::Error;
 use crate::ids::Slot;
@@ -27,19 +27,19 @@ pub trait Heir<M: Memory> {
 
 /// The objects of a pod whose hosts are all gone.
 pub struct Left<'a, M: Memory> {
-    pod: &'a Pod<M>,
+    area: &'a ObjectArea<M>,
     space: &'a Space<M>,
     slots: Vec<Slot>,
 }
 
 impl<'a, M: Memory> Left<'a, M> {
-    pub(crate) fn new(pod: &'a Pod<M>, space: &'a Space<M>, slots: Vec<Slot>) -> Self {
-        Self { pod, space, slots }
+    pub(crate) fn new(area: &'a ObjectArea<M>, space: &'a Space<M>, slots: Vec<Slot>) -> Self {
+        Self { area, space, slots }
     }
 
     /// The memory they lie in.
     pub fn memory(&self) -> &M {
-        self.pod.memory()
+        self.area.memory()
     }
 
     /// Shows key and value of each object to `visit`; no value if it is lost.
@@ -51,8 +51,8 @@ impl<'a, M: Memory> Left<'a, M> {
         mut visit: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         for &slot in &self.slots {
-            let Some(object) = object_at_rest(self.pod, self.space, slot)? else { continue };
-            let value = value_at_rest(self.pod, self.space, slot, &object);
+            let Some(object) = object_at_rest(self.area, self.space, slot)? else { continue };
+            let value = value_at_rest(self.area, self.space, slot, &object);
             visit(&object.key, value.as_deref())?;
         }
         Ok(())

@@ -32,7 +32,11 @@ impl<M: Memory> Objects<M> {
     /// Brings back the object with this entry, which is in the memory of `host`: the entry may have
     /// changed then.
     pub(crate) fn bring_back_from(&self, host: u8, entry: Entry) -> Result<(), Error> {
-        if host == self.seat.host() { self.give_up_home(entry) } else { self.summon(host, entry) }
+        if host == self.enrolment.host() {
+            self.give_up_home(entry)
+        } else {
+            self.summon(host, entry)
+        }
     }
 
     /// Has another host bring back the object with this entry; returns once the entry has changed, as

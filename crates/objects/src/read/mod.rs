@@ -267,7 +267,7 @@ impl<M: Memory> Objects<M> {
         part: Part,
         value: &mut Vec<u8>,
     ) -> Result<Looked<Header>, Error> {
-        if found.entry.home() == Some(self.seat.host()) {
+        if found.entry.home() == Some(self.enrolment.host()) {
             return self.read_at_home(found, key, part, value);
         }
         if self.places_objects() {

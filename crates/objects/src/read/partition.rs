@@ -62,6 +62,6 @@ impl<M: Memory> Objects<M> {
 
     /// Whether what was done in this host's own memory counts: if the host has not been fenced by now.
     pub(crate) fn holds_home(&self) -> Result<(), Error> {
-        if self.seat.holds(self.memory()) { Ok(()) } else { Err(self.is_fenced()) }
+        if self.enrolment.holds(self.memory()) { Ok(()) } else { Err(self.is_fenced()) }
     }
 }

@@ -24,7 +24,7 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// Those of [`read`](Self::read).
     pub fn scan_within_reach(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
-        let me = self.seat.host();
+        let me = self.enrolment.host();
         self.scan_wanted(cursor, |entry| entry.home().is_none_or(|host| host == me), visit)
     }
 

@@ -73,7 +73,7 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         view: &mut Option<View<'a, M>>,
     ) -> Result<Looked<()>, Error> {
-        if found.entry.home() == Some(self.seat.host()) {
+        if found.entry.home() == Some(self.enrolment.host()) {
             let mut copied = Vec::new();
             let looked = self.read_at_home(found, key, Part::Whole, &mut copied)?;
             return Ok(looked.map(|header| {

@@ -51,8 +51,8 @@ impl<M: Memory> Objects<M> {
         for (number, slots) in quarantined.into_iter().enumerate() {
             self.forget(stay.host, number, slots)?;
         }
-        self.pod().give_over(stay);
-        if self.pod().release(stay) {
+        self.area().drop_cleanups_of(stay);
+        if self.area().release(stay) {
             self.count(Counter::Recoveries);
         }
         Ok(())
@@ -63,12 +63,12 @@ impl<M: Memory> Objects<M> {
     /// clearing up there.
     fn withdraw_quarantine(&self, stay: Stay) -> Result<bool, Error> {
         let notes = &self.underway.notes;
-        for host in self.pod().membership().fenced().filter(|&host| host != stay.host) {
+        for host in self.area().membership().fenced().filter(|&host| host != stay.host) {
             if self.early_in_quarantine(host).is_empty() {
                 continue;
             }
-            let of = self.pod().stay_of(host);
-            if !self.pod().take_over(of, &self.seat) {
+            let of = self.area().stay_of(host);
+            if !self.area().begin_cleanup(of, self.enrolment.host()) {
                 return Ok(false);
             }
             // Who was at it until now may have gone on with some of them.
@@ -77,7 +77,7 @@ impl<M: Memory> Objects<M> {
                 let early = self.early_in_quarantine(host);
                 early.into_iter().for_each(|slot| notes.not_in_quarantine(host, slot));
             }
-            self.pod().leave_over(of, &self.seat);
+            self.area().yield_cleanup(of, self.enrolment.host());
             synced?;
         }
         Ok(true)

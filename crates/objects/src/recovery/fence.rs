@@ -13,7 +13,7 @@
 //! * **When it is gone**, one of the others [clears up](crate::recovery::clear): what else it had locked or claimed, chunks of LNR, slots in
 //!   quarantine. Then its seat is free.
 //!
-//! All of this is done by one host at a time for each that is fenced ([`Pod::take_over`](tombolo_pod::Pod::take_over)), and each step of it can be done
+//! All of this is done by one host at a time for each that is fenced ([`Area::begin_cleanup`](tombolo_pod::Area::begin_cleanup)), and each step of it can be done
 //! again by another, if that one dies, too.
 //!
 //! In a pod with marks, a lock is taken over only from a host that is gone: who has a marked object locked may be writing it to a file,
@@ -23,7 +23,7 @@
 //! Left out: locks by the log. There a dead host stays in the way.
 
 use tombolo_memory::Memory;
-use tombolo_pod::{Stay, fence_ended};
+use tombolo_pod::Stay;
 
 use crate::host::Locks;
 use crate::storage::index::Entry;
@@ -55,23 +55,23 @@ impl<M: Memory> Objects<M> {
     /// Something is in the way: goes on without hosts that have died, if there are such.
     #[cold]
     pub(crate) fn look_around(&self) -> Result<(), Error> {
-        if self.is_time_to_look() { self.recover_all() } else { Ok(()) }
+        if self.host.is_time_to_look() { self.recover_all() } else { Ok(()) }
     }
 
     /// No record is free: takes those over that fenced hosts have locked.
     #[cold]
     pub(crate) fn take_records_over(&self) -> Result<(), Error> {
-        for host in self.pod().membership().fenced() {
-            self.recover(self.pod().stay_of(host), Need::AnyRecord)?;
+        for host in self.area().membership().fenced() {
+            self.recover(self.area().stay_of(host), Need::AnyRecord)?;
         }
         Ok(())
     }
 
     /// Goes on without hosts that have died.
     pub(crate) fn recover_all(&self) -> Result<(), Error> {
-        fence_ended(self.pod(), self.pod().membership());
-        for host in self.pod().membership().fenced() {
-            self.recover(self.pod().stay_of(host), Need::Nothing)?;
+        self.area().fence_ended();
+        for host in self.area().membership().fenced() {
+            self.recover(self.area().stay_of(host), Need::Nothing)?;
         }
         Ok(())
     }
@@ -87,8 +87,8 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::Log`].
     pub fn fence(&self, host: u8) -> Result<bool, Error> {
-        let stay = self.pod().stay_of(host);
-        let fenced = self.pod().fence(stay);
+        let stay = self.area().stay_of(host);
+        let fenced = self.area().fence(stay);
         self.recover(stay, Need::Nothing)?;
         Ok(fenced)
     }
@@ -96,23 +96,23 @@ impl<M: Memory> Objects<M> {
     /// Does what can be done about a fenced host, unless another thread or host is at it: everything if it is
     /// gone, and else what there is `need` for.
     fn recover(&self, stay: Stay, need: Need) -> Result<(), Error> {
-        if self.locks == Locks::Log || !self.pod().is_fenced(stay) {
+        if self.locks == Locks::Log || !self.area().is_fenced(stay) {
             return Ok(());
         }
         let Some(_alone) = self.upkeep.recovering.try_lock() else { return Ok(()) };
         for shard in self.shards() {
             shard.fence(stay, &|| self.meanwhile_committing(shard))?;
         }
-        if !self.seat.holds(self.memory()) {
+        if !self.enrolment.holds(self.memory()) {
             return Ok(());
         }
-        if !self.pod().take_over(stay, &self.seat) {
+        if !self.area().begin_cleanup(stay, self.enrolment.host()) {
             // Who is at it may have died at it.
-            fence_ended(self.pod(), self.pod().membership());
+            self.area().fence_ended();
             return Ok(());
         }
         let done = self.recover_alone(stay, need);
-        self.pod().leave_over(stay, &self.seat);
+        self.area().yield_cleanup(stay, self.enrolment.host());
         done
     }
 
@@ -121,8 +121,8 @@ impl<M: Memory> Objects<M> {
         if !self.home.is_backed() {
             self.lose_at_home(stay)?;
         }
-        if self.pod().is_gone(stay) {
-            self.pod().note_gone(stay);
+        if self.area().is_gone(stay) {
+            self.area().note_gone(stay);
             return self.clear_up(stay);
         }
         match need {

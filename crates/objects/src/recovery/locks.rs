@@ -81,7 +81,7 @@ impl<M: Memory> Objects<M> {
                 // Who has died was perhaps about to delete it, which would be done to what others write from here on.
                 if self.memory().keeps(sites::RESCUE_STAYS) {
                     let notes = &self.underway.notes;
-                    let holders = notes.holders(self.seat.host(), held.record).skip(1);
+                    let holders = notes.holders(self.enrolment.host(), held.record).skip(1);
                     holders.for_each(|host| notes.stays(host, entry.slot));
                 }
             }

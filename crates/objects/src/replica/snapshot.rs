@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use tombolo_log::Fences;
 use tombolo_memory::{LINE_BYTES, Memory};
-use tombolo_pod::{Geometry, Pod, Stay};
+use tombolo_pod::Stay;
+use tombolo_sharing::{Geometry, ObjectArea};
 
 use crate::ids::{BY_LOG, Slot};
 use crate::replica::apply::{Quarantine, Replicated, Writer};
@@ -40,7 +41,7 @@ impl<M: Memory> Built<M> {
 }
 
 /// What a host needs to know of a pod in order to take part in it.
-pub(crate) struct Replicas<M: Memory> {
+pub struct Replicas<M: Memory> {
     pub(crate) shards: Vec<Built<M>>,
     pub(crate) records: Arc<Records<M>>,
 }
@@ -48,19 +49,19 @@ pub(crate) struct Replicas<M: Memory> {
 impl<M: Memory> Replicas<M> {
     /// Of an empty pod whose log ends at these positions.
     pub(crate) fn empty(
-        pod: &Pod<M>,
+        area: &ObjectArea<M>,
         host: u8,
         limits: IndexLimits,
         known_owners: u64,
         positions: &[u64],
     ) -> Self {
         let abandoned = Abandoned::default();
-        let records = Arc::new(Records::new(pod, host, known_owners, abandoned.clone()));
-        let &Geometry { log_shards, chunks, chunk_bytes, .. } = pod.geometry();
+        let records = Arc::new(Records::new(area, host, known_owners, abandoned.clone()));
+        let &Geometry { log_shards, chunks, chunk_bytes, .. } = area.geometry();
         let limits = limits.of_one_of(log_shards, chunks * chunk_bytes / LINE_BYTES);
         let shard = |(shard, &position): (u8, &u64)| {
-            let space = Space::new(pod, host, shard, abandoned.clone());
-            let memory = pod.memory().clone();
+            let space = Space::new(area, host, shard, abandoned.clone());
+            let memory = area.memory().clone();
             let state = Replicated::new(memory, limits, space, Arc::clone(&records));
             Built { state, writer: Writer::default(), position, fences: Fences::default() }
         };

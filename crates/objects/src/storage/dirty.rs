@@ -12,7 +12,7 @@
 //! Left out: what a mark means.
 
 use tombolo_memory::{FetchOp, Memory, ScrAddr};
-use tombolo_pod::Pod;
+use tombolo_sharing::ObjectArea;
 
 use crate::sites;
 
@@ -25,10 +25,10 @@ pub(crate) struct Marks<M> {
 }
 
 impl<M: Memory> Marks<M> {
-    pub(crate) fn new(pod: &Pod<M>) -> Self {
-        let (areas, geometry) = (pod.areas(), pod.geometry());
+    pub(crate) fn new(area: &ObjectArea<M>) -> Self {
+        let (areas, geometry) = (area.areas(), area.geometry());
         Self {
-            memory: pod.memory().clone(),
+            memory: area.memory().clone(),
             base: areas.marks,
             words: geometry.mark_words(),
             latches: (areas.latches, geometry.latches),

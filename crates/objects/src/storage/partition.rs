@@ -22,10 +22,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
+use tombolo_host::Host;
 use tombolo_memory::lock_api::ArcMutexGuard;
 use tombolo_memory::{HostMutex, Memory};
-use tombolo_pod::{Mailbox, Pod, Seat};
-use tombolo_sharing::Header;
+use tombolo_pod::Mailbox;
+use tombolo_sharing::{Header, ObjectArea};
 
 use crate::ids::SlotLine;
 use crate::storage::index::Entry;
@@ -68,13 +69,13 @@ pub(crate) struct Home<M: Memory> {
 }
 
 impl<M: Memory> Home<M> {
-    pub(crate) fn new(pod: &Pod<M>, seat: &Seat, budget: u64) -> Self {
+    pub(crate) fn new(area: &ObjectArea<M>, host: &Host<M>, budget: u64) -> Self {
         Self {
-            host: seat.host(),
-            mailbox: Mailbox::new(pod, seat),
-            backed: pod.geometry().partition_backup,
+            host: host.seat().host(),
+            mailbox: Mailbox::new(area, host.seat(), host.mail()),
+            backed: area.geometry().partition_backup,
             // What is marked is so by its record.
-            budget: if pod.geometry().has_marks() { 0 } else { budget },
+            budget: if area.geometry().has_marks() { 0 } else { budget },
             bytes: AtomicU64::new(0),
             shards: std::array::from_fn(|_| RwLock::default()),
         }

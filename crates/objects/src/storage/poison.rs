@@ -12,13 +12,16 @@
 //!
 //! Left out: the log, tables, and mail. A host that meets an error there ends.
 
-use tombolo_memory::{LINE_BYTES, Lines, Memory};
-use tombolo_pod::Pod;
+use tombolo_memory::{Lines, LnrAddr, Memory};
+use tombolo_sharing::ObjectArea;
 
 /// From here on this host goes on after errors in memory that objects lie in, or what has a checksum: the windows by which replicas are
 /// handed over, and what writes have noted to be undone.
-pub(crate) fn survive<M: Memory>(pod: &Pod<M>) {
-    let (windows, geometry) = (pod.areas().windows, pod.geometry());
-    let end = pod.areas().chunks.offset() + geometry.chunks * geometry.chunk_bytes;
-    pod.memory().survives_poison(Lines::new(windows.line(), end / LINE_BYTES - windows.line()));
+pub(crate) fn survive<M: Memory>(area: &ObjectArea<M>) {
+    let (windows, geometry) = (area.pod().layout().windows(), area.geometry());
+    let undo = area.areas().undo;
+    let end = area.areas().chunks.offset() + geometry.chunks * geometry.chunk_bytes;
+    let memory = area.memory();
+    memory.survives_poison(Lines::covering(LnrAddr::new(windows.start), windows.bytes));
+    memory.survives_poison(Lines::covering(undo, end - undo.offset()));
 }

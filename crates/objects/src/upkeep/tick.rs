@@ -28,7 +28,7 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::Log`], [`Error::Damaged`].
     pub fn tick(&self) -> Result<(), Error> {
-        self.seat.beat(self.memory());
+        self.host.beat();
         self.sync_all()?;
         self.help_joining()?;
         self.answer_in_tick()?;

@@ -58,9 +58,9 @@ impl<M: Memory> Objects<M> {
         entry
             .lost()
             .filter(|&host| host != BY_POISON)
-            .map(|host| self.pod().stay_of(host))
+            .map(|host| self.area().stay_of(host))
             .is_some_and(|stay| {
-                let alone = !(self.pod().is_fenced(stay) && self.pod().is_gone(stay));
+                let alone = !(self.area().is_fenced(stay) && self.area().is_gone(stay));
                 !self.memory().check(sites::LOST_ALONE, alone)
             })
     }
@@ -145,7 +145,7 @@ impl<M: Memory> Objects<M> {
         self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
-                if found.entry.home() == Some(self.seat.host()) {
+                if found.entry.home() == Some(self.enrolment.host()) {
                     // This one, or another with its hash: the lock tells.
                     return Ok(Some(
                         self.delete_locked(key, expected, unmarked_only)?.unwrap_or(false),

@@ -69,7 +69,7 @@ impl<M: Memory> Objects<M> {
                 }
                 let locked = match found.entry.home() {
                     None => self.try_lock(&found, tail, key)?,
-                    Some(host) if host == self.seat.host() => {
+                    Some(host) if host == self.enrolment.host() => {
                         self.lock_at_home(found.entry, key)?
                     }
                     Some(host) => {

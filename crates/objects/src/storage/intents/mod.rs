@@ -37,7 +37,8 @@ mod reserved;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
-use tombolo_pod::{Areas, Geometry, Membership, NOTE_WORDS, Pod, TornWrites};
+use tombolo_pod::{AreaPlaces, Membership};
+use tombolo_sharing::{Areas, Geometry, NOTE_WORDS, ObjectArea, TornWrites};
 
 pub(crate) use note::{BY_HOME, Change, Note, Torn};
 pub(crate) use reserved::{Reserved, WriteNote};
@@ -76,6 +77,8 @@ const LOST: u64 = 1 << 63;
 #[derive(Clone)]
 pub(crate) struct Notes<M> {
     memory: M,
+    /// Of the area's roster.
+    members: AreaPlaces,
     areas: Areas,
     per_host: u64,
     undo_bytes: u64,
@@ -85,10 +88,10 @@ pub(crate) struct Notes<M> {
 const UNDO_PREFIX: u64 = 16;
 
 impl<M: Memory> Notes<M> {
-    pub(crate) fn new(pod: &Pod<M>) -> Self {
-        let &Geometry { writes, undo_bytes, torn_writes, .. } = pod.geometry();
-        let (memory, areas) = (pod.memory().clone(), pod.areas());
-        Self { memory, areas, per_host: writes, undo_bytes, torn_writes }
+    pub(crate) fn new(area: &ObjectArea<M>) -> Self {
+        let &Geometry { writes, undo_bytes, torn_writes, .. } = area.geometry();
+        let (memory, members, areas) = (area.memory().clone(), *area.places(), area.areas());
+        Self { memory, members, areas, per_host: writes, undo_bytes, torn_writes }
     }
 
     /// Whether what is overwritten is noted, if it is not too much.
@@ -104,7 +107,7 @@ impl<M: Memory> Notes<M> {
 
     /// Hosts there may be.
     pub(crate) fn hosts(&self) -> std::ops::Range<u8> {
-        0..self.areas.host_count
+        0..self.members.host_count
     }
 
     /// What `host` has noted, and where.
@@ -125,8 +128,8 @@ impl<M: Memory> Notes<M> {
 
     /// Slots that objects may be leaving.
     pub(crate) fn left(&self) -> impl Iterator<Item = SlotLine> {
-        // Who is neither in the pod nor fenced has no notes.
-        let members = Membership::load(&self.memory, &self.areas);
+        // A host that neither takes part nor was fenced has no notes.
+        let members = Membership::load(&self.memory, &self.members);
         let notes = members.hosts().chain(members.fenced()).flat_map(|host| self.of(host));
         notes.filter_map(|(_, note)| note.left())
     }
@@ -355,8 +358,8 @@ pub(crate) struct Underway<M> {
 }
 
 impl<M: Memory> Underway<M> {
-    pub(crate) fn new(pod: &Pod<M>, host: u8) -> Self {
-        let notes = Notes::new(pod);
+    pub(crate) fn new(area: &ObjectArea<M>, host: u8) -> Self {
+        let notes = Notes::new(area);
         let used = notes.places().map(|_| AtomicBool::new(false)).collect();
         let first = notes.word(host, Place(0), 0);
         let undone =
@@ -477,7 +480,8 @@ impl<M: Memory> Underway<M> {
 
 #[cfg(test)]
 mod tests {
-    use tombolo_pod::Options;
+    use tombolo_pod::Pod;
+    use tombolo_sharing::{Options, plan_layout};
     use tombolo_simulator::{Config, Simulation, Trial};
 
     use super::*;
@@ -486,9 +490,10 @@ mod tests {
     fn a_note_is_one_threads_at_a_time() {
         let config = Config { scr_bytes: 128 << 10, lnr_bytes: 4 << 20, ..Config::default() };
         let options = Options { ring_entries: Some(8), writes: Some(128), ..Options::default() };
-        let geometry = Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap();
+        let layout = plan_layout(config.scr_bytes, config.lnr_bytes, options).unwrap();
         let memory = Simulation::new(config, &Trial::new(1)).memory(0);
-        let underway = Underway::new(&Pod::format(memory, geometry).unwrap(), 0);
+        let pod = Pod::format(memory, &layout).unwrap();
+        let underway = Underway::new(&ObjectArea::first(&pod).unwrap(), 0);
         let places: Vec<Place> = std::iter::from_fn(|| underway.reserve()).collect();
         assert_eq!(places, (0..128).map(Place).collect::<Vec<_>>());
         underway.end(Place(67), true);

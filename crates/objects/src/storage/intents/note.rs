@@ -7,7 +7,7 @@
 //! word 3   version in the new slot, or of what is deleted, unless that may be of any
 //! ```
 
-use tombolo_pod::NOTE_WORDS;
+use tombolo_sharing::NOTE_WORDS;
 
 use crate::Version;
 use crate::ids::SlotLine;

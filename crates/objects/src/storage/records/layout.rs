@@ -19,7 +19,7 @@
 use std::ops::Range;
 
 use tombolo_memory::{Located, Memory, ScrAddr, Site, Word as ScrWord};
-use tombolo_pod::{Pod, RecordWidth};
+use tombolo_sharing::{ObjectArea, RecordWidth};
 
 use super::Word;
 use crate::sites;
@@ -65,8 +65,8 @@ pub(crate) struct Layout<M> {
 }
 
 impl<M: Memory> Layout<M> {
-    pub(crate) fn new(pod: &Pod<M>) -> Self {
-        let geometry = pod.geometry();
+    pub(crate) fn new(area: &ObjectArea<M>) -> Self {
+        let geometry = area.geometry();
         let wanted = (geometry.counter_bits as u32).min(COUNTER_BITS);
         let width = geometry.record_width;
         let low_bits = match width {
@@ -75,9 +75,9 @@ impl<M: Memory> Layout<M> {
         };
         let more = |bits| mask((2 * wanted).min(low_bits + bits).min(COUNTER_BITS));
         Self {
-            memory: pod.memory().clone(),
+            memory: area.memory().clone(),
             width,
-            base: ScrAddr::new(pod.areas().records.offset()),
+            base: ScrAddr::new(area.areas().records.offset()),
             records: geometry.records,
             low_bits,
             counter_mask: match width {
@@ -462,7 +462,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
-    use tombolo_pod::{Geometry, Options, Pod};
+    use tombolo_pod::Pod;
+    use tombolo_sharing::{Options, plan_layout};
     use tombolo_simulator::{Config, SimMemory, Simulation, Trial};
 
     use super::*;
@@ -476,9 +477,10 @@ mod tests {
             record_width: Some(width),
             ..Options::default()
         };
-        let geometry = Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap();
+        let layout = plan_layout(config.scr_bytes, config.lnr_bytes, options).unwrap();
         let memory = Simulation::new(config, &Trial::new(1)).memory(0);
-        Layout::new(&Pod::format(memory, geometry).unwrap())
+        let pod = Pod::format(memory, &layout).unwrap();
+        Layout::new(&ObjectArea::first(&pod).unwrap())
     }
 
     fn overlap(layout: &Layout<SimMemory>, one: Record, other: Record) -> bool {

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use tombolo_memory::{Local, Memory};
-use tombolo_pod::Pod;
+use tombolo_sharing::ObjectArea;
 
 pub(crate) use self::layout::Record;
 use self::layout::{Contents, Layout, Steps, WIDE_BYTES};
@@ -171,15 +171,15 @@ impl Abandoned {
 
 impl<M: Memory> Records<M> {
     /// Those of a pod. Up to `known` of them this host knows by heart whose they are.
-    pub(crate) fn new(pod: &Pod<M>, host: u8, known: u64, abandoned: Abandoned) -> Self {
-        let layout = Layout::new(pod);
+    pub(crate) fn new(area: &ObjectArea<M>, host: u8, known: u64, abandoned: Abandoned) -> Self {
+        let layout = Layout::new(area);
         let numbers = layout.numbers();
         let sets = Sets::new(layout.first_wide());
         Self {
             owners: (numbers <= known).then(|| Owners::new(numbers)),
             narrow: Used::default(),
             wide: Used::default(),
-            cursor: AtomicU64::new(u64::from(host) * sets.narrow_of_set() / pod.geometry().hosts),
+            cursor: AtomicU64::new(u64::from(host) * sets.narrow_of_set() / area.geometry().hosts),
             sets,
             layout,
             host,

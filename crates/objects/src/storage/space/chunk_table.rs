@@ -7,8 +7,7 @@
 //! Flags stay whatever else becomes of a chunk, until the pod is created anew.
 
 use tombolo_memory::{FetchOp, Memory, ScrAddr};
-use tombolo_pod::Pod;
-use tombolo_sharing::UNDIVIDED;
+use tombolo_sharing::{ObjectArea, UNDIVIDED};
 
 use crate::{Error, sites};
 
@@ -133,12 +132,12 @@ pub(crate) struct ChunkTable<M> {
 }
 
 impl<M: Memory> ChunkTable<M> {
-    pub(crate) fn new(pod: &Pod<M>) -> Self {
+    pub(crate) fn new(area: &ObjectArea<M>) -> Self {
         Self {
-            memory: pod.memory().clone(),
-            base: pod.areas().chunk_table,
-            shards: pod.geometry().log_shards,
-            chunks: pod.geometry().chunks,
+            memory: area.memory().clone(),
+            base: area.areas().chunk_table,
+            shards: area.geometry().log_shards,
+            chunks: area.geometry().chunks,
         }
     }
 

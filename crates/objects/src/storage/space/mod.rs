@@ -26,8 +26,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, Site};
-use tombolo_pod::Pod;
-use tombolo_sharing::{Classes, HEADER_BYTES, MARK_BYTES, SPAN};
+use tombolo_sharing::{Classes, HEADER_BYTES, MARK_BYTES, ObjectArea, SPAN};
 
 use crate::ids::{Slot, SlotLine};
 use crate::storage::intents::{Notes, Place};
@@ -82,8 +81,8 @@ pub(crate) struct Space<M: Memory> {
 }
 
 impl<M: Memory> Space<M> {
-    pub(crate) fn new(pod: &Pod<M>, host: u8, shard: u8, abandoned: Abandoned) -> Self {
-        let geometry = pod.geometry();
+    pub(crate) fn new(area: &ObjectArea<M>, host: u8, shard: u8, abandoned: Abandoned) -> Self {
+        let geometry = area.geometry();
         let classes = Classes::new(geometry.chunk_bytes);
         let view = View {
             chunks: (0..geometry.chunks).map(|_| Chunk::default()).collect(),
@@ -91,11 +90,11 @@ impl<M: Memory> Space<M> {
             used_lines: 0,
         };
         Self {
-            memory: pod.memory().clone(),
+            memory: area.memory().clone(),
             host,
             shard,
-            table: ChunkTable::new(pod),
-            first_line: pod.areas().chunks.line(),
+            table: ChunkTable::new(area),
+            first_line: area.areas().chunks.line(),
             count: geometry.chunks,
             // A power of two, as the geometry says.
             chunk_shift: classes.chunk_lines().trailing_zeros(),
@@ -106,8 +105,8 @@ impl<M: Memory> Space<M> {
             last: AtomicU32::new(0),
             passed_over: AtomicU64::new(0),
             abandoned,
-            notes: Notes::new(pod),
-            pins: PinTable::new(pod),
+            notes: Notes::new(area),
+            pins: PinTable::new(area),
         }
     }
 

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use smallvec::SmallVec;
 use tombolo_memory::{FetchOp, HostMutex, LINE_BYTES, Located, Memory, ScrAddr, prefetch};
-use tombolo_pod::{MAX_PIN_WORDS, Pod};
+use tombolo_sharing::{MAX_PIN_WORDS, ObjectArea};
 
 use crate::{Error, sites};
 
@@ -47,9 +47,9 @@ pub(crate) struct PinTable<M> {
 }
 
 impl<M: Memory> PinTable<M> {
-    pub(crate) fn new(pod: &Pod<M>) -> Self {
-        let (base, words) = (pod.areas().pins, pod.geometry().pin_words());
-        Self { memory: pod.memory().clone(), base, words }
+    pub(crate) fn new(area: &ObjectArea<M>) -> Self {
+        let (base, words) = (area.areas().pins, area.geometry().pin_words());
+        Self { memory: area.memory().clone(), base, words }
     }
 
     /// Whether somebody views an object in this chunk, or in one that shares its word.
@@ -99,8 +99,8 @@ pub(crate) struct Pins<M: Memory> {
 }
 
 impl<M: Memory> Pins<M> {
-    pub(crate) fn new(pod: &Pod<M>, host: u8, most: u32) -> Self {
-        let table = PinTable::new(pod);
+    pub(crate) fn new(area: &ObjectArea<M>, host: u8, most: u32) -> Self {
+        let table = PinTable::new(area);
         let locks = (table.words as usize).div_ceil(TOGETHER);
         let counts = (0..locks).map(|_| HostMutex::<M, _>::new([0; TOGETHER])).collect();
         Self { table, host, counts, open: AtomicU32::new(0), most }
