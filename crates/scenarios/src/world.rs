@@ -152,7 +152,7 @@ impl Setup {
         let before_chunks = before_chunks.next_multiple_of(CHUNK_BYTES);
         let mut config = Config {
             hosts: self.hosts,
-            scr_bytes: (8 + 2 * log_shards) << 10,
+            scr_bytes: (10 + 2 * log_shards) << 10,
             lnr_bytes: before_chunks + self.chunks * CHUNK_BYTES,
             max_steps: 400_000,
             kills: self.kills.clone(),
