@@ -5,7 +5,7 @@ use tombolo_sharing::Header;
 
 use crate::Objects;
 use crate::read::Started;
-use crate::storage::copies::Contents;
+use crate::storage::copies::CopyContents;
 use crate::storage::index::{Entry, Found};
 
 impl<M: Memory> Objects<M> {
@@ -21,7 +21,7 @@ impl<M: Memory> Objects<M> {
         let Some(copies) = &self.copies else { return };
         let Entry { hash, generation, .. } = started.entry;
         let counter = started.counter;
-        let contents = Contents { hash, generation, counter, header, key, value };
+        let contents = CopyContents { hash, generation, counter, header, key, value };
         copies.keep(self.memory(), found, &contents, |hash| &self.state(hash).index);
     }
 }

@@ -12,7 +12,7 @@ use crate::host::policy::Place;
 use crate::read::Started;
 use crate::storage::index::Found;
 use crate::write::lock::{Locked, TryLock};
-use crate::write::writer::Writer;
+use crate::write::locked_object::LockedObject;
 use crate::{Error, Objects};
 
 impl<M: Memory> Objects<M> {
@@ -64,7 +64,7 @@ impl<M: Memory> Objects<M> {
     ) -> Result<(), Error> {
         if started.entry.record().is_none() {
             self.settle(started.entry, header, key, value.to_vec())?;
-        } else if let TryLock::Locked(Writer::Shared(locked)) =
+        } else if let TryLock::Locked(LockedObject::Shared(locked)) =
             self.try_lock(found, started.tail, key)?
         {
             locked.settle(key)?;

@@ -34,8 +34,8 @@ pub(crate) struct Replicated<M: Memory> {
 
 /// What changing a replica takes: the thread that applies the log has it.
 #[derive(Default)]
-pub(crate) struct Writer {
-    index: index::Writer,
+pub(crate) struct ReplicaWriter {
+    index: index::IndexWriter,
     pub(crate) quarantine: Quarantine,
 }
 
@@ -96,12 +96,12 @@ impl<M: Memory> Replicated<M> {
     }
 
     /// Makes room in the index for so many objects, at once rather than as they come.
-    pub(crate) fn make_room(&self, writer: &mut Writer, objects: u64) {
+    pub(crate) fn make_room(&self, writer: &mut ReplicaWriter, objects: u64) {
         self.index.make_room(&mut writer.index, objects);
     }
 
     /// Adds an object that was there before this replica: from LNR, or from another replica.
-    pub(crate) fn restore(&self, writer: &mut Writer, entry: Entry, slot: Slot) {
+    pub(crate) fn restore(&self, writer: &mut ReplicaWriter, entry: Entry, slot: Slot) {
         self.space.occupied(slot);
         self.index.insert(&mut writer.index, entry);
         self.moved_home(None, entry.home());
@@ -118,7 +118,7 @@ impl<M: Memory> Replicated<M> {
 
     fn create(
         &self,
-        writer: &mut Writer,
+        writer: &mut ReplicaWriter,
         generation: Generation,
         hash: KeyHash,
         slot: Slot,
@@ -149,13 +149,13 @@ impl<M: Memory> Replicated<M> {
     }
 
     /// Adds a slot that was in quarantine before this replica.
-    pub(crate) fn restore_quarantined(&self, writer: &mut Writer, host: u8, slot: Slot) {
+    pub(crate) fn restore_quarantined(&self, writer: &mut ReplicaWriter, host: u8, slot: Slot) {
         self.space.occupied(slot);
         writer.quarantine.slots.push((host, slot.line));
     }
 
     /// An object has left its slot, into which `host` may still write.
-    fn vacate(&self, writer: &mut Writer, slot: SlotLine, host: Option<u8>) {
+    fn vacate(&self, writer: &mut ReplicaWriter, slot: SlotLine, host: Option<u8>) {
         let unclean = |host: &u8| *host != BY_POISON && writer.quarantine.unclean >> host & 1 == 1;
         match host.filter(unclean) {
             Some(host) => writer.quarantine.slots.push((host, slot)),
@@ -163,7 +163,7 @@ impl<M: Memory> Replicated<M> {
         }
     }
 
-    fn forget(&self, writer: &mut Writer, host: u8) -> bool {
+    fn forget(&self, writer: &mut ReplicaWriter, host: u8) -> bool {
         let Quarantine { unclean, slots } = &mut writer.quarantine;
         *unclean &= !(1 << host);
         slots.retain(|&(of, slot)| {
@@ -175,7 +175,7 @@ impl<M: Memory> Replicated<M> {
         true
     }
 
-    fn delete(&self, writer: &mut Writer, target: Target) -> bool {
+    fn delete(&self, writer: &mut ReplicaWriter, target: Target) -> bool {
         let wanted = |entry: Entry| self.is_expected(entry, target);
         let Some(entry) = self.index.remove(target.hash, target.slot, wanted) else { return false };
         self.moved_home(entry.home(), None);
@@ -214,7 +214,7 @@ impl<M: Memory> Replicated<M> {
     /// Moves an object out of a slot into which its owner still writes: if it was lost, or `owner` is told.
     fn move_to(
         &self,
-        writer: &mut Writer,
+        writer: &mut ReplicaWriter,
         generation: Generation,
         target: Target,
         to: Slot,
@@ -278,13 +278,13 @@ impl<M: Memory> Replicated<M> {
 
 impl<M: Memory> State for Replicated<M> {
     type Entry = Event;
-    type Writer = Writer;
+    type Writer = ReplicaWriter;
 
     fn foresee(&self, event: &Event) {
         self.index.prefetch(event.hash());
     }
 
-    fn apply(&self, writer: &mut Writer, position: u64, event: &Event, own: bool) -> bool {
+    fn apply(&self, writer: &mut ReplicaWriter, position: u64, event: &Event, own: bool) -> bool {
         self.memory.works(Work::Apply);
         self.index.touched(&self.memory, event.hash(), true);
         let generation = generation_at(position);
@@ -313,7 +313,7 @@ impl<M: Memory> State for Replicated<M> {
         }
     }
 
-    fn fence(&self, writer: &mut Writer, stay: Stay) {
+    fn fence(&self, writer: &mut ReplicaWriter, stay: Stay) {
         writer.quarantine.unclean |= 1 << stay.host;
     }
 }

@@ -20,7 +20,7 @@ use crate::storage::index::Found;
 use crate::storage::space::chunk_table::ChunkState;
 use crate::storage::space::{Space, Sparse};
 use crate::write::lock::TryLock;
-use crate::write::writer::Writer;
+use crate::write::locked_object::LockedObject;
 use crate::{Error, Objects, sites};
 
 /// What came of an attempt to make room.
@@ -130,7 +130,9 @@ impl<M: Memory> Objects<M> {
         let unlocked = found.entry.record().is_none() || !self.memory().keeps(sites::COMPACT_LOCK);
         if unlocked {
             self.move_as_read(&found, tail, &key, slot)
-        } else if let TryLock::Locked(Writer::Shared(locked)) = self.try_lock(&found, tail, &key)? {
+        } else if let TryLock::Locked(LockedObject::Shared(locked)) =
+            self.try_lock(&found, tail, &key)?
+        {
             locked.move_as_is(&key)
         } else {
             Ok(())

@@ -4,7 +4,7 @@ use tombolo_memory::Memory;
 use tombolo_sharing::Counter;
 
 use crate::storage::records::Record;
-use crate::write::writer::Writer;
+use crate::write::locked_object::LockedObject;
 use crate::{Error, Objects, Version};
 
 /// A write in progress: this thread holds the object's lock. Dropping the guard ends it, too. It stays with its thread, which alone
@@ -15,7 +15,7 @@ use crate::{Error, Objects, Version};
 /// is_sent::<tombolo_objects::WriteGuard<'static, tombolo_memory::Mapped>>();
 /// ```
 pub struct WriteGuard<'a, M: Memory> {
-    locked: Writer<'a, M>,
+    locked: LockedObject<'a, M>,
 }
 
 impl<M: Memory> Objects<M> {
@@ -31,7 +31,7 @@ impl<M: Memory> Objects<M> {
 }
 
 impl<'a, M: Memory> WriteGuard<'a, M> {
-    pub(crate) fn new(locked: Writer<'a, M>) -> Self {
+    pub(crate) fn new(locked: LockedObject<'a, M>) -> Self {
         Self { locked }
     }
 

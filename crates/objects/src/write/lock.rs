@@ -15,8 +15,8 @@ use crate::storage::index::{Cell, Entry, Found, seen};
 use crate::storage::intents::Place;
 use crate::storage::records::{Held, Record};
 use crate::storage::space::extent::Extent;
+use crate::write::locked_object::LockedObject;
 use crate::write::relocate::Placed;
-use crate::write::writer::Writer;
 use crate::{Error, Objects, sites};
 
 /// An object whose record's lock this thread holds. Until it is dropped nobody else changes the
@@ -49,7 +49,7 @@ pub(crate) struct Locked<'a, M: Memory> {
 }
 
 pub(crate) enum TryLock<'a, M: Memory> {
-    Locked(Writer<'a, M>),
+    Locked(LockedObject<'a, M>),
     OtherKey,
     /// Somebody else has it, or it changed: look again.
     Busy,
@@ -58,7 +58,7 @@ pub(crate) enum TryLock<'a, M: Memory> {
 impl<M: Memory> Objects<M> {
     /// Locks the object with `key`, allocating a record if it has none; `None` if there is no such
     /// object (MEGALON, section 3.4.5, "Write").
-    pub(crate) fn lock(&self, key: &[u8]) -> Result<Option<Writer<'_, M>>, Error> {
+    pub(crate) fn lock(&self, key: &[u8]) -> Result<Option<LockedObject<'_, M>>, Error> {
         let hash = self.begin(key)?;
         self.persist(|| {
             let tail = self.sync(hash)?;
@@ -78,9 +78,9 @@ impl<M: Memory> Objects<M> {
                     }
                 };
                 match locked {
-                    TryLock::Locked(Writer::Shared(locked)) => {
+                    TryLock::Locked(LockedObject::Shared(locked)) => {
                         let stays = self.place_before_write(locked, key)?;
-                        return Ok(stays.map(|locked| Some(Writer::Shared(locked))));
+                        return Ok(stays.map(|locked| Some(LockedObject::Shared(locked))));
                     }
                     TryLock::Locked(resident) => return Ok(Some(Some(resident))),
                     TryLock::OtherKey => {}
@@ -236,7 +236,7 @@ impl<M: Memory> Objects<M> {
             gone: false,
             stays: PhantomData,
         };
-        Ok(TryLock::Locked(Writer::Shared(locked)))
+        Ok(TryLock::Locked(LockedObject::Shared(locked)))
     }
 
     /// An event before the counter can be seen to start again: no note of an earlier read of the same

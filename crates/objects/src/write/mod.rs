@@ -7,10 +7,10 @@ mod fast;
 pub(crate) mod guard;
 pub(crate) mod lock;
 pub(crate) mod locked;
+pub(crate) mod locked_object;
 mod log_lock;
 pub(crate) mod partition;
 pub(crate) mod relocate;
-pub(crate) mod writer;
 
 use tombolo_memory::Memory;
 use tombolo_sharing::Counter;

@@ -11,8 +11,8 @@ use crate::storage::intents::{BY_HOME, Change, Place};
 use crate::storage::partition::Hold;
 use crate::storage::space::extent::Extent;
 use crate::write::lock::TryLock;
+use crate::write::locked_object::LockedObject;
 use crate::write::relocate::Noting;
-use crate::write::writer::Writer;
 use crate::{Error, Objects, sites};
 
 /// An object in this host's memory whose lock this thread holds.
@@ -60,7 +60,13 @@ impl<M: Memory> Objects<M> {
                     return Ok(TryLock::Busy);
                 }
                 let backup = None;
-                TryLock::Locked(Writer::Home(AtHome { objects: self, hold, entry, header, backup }))
+                TryLock::Locked(LockedObject::Home(AtHome {
+                    objects: self,
+                    hold,
+                    entry,
+                    header,
+                    backup,
+                }))
             }
             Reached::OtherKey => TryLock::OtherKey,
             Reached::Changed => TryLock::Busy,

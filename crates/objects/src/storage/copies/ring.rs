@@ -38,7 +38,7 @@ const PASSES: u64 = 64;
 const FETCHED: u64 = 16;
 
 /// What a copy is made of.
-pub(crate) struct Contents<'a> {
+pub(crate) struct CopyContents<'a> {
     pub(crate) hash: KeyHash,
     pub(crate) generation: Generation,
     pub(crate) counter: u32,
@@ -119,10 +119,10 @@ impl<M: Memory> Copies<M> {
         &self,
         memory: &M,
         found: &Found<'_>,
-        contents: &Contents<'_>,
+        contents: &CopyContents<'_>,
         index_of: impl Fn(KeyHash) -> &'a Index,
     ) {
-        let Contents { generation, counter, .. } = *contents;
+        let CopyContents { generation, counter, .. } = *contents;
         let lines = lines(&contents.header);
         if lines > self.arena.lines() || found.cell.seen_of(&found.entry) != Some(counter) {
             return;
@@ -138,8 +138,8 @@ impl<M: Memory> Copies<M> {
         found.cell.see(generation, counter, seen::copied(line as u32), Ordering::Release);
     }
 
-    fn write(&self, line: u64, contents: &Contents<'_>) {
-        let &Contents { hash, generation, counter, header, key, value } = contents;
+    fn write(&self, line: u64, contents: &CopyContents<'_>) {
+        let &CopyContents { hash, generation, counter, header, key, value } = contents;
         self.write_note(line, counter, Block { hash, generation, lines: lines(&header) as u32 });
         let start = line * LINE_BYTES + NOTE_BYTES as u64;
         let mut prefix: SmallVec<[u8; 128]> = SmallVec::from_slice(&header.encode());

@@ -136,12 +136,12 @@ struct NoteLine([AtomicU64; NOTES_PER_LINE]);
 const NOTES_PER_LINE: usize = if cfg!(loom) { 1 } else { 8 };
 
 /// The notes of some cells, by number.
-pub(super) struct Notes {
+pub(super) struct NoteTable {
     cells: usize,
     lines: OnceLock<Table<NoteLine>>,
 }
 
-impl Notes {
+impl NoteTable {
     pub(super) fn new(cells: usize) -> Self {
         Self { cells, lines: OnceLock::new() }
     }
@@ -199,7 +199,7 @@ impl ToNote<'_> {
 pub(crate) struct Cell<'a> {
     word: &'a AtomicU64,
     sets: &'a Sets,
-    notes: &'a Notes,
+    notes: &'a NoteTable,
     /// That of its note.
     number: u32,
     /// What this host had seen of the entry by then.
@@ -212,7 +212,7 @@ impl<'a> Cell<'a> {
     pub(super) fn new(
         word: &'a AtomicU64,
         sets: &'a Sets,
-        notes: &'a Notes,
+        notes: &'a NoteTable,
         number: usize,
     ) -> Self {
         Self { word, sets, notes, number: number as u32, seen: UNSEEN }
@@ -369,7 +369,7 @@ mod tests {
     #[cfg(not(loom))]
     #[test]
     fn what_a_writer_says_is_not_said_of_a_later_generation() {
-        let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), Notes::new(1));
+        let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), NoteTable::new(1));
         let entry = Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(4) };
         let later = Entry { generation: 3, ..entry };
         let cell = Cell::new(&word, &sets, &notes, 0);
@@ -386,7 +386,7 @@ mod tests {
     #[cfg(not(loom))]
     #[test]
     fn what_is_noted_is_not_noted_of_a_later_generation() {
-        let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), Notes::new(1));
+        let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), NoteTable::new(1));
         let entry = Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(4) };
         let later = Entry { generation: 3, ..entry };
         let cell = Cell::new(&word, &sets, &notes, 0);

@@ -1,6 +1,6 @@
 //! A host's replica of the index: a hash table by linear hashing with partial expansions, read without locks.
 //!
-//! One thread at a time changes it, holding the [`Writer`]; any number read. Readers take a
+//! One thread at a time changes it, holding the [`IndexWriter`]; any number read. Readers take a
 //! snapshot of a bucket's chain under its version (a seqlock over plain atomics) and check that the
 //! table did not grow there meanwhile. It grows by one bucket at a time, so nobody ever waits for a
 //! rehash.
@@ -23,7 +23,7 @@ use std::{option, vec};
 use tombolo_memory::{LINE_BYTES, Local, Memory};
 
 pub(crate) use bucket::Found;
-use bucket::{Arena, CELLS, Head, NUMBER_BITS, OVERFLOW_CELLS, Placed, Spot, next_in};
+use bucket::{Arena, CELLS, Head, NUMBER_BITS, OVERFLOW_CELLS, PlacedBucket, Spot, next_in};
 pub(crate) use cell::{Cell, ToNote};
 pub(crate) use entry::{Entry, Sharing};
 use growth::{LEAST, Size, bucket_number};
@@ -36,8 +36,8 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// Lines of the first bucket of a chain.
 const LINES: u64 = size_of::<Head>() as u64 / LINE_BYTES;
 
-type PlacedHead<'a> = Placed<'a, AtomicU64, CELLS>;
-type PlacedOverflow<'a> = Placed<'a, AtomicU32, OVERFLOW_CELLS>;
+type PlacedHead<'a> = PlacedBucket<'a, AtomicU64, CELLS>;
+type PlacedOverflow<'a> = PlacedBucket<'a, AtomicU32, OVERFLOW_CELLS>;
 
 /// Buckets that there are from the start: the number of their group is part of each hash.
 const MIN_BUCKETS: u64 = LEAST << NUMBER_BITS;
@@ -147,7 +147,7 @@ impl Lookup<'_> {
 
 /// What changing the index takes: at most one thread has it.
 #[derive(Default)]
-pub(crate) struct Writer {
+pub(crate) struct IndexWriter {
     /// Overflow buckets that are not in a chain.
     spare: Vec<u64>,
     overflow_used: u64,
@@ -389,7 +389,7 @@ impl Index {
         Some(header)
     }
 
-    pub(crate) fn insert(&self, writer: &mut Writer, entry: Entry) {
+    pub(crate) fn insert(&self, writer: &mut IndexWriter, entry: Entry) {
         let head = self.head_for(entry.hash);
         head.bucket.begin_change();
         self.add_to_chain(writer, head, &entry, UNSEEN);
@@ -480,7 +480,13 @@ impl Index {
         })
     }
 
-    fn add_to_chain(&self, writer: &mut Writer, head: PlacedHead<'_>, entry: &Entry, seen: Seen) {
+    fn add_to_chain(
+        &self,
+        writer: &mut IndexWriter,
+        head: PlacedHead<'_>,
+        entry: &Entry,
+        seen: Seen,
+    ) {
         let mut more = self.overflow_of(head);
         if head.add(entry, seen) || more.any(|bucket| bucket.add(entry, seen)) {
             return;
@@ -536,7 +542,7 @@ mod tests {
     #[test]
     fn what_overflows_is_found_at_once() {
         let limits = IndexLimits { segment_buckets: 1024, segments: 16, ..IndexLimits::default() };
-        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
+        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), IndexWriter::default());
         let mut dice = SmallRng::seed_from_u64(1);
         let hashes: BTreeSet<KeyHash> = (0..9_000).map(|_| dice.next_u32()).collect();
         for (&hash, slot) in hashes.iter().zip(1..) {
@@ -559,7 +565,7 @@ mod tests {
     #[test]
     fn what_there_is_room_for_makes_no_table_grow() {
         let limits = IndexLimits { segment_buckets: 1024, segments: 16, ..IndexLimits::default() };
-        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
+        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), IndexWriter::default());
         index.make_room(&mut writer, 10_000);
         let buckets = index.size_as_seen().buckets();
         assert_eq!(buckets, 10_000 * 1000 / limits.load_permille);
@@ -576,7 +582,7 @@ mod tests {
     #[test]
     fn an_entry_takes_less_than_24_bytes_however_its_object_is_shared() {
         let limits = IndexLimits { segment_buckets: 1024, segments: 64, ..IndexLimits::default() };
-        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
+        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), IndexWriter::default());
         let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
         let mut dice = SmallRng::seed_from_u64(1);
         for number in 1..=320_000 {

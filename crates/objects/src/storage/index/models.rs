@@ -8,7 +8,7 @@ use tombolo_model::HostMemory;
 use tombolo_model::loom::sync::atomic::{AtomicU64, Ordering, fence};
 use tombolo_model::loom::thread;
 
-use super::{CELLS, Entry, Found, Index, IndexLimits, Sharing, ToNote, Writer, bucket_number};
+use super::{CELLS, Entry, Found, Index, IndexLimits, IndexWriter, Sharing, ToNote, bucket_number};
 use crate::ids::{Generation, KeyHash};
 use crate::sites;
 use crate::storage::index::seen;
@@ -28,15 +28,15 @@ fn read_shared(hash: KeyHash, generation: Generation) -> Entry {
 }
 
 /// An index with these hashes' entries, of generations from 1 on.
-fn index(limits: IndexLimits, hashes: &[KeyHash]) -> (Rc<Index>, Writer) {
-    let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
+fn index(limits: IndexLimits, hashes: &[KeyHash]) -> (Rc<Index>, IndexWriter) {
+    let (index, mut writer) = (Index::new(limits, &Sets::new(16)), IndexWriter::default());
     for (&hash, generation) in hashes.iter().zip(1..) {
         index.insert(&mut writer, entry(hash, generation));
     }
     (Rc::new(index), writer)
 }
 
-fn index_of(limits: IndexLimits, entry: Entry) -> (Rc<Index>, Writer) {
+fn index_of(limits: IndexLimits, entry: Entry) -> (Rc<Index>, IndexWriter) {
     let (index, mut writer) = index(limits, &[]);
     index.insert(&mut writer, entry);
     (index, writer)

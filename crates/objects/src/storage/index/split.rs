@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::growth::{Group, LEAST, bucket_number};
-use super::{CELLS, Entry, Index, PlacedHead, Spot, Writer};
+use super::{CELLS, Entry, Index, IndexWriter, PlacedHead, Spot};
 use crate::storage::index::seen::Seen;
 use crate::sync::Ordering;
 
@@ -27,7 +27,7 @@ impl<'a> Changing<'a> {
 
 impl Index {
     /// Grows the table until it has room for so many entries, if there may be so many.
-    pub(crate) fn make_room(&self, writer: &mut Writer, entries: u64) {
+    pub(crate) fn make_room(&self, writer: &mut IndexWriter, entries: u64) {
         while self.is_small_for(entries) && self.split(writer) {}
     }
 
@@ -36,7 +36,7 @@ impl Index {
     }
 
     /// Grows the table by one bucket, which takes its share of the entries of its group's others; whether it can grow.
-    pub(crate) fn split(&self, writer: &mut Writer) -> bool {
+    pub(crate) fn split(&self, writer: &mut IndexWriter) -> bool {
         let (size, grown) = (self.size_as_seen(), self.size_as_seen().one_more());
         let Some(new) = self.main.grow(size.buckets()) else { return false };
         new.bucket.set_next(None);
@@ -76,7 +76,7 @@ impl Index {
         true
     }
 
-    fn release_overflow(&self, writer: &mut Writer, head: PlacedHead<'_>) {
+    fn release_overflow(&self, writer: &mut IndexWriter, head: PlacedHead<'_>) {
         let mut next = head.bucket.next();
         head.bucket.set_next(None);
         while let Some(number) = next {

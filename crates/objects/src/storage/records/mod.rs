@@ -29,7 +29,7 @@ use tombolo_memory::{Local, Memory};
 use tombolo_pod::Pod;
 
 pub(crate) use self::layout::Record;
-use self::layout::{Contents, Layout, Steps, WIDE_BYTES};
+use self::layout::{Layout, Steps, WIDE_BYTES, WordStates};
 use self::owners::Owners;
 use self::sets::Set;
 pub(crate) use self::sets::{NOWHERE, Sets};
@@ -44,7 +44,7 @@ const WIDE_PERCENT: u64 = 50;
 
 /// What a record held when it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct RecordWord {
     allocated: bool,
     /// The counter; of a locked record that somebody else holds, all but its lowest seven bits.
     counter: u32,
@@ -52,7 +52,7 @@ pub(crate) struct Word {
     holder: Option<u8>,
 }
 
-impl Word {
+impl RecordWord {
     const fn free(counter: u32) -> Self {
         Self { allocated: false, counter, holder: None }
     }
@@ -235,14 +235,14 @@ impl<M: Memory> Records<M> {
     }
 
     #[inline(always)]
-    pub(crate) fn load(&self, record: Record) -> Word {
+    pub(crate) fn load(&self, record: Record) -> RecordWord {
         self.layout.load(record)
     }
 
     /// Takes the lock of a record that is in use and was seen at `counter`, which is even.
     #[inline(always)]
     pub(crate) fn lock(&self, record: Record, counter: u32) -> Option<Held> {
-        let open = Word::allocated(counter);
+        let open = RecordWord::allocated(counter);
         let taken = self.layout.swap(sites::WRITE_LOCK, record, open, open.locked_by(self.host));
         taken.then_some(Held { record, counter })
     }
@@ -254,10 +254,10 @@ impl<M: Memory> Records<M> {
         if self.is_abandoned() || self.wraps(held) {
             return None;
         }
-        let (open, after) = (Word::allocated(counter), self.after_write(held));
+        let (open, after) = (RecordWord::allocated(counter), self.after_write(held));
         let locked = open.locked_by(self.host);
-        let contents = Contents { open, locked, written: Word::allocated(after) };
-        let steps = self.layout.steps(record, contents);
+        let states = WordStates { open, locked, written: RecordWord::allocated(after) };
+        let steps = self.layout.steps(record, states);
         Some(Turn { held, after, steps, abandoned: &self.abandoned.0 })
     }
 
@@ -284,7 +284,7 @@ impl<M: Memory> Records<M> {
     /// The same, with the counter where it is to be; whether the lock was not taken over.
     #[inline(always)]
     pub(crate) fn unlock_at(&self, held: Held, counter: u32) -> bool {
-        self.release(held, Word::allocated(counter))
+        self.release(held, RecordWord::allocated(counter))
     }
 
     /// Whether this host does not know what it may still write or release.
@@ -298,22 +298,22 @@ impl<M: Memory> Records<M> {
     }
 
     #[inline(always)]
-    fn release(&self, held: Held, to: Word) -> bool {
+    fn release(&self, held: Held, to: RecordWord) -> bool {
         !self.abandoned.is_set() && self.layout.release(held.record, self.word(held), to)
     }
 
     /// Takes over the lock of a record that was found like this, locked by a host that was fenced. The
     /// counter is another then: an event has to start a new generation before the lock is released.
-    pub(crate) fn take_over(&self, record: Record, found: Word) -> Option<Held> {
+    pub(crate) fn take_over(&self, record: Record, found: RecordWord) -> Option<Held> {
         let counter = found.counter & self.layout.counter_mask(record) & !1;
-        let ours = Word::allocated(counter).locked_by(self.host);
+        let ours = RecordWord::allocated(counter).locked_by(self.host);
         let taken = self.layout.swap(sites::WRITE_LOCK, record, found, ours);
         taken.then_some(Held { record, counter })
     }
 
     /// Gives a lock back to the host from which it was taken over.
     pub(crate) fn hand_back(&self, held: Held, host: u8) {
-        self.release(held, Word::allocated(held.counter).locked_by(host));
+        self.release(held, RecordWord::allocated(held.counter).locked_by(host));
     }
 
     /// Whether the locks of a host that may still be at something can be taken over.
@@ -332,13 +332,13 @@ impl<M: Memory> Records<M> {
     }
 
     #[inline(always)]
-    fn word(&self, held: Held) -> Word {
-        Word::allocated(held.counter).locked_by(self.host)
+    fn word(&self, held: Held) -> RecordWord {
+        RecordWord::allocated(held.counter).locked_by(self.host)
     }
 
     /// Frees a record whose lock this thread holds and that no object has; unless its lock was taken over.
     pub(crate) fn free(&self, held: Held) {
-        self.release(held, Word::free(held.counter));
+        self.release(held, RecordWord::free(held.counter));
     }
 
     /// A free record for the object with this hash, now in use by nobody and locked by this thread.

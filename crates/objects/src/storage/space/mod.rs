@@ -51,7 +51,7 @@ mod sparse;
 pub(crate) use sparse::Sparse;
 
 /// What this host knows about the chunks.
-struct View {
+struct KnownChunks {
     chunks: Vec<Chunk>,
     /// The held chunk from which slots of each class are promised.
     active: Vec<Option<u32>>,
@@ -67,7 +67,7 @@ pub(crate) struct Space<M: Memory> {
     count: u64,
     classes: Classes,
     chunk_shift: u32,
-    view: HostMutex<M, View>,
+    view: HostMutex<M, KnownChunks>,
     /// Per chunk: class (8 bits) | chunks of the span that starts here (32) | lines of a slot, 0 if that is a span (24), for readers who do not
     /// wait for `view`. Whoever reads one that is changing finds out when it validates its read.
     extents: Box<[AtomicU64]>,
@@ -85,7 +85,7 @@ impl<M: Memory> Space<M> {
     pub(crate) fn new(pod: &Pod<M>, host: u8, shard: u8, abandoned: Abandoned) -> Self {
         let geometry = pod.geometry();
         let classes = Classes::new(geometry.chunk_bytes);
-        let view = View {
+        let view = KnownChunks {
             chunks: (0..geometry.chunks).map(|_| Chunk::default()).collect(),
             active: vec![None; classes.count()],
             used_lines: 0,
@@ -264,7 +264,7 @@ impl<M: Memory> Space<M> {
     }
 
     /// Hands a held chunk on, unless slots are promised from it or will be; whether it is free now.
-    fn hand_on_if_idle(&self, view: &mut View, number: u32) -> bool {
+    fn hand_on_if_idle(&self, view: &mut KnownChunks, number: u32) -> bool {
         let chunk = &mut view.chunks[number as usize];
         let settled = self.memory.check(sites::CHUNK_SETTLED, chunk.is_settled());
         if !chunk.held

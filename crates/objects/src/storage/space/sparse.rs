@@ -32,7 +32,7 @@ pub(crate) enum Sparse {
 
 /// A chunk of which some slots are used and others free, and which nobody holds.
 #[derive(Clone, Copy)]
-struct Candidate {
+struct SparseChunk {
     number: u32,
     class: u8,
     used: u64,
@@ -72,7 +72,7 @@ impl<M: Memory> Space<M> {
     }
 
     /// The shard's partly used chunks that nobody holds, by class.
-    fn candidates(&self) -> Result<Vec<Candidate>, Error> {
+    fn candidates(&self) -> Result<Vec<SparseChunk>, Error> {
         let partly_used: Vec<(u32, u8, u64, u64)> = {
             let view = self.view.lock();
             let chunks = (0..).zip(&view.chunks).filter(|(_, chunk)| !chunk.held);
@@ -87,7 +87,7 @@ impl<M: Memory> Space<M> {
         for (number, class, used, free) in partly_used {
             let word = self.table.word(number)?;
             if word == ChunkWord::shared(class, self.shard) {
-                candidates.push(Candidate { number, class, used, free, word });
+                candidates.push(SparseChunk { number, class, used, free, word });
             }
         }
         candidates.sort_by_key(|candidate| candidate.class);
@@ -96,9 +96,9 @@ impl<M: Memory> Space<M> {
 
     /// The emptiest chunk of the class with the most room in which a chunk's worth of slots is free. All
     /// hosts choose alike, so that they do not move the same objects to and fro.
-    fn sparsest(&self, candidates: &[Candidate]) -> Option<Candidate> {
+    fn sparsest(&self, candidates: &[SparseChunk]) -> Option<SparseChunk> {
         let of_a_class = candidates.chunk_by(|a, b| a.class == b.class);
-        let room = |class: &&[Candidate]| -> Option<u64> {
+        let room = |class: &&[SparseChunk]| -> Option<u64> {
             let free: u64 = class.iter().map(|candidate| candidate.free).sum();
             let (first, lines) = (class.first()?, self.classes.slot_lines(class.first()?.class)?);
             (free >= first.used + first.free).then_some(free * lines)
@@ -109,7 +109,7 @@ impl<M: Memory> Space<M> {
         class.iter().min_by_key(|candidate| candidate.used).copied()
     }
 
-    fn emptying(&self, chunk: Candidate) -> Emptying {
+    fn emptying(&self, chunk: SparseChunk) -> Emptying {
         let view = self.view.lock();
         let start = self.first_line_of(chunk.number);
         let lines = self.classes.slot_lines(chunk.class).unwrap_or(0);

@@ -9,14 +9,14 @@ use crate::write::partition::AtHome;
 use crate::{Error, Objects};
 
 /// An object that nobody else changes until this is dropped.
-pub(crate) enum Writer<'a, M: Memory> {
+pub(crate) enum LockedObject<'a, M: Memory> {
     /// It is in its slot.
     Shared(Locked<'a, M>),
     /// It is in this host's memory.
     Home(AtHome<'a, M>),
 }
 
-impl<M: Memory> Writer<'_, M> {
+impl<M: Memory> LockedObject<'_, M> {
     pub(crate) fn header(&self) -> Header {
         match self {
             Self::Shared(locked) => locked.header(),
