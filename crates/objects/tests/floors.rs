@@ -62,6 +62,24 @@ fn no_folder_refers_to_one_above_it() {
     assert!(over.is_empty(), "mended, and to be taken off the list: {over:#?}");
 }
 
+#[test]
+fn no_two_types_have_one_name() {
+    let mut defined: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for File { path, tokens, .. } in Crate::read().files {
+        let mut depth = 0;
+        for pair in tokens.windows(2) {
+            depth += i32::from(pair[0] == "{") - i32::from(pair[0] == "}");
+            // What an `impl` block or a function defines has that one's name before its own.
+            let defines = ["struct", "enum", "trait", "type", "union"].contains(&pair[0].as_str());
+            if defines && depth == 0 {
+                defined.entry(pair[1].clone()).or_default().push(path.clone());
+            }
+        }
+    }
+    let twice: Vec<_> = defined.into_iter().filter(|(_, files)| files.len() > 1).collect();
+    assert!(twice.is_empty(), "types with one name: {twice:#?}");
+}
+
 /// One file, without its comments.
 struct File {
     /// From the folder `src` on.

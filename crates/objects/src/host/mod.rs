@@ -27,7 +27,7 @@ use crate::replica::event::Event;
 use crate::storage::copies::Copies;
 use crate::storage::dirty::Marks;
 use crate::storage::index::IndexLimits;
-use crate::storage::intents::Underway;
+use crate::storage::intents::HostIntents;
 use crate::storage::partition::Home;
 use crate::storage::records::Records;
 use crate::storage::space::pins::Pins;
@@ -103,7 +103,7 @@ pub struct Objects<M: Memory> {
     pub(crate) records: Arc<Records<M>>,
     pub(crate) seat: Seat,
     pub(crate) watch: Watch,
-    pub(crate) underway: Underway<M>,
+    pub(crate) intents: HostIntents<M>,
     pub(crate) counters: Counters,
     hasher: KeyHasher,
     pub(crate) upkeep: Upkeep<M>,
@@ -142,7 +142,7 @@ impl<M: Memory> Objects<M> {
             records,
             // No other stay of any host has this incarnation, so no other write gets this version.
             versions: AtomicU64::new(u64::from(seat.incarnation()) << 40),
-            underway: Underway::new(&pod, seat.host()),
+            intents: HostIntents::new(&pod, seat.host()),
             watch: Watch::new(&pod, options.host_timeout),
             seat,
             counters: Counters::new(),

@@ -38,7 +38,7 @@ impl<M: Memory> Objects<M> {
 
     /// Whether an object of so many bytes can be kept in its slot, too, if it is to be.
     pub(crate) fn may_be_backed(&self, bytes: u64) -> bool {
-        !self.home.is_backed() || self.underway.may_change(bytes)
+        !self.home.is_backed() || self.intents.may_change(bytes)
     }
 
     /// Whether there are other places for objects than their slots.

@@ -53,7 +53,7 @@ impl<M: Memory> Objects<M> {
             let replicas = shards.zip(built.shards).map(replica).collect();
             let (pod, seat) = (pod.clone(), seat.clone());
             let objects = Self::with_shards(pod, replicas, built.records, seat, options)?;
-            objects.underway.clear_all();
+            objects.intents.clear_all();
             objects.sync_all()?;
             Ok(objects)
         });

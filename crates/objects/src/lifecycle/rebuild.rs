@@ -31,7 +31,7 @@ pub(crate) fn rebuild<M: Memory>(
     let space = Space::new(pod, 0, 0, Abandoned::default());
     let records = Arc::clone(&empty.records);
     let mut reopened = Reopened::new(pod, &space, &records)?;
-    // Now nobody orders anything any more. What was ordered since this host joined the headers and notes tell, too.
+    // Now nobody orders anything any more. What was ordered since this host joined the headers and intents tell, too.
     if pod.memory().keeps(sites::OPEN_LOG_END) {
         for (shard, built) in (0..).zip(&mut empty.shards) {
             built.position = Shard::<M>::announce(pod, seat, shard);
@@ -55,7 +55,7 @@ pub(crate) fn rebuild<M: Memory>(
             restored.add(shard, slot, object)
         })?;
     }
-    reopened.clear_notes();
+    reopened.clear_intents();
     records.free_all();
     marks.reset();
     PinTable::new(pod).reset();

@@ -67,10 +67,10 @@ impl<M: Memory> Locked<'_, M> {
         let settled = objects.settle(self.entry, self.header, key, value);
         if matches!(settled, Ok(true)) {
             // Before the record can be another object's.
-            objects.underway.clear(self.place);
+            objects.intents.clear(self.intent_slot);
             objects.records.free(self.held);
             self.gone = true;
-            objects.underway.end(self.place, false);
+            objects.intents.end(self.intent_slot, false);
             return Ok(None);
         }
         if objects.may_store().is_ok() {

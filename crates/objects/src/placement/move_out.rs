@@ -7,10 +7,10 @@ use crate::error::no_such_slot;
 use crate::ids::SlotLine;
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
-use crate::storage::intents::{Note, Place};
+use crate::storage::intents::{Intent, IntentSlot};
 use crate::storage::partition::Hold;
 use crate::storage::space::extent::Extent;
-use crate::write::relocate::Noting;
+use crate::write::relocate::OpenIntent;
 use crate::{Error, Objects, sites};
 
 /// Residents that leave in one tick, at most, because they have not been used and others want to come.
@@ -26,23 +26,23 @@ impl<M: Memory> Objects<M> {
         if self.home.is_backed() {
             return self.send_back_to_backup(entry, &extent, hold).map(|()| true);
         }
-        let place = self.noting_patiently()?.place;
+        let intent_slot = self.open_intent_waiting()?.intent_slot;
         if !self.memory().check(sites::PIN_RETURN, !self.is_viewed(entry)) {
-            return match self.return_elsewhere(place, entry, &extent, hold) {
+            return match self.return_elsewhere(intent_slot, entry, &extent, hold) {
                 Err(Error::LnrFull { .. }) => Ok(false),
                 returned => returned.map(|()| true),
             };
         }
-        self.underway.note(place, Note::Returns { slot });
+        self.intents.set(intent_slot, Intent::Returns { slot });
         self.write_whole(&extent, header, &hold.key, &hold.value);
         let lines = extent.covering(0, header.total_bytes());
         if !self.memory().check(sites::POISON_RETURN, !self.is_poisoned(&extent)) {
             self.memory().publish(sites::HOME_CLEAN, lines, |memory| extent.give(memory, 0));
-            return self.return_elsewhere(place, entry, &extent, hold).map(|()| true);
+            return self.return_elsewhere(intent_slot, entry, &extent, hold).map(|()| true);
         }
         let back = self.memory().publish(sites::HOME_CLEAN, lines, |memory| {
             extent.give(memory, header.total_bytes());
-            self.underway.end(place, true);
+            self.intents.end(intent_slot, true);
             self.commit(Event::Return(target(entry)))
         });
         if back.is_err() && self.may_store().is_ok() {
@@ -64,8 +64,8 @@ impl<M: Memory> Objects<M> {
         hold: &mut Hold<M>,
     ) -> Result<(), Error> {
         if !self.memory().check(sites::POISON_RETURN, !self.is_poisoned(extent)) {
-            let place = self.noting_patiently()?.place;
-            return self.return_elsewhere(place, entry, extent, hold);
+            let intent_slot = self.open_intent_waiting()?.intent_slot;
+            return self.return_elsewhere(intent_slot, entry, extent, hold);
         }
         if !self.commit(Event::Return(target(entry)))? {
             return Err(changed_at_home());
@@ -78,7 +78,7 @@ impl<M: Memory> Objects<M> {
     /// Sends a resident to another slot than its own, where there is a memory error, or which somebody views.
     pub(crate) fn return_elsewhere(
         &self,
-        place: Place,
+        intent_slot: IntentSlot,
         entry: Entry,
         extent: &Extent,
         hold: &mut Hold<M>,
@@ -86,8 +86,8 @@ impl<M: Memory> Objects<M> {
         let space = &self.state(entry.hash).space;
         let slot = space.slot_at(entry.slot).ok_or_else(no_such_slot)?;
         space.set_poisoned(extent);
-        let noting = Noting { place, torn: None, alone: true, home: true };
-        self.relocate(noting, entry, slot, &hold.key, &hold.value)?;
+        let intent = OpenIntent { intent_slot, torn: None, alone: true, home: true };
+        self.relocate(intent, entry, slot, &hold.key, &hold.value)?;
         self.count(Counter::MovedOut);
         self.home.leave(entry.slot, hold);
         Ok(())

@@ -1,12 +1,12 @@
 //! Objects that were in the own memory of a host that was fenced, in a pod in which they are in their slots, too.
 //!
-//! Such an object is as its slot says; unless a write was cut off, as a note says: then it has its old value, or is lost, as the
+//! Such an object is as its slot says; unless a write was cut off, as an intent says: then it has its old value, or is lost, as the
 //! pod was created.
 //!
 //! * When the host is gone, all of them go on in their slots.
 //! * Before, it may still be writing there. So an object that somebody wants goes on in another slot, and the old one is in
 //!   quarantine, of which SCR says so *before* the event: from then on the object has no lock that others would have to wait for.
-//!   There is room in quarantine for as many as the host has notes; the others wait until it is gone.
+//!   There is room in quarantine for as many as the host has intents; the others wait until it is gone.
 
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
@@ -26,7 +26,7 @@ use crate::{Error, Objects, sites};
 impl<M: Memory> Objects<M> {
     /// Objects in the own memory of a host that is gone go on in their slots.
     pub(crate) fn restore_from_home(&self, stay: Stay) -> Result<(), Error> {
-        let noted = self.underway.notes.named(stay.host);
+        let noted = self.intents.table.named(stay.host);
         for entry in self.at_home_with(stay) {
             self.restore(stay, entry, noted.contains(&entry.slot))?;
         }
@@ -51,7 +51,7 @@ impl<M: Memory> Objects<M> {
             return self.lose_backup(stay, entry, &extent, true);
         }
         if noted && self.memory().keeps(sites::HOME_STAYS) {
-            self.underway.notes.stays(stay.host, entry.slot);
+            self.intents.table.stays(stay.host, entry.slot);
         }
         if !self.commit(Event::Return(target(entry)))? {
             return Err(changed_under_lock());
@@ -64,8 +64,8 @@ impl<M: Memory> Objects<M> {
     /// writing.
     pub(crate) fn rescue_from_home(&self, stay: Stay, entry: Entry) -> Result<(), Error> {
         let is_there = self.entry_stands(entry) && entry.home() == Some(stay.host);
-        let notes = &self.underway.notes;
-        if !is_there || notes.room_in_quarantine_for(stay.host, entry.slot).is_none() {
+        let intents = &self.intents.table;
+        if !is_there || intents.room_in_quarantine_for(stay.host, entry.slot).is_none() {
             return Ok(());
         }
         let extent = self.extent_of(&entry)?;
@@ -92,7 +92,7 @@ impl<M: Memory> Objects<M> {
         if gone {
             space.mark_away(extent, stay.host);
         } else {
-            self.underway.notes.to_quarantine(stay.host, entry.slot, true);
+            self.intents.table.to_quarantine(stay.host, entry.slot, true);
         }
         if self.lose(entry, stay)? { Ok(()) } else { Err(changed_under_lock()) }
     }

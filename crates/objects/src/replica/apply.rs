@@ -289,10 +289,10 @@ impl<M: Memory> State for Replicated<M> {
         self.index.touched(&self.memory, event.hash(), true);
         let generation = generation_at(position);
         match *event {
-            Event::Create { hash, slot, expected, place } => {
+            Event::Create { hash, slot, expected, intent_slot } => {
                 let created = self.create(writer, generation, hash, slot, expected);
                 if own {
-                    self.space.decide(place, slot, created);
+                    self.space.decide(intent_slot, slot, created);
                 }
                 created
             }

@@ -6,7 +6,7 @@ use tombolo_memory::Site;
 use crate::ids::{Generation, KeyHash, Slot, SlotLine};
 use crate::sites;
 use crate::storage::index;
-use crate::storage::intents::Place;
+use crate::storage::intents::IntentSlot;
 
 /// A change of the object at `slot`, decided on when its generation was `expected`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub(crate) fn target(entry: index::Entry) -> Target {
 /// An event. Each has an effect only if what it was decided on still holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A new object; `expected` sums up the objects with this hash, which are other keys'. Its host has noted its slot at
+    /// A new object; `expected` sums up the objects with this hash, which are other keys'. Its host has recorded its slot at
     /// this `place`.
-    Create { hash: KeyHash, slot: Slot, expected: u32, place: Place },
+    Create { hash: KeyHash, slot: Slot, expected: u32, intent_slot: IntentSlot },
     /// The object is gone, with its record if it has one.
     Delete(Target),
     /// The object's bytes are now in another slot.
@@ -87,15 +87,15 @@ impl Event {
 /// ```text
 /// byte 0      kind                 bytes 16..24  slot of the object
 /// byte 1      class of new slot    bytes 24..32  new slot
-/// bytes 4..8  hash                 bytes 32..36  record, host, or place of a note
+/// bytes 4..8  hash                 bytes 32..36  record, host, or place of an intent
 /// bytes 8..12 expected             bytes 36..40  chunks of the new slot
 /// ```
 impl Entry for Event {
     fn encode(&self) -> [u8; PAYLOAD_BYTES] {
         const NO_SLOT: Slot = Slot { line: 0, class: 0, chunks: 0 };
         let (kind, target, to, record) = match *self {
-            Self::Create { hash, slot, expected, place } => {
-                (1, Target { hash, slot: 0, expected }, slot, place.into())
+            Self::Create { hash, slot, expected, intent_slot } => {
+                (1, Target { hash, slot: 0, expected }, slot, intent_slot.into())
             }
             Self::Delete(target) => (2, target, NO_SLOT, 0),
             Self::Move { target, to } => (3, target, to, 0),
@@ -130,7 +130,12 @@ impl Entry for Event {
         Some(match payload[0] {
             1 => {
                 let Target { hash, expected, .. } = target;
-                Self::Create { hash, slot: to, expected, place: Place::try_from(record).ok()? }
+                Self::Create {
+                    hash,
+                    slot: to,
+                    expected,
+                    intent_slot: IntentSlot::try_from(record).ok()?,
+                }
             }
             2 => Self::Delete(target),
             3 => Self::Move { target, to },
@@ -156,7 +161,12 @@ mod tests {
         let target = Target { hash: 1, slot: 2 << 34, expected: 3 };
         let slot = Slot { line: 4 << 34, class: 5, chunks: 6 };
         for event in [
-            Event::Create { hash: 7, slot, expected: 8, place: Place::try_from(9).unwrap() },
+            Event::Create {
+                hash: 7,
+                slot,
+                expected: 8,
+                intent_slot: IntentSlot::try_from(9).unwrap(),
+            },
             Event::Delete(target),
             Event::Move { target, to: slot },
             Event::Allocate { target, record: 9 },

@@ -13,9 +13,9 @@
 //!
 //! In a pod that is created so (`partition_backup`) a resident is in its slot, too, as it was last written: so if its host dies, whoever
 //! clears up lets it go on from there ([`recovery`](crate::recovery)). Each write goes to both, by the rules for an object in its slot: what is about to
-//! change is noted ([`intents`](crate::storage::intents)), cleaned, and then acknowledged. There is no lock whose release fails when others have
-//! taken it over; instead the write counts if the host's seat stands when the slot is in memory and the note says that it is through, before the
-//! note is cleared.
+//! change is recorded ([`intents`](crate::storage::intents)), cleaned, and then acknowledged. There is no lock whose release fails when others have
+//! taken it over; instead the write counts if the host's seat stands when the slot is in memory and the intent says that it is through, before the
+//! intent is cleared.
 
 use std::collections::HashMap;
 use std::sync::Arc;

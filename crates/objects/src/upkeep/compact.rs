@@ -168,8 +168,8 @@ impl<M: Memory> Objects<M> {
             self.copy_value(started, header, Part::Whole, &mut value)
         })?;
         let Looked::Good((header, Ok(()))) = read else { return Ok(()) };
-        let Some(noting) = self.noting() else { return Ok(()) };
-        let to = self.place_copy(noting, found.entry.hash, from, header, key, &value)?;
+        let Some(intent) = self.open_intent() else { return Ok(()) };
+        let to = self.place_copy(intent, found.entry.hash, from, header, key, &value)?;
         let Some(to) = to else { return Ok(()) };
         self.announce_move(found.entry, from, to).map(drop)
     }

@@ -35,10 +35,10 @@ impl<M: Memory> Objects<M> {
                 hash.iter().for_each(|&hash| self.renew(candidate, hash));
                 let version = Version(versions.0 + number);
                 let locked = candidate.as_ref().and_then(|candidate| {
-                    let place = self.underway.reserve_for_now()?;
-                    let plan = self.plan(candidate, &place, key, version, value.len())?;
+                    let intent_slot = self.intents.reserve_for_now()?;
+                    let plan = self.plan(candidate, &intent_slot, key, version, value.len())?;
                     self.take(candidate, &plan, key)?;
-                    place.keep();
+                    intent_slot.keep();
                     Some((plan, key, value))
                 });
                 match locked {

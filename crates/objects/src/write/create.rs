@@ -36,12 +36,12 @@ impl<M: Memory> Objects<M> {
             }
             let expected = fingerprint(found.iter().map(|found| found.entry));
             if placed.is_none() {
-                let Some(noting) = self.noting() else { return Ok(None) };
-                placed = Some(self.place(noting, hash, key, value, PATIENCE)?);
+                let Some(intent) = self.open_intent() else { return Ok(None) };
+                placed = Some(self.place(intent, hash, key, value, PATIENCE)?);
             }
             let Some(placed) = &placed else { return Ok(None) };
-            let Placed { slot, noting, .. } = *placed;
-            let event = Event::Create { hash, slot, expected, place: noting.place };
+            let Placed { slot, intent, .. } = *placed;
+            let event = Event::Create { hash, slot, expected, intent_slot: intent.intent_slot };
             Ok(self.announce(placed, None, event)?.then_some(placed.header.version))
         });
         if let Some(placed) = placed {

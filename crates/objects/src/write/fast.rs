@@ -16,7 +16,7 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header};
 use crate::error::changed_under_lock;
 use crate::host::lookup::Candidate;
 use crate::storage::index::{Cell, Entry, Found, ToNote, seen};
-use crate::storage::intents::{Change, Reserved, WriteNote};
+use crate::storage::intents::{Change, ReservedIntent, WriteIntent};
 use crate::storage::records::Turn;
 use crate::storage::space::extent::Extent;
 use crate::storage::space::pins::PinWord;
@@ -37,7 +37,7 @@ pub(crate) struct Plan<'a, M: Memory> {
     lines: Lines,
     pub(crate) dirty: Lines,
     header: Header,
-    note: WriteNote<'a, M>,
+    intent: WriteIntent<'a, M>,
 }
 
 impl<M: Memory> Plan<'_, M> {
@@ -61,13 +61,13 @@ impl<M: Memory> Objects<M> {
         let begun = self.begin_lookup(self.hash(key).ok()?)?;
         // A read-modify-write waits for whatever is under way: it is done before there is more than the bucket.
         let version = self.next_versions(1);
-        let place = self.underway.reserve_for_now()?;
+        let intent_slot = self.intents.reserve_for_now()?;
         let candidate = self.candidate_to_write(&begun)?;
         self.fetch_candidate(&candidate, rest.len());
-        let plan = self.plan(&candidate, &place, key, version, HEAD + rest.len())?;
+        let plan = self.plan(&candidate, &intent_slot, key, version, HEAD + rest.len())?;
         let values = [self.memory().prepare(plan.whole(key, head, rest), true)];
         self.take(&candidate, &plan, key)?;
-        place.keep();
+        intent_slot.keep();
         self.begin_to_write(&plan);
         let cleaned = plan.dirty.count();
         Some(self.write_and(sites::WRITE_CLEAN, &values, cleaned, || self.release(&plan)))
@@ -86,7 +86,7 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn plan<'a>(
         &'a self,
         candidate: &Candidate<'a, M>,
-        place: &Reserved<'a, M>,
+        intent_slot: &ReservedIntent<'a, M>,
         key: &[u8],
         version: Version,
         value_bytes: usize,
@@ -96,7 +96,7 @@ impl<M: Memory> Objects<M> {
         let bytes = (HEADER_BYTES + key.len()) as u64 + value_bytes as u64;
         let usual = lines.count() <= self.small_lines
             && fit(bytes, lines.bytes()) == Fit::Well
-            && self.underway.overwrites(bytes)
+            && self.intents.overwrites(bytes)
             && !self.home.is_open();
         if !usual {
             return None;
@@ -106,8 +106,8 @@ impl<M: Memory> Objects<M> {
         let pins = candidate.shard.state().space.pins_of(entry.slot)?;
         let header = Header::new(version, key, value_bytes as u32);
         let dirty = Lines::covering(lines.start(), bytes);
-        let note = place.of_write(Change { record, slot: entry.slot, undone: false });
-        Some(Plan { turn, entry, cell, seen, pins, lines, dirty, header, note })
+        let intent = intent_slot.of_write(Change { record, slot: entry.slot, undone: false });
+        Some(Plan { turn, entry, cell, seen, pins, lines, dirty, header, intent })
     }
 
     /// Takes an object's lock, if it has `key`, this host has no stale line of it, and it can be written as planned.
@@ -146,7 +146,7 @@ impl<M: Memory> Objects<M> {
         }
         memory.relies_on(lines.start(), (HEADER_BYTES + key.len()) as u64, since);
         // While the lock is held nobody begins to view the object.
-        self.underway.overwrites(before.total_bytes())
+        self.intents.overwrites(before.total_bytes())
             && memory.check(sites::PIN_WRITE, !plan.pins.is_set())
     }
 
@@ -159,7 +159,7 @@ impl<M: Memory> Objects<M> {
         let memory = self.memory();
         memory.takes(plan.lines);
         seen::set_locked(memory, plan.seen);
-        plan.note.begin();
+        plan.intent.begin();
     }
 
     /// Writes values, cleans their lines, and then releases locks.
@@ -182,17 +182,17 @@ impl<M: Memory> Objects<M> {
     /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more; [`Error::Poisoned`] if the object is lost now.
     #[inline(always)]
     pub(crate) fn release(&self, plan: &Plan<'_, M>) -> Result<Version, Box<Error>> {
-        let &Plan { ref turn, lines, header, ref note, .. } = plan;
+        let &Plan { ref turn, lines, header, ref intent, .. } = plan;
         let whole = !self.memory().poisoned(lines);
         if !self.memory().check(sites::POISON_WRITE, whole) {
             return self.lose_in_place(plan).map(|()| header.version).map_err(Box::new);
         }
         self.memory().gives(lines, header.total_bytes());
-        note.through();
+        intent.through();
         if !turn.release() {
             return Err(Box::new(self.is_fenced()));
         }
-        note.end();
+        intent.end();
         Ok(header.version)
     }
 
@@ -214,7 +214,7 @@ impl<M: Memory> Objects<M> {
             known: true,
             dirty,
             elsewhere: None,
-            place: plan.note.place(),
+            intent_slot: plan.intent.slot(),
             noted: Some(false),
             since: self.memory().moment(),
             gone: false,

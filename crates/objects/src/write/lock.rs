@@ -12,7 +12,7 @@ use crate::read::Looked;
 use crate::replica::event::{Event, target};
 use crate::storage::index::seen::UNSEEN;
 use crate::storage::index::{Cell, Entry, Found, seen};
-use crate::storage::intents::Place;
+use crate::storage::intents::IntentSlot;
 use crate::storage::records::{Held, Record};
 use crate::storage::space::extent::Extent;
 use crate::write::locked_object::LockedObject;
@@ -36,8 +36,8 @@ pub(crate) struct Locked<'a, M: Memory> {
     pub(crate) dirty: SmallVec<[Lines; 2]>,
     /// Where the object will be once the write ends, with what was written so far; nobody else knows of it.
     pub(crate) elsewhere: Option<Box<Placed>>,
-    /// Where it is noted that the object is being changed; if it is, whether it is noted as it was.
-    pub(crate) place: Place,
+    /// Where it is recorded that the object is being changed; if it is, whether it is recorded as it was.
+    pub(crate) intent_slot: IntentSlot,
     pub(crate) noted: Option<bool>,
     /// When the lock was taken: nothing read under it was out of date by then.
     pub(crate) since: Moment,
@@ -140,13 +140,13 @@ impl<M: Memory> Objects<M> {
         entry: Entry,
         key: &[u8],
     ) -> Result<TryLock<'_, M>, Error> {
-        let Some(place) = self.underway.reserve() else {
+        let Some(intent_slot) = self.intents.reserve() else {
             self.let_go(held, entry)?;
             return Ok(TryLock::Busy);
         };
-        let outcome = self.enter(&mut held, entry, key, place);
+        let outcome = self.enter(&mut held, entry, key, intent_slot);
         if !matches!(outcome, Ok(TryLock::Locked(_))) {
-            self.underway.end(place, false);
+            self.intents.end(intent_slot, false);
             self.let_go(held, entry)?;
         }
         if matches!(outcome, Err(Error::Poisoned)) && !self.lose_poisoned(entry.hash, entry.slot)? {
@@ -171,7 +171,7 @@ impl<M: Memory> Objects<M> {
         held: &mut Held,
         entry: Entry,
         key: &[u8],
-        place: Place,
+        intent_slot: IntentSlot,
     ) -> Result<TryLock<'_, M>, Error> {
         let memory = self.memory();
         memory.works(Work::Lock);
@@ -230,7 +230,7 @@ impl<M: Memory> Objects<M> {
             known,
             dirty: SmallVec::new(),
             elsewhere: None,
-            place,
+            intent_slot,
             noted: None,
             since,
             gone: false,

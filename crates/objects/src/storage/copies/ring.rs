@@ -140,7 +140,7 @@ impl<M: Memory> Copies<M> {
 
     fn write(&self, line: u64, contents: &CopyContents<'_>) {
         let &CopyContents { hash, generation, counter, header, key, value } = contents;
-        self.write_note(line, counter, Block { hash, generation, lines: lines(&header) as u32 });
+        self.write_intent(line, counter, Block { hash, generation, lines: lines(&header) as u32 });
         let start = line * LINE_BYTES + NOTE_BYTES as u64;
         let mut prefix: SmallVec<[u8; 128]> = SmallVec::from_slice(&header.encode());
         prefix.extend_from_slice(key);
@@ -148,7 +148,7 @@ impl<M: Memory> Copies<M> {
         self.arena.write(start + prefix.len() as u64, value);
     }
 
-    fn write_note(&self, line: u64, counter: u32, block: Block) {
+    fn write_intent(&self, line: u64, counter: u32, block: Block) {
         let words = [counter, block.hash, block.generation, block.lines];
         let mut note = [0; NOTE_BYTES];
         for (bytes, word) in note.as_chunks_mut().0.iter_mut().zip(words) {
@@ -166,7 +166,7 @@ impl<M: Memory> Copies<M> {
 
     fn leave_hole(&self, line: u64, lines: u64) {
         if lines > 0 {
-            self.write_note(line, 0, Block { hash: 0, generation: 0, lines: lines as u32 });
+            self.write_intent(line, 0, Block { hash: 0, generation: 0, lines: lines as u32 });
         }
     }
 

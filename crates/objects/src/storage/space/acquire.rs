@@ -95,7 +95,7 @@ impl<M: Memory> Space<M> {
         }
         chunk.held = true;
         drop(view);
-        // What leaves from here on is doubted. What has left before, its note tells.
+        // What leaves from here on is doubted. What has left before, its intent tells.
         if self.is_being_left(number) {
             self.view.lock().chunks[number as usize].let_go();
             self.table.set(number, word);
@@ -145,7 +145,7 @@ impl<M: Memory> Space<M> {
 
     /// Chunks in slots of which there may be headers whose objects have left.
     pub(super) fn being_left(&self) -> Vec<u32> {
-        let left = self.notes.left().filter(|_| self.memory.keeps(sites::SLOT_LEFT));
+        let left = self.intents.left().filter(|_| self.memory.keeps(sites::SLOT_LEFT));
         left.filter_map(|line| Some(self.chunk_of(line)?.0 as u32)).collect()
     }
 

@@ -178,7 +178,7 @@ impl<M: Memory> ChunkTable<M> {
         }
     }
 
-    /// Notes that memory in a chunk has errors, and whether headers may be there that could not be taken out.
+    /// Records that memory in a chunk has errors, and whether headers may be there that could not be taken out.
     pub(crate) fn set_poisoned(&self, number: u32, untrue: bool) {
         let flags = if untrue { FLAGS } else { POISONED };
         if self.memory.keeps(sites::CHUNK_FLAGGED) {

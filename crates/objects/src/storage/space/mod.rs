@@ -14,13 +14,13 @@
 //! Invariant: a slot is promised at most once. Only the holder of its chunk promises it, not before
 //! it has applied the log since it took the chunk, and the chunk is handed on only when each promise
 //! is settled: the object is in the log, or given up. Nor does it promise a slot whose last object may still
-//! have its header there, as notes tell ([`intents`](crate::storage::intents)).
+//! have its header there, as intents tell ([`intents`](crate::storage::intents)).
 //!
 //! A chunk in whose memory somebody has met an error is *poisoned*, as its word says from then on: nobody takes it any more, and who
 //! holds it gives it up, at once if he has met the error himself, and in his next ticks if not. So neither the slot is another object's from
 //! then on, nor its neighbours, since a host that meets an error loses a page. What else lies in the chunk stays.
 //!
-//! Invariant: a slot begins with a header if and only if it holds an object, or a note names it. So the slots of
+//! Invariant: a slot begins with a header if and only if it holds an object, or an intent names it. So the slots of
 //! a chunk that is divided anew are voided first: what was in the middle of an object could look like a header.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -30,7 +30,7 @@ use tombolo_pod::Pod;
 use tombolo_sharing::{Classes, HEADER_BYTES, MARK_BYTES, SPAN};
 
 use crate::ids::{Slot, SlotLine};
-use crate::storage::intents::{Notes, Place};
+use crate::storage::intents::{IntentSlot, IntentTable};
 use crate::storage::records::Abandoned;
 use crate::storage::space::chunk::Chunk;
 use crate::storage::space::chunk_table::{ChunkState, ChunkTable, ChunkWord};
@@ -77,7 +77,7 @@ pub(crate) struct Space<M: Memory> {
     last: AtomicU32,
     passed_over: AtomicU64,
     abandoned: Abandoned,
-    notes: Notes<M>,
+    intents: IntentTable<M>,
     pub(crate) pins: PinTable<M>,
 }
 
@@ -106,7 +106,7 @@ impl<M: Memory> Space<M> {
             last: AtomicU32::new(0),
             passed_over: AtomicU64::new(0),
             abandoned,
-            notes: Notes::new(pod),
+            intents: IntentTable::new(pod),
             pins: PinTable::new(pod),
         }
     }
@@ -250,7 +250,7 @@ impl<M: Memory> Space<M> {
         // (What one sees of the pins here is not older than the log that told of the slots.)
         let free = || self.memory.check(sites::PIN_SLOT, !self.pins.is_pinned(number));
         if promised.is_none() && chunk.is_doubted() && free() {
-            let left: Vec<SlotLine> = self.notes.left().collect();
+            let left: Vec<SlotLine> = self.intents.left().collect();
             let has_header = |index| left.contains(&(start + index * lines));
             chunk.trust_all_but(|index| !self.memory.check(sites::SLOT_LEFT, !has_header(index)));
             promised = chunk.promise(keep);
@@ -274,7 +274,7 @@ impl<M: Memory> Space<M> {
         {
             return false;
         }
-        // Who takes it next looks at the notes first.
+        // Who takes it next looks at the intents first.
         chunk.let_go();
         let shared = ChunkWord::shared(chunk.class, self.shard);
         self.table.set(number, if chunk.is_empty() { self.freed(shared) } else { shared });
@@ -328,9 +328,9 @@ impl<M: Memory> Space<M> {
         self.memory.write(line.start(), zeros);
     }
 
-    /// Notes what has become of a new object of this host, in this slot.
-    pub(crate) fn decide(&self, place: Place, slot: Slot, created: bool) {
-        self.notes.decide(self.host, place, slot.line, created);
+    /// Records what has become of a new object of this host, in this slot.
+    pub(crate) fn decide(&self, intent_slot: IntentSlot, slot: Slot, created: bool) {
+        self.intents.decide(self.host, intent_slot, slot.line, created);
     }
 
     /// The shard of the log that tells what is in the chunk of a slot.

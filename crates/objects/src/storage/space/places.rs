@@ -80,7 +80,7 @@ impl<M: Memory> Space<M> {
         sound.then(|| Lines::new(line, lines))
     }
 
-    /// The chunk in which a slot is that somebody has noted.
+    /// The chunk in which a slot is that somebody has recorded.
     pub(crate) fn chunk_at(&self, line: SlotLine) -> Result<u32, Error> {
         let nowhere =
             || Error::Damaged(format!("a slot at line {line} is noted, which is nowhere"));

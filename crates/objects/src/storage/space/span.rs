@@ -84,7 +84,7 @@ impl<M: Memory> Space<M> {
     }
 
     /// Returns a span's chunks; by whoever deleted or moved its object, once the log says so, and as long as a
-    /// note says that it leaves.
+    /// intent says that it leaves.
     pub(crate) fn free_span(&self, slot: Slot) {
         if slot.class == SPAN && !self.abandoned.is_set() {
             // Should this host die before all are free, they count among what it had taken.

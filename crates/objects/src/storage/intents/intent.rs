@@ -1,8 +1,8 @@
-//! What a note says, and in which words.
+//! What an intent says, and in which words.
 //!
 //! ```text
 //! word 0   kind (8 bits; "announces" has two, the second for an object that was in the host's own memory) | whose lock it was (8), in the
-//!          kind "took over", else whether a torn object is noted as it was (1) | record of a torn object + 1, or 0 (32 bits, at 32)
+//!          kind "took over", else whether a torn object is recorded as it was (1) | record of a torn object + 1, or 0 (32 bits, at 32)
 //! word 1   line of the object's slot, 0 of a new one      word 2   line of its new slot
 //! word 3   version in the new slot, or of what is deleted, unless that may be of any
 //! ```
@@ -21,16 +21,16 @@ pub(crate) const BY_HOME: Record = u32::MAX - 1;
 pub(crate) struct Change {
     pub(crate) record: Record,
     pub(crate) slot: SlotLine,
-    /// Whether the object is noted as it was before.
+    /// Whether the object is recorded as it was before.
     pub(crate) undone: bool,
 }
 
 /// The object that is torn meanwhile.
 pub(crate) type Torn = Option<Change>;
 
-/// What a host has noted.
+/// What a host has recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Note {
+pub(crate) enum Intent {
     /// It changes the object in place.
     Writes(Change),
     /// It has taken over the lock of this host.
@@ -61,17 +61,17 @@ const DELETES_ANY: u64 = 9;
 const CREATED: u64 = 10;
 const ANNOUNCES_FROM_HOME: u64 = 11;
 
-/// In a note's first word.
+/// In an intent's first word.
 const UNDONE: u64 = 1 << 8;
 
 pub(super) type Words = [u64; NOTE_WORDS as usize];
 
-/// What is stored of a note: nothing where a word does not matter, since the note that was there before counts until the first
+/// What is stored of an intent: nothing where a word does not matter, since the intent that was there before counts until the first
 /// word is another.
 pub(super) type Changes = [Option<u64>; NOTE_WORDS as usize];
 
-impl Note {
-    // (Who makes a note knows of what kind it is; so most of this is done beforehand.)
+impl Intent {
+    // (Who makes an intent knows of what kind it is; so most of this is done beforehand.)
     #[inline(always)]
     pub(super) fn encode(self) -> Changes {
         let head = |kind: u64, record: Option<Record>| {
@@ -157,8 +157,8 @@ impl Note {
 mod tests {
     use super::*;
 
-    fn read_back(note: Note) -> Option<Note> {
-        Note::decode(note.encode().map(Option::unwrap_or_default))
+    fn read_back(intent: Intent) -> Option<Intent> {
+        Intent::decode(intent.encode().map(Option::unwrap_or_default))
     }
 
     #[test]
@@ -166,23 +166,23 @@ mod tests {
         let (slot, to, version) = (1 << 40, 2 << 40, Version(3 << 40));
         let change = Change { record: 4, slot, undone: false };
         for torn in [None, Some(change), Some(Change { undone: true, ..change })] {
-            for note in [
-                Note::Writes(Change { record: 0, undone: torn.is_some(), ..change }),
-                Note::TookOver { record: u32::MAX - 1, from: 63 },
-                Note::Places { to, torn },
-                Note::Announces { from: Some(slot), to, version, torn, home: false },
-                Note::Announces { from: Some(slot), to, version, torn, home: true },
-                Note::Deletes { slot, version: Some(version), torn },
-                Note::Deletes { slot, version: None, torn },
-                Note::Created { to },
-                Note::Returns { slot },
-                Note::Through { record: 5 },
+            for intent in [
+                Intent::Writes(Change { record: 0, undone: torn.is_some(), ..change }),
+                Intent::TookOver { record: u32::MAX - 1, from: 63 },
+                Intent::Places { to, torn },
+                Intent::Announces { from: Some(slot), to, version, torn, home: false },
+                Intent::Announces { from: Some(slot), to, version, torn, home: true },
+                Intent::Deletes { slot, version: Some(version), torn },
+                Intent::Deletes { slot, version: None, torn },
+                Intent::Created { to },
+                Intent::Returns { slot },
+                Intent::Through { record: 5 },
             ] {
-                assert_eq!(read_back(note), Some(note));
+                assert_eq!(read_back(intent), Some(intent));
             }
         }
-        let new = Note::Announces { from: None, to, version, torn: None, home: false };
+        let new = Intent::Announces { from: None, to, version, torn: None, home: false };
         assert_eq!(read_back(new), Some(new));
-        assert_eq!(Note::decode([0; 4]), None);
+        assert_eq!(Intent::decode([0; 4]), None);
     }
 }
