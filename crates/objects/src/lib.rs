@@ -49,7 +49,7 @@ pub use host::policy::{Place, Placement, Profile, Thresholds};
 pub use host::upkeep::Maintenance;
 pub use host::{HOST_TIMEOUT, Locks, Objects, Options};
 pub use lifecycle::offline::{Findings, check, poisoned_chunks};
-pub use lifecycle::salvage::{Heir, Left};
+pub use lifecycle::salvage::{CrashRecovery, Orphans};
 pub use read::guard::ReadGuard;
 pub use read::view::View;
 pub use sites::ALL as SITES;

@@ -87,7 +87,7 @@ impl<M: Memory> Pages for ByRecord<M> {
         options: tombolo_objects::Options,
         washer: Washer<B>,
     ) -> Result<Self, Error> {
-        let objects = Objects::join_as(pod, options, &washer)?;
+        let objects = Objects::join_with_recovery(pod, options, &washer)?;
         objects.set_cleaner(Box::new(washer));
         Ok(Self(objects))
     }

@@ -10,7 +10,7 @@ use tombolo_pod::{Pod, Seat, Stay, Taker, fence_ended};
 
 use crate::host::Options;
 use crate::lifecycle::rebuild::rebuild;
-use crate::lifecycle::salvage::Heir;
+use crate::lifecycle::salvage::CrashRecovery;
 use crate::replica::Shard;
 use crate::replica::snapshot::{Built, Replicas, adopt};
 use crate::storage::poison::survive;
@@ -29,22 +29,30 @@ impl<M: Memory> Objects<M> {
         Self::join_with(pod, options, None)
     }
 
-    /// Joins a pod for a page cache. If all who were in it have died, `heir` takes care of what they had marked.
+    /// Joins a pod for a page cache. If all who were in it have died, `recovery` takes care of what they had marked.
     ///
     /// # Errors
-    /// As of [`join`](Self::join), and those of `heir`.
-    pub fn join_as(pod: Pod<M>, options: Options, heir: &dyn Heir<M>) -> Result<Self, Error> {
-        Self::join_with(pod, options, Some(heir))
+    /// As of [`join`](Self::join), and those of `recovery`.
+    pub fn join_with_recovery(
+        pod: Pod<M>,
+        options: Options,
+        recovery: &dyn CrashRecovery<M>,
+    ) -> Result<Self, Error> {
+        Self::join_with(pod, options, Some(recovery))
     }
 
-    fn join_with(pod: Pod<M>, options: Options, heir: Option<&dyn Heir<M>>) -> Result<Self, Error> {
+    fn join_with(
+        pod: Pod<M>,
+        options: Options,
+        recovery: Option<&dyn CrashRecovery<M>>,
+    ) -> Result<Self, Error> {
         survive(&pod);
         let (mut seat, first) = pod.join()?;
         // From here on the log keeps what this host has not applied.
         let shards = pod.geometry().shards();
         let announced: Vec<u64> =
             shards.clone().map(|shard| Shard::<M>::announce(&pod, &seat, shard)).collect();
-        let built = Self::build(&pod, &mut seat, &options, first, &announced, heir);
+        let built = Self::build(&pod, &mut seat, &options, first, &announced, recovery);
         let joined = built.and_then(|built| {
             let replica = |(shard, built): (u8, Built<M>)| {
                 let Built { state, writer, position, fences } = built;
@@ -75,7 +83,7 @@ impl<M: Memory> Objects<M> {
         options: &Options,
         first: bool,
         announced: &[u64],
-        heir: Option<&dyn Heir<M>>,
+        recovery: Option<&dyn CrashRecovery<M>>,
     ) -> Result<Replicas<M>, Error> {
         if pod.is_under_other_scheme() && pod.memory().keeps(sites::OPEN_OTHER) {
             return Err(Error::Setup(
@@ -86,13 +94,13 @@ impl<M: Memory> Objects<M> {
         let (host, &Options { index, known_owners, .. }) = (seat.host(), options);
         let empty = || Replicas::empty(pod, host, index, known_owners, announced);
         if first {
-            return rebuild(empty(), pod, seat, heir);
+            return rebuild(empty(), pod, seat, recovery);
         }
         for _ in 0..ATTEMPTS {
             // Those who could have helped may have died.
             fence_ended(pod, pod.membership());
             if seat.opens_anew(pod.memory()) {
-                return rebuild(empty(), pod, seat, heir);
+                return rebuild(empty(), pod, seat, recovery);
             }
             let snapshot =
                 Taker::new(pod, seat).take().filter(|_| !seat.is_overtaken(pod.memory()));

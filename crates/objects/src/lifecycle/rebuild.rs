@@ -9,7 +9,7 @@ use tombolo_sharing::hash_key;
 use crate::ids::{KeyHash, Slot, generation_at, shard_of};
 use crate::lifecycle::offline::{AtRest, object_at_rest};
 use crate::lifecycle::open::Reopened;
-use crate::lifecycle::salvage::{Heir, Left};
+use crate::lifecycle::salvage::{CrashRecovery, Orphans};
 use crate::replica::Shard;
 use crate::replica::snapshot::{Built, Replicas};
 use crate::storage::dirty::Marks;
@@ -25,7 +25,7 @@ pub(crate) fn rebuild<M: Memory>(
     mut empty: Replicas<M>,
     pod: &Pod<M>,
     seat: &Seat,
-    heir: Option<&dyn Heir<M>>,
+    recovery: Option<&dyn CrashRecovery<M>>,
 ) -> Result<Replicas<M>, Error> {
     let marks = Marks::new(pod);
     let space = Space::new(pod, 0, 0, Abandoned::default());
@@ -45,7 +45,9 @@ pub(crate) fn rebuild<M: Memory>(
             Ok(())
         })?;
         if !pod.memory().check(sites::OPEN_LEFT, slots.is_empty()) {
-            heir.ok_or_else(|| no_heir(slots.len()))?.inherit(&Left::new(pod, &space, slots))?;
+            recovery
+                .ok_or_else(|| no_crash_recovery(slots.len()))?
+                .recover(&Orphans::new(pod, &space, slots))?;
         }
         space.free_everything();
     } else {
@@ -94,7 +96,7 @@ fn find_objects<M: Memory>(
 }
 
 /// What its hosts had marked when they died is not to be forgotten without a word.
-fn no_heir(left: usize) -> Error {
+fn no_crash_recovery(left: usize) -> Error {
     Error::Setup(format!(
         "its hosts have died, and left {left} pages and heads of files that may not be in those: mount it, which brings them there, or create the pod anew"
     ))

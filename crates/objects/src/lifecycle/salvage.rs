@@ -2,7 +2,7 @@
 //!
 //! Such a pod opens empty, and is closed empty, if nothing is marked. So if there are objects when it is opened, its hosts have died, or left
 //! with something marked, and somebody has to take care of that first. Marks are records', and whose record it was only the hosts knew, so any
-//! object may be one that was marked. Whoever opens the pod puts it in order as any other ([`open`](crate::lifecycle::open)), shows its objects to an [`Heir`], and only then is rid
+//! object may be one that was marked. Whoever opens the pod puts it in order as any other ([`open`](crate::lifecycle::open)), shows its objects to a [`CrashRecovery`], and only then is rid
 //! of them and of the marks. If it dies meanwhile, the next one does all of it again.
 //!
 //! Left out: which of the objects were marked.
@@ -16,23 +16,23 @@ use crate::lifecycle::offline::{object_at_rest, value_at_rest};
 use crate::storage::space::Space;
 
 /// Takes care of what hosts had marked when they died.
-pub trait Heir<M: Memory> {
+pub trait CrashRecovery<M: Memory> {
     /// Does with these objects what their marks were for. They are gone afterwards. May be done again, with all of them, if the host
     /// dies at it.
     ///
     /// # Errors
     /// Whatever stands in the way: the pod stays as it is.
-    fn inherit(&self, left: &Left<'_, M>) -> Result<(), Error>;
+    fn recover(&self, orphans: &Orphans<'_, M>) -> Result<(), Error>;
 }
 
 /// The objects of a pod whose hosts are all gone.
-pub struct Left<'a, M: Memory> {
+pub struct Orphans<'a, M: Memory> {
     pod: &'a Pod<M>,
     space: &'a Space<M>,
     slots: Vec<Slot>,
 }
 
-impl<'a, M: Memory> Left<'a, M> {
+impl<'a, M: Memory> Orphans<'a, M> {
     pub(crate) fn new(pod: &'a Pod<M>, space: &'a Space<M>, slots: Vec<Slot>) -> Self {
         Self { pod, space, slots }
     }
