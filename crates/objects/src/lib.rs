@@ -55,5 +55,5 @@ pub use read::view::View;
 pub use sites::ALL as SITES;
 pub use storage::index::IndexLimits;
 pub use tombolo_sharing::{Change, Error, Item, MAX_KEY_BYTES, Scheme, Stats, Usage, Version};
-pub use upkeep::write_back::Cleaner;
+pub use upkeep::write_back::WriteBack;
 pub use write::guard::WriteGuard;

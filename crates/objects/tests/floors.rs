@@ -26,7 +26,7 @@ const FLOORS: [&[&str]; 11] = [
 
 /// Upward references that are left: the file, what it refers to, and why. The list only ever gets shorter.
 const LEFT: &[(&str, &str, &str)] = &[
-    ("host/mod.rs", "Cleaner", "its method takes a guard of a write, and the handle holds it"),
+    ("host/mod.rs", "WriteBack", "its method takes a guard of a write, and the handle holds it"),
     ("host/mod.rs", "answer_at_once", "a thread answers mail between its operations"),
     ("host/mod.rs", "look_around", "a thread that waits goes on without dead hosts"),
     ("host/mod.rs", "reserve_after_making_room", "a thread without a slot makes room"),

@@ -18,7 +18,7 @@ use tombolo_objects::{CrashRecovery, Orphans};
 use crate::backing::Backing;
 use crate::head::{ALL, HEAD_BYTES, Head};
 use crate::key::Key;
-use crate::page::{LENGTH, MARK, WORD_BYTES, Washer};
+use crate::page::{LENGTH, MARK, PageWriteBack, WORD_BYTES};
 use crate::{Error, FileId, sites};
 
 /// What is known of a file.
@@ -45,7 +45,7 @@ impl Remains {
     }
 }
 
-impl<M: Memory, B: Backing> CrashRecovery<M> for Washer<B> {
+impl<M: Memory, B: Backing> CrashRecovery<M> for PageWriteBack<B> {
     fn recover(&self, orphans: &Orphans<'_, M>) -> Result<(), tombolo_sharing::Error> {
         self.salvage(orphans).map_err(|error| match error {
             Error::Objects(error) => error,
@@ -56,7 +56,7 @@ impl<M: Memory, B: Backing> CrashRecovery<M> for Washer<B> {
     }
 }
 
-impl<B: Backing> Washer<B> {
+impl<B: Backing> PageWriteBack<B> {
     fn salvage<M: Memory>(&self, orphans: &Orphans<'_, M>) -> Result<(), Error> {
         let remains = self.look(orphans)?;
         let wanted = remains.iter().filter(|(_, file)| file.wanted).map(|(file, _)| *file);

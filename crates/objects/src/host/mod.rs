@@ -25,13 +25,13 @@ use crate::replica::Shard;
 use crate::replica::apply::Replicated;
 use crate::replica::event::Event;
 use crate::storage::copies::Copies;
-use crate::storage::dirty::Marks;
+use crate::storage::dirty::DirtyBits;
 use crate::storage::index::IndexLimits;
 use crate::storage::intents::HostIntents;
 use crate::storage::partition::Home;
 use crate::storage::records::Records;
 use crate::storage::space::pins::Pins;
-use crate::upkeep::write_back::Cleaner;
+use crate::upkeep::write_back::WriteBack;
 use crate::{Error, Stats, Usage, Version, sites};
 
 /// How a host takes part.
@@ -113,9 +113,9 @@ pub struct Objects<M: Memory> {
     pub(crate) profiles: Profiles,
     pub(crate) placement: Arc<dyn Placement>,
     pub(crate) locks: Locks,
-    pub(crate) marks: Marks<M>,
+    pub(crate) dirty_bits: DirtyBits<M>,
     pub(crate) pins: Pins<M>,
-    pub(crate) cleaner: OnceLock<Box<dyn Cleaner<M>>>,
+    pub(crate) write_back: OnceLock<Box<dyn WriteBack<M>>>,
     versions: AtomicU64,
 }
 
@@ -133,7 +133,7 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Self, Error> {
         Ok(Self {
             copies: Copies::new(options.copies_bytes).map_err(PodError::from)?,
-            marks: Marks::new(&pod),
+            dirty_bits: DirtyBits::new(&pod),
             pins: Pins::new(&pod, seat.host(), options.views),
             home: Home::new(&pod, &seat, options.home_bytes),
             profiles: Profiles::new(),
@@ -151,7 +151,7 @@ impl<M: Memory> Objects<M> {
             upkeep: Upkeep::new(options.maintenance),
             small_lines: options.small_lines,
             locks: options.locks,
-            cleaner: OnceLock::new(),
+            write_back: OnceLock::new(),
         })
     }
 

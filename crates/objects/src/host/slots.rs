@@ -46,16 +46,16 @@ impl<M: Memory> Objects<M> {
         self.home.is_open() || self.copies.is_some()
     }
 
-    /// Frees the record of an object that is no more, unmarked.
-    pub(crate) fn free_unmarked(&self, held: Held) {
-        let (records, marks) = (&self.records, &self.marks);
+    /// Frees the record of an object that is no more, its dirty bit cleared.
+    pub(crate) fn free_record(&self, held: Held) {
+        let (records, dirty_bits) = (&self.records, &self.dirty_bits);
         let before = self.memory().keeps(sites::DELETE_MARK);
         if before {
-            marks.clear(held.record);
+            dirty_bits.clear(held.record);
         }
         records.free(held);
         if !before {
-            marks.clear(held.record);
+            dirty_bits.clear(held.record);
         }
     }
 }

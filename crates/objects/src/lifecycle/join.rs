@@ -29,7 +29,7 @@ impl<M: Memory> Objects<M> {
         Self::join_with(pod, options, None)
     }
 
-    /// Joins a pod for a page cache. If all who were in it have died, `recovery` takes care of what they had marked.
+    /// Joins a pod for a page cache. If all who were in it have died, `recovery` takes care of what they had left dirty.
     ///
     /// # Errors
     /// As of [`join`](Self::join), and those of `recovery`.

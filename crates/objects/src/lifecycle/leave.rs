@@ -60,7 +60,7 @@ impl<M: Memory> Objects<M> {
 
     /// A pod for a page cache opens empty. What is found in one has not been left in order.
     fn empty_if_clean(&self) {
-        let clean = self.marks.exist() && self.marks.count() == 0;
+        let clean = self.dirty_bits.exist() && self.dirty_bits.count() == 0;
         if clean && self.memory().keeps(sites::CLOSE_EMPTY) {
             self.shards()[0].state().space.free_everything();
         }

@@ -35,7 +35,7 @@ use crate::replica::event::Event;
 use crate::storage::intents::{BY_HOME, Change, Intent, IntentSlot, IntentTable};
 use crate::storage::records::{Record, Records};
 use crate::storage::space::Space;
-use crate::storage::space::away::write_back;
+use crate::storage::space::away::restore_bytes;
 use crate::storage::space::chunk_table::{ChunkState, ChunkWord};
 use crate::storage::space::extent::Extent;
 use crate::{Error, sites};
@@ -142,7 +142,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
         let old =
             self.intents.torn(host, record, line).and_then(|cut| self.intents.undone(&cut, line));
         match old {
-            Some(object) if write_back(self.pod.memory(), &extent, &object) => {}
+            Some(object) if restore_bytes(self.pod.memory(), &extent, &object) => {}
             Some(_) => self.space.mark_away(&extent, BY_POISON),
             None => self.space.mark_away(&extent, host),
         }

@@ -12,7 +12,7 @@ use crate::lifecycle::open::Reopened;
 use crate::lifecycle::salvage::{CrashRecovery, Orphans};
 use crate::replica::Shard;
 use crate::replica::snapshot::{Built, Replicas};
-use crate::storage::dirty::Marks;
+use crate::storage::dirty::DirtyBits;
 use crate::storage::index::{Entry, Sharing};
 use crate::storage::records::Abandoned;
 use crate::storage::space::Space;
@@ -27,7 +27,7 @@ pub(crate) fn rebuild<M: Memory>(
     seat: &Seat,
     recovery: Option<&dyn CrashRecovery<M>>,
 ) -> Result<Replicas<M>, Error> {
-    let marks = Marks::new(pod);
+    let dirty_bits = DirtyBits::new(pod);
     let space = Space::new(pod, 0, 0, Abandoned::default());
     let records = Arc::clone(&empty.records);
     let mut reopened = Reopened::new(pod, &space, &records)?;
@@ -37,7 +37,7 @@ pub(crate) fn rebuild<M: Memory>(
             built.position = Shard::<M>::announce(pod, seat, shard);
         }
     }
-    if marks.exist() && pod.memory().keeps(sites::OPEN_EMPTY) {
+    if dirty_bits.exist() && pod.memory().keeps(sites::OPEN_EMPTY) {
         let mut slots = Vec::new();
         reopened.put_in_order()?;
         find_objects(pod, &space, &mut reopened, &mut |_, slot, _| {
@@ -59,7 +59,7 @@ pub(crate) fn rebuild<M: Memory>(
     }
     reopened.clear_intents();
     records.free_all();
-    marks.reset();
+    dirty_bits.reset();
     PinTable::new(pod).reset();
     pod.release_fenced();
     Ok(empty)
@@ -95,7 +95,7 @@ fn find_objects<M: Memory>(
     Ok(())
 }
 
-/// What its hosts had marked when they died is not to be forgotten without a word.
+/// What its hosts had left dirty when they died is not to be forgotten without a word.
 fn no_crash_recovery(left: usize) -> Error {
     Error::Setup(format!(
         "its hosts have died, and left {left} pages and heads of files that may not be in those: mount it, which brings them there, or create the pod anew"

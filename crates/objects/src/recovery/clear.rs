@@ -37,7 +37,7 @@ impl<M: Memory> Objects<M> {
             shard.state().space.take_back(stay.host)?;
         }
         self.free_spans_of(stay)?;
-        self.marks.free_latches_of(stay.host);
+        self.dirty_bits.free_latches_of(stay.host);
         self.pins.table.clear_of(stay.host);
         let quarantined = self.quarantined(stay.host);
         let leaving: Vec<SlotLine> = self.intents.table.left_by_others(stay.host).collect();

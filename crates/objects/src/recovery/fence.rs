@@ -16,8 +16,8 @@
 //! All of this is done by one host at a time for each that is fenced ([`Pod::take_over`](tombolo_pod::Pod::take_over)), and each step of it can be done
 //! again by another, if that one dies, too.
 //!
-//! In a pod with marks, a lock is taken over only from a host that is gone: who has a marked object locked may be writing it to a file,
-//! and takes its mark off, which nothing can stop. What is torn there and not marked can be had anew, if the [`Cleaner`](crate::Cleaner)
+//! In a pod with dirty bits, a lock is taken over only from a host that is gone: who has a dirty object locked may be writing it to a file,
+//! and clears its dirty bit, which nothing can stop. What is torn there and not dirty can be read again, if the [`WriteBack`](crate::WriteBack)
 //! says so; then it is gone, not lost.
 //!
 //! Left out: locks by the log. There a dead host stays in the way.
@@ -127,7 +127,7 @@ impl<M: Memory> Objects<M> {
         }
         match need {
             Need::AtHome(entry) if self.home.is_backed() => self.rescue_from_home(stay, entry),
-            _ if !self.records.may_take_over_early() || self.marks.exist() => Ok(()),
+            _ if !self.records.may_take_over_early() || self.dirty_bits.exist() => Ok(()),
             Need::Nothing | Need::AtHome(_) => Ok(()),
             Need::Record(record) => self.rescue(stay, record, false),
             Need::AnyRecord => self.rescue_all(stay, false),

@@ -12,7 +12,7 @@ use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
 use crate::storage::intents::{Intent, IntentSlot};
 use crate::storage::records::{Held, Record};
-use crate::storage::space::away::{key_at, write_back};
+use crate::storage::space::away::{key_at, restore_bytes};
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, sites};
 
@@ -60,7 +60,7 @@ impl<M: Memory> Objects<M> {
         let ends = || self.intents.clear(intent_slot);
         let Some(entry) = self.owner_of(held.record)? else {
             ends();
-            self.free_unmarked(held);
+            self.free_record(held);
             return Ok(());
         };
         let state = self.state(entry.hash);
@@ -68,11 +68,11 @@ impl<M: Memory> Objects<M> {
         let before = match self.whole_object(stay, held.record, &entry, &extent, gone)? {
             Whole::InPlace => None,
             Whole::Bytes(object) if !gone => Some(object),
-            Whole::Bytes(object) if write_back(self.memory(), &extent, &object) => None,
+            Whole::Bytes(object) if restore_bytes(self.memory(), &extent, &object) => None,
             Whole::Bytes(_) | Whole::Lost => {
                 self.give_up(stay, held.record, entry, &extent, gone)?;
                 ends();
-                self.free_unmarked(held);
+                self.free_record(held);
                 return Ok(());
             }
         };
@@ -98,7 +98,7 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// The object whose lock was taken over is lost; or just gone, if it can be had anew.
+    /// The object whose lock was taken over is lost; or just gone, if it can be read again.
     fn give_up(
         &self,
         stay: Stay,
@@ -109,7 +109,7 @@ impl<M: Memory> Objects<M> {
     ) -> Result<(), Error> {
         let space = &self.state(entry.hash).space;
         space.set_poisoned(extent);
-        let is_lost = if gone && self.can_be_had_anew(record, extent) {
+        let is_lost = if gone && self.can_be_reread(record, extent) {
             let intent = self.open_intent().ok_or_else(changed_under_lock)?;
             self.delete_with_intent(intent, entry, None)?
         } else {
@@ -126,11 +126,11 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Whether nothing is lost with the object in this slot.
-    fn can_be_had_anew(&self, record: Record, extent: &Extent) -> bool {
-        let unmarked = self.memory().check(sites::LOST_UNMARKED, !self.marks.is_set(record));
-        unmarked
-            && self.cleaner.get().is_some_and(|cleaner| {
-                key_at(self.memory(), extent).is_some_and(|key| cleaner.can_be_had_anew(&key))
+    fn can_be_reread(&self, record: Record, extent: &Extent) -> bool {
+        let not_dirty = self.memory().check(sites::LOST_UNMARKED, !self.dirty_bits.is_set(record));
+        not_dirty
+            && self.write_back.get().is_some_and(|write_back| {
+                key_at(self.memory(), extent).is_some_and(|key| write_back.can_be_reread(&key))
             })
     }
 

@@ -19,7 +19,7 @@ use crate::replica::event::Event;
 use crate::replica::event::target;
 use crate::storage::index::Entry;
 use crate::storage::intents::BY_HOME;
-use crate::storage::space::away::write_back;
+use crate::storage::space::away::restore_bytes;
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, sites};
 
@@ -44,7 +44,7 @@ impl<M: Memory> Objects<M> {
                 Err(error) if error.is_loss() => false,
                 read => read.map(|_| true)?,
             },
-            Whole::Bytes(object) => write_back(self.memory(), &extent, &object),
+            Whole::Bytes(object) => restore_bytes(self.memory(), &extent, &object),
             Whole::Lost => false,
         };
         if !whole {

@@ -73,7 +73,7 @@ impl<M: Memory> Home<M> {
             host: seat.host(),
             mailbox: Mailbox::new(pod, seat),
             backed: pod.geometry().partition_backup,
-            // What is marked is so by its record.
+            // What is dirty is so by its record.
             budget: if pod.geometry().has_marks() { 0 } else { budget },
             bytes: AtomicU64::new(0),
             shards: std::array::from_fn(|_| RwLock::default()),

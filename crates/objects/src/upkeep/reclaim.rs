@@ -22,12 +22,12 @@ impl<M: Memory> Objects<M> {
     /// Takes `record` back from the object that has it, whose hash was `hash`: the object is
     /// read-shared from then on.
     fn reclaim(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
-        let cleaned = match self.clean_before_reclaim(record, hash) {
-            // There is nothing left to be cleaned, and the record is free.
+        let written_back = match self.write_back_before_reclaim(record, hash) {
+            // There is nothing left to be written back, and the record is free.
             Err(error) if error.is_loss() => false,
-            cleaned => cleaned?,
+            written_back => written_back?,
         };
-        if !cleaned {
+        if !written_back {
             return Ok(false);
         }
         let records = &self.records;
@@ -38,8 +38,9 @@ impl<M: Memory> Objects<M> {
             Some(Held { record, counter })
         };
         let Some(held) = held else { return Ok(false) };
-        let unmarked = self.memory().check(sites::RECLAIM_UNMARKED, !self.marks.is_set(record));
-        let reclaimed = if unmarked { self.deallocate(record, hash) } else { Ok(false) };
+        let not_dirty =
+            self.memory().check(sites::RECLAIM_UNMARKED, !self.dirty_bits.is_set(record));
+        let reclaimed = if not_dirty { self.deallocate(record, hash) } else { Ok(false) };
         if matches!(reclaimed, Ok(true)) {
             self.count(Counter::Reclaims);
             records.free(held);

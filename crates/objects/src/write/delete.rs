@@ -139,7 +139,7 @@ impl<M: Memory> Objects<M> {
         &self,
         key: &[u8],
         expected: Option<Version>,
-        unmarked_only: bool,
+        unless_dirty: bool,
     ) -> Result<bool, Error> {
         let hash = self.begin(key)?;
         self.persist(|| {
@@ -148,14 +148,14 @@ impl<M: Memory> Objects<M> {
                 if found.entry.home() == Some(self.seat.host()) {
                     // This one, or another with its hash: the lock tells.
                     return Ok(Some(
-                        self.delete_locked(key, expected, unmarked_only)?.unwrap_or(false),
+                        self.delete_locked(key, expected, unless_dirty)?.unwrap_or(false),
                     ));
                 }
                 let looked = self.look(&found, tail, key, Part::Nothing, |_, _| ());
                 if let (Err(error), None) = (&looked, expected)
                     && error.is_loss()
                 {
-                    if unmarked_only && self.memory().keeps(sites::DELETE_FOUND) {
+                    if unless_dirty && self.memory().keeps(sites::DELETE_FOUND) {
                         return Ok(Some(false));
                     }
                     return Ok(self.forget_lost(key)?.then_some(true));
@@ -170,7 +170,7 @@ impl<M: Memory> Objects<M> {
                 }
                 let locked = self.memory().keeps(sites::DELETE_LOCK);
                 if found.entry.record().is_some() && locked {
-                    return self.delete_locked(key, expected, unmarked_only);
+                    return self.delete_locked(key, expected, unless_dirty);
                 }
                 // Read-shared: nobody can write it without an event that makes this one void.
                 let Some(intent) = self.open_intent() else { return Ok(None) };
@@ -188,15 +188,15 @@ impl<M: Memory> Objects<M> {
         &self,
         key: &[u8],
         expected: Option<Version>,
-        unmarked_only: bool,
+        unless_dirty: bool,
     ) -> Result<Option<bool>, Error> {
         let Some(locked) = self.lock(key)? else { return Ok(None) };
         if expected.is_some_and(|expected| expected != locked.header().version) {
             return Err(Error::Changed);
         }
-        let marked =
-            unmarked_only && locked.record().is_some_and(|record| self.marks.is_set(record));
-        if !self.memory().check(sites::DELETE_UNMARKED, !marked) {
+        let dirty =
+            unless_dirty && locked.record().is_some_and(|record| self.dirty_bits.is_set(record));
+        if !self.memory().check(sites::DELETE_UNMARKED, !dirty) {
             return Ok(Some(false));
         }
         locked.delete()?;

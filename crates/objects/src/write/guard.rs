@@ -72,32 +72,32 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
         self.locked.objects().memory()
     }
 
-    /// Puts the object's mark on: see [`Cleaner`](crate::Cleaner). Others see it before they see what
+    /// Sets the object's dirty bit: see [`WriteBack`](crate::WriteBack). Others see it before they see what
     /// is written.
     ///
     /// # Panics
-    /// If the pod has no marks.
-    pub fn mark(&self) {
-        self.locked.objects().marks.set(self.marked_record());
+    /// If the pod has no dirty bits.
+    pub fn set_dirty(&self) {
+        self.locked.objects().dirty_bits.set(self.record());
     }
 
-    /// Takes the object's mark off.
+    /// Clears the object's dirty bit.
     ///
     /// # Panics
-    /// If the pod has no marks.
-    pub fn unmark(&self) {
-        self.locked.objects().marks.clear(self.marked_record());
+    /// If the pod has no dirty bits.
+    pub fn clear_dirty(&self) {
+        self.locked.objects().dirty_bits.clear(self.record());
     }
 
-    /// Whether the object is marked.
-    pub fn is_marked(&self) -> bool {
-        self.locked.objects().marks.is_set(self.marked_record())
+    /// Whether the object is dirty.
+    pub fn is_dirty(&self) -> bool {
+        self.locked.objects().dirty_bits.is_set(self.record())
     }
 
-    fn marked_record(&self) -> Record {
+    fn record(&self) -> Record {
         self.locked
             .record()
-            .expect("objects of a pod with marks have records when they are written")
+            .expect("objects of a pod with dirty bits have records when they are written")
     }
 
     /// Deletes the object.

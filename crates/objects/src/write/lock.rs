@@ -245,16 +245,16 @@ impl<M: Memory> Objects<M> {
     fn begin_new_count(&self, held: &mut Held, entry: Entry) -> Result<(), Error> {
         let records = &self.records;
         if let Some(wider) = records.claim_wider(entry.hash, *held) {
-            if self.marks.is_set(held.record) {
-                self.marks.set(wider.record);
+            if self.dirty_bits.is_set(held.record) {
+                self.dirty_bits.set(wider.record);
             }
             let event = Event::Allocate { target: target(entry), record: wider.record };
             let allocated = self.commit(event);
             if matches!(allocated, Ok(true)) {
-                self.free_unmarked(std::mem::replace(held, wider));
+                self.free_record(std::mem::replace(held, wider));
                 return Ok(());
             }
-            self.free_unmarked(wider);
+            self.free_record(wider);
             allocated?;
         }
         self.commit(Event::Wrap(target(entry)))?;

@@ -156,7 +156,7 @@ impl<M: Memory> Locked<'_, M> {
         }
         self.objects.count(Counter::Deletes);
         if self.held.record != BY_LOG {
-            self.objects.free_unmarked(self.held);
+            self.objects.free_record(self.held);
         }
         self.gone = true;
         self.objects.intents.end(self.intent_slot, false);
@@ -358,7 +358,7 @@ impl<M: Memory> Locked<'_, M> {
         // Before the record can be another object's.
         objects.intents.clear(self.intent_slot);
         if self.held.record != BY_LOG {
-            objects.free_unmarked(self.held);
+            objects.free_record(self.held);
         }
         objects.intents.end(self.intent_slot, false);
         Err(Error::Poisoned)
