@@ -28,7 +28,7 @@ use crate::storage::copies::Copies;
 use crate::storage::dirty::DirtyBits;
 use crate::storage::index::IndexLimits;
 use crate::storage::intents::HostIntents;
-use crate::storage::partition::Home;
+use crate::storage::partition::Partition;
 use crate::storage::records::Records;
 use crate::storage::space::pins::Pins;
 use crate::upkeep::write_back::WriteBack;
@@ -53,7 +53,7 @@ pub struct Options {
     pub copies_bytes: u64,
     /// Bytes of this host's memory for objects that it uses alone; none, if 0, or if the pod is made for
     /// a page cache.
-    pub home_bytes: u64,
+    pub partition_bytes: u64,
     /// Decides which objects are copied or moved there.
     pub placement: Arc<dyn Placement>,
     /// How writers keep others off an object.
@@ -71,7 +71,7 @@ impl Default for Options {
             small_lines: 64,
             views: 1024,
             copies_bytes: 0,
-            home_bytes: 0,
+            partition_bytes: 0,
             placement: Arc::new(Thresholds::default()),
             locks: Locks::default(),
             host_timeout: HOST_TIMEOUT,
@@ -109,7 +109,7 @@ pub struct Objects<M: Memory> {
     pub(crate) upkeep: Upkeep<M>,
     pub(crate) small_lines: u64,
     pub(crate) copies: Option<Copies<M>>,
-    pub(crate) home: Home<M>,
+    pub(crate) partition: Partition<M>,
     pub(crate) profiles: Profiles,
     pub(crate) placement: Arc<dyn Placement>,
     pub(crate) locks: Locks,
@@ -135,7 +135,7 @@ impl<M: Memory> Objects<M> {
             copies: Copies::new(options.copies_bytes).map_err(PodError::from)?,
             dirty_bits: DirtyBits::new(&pod),
             pins: Pins::new(&pod, seat.host(), options.views),
-            home: Home::new(&pod, &seat, options.home_bytes),
+            partition: Partition::new(&pod, &seat, options.partition_bytes),
             profiles: Profiles::new(),
             placement: options.placement,
             shards,
@@ -200,7 +200,7 @@ impl<M: Memory> Objects<M> {
             scr_used_bytes: self.records.scr_bytes().0,
             local_bytes: index_bytes + self.records.bytes(),
             copies_bytes: self.copies.as_ref().map_or(0, Copies::bytes),
-            home_bytes: self.home.bytes(),
+            home_bytes: self.partition.bytes(),
             log_lag: self.sum(Shard::lag),
         }
     }

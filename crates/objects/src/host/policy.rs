@@ -29,7 +29,7 @@ pub enum Place {
     /// In LNR, with a copy in this host's memory.
     Copied,
     /// In this host's memory alone.
-    Home,
+    Partition,
 }
 
 /// Decides, at each access, where an object is to be. Called often.
@@ -58,7 +58,7 @@ impl Placement for Thresholds {
     fn place(&self, profile: &Profile) -> Place {
         let move_after = u64::from(self.move_after) << profile.recalls;
         if u64::from(profile.accesses) >= move_after {
-            Place::Home
+            Place::Partition
         } else if profile.accesses >= self.copy_after {
             Place::Copied
         } else {
@@ -163,7 +163,13 @@ mod tests {
     fn who_had_to_bring_it_back_waits_longer() {
         let policy = Thresholds { copy_after: 2, move_after: 4 };
         let place = |accesses, recalls| policy.place(&Profile { accesses, writes: 0, recalls });
-        assert_eq!([1, 2, 4].map(|n| place(n, 0)), [Place::Shared, Place::Copied, Place::Home]);
-        assert_eq!([4, 7, 8].map(|n| place(n, 1)), [Place::Copied, Place::Copied, Place::Home]);
+        assert_eq!(
+            [1, 2, 4].map(|n| place(n, 0)),
+            [Place::Shared, Place::Copied, Place::Partition]
+        );
+        assert_eq!(
+            [4, 7, 8].map(|n| place(n, 1)),
+            [Place::Copied, Place::Copied, Place::Partition]
+        );
     }
 }

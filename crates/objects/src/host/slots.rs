@@ -38,12 +38,12 @@ impl<M: Memory> Objects<M> {
 
     /// Whether an object of so many bytes can be kept in its slot, too, if it is to be.
     pub(crate) fn may_be_backed(&self, bytes: u64) -> bool {
-        !self.home.is_backed() || self.intents.may_change(bytes)
+        !self.partition.is_backed() || self.intents.may_change(bytes)
     }
 
     /// Whether there are other places for objects than their slots.
     pub(crate) fn places_objects(&self) -> bool {
-        self.home.is_open() || self.copies.is_some()
+        self.partition.is_open() || self.copies.is_some()
     }
 
     /// Frees the record of an object that is no more, its dirty bit cleared.

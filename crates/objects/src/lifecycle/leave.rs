@@ -32,7 +32,7 @@ impl<M: Memory> Objects<M> {
             return Err(self.is_fenced());
         }
         if memory.keeps(sites::HOME_LEAVE) {
-            self.return_all()?;
+            self.move_out_all()?;
         }
         self.shards().iter().for_each(|shard| shard.state().space.release_all());
         let started = memory.uptime();

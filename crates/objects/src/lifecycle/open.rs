@@ -12,7 +12,7 @@
 //!   copied, it had not. Otherwise both say the same. An object that came from the host's own memory has moved, unless its old slot is
 //!   empty: others may have seen it in the new one, and nobody can have changed it in the old. A new object is there, unless another one has its key: of several new ones
 //!   the one that is *created*, or else the one that the log has first. (It still has what a host had not applied.)
-//! * *Returns*: lost; and so is what was in a host's own memory, as its slot says, unless the pod was created to have it there, too.
+//! * *Moves out*: lost; and so is what was in a host's own memory, as its slot says, unless the pod was created to have it there, too.
 //!
 //! Each intent is cleared when what it says is done, and in memory; so whoever dies at this leaves the rest to the next. What cannot be told
 //! any more once it is half done, the intent says first: of an announced move, which of the two slots is to be empty. New objects
@@ -32,7 +32,7 @@ use crate::ids::BY_POISON;
 use crate::ids::{Slot, SlotLine};
 use crate::lifecycle::offline::{AtRest, object_at_rest};
 use crate::replica::event::Event;
-use crate::storage::intents::{BY_HOME, Change, Intent, IntentSlot, IntentTable};
+use crate::storage::intents::{BY_PARTITION, Change, Intent, IntentSlot, IntentTable};
 use crate::storage::records::{Record, Records};
 use crate::storage::space::Space;
 use crate::storage::space::away::restore_bytes;
@@ -152,7 +152,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
     /// Whether the lock of this record is as `host` had it, or who took it over from that.
     fn is_locked(&self, host: u8, record: Record) -> bool {
         // Those are no locks of records: the intent was cleared when the write was over.
-        if matches!(record, BY_LOG | BY_HOME) {
+        if matches!(record, BY_LOG | BY_PARTITION) {
             return true;
         }
         let Some(holder) = self.records.load(record).holder() else { return false };
@@ -172,10 +172,12 @@ impl<'a, M: Memory> Reopened<'a, M> {
                 self.perhaps(to, false)?;
                 return Ok(false);
             }
-            Intent::Announces { from: Some(from), to, version, home, .. } => {
+            Intent::Announces { from: Some(from), to, version, from_partition, .. } => {
                 let as_written = self.object_at(to)?.is_some_and(|there| there.is(version));
                 let stays = match self.object_at(from)? {
-                    Some(left) => as_written && !home && !left.is_away() && !left.is(version),
+                    Some(left) => {
+                        as_written && !from_partition && !left.is_away() && !left.is(version)
+                    }
                     None => as_written,
                 };
                 let (empty, decided) = match stays {
@@ -192,7 +194,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
                     self.void(slot)?;
                 }
             }
-            Intent::Returns { slot } => self.lose(slot, host)?,
+            Intent::MovesOut { slot } => self.lose(slot, host)?,
         }
         Ok(true)
     }

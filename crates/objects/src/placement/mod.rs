@@ -23,12 +23,12 @@ impl<M: Memory> Objects<M> {
         locked: Locked<'a, M>,
         key: &[u8],
     ) -> Result<Option<Locked<'a, M>>, Error> {
-        if !self.home.is_open() {
+        if !self.partition.is_open() {
             return Ok(Some(locked));
         }
         let profile = self.profiles.access(locked.entry.hash, true, locked.known);
-        if self.placement.place(&profile) == Place::Home {
-            locked.settle(key)
+        if self.placement.place(&profile) == Place::Partition {
+            locked.move_in(key)
         } else {
             Ok(Some(locked))
         }
@@ -46,15 +46,15 @@ impl<M: Memory> Objects<M> {
         let profile = self.profiles.access(started.entry.hash, false, started.known);
         match self.placement.place(&profile) {
             Place::Shared => {}
-            Place::Home if self.home.is_open() => {
+            Place::Partition if self.partition.is_open() => {
                 // The read is done; if the object cannot move now, it may at the next access.
-                let _ = self.move_in(found, started, header, key, value);
+                let _ = self.move_in_after_read(found, started, header, key, value);
             }
-            Place::Home | Place::Copied => self.keep_copy(found, started, header, key, value),
+            Place::Partition | Place::Copied => self.keep_copy(found, started, header, key, value),
         }
     }
 
-    fn move_in(
+    fn move_in_after_read(
         &self,
         found: &Found<'_>,
         started: &Started,
@@ -63,11 +63,11 @@ impl<M: Memory> Objects<M> {
         value: &[u8],
     ) -> Result<(), Error> {
         if started.entry.record().is_none() {
-            self.settle(started.entry, header, key, value.to_vec())?;
+            self.move_in(started.entry, header, key, value.to_vec())?;
         } else if let TryLock::Locked(LockedObject::Shared(locked)) =
             self.try_lock(found, started.tail, key)?
         {
-            locked.settle(key)?;
+            locked.move_in(key)?;
         }
         Ok(())
     }

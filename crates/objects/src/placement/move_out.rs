@@ -13,51 +13,51 @@ use crate::storage::space::extent::Extent;
 use crate::write::relocate::OpenIntent;
 use crate::{Error, Objects, sites};
 
-/// Residents that leave in one tick, at most, because they have not been used and others want to come.
+/// Entries that leave in one tick, at most, because they have not been used and others want to come.
 const LEAVE_BATCH: usize = 16;
 
 impl<M: Memory> Objects<M> {
-    /// Sends a resident back, if it is here; whether it is not here any more. On an error it stays, and where there is no room while it is viewed
+    /// Sends an entry of the partition back, if it is here; whether it is not here any more. On an error it stays, and where there is no room while it is viewed
     /// in its slot.
-    pub(crate) fn send_back(&self, slot: SlotLine, hold: &mut Hold<M>) -> Result<bool, Error> {
+    pub(crate) fn move_out(&self, slot: SlotLine, hold: &mut Hold<M>) -> Result<bool, Error> {
         let (Some(entry), Some(header)) = (hold.here, hold.header) else { return Ok(true) };
         self.may_store()?;
         let extent = self.state(entry.hash).space.extent_at(slot).ok_or_else(no_such_slot)?;
-        if self.home.is_backed() {
-            return self.send_back_to_backup(entry, &extent, hold).map(|()| true);
+        if self.partition.is_backed() {
+            return self.move_out_to_backup(entry, &extent, hold).map(|()| true);
         }
         let intent_slot = self.open_intent_waiting()?.intent_slot;
         if !self.memory().check(sites::PIN_RETURN, !self.is_viewed(entry)) {
-            return match self.return_elsewhere(intent_slot, entry, &extent, hold) {
+            return match self.move_out_elsewhere(intent_slot, entry, &extent, hold) {
                 Err(Error::LnrFull { .. }) => Ok(false),
                 returned => returned.map(|()| true),
             };
         }
-        self.intents.set(intent_slot, Intent::Returns { slot });
+        self.intents.set(intent_slot, Intent::MovesOut { slot });
         self.write_whole(&extent, header, &hold.key, &hold.value);
         let lines = extent.covering(0, header.total_bytes());
         if !self.memory().check(sites::POISON_RETURN, !self.is_poisoned(&extent)) {
             self.memory().publish(sites::HOME_CLEAN, lines, |memory| extent.give(memory, 0));
-            return self.return_elsewhere(intent_slot, entry, &extent, hold).map(|()| true);
+            return self.move_out_elsewhere(intent_slot, entry, &extent, hold).map(|()| true);
         }
         let back = self.memory().publish(sites::HOME_CLEAN, lines, |memory| {
             extent.give(memory, header.total_bytes());
             self.intents.end(intent_slot, true);
-            self.commit(Event::Return(target(entry)))
+            self.commit(Event::MoveOut(target(entry)))
         });
         if back.is_err() && self.may_store().is_ok() {
-            self.mark_away(&entry, self.home.host)?;
+            self.mark_away(&entry, self.partition.host)?;
         }
         if !back? {
-            return Err(changed_at_home());
+            return Err(changed_in_partition());
         }
         self.count(Counter::MovedOut);
-        self.home.leave(slot, hold);
+        self.partition.leave(slot, hold);
         Ok(true)
     }
 
-    /// Sends a resident back that is in its slot, too: all it takes is the event.
-    fn send_back_to_backup(
+    /// Sends an entry of the partition back that is in its slot, too: all it takes is the event.
+    fn move_out_to_backup(
         &self,
         entry: Entry,
         extent: &Extent,
@@ -65,18 +65,18 @@ impl<M: Memory> Objects<M> {
     ) -> Result<(), Error> {
         if !self.memory().check(sites::POISON_RETURN, !self.is_poisoned(extent)) {
             let intent_slot = self.open_intent_waiting()?.intent_slot;
-            return self.return_elsewhere(intent_slot, entry, extent, hold);
+            return self.move_out_elsewhere(intent_slot, entry, extent, hold);
         }
-        if !self.commit(Event::Return(target(entry)))? {
-            return Err(changed_at_home());
+        if !self.commit(Event::MoveOut(target(entry)))? {
+            return Err(changed_in_partition());
         }
         self.count(Counter::MovedOut);
-        self.home.leave(entry.slot, hold);
+        self.partition.leave(entry.slot, hold);
         Ok(())
     }
 
-    /// Sends a resident to another slot than its own, where there is a memory error, or which somebody views.
-    pub(crate) fn return_elsewhere(
+    /// Sends an entry of the partition to another slot than its own, where there is a memory error, or which somebody views.
+    pub(crate) fn move_out_elsewhere(
         &self,
         intent_slot: IntentSlot,
         entry: Entry,
@@ -86,17 +86,17 @@ impl<M: Memory> Objects<M> {
         let space = &self.state(entry.hash).space;
         let slot = space.slot_at(entry.slot).ok_or_else(no_such_slot)?;
         space.set_poisoned(extent);
-        let intent = OpenIntent { intent_slot, torn: None, alone: true, home: true };
+        let intent = OpenIntent { intent_slot, torn: None, alone: true, in_partition: true };
         self.relocate(intent, entry, slot, &hold.key, &hold.value)?;
         self.count(Counter::MovedOut);
-        self.home.leave(entry.slot, hold);
+        self.partition.leave(entry.slot, hold);
         Ok(())
     }
 
     /// Sends the object with this entry back, which is in this host's memory, unless it is in use.
-    pub(crate) fn give_up_home(&self, entry: Entry) -> Result<(), Error> {
-        match self.home.resident(entry.slot).and_then(|resident| resident.try_lock_arc()) {
-            Some(mut hold) => self.send_back(entry.slot, &mut hold).map(drop),
+    pub(crate) fn move_out_if_idle(&self, entry: Entry) -> Result<(), Error> {
+        match self.partition.entry(entry.slot).and_then(|entry| entry.try_lock_arc()) {
+            Some(mut hold) => self.move_out(entry.slot, &mut hold).map(drop),
             None => Ok(()),
         }
     }
@@ -106,31 +106,31 @@ impl<M: Memory> Objects<M> {
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Damaged`]. The other objects are where they were.
-    pub fn return_all(&self) -> Result<(), Error> {
-        for slot in self.home.slots() {
-            if let Some(resident) = self.home.resident(slot) {
+    pub fn move_out_all(&self) -> Result<(), Error> {
+        for slot in self.partition.slots() {
+            if let Some(entry) = self.partition.entry(slot) {
                 persist(self.memory(), || {
-                    let mut hold = HostMutex::<M, _>::lock_arc(&resident);
-                    Ok(self.send_back(slot, &mut hold)?.then_some(()))
+                    let mut hold = HostMutex::<M, _>::lock_arc(&entry);
+                    Ok(self.move_out(slot, &mut hold)?.then_some(()))
                 })?;
             }
         }
         Ok(())
     }
 
-    /// Makes room when there is little: residents that were not used since the last look leave.
-    pub(crate) fn make_room_at_home(&self) -> Result<(), Error> {
-        let home = &self.home;
-        if !home.is_open() || home.bytes() <= home.budget / 10 * 9 {
+    /// Makes room when there is little: entries of the partition that were not used since the last look leave.
+    pub(crate) fn make_room_in_partition(&self) -> Result<(), Error> {
+        let partition = &self.partition;
+        if !partition.is_open() || partition.bytes() <= partition.budget / 10 * 9 {
             return Ok(());
         }
         let mut left = LEAVE_BATCH;
-        for slot in home.slots() {
-            let Some(mut hold) = home.resident(slot).and_then(|it| it.try_lock_arc()) else {
+        for slot in partition.slots() {
+            let Some(mut hold) = partition.entry(slot).and_then(|it| it.try_lock_arc()) else {
                 continue;
             };
             if !std::mem::take(&mut hold.busy) {
-                left -= usize::from(self.send_back(slot, &mut hold)?);
+                left -= usize::from(self.move_out(slot, &mut hold)?);
                 if left == 0 {
                     break;
                 }
@@ -140,6 +140,6 @@ impl<M: Memory> Objects<M> {
     }
 }
 
-fn changed_at_home() -> Error {
-    Error::Damaged("an object at home changed elsewhere".to_owned())
+fn changed_in_partition() -> Error {
+    Error::Damaged("an object in a partition changed elsewhere".to_owned())
 }

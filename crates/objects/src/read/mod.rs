@@ -267,8 +267,8 @@ impl<M: Memory> Objects<M> {
         part: Part,
         value: &mut Vec<u8>,
     ) -> Result<Looked<Header>, Error> {
-        if found.entry.home() == Some(self.seat.host()) {
-            return self.read_at_home(found, key, part, value);
+        if found.entry.partition() == Some(self.seat.host()) {
+            return self.read_in_partition(found, key, part, value);
         }
         if self.places_objects() {
             return self.read_and_place(found, tail, key, part, value);
@@ -330,8 +330,8 @@ impl<M: Memory> Objects<M> {
         part: Part,
         copy: impl FnOnce(&Started, &Header) -> T,
     ) -> Result<Looked<(Header, T)>, Error> {
-        if let Some(host) = found.entry.home() {
-            self.bring_back_from(host, found.entry)?;
+        if let Some(host) = found.entry.partition() {
+            self.recall(host, found.entry)?;
             return Ok(Looked::Changed);
         }
         let Some(started) = self.start(found, tail, part) else {

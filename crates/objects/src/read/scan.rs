@@ -25,7 +25,7 @@ impl<M: Memory> Objects<M> {
     /// Those of [`read`](Self::read).
     pub fn scan_within_reach(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
         let me = self.seat.host();
-        self.scan_wanted(cursor, |entry| entry.home().is_none_or(|host| host == me), visit)
+        self.scan_wanted(cursor, |entry| entry.partition().is_none_or(|host| host == me), visit)
     }
 
     fn scan_wanted(

@@ -73,9 +73,9 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         view: &mut Option<View<'a, M>>,
     ) -> Result<Looked<()>, Error> {
-        if found.entry.home() == Some(self.seat.host()) {
+        if found.entry.partition() == Some(self.seat.host()) {
             let mut copied = Vec::new();
-            let looked = self.read_at_home(found, key, Part::Whole, &mut copied)?;
+            let looked = self.read_in_partition(found, key, Part::Whole, &mut copied)?;
             return Ok(looked.map(|header| {
                 *view = Some(View { objects: self, header, value: Value::Copied(copied) });
             }));

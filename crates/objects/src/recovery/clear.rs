@@ -17,8 +17,8 @@ use crate::{Error, Objects, sites};
 impl<M: Memory> Objects<M> {
     /// Puts everything in order that a host has left which is gone, and frees its seat.
     pub(crate) fn clear_up(&self, stay: Stay) -> Result<(), Error> {
-        if self.home.is_backed() {
-            self.restore_from_home(stay)?;
+        if self.partition.is_backed() {
+            self.restore_partition(stay)?;
         }
         self.rescue_all(stay, true)?;
         let left = self.records.locked_by(stay.host).next().is_some();
@@ -125,7 +125,7 @@ impl<M: Memory> Objects<M> {
                 Intent::Deletes { slot, .. } => (None, Some(slot)),
                 Intent::Writes { .. }
                 | Intent::TookOver { .. }
-                | Intent::Returns { .. }
+                | Intent::MovesOut { .. }
                 | Intent::Through { .. } => (None, None),
             };
             for line in [to, from].into_iter().flatten() {

@@ -36,7 +36,7 @@ enum Need {
     Nothing,
     Record(Record),
     AnyRecord,
-    AtHome(Entry),
+    Entry(Entry),
 }
 
 impl<M: Memory> Objects<M> {
@@ -46,7 +46,7 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn obstructed(&self, by: u8, entry: Entry) {
         self.upkeep.obstructed_by(by);
         if let Some(stay) = self.fence_if_dead(by) {
-            let need = entry.record().map_or(Need::AtHome(entry), Need::Record);
+            let need = entry.record().map_or(Need::Entry(entry), Need::Record);
             // What cannot be done now is tried again, by whoever is in need of it.
             let _ = self.recover(stay, need);
         }
@@ -118,17 +118,19 @@ impl<M: Memory> Objects<M> {
 
     fn recover_alone(&self, stay: Stay, need: Need) -> Result<(), Error> {
         self.sync_all()?;
-        if !self.home.is_backed() {
-            self.lose_at_home(stay)?;
+        if !self.partition.is_backed() {
+            self.lose_partition(stay)?;
         }
         if self.pod().is_gone(stay) {
             self.pod().note_gone(stay);
             return self.clear_up(stay);
         }
         match need {
-            Need::AtHome(entry) if self.home.is_backed() => self.rescue_from_home(stay, entry),
+            Need::Entry(entry) if self.partition.is_backed() => {
+                self.rescue_from_partition(stay, entry)
+            }
             _ if !self.records.may_take_over_early() || self.dirty_bits.exist() => Ok(()),
-            Need::Nothing | Need::AtHome(_) => Ok(()),
+            Need::Nothing | Need::Entry(_) => Ok(()),
             Need::Record(record) => self.rescue(stay, record, false),
             Need::AnyRecord => self.rescue_all(stay, false),
         }

@@ -18,16 +18,16 @@ use crate::recovery::locks::Whole;
 use crate::replica::event::Event;
 use crate::replica::event::target;
 use crate::storage::index::Entry;
-use crate::storage::intents::BY_HOME;
+use crate::storage::intents::BY_PARTITION;
 use crate::storage::space::away::restore_bytes;
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
     /// Objects in the own memory of a host that is gone go on in their slots.
-    pub(crate) fn restore_from_home(&self, stay: Stay) -> Result<(), Error> {
+    pub(crate) fn restore_partition(&self, stay: Stay) -> Result<(), Error> {
         let noted = self.intents.table.named(stay.host);
-        for entry in self.at_home_with(stay) {
+        for entry in self.in_partition_of(stay) {
             self.restore(stay, entry, noted.contains(&entry.slot))?;
         }
         Ok(())
@@ -36,7 +36,7 @@ impl<M: Memory> Objects<M> {
     fn restore(&self, stay: Stay, entry: Entry, noted: bool) -> Result<(), Error> {
         let extent = self.extent_of(&entry)?;
         let whole = match noted {
-            true => self.whole_object(stay, BY_HOME, &entry, &extent, true)?,
+            true => self.whole_object(stay, BY_PARTITION, &entry, &extent, true)?,
             false => Whole::InPlace,
         };
         let whole = match whole {
@@ -53,7 +53,7 @@ impl<M: Memory> Objects<M> {
         if noted && self.memory().keeps(sites::HOME_STAYS) {
             self.intents.table.stays(stay.host, entry.slot);
         }
-        if !self.commit(Event::Return(target(entry)))? {
+        if !self.commit(Event::MoveOut(target(entry)))? {
             return Err(changed_under_lock());
         }
         self.count(Counter::Rescues);
@@ -62,14 +62,14 @@ impl<M: Memory> Objects<M> {
 
     /// The object with this entry, which somebody wants, goes on without a host that has it in its own memory, and may still be
     /// writing.
-    pub(crate) fn rescue_from_home(&self, stay: Stay, entry: Entry) -> Result<(), Error> {
-        let is_there = self.entry_stands(entry) && entry.home() == Some(stay.host);
+    pub(crate) fn rescue_from_partition(&self, stay: Stay, entry: Entry) -> Result<(), Error> {
+        let is_there = self.entry_stands(entry) && entry.partition() == Some(stay.host);
         let intents = &self.intents.table;
         if !is_there || intents.room_in_quarantine_for(stay.host, entry.slot).is_none() {
             return Ok(());
         }
         let extent = self.extent_of(&entry)?;
-        match self.whole_object(stay, BY_HOME, &entry, &extent, false)? {
+        match self.whole_object(stay, BY_PARTITION, &entry, &extent, false)? {
             Whole::Bytes(object) => self.go_on_elsewhere(stay, entry, &object)?,
             Whole::InPlace | Whole::Lost => {
                 return self.lose_backup(stay, entry, &extent, false);

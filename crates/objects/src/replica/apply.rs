@@ -27,7 +27,7 @@ pub(crate) struct Replicated<M: Memory> {
     /// Those of all shards: records are not divided among them.
     pub(crate) records: Arc<Records<M>>,
     /// How many objects are in the own memory of each host.
-    homes: Box<[AtomicU64]>,
+    in_partition: Box<[AtomicU64]>,
     /// How many objects are lost.
     lost: AtomicU64,
 }
@@ -61,14 +61,21 @@ impl<M: Memory> Replicated<M> {
         space: Space<M>,
         records: Arc<Records<M>>,
     ) -> Self {
-        let homes = (0..=u8::MAX).map(|_| AtomicU64::new(0)).collect();
+        let in_partition = (0..=u8::MAX).map(|_| AtomicU64::new(0)).collect();
         let lost = AtomicU64::new(0);
-        Self { memory, index: Index::new(limits, records.sets()), space, records, homes, lost }
+        Self {
+            memory,
+            index: Index::new(limits, records.sets()),
+            space,
+            records,
+            in_partition,
+            lost,
+        }
     }
 
     /// How many objects are in the own memory of `host`.
-    pub(crate) fn homes(&self, host: u8) -> u64 {
-        self.homes[usize::from(host)].load(Ordering::Relaxed)
+    pub(crate) fn in_partition(&self, host: u8) -> u64 {
+        self.in_partition[usize::from(host)].load(Ordering::Relaxed)
     }
 
     /// How many objects are lost.
@@ -86,12 +93,12 @@ impl<M: Memory> Replicated<M> {
     }
 
     /// An object has moved from one host's own memory to another's, or to or from its slot.
-    fn moved_home(&self, from: Option<u8>, to: Option<u8>) {
+    fn moved_between_partitions(&self, from: Option<u8>, to: Option<u8>) {
         if let Some(host) = from {
-            self.homes[usize::from(host)].fetch_sub(1, Ordering::Relaxed);
+            self.in_partition[usize::from(host)].fetch_sub(1, Ordering::Relaxed);
         }
         if let Some(host) = to {
-            self.homes[usize::from(host)].fetch_add(1, Ordering::Relaxed);
+            self.in_partition[usize::from(host)].fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -104,7 +111,7 @@ impl<M: Memory> Replicated<M> {
     pub(crate) fn restore(&self, writer: &mut ReplicaWriter, entry: Entry, slot: Slot) {
         self.space.occupied(slot);
         self.index.insert(&mut writer.index, entry);
-        self.moved_home(None, entry.home());
+        self.moved_between_partitions(None, entry.partition());
         self.was_lost(None, entry.lost());
         if !self.memory.keeps(sites::JOIN_UNKNOWN)
             && let Some(found) = self.index.find_slot(&self.memory, entry.hash, entry.slot)
@@ -178,7 +185,7 @@ impl<M: Memory> Replicated<M> {
     fn delete(&self, writer: &mut ReplicaWriter, target: Target) -> bool {
         let wanted = |entry: Entry| self.is_expected(entry, target);
         let Some(entry) = self.index.remove(target.hash, target.slot, wanted) else { return false };
-        self.moved_home(entry.home(), None);
+        self.moved_between_partitions(entry.partition(), None);
         self.was_lost(entry.lost(), None);
         self.vacate(writer, entry.slot, entry.lost());
         if let Some(record) = entry.own_record() {
@@ -195,14 +202,14 @@ impl<M: Memory> Replicated<M> {
         change: impl FnOnce(Entry) -> Option<Entry>,
     ) -> bool {
         let renew = self.memory.keeps(sites::EVENT_NEW_GENERATION);
-        let (mut homes, mut lost) = ((None, None), (None, None));
+        let (mut in_partition, mut lost) = ((None, None), (None, None));
         let changed = self.index.update(&self.memory, target.hash, target.slot, |entry| {
             let changed = change(entry).filter(|_| self.is_expected(entry, target))?;
-            homes = (entry.home(), changed.home());
+            in_partition = (entry.partition(), changed.partition());
             lost = (entry.lost(), changed.lost());
             Some(Entry { generation: if renew { generation } else { entry.generation }, ..changed })
         });
-        self.moved_home(homes.0, homes.1);
+        self.moved_between_partitions(in_partition.0, in_partition.1);
         self.was_lost(lost.0, lost.1);
         changed.is_some()
     }
@@ -250,8 +257,8 @@ impl<M: Memory> Replicated<M> {
         })
     }
 
-    fn settle(&self, generation: Generation, target: Target, host: u8) -> bool {
-        self.share(generation, target, |entry| Some(entry.shared(Sharing::home(host))))
+    fn move_in(&self, generation: Generation, target: Target, host: u8) -> bool {
+        self.share(generation, target, |entry| Some(entry.shared(Sharing::in_partition(host))))
     }
 
     /// Changes how the target is shared, and with that who has which record.
@@ -301,8 +308,8 @@ impl<M: Memory> State for Replicated<M> {
             Event::Allocate { target, record } => self.allocate(generation, target, record),
             Event::Deallocate { target, record } => self.deallocate(generation, target, record),
             Event::Wrap(target) => self.change(target, generation, Some),
-            Event::Settle { target, host } => self.settle(generation, target, host),
-            Event::Return(target) => {
+            Event::MoveIn { target, host } => self.move_in(generation, target, host),
+            Event::MoveOut(target) => {
                 self.change(target, generation, |entry| Some(entry.shared(Sharing::READ)))
             }
             Event::Lose { target, host } => self.lose(generation, target, host),

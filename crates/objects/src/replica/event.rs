@@ -37,9 +37,9 @@ pub(crate) enum Event {
     /// The object's counter starts again at zero.
     Wrap(Target),
     /// The object is in a host's own memory, and has no record.
-    Settle { target: Target, host: u8 },
+    MoveIn { target: Target, host: u8 },
     /// The object is in its slot again.
-    Return(Target),
+    MoveOut(Target),
     /// The object's value is lost with a host, which may still write into its slot. It has no record.
     Lose { target: Target, host: u8 },
     /// The object's bytes are now in another slot, and a host may still write into the old one.
@@ -58,11 +58,11 @@ impl Event {
             | Self::Allocate { target, .. }
             | Self::Deallocate { target, .. }
             | Self::Wrap(target)
-            | Self::Settle { target, .. }
+            | Self::MoveIn { target, .. }
             | Self::Lose { target, .. }
             | Self::Rescue { target, .. }
             | Self::Forget { target, .. }
-            | Self::Return(target) => target.hash,
+            | Self::MoveOut(target) => target.hash,
         }
     }
 
@@ -75,8 +75,8 @@ impl Event {
             Self::Allocate { .. } => sites::EVENT_ALLOCATE,
             Self::Deallocate { .. } => sites::EVENT_DEALLOCATE,
             Self::Wrap(_) => sites::EVENT_WRAP,
-            Self::Settle { .. } => sites::EVENT_SETTLE,
-            Self::Return(_) => sites::EVENT_RETURN,
+            Self::MoveIn { .. } => sites::EVENT_SETTLE,
+            Self::MoveOut(_) => sites::EVENT_RETURN,
             Self::Lose { .. } => sites::EVENT_LOSE,
             Self::Rescue { .. } => sites::EVENT_RESCUE,
             Self::Forget { .. } => sites::EVENT_FORGET,
@@ -102,8 +102,8 @@ impl Entry for Event {
             Self::Allocate { target, record } => (4, target, NO_SLOT, record),
             Self::Deallocate { target, record } => (5, target, NO_SLOT, record),
             Self::Wrap(target) => (6, target, NO_SLOT, 0),
-            Self::Settle { target, host } => (7, target, NO_SLOT, host.into()),
-            Self::Return(target) => (8, target, NO_SLOT, 0),
+            Self::MoveIn { target, host } => (7, target, NO_SLOT, host.into()),
+            Self::MoveOut(target) => (8, target, NO_SLOT, 0),
             Self::Lose { target, host } => (9, target, NO_SLOT, host.into()),
             Self::Rescue { target, to, host } => (10, target, to, host.into()),
             Self::Forget { target, host } => (11, target, NO_SLOT, host.into()),
@@ -142,8 +142,8 @@ impl Entry for Event {
             4 => Self::Allocate { target, record },
             5 => Self::Deallocate { target, record },
             6 => Self::Wrap(target),
-            7 => Self::Settle { target, host: host? },
-            8 => Self::Return(target),
+            7 => Self::MoveIn { target, host: host? },
+            8 => Self::MoveOut(target),
             9 => Self::Lose { target, host: host? },
             10 => Self::Rescue { target, to, host: host? },
             11 => Self::Forget { target, host: host? },
@@ -172,8 +172,8 @@ mod tests {
             Event::Allocate { target, record: 9 },
             Event::Deallocate { target, record: 10 },
             Event::Wrap(target),
-            Event::Settle { target, host: 11 },
-            Event::Return(target),
+            Event::MoveIn { target, host: 11 },
+            Event::MoveOut(target),
             Event::Lose { target, host: 12 },
             Event::Rescue { target, to: slot, host: 13 },
             Event::Forget { target, host: 14 },

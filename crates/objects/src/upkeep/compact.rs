@@ -123,7 +123,7 @@ impl<M: Memory> Objects<M> {
         let Some(found) = state.index.find_slot(self.memory(), hash, slot.line) else {
             return Ok(());
         };
-        if found.entry.home().is_some() {
+        if found.entry.partition().is_some() {
             // Its slot is where it returns to.
             return Ok(());
         }

@@ -145,7 +145,7 @@ impl<M: Memory> Objects<M> {
         self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
-                if found.entry.home() == Some(self.seat.host()) {
+                if found.entry.partition() == Some(self.seat.host()) {
                     // This one, or another with its hash: the lock tells.
                     return Ok(Some(
                         self.delete_locked(key, expected, unless_dirty)?.unwrap_or(false),

@@ -97,7 +97,7 @@ impl<M: Memory> Objects<M> {
         let usual = lines.count() <= self.small_lines
             && fit(bytes, lines.bytes()) == Fit::Well
             && self.intents.overwrites(bytes)
-            && !self.home.is_open();
+            && !self.partition.is_open();
         if !usual {
             return None;
         }

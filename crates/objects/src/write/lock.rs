@@ -67,13 +67,13 @@ impl<M: Memory> Objects<M> {
                 if let (Some(record), Some(lines)) = (found.entry.own_record(), lines) {
                     self.fetch_to_write(&found, record, lines, 0);
                 }
-                let locked = match found.entry.home() {
+                let locked = match found.entry.partition() {
                     None => self.try_lock(&found, tail, key)?,
                     Some(host) if host == self.seat.host() => {
-                        self.lock_at_home(found.entry, key)?
+                        self.lock_in_partition(found.entry, key)?
                     }
                     Some(host) => {
-                        self.bring_back_from(host, found.entry)?;
+                        self.recall(host, found.entry)?;
                         TryLock::Busy
                     }
                 };
@@ -82,7 +82,7 @@ impl<M: Memory> Objects<M> {
                         let stays = self.place_before_write(locked, key)?;
                         return Ok(stays.map(|locked| Some(LockedObject::Shared(locked))));
                     }
-                    TryLock::Locked(resident) => return Ok(Some(Some(resident))),
+                    TryLock::Locked(entry) => return Ok(Some(Some(entry))),
                     TryLock::OtherKey => {}
                     TryLock::Busy => return Ok(None),
                 }

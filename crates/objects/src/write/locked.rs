@@ -166,7 +166,7 @@ impl<M: Memory> Locked<'_, M> {
     /// Where it is recorded what becomes of the object's slot.
     fn open_intent(&self) -> OpenIntent {
         let torn = self.noted.map(|undone| self.change(undone));
-        OpenIntent { intent_slot: self.intent_slot, torn, alone: false, home: false }
+        OpenIntent { intent_slot: self.intent_slot, torn, alone: false, in_partition: false }
     }
 
     /// Ends the write.

@@ -7,7 +7,7 @@ use tombolo_sharing::{Counter, Header, object_bytes, persist};
 use crate::error::no_such_slot;
 use crate::read::partition::Reached;
 use crate::storage::index::Entry;
-use crate::storage::intents::{BY_HOME, Change, IntentSlot};
+use crate::storage::intents::{BY_PARTITION, Change, IntentSlot};
 use crate::storage::partition::Hold;
 use crate::storage::space::extent::Extent;
 use crate::write::lock::TryLock;
@@ -16,7 +16,7 @@ use crate::write::relocate::OpenIntent;
 use crate::{Error, Objects, sites};
 
 /// An object in this host's memory whose lock this thread holds.
-pub(crate) struct AtHome<'a, M: Memory> {
+pub(crate) struct LockedEntry<'a, M: Memory> {
     objects: &'a Objects<M>,
     hold: Hold<M>,
     entry: Entry,
@@ -35,12 +35,13 @@ struct Backup {
 
 impl<M: Memory> Objects<M> {
     /// An intent about an object in this host's memory.
-    fn open_intent_at_home(&self) -> Result<OpenIntent, Error> {
+    fn open_intent_in_partition(&self) -> Result<OpenIntent, Error> {
         persist(self.memory(), || {
-            let intent = self.open_intent().map(|intent| OpenIntent { home: true, ..intent });
+            let intent =
+                self.open_intent().map(|intent| OpenIntent { in_partition: true, ..intent });
             if intent.is_none() {
                 // Threads that have found this host fenced keep theirs, for others to see.
-                self.holds_home()?;
+                self.holds_seat()?;
             }
             Ok(intent)
         })
@@ -50,17 +51,21 @@ impl<M: Memory> Objects<M> {
     ///
     /// # Errors
     /// Those of a commit.
-    pub(crate) fn lock_at_home(&self, entry: Entry, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
+    pub(crate) fn lock_in_partition(
+        &self,
+        entry: Entry,
+        key: &[u8],
+    ) -> Result<TryLock<'_, M>, Error> {
         Ok(match self.reach(entry, key) {
             Reached::Here(mut hold, header) => {
-                let viewed = self.home.is_backed() && self.is_viewed(entry);
+                let viewed = self.partition.is_backed() && self.is_viewed(entry);
                 if !self.memory().check(sites::PIN_BACKUP, !viewed) {
                     // In its slot it is changed elsewhere.
-                    self.send_back(entry.slot, &mut hold)?;
+                    self.move_out(entry.slot, &mut hold)?;
                     return Ok(TryLock::Busy);
                 }
                 let backup = None;
-                TryLock::Locked(LockedObject::Home(AtHome {
+                TryLock::Locked(LockedObject::Entry(LockedEntry {
                     objects: self,
                     hold,
                     entry,
@@ -74,7 +79,7 @@ impl<M: Memory> Objects<M> {
     }
 }
 
-impl<M: Memory> AtHome<'_, M> {
+impl<M: Memory> LockedEntry<'_, M> {
     pub(crate) fn header(&self) -> Header {
         self.header
     }
@@ -108,7 +113,7 @@ impl<M: Memory> AtHome<'_, M> {
         let lines = space.slot_lines(slot).ok_or_else(no_such_slot)?;
         let bytes = object_bytes(key, value)?;
         if bytes > lines * LINE_BYTES || !objects.may_be_backed(bytes) {
-            let intent = objects.open_intent_at_home()?;
+            let intent = objects.open_intent_in_partition()?;
             self.header = objects.relocate(intent, self.entry, slot, key, value)?.header;
             self.gone();
             return Ok(());
@@ -123,7 +128,7 @@ impl<M: Memory> AtHome<'_, M> {
     pub(crate) fn delete(mut self) -> Result<(), Error> {
         let objects = self.objects;
         self.back_up()?;
-        let intent = objects.open_intent_at_home()?;
+        let intent = objects.open_intent_in_partition()?;
         if !objects.delete_with_intent(intent, self.entry, None)? {
             return Err(Error::Damaged("an object changed while its lock was held".to_owned()));
         }
@@ -137,7 +142,7 @@ impl<M: Memory> AtHome<'_, M> {
         let objects = self.objects;
         self.back_up()?;
         drop(self);
-        objects.holds_home()
+        objects.holds_seat()
     }
 
     /// Before the slot is changed for the first time, others can tell that it is.
@@ -146,10 +151,10 @@ impl<M: Memory> AtHome<'_, M> {
         objects.may_store()?;
         let extent = objects.state(self.entry.hash).space.extent_at(slot);
         let extent = extent.ok_or_else(no_such_slot)?;
-        let intent_slot = objects.open_intent_at_home()?.intent_slot;
+        let intent_slot = objects.open_intent_in_partition()?.intent_slot;
         if objects.memory().keeps(sites::HOME_NOTED) {
             let undone = objects.intents.is_undone(self.header.total_bytes());
-            let change = Change { record: BY_HOME, slot, undone };
+            let change = Change { record: BY_PARTITION, slot, undone };
             if undone {
                 let object = [&self.header.encode()[..], &self.hold.key, &self.hold.value].concat();
                 objects.intents.set_undo(intent_slot, change, &object);
@@ -164,7 +169,7 @@ impl<M: Memory> AtHome<'_, M> {
 
     /// Changes part of the slot, if the object is there, too.
     fn store(&mut self, to: u64, bytes: &[u8]) -> Result<(), Error> {
-        if !self.objects.home.is_backed() {
+        if !self.objects.partition.is_backed() {
             return Ok(());
         }
         if self.backup.is_none() {
@@ -195,14 +200,14 @@ impl<M: Memory> AtHome<'_, M> {
         objects.memory().publish(sites::HOME_BACKUP, dirty, |memory| {
             extent.give(memory, given);
             if whole {
-                objects.intents.through_at_home(intent_slot);
+                objects.intents.through_in_partition(intent_slot);
             }
         });
         if !whole {
             return self.leave_backup(intent_slot, &extent);
         }
         if objects.memory().keeps(sites::HOME_HOLDS) {
-            objects.holds_home()?;
+            objects.holds_seat()?;
         }
         objects.intents.end(intent_slot, true);
         Ok(())
@@ -212,15 +217,15 @@ impl<M: Memory> AtHome<'_, M> {
     #[cold]
     fn leave_backup(&mut self, intent_slot: IntentSlot, extent: &Extent) -> Result<(), Error> {
         let (objects, entry) = (self.objects, self.entry);
-        objects.mark_away(&entry, objects.home.host)?;
-        objects.holds_home()?;
+        objects.mark_away(&entry, objects.partition.host)?;
+        objects.holds_seat()?;
         objects.intents.clear(intent_slot);
-        let _ = objects.return_elsewhere(intent_slot, entry, extent, &mut self.hold);
-        objects.holds_home()
+        let _ = objects.move_out_elsewhere(intent_slot, entry, extent, &mut self.hold);
+        objects.holds_seat()
     }
 
     fn gone(&mut self) {
-        self.objects.home.leave(self.entry.slot, &mut self.hold);
+        self.objects.partition.leave(self.entry.slot, &mut self.hold);
     }
 
     fn range(&self, offset: u64, bytes: usize) -> Result<std::ops::Range<usize>, Error> {
@@ -235,12 +240,12 @@ impl<M: Memory> AtHome<'_, M> {
     fn renew_header(&mut self) -> Result<(), Error> {
         let version = self.objects.next_version();
         self.header = Header { version, value_bytes: self.hold.value.len() as u32, ..self.header };
-        self.objects.home.keep(&mut self.hold, self.header);
+        self.objects.partition.keep(&mut self.hold, self.header);
         self.store(0, &self.header.encode())
     }
 }
 
-impl<M: Memory> Drop for AtHome<'_, M> {
+impl<M: Memory> Drop for LockedEntry<'_, M> {
     fn drop(&mut self) {
         // Whoever drops it does not ask.
         let _ = self.back_up();

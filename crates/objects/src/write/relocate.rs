@@ -32,7 +32,7 @@ pub(crate) struct OpenIntent {
     /// It records nothing else there: nothing that it has locked.
     pub(crate) alone: bool,
     /// The object that it is about is in this host's own memory.
-    pub(crate) home: bool,
+    pub(crate) in_partition: bool,
 }
 
 impl<M: Memory> Objects<M> {
@@ -42,7 +42,7 @@ impl<M: Memory> Objects<M> {
             intent_slot: self.intents.reserve()?,
             torn: None,
             alone: true,
-            home: false,
+            in_partition: false,
         })
     }
 
@@ -152,9 +152,11 @@ impl<M: Memory> Objects<M> {
             extent.give(memory, header.total_bytes());
             if memory.keeps(sites::LEAVE_NOTED) {
                 let (to, version, torn) = (slot.line, header.version, intent.torn);
-                let home = memory.keeps(sites::HOME_MOVES) && intent.home;
-                self.intents
-                    .set(intent.intent_slot, Intent::Announces { from, to, version, torn, home });
+                let from_partition = memory.keeps(sites::HOME_MOVES) && intent.in_partition;
+                self.intents.set(
+                    intent.intent_slot,
+                    Intent::Announces { from, to, version, torn, from_partition },
+                );
             }
             then();
             self.commit(event)

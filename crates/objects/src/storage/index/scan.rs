@@ -127,7 +127,7 @@ mod tests {
     fn entry(hash: u32, slot: u64) -> Entry {
         let sharing = match slot.count_ones() % 4 {
             0 => Sharing::record((slot >> 30) as u32),
-            1 => Sharing::home(slot as u8),
+            1 => Sharing::in_partition(slot as u8),
             2 => Sharing::lost(slot as u8),
             _ => Sharing::READ,
         };

@@ -14,7 +14,7 @@ use crate::ids::SlotLine;
 use crate::storage::records::Record;
 
 /// Stands for the record of an object in the host's own memory, whose slot is being changed. No record has this number.
-pub(crate) const BY_HOME: Record = u32::MAX - 1;
+pub(crate) const BY_PARTITION: Record = u32::MAX - 1;
 
 /// A change of the object with this record in its slot, which is torn until that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +39,19 @@ pub(crate) enum Intent {
     Places { to: SlotLine, torn: Torn },
     /// An object is in a slot that may be its own already, and the one it came from no more; or it came from the host's own
     /// memory, and its value in the slot that it has left may be an older one.
-    Announces { from: Option<SlotLine>, to: SlotLine, version: Version, torn: Torn, home: bool },
+    Announces {
+        from: Option<SlotLine>,
+        to: SlotLine,
+        version: Version,
+        torn: Torn,
+        from_partition: bool,
+    },
     /// A new object is in this slot.
     Created { to: SlotLine },
     /// The object may be gone from its slot; it was of this version, or of any.
     Deletes { slot: SlotLine, version: Option<Version>, torn: Torn },
     /// The object is being written into its slot.
-    Returns { slot: SlotLine },
+    MovesOut { slot: SlotLine },
     /// It has changed the object, and all of that is in memory.
     Through { record: Record },
 }
@@ -55,11 +61,11 @@ const TOOK_OVER: u64 = 2;
 const PLACES: u64 = 3;
 const ANNOUNCES: u64 = 4;
 const DELETES: u64 = 5;
-const RETURNS: u64 = 6;
+const MOVES_OUT: u64 = 6;
 const THROUGH: u64 = 7;
 const DELETES_ANY: u64 = 9;
 const CREATED: u64 = 10;
-const ANNOUNCES_FROM_HOME: u64 = 11;
+const ANNOUNCES_FROM_PARTITION: u64 = 11;
 
 /// In an intent's first word.
 const UNDONE: u64 = 1 << 8;
@@ -89,8 +95,8 @@ impl Intent {
             Self::Places { to, torn } => {
                 [with(PLACES, torn), torn.map(|change| change.slot), Some(to), None]
             }
-            Self::Announces { from, to, version, torn, home } => {
-                let kind = if home { ANNOUNCES_FROM_HOME } else { ANNOUNCES };
+            Self::Announces { from, to, version, torn, from_partition } => {
+                let kind = if from_partition { ANNOUNCES_FROM_PARTITION } else { ANNOUNCES };
                 let from = Some(from.unwrap_or(0));
                 [with(kind, torn), from, Some(to), Some(version.0)]
             }
@@ -99,7 +105,7 @@ impl Intent {
                 [with(kind, torn), Some(slot), None, version.map(|version| version.0)]
             }
             Self::Created { to } => [head(CREATED, None), None, Some(to), None],
-            Self::Returns { slot } => [head(RETURNS, None), Some(slot), None, None],
+            Self::MovesOut { slot } => [head(MOVES_OUT, None), Some(slot), None, None],
             Self::Through { record } => [head(THROUGH, Some(record)), None, None, None],
         }
     }
@@ -111,14 +117,15 @@ impl Intent {
             WRITES => Self::Writes(torn?),
             TOOK_OVER => Self::TookOver { record: record?, from: (head >> 8) as u8 },
             PLACES => Self::Places { to, torn },
-            kind @ (ANNOUNCES | ANNOUNCES_FROM_HOME) => {
-                let (from, home) = ((slot != 0).then_some(slot), kind == ANNOUNCES_FROM_HOME);
-                Self::Announces { from, to, version: Version(version), torn, home }
+            kind @ (ANNOUNCES | ANNOUNCES_FROM_PARTITION) => {
+                let (from, from_partition) =
+                    ((slot != 0).then_some(slot), kind == ANNOUNCES_FROM_PARTITION);
+                Self::Announces { from, to, version: Version(version), torn, from_partition }
             }
             DELETES => Self::Deletes { slot, version: Some(Version(version)), torn },
             DELETES_ANY => Self::Deletes { slot, version: None, torn },
             CREATED => Self::Created { to },
-            RETURNS => Self::Returns { slot },
+            MOVES_OUT => Self::MovesOut { slot },
             THROUGH => Self::Through { record: record? },
             _ => return None,
         })
@@ -133,7 +140,7 @@ impl Intent {
             | Self::Deletes { torn, .. } => torn,
             Self::TookOver { .. }
             | Self::Created { .. }
-            | Self::Returns { .. }
+            | Self::MovesOut { .. }
             | Self::Through { .. } => None,
         }
     }
@@ -147,7 +154,7 @@ impl Intent {
             | Self::TookOver { .. }
             | Self::Places { .. }
             | Self::Created { .. }
-            | Self::Returns { .. }
+            | Self::MovesOut { .. }
             | Self::Through { .. } => None,
         }
     }
@@ -170,18 +177,18 @@ mod tests {
                 Intent::Writes(Change { record: 0, undone: torn.is_some(), ..change }),
                 Intent::TookOver { record: u32::MAX - 1, from: 63 },
                 Intent::Places { to, torn },
-                Intent::Announces { from: Some(slot), to, version, torn, home: false },
-                Intent::Announces { from: Some(slot), to, version, torn, home: true },
+                Intent::Announces { from: Some(slot), to, version, torn, from_partition: false },
+                Intent::Announces { from: Some(slot), to, version, torn, from_partition: true },
                 Intent::Deletes { slot, version: Some(version), torn },
                 Intent::Deletes { slot, version: None, torn },
                 Intent::Created { to },
-                Intent::Returns { slot },
+                Intent::MovesOut { slot },
                 Intent::Through { record: 5 },
             ] {
                 assert_eq!(read_back(intent), Some(intent));
             }
         }
-        let new = Intent::Announces { from: None, to, version, torn: None, home: false };
+        let new = Intent::Announces { from: None, to, version, torn: None, from_partition: false };
         assert_eq!(read_back(new), Some(new));
         assert_eq!(Intent::decode([0; 4]), None);
     }

@@ -15,8 +15,8 @@
 //!   *Created*: a new object is there, as the log has said; recorded by who applies the log, before others see its host past the event.
 //! * *Deletes*: before the event by which an object is gone from its slot.
 //! * *Through*: with a write, which is in memory, before its lock is released. From then on the lock may be another thread's.
-//! * *Returns*: before an object from the host's own memory is written into its slot. Where objects in there are in their slots,
-//!   too, that needs no intent, but each write of theirs does: by a record's number that no record has ([`BY_HOME`]), since there
+//! * *Moves out*: before an object from the host's own memory is written into its slot. Where objects in there are in their slots,
+//!   too, that needs no intent, but each write of theirs does: by a record's number that no record has ([`BY_PARTITION`]), since there
 //!   is no lock. The write counts if the host's seat stands when it is through, and else the intent stays.
 //!
 //! Slots into which a host that was fenced may still write are in *quarantine*. Who takes its locks over says so in words
@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{Areas, Geometry, Membership, NOTE_WORDS, Pod, TornWrites};
 
-pub(crate) use intent::{BY_HOME, Change, Intent, Torn};
+pub(crate) use intent::{BY_PARTITION, Change, Intent, Torn};
 pub(crate) use reserved::{ReservedIntent, WriteIntent};
 
 use crate::ids::SlotLine;
@@ -232,7 +232,7 @@ impl<M: Memory> IntentTable<M> {
     pub(crate) fn stays(&self, host: u8, slot: SlotLine) {
         for (intent_slot, intent) in self.of(host) {
             match intent {
-                Intent::Writes(Change { record: BY_HOME, slot: of, .. })
+                Intent::Writes(Change { record: BY_PARTITION, slot: of, .. })
                 | Intent::Deletes { slot: of, .. }
                     if of == slot =>
                 {
@@ -250,7 +250,7 @@ impl<M: Memory> IntentTable<M> {
     /// Slots of objects that are in the memory of `host`, about which something is recorded.
     pub(crate) fn named(&self, host: u8) -> Vec<SlotLine> {
         let by_notes = self.of(host).filter_map(|(_, intent)| match intent {
-            Intent::Writes(Change { record: BY_HOME, slot, .. }) => Some(slot),
+            Intent::Writes(Change { record: BY_PARTITION, slot, .. }) => Some(slot),
             intent => intent.left(),
         });
         by_notes.chain(self.quarantine(host).map(|(slot, _)| slot)).collect()
@@ -451,8 +451,8 @@ impl<M: Memory> HostIntents<M> {
 
     /// The same of an object in this host's own memory. Others can tell before this host looks whether it has its seat still:
     /// pairs with who fences it first, and looks at its intents then.
-    pub(crate) fn through_at_home(&self, intent_slot: IntentSlot) {
-        let [Some(word), ..] = (Intent::Through { record: BY_HOME }).encode() else { return };
+    pub(crate) fn through_in_partition(&self, intent_slot: IntentSlot) {
+        let [Some(word), ..] = (Intent::Through { record: BY_PARTITION }).encode() else { return };
         let (memory, at) = (&self.table.memory, self.at(intent_slot));
         if memory.keeps(sites::HOME_THROUGH) {
             memory.fetch(sites::HOME_THROUGH, at, FetchOp::Swap, word);
