@@ -301,7 +301,7 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// A slot for an object with this hash, promised to it. If the pod is full as things are, objects
+    /// A slot for an object with this hash, reserved for it. If the pod is full as things are, objects
     /// that are in use are waited for, for as long as `patience` lasts.
     pub(crate) fn reserve(
         &self,

@@ -163,7 +163,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
     fn end(&mut self, host: u8, intent_slot: IntentSlot, intent: Intent) -> Result<bool, Error> {
         match intent {
             Intent::Writes { .. } | Intent::TookOver { .. } | Intent::Through { .. } => {}
-            Intent::Places { to, .. } => self.void(to)?,
+            Intent::Places { to, .. } => self.scrub(to)?,
             Intent::Announces { from: None, to, .. } => {
                 self.perhaps(to, true)?;
                 return Ok(false);
@@ -185,13 +185,13 @@ impl<'a, M: Memory> Reopened<'a, M> {
                     false => (from, Intent::Deletes { slot: from, version: None, torn: None }),
                 };
                 self.intents.set(host, intent_slot, decided);
-                self.void(empty)?;
+                self.scrub(empty)?;
             }
             Intent::Deletes { slot, version, .. } => {
                 if version.is_none()
                     || self.object_at(slot)?.is_some_and(|it| version.is_some_and(|of| it.is(of)))
                 {
-                    self.void(slot)?;
+                    self.scrub(slot)?;
                 }
             }
             Intent::MovesOut { slot } => self.lose(slot, host)?,
@@ -210,7 +210,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
     /// In slots into which `host` might still write is no object, but such as are lost.
     fn end_quarantine(&self, host: u8) -> Result<(), Error> {
         for (slot, lost) in self.intents.quarantine(host) {
-            if lost { self.lose(slot, host)? } else { self.void(slot)? }
+            if lost { self.lose(slot, host)? } else { self.scrub(slot)? }
         }
         self.intents.end_quarantine(host);
         Ok(())
@@ -223,16 +223,16 @@ impl<'a, M: Memory> Reopened<'a, M> {
         let new = New { undecided, position, line };
         let known = *self.unsure.get(&object.key).unwrap_or(&new);
         if known != new {
-            self.void(known.max(new).line)?;
+            self.scrub(known.max(new).line)?;
         }
         self.unsure.insert(object.key, known.min(new));
         Ok(())
     }
 
     /// Takes the header out of a slot, which has to be somewhere.
-    fn void(&self, line: SlotLine) -> Result<(), Error> {
+    fn scrub(&self, line: SlotLine) -> Result<(), Error> {
         self.space.chunk_at(line)?;
-        self.space.void(sites::SLOT_VOID, [line]);
+        self.space.scrub(sites::SLOT_VOID, [line]);
         Ok(())
     }
 
@@ -282,7 +282,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
     pub(crate) fn is_the_one(&mut self, key: &[u8], line: SlotLine) -> Result<bool, Error> {
         match self.unsure.get(key) {
             Some(unsure) if unsure.line != line => {
-                self.void(unsure.line)?;
+                self.scrub(unsure.line)?;
                 self.unsure.remove(key);
                 Ok(true)
             }

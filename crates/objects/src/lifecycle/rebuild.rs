@@ -76,7 +76,7 @@ fn find_objects<M: Memory>(
         let (mut empty, word) = (true, space.word(number)?);
         if !pod.memory().check(sites::OPEN_UNTRUE, !word.untrue) {
             let slots = space.slots_of(number)?.into_iter().map(|slot| slot.line);
-            space.void(sites::SLOT_VOID, slots);
+            space.scrub(sites::SLOT_VOID, slots);
         }
         for slot in space.slots_of(number)? {
             let Some(object) = object_at_rest(pod, space, slot)? else { continue };

@@ -45,7 +45,7 @@ impl<M: Memory> Objects<M> {
             return Ok(());
         }
         for (shard, slots) in self.shards().iter().zip(&quarantined) {
-            shard.state().space.void(sites::SLOT_VOID, slots.iter().copied());
+            shard.state().space.scrub(sites::SLOT_VOID, slots.iter().copied());
         }
         self.intents.table.end_quarantine(stay.host);
         for (number, slots) in quarantined.into_iter().enumerate() {
@@ -132,7 +132,7 @@ impl<M: Memory> Objects<M> {
                 if self.is_still_left(stay, line, intent.left() == Some(line))? {
                     let space = self.space_of(line)?;
                     self.intents.table.lost_no_more(line);
-                    space.void(sites::SLOT_VOID, [line]);
+                    space.scrub(sites::SLOT_VOID, [line]);
                     if intent.left() == Some(line) {
                         space.span_at(line)?.into_iter().for_each(|span| space.free_span(span));
                     }

@@ -1,6 +1,6 @@
 //! Making room: objects move together, so that chunks become free for other sizes and other shards.
 //!
-//! A chunk with few objects is taken by a host that promises none of its slots. It moves each object to
+//! A chunk with few objects is taken by a host that reserves none of its slots. It moves each object to
 //! a slot of the same size in another chunk, by an event that is conditional on the object's generation;
 //! one with a record, under its lock. When the log says that the chunk is empty, it is free. Readers
 //! find an object in its old slot or in its new one; a read that began in the old one begins again.
@@ -37,7 +37,7 @@ pub(crate) enum Room {
 }
 
 impl<M: Memory> Objects<M> {
-    /// A slot for an object with this hash, promised to it, in a pod that is full as things are.
+    /// A slot for an object with this hash, reserved for it, in a pod that is full as things are.
     pub(crate) fn reserve_after_making_room(
         &self,
         hash: KeyHash,

@@ -130,24 +130,24 @@ impl<M: Memory> Objects<M> {
                 Looked::Changed => None,
             },
         };
-        held.map_or(Ok(TryLock::Busy), |held| self.enter_or_let_go(held, found.entry, key))
+        held.map_or(Ok(TryLock::Busy), |held| self.enter_or_unlock(held, found.entry, key))
     }
 
     /// Looks at an object that has just been locked; releases it if it is not the one with `key`.
-    fn enter_or_let_go(
+    fn enter_or_unlock(
         &self,
         mut held: Held,
         entry: Entry,
         key: &[u8],
     ) -> Result<TryLock<'_, M>, Error> {
         let Some(intent_slot) = self.intents.reserve() else {
-            self.let_go(held, entry)?;
+            self.unlock_unentered(held, entry)?;
             return Ok(TryLock::Busy);
         };
         let outcome = self.enter(&mut held, entry, key, intent_slot);
         if !matches!(outcome, Ok(TryLock::Locked(_))) {
             self.intents.end(intent_slot, false);
-            self.let_go(held, entry)?;
+            self.unlock_unentered(held, entry)?;
         }
         if matches!(outcome, Err(Error::Poisoned)) && !self.lose_poisoned(entry.hash, entry.slot)? {
             return Ok(TryLock::Busy);
@@ -156,7 +156,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Releases the lock of an object that is not entered after all.
-    fn let_go(&self, held: Held, entry: Entry) -> Result<(), Error> {
+    fn unlock_unentered(&self, held: Held, entry: Entry) -> Result<(), Error> {
         if held.record != BY_LOG {
             let _ = self.records.unlock(held, false);
             return Ok(());

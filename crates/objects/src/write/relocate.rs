@@ -15,7 +15,7 @@ use crate::storage::space::Space;
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, sites};
 
-/// An object's bytes in a slot that is promised to it, not announced yet.
+/// An object's bytes in a slot that is reserved for it, not announced yet.
 pub(crate) struct Placed {
     pub(crate) slot: Slot,
     pub(crate) extent: Extent,
@@ -82,7 +82,7 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Writes an object into a slot that is promised to it.
+    /// Writes an object into a slot that is reserved for it.
     ///
     /// # Errors
     /// [`Error::Poisoned`] if the slot is of no use: it is given up.
@@ -108,8 +108,8 @@ impl<M: Memory> Objects<M> {
         self.memory().publish(sites::CREATE_CLEAN, lines, |memory| extent.give(memory, 0));
         let space = self.space_of(slot.line)?;
         space.set_poisoned(&extent);
-        space.void(sites::SLOT_VOID, [slot.line]);
-        space.settle(slot, false);
+        space.scrub(sites::SLOT_VOID, [slot.line]);
+        space.resolve(slot, false);
         Err(Error::Poisoned)
     }
 
@@ -190,15 +190,15 @@ impl<M: Memory> Objects<M> {
         } else {
             let OpenIntent { intent_slot, torn, .. } = *intent;
             self.intents.set(intent_slot, Intent::Places { to: slot.line, torn });
-            space.void(sites::SLOT_VOID, [slot.line]);
+            space.scrub(sites::SLOT_VOID, [slot.line]);
             self.close_intent(*intent);
         }
-        space.settle(*slot, moved);
+        space.resolve(*slot, moved);
     }
 
     /// Takes the header out of a slot that an object has left, as is recorded, and frees it.
     pub(crate) fn leave_slot(&self, space: &Space<M>, slot: Slot, intent: OpenIntent) {
-        space.void(sites::SLOT_VOID, [slot.line]);
+        space.scrub(sites::SLOT_VOID, [slot.line]);
         space.free_span(slot);
         self.close_intent(intent);
     }

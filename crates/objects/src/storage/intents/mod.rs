@@ -10,7 +10,7 @@
 //!   that are larger are not changed in place. In a pod for a page cache in which they are not, there is so much room that heads of
 //!   files are undone all the same; larger objects are changed in place, and their intents say that there is no copy.
 //! * *Took over*: the lock of a dead host, to clear up. If who does that dies, too, that host's own intent still tells.
-//! * *Places*: before the first store into a slot that was promised to it; what is there is no object yet. *Announces*: when
+//! * *Places*: before the first store into a slot that was reserved for it; what is there is no object yet. *Announces*: when
 //!   the object is in memory, before the event that makes the slot its own, and, if it comes from another slot, no more that one.
 //!   *Created*: a new object is there, as the log has said; recorded by who applies the log, before others see its host past the event.
 //! * *Deletes*: before the event by which an object is gone from its slot.
@@ -22,7 +22,7 @@
 //! Slots into which a host that was fenced may still write are in *quarantine*. Who takes its locks over says so in words
 //! of their own, one per intent, before it releases them: that object goes on elsewhere, or is lost.
 //!
-//! Invariant: as long as an intent says that an object leaves a slot, nobody promises that slot. So whoever made the intent, or
+//! Invariant: as long as an intent says that an object leaves a slot, nobody reserves that slot. So whoever made the intent, or
 //! clears up after it, can take the header out of it.
 //!
 //! In which words an intent says so is told in `intent.rs`; where a write can be undone, besides:

@@ -1,4 +1,4 @@
-//! The chunk table in SCR: who may promise a chunk's slots to new objects.
+//! The chunk table in SCR: who may reserve a chunk's slots for new objects.
 //!
 //! ```text
 //! chunk word   flags (2 bits) | state (6) | host (8) | class (8) | log shard (8) | next chunk of a span (32)
@@ -15,9 +15,9 @@ use crate::{Error, sites};
 /// What a chunk is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkState {
-    /// Nobody's, and empty. The word still says how it was divided, for an object may be on its way out.
+    /// Nobody's, and empty. The word still says how it was carved, for an object may be on its way out.
     Free,
-    /// One host promises its slots.
+    /// One host reserves its slots.
     Held,
     /// Divided; any host may take it.
     Shared,
@@ -25,7 +25,7 @@ pub(crate) enum ChunkState {
     Span,
     /// A further chunk of a large object.
     Body,
-    /// Divided; one host promises none of its slots, and moves its objects elsewhere.
+    /// Carved; one host reserves none of its slots, and moves its objects elsewhere.
     Moving,
 }
 
@@ -91,7 +91,7 @@ impl ChunkWord {
         matches!(self.state, ChunkState::Held | ChunkState::Moving)
     }
 
-    /// Whether `host` alone may have promised its slots to new objects.
+    /// Whether `host` alone may have reserved its slots for new objects.
     pub(crate) fn is_of(self, host: u8) -> bool {
         (self.is_taken() || self.state == ChunkState::Span) && self.host == host
     }

@@ -1,19 +1,19 @@
-//! Where objects lie in LNR: chunks, and the slots they are divided into.
+//! Where objects lie in LNR: chunks, and the slots they are carved into.
 //!
-//! The chunk table in SCR says who may promise a chunk's slots to new objects. Which slots hold
+//! The chunk table in SCR says who may reserve a chunk's slots for new objects. Which slots hold
 //! objects, every replica knows from the log; so freed slots need no messages and no shared bitmap,
 //! and a chunk can change hands: the next holder applies the log and knows what is free.
 //!
-//! There is a `Space` per shard of the log. A chunk that is divided is one shard's: its word says
+//! There is a `Space` per shard of the log. A chunk that is carved is one shard's: its word says
 //! which, and only that shard's log tells what is in use there. To change shard it has to be free.
 //! Whoever frees it has applied the deletes of all that was there, and so they lie below the tail of
 //! their shard before anybody writes there for another. So a reader of the old shard, however late it is,
 //! finds the delete when it looks at the tail again; and what replicas of the two shards know of the
 //! chunk need not agree, since each looks at its own view only.
 //!
-//! Invariant: a slot is promised at most once. Only the holder of its chunk promises it, not before
-//! it has applied the log since it took the chunk, and the chunk is handed on only when each promise
-//! is settled: the object is in the log, or given up. Nor does it promise a slot whose last object may still
+//! Invariant: a slot is reserved at most once. Only the holder of its chunk reserves it, not before
+//! it has applied the log since it took the chunk, and the chunk is released only when each reservation
+//! is resolved: the object is in the log, or given up. Nor does it reserve a slot whose last object may still
 //! have its header there, as intents tell ([`intents`](crate::storage::intents)).
 //!
 //! A chunk in whose memory somebody has met an error is *poisoned*, as its word says from then on: nobody takes it any more, and who
@@ -21,7 +21,7 @@
 //! then on, nor its neighbours, since a host that meets an error loses a page. What else lies in the chunk stays.
 //!
 //! Invariant: a slot begins with a header if and only if it holds an object, or an intent names it. So the slots of
-//! a chunk that is divided anew are voided first: what was in the middle of an object could look like a header.
+//! a chunk that is carved anew are scrubbed first: what was in the middle of an object could look like a header.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -53,7 +53,7 @@ pub(crate) use sparse::Sparse;
 /// What this host knows about the chunks.
 struct KnownChunks {
     chunks: Vec<Chunk>,
-    /// The held chunk from which slots of each class are promised.
+    /// The held chunk from which slots of each class are reserved.
     active: Vec<Option<u32>>,
     used_lines: u64,
 }
@@ -126,7 +126,7 @@ impl<M: Memory> Space<M> {
         self.bytes().min(u64::from(u32::MAX))
     }
 
-    /// Promises a slot for `bytes` bytes. `sync` applies the shard's log.
+    /// Reserves a slot for `bytes` bytes. `sync` applies the shard's log.
     pub(crate) fn reserve(
         &self,
         bytes: u64,
@@ -135,12 +135,12 @@ impl<M: Memory> Space<M> {
         let Some(class) = self.classes.class_for(bytes) else {
             return self.reserve_span(bytes);
         };
-        if let Some(slot) = self.promise(class) {
+        if let Some(slot) = self.reserve_slot(class) {
             return Ok(slot);
         }
         let _acquiring = self.acquiring.lock();
         loop {
-            if let Some(slot) = self.promise(class) {
+            if let Some(slot) = self.reserve_slot(class) {
                 return Ok(slot);
             }
             if !self.acquire(class, &sync)? {
@@ -149,8 +149,8 @@ impl<M: Memory> Space<M> {
         }
     }
 
-    /// Settles a promise: the object is in the log, or nobody wants the slot any more.
-    pub(crate) fn settle(&self, slot: Slot, used: bool) {
+    /// Resolves a reservation: the object is in the log, or nobody wants the slot any more.
+    pub(crate) fn resolve(&self, slot: Slot, used: bool) {
         if self.abandoned.is_set() {
             return;
         }
@@ -162,8 +162,8 @@ impl<M: Memory> Space<M> {
         }
         let (number, index) = self.locate(slot);
         let mut view = self.view.lock();
-        view.chunks[number as usize].settle(index);
-        self.hand_on_if_idle(&mut view, number);
+        view.chunks[number as usize].resolve(index);
+        self.release_if_idle(&mut view, number);
     }
 
     /// The log says that `slot` holds an object.
@@ -182,7 +182,7 @@ impl<M: Memory> Space<M> {
         let slots = self.classes.slots(slot.class).unwrap_or(0);
         let chunk = &mut view.chunks[number as usize];
         if chunk.class != slot.class {
-            chunk.divide(slot.class, slots);
+            chunk.carve(slot.class, slots);
         }
         chunk.occupy(index);
     }
@@ -209,7 +209,7 @@ impl<M: Memory> Space<M> {
     /// Frees the shard's chunks that hold nothing, those included that this host holds for objects to
     /// come; whether there were any.
     pub(crate) fn free_empty(&self, sync: impl Fn() -> Result<(), Error>) -> Result<bool, Error> {
-        let mut freed = self.release_active(|_, chunk| chunk.is_settled());
+        let mut freed = self.release_active(|_, chunk| chunk.is_resolved());
         sync()?;
         let mut from = 0;
         while let Some((distance, number)) = self.find(0, from, &Chunk::is_empty) {
@@ -232,50 +232,51 @@ impl<M: Memory> Space<M> {
                 && idle(number, &mut view.chunks[number as usize])
             {
                 view.active[class] = None;
-                freed |= self.hand_on_if_idle(&mut view, number);
+                freed |= self.release_if_idle(&mut view, number);
             }
         }
         freed
     }
 
     /// A slot of the active chunk of `class`.
-    fn promise(&self, class: u8) -> Option<Slot> {
+    fn reserve_slot(&self, class: u8) -> Option<Slot> {
         let mut view = self.view.lock();
         let number = view.active[usize::from(class)]?;
         let keep = self.memory.keeps(sites::SLOT_RESERVED);
         let start = self.first_line_of(number);
         let lines = self.classes.slot_lines(class)?;
         let chunk = &mut view.chunks[number as usize];
-        let mut promised = chunk.promise(keep);
+        let mut reserved = chunk.reserve_slot(keep);
         // (What one sees of the pins here is not older than the log that told of the slots.)
         let free = || self.memory.check(sites::PIN_SLOT, !self.pins.is_pinned(number));
-        if promised.is_none() && chunk.is_doubted() && free() {
+        if reserved.is_none() && chunk.has_pending_scrub() && free() {
             let left: Vec<SlotLine> = self.intents.left().collect();
             let has_header = |index| left.contains(&(start + index * lines));
-            chunk.trust_all_but(|index| !self.memory.check(sites::SLOT_LEFT, !has_header(index)));
-            promised = chunk.promise(keep);
+            chunk
+                .scrubbed_all_but(|index| !self.memory.check(sites::SLOT_LEFT, !has_header(index)));
+            reserved = chunk.reserve_slot(keep);
         }
-        let Some(index) = promised else {
+        let Some(index) = reserved else {
             view.active[usize::from(class)] = None;
-            self.hand_on_if_idle(&mut view, number);
+            self.release_if_idle(&mut view, number);
             return None;
         };
         Some(Slot { line: start + index * lines, class, chunks: 0 })
     }
 
-    /// Hands a held chunk on, unless slots are promised from it or will be; whether it is free now.
-    fn hand_on_if_idle(&self, view: &mut KnownChunks, number: u32) -> bool {
+    /// Releases a held chunk, unless slots are reserved from it or will be; whether it is free now.
+    fn release_if_idle(&self, view: &mut KnownChunks, number: u32) -> bool {
         let chunk = &mut view.chunks[number as usize];
-        let settled = self.memory.check(sites::CHUNK_SETTLED, chunk.is_settled());
+        let resolved = self.memory.check(sites::CHUNK_SETTLED, chunk.is_resolved());
         if !chunk.held
-            || !settled
+            || !resolved
             || self.abandoned.is_set()
             || view.active[usize::from(chunk.class)] == Some(number)
         {
             return false;
         }
         // Who takes it next looks at the intents first.
-        chunk.let_go();
+        chunk.release();
         let shared = ChunkWord::shared(chunk.class, self.shard);
         self.table.set(number, if chunk.is_empty() { self.freed(shared) } else { shared });
         chunk.is_empty()
@@ -297,7 +298,7 @@ impl<M: Memory> Space<M> {
     }
 
     /// Takes headers out of slots that hold no objects.
-    pub(crate) fn void(&self, site: Site, slots: impl IntoIterator<Item = SlotLine>) {
+    pub(crate) fn scrub(&self, site: Site, slots: impl IntoIterator<Item = SlotLine>) {
         let lines: Vec<Lines> = slots.into_iter().map(|line| Lines::new(line, 1)).collect();
         lines.iter().for_each(|&line| self.blank(line));
         self.memory.publish(site, lines.iter().copied(), |memory| {
@@ -360,12 +361,12 @@ impl<M: Memory> Space<M> {
         chunk.class == slot.class && chunk.is_occupied(index)
     }
 
-    /// Hands on everything this host holds. Nothing may be promised any more.
+    /// Releases everything this host holds. Nothing may be reserved any more.
     pub(crate) fn release_all(&self) {
         let mut view = self.view.lock();
         view.active.fill(None);
         for number in self.chunk_numbers() {
-            self.hand_on_if_idle(&mut view, number);
+            self.release_if_idle(&mut view, number);
         }
     }
 

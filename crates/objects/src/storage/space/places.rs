@@ -116,7 +116,7 @@ impl<M: Memory> Space<M> {
         })
     }
 
-    /// The slots of a chunk that is divided into slots of `class`.
+    /// The slots of a chunk that is carved into slots of `class`.
     pub(super) fn slots_in(&self, number: u32, class: u8) -> impl Iterator<Item = Slot> {
         let start = self.first_line_of(number);
         let lines = self.classes.slot_lines(class).unwrap_or(1);

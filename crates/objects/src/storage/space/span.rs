@@ -29,7 +29,7 @@ impl<M: Memory> Space<M> {
         Ok(slots.into_iter().find(|slot| slot.line == line))
     }
 
-    /// Promises whole chunks.
+    /// Reserves whole chunks.
     pub(super) fn reserve_span(&self, bytes: u64) -> Result<Slot, Error> {
         if bytes > self.largest() {
             return Err(Error::TooLarge { bytes, most: self.largest() });
@@ -42,7 +42,7 @@ impl<M: Memory> Space<M> {
             return Err(Error::LnrFull { bytes });
         }
         taken.sort_unstable();
-        self.void(sites::CHUNK_VOID, [self.first_line_of(taken[0])]);
+        self.scrub(sites::CHUNK_VOID, [self.first_line_of(taken[0])]);
         self.link(&taken);
         Ok(Slot { line: self.first_line_of(taken[0]), class: SPAN, chunks: chunks as u32 })
     }

@@ -13,7 +13,7 @@ use crate::ids::Slot;
 use crate::storage::space::chunk_table::ChunkWord;
 use crate::{Error, sites};
 
-/// A chunk whose objects are to go elsewhere. Nobody promises its slots meanwhile.
+/// A chunk whose objects are to go elsewhere. Nobody reserves its slots meanwhile.
 pub(crate) struct Emptying {
     number: u32,
     class: u8,
@@ -48,8 +48,8 @@ impl<M: Memory> Space<M> {
             let slot_lines = self.classes.slot_lines(class).unwrap_or(0);
             self.classes.chunk_lines().saturating_sub(used * slot_lines)
         };
-        let divided = view.chunks.iter().filter_map(|chunk| chunk.divided());
-        divided.map(unused).sum::<u64>() * LINE_BYTES
+        let carved = view.chunks.iter().filter_map(|chunk| chunk.carved());
+        carved.map(unused).sum::<u64>() * LINE_BYTES
     }
 
     /// All chunks' words, of whatever shard.
@@ -78,7 +78,7 @@ impl<M: Memory> Space<M> {
             let chunks = (0..).zip(&view.chunks).filter(|(_, chunk)| !chunk.held);
             chunks
                 .filter_map(|(number, chunk)| {
-                    let ((class, used), slots) = (chunk.divided()?, chunk.slots());
+                    let ((class, used), slots) = (chunk.carved()?, chunk.slots());
                     (used < slots).then_some((number, class, used, slots - used))
                 })
                 .collect()
@@ -140,7 +140,7 @@ impl<M: Memory> Space<M> {
         empty
     }
 
-    /// Promises a slot of `class` in a chunk that has objects already, if there is one.
+    /// Reserves a slot of `class` in a chunk that has objects already, if there is one.
     pub(crate) fn reserve_among_others(
         &self,
         class: u8,
@@ -148,7 +148,7 @@ impl<M: Memory> Space<M> {
     ) -> Result<Option<Slot>, Error> {
         let _acquiring = self.acquiring.lock();
         loop {
-            if let Some(slot) = self.promise(class) {
+            if let Some(slot) = self.reserve_slot(class) {
                 return Ok(Some(slot));
             }
             if !self.acquire_partly_used(class, &sync)? {
