@@ -5,7 +5,7 @@ use tombolo_memory::Memory;
 use crate::error::no_such_slot;
 use crate::ids::SlotLine;
 use crate::storage::index::Entry;
-use crate::storage::records::Held;
+use crate::storage::records::RecordLock;
 use crate::storage::space::Space;
 use crate::{Error, Objects, sites};
 
@@ -47,7 +47,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Frees the record of an object that is no more, its dirty bit cleared.
-    pub(crate) fn free_record(&self, held: Held) {
+    pub(crate) fn free_record(&self, held: RecordLock) {
         let (records, dirty_bits) = (&self.records, &self.dirty_bits);
         let before = self.memory().keeps(sites::DELETE_MARK);
         if before {

@@ -4,7 +4,7 @@ use tombolo_memory::Memory;
 use tombolo_sharing::Header;
 
 use crate::Objects;
-use crate::read::Started;
+use crate::read::ReadSnapshot;
 use crate::storage::copies::CopyContents;
 use crate::storage::index::{Entry, Found};
 
@@ -13,14 +13,14 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn keep_copy(
         &self,
         found: &Found<'_>,
-        started: &Started,
+        snapshot: &ReadSnapshot,
         header: Header,
         key: &[u8],
         value: &[u8],
     ) {
         let Some(copies) = &self.copies else { return };
-        let Entry { hash, generation, .. } = started.entry;
-        let counter = started.counter;
+        let Entry { hash, generation, .. } = snapshot.entry;
+        let counter = snapshot.counter;
         let contents = CopyContents { hash, generation, counter, header, key, value };
         copies.keep(self.memory(), found, &contents, |hash| &self.state(hash).index);
     }

@@ -9,7 +9,7 @@ use tombolo_memory::Memory;
 use tombolo_sharing::Header;
 
 use crate::host::policy::Place;
-use crate::read::Started;
+use crate::read::ReadSnapshot;
 use crate::storage::index::Found;
 use crate::write::lock::{Locked, TryLock};
 use crate::write::locked_object::LockedObject;
@@ -38,34 +38,34 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn place_after_read(
         &self,
         found: &Found<'_>,
-        started: &Started,
+        snapshot: &ReadSnapshot,
         header: Header,
         key: &[u8],
         value: &[u8],
     ) {
-        let profile = self.profiles.access(started.entry.hash, false, started.known);
+        let profile = self.profiles.access(snapshot.entry.hash, false, snapshot.known);
         match self.placement.place(&profile) {
             Place::Shared => {}
             Place::Partition if self.partition.is_open() => {
                 // The read is done; if the object cannot move now, it may at the next access.
-                let _ = self.move_in_after_read(found, started, header, key, value);
+                let _ = self.move_in_after_read(found, snapshot, header, key, value);
             }
-            Place::Partition | Place::Copied => self.keep_copy(found, started, header, key, value),
+            Place::Partition | Place::Copied => self.keep_copy(found, snapshot, header, key, value),
         }
     }
 
     fn move_in_after_read(
         &self,
         found: &Found<'_>,
-        started: &Started,
+        snapshot: &ReadSnapshot,
         header: Header,
         key: &[u8],
         value: &[u8],
     ) -> Result<(), Error> {
-        if started.entry.record().is_none() {
-            self.move_in(started.entry, header, key, value.to_vec())?;
+        if snapshot.entry.record().is_none() {
+            self.move_in(snapshot.entry, header, key, value.to_vec())?;
         } else if let TryLock::Locked(LockedObject::Shared(locked)) =
-            self.try_lock(found, started.tail, key)?
+            self.try_lock(found, snapshot.tail, key)?
         {
             locked.move_in(key)?;
         }

@@ -15,7 +15,7 @@
 use tombolo_memory::{Local, Memory};
 use tombolo_sharing::{Counter, Header, Part};
 
-use crate::read::Looked;
+use crate::read::Attempt;
 use crate::storage::copies::lines;
 use crate::storage::index::seen::{Seen, UNSEEN};
 use crate::storage::index::{Entry, Found, seen};
@@ -31,7 +31,7 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         part: Part,
         value: &mut Vec<u8>,
-    ) -> Result<Option<Looked<Header>>, Error> {
+    ) -> Result<Option<Attempt<Header>>, Error> {
         let (Some(copies), Some(line)) = (&self.copies, seen::copy_line(found.cell.seen)) else {
             return Ok(None);
         };
@@ -66,16 +66,16 @@ impl<M: Memory> Objects<M> {
             return Ok(None);
         }
         if !memory.check(sites::KEY_COMPARE, same_key) {
-            return Ok(Some(Looked::OtherKey));
+            return Ok(Some(Attempt::OtherKey));
         }
         copy.use_again_soon(found);
         self.count(Counter::CopyReads);
-        Ok(Some(Looked::Good(header)))
+        Ok(Some(Attempt::Good(header)))
     }
 
-    fn evicted(&self) -> Looked<Header> {
+    fn evicted(&self) -> Attempt<Header> {
         self.count(Counter::Retries);
-        Looked::Changed
+        Attempt::Changed
     }
 
     fn counter_was_own(&self, entry: &Entry, tail: u64) -> Result<bool, Error> {

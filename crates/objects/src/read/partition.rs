@@ -3,7 +3,7 @@
 use tombolo_memory::{LINE_BYTES, Local, Memory};
 use tombolo_sharing::{Counter, Header, Part};
 
-use crate::read::Looked;
+use crate::read::Attempt;
 use crate::storage::index::{Entry, Found};
 use crate::storage::partition::Hold;
 use crate::{Error, Objects, sites};
@@ -44,20 +44,20 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         part: Part,
         value: &mut Vec<u8>,
-    ) -> Result<Looked<Header>, Error> {
-        let looked = match self.reach(found.entry, key) {
+    ) -> Result<Attempt<Header>, Error> {
+        let attempt = match self.reach(found.entry, key) {
             Reached::Here(hold, header) => {
                 self.count(Counter::HomeReads);
                 if let Ok((offset, bytes)) = part.of(hold.value.len() as u64) {
                     value.clear();
                     value.extend_from_slice(&hold.value[offset as usize..][..bytes as usize]);
                 }
-                Looked::Good(header)
+                Attempt::Good(header)
             }
-            Reached::OtherKey => Looked::OtherKey,
-            Reached::Changed => Looked::Changed,
+            Reached::OtherKey => Attempt::OtherKey,
+            Reached::Changed => Attempt::Changed,
         };
-        self.holds_seat().map(|()| looked)
+        self.holds_seat().map(|()| attempt)
     }
 
     /// Whether what was done in this host's own memory counts: if the host has not been fenced by now.

@@ -11,7 +11,7 @@ use crate::error::{changed_under_lock, loss, no_such_slot};
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
 use crate::storage::intents::{Intent, IntentSlot};
-use crate::storage::records::{Held, Record};
+use crate::storage::records::{Record, RecordLock};
 use crate::storage::space::away::{key_at, restore_bytes};
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, sites};
@@ -51,7 +51,7 @@ impl<M: Memory> Objects<M> {
     fn mend(
         &self,
         stay: Stay,
-        held: Held,
+        held: RecordLock,
         intent_slot: IntentSlot,
         gone: bool,
     ) -> Result<(), Error> {
@@ -65,11 +65,11 @@ impl<M: Memory> Objects<M> {
         };
         let state = self.state(entry.hash);
         let extent = state.space.extent_at(entry.slot).ok_or_else(no_such_slot)?;
-        let before = match self.whole_object(stay, held.record, &entry, &extent, gone)? {
-            Whole::InPlace => None,
-            Whole::Bytes(object) if !gone => Some(object),
-            Whole::Bytes(object) if restore_bytes(self.memory(), &extent, &object) => None,
-            Whole::Bytes(_) | Whole::Lost => {
+        let before = match self.recovered_object(stay, held.record, &entry, &extent, gone)? {
+            Recovered::InPlace => None,
+            Recovered::Bytes(object) if !gone => Some(object),
+            Recovered::Bytes(object) if restore_bytes(self.memory(), &extent, &object) => None,
+            Recovered::Bytes(_) | Recovered::Lost => {
                 self.give_up(stay, held.record, entry, &extent, gone)?;
                 ends();
                 self.free_record(held);
@@ -145,22 +145,24 @@ impl<M: Memory> Objects<M> {
     }
 
     /// The object with this entry as it was before a fenced host began to change it.
-    pub(crate) fn whole_object(
+    pub(crate) fn recovered_object(
         &self,
         stay: Stay,
         record: Record,
         entry: &Entry,
         extent: &Extent,
         gone: bool,
-    ) -> Result<Whole, Error> {
+    ) -> Result<Recovered, Error> {
         let intents = &self.intents.table;
         loop {
             let through = intents.through(stay.host, record);
             if let Some(cut_off) = intents.torn(stay.host, record, entry.slot) {
-                return Ok(intents.undone(&cut_off, entry.slot).map_or(Whole::Lost, Whole::Bytes));
+                return Ok(intents
+                    .undone(&cut_off, entry.slot)
+                    .map_or(Recovered::Lost, Recovered::Bytes));
             }
             if gone {
-                return Ok(Whole::InPlace);
+                return Ok(Recovered::InPlace);
             }
             let object = self.read_locked(extent);
             // A host that is alive may have begun to write since, and even be through with it; but only once.
@@ -168,8 +170,8 @@ impl<M: Memory> Objects<M> {
                 && intents.through(stay.host, record) == through;
             if self.memory().check(sites::RESCUE_AGAIN, same) {
                 return match object {
-                    Err(error) if error.is_loss() => Ok(Whole::Lost),
-                    object => object.map(Whole::Bytes),
+                    Err(error) if error.is_loss() => Ok(Recovered::Lost),
+                    object => object.map(Recovered::Bytes),
                 };
             }
         }
@@ -233,7 +235,7 @@ impl<M: Memory> Objects<M> {
 }
 
 /// An object whose lock was taken over, or that was in a dead host's memory.
-pub(crate) enum Whole {
+pub(crate) enum Recovered {
     /// It is whole as it lies there.
     InPlace,
     /// These are its bytes.

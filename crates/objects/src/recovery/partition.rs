@@ -14,7 +14,7 @@ use tombolo_sharing::Counter;
 
 use crate::error::changed_under_lock;
 use crate::error::no_such_slot;
-use crate::recovery::locks::Whole;
+use crate::recovery::locks::Recovered;
 use crate::replica::event::Event;
 use crate::replica::event::target;
 use crate::storage::index::Entry;
@@ -35,19 +35,19 @@ impl<M: Memory> Objects<M> {
 
     fn restore(&self, stay: Stay, entry: Entry, noted: bool) -> Result<(), Error> {
         let extent = self.extent_of(&entry)?;
-        let whole = match noted {
-            true => self.whole_object(stay, BY_PARTITION, &entry, &extent, true)?,
-            false => Whole::InPlace,
+        let recovered = match noted {
+            true => self.recovered_object(stay, BY_PARTITION, &entry, &extent, true)?,
+            false => Recovered::InPlace,
         };
-        let whole = match whole {
-            Whole::InPlace => match self.read_locked(&extent) {
+        let is_whole = match recovered {
+            Recovered::InPlace => match self.read_locked(&extent) {
                 Err(error) if error.is_loss() => false,
                 read => read.map(|_| true)?,
             },
-            Whole::Bytes(object) => restore_bytes(self.memory(), &extent, &object),
-            Whole::Lost => false,
+            Recovered::Bytes(object) => restore_bytes(self.memory(), &extent, &object),
+            Recovered::Lost => false,
         };
-        if !whole {
+        if !is_whole {
             return self.lose_backup(stay, entry, &extent, true);
         }
         if noted && self.memory().keeps(sites::HOME_STAYS) {
@@ -69,9 +69,9 @@ impl<M: Memory> Objects<M> {
             return Ok(());
         }
         let extent = self.extent_of(&entry)?;
-        match self.whole_object(stay, BY_PARTITION, &entry, &extent, false)? {
-            Whole::Bytes(object) => self.go_on_elsewhere(stay, entry, &object)?,
-            Whole::InPlace | Whole::Lost => {
+        match self.recovered_object(stay, BY_PARTITION, &entry, &extent, false)? {
+            Recovered::Bytes(object) => self.go_on_elsewhere(stay, entry, &object)?,
+            Recovered::InPlace | Recovered::Lost => {
                 return self.lose_backup(stay, entry, &extent, false);
             }
         }

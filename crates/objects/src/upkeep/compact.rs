@@ -14,7 +14,7 @@ use tombolo_memory::Memory;
 use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
 use crate::ids::{KeyHash, Slot};
-use crate::read::Looked;
+use crate::read::Attempt;
 use crate::replica::Shard;
 use crate::storage::index::Found;
 use crate::storage::space::chunk_table::ChunkState;
@@ -164,10 +164,10 @@ impl<M: Memory> Objects<M> {
         from: Slot,
     ) -> Result<(), Error> {
         let mut value = Vec::new();
-        let read = self.look(found, tail, key, Part::Whole, |started, header| {
-            self.copy_value(started, header, Part::Whole, &mut value)
+        let read = self.look(found, tail, key, Part::Whole, |snapshot, header| {
+            self.copy_value(snapshot, header, Part::Whole, &mut value)
         })?;
-        let Looked::Good((header, Ok(()))) = read else { return Ok(()) };
+        let Attempt::Good((header, Ok(()))) = read else { return Ok(()) };
         let Some(intent) = self.open_intent() else { return Ok(()) };
         let to = self.place_copy(intent, found.entry.hash, from, header, key, &value)?;
         let Some(to) = to else { return Ok(()) };

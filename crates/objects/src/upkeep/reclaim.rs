@@ -5,7 +5,7 @@ use tombolo_sharing::Counter;
 
 use crate::ids::KeyHash;
 use crate::replica::event::{Event, target};
-use crate::storage::records::Held;
+use crate::storage::records::RecordLock;
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
@@ -35,7 +35,7 @@ impl<M: Memory> Objects<M> {
         let held = if self.memory().keeps(sites::RECLAIM_LOCK) {
             records.lock(record, counter)
         } else {
-            Some(Held { record, counter })
+            Some(RecordLock { record, counter })
         };
         let Some(held) = held else { return Ok(false) };
         let not_dirty =

@@ -129,16 +129,16 @@ impl<M: Memory> Objects<M> {
         let found = self.state(hash).index.find(self.memory(), hash);
         let owner = |found: &&Found<'_>| found.entry.record() == Some(record);
         let Some(found) = found.iter().find(owner) else { return Ok(Some(None)) };
-        let Some(started) = self.start(found, tail, Part::Nothing) else { return Ok(None) };
-        let key = self.read_key(&started);
-        if !started.still_holds(self)? {
+        let Some(snapshot) = self.start(found, tail, Part::Nothing) else { return Ok(None) };
+        let key = self.read_key(&snapshot);
+        if !snapshot.still_holds(self)? {
             return Ok(None);
         }
-        if self.is_key_poisoned(&started.extent) {
+        if self.is_key_poisoned(&snapshot.extent) {
             return Ok(Some(None));
         }
-        started.rely_on(self.memory());
-        key.map(|key| Some(Some(key))).ok_or_else(|| damaged_object(&started))
+        snapshot.rely_on(self.memory());
+        key.map(|key| Some(Some(key))).ok_or_else(|| damaged_object(&snapshot))
     }
 
     /// Has the object with `hash` written back, which has `record`, if it is dirty; whether it may be taken

@@ -4,7 +4,7 @@ use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Part};
 
 use crate::host::PATIENCE;
-use crate::read::Looked;
+use crate::read::Attempt;
 use crate::replica::apply::fingerprint;
 use crate::replica::event::Event;
 use crate::write::relocate::Placed;
@@ -29,9 +29,9 @@ impl<M: Memory> Objects<M> {
             let found = self.state(hash).index.find(self.memory(), hash);
             for found in found.iter() {
                 match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
-                    Looked::Good(_) => return Err(Error::Exists),
-                    Looked::OtherKey => {}
-                    Looked::Changed => return Ok(None),
+                    Attempt::Good(_) => return Err(Error::Exists),
+                    Attempt::OtherKey => {}
+                    Attempt::Changed => return Ok(None),
                 }
             }
             let expected = fingerprint(found.iter().map(|found| found.entry));

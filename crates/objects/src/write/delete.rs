@@ -6,7 +6,7 @@ use tombolo_sharing::{Counter, Part};
 
 use crate::host::PATIENCE;
 use crate::ids::{BY_POISON, Slot};
-use crate::read::Looked;
+use crate::read::Attempt;
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
 use crate::storage::intents::Intent;
@@ -38,8 +38,8 @@ impl<M: Memory> Objects<M> {
         let tail = self.sync(entry.hash)?;
         let found = self.state(entry.hash).index.find(self.memory(), entry.hash);
         Ok(found.iter().filter(|found| found.entry.slot != entry.slot).any(|found| {
-            let looked = self.look(found, tail, key, Part::Nothing, |_, _| ());
-            !matches!(looked, Ok(Looked::OtherKey))
+            let attempt = self.look(found, tail, key, Part::Nothing, |_, _| ());
+            !matches!(attempt, Ok(Attempt::OtherKey))
         }))
     }
 
@@ -151,8 +151,8 @@ impl<M: Memory> Objects<M> {
                         self.delete_locked(key, expected, unless_dirty)?.unwrap_or(false),
                     ));
                 }
-                let looked = self.look(&found, tail, key, Part::Nothing, |_, _| ());
-                if let (Err(error), None) = (&looked, expected)
+                let attempt = self.look(&found, tail, key, Part::Nothing, |_, _| ());
+                if let (Err(error), None) = (&attempt, expected)
                     && error.is_loss()
                 {
                     if unless_dirty && self.memory().keeps(sites::DELETE_FOUND) {
@@ -160,10 +160,10 @@ impl<M: Memory> Objects<M> {
                     }
                     return Ok(self.forget_lost(key)?.then_some(true));
                 }
-                let header = match looked? {
-                    Looked::Good((header, ())) => header,
-                    Looked::OtherKey => continue,
-                    Looked::Changed => return Ok(None),
+                let header = match attempt? {
+                    Attempt::Good((header, ())) => header,
+                    Attempt::OtherKey => continue,
+                    Attempt::Changed => return Ok(None),
                 };
                 if expected.is_some_and(|expected| expected != header.version) {
                     return Err(Error::Changed);

@@ -8,12 +8,12 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header, Part};
 
 use crate::host::Locks;
 use crate::ids::{BY_LOG, KeyHash, Slot};
-use crate::read::Looked;
+use crate::read::Attempt;
 use crate::replica::event::{Event, target};
 use crate::storage::index::seen::UNSEEN;
 use crate::storage::index::{Cell, Entry, Found, seen};
 use crate::storage::intents::IntentSlot;
-use crate::storage::records::{Held, Record};
+use crate::storage::records::{Record, RecordLock};
 use crate::storage::space::extent::Extent;
 use crate::write::locked_object::LockedObject;
 use crate::write::relocate::Placed;
@@ -23,7 +23,7 @@ use crate::{Error, Objects, sites};
 /// object, its slot or its record; dropping it cleans what was written and releases the lock.
 pub(crate) struct Locked<'a, M: Memory> {
     pub(crate) objects: &'a Objects<M>,
-    pub(crate) held: Held,
+    pub(crate) held: RecordLock,
     pub(crate) entry: Entry,
     pub(crate) cell: Cell<'a>,
     pub(crate) slot: Slot,
@@ -124,10 +124,10 @@ impl<M: Memory> Objects<M> {
             }
             // A record is worth allocating only for the right object.
             None => match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
-                Looked::Good(_) if self.locks == Locks::Log => self.lock_by_log(found)?,
-                Looked::Good(_) => self.allocate(found.entry)?,
-                Looked::OtherKey => return Ok(TryLock::OtherKey),
-                Looked::Changed => None,
+                Attempt::Good(_) if self.locks == Locks::Log => self.lock_by_log(found)?,
+                Attempt::Good(_) => self.allocate(found.entry)?,
+                Attempt::OtherKey => return Ok(TryLock::OtherKey),
+                Attempt::Changed => None,
             },
         };
         held.map_or(Ok(TryLock::Busy), |held| self.enter_or_unlock(held, found.entry, key))
@@ -136,7 +136,7 @@ impl<M: Memory> Objects<M> {
     /// Looks at an object that has just been locked; releases it if it is not the one with `key`.
     fn enter_or_unlock(
         &self,
-        mut held: Held,
+        mut held: RecordLock,
         entry: Entry,
         key: &[u8],
     ) -> Result<TryLock<'_, M>, Error> {
@@ -156,7 +156,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Releases the lock of an object that is not entered after all.
-    fn unlock_unentered(&self, held: Held, entry: Entry) -> Result<(), Error> {
+    fn unlock_unentered(&self, held: RecordLock, entry: Entry) -> Result<(), Error> {
         if held.record != BY_LOG {
             let _ = self.records.unlock(held, false);
             return Ok(());
@@ -168,7 +168,7 @@ impl<M: Memory> Objects<M> {
     /// Looks at the object again, now that its lock is held.
     fn enter(
         &self,
-        held: &mut Held,
+        held: &mut RecordLock,
         entry: Entry,
         key: &[u8],
         intent_slot: IntentSlot,
@@ -242,7 +242,7 @@ impl<M: Memory> Objects<M> {
     /// An event before the counter can be seen to start again: no note of an earlier read of the same
     /// counter counts any more. Where widths are mixed, it is one that gives the object a wide record,
     /// if there is one.
-    fn begin_new_count(&self, held: &mut Held, entry: Entry) -> Result<(), Error> {
+    fn begin_new_count(&self, held: &mut RecordLock, entry: Entry) -> Result<(), Error> {
         let records = &self.records;
         if let Some(wider) = records.claim_wider(entry.hash, *held) {
             if self.dirty_bits.is_set(held.record) {
@@ -271,7 +271,7 @@ impl<M: Memory> Objects<M> {
 
     /// Gives a read-shared object a record; `None` if the object changed meanwhile. The record is
     /// locked by this thread.
-    fn allocate(&self, entry: Entry) -> Result<Option<Held>, Error> {
+    fn allocate(&self, entry: Entry) -> Result<Option<RecordLock>, Error> {
         let started = self.memory().uptime();
         let held = self.claim_record(entry.hash)?;
         let event = Event::Allocate { target: target(entry), record: held.record };
@@ -290,7 +290,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// A free record for the object with this hash, if need be one that was taken from another.
-    fn claim_record(&self, hash: KeyHash) -> Result<Held, Error> {
+    fn claim_record(&self, hash: KeyHash) -> Result<RecordLock, Error> {
         self.persist(|| {
             if let Some(held) = self.records.claim(hash) {
                 return Ok(Some(held));

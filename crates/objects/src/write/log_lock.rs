@@ -11,12 +11,12 @@ use crate::ids::BY_LOG;
 use crate::replica::event::{Event, target};
 use crate::storage::index::seen::{READ_SHARED, UNSEEN};
 use crate::storage::index::{Entry, Found, seen};
-use crate::storage::records::Held;
+use crate::storage::records::RecordLock;
 use crate::{Error, Objects};
 
 impl<M: Memory> Objects<M> {
     /// Locks an object without a record; `None` if it changed meanwhile.
-    pub(crate) fn lock_by_log(&self, found: &Found<'_>) -> Result<Option<Held>, Error> {
+    pub(crate) fn lock_by_log(&self, found: &Found<'_>) -> Result<Option<RecordLock>, Error> {
         let entry = found.entry;
         let mut now = *found;
         now.cell.seen = found.cell.seen_of(&entry).unwrap_or(UNSEEN);
@@ -30,7 +30,7 @@ impl<M: Memory> Objects<M> {
             // In the generation that the lock has started nothing was written yet.
             seen::set(self.memory(), locked.cell, locked.entry.generation, locked.cell.seen, noted);
         }
-        Ok(Some(Held { record: BY_LOG, counter: READ_SHARED }))
+        Ok(Some(RecordLock { record: BY_LOG, counter: READ_SHARED }))
     }
 
     /// Releases the lock of the object with this entry.

@@ -167,14 +167,18 @@ impl<M: Memory> Layout<M> {
 
     /// Prepares to lock a record, and to release it after a write.
     #[inline(always)]
-    pub(crate) fn steps(&self, record: Record, states: WordStates<RecordWord>) -> Steps<'_, M> {
+    pub(crate) fn lock_words(
+        &self,
+        record: Record,
+        states: WordStates<RecordWord>,
+    ) -> LockWords<'_, M> {
         if self.width == RecordWidth::Bits32 {
             let WordStates { open, locked, written } = states;
             let states =
                 WordStates { open: narrow(open), locked: narrow(locked), written: narrow(written) };
-            return Steps::OfOneWord { at: self.memory.locate(self.at(record)), states };
+            return LockWords::OfOneWord { at: self.memory.locate(self.at(record)), states };
         }
-        Steps::Of { layout: self, record, states }
+        LockWords::Of { layout: self, record, states }
     }
 
     /// Replaces a record's content by `to`, which is locked, if it still is `from`, which is not;
@@ -347,7 +351,7 @@ pub(crate) struct WordStates<T> {
 
 /// A record through a write: where it is and what it will hold is worked out before its lock is taken.
 #[derive(Clone, Copy)]
-pub(crate) enum Steps<'a, M: Memory> {
+pub(crate) enum LockWords<'a, M: Memory> {
     /// The usual one, which is a word of 32 bits.
     OfOneWord {
         at: M::Located<'a, u32>,
@@ -360,7 +364,7 @@ pub(crate) enum Steps<'a, M: Memory> {
     },
 }
 
-impl<M: Memory> Steps<'_, M> {
+impl<M: Memory> LockWords<'_, M> {
     /// Takes the lock of a record that may be open as was thought; whether it was. It is looked at first: a compare-and-swap takes a
     /// line from whoever uses it, even if it fails.
     #[inline(always)]
