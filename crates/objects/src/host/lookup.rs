@@ -61,12 +61,12 @@ impl<M: Memory> Objects<M> {
     fn sought<'a>(
         &'a self,
         pending: &PendingLookup<'a, M>,
-        soon: impl FnOnce(SlotLine),
+        on_slot: impl FnOnce(SlotLine),
     ) -> Option<Candidate<'a, M>> {
         let &PendingLookup { shard, lookup } = pending;
         let end = shard.at_end()?;
         let index = &shard.state().index;
-        Candidate::new(shard, end, index.find_at_once(self.memory(), lookup, soon)?)
+        Candidate::new(shard, end, index.find_at_once(self.memory(), lookup, on_slot)?)
     }
 
     /// Begins to look for an object: what does not depend on it is best done before it is sought.

@@ -165,11 +165,11 @@ impl<'a, M: Memory> Reopened<'a, M> {
             Intent::Writes { .. } | Intent::TookOver { .. } | Intent::Through { .. } => {}
             Intent::Places { to, .. } => self.scrub(to)?,
             Intent::Announces { from: None, to, .. } => {
-                self.perhaps(to, true)?;
+                self.consider_new(to, true)?;
                 return Ok(false);
             }
             Intent::Created { to } => {
-                self.perhaps(to, false)?;
+                self.consider_new(to, false)?;
                 return Ok(false);
             }
             Intent::Announces { from: Some(from), to, version, from_partition, .. } => {
@@ -217,7 +217,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
     }
 
     /// A new object is there, unless another one with its key is.
-    fn perhaps(&mut self, line: SlotLine, undecided: bool) -> Result<(), Error> {
+    fn consider_new(&mut self, line: SlotLine, undecided: bool) -> Result<(), Error> {
         let Some(object) = self.object_at(line)? else { return Ok(()) };
         let position = self.ordered.get(&line).copied().unwrap_or(u64::MAX);
         let new = New { undecided, position, line };

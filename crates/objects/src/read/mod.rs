@@ -161,7 +161,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Has the processor fetch what it takes to find `key`, which is wanted soon.
-    pub fn foresee(&self, key: &[u8]) {
+    pub fn prefetch(&self, key: &[u8]) {
         if let Ok(hash) = self.hash(key) {
             self.state(hash).index.prefetch(hash);
         }

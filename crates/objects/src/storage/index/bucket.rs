@@ -249,7 +249,12 @@ impl<'a, W: BucketWord, const N: usize> PlacedBucket<'a, W, N> {
 
     /// What is in a cell, which is known to have `hash` if anything.
     #[inline(always)]
-    fn spot(self, number: usize, hash: KeyHash, soon: impl FnOnce(SlotLine)) -> Option<Spot<'a>> {
+    fn spot(
+        self,
+        number: usize,
+        hash: KeyHash,
+        on_slot: impl FnOnce(SlotLine),
+    ) -> Option<Spot<'a>> {
         let mut cell = self.cell(number)?;
         let state = cell.state(Ordering::Relaxed);
         if state == State::EMPTY {
@@ -257,21 +262,21 @@ impl<'a, W: BucketWord, const N: usize> PlacedBucket<'a, W, N> {
         }
         let slot = &self.bucket.slots[number];
         let entry = state.entry(self.sets, hash, slot.load(Ordering::Relaxed));
-        soon(entry.slot);
+        on_slot(entry.slot);
         cell.seen = cell.seen_in(state, Ordering::Relaxed);
         Some(Spot { found: Found { entry, cell }, slot })
     }
 
-    /// The entry with `hash` in the first cell that has it, and whether no other has. `soon` learns of its slot before its note is
+    /// The entry with `hash` in the first cell that has it, and whether no other has. `on_slot` learns of its slot before its note is
     /// looked at.
     #[inline(always)]
     pub(super) fn first_with(
         self,
         hash: KeyHash,
-        soon: impl FnOnce(SlotLine),
+        on_slot: impl FnOnce(SlotLine),
     ) -> Option<(Found<'a>, bool)> {
         let cells = self.bucket.cells_with(hash);
-        let spot = self.spot(cells.trailing_zeros() as usize / 8, hash, soon)?;
+        let spot = self.spot(cells.trailing_zeros() as usize / 8, hash, on_slot)?;
         Some((spot.found, cells.is_power_of_two()))
     }
 

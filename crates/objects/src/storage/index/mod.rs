@@ -220,18 +220,18 @@ impl Index {
         }
     }
 
-    /// The same, if its chain does not change meanwhile; it may not be the only one. `soon` learns as early as possible of a slot
+    /// The same, if its chain does not change meanwhile; it may not be the only one. `on_slot` learns as early as possible of a slot
     /// where it may be.
     #[inline(always)]
     pub(crate) fn find_at_once<'a, M: Memory>(
         &'a self,
         memory: &M,
         lookup: Lookup<'a>,
-        soon: impl FnOnce(SlotLine),
+        on_slot: impl FnOnce(SlotLine),
     ) -> Option<Found<'a>> {
         memory.step();
         self.touched(memory, lookup.hash, false);
-        self.try_head(lookup, soon).map(|(found, _)| found).or_else(|| self.try_overflow(lookup))
+        self.try_head(lookup, on_slot).map(|(found, _)| found).or_else(|| self.try_overflow(lookup))
     }
 
     /// The same, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.
@@ -301,10 +301,10 @@ impl Index {
     fn try_head<'a>(
         &'a self,
         lookup: Lookup<'a>,
-        soon: impl FnOnce(SlotLine),
+        on_slot: impl FnOnce(SlotLine),
     ) -> Option<(Found<'a>, bool)> {
         let header = lookup.head.bucket.stable_header()?;
-        let (found, alone) = lookup.head.first_with(lookup.hash, soon)?;
+        let (found, alone) = lookup.head.first_with(lookup.hash, on_slot)?;
         let alone = alone && next_in(header).is_none();
         self.is_still(lookup, header).then_some((found, alone))
     }
