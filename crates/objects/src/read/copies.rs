@@ -17,8 +17,8 @@ use tombolo_sharing::{Counter, Header, Part};
 
 use crate::read::Attempt;
 use crate::storage::copies::lines;
-use crate::storage::index::seen::{Seen, UNSEEN};
-use crate::storage::index::{Entry, Found, seen};
+use crate::storage::index::validated::{NEVER_VALIDATED, ValidatedAt};
+use crate::storage::index::{Entry, Found, validated};
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
@@ -32,7 +32,9 @@ impl<M: Memory> Objects<M> {
         part: Part,
         value: &mut Vec<u8>,
     ) -> Result<Option<Attempt<Header>>, Error> {
-        let (Some(copies), Some(line)) = (&self.copies, seen::copy_line(found.cell.seen)) else {
+        let (Some(copies), Some(line)) =
+            (&self.copies, validated::copy_line(found.cell.validated_at))
+        else {
             return Ok(None);
         };
         let (memory, entry) = (self.memory(), &found.entry);
@@ -85,13 +87,13 @@ impl<M: Memory> Objects<M> {
 
     /// What was noted of an object when it was found: who has a copy has no stale lines as of its counter.
     #[inline]
-    pub(crate) fn noted(&self, found: &Found<'_>) -> Seen {
+    pub(crate) fn validated_at(&self, found: &Found<'_>) -> ValidatedAt {
         match &self.copies {
-            Some(copies) if seen::copy_line(found.cell.seen).is_some() => {
+            Some(copies) if validated::copy_line(found.cell.validated_at).is_some() => {
                 let copy = copies.hold(self.memory(), found);
-                copy.and_then(|copy| copy.counter(self.memory())).unwrap_or(UNSEEN)
+                copy.and_then(|copy| copy.counter(self.memory())).unwrap_or(NEVER_VALIDATED)
             }
-            _ => found.cell.seen,
+            _ => found.cell.validated_at,
         }
     }
 }

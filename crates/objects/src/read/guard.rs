@@ -94,7 +94,7 @@ impl<M: Memory> ReadGuard<'_, M> {
             let lost = self.objects.lose_poisoned(entry.hash, entry.slot)?;
             return Err(if lost { Error::Poisoned } else { Error::Torn });
         }
-        self.objects.vouch(&self.found, &self.snapshot);
+        self.objects.mark_validated(&self.found, &self.snapshot);
         Ok(())
     }
 }

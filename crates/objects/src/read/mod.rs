@@ -18,8 +18,8 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, split};
 use crate::error::loss;
 use crate::host::lookup::Candidate;
 use crate::ids::KeyHash;
-use crate::storage::index::seen::{READ_SHARED, Seen};
-use crate::storage::index::{Entry, Found, seen};
+use crate::storage::index::validated::{READ_SHARED, ValidatedAt};
+use crate::storage::index::{Entry, Found, validated};
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, Version, sites};
 
@@ -41,7 +41,7 @@ pub(crate) struct ReadSnapshot {
     /// Nothing that is read from here on was out of date before.
     since: Moment,
     /// What was noted of an earlier read.
-    seen: Seen,
+    validated_at: ValidatedAt,
     /// The whole object is fresh in this host's caches as of `counter`.
     fresh: bool,
     /// It was so before: nobody else has written it since this host read it last.
@@ -314,7 +314,7 @@ impl<M: Memory> Objects<M> {
     ) -> Result<(), Error> {
         let (offset, bytes) = part.of(u64::from(header.value_bytes))?;
         let start = header.value_offset() + offset;
-        self.freshen(snapshot, start, bytes);
+        self.invalidate_if_stale(snapshot, start, bytes);
         value.clear();
         snapshot.extent.append(self.memory(), start, bytes, value);
         Ok(())
@@ -366,7 +366,7 @@ impl<M: Memory> Objects<M> {
         if !self.has_read_all(snapshot) {
             return self.conclude_poisoned(snapshot, prefix);
         }
-        self.vouch(found, snapshot);
+        self.mark_validated(found, snapshot);
         match prefix {
             Prefix::Match(header, copied) => Ok(Attempt::Good((header, copied))),
             Prefix::OtherKey => Ok(Attempt::OtherKey),
@@ -409,8 +409,8 @@ impl<M: Memory> Objects<M> {
         }
         let (counter, known) = memory.consume(sites::READ_INVALIDATE, |memory| {
             let counter = self.readable_counter(&entry);
-            let noted = self.noted(found);
-            let is_fresh = |counter| seen::is_fresh(memory, noted, counter);
+            let noted = self.validated_at(found);
+            let is_fresh = |counter| validated::is_fresh(memory, noted, counter);
             let known = counter.is_some_and(is_fresh);
             let doubtful = counter.is_some() && !known && whole && after;
             if doubtful {
@@ -418,8 +418,17 @@ impl<M: Memory> Objects<M> {
             }
             ((counter, known), extent.lines().filter(move |_| doubtful))
         });
-        let (seen, fresh) = (found.cell.seen, known || whole);
-        Some(ReadSnapshot { entry, extent, counter: counter?, tail, since, seen, fresh, known })
+        let (validated_at, fresh) = (found.cell.validated_at, known || whole);
+        Some(ReadSnapshot {
+            entry,
+            extent,
+            counter: counter?,
+            tail,
+            since,
+            validated_at,
+            fresh,
+            known,
+        })
     }
 
     /// Has lines fetched that a read will take.
@@ -461,13 +470,13 @@ impl<M: Memory> Objects<M> {
     /// Reads bytes of a slot, without lines that may be stale.
     #[track_caller]
     pub(crate) fn read_bytes(&self, snapshot: &ReadSnapshot, offset: u64, into: &mut [u8]) {
-        self.freshen(snapshot, offset, into.len() as u64);
+        self.invalidate_if_stale(snapshot, offset, into.len() as u64);
         snapshot.extent.read(self.memory(), offset, into);
     }
 
     /// Drops lines of so many bytes, if they may be stale: those of a large object, of which a read wants a part.
     #[track_caller]
-    fn freshen(&self, snapshot: &ReadSnapshot, offset: u64, bytes: u64) {
+    fn invalidate_if_stale(&self, snapshot: &ReadSnapshot, offset: u64, bytes: u64) {
         let ReadSnapshot { extent, fresh, .. } = snapshot;
         if !fresh {
             let lines = || extent.covering(offset, bytes);
@@ -512,12 +521,12 @@ impl<M: Memory> Objects<M> {
 
     /// After a good read: this host has no stale line of the object as of its counter.
     #[inline(always)]
-    pub(crate) fn vouch(&self, found: &Found<'_>, snapshot: &ReadSnapshot) {
+    pub(crate) fn mark_validated(&self, found: &Found<'_>, snapshot: &ReadSnapshot) {
         let memory = self.memory();
         snapshot.rely_on(memory);
         if !snapshot.known && memory.check(sites::READ_PART_VOUCHES_NOT, snapshot.fresh) {
             let generation = snapshot.entry.generation;
-            seen::set(memory, found.cell, generation, snapshot.seen, snapshot.counter);
+            validated::set(memory, found.cell, generation, snapshot.validated_at, snapshot.counter);
         }
     }
 

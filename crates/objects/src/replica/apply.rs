@@ -14,8 +14,8 @@ use crate::ids::{Generation, KeyHash, Slot, SlotLine, generation_at};
 use crate::replica::event::{Event, Target};
 use crate::sites;
 use crate::storage::index;
-use crate::storage::index::seen;
-use crate::storage::index::seen::READ_SHARED;
+use crate::storage::index::validated;
+use crate::storage::index::validated::READ_SHARED;
 use crate::storage::index::{Entry, Index, IndexLimits, Sharing};
 use crate::storage::records::{Record, Records};
 use crate::storage::space::Space;
@@ -116,7 +116,13 @@ impl<M: Memory> Replicated<M> {
         if !self.memory.keeps(sites::JOIN_UNKNOWN)
             && let Some(found) = self.index.find_slot(&self.memory, entry.hash, entry.slot)
         {
-            seen::set(&self.memory, found.cell, entry.generation, found.cell.seen, READ_SHARED);
+            validated::set(
+                &self.memory,
+                found.cell,
+                entry.generation,
+                found.cell.validated_at,
+                READ_SHARED,
+            );
         }
         if let Some(record) = entry.own_record() {
             self.records.assigned(record, entry.hash);

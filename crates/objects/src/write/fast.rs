@@ -15,7 +15,7 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header};
 
 use crate::error::changed_under_lock;
 use crate::host::lookup::Candidate;
-use crate::storage::index::{Cell, Entry, Found, ToNote, seen};
+use crate::storage::index::{Cell, Entry, Found, ToNote, validated};
 use crate::storage::intents::{Change, ReservedIntent, WriteIntent};
 use crate::storage::records::PreparedLock;
 use crate::storage::space::extent::Extent;
@@ -31,7 +31,7 @@ pub(crate) struct WritePlan<'a, M: Memory> {
     prepared: PreparedLock<'a, M>,
     entry: Entry,
     cell: Cell<'a>,
-    seen: ToNote<'a>,
+    validated_at: ToNote<'a>,
     pins: PinWord<'a, M>,
     /// All of its slot, and those that will be written.
     lines: Lines,
@@ -92,7 +92,7 @@ impl<M: Memory> Objects<M> {
         value_bytes: usize,
     ) -> Option<WritePlan<'a, M>> {
         let &Candidate { found: Found { entry, cell }, lines, .. } = candidate;
-        let (record, counter) = (entry.own_record()?, seen::counter(cell.seen)?);
+        let (record, counter) = (entry.own_record()?, validated::counter(cell.validated_at)?);
         let bytes = (HEADER_BYTES + key.len()) as u64 + value_bytes as u64;
         let usual = lines.count() <= self.small_lines
             && fit(bytes, lines.bytes()) == Fit::Well
@@ -102,12 +102,12 @@ impl<M: Memory> Objects<M> {
             return None;
         }
         let prepared = self.records.prepare_lock(record, counter)?;
-        let seen = cell.to_note(entry.generation, prepared.after)?;
+        let validated_at = cell.to_note(entry.generation, prepared.after)?;
         let pins = candidate.shard.state().space.pins_of(entry.slot)?;
         let header = Header::new(version, key, value_bytes as u32);
         let dirty = Lines::covering(lines.start(), bytes);
         let intent = intent_slot.of_write(Change { record, slot: entry.slot, undone: false });
-        Some(WritePlan { prepared, entry, cell, seen, pins, lines, dirty, header, intent })
+        Some(WritePlan { prepared, entry, cell, validated_at, pins, lines, dirty, header, intent })
     }
 
     /// Takes an object's lock, if it has `key`, this host has no stale line of it, and it can be written as planned.
@@ -163,7 +163,7 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn begin_to_write(&self, plan: &WritePlan<'_, M>) {
         let memory = self.memory();
         memory.takes(plan.lines);
-        seen::set_locked(memory, plan.seen);
+        validated::set_locked(memory, plan.validated_at);
         plan.intent.begin();
     }
 

@@ -10,8 +10,8 @@ use crate::host::Locks;
 use crate::ids::{BY_LOG, KeyHash, Slot};
 use crate::read::Attempt;
 use crate::replica::event::{Event, target};
-use crate::storage::index::seen::UNSEEN;
-use crate::storage::index::{Cell, Entry, Found, seen};
+use crate::storage::index::validated::NEVER_VALIDATED;
+use crate::storage::index::{Cell, Entry, Found, validated};
 use crate::storage::intents::IntentSlot;
 use crate::storage::records::{Record, RecordLock};
 use crate::storage::space::extent::Extent;
@@ -102,7 +102,7 @@ impl<M: Memory> Objects<M> {
         bytes: usize,
     ) {
         self.records.prefetch(record);
-        if found.cell.seen != UNSEEN {
+        if found.cell.validated_at != NEVER_VALIDATED {
             self.memory().prefetch_to_write(self.fetched(lines, Part::Whole), bytes);
         }
     }
@@ -193,7 +193,7 @@ impl<M: Memory> Objects<M> {
         let space = &self.state(entry.hash).space;
         let Some(slot) = space.slot_at(entry.slot) else { return Ok(TryLock::Busy) };
         let Some(extent) = space.extent(slot) else { return Ok(TryLock::Busy) };
-        let known = seen::is_fresh(memory, self.noted(&found), held.counter);
+        let known = validated::is_fresh(memory, self.validated_at(&found), held.counter);
         let small = extent.count() <= self.small_lines;
         let length = (HEADER_BYTES + key.len()).min(extent.bytes() as usize);
         if !known {

@@ -9,7 +9,7 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header, object_bytes};
 use crate::error::changed_under_lock;
 use crate::ids::{BY_LOG, BY_POISON};
 use crate::replica::event::{Event, target};
-use crate::storage::index::seen;
+use crate::storage::index::validated;
 use crate::storage::intents::Change;
 use crate::write::lock::Locked;
 use crate::write::relocate::{OpenIntent, Placed};
@@ -57,7 +57,7 @@ impl<M: Memory> Locked<'_, M> {
             placed.extent.read(memory, from, into);
             return Ok(());
         }
-        self.freshen(from, into.len());
+        self.invalidate_if_stale(from, into.len());
         self.extent.read(memory, from, into);
         if !memory.check(sites::POISON_READ, !self.objects.is_poisoned(&self.extent)) {
             return Err(Error::Poisoned);
@@ -73,7 +73,7 @@ impl<M: Memory> Locked<'_, M> {
         if self.elsewhere.is_some() || !self.may_change_in_place() {
             return self.write_elsewhere(to, bytes);
         }
-        self.freshen(to, bytes.len());
+        self.invalidate_if_stale(to, bytes.len());
         self.store(to, bytes)?;
         self.renew_header(self.header.value_bytes)
     }
@@ -116,7 +116,7 @@ impl<M: Memory> Locked<'_, M> {
     fn key(&self) -> Result<Vec<u8>, Error> {
         let (from, length) = (HEADER_BYTES as u64, usize::from(self.header.key_bytes));
         let mut key = vec![0; length];
-        self.freshen(from, length);
+        self.invalidate_if_stale(from, length);
         self.extent.read(self.objects.memory(), from, &mut key);
         self.extent.rely_on(self.objects.memory(), from, length as u64, self.since);
         Ok(key)
@@ -193,7 +193,7 @@ impl<M: Memory> Locked<'_, M> {
         Ok(self.header.value_offset() + offset)
     }
 
-    fn freshen(&self, from: u64, bytes: usize) {
+    fn invalidate_if_stale(&self, from: u64, bytes: usize) {
         if !self.fresh {
             // What this guard has written itself must not be dropped, but it is dirty: dropping a
             // dirty line writes it back first.
@@ -215,7 +215,7 @@ impl<M: Memory> Locked<'_, M> {
         let change = self.change(undone);
         if undone {
             let mut object = vec![0; self.header.total_bytes() as usize];
-            self.freshen(0, object.len());
+            self.invalidate_if_stale(0, object.len());
             self.extent.read(objects.memory(), 0, &mut object);
             let whole = !objects.is_poisoned(&self.extent);
             if !objects.memory().check(sites::POISON_UNDO, whole) {
@@ -331,7 +331,13 @@ impl<M: Memory> Locked<'_, M> {
             objects.intents.end(self.intent_slot, self.noted.is_some());
         }
         if let Some(counter) = counter.filter(|_| self.fresh) {
-            seen::set(objects.memory(), self.cell, self.entry.generation, self.cell.seen, counter);
+            validated::set(
+                objects.memory(),
+                self.cell,
+                self.entry.generation,
+                self.cell.validated_at,
+                counter,
+            );
         }
         if released { Ok(()) } else { Err(objects.is_fenced()) }
     }

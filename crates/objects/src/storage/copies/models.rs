@@ -8,7 +8,7 @@ use tombolo_sharing::{Header, Version};
 
 use super::ring::{Copies, CopyContents};
 use crate::ids::{Generation, KeyHash};
-use crate::storage::index::seen;
+use crate::storage::index::validated;
 use crate::storage::index::{Entry, Found, Index, IndexLimits, IndexWriter};
 use crate::storage::records::Sets;
 
@@ -31,7 +31,7 @@ impl Host {
         for (hash, generation) in hashes.into_iter().zip(1..) {
             index.insert(&mut writer, Entry::read_shared(hash, generation, generation.into()));
             let found = find(&index, hash);
-            seen::set(&memory(), found.cell, generation, found.cell.seen, COUNTER);
+            validated::set(&memory(), found.cell, generation, found.cell.validated_at, COUNTER);
         }
         let copies = Copies::new(64).unwrap().unwrap();
         (Rc::new(Self { index, copies }), writer)
@@ -67,7 +67,7 @@ impl Host {
 
     /// Whether the object with this hash is said to have a copy.
     fn is_copied(&self, hash: KeyHash) -> bool {
-        seen::copy_line(find(&self.index, hash).cell.seen).is_some()
+        validated::copy_line(find(&self.index, hash).cell.validated_at).is_some()
     }
 }
 

@@ -19,7 +19,7 @@ use super::Of;
 use super::cell::{Cell, NoteTable, State};
 use super::entry::Entry;
 use crate::ids::{KeyHash, SlotLine};
-use crate::storage::index::seen::Seen;
+use crate::storage::index::validated::ValidatedAt;
 use crate::storage::records::Sets;
 use crate::sync::{AtomicU32, AtomicU64, OnceLock, Ordering, fence};
 
@@ -263,7 +263,7 @@ impl<'a, W: BucketWord, const N: usize> PlacedBucket<'a, W, N> {
         let slot = &self.bucket.slots[number];
         let entry = state.entry(self.sets, hash, slot.load(Ordering::Relaxed));
         on_slot(entry.slot);
-        cell.seen = cell.seen_in(state, Ordering::Relaxed);
+        cell.validated_at = cell.validated_in(state, Ordering::Relaxed);
         Some(Spot { found: Found { entry, cell }, slot })
     }
 
@@ -307,13 +307,13 @@ impl<'a, W: BucketWord, const N: usize> PlacedBucket<'a, W, N> {
     }
 
     /// Fills an empty cell, if there is one.
-    pub(super) fn add(self, entry: &Entry, seen: Seen) -> bool {
+    pub(super) fn add(self, entry: &Entry, validated_at: ValidatedAt) -> bool {
         let cells = (0..N).filter_map(|number| Some((number, self.cell(number)?)));
         let mut empty = cells.filter(|(_, cell)| cell.state(Ordering::Relaxed) == State::EMPTY);
         let Some((number, cell)) = empty.next() else { return false };
         self.bucket.set_hash(number, entry.hash);
         self.bucket.slots[number].store(entry.slot as u32, Ordering::Relaxed);
-        cell.set(entry, seen);
+        cell.set(entry, validated_at);
         true
     }
 }

@@ -14,8 +14,8 @@ mod growth;
 #[cfg(all(test, loom))]
 mod models;
 mod scan;
-pub(crate) mod seen;
 mod split;
+pub(crate) mod validated;
 
 use std::iter::Chain;
 use std::{option, vec};
@@ -29,7 +29,7 @@ pub(crate) use entry::{Entry, Sharing};
 use growth::{LEAST, Size, bucket_number};
 
 use crate::ids::{KeyHash, SlotLine};
-use crate::storage::index::seen::{Seen, UNSEEN};
+use crate::storage::index::validated::{NEVER_VALIDATED, ValidatedAt};
 use crate::storage::records::Sets;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -392,7 +392,7 @@ impl Index {
     pub(crate) fn insert(&self, writer: &mut IndexWriter, entry: Entry) {
         let head = self.head_for(entry.hash);
         head.bucket.begin_change();
-        self.add_to_chain(writer, head, &entry, UNSEEN);
+        self.add_to_chain(writer, head, &entry, NEVER_VALIDATED);
         head.bucket.end_change();
         let entries = self.entries.fetch_add(1, Ordering::Relaxed) + 1;
         if self.is_small_for(entries) {
@@ -485,10 +485,10 @@ impl Index {
         writer: &mut IndexWriter,
         head: PlacedHead<'_>,
         entry: &Entry,
-        seen: Seen,
+        validated_at: ValidatedAt,
     ) {
         let mut more = self.overflow_of(head);
-        if head.add(entry, seen) || more.any(|bucket| bucket.add(entry, seen)) {
+        if head.add(entry, validated_at) || more.any(|bucket| bucket.add(entry, validated_at)) {
             return;
         }
         let number = writer.spare.pop().unwrap_or_else(|| {
@@ -497,7 +497,7 @@ impl Index {
         });
         let new = self.overflow.grow(number).expect("the index is over its capacity");
         new.bucket.set_next(None);
-        assert!(new.add(entry, seen), "what is not in a chain is empty");
+        assert!(new.add(entry, validated_at), "what is not in a chain is empty");
         match self.overflow_of(head).last() {
             Some(last) => last.bucket.set_next(Some(number)),
             None => head.bucket.set_next(Some(number)),
@@ -590,7 +590,7 @@ mod tests {
             let entry = Entry::read_shared(hash, 1, number);
             index.insert(&mut writer, entry.shared(Sharing::record(number as u32 % 16)));
             let written = index.find_slot(&memory, hash, number).unwrap();
-            assert!(written.cell.see(1, UNSEEN, 6, Ordering::Relaxed));
+            assert!(written.cell.mark_validated(1, NEVER_VALIDATED, 6, Ordering::Relaxed));
             if number > 150_000 && number % 1_000 == 0 {
                 let each = index.bytes() as f64 / number as f64;
                 assert!((20.0..24.0).contains(&each), "{each} bytes for each of {number} entries");

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::growth::{Group, LEAST, bucket_number};
 use super::{CELLS, Entry, Index, IndexWriter, PlacedHead, Spot};
-use crate::storage::index::seen::Seen;
+use crate::storage::index::validated::ValidatedAt;
 use crate::sync::Ordering;
 
 /// The chains that change while the table grows: those of buckets that there were before.
@@ -42,7 +42,7 @@ impl Index {
         new.bucket.set_next(None);
         let group = Group::of(size.buckets(), size);
         let mut changing = Changing::default();
-        let mut leaving: SmallVec<[(Entry, Seen); 4 * CELLS]> = SmallVec::new();
+        let mut leaving: SmallVec<[(Entry, ValidatedAt); 4 * CELLS]> = SmallVec::new();
         for number in group.buckets() {
             let head = self.head(number);
             // A chain is made anew as a whole, so that none keeps a bucket for which it is too short by now.
@@ -60,13 +60,13 @@ impl Index {
                 self.release_overflow(writer, head);
             }
         }
-        for (entry, seen) in leaving {
+        for (entry, validated_at) in leaving {
             let number = bucket_number(entry.hash, grown);
             let head = self.head(number);
             if number != size.buckets() {
                 changing.begin(head);
             }
-            self.add_to_chain(writer, head, &entry, seen);
+            self.add_to_chain(writer, head, &entry, validated_at);
         }
         self.size.store(grown.0, Ordering::Release);
         changing.end();

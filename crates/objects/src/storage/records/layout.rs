@@ -23,7 +23,7 @@ use tombolo_pod::{Pod, RecordWidth};
 
 use super::RecordWord;
 use crate::sites;
-use crate::storage::index::seen::COUNTER_BITS;
+use crate::storage::index::validated::COUNTER_BITS;
 
 /// Number of a record: its place. Where widths are mixed, wide records have numbers of their own,
 /// above those of the narrow ones.
