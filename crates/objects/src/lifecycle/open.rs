@@ -107,7 +107,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
                 self.intents.clear(host, intent_slot);
             }
         }
-        self.free_broken_spans()
+        self.free_broken_chains()
     }
 
     /// Nobody has taken this chunk any more.
@@ -255,11 +255,11 @@ impl<'a, M: Memory> Reopened<'a, M> {
     }
 
     /// Frees the chunks of large objects that are not, or are no more.
-    fn free_broken_spans(&self) -> Result<(), Error> {
+    fn free_broken_chains(&self) -> Result<(), Error> {
         let mut whole = Vec::new();
         for number in self.space.chunk_numbers() {
             let word = self.space.word(number)?;
-            if word.state != ChunkState::Span {
+            if word.state != ChunkState::ChainHead {
                 continue;
             }
             let chain: Result<Vec<u32>, Error> = self.space.chain(number).collect();
@@ -270,8 +270,8 @@ impl<'a, M: Memory> Reopened<'a, M> {
             }
         }
         for number in self.space.chunk_numbers() {
-            let is_body = self.space.word(number)?.state == ChunkState::Body;
-            if is_body && !whole.contains(&number) {
+            let is_link = self.space.word(number)?.state == ChunkState::ChainLink;
+            if is_link && !whole.contains(&number) {
                 self.space.set(number, ChunkWord::FREE);
             }
         }

@@ -36,7 +36,7 @@ impl<M: Memory> Objects<M> {
         for shard in self.shards() {
             shard.state().space.take_back(stay.host)?;
         }
-        self.free_spans_of(stay)?;
+        self.free_chains_of(stay)?;
         self.dirty_bits.free_latches_of(stay.host);
         self.pins.table.clear_of(stay.host);
         let quarantined = self.quarantined(stay.host);
@@ -103,11 +103,11 @@ impl<M: Memory> Objects<M> {
         let space = &self.shards()[shard].state().space;
         let slots: Vec<Slot> = slots.into_iter().filter_map(|line| space.slot_at(line)).collect();
         // Whoever does this again, after the event, finds them among what the dead host had taken.
-        slots.iter().for_each(|&slot| _ = space.assign_span(slot, host));
+        slots.iter().for_each(|&slot| _ = space.assign_chain(slot, host));
         let shards = self.shards().len() as u64;
         let hash = ((shard as u64) << KeyHash::BITS).div_ceil(shards) as KeyHash;
         self.commit(Event::Forget { target: Target { hash, slot: 0, expected: 0 }, host })?;
-        slots.into_iter().for_each(|slot| space.free_span(slot));
+        slots.into_iter().for_each(|slot| space.free_chain(slot));
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl<M: Memory> Objects<M> {
                     self.intents.table.lost_no_more(line);
                     space.scrub(sites::SLOT_VOID, [line]);
                     if intent.left() == Some(line) {
-                        space.span_at(line)?.into_iter().for_each(|span| space.free_span(span));
+                        space.chain_at(line)?.into_iter().for_each(|chain| space.free_chain(chain));
                     }
                 }
             }
@@ -203,16 +203,16 @@ impl<M: Memory> Objects<M> {
 
     /// Frees chunks that a host which is gone had taken for large objects that are not in the index, and that nobody
     /// else is about to free.
-    fn free_spans_of(&self, stay: Stay) -> Result<(), Error> {
+    fn free_chains_of(&self, stay: Stay) -> Result<(), Error> {
         let mut known = Vec::new();
         for shard in self.shards() {
             shard.paused(|_, _, state, writer| {
-                known.extend(state.space.span_lines());
+                known.extend(state.space.chain_lines());
                 known.extend(writer.quarantine.slots.iter().map(|&(_, line)| line));
             });
         }
         // Who has taken an object out of its slot has recorded that before the log, and so the index, said so.
         known.extend(self.intents.table.left_by_others(stay.host));
-        self.shards()[0].state().space.free_spans_of(stay.host, &known)
+        self.shards()[0].state().space.free_chains_of(stay.host, &known)
     }
 }

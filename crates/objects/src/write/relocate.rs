@@ -199,7 +199,7 @@ impl<M: Memory> Objects<M> {
     /// Takes the header out of a slot that an object has left, as is recorded, and frees it.
     pub(crate) fn leave_slot(&self, space: &Space<M>, slot: Slot, intent: OpenIntent) {
         space.scrub(sites::SLOT_VOID, [slot.line]);
-        space.free_span(slot);
+        space.free_chain(slot);
         self.close_intent(intent);
     }
 

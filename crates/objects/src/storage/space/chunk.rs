@@ -42,8 +42,8 @@ impl Default for Chunk {
 }
 
 impl Chunk {
-    /// The first chunk of a span. Of the others only the chunk table knows.
-    pub(crate) fn span() -> Self {
+    /// The first chunk of a chain. Of the others only the chunk table knows.
+    pub(crate) fn chain_head() -> Self {
         Self { class: SPAN, slots: 1, occupied: 1, live: vec![1], ..Self::default() }
     }
 

@@ -1,7 +1,7 @@
 //! The chunk table in SCR: who may reserve a chunk's slots for new objects.
 //!
 //! ```text
-//! chunk word   flags (2 bits) | state (6) | host (8) | class (8) | log shard (8) | next chunk of a span (32)
+//! chunk word   flags (2 bits) | state (6) | host (8) | class (8) | log shard (8) | next chunk of a chain (32)
 //! ```
 //!
 //! Flags stay whatever else becomes of a chunk, until the pod is created anew.
@@ -22,9 +22,9 @@ pub(crate) enum ChunkState {
     /// Divided; any host may take it.
     Shared,
     /// The first chunk of a large object.
-    Span,
+    ChainHead,
     /// A further chunk of a large object.
-    Body,
+    ChainLink,
     /// Carved; one host reserves none of its slots, and moves its objects elsewhere.
     Moving,
 }
@@ -37,7 +37,7 @@ pub(crate) struct ChunkWord {
     pub(crate) class: u8,
     /// The shard of the log that tells which slots are in use.
     pub(crate) shard: u8,
-    /// Of a span's chunk, the one in which the object goes on, or [`LAST`].
+    /// Of a chain's chunk, the one in which the object goes on, or [`LAST`].
     pub(crate) next: u32,
     /// Memory in there has errors: its free slots are given to nobody.
     pub(crate) poisoned: bool,
@@ -49,7 +49,7 @@ const POISONED: u64 = 1 << 63;
 const UNTRUE: u64 = 1 << 62;
 const FLAGS: u64 = POISONED | UNTRUE;
 
-/// Comes after a span's last chunk.
+/// Comes after a chain's last chunk.
 pub(crate) const LAST: u32 = u32::MAX;
 
 impl ChunkWord {
@@ -93,7 +93,7 @@ impl ChunkWord {
 
     /// Whether `host` alone may have reserved its slots for new objects.
     pub(crate) fn is_of(self, host: u8) -> bool {
-        (self.is_taken() || self.state == ChunkState::Span) && self.host == host
+        (self.is_taken() || self.state == ChunkState::ChainHead) && self.host == host
     }
 
     fn encode(self) -> u64 {
@@ -113,8 +113,8 @@ impl ChunkWord {
             0 => ChunkState::Free,
             1 => ChunkState::Held,
             2 => ChunkState::Shared,
-            3 => ChunkState::Span,
-            4 => ChunkState::Body,
+            3 => ChunkState::ChainHead,
+            4 => ChunkState::ChainLink,
             5 => ChunkState::Moving,
             _ => return None,
         };

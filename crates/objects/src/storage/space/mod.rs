@@ -39,13 +39,13 @@ use crate::{Error, sites};
 
 mod acquire;
 pub(crate) mod away;
+mod chain;
 mod chunk;
 pub(crate) mod chunk_table;
 pub(crate) mod extent;
 pub(crate) mod pins;
 mod places;
 mod poisoned;
-mod span;
 mod sparse;
 
 pub(crate) use sparse::Sparse;
@@ -68,7 +68,7 @@ pub(crate) struct Space<M: Memory> {
     classes: Classes,
     chunk_shift: u32,
     view: HostMutex<M, KnownChunks>,
-    /// Per chunk: class (8 bits) | chunks of the span that starts here (32) | lines of a slot, 0 if that is a span (24), for readers who do not
+    /// Per chunk: class (8 bits) | chunks of the chain that starts here (32) | lines of a slot, 0 if that is a chain (24), for readers who do not
     /// wait for `view`. Whoever reads one that is changing finds out when it validates its read.
     extents: Box<[AtomicU64]>,
     /// Held while chunks are being acquired: threads of a host do it one at a time.
@@ -133,7 +133,7 @@ impl<M: Memory> Space<M> {
         sync: impl Fn() -> Result<(), Error>,
     ) -> Result<Slot, Error> {
         let Some(class) = self.classes.class_for(bytes) else {
-            return self.reserve_span(bytes);
+            return self.reserve_chain(bytes);
         };
         if let Some(slot) = self.reserve_slot(class) {
             return Ok(slot);
@@ -156,7 +156,7 @@ impl<M: Memory> Space<M> {
         }
         if slot.class == SPAN {
             if !used {
-                self.free_span(slot);
+                self.free_chain(slot);
             }
             return;
         }
@@ -176,7 +176,7 @@ impl<M: Memory> Space<M> {
         let extent = slot_lines << 40 | u64::from(slot.chunks) << 8 | u64::from(slot.class);
         self.extents[number as usize].store(extent, Ordering::Relaxed);
         if slot.class == SPAN {
-            view.chunks[number as usize] = Chunk::span();
+            view.chunks[number as usize] = Chunk::chain_head();
             return;
         }
         let slots = self.classes.slots(slot.class).unwrap_or(0);

@@ -41,7 +41,7 @@ impl<M: Memory> Space<M> {
     #[inline]
     pub(crate) fn extent(&self, slot: Slot) -> Option<Extent> {
         if slot.class == SPAN {
-            return self.span_extent(slot);
+            return self.chain_extent(slot);
         }
         let (_, within) = self.chunk_of(slot.line)?;
         let lines = self.classes.slot_lines(slot.class)?;
@@ -71,7 +71,7 @@ impl<M: Memory> Space<M> {
         Some(chunk as u32)
     }
 
-    /// The lines of the slot at `line`, as this replica knows it, unless it is a span's.
+    /// The lines of the slot at `line`, as this replica knows it, unless it is a chain's.
     #[inline(always)]
     pub(crate) fn lines_at(&self, line: SlotLine) -> Option<Lines> {
         let (chunk, within) = self.chunk_of(line)?;
@@ -106,9 +106,9 @@ impl<M: Memory> Space<M> {
         let word = self.table.word(number)?;
         let start = self.first_line_of(number);
         Ok(match word.state {
-            ChunkState::Free | ChunkState::Body => Vec::new(),
-            ChunkState::Span => {
-                vec![Slot { line: start, class: SPAN, chunks: self.span_chunks(number)? }]
+            ChunkState::Free | ChunkState::ChainLink => Vec::new(),
+            ChunkState::ChainHead => {
+                vec![Slot { line: start, class: SPAN, chunks: self.chain_chunks(number)? }]
             }
             ChunkState::Shared | ChunkState::Held | ChunkState::Moving => {
                 self.slots_in(number, word.class).collect()
