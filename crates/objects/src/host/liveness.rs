@@ -7,6 +7,8 @@ use tombolo_log::LogError;
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
 
+use crate::host::blocked::Why;
+use crate::storage::index::Entry;
 use crate::{Error, Objects};
 
 /// How long a thread waits at least between two looks at who is in its way.
@@ -30,6 +32,23 @@ impl<M: Memory> Objects<M> {
         Stay { host: self.seat.host(), number: self.seat.incarnation() }
     }
 
+    /// Host `by` is in the way, because it has the object with this entry locked, or in its own memory: goes on without it
+    /// if it is dead.
+    #[cold]
+    pub(crate) fn obstructed(&self, by: u8, entry: Entry) {
+        self.upkeep.obstructed_by(by);
+        if let Some(stay) = self.fence_if_dead(by) {
+            // What cannot be done now is tried again, by whoever is in need of it.
+            let _ = self.blocked(Why::Fenced { stay, entry });
+        }
+    }
+
+    /// Something is in the way: goes on without hosts that have died, if there are such.
+    #[cold]
+    pub(crate) fn look_around(&self) -> Result<(), Error> {
+        if self.is_time_to_look() { self.blocked(Why::Waiting) } else { Ok(()) }
+    }
+
     /// Host `by` is in the way: takes its seat if it is dead. Which stay, if it has none now.
     pub(crate) fn fence_if_dead(&self, by: u8) -> Option<Stay> {
         if by == self.seat.host() || !self.is_time_to_look() {
@@ -44,7 +63,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Whether it is some time since this host last looked whether others are alive.
-    pub(crate) fn is_time_to_look(&self) -> bool {
+    fn is_time_to_look(&self) -> bool {
         let now = self.memory().uptime();
         let last = Duration::from_nanos(self.upkeep.looked.load(Ordering::Relaxed));
         let is_time = now.saturating_sub(last) >= BETWEEN_LOOKS;

@@ -1,11 +1,14 @@
 //! One host's handle on the objects of a pod.
 
+pub(crate) mod blocked;
+pub(crate) mod dirty;
 pub(crate) mod joining;
 pub(crate) mod liveness;
 pub(crate) mod lookup;
 pub(crate) mod owners;
 pub(crate) mod poison;
 pub(crate) mod policy;
+pub(crate) mod reserve;
 pub(crate) mod slots;
 pub(crate) mod upkeep;
 
@@ -18,9 +21,11 @@ use tombolo_memory::{Memory, Work};
 use tombolo_pod::{Pod, PodError, Seat, Watch};
 use tombolo_sharing::{Counter, Counters, KeyHasher, persist};
 
+use crate::host::blocked::{Unblock, Why};
+use crate::host::dirty::DirtyObjects;
 use crate::host::policy::{Placement, Profiles, Thresholds};
 use crate::host::upkeep::{Maintenance, Upkeep};
-use crate::ids::{KeyHash, Slot, shard_of};
+use crate::ids::{KeyHash, shard_of};
 use crate::replica::Shard;
 use crate::replica::apply::Replicated;
 use crate::replica::event::Event;
@@ -31,7 +36,6 @@ use crate::storage::intents::HostIntents;
 use crate::storage::partition::Partition;
 use crate::storage::records::Records;
 use crate::storage::space::pins::Pins;
-use crate::upkeep::write_back::WriteBack;
 use crate::{Error, Stats, Usage, Version, sites};
 
 /// How a host takes part.
@@ -115,13 +119,10 @@ pub struct Objects<M: Memory> {
     pub(crate) locks: Locks,
     pub(crate) dirty_bits: DirtyBits<M>,
     pub(crate) pins: Pins<M>,
-    pub(crate) write_back: OnceLock<Box<dyn WriteBack<M>>>,
+    pub(crate) dirty_objects: OnceLock<Box<dyn DirtyObjects<M>>>,
     versions: AtomicU64,
+    unblock: Unblock<M>,
 }
-
-/// How long who needs room, and holds no lock, waits for objects that are in use. (Who holds a lock
-/// would wait for itself, or for others who wait for it.)
-pub(crate) const PATIENCE: Duration = Duration::from_millis(5);
 
 impl<M: Memory> Objects<M> {
     pub(crate) fn with_shards(
@@ -130,6 +131,7 @@ impl<M: Memory> Objects<M> {
         records: Arc<Records<M>>,
         seat: Seat,
         options: Options,
+        unblock: Unblock<M>,
     ) -> Result<Self, Error> {
         Ok(Self {
             copies: Copies::new(options.copies_bytes).map_err(PodError::from)?,
@@ -151,7 +153,8 @@ impl<M: Memory> Objects<M> {
             upkeep: Upkeep::new(options.maintenance),
             small_lines: options.small_lines,
             locks: options.locks,
-            write_back: OnceLock::new(),
+            dirty_objects: OnceLock::new(),
+            unblock,
         })
     }
 
@@ -301,31 +304,24 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// A slot for an object with this hash, reserved for it. If the pod is full as things are, objects
-    /// that are in use are waited for, for as long as `patience` lasts.
-    pub(crate) fn reserve(
-        &self,
-        hash: KeyHash,
-        bytes: u64,
-        patience: Duration,
-    ) -> Result<Slot, Error> {
-        match self.reserve_free(hash, bytes) {
-            Err(Error::LnrFull { .. }) => self.reserve_after_making_room(hash, bytes, patience),
-            reserved => reserved,
-        }
-    }
-
-    /// The same, if there is one as things are.
-    pub(crate) fn reserve_free(&self, hash: KeyHash, bytes: u64) -> Result<Slot, Error> {
-        self.state(hash).space.reserve(bytes, || self.sync(hash).map(drop))
-    }
-
     /// Begins an operation on `key`: its hash, if its length is allowed.
     #[inline(always)]
     pub(crate) fn begin(&self, key: &[u8]) -> Result<KeyHash, Error> {
         self.memory().works(Work::Operation);
         self.answer_at_once();
         self.hash(key)
+    }
+
+    /// Answers a request between two operations, if there is one, and that takes no waiting.
+    #[inline]
+    pub(crate) fn answer_at_once(&self) {
+        if self.partition.is_open()
+            && self.logs_have_room()
+            && let Some(request) = self.partition.mailbox.next()
+        {
+            // What is wrong with the log, the operation finds out, too.
+            let _ = self.blocked(Why::Requested { request });
+        }
     }
 
     /// Whether an event would not have to wait for other hosts now.

@@ -11,6 +11,7 @@ use tombolo_pod::{Pod, Seat, Stay, Taker, fence_ended};
 use crate::host::Options;
 use crate::lifecycle::rebuild::rebuild;
 use crate::lifecycle::salvage::CrashRecovery;
+use crate::lifecycle::unblock::unblock;
 use crate::replica::Shard;
 use crate::replica::snapshot::{Built, Replicas, adopt};
 use crate::storage::poison::survive;
@@ -60,7 +61,7 @@ impl<M: Memory> Objects<M> {
             };
             let replicas = shards.zip(built.shards).map(replica).collect();
             let (pod, seat) = (pod.clone(), seat.clone());
-            let objects = Self::with_shards(pod, replicas, built.records, seat, options)?;
+            let objects = Self::with_shards(pod, replicas, built.records, seat, options, unblock)?;
             objects.intents.clear_all();
             objects.sync_all()?;
             Ok(objects)

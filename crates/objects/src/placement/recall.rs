@@ -23,9 +23,7 @@ const BACK: u64 = 1;
 
 const IN_USE: u64 = 0;
 
-/// Requests that are answered between two operations, and in a tick.
-const AT_ONCE: usize = 1;
-
+/// Requests that are answered in a tick.
 const IN_TICK: usize = 64;
 
 impl<M: Memory> Objects<M> {
@@ -76,7 +74,7 @@ impl<M: Memory> Objects<M> {
     /// While this thread waits for another host, that may wait for this one.
     fn meanwhile(&self) -> Result<(), Error> {
         if self.memory().keeps(sites::HOME_ANSWER_MEANWHILE) {
-            self.answer_requests(IN_TICK)?;
+            self.answer_requests()?;
         }
         self.sync_others()?;
         self.memory().pause();
@@ -89,33 +87,29 @@ impl<M: Memory> Objects<M> {
         Ok(found.is_some_and(|found| found.entry == entry))
     }
 
-    /// Answers a request between two operations, if that takes no waiting.
-    #[inline]
-    pub(crate) fn answer_at_once(&self) {
-        if self.partition.is_open() && self.logs_have_room() {
-            // What is wrong with the log, the operation finds out, too.
-            let _ = self.answer_requests(AT_ONCE);
-        }
-    }
-
     /// Answers all requests there are.
     pub(crate) fn answer_in_tick(&self) -> Result<(), Error> {
-        if self.partition.is_open() { self.answer_requests(IN_TICK) } else { Ok(()) }
+        if self.partition.is_open() { self.answer_requests() } else { Ok(()) }
     }
 
-    fn answer_requests(&self, most: usize) -> Result<(), Error> {
-        for _ in 0..most {
+    fn answer_requests(&self) -> Result<(), Error> {
+        for _ in 0..IN_TICK {
             let Some(request) = self.partition.mailbox.next() else { return Ok(()) };
-            let answered = self.answer_request(&request);
-            let answer = if matches!(answered, Ok(true)) { BACK } else { IN_USE };
-            self.partition.mailbox.answer(&request, answer);
-            answered?;
+            self.answer(&request)?;
         }
         Ok(())
     }
 
+    /// Answers a request.
+    pub(crate) fn answer(&self, request: &Request) -> Result<(), Error> {
+        let answered = self.bring_back(request);
+        let answer = if matches!(answered, Ok(true)) { BACK } else { IN_USE };
+        self.partition.mailbox.answer(request, answer);
+        answered.map(drop)
+    }
+
     /// Brings the object back that a request is about; `false` if it is in use.
-    fn answer_request(&self, request: &Request) -> Result<bool, Error> {
+    fn bring_back(&self, request: &Request) -> Result<bool, Error> {
         let Some((hash, generation, slot)) = decode(&request.payload) else { return Ok(true) };
         let Some(entry) = self.partition.entry(slot) else { return Ok(true) };
         let Some(mut hold) = entry.try_lock_arc() else { return Ok(false) };

@@ -15,8 +15,8 @@
 use tombolo_memory::{Local, Memory};
 use tombolo_sharing::{Counter, Header, Part};
 
-use crate::read::Attempt;
-use crate::storage::copies::lines;
+use crate::read::{Attempt, ReadSnapshot};
+use crate::storage::copies::{CopyContents, lines};
 use crate::storage::index::validated::{NEVER_VALIDATED, ValidatedAt};
 use crate::storage::index::{Entry, Found, validated};
 use crate::{Error, Objects, sites};
@@ -95,5 +95,21 @@ impl<M: Memory> Objects<M> {
             }
             _ => found.cell.validated_at,
         }
+    }
+
+    /// Keeps what a good read of a whole object has found.
+    pub(crate) fn keep_copy(
+        &self,
+        found: &Found<'_>,
+        snapshot: &ReadSnapshot,
+        header: Header,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        let Some(copies) = &self.copies else { return };
+        let Entry { hash, generation, .. } = snapshot.entry;
+        let counter = snapshot.counter;
+        let contents = CopyContents { hash, generation, counter, header, key, value };
+        copies.keep(self.memory(), found, &contents, |hash| &self.state(hash).index);
     }
 }

@@ -16,7 +16,9 @@ use tombolo_memory::{Lines, Memory, Moment};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, split};
 
 use crate::error::loss;
+use crate::host::blocked::Why;
 use crate::host::lookup::Candidate;
+use crate::host::policy::Place;
 use crate::ids::KeyHash;
 use crate::storage::index::validated::{READ_SHARED, ValidatedAt};
 use crate::storage::index::{Entry, Found, validated};
@@ -303,6 +305,27 @@ impl<M: Memory> Objects<M> {
         Ok(attempt.map(|(header, _)| header))
     }
 
+    /// Copies an object that was read into this host's memory, or moves it there, if it is to be there.
+    fn place_after_read(
+        &self,
+        found: &Found<'_>,
+        snapshot: &ReadSnapshot,
+        header: Header,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        let profile = self.profiles.access(snapshot.entry.hash, false, snapshot.known);
+        match self.placement.place(&profile) {
+            Place::Shared => {}
+            Place::Partition if self.partition.is_open() => {
+                // The read is done; if the object cannot move now, it may at the next access.
+                let tail = snapshot.tail;
+                let _ = self.blocked(Why::Misplaced { found, tail, header, key, value });
+            }
+            Place::Partition | Place::Copied => self.keep_copy(found, snapshot, header, key, value),
+        }
+    }
+
     /// Copies part of a value.
     #[inline(always)]
     pub(crate) fn copy_value(
@@ -331,7 +354,7 @@ impl<M: Memory> Objects<M> {
         copy: impl FnOnce(&ReadSnapshot, &Header) -> T,
     ) -> Result<Attempt<(Header, T)>, Error> {
         if let Some(host) = found.entry.partition() {
-            self.recall(host, found.entry)?;
+            self.blocked(Why::InPartition { host, entry: found.entry })?;
             return Ok(Attempt::Changed);
         }
         let Some(snapshot) = self.start(found, tail, part) else {

@@ -40,26 +40,12 @@ enum Need {
 }
 
 impl<M: Memory> Objects<M> {
-    /// Host `by` is in the way, because it has the object with this entry locked, or in its own memory: goes on without it
-    /// if it is dead.
-    #[cold]
-    pub(crate) fn obstructed(&self, by: u8, entry: Entry) {
-        self.upkeep.obstructed_by(by);
-        if let Some(stay) = self.fence_if_dead(by) {
-            let need = entry.record().map_or(Need::Entry(entry), Need::Record);
-            // What cannot be done now is tried again, by whoever is in need of it.
-            let _ = self.recover(stay, need);
-        }
-    }
-
-    /// Something is in the way: goes on without hosts that have died, if there are such.
-    #[cold]
-    pub(crate) fn look_around(&self) -> Result<(), Error> {
-        if self.is_time_to_look() { self.recover_all() } else { Ok(()) }
+    /// A host that was fenced has the object with this entry locked, or in its own memory: goes on without it.
+    pub(crate) fn recover_object(&self, stay: Stay, entry: Entry) -> Result<(), Error> {
+        self.recover(stay, entry.record().map_or(Need::Entry(entry), Need::Record))
     }
 
     /// No record is free: takes those over that fenced hosts have locked.
-    #[cold]
     pub(crate) fn take_records_over(&self) -> Result<(), Error> {
         for host in self.pod().membership().fenced() {
             self.recover(self.pod().stay_of(host), Need::AnyRecord)?;

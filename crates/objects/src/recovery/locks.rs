@@ -129,8 +129,8 @@ impl<M: Memory> Objects<M> {
     fn can_be_reread(&self, record: Record, extent: &Extent) -> bool {
         let not_dirty = self.memory().check(sites::LOST_UNMARKED, !self.dirty_bits.is_set(record));
         not_dirty
-            && self.write_back.get().is_some_and(|write_back| {
-                key_at(self.memory(), extent).is_some_and(|key| write_back.can_be_reread(&key))
+            && self.dirty_objects.get().is_some_and(|dirty| {
+                key_at(self.memory(), extent).is_some_and(|key| dirty.can_be_reread(&key))
             })
     }
 

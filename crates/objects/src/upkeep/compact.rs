@@ -8,73 +8,22 @@
 //! Done a little at a time in the background, above a watermark; and whole chunks by whoever finds no
 //! room.
 
-use std::time::Duration;
-
 use tombolo_memory::Memory;
 use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
-use crate::ids::{KeyHash, Slot};
+use crate::host::reserve::Room;
+use crate::ids::Slot;
 use crate::read::Attempt;
 use crate::replica::Shard;
 use crate::storage::index::Found;
-use crate::storage::space::chunk_table::ChunkState;
 use crate::storage::space::{Space, Sparse};
 use crate::write::lock::TryLock;
 use crate::write::locked_object::LockedObject;
 use crate::{Error, Objects, sites};
 
-/// What came of an attempt to make room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
-    /// A chunk is free, or emptier than before.
-    Made,
-    /// Others are at it.
-    Others,
-    /// There is none to be made now: objects are in use, or chunks changed hands meanwhile.
-    NotNow,
-    /// There is none to be made.
-    None,
-}
-
 impl<M: Memory> Objects<M> {
-    /// A slot for an object with this hash, reserved for it, in a pod that is full as things are.
-    pub(crate) fn reserve_after_making_room(
-        &self,
-        hash: KeyHash,
-        bytes: u64,
-        patience: Duration,
-    ) -> Result<Slot, Error> {
-        let full = || Error::LnrFull { bytes };
-        let (space, mut waiting_since) = (&self.state(hash).space, None);
-        let reserved = self.persist(|| {
-            let table = &self.shards()[0].state().space;
-            let (before, passed_over) = (table.words()?, space.passed_over());
-            match self.reserve_free(hash, bytes) {
-                Err(Error::LnrFull { .. }) => {}
-                reserved => return reserved.map(Some),
-            }
-            let room = match self.make_room()? {
-                Room::None if before.iter().any(|word| word.state == ChunkState::Moving) => {
-                    Room::Others
-                }
-                // Whether there was room at any one moment, nobody knows.
-                Room::None if before != table.words()? => Room::NotNow,
-                Room::None if passed_over != space.passed_over() => Room::NotNow,
-                room => room,
-            };
-            if room == Room::NotNow {
-                let now = self.memory().uptime();
-                if now.saturating_sub(*waiting_since.get_or_insert(now)) > patience {
-                    return Err(full());
-                }
-            }
-            if room == Room::None { Err(full()) } else { Ok(None) }
-        });
-        reserved.map_err(|error| if matches!(error, Error::Busy { .. }) { full() } else { error })
-    }
-
     /// Frees a chunk, whichever way takes least.
-    fn make_room(&self) -> Result<Room, Error> {
+    pub(crate) fn make_room(&self) -> Result<Room, Error> {
         let mut freed = false;
         for shard in self.shards() {
             freed |= shard.state().space.free_empty(|| Ok(shard.sync().map(drop)?))?;

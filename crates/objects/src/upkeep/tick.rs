@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 
 use tombolo_memory::Memory;
 
+use crate::host::reserve::Room;
 use crate::host::upkeep::Maintenance;
 use crate::ids::KeyHash;
 use crate::replica::Shard;
-use crate::upkeep::compact::Room;
 use crate::{Error, Objects};
 
 /// Ticks between two looks for chunks that are held but not used.

@@ -4,9 +4,11 @@ use tombolo_memory::Memory;
 use tombolo_sharing::Part;
 
 use crate::host::Locks;
+use crate::host::dirty::DirtyObjects;
 use crate::ids::KeyHash;
 use crate::read::damaged_object;
 use crate::storage::index::Found;
+use crate::storage::records::Record;
 use crate::write::guard::WriteGuard;
 use crate::write::lock::TryLock;
 use crate::{Error, Objects, sites};
@@ -22,11 +24,26 @@ pub trait WriteBack<M: Memory>: Send + Sync {
     fn can_be_reread(&self, key: &[u8]) -> bool;
 }
 
+impl<M: Memory> DirtyObjects<M> for Box<dyn WriteBack<M>> {
+    fn write_back(&self, objects: &Objects<M>, key: &[u8], record: Record) -> Result<(), Error> {
+        let dirty_bits = &objects.dirty_bits;
+        let wanted = |found: Option<Record>| found == Some(record) && dirty_bits.is_set(record);
+        if let Some(Some(guard)) = objects.try_write_if(key, wanted)? {
+            WriteBack::write_back(&**self, key, guard);
+        }
+        Ok(())
+    }
+
+    fn can_be_reread(&self, key: &[u8]) -> bool {
+        WriteBack::can_be_reread(&**self, key)
+    }
+}
+
 impl<M: Memory> Objects<M> {
     /// Sets what writes dirty objects back; the first call counts. Until then a dirty object
     /// keeps its record.
     pub fn set_write_back(&self, write_back: Box<dyn WriteBack<M>>) {
-        let _ = self.write_back.set(write_back);
+        let _ = self.dirty_objects.set(Box::new(write_back));
     }
 
     /// Whether the pod has dirty bits.
@@ -152,12 +169,9 @@ impl<M: Memory> Objects<M> {
         if !dirty_bits.is_set(record) || !self.memory().keeps(sites::RECLAIM_CLEAN) {
             return Ok(true);
         }
-        let Some(write_back) = self.write_back.get() else { return Ok(false) };
+        let Some(dirty) = self.dirty_objects.get() else { return Ok(false) };
         let Some(Some(key)) = self.key_of(record, hash)? else { return Ok(false) };
-        let wanted = |found: Option<u32>| found == Some(record) && dirty_bits.is_set(record);
-        if let Some(Some(guard)) = self.try_write_if(&key, wanted)? {
-            write_back.write_back(&key, guard);
-        }
+        dirty.write_back(self, &key, record)?;
         Ok(!dirty_bits.is_set(record))
     }
 }

@@ -3,7 +3,7 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Part};
 
-use crate::host::PATIENCE;
+use crate::host::reserve::PATIENCE;
 use crate::read::Attempt;
 use crate::replica::apply::fingerprint;
 use crate::replica::event::Event;

@@ -4,7 +4,7 @@ use tombolo_log::LogError;
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Part};
 
-use crate::host::PATIENCE;
+use crate::host::reserve::PATIENCE;
 use crate::ids::{BY_POISON, Slot};
 use crate::read::Attempt;
 use crate::replica::event::{Event, target};

@@ -7,6 +7,8 @@ use tombolo_memory::{Lines, Memory, Moment, Work};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, Part};
 
 use crate::host::Locks;
+use crate::host::blocked::Why;
+use crate::host::policy::Place;
 use crate::ids::{BY_LOG, KeyHash, Slot};
 use crate::read::Attempt;
 use crate::replica::event::{Event, target};
@@ -73,7 +75,7 @@ impl<M: Memory> Objects<M> {
                         self.lock_in_partition(found.entry, key)?
                     }
                     Some(host) => {
-                        self.recall(host, found.entry)?;
+                        self.blocked(Why::InPartition { host, entry: found.entry })?;
                         TryLock::Busy
                     }
                 };
@@ -104,6 +106,24 @@ impl<M: Memory> Objects<M> {
         self.records.prefetch(record);
         if found.cell.validated_at != NEVER_VALIDATED {
             self.memory().prefetch_to_write(self.fetched(lines, Part::Whole), bytes);
+        }
+    }
+
+    /// Moves an object that is about to be written into this host's memory, if it is to be there; `None`
+    /// then, and the lock if it is not.
+    fn place_before_write<'a>(
+        &self,
+        locked: Locked<'a, M>,
+        key: &[u8],
+    ) -> Result<Option<Locked<'a, M>>, Error> {
+        if !self.partition.is_open() {
+            return Ok(Some(locked));
+        }
+        let profile = self.profiles.access(locked.entry.hash, true, locked.known);
+        if self.placement.place(&profile) == Place::Partition {
+            locked.move_in(key)
+        } else {
+            Ok(Some(locked))
         }
     }
 
@@ -299,10 +319,8 @@ impl<M: Memory> Objects<M> {
             if self.memory().keeps(sites::RECORD_SYNC) {
                 self.sync_all()?;
             }
-            let freed = self.reclaim_some(hash)?;
-            if freed.is_none() {
-                self.take_records_over()?;
-            }
+            let mut freed = None;
+            self.blocked(Why::NoRecord { hash, freed: &mut freed })?;
             Ok(freed.and_then(|record| self.records.claim_freed(hash, record)))
         })
     }

@@ -9,6 +9,8 @@ pub(crate) mod lock;
 pub(crate) mod locked;
 pub(crate) mod locked_object;
 mod log_lock;
+mod move_in;
+mod move_out;
 pub(crate) mod partition;
 pub(crate) mod relocate;
 

@@ -1,7 +1,7 @@
 //! Moving out: back into LNR, where all can reach it.
 
-use tombolo_memory::{HostMutex, Memory};
-use tombolo_sharing::{Counter, persist};
+use tombolo_memory::Memory;
+use tombolo_sharing::Counter;
 
 use crate::error::no_such_slot;
 use crate::ids::SlotLine;
@@ -12,9 +12,6 @@ use crate::storage::partition::Hold;
 use crate::storage::space::extent::Extent;
 use crate::write::relocate::OpenIntent;
 use crate::{Error, Objects, sites};
-
-/// Entries that leave in one tick, at most, because they have not been used and others want to come.
-const LEAVE_BATCH: usize = 16;
 
 impl<M: Memory> Objects<M> {
     /// Sends an entry of the partition back, if it is here; whether it is not here any more. On an error it stays, and where there is no room while it is viewed
@@ -99,44 +96,6 @@ impl<M: Memory> Objects<M> {
             Some(mut hold) => self.move_out(entry.slot, &mut hold).map(drop),
             None => Ok(()),
         }
-    }
-
-    /// Sends the objects in this host's own memory back to where all hosts can reach them: because it
-    /// leaves, or will not be able to answer for a while.
-    ///
-    /// # Errors
-    /// [`Error::Log`], [`Error::Damaged`]. The other objects are where they were.
-    pub fn move_out_all(&self) -> Result<(), Error> {
-        for slot in self.partition.slots() {
-            if let Some(entry) = self.partition.entry(slot) {
-                persist(self.memory(), || {
-                    let mut hold = HostMutex::<M, _>::lock_arc(&entry);
-                    Ok(self.move_out(slot, &mut hold)?.then_some(()))
-                })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes room when there is little: entries of the partition that were not used since the last look leave.
-    pub(crate) fn make_room_in_partition(&self) -> Result<(), Error> {
-        let partition = &self.partition;
-        if !partition.is_open() || partition.bytes() <= partition.budget / 10 * 9 {
-            return Ok(());
-        }
-        let mut left = LEAVE_BATCH;
-        for slot in partition.slots() {
-            let Some(mut hold) = partition.entry(slot).and_then(|it| it.try_lock_arc()) else {
-                continue;
-            };
-            if !std::mem::take(&mut hold.busy) {
-                left -= usize::from(self.move_out(slot, &mut hold)?);
-                if left == 0 {
-                    break;
-                }
-            }
-        }
-        Ok(())
     }
 }
 
