@@ -132,7 +132,7 @@ impl Setup {
         let local = self.local.unwrap_or(by_seed);
         Options {
             copies_bytes: local.copies,
-            home_bytes: local.home,
+            partition_bytes: local.home,
             placement: Arc::new(Thresholds { copy_after: 1, move_after: 3 }),
             ..options()
         }
@@ -347,7 +347,7 @@ impl World {
         self.run();
         self.check_cleared_up();
         // From here on hosts take turns: nobody answers another.
-        self.living().iter().for_each(|host| host.return_all().unwrap());
+        self.living().iter().for_each(|host| host.move_out_all().unwrap());
         self.check_replicas();
     }
 
