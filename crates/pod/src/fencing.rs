@@ -78,11 +78,11 @@ fn about(word: u64, stay: Stay) -> Option<u64> {
 
 impl<M: Memory> Pod<M> {
     /// Whether a stay is known to be at nothing any more: its process has ended, or it was noted that
-    /// it is gone, or its seat is another's.
+    /// it is gone, or its seat is free or another's.
     pub fn is_gone(&self, stay: Stay) -> bool {
         let end = self.memory().load(end_word(self.places(), stay.host));
         let noted = about(end, stay).is_some_and(|low| low & GONE != 0);
-        noted || self.stay_of(stay.host) != stay || self.has_ended(stay)
+        noted || self.is_over(stay) || self.has_ended(stay)
     }
 
     /// Whether the process of a stay that has its seat, or was fenced, has ended.
