@@ -31,8 +31,8 @@
 //! * Handles are shared by the threads of a process: pass references, or wrap them in `Arc`. A thread
 //!   that each handle has does its background work.
 //! * Dropping a handle, or [`Member::leave`], leaves the pod. A process that is killed does not leave:
-//!   the others go on until the log is full, and the pod has to be created anew once they all have
-//!   gone. So catch signals, and leave.
+//!   the other hosts fence it, take its locks over, and free its seat. If all hosts were killed, the
+//!   next one to join puts the pod in order. Acknowledged writes stay.
 //! * A view ([`Objects::view`](tombolo_objects::Objects::view), [`Store::view`](tombolo_kv::Store::view)) shows a large value where it lies, and keeps its room until it is
 //!   dropped: look, and let go.
 //! * Objects stay in the pod when all hosts have left, for as long as its memory keeps its bytes.
