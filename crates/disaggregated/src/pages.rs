@@ -1,4 +1,5 @@
-//! Pages of the memory nodes, and their lines: who may use them, who has them, who has used them.
+//! Pages of the memory nodes, and their lines: which hosts may use them, have them, and have used
+//! them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -22,8 +22,8 @@ impl<M: Memory> HcMeta<M> {
     /// Joins a pod, and waits for all other hosts to join.
     ///
     /// # Errors
-    /// [`Error::Setup`] if the others do not come, the pod is used under another scheme, or it is too
-    /// small; [`Error::Pod`].
+    /// [`Error::Setup`] if the others do not come, the pod is used under another scheme, or it is
+    /// too small; [`Error::Pod`].
     pub fn join(pod: Pod<M>, options: Options) -> Result<Self, Error> {
         let (seat, first) = pod.join()?;
         let joined = Self::enter(pod.clone(), seat.clone(), first, options);
@@ -129,8 +129,8 @@ impl<M: Memory> HcMeta<M> {
         Ok(())
     }
 
-    /// Waits for all hosts to leave, and leaves LNR such that a slot holds a header if and only if it
-    /// holds an object.
+    /// Waits for all hosts to leave, and leaves LNR such that a slot holds a header if and only if
+    /// it holds an object.
     pub(crate) fn leave_with_all(&self) -> Result<(), Error> {
         let memory = self.memory();
         self.meet(self.table.left())?;

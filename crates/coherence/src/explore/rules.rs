@@ -1,4 +1,5 @@
-//! How states follow each other: what hosts and the node do when something is wanted, or a message arrives.
+//! How states follow each other: the steps of hosts and of the node when something is wanted, or a
+//! message arrives.
 
 use super::world::{Letter, Work, World};
 use super::{Fault, Limits};

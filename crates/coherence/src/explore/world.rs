@@ -42,7 +42,8 @@ pub(super) struct Letter {
     pub(super) host: u8,
     pub(super) line: u8,
     pub(super) message: Message,
-    /// For a request, whether the line is to be changed; for `Cmp`, whether what it ends is a `MemInv`.
+    /// For a request, whether the line is to be changed; for `Cmp`, whether what it ends is a
+    /// `MemInv`.
     pub(super) mark: bool,
     /// It brings what was written last.
     pub(super) last: bool,

@@ -81,7 +81,8 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// Which hosts the node asks for `ask` of `host`, one of `hosts`; and whether the host is granted the line as one of several in any case.
+    /// Which hosts the node asks for `ask` of `host`, one of `hosts`; and whether the host is
+    /// granted the line as one of several in any case.
     ///
     /// Who shares a line has not changed it, and needs not be asked for a read.
     #[inline]
@@ -127,8 +128,8 @@ pub struct Answer {
 pub struct Protocol {
     /// Its name.
     pub name: &'static str,
-    /// What a host asks for first, that wants to access a line it has in this state; nothing, if it may
-    /// go ahead.
+    /// What a host asks for first, that wants to access a line it has in this state; nothing, if it
+    /// may go ahead.
     pub ask: fn(State, Access) -> Option<Ask>,
     /// What other hosts are asked then.
     pub snoop: fn(Ask) -> Message,
