@@ -50,7 +50,7 @@ pub trait Holders {
 pub struct Transaction<const WORDS: usize = 1> {
     /// What the host may do that has asked.
     pub granted: State,
-    /// Who may have the line now.
+    /// Hosts that may have the line now.
     pub known: Known<WORDS>,
     /// Others had to be asked.
     pub snooped: bool,

@@ -19,7 +19,7 @@ const MAX_LINE_BYTES: usize = 64 << 10;
 #[error("Protocol error: {0}")]
 pub(crate) struct ProtocolError(pub(crate) String);
 
-/// Who sends the requests, which decides how long they may be.
+/// The sender of the requests, which decides how long they may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sender {
     /// Has not given the password.

@@ -70,7 +70,7 @@ pub enum Error {
         "the object stayed in use by {} for {waited_ms} ms; try again, and see whether a host hangs", name_of(*host)
     )]
     Busy {
-        /// Who had it in use when last seen, if that is known.
+        /// The host that had it in use when last seen, if that is known.
         host: Option<u8>,
         /// How long the wait was, in milliseconds.
         waited_ms: u64,

@@ -108,7 +108,7 @@ pub trait Scheme: Sized {
     fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error>;
 
     /// As [`read`](Self::read), but the first bytes of the value go into `head`, and all others
-    /// into `rest`: who wants them apart need not move them.
+    /// into `rest`. A caller that wants them apart need not move them.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if the value is shorter than `head`.

@@ -19,7 +19,7 @@ pub enum Death {
     /// At a step: all that are to die together, or one of them. If they die in turn, the seed says
     /// whose death is aimed; those before and after it are random.
     Aimed(Aim),
-    /// Who would die by aim does not, and to which steps it comes is noted.
+    /// A host that would die by aim does not, and the steps to which it comes are noted.
     Spared,
 }
 

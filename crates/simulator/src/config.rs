@@ -28,7 +28,7 @@ pub struct Config {
 /// When hosts die.
 #[derive(Clone, Debug)]
 pub struct Kills {
-    /// Who may.
+    /// Hosts that may.
     pub hosts: Vec<usize>,
     /// One run in so many.
     pub one_in: u64,

@@ -39,7 +39,7 @@ pub(crate) struct State {
     /// The first stands for who sets the simulation up.
     pub(crate) threads: Vec<ThreadState>,
     pub(crate) current: usize,
-    /// Who is to run next, if that is settled.
+    /// The thread to run next, if that is settled.
     pub(crate) next: Option<usize>,
     /// How often each host has died.
     pub(crate) lives: Vec<u32>,
@@ -137,7 +137,7 @@ impl State {
             skews_ms: (0..config.hosts).map(|_| rng.next_u64() % skew).collect(),
             progressed_at: 0,
         };
-        // Who sets the simulation up does the same for every seed.
+        // The set-up of the simulation is the same for every seed.
         state.add_thread(0, 0);
         state
     }

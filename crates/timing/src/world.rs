@@ -125,7 +125,7 @@ pub(crate) fn within<R>(world: &Rc<World>, run: impl FnOnce() -> R) -> R {
     outcome
 }
 
-/// Who runs when.
+/// Which thread runs when.
 impl State {
     /// Adds a thread that starts now; its number.
     pub(crate) fn add_thread(&mut self, at: CoreId) -> usize {

@@ -19,8 +19,8 @@ pub struct Pace {
     pub sleep: Duration,
 }
 
-/// Who serves requests one after the other: no thread of its own, but whichever of its host's
-/// threads looks when it is its time.
+/// Serves requests one after the other: no thread of its own, but whichever of its host's threads
+/// looks when it is its time.
 pub(crate) struct Clerk<M: Memory> {
     delay_ns: AtomicU64,
     service_ns: AtomicU64,

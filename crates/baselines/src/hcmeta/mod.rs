@@ -1,10 +1,11 @@
 //! HCMeta: the index and the coherence records lie in SCR, physically shared.
 //!
 //! Keys are partitioned among the hosts by their hash. An object's owner always knows of it; other
-//! hosts find it through an entry in SCR, which names its slot and says whose caches are current.
-//! Who finds no entry asks the owner, by message, which makes one, if need be by taking another
-//! object's away: the object is *shared*, the other one *unshared*. That is this scheme's churn.
-//! Reads and writes of shared objects take no messages; nor do the owner's of its own objects.
+//! hosts find it through an entry in SCR, which names its slot and says whose caches are current. A
+//! host that finds no entry asks the owner, by message, which makes one, if need be by taking
+//! another object's away: the object is *shared*, the other one *unshared*. That is this scheme's
+//! churn. Reads and writes of shared objects take no messages; nor do the owner's of its own
+//! objects.
 //!
 //! Variants: unshared objects stay in LNR, or are moved to their owner's own memory
 //! ([`Options::local`]). (With an SCR in which all entries fit there is no churn.) An object gets
@@ -71,7 +72,7 @@ pub struct Options {
     pub local: bool,
     /// How fast owners answer.
     pub pace: Pace,
-    /// Who gives an entry up if there is none left.
+    /// The object that gives an entry up if there is none left.
     pub victims: Victims,
     /// Shards of what a host knows of its objects.
     pub shards: usize,

@@ -51,7 +51,7 @@ const MOST_OF_ONE_LINE: usize = 10_000_000;
 pub enum Fault {
     /// One of the hosts that have to be asked is not.
     SnoopDropped,
-    /// Who has changed a line answers before it has written it back.
+    /// A host that has changed a line answers before it has written it back.
     AnswerFirst,
     /// A line is granted to one host alone, though others keep it, or may.
     GrantAlone,

@@ -232,7 +232,7 @@ impl Rules<'_> {
         match message {
             Message::CmpE => (here.state, here.last) = (State::Exclusive, last),
             Message::CmpS => (here.state, here.last) = (State::Shared, last),
-            // Who has lost the line meanwhile asks for it.
+            // A host that has lost the line meanwhile asks for it.
             _ if here.state == State::Shared => here.state = State::Exclusive,
             _ => {}
         }

@@ -22,7 +22,7 @@ pub(super) struct AtHost {
 pub(super) struct Work {
     pub(super) host: u8,
     pub(super) ask: Ask,
-    /// Who has not answered yet.
+    /// Hosts that have not answered yet.
     pub(super) waits: Hosts,
     pub(super) shared: bool,
 }

@@ -178,7 +178,7 @@ pub enum Event<'a> {
     Drawn(usize, &'a [Drawn]),
 }
 
-/// Who is told, by several threads.
+/// Told by several threads.
 pub type Tell<'a> = dyn Fn(Event<'_>) -> Result<()> + Sync + 'a;
 
 /// Draws figures, one after the other, up to `jobs` pods at a time, and no more than find room in

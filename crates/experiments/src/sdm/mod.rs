@@ -91,7 +91,7 @@ impl Measured {
     }
 }
 
-/// Who is told that so many of so many runs are done.
+/// Told that so many of so many runs are done.
 pub type Tell<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
 /// Draws figures, up to `jobs` runs at a time.

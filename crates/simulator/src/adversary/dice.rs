@@ -26,7 +26,7 @@ pub(crate) struct Dice {
 /// A death that is to come.
 struct Due {
     when: When,
-    /// Who dies. If it is aimed and not all die together: one of them.
+    /// The hosts that die. If it is aimed and not all die together: one of them.
     hosts: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Who decides what happens when.
+//! The decider of what happens when.
 //!
 //! At each operation of a thread, and whenever one waits or ends, a player may switch threads,
 //! evict and prefetch lines, hold stores back, let what was issued complete, tear copies, send a
@@ -24,7 +24,7 @@ use priority::Priority;
 use script::Script;
 use walk::Walk;
 
-/// Who decides what happens when.
+/// The decider of what happens when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Adversary {
     /// One of the three that follow, as the seed says.
