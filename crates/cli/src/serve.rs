@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use tombolo::OBJECTS;
 use tombolo::Store;
 use tombolo_experiments::Driver;
 use tombolo_server::{Config, Server};
@@ -31,12 +32,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     // What is wrong with the address is said before anything is joined.
     config.address()?;
     let pod = tombolo_pod::open(&args.pod)?;
-    if pod.geometry().has_marks() {
-        bail!(
-            "{} is made for a page cache, and keeps nothing; create one without --page-cache",
-            args.pod
-        );
-    }
+    pod.area_of(OBJECTS).with_context(|| {
+        format!("{} is made for a page cache alone, which keeps nothing", args.pod)
+    })?;
     let store = Arc::new(Store::join_pod(pod, args.local.options())?);
     let server = Arc::new(Server::start(config, Arc::new(Served(store.clone())))?);
     let seat = store.objects().seat();

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use tombolo_baselines::{HcMeta, HcMetaOptions, Pace};
 use tombolo_objects::{Locks, Objects, Options};
 use tombolo_pagecache::{self as pages, ByRecord, InHeader};
-use tombolo_pod::{Geometry, Options as Layout};
+use tombolo_sharing::{Geometry, Options as Layout, plan_layout};
 use tombolo_timing::{Counts, Profile};
 use tombolo_workloads::Workload;
 
@@ -86,21 +86,22 @@ impl Lab {
     pub fn create(setup: Setup) -> Result<Self> {
         let Profile { name, pod, .. } = &setup.profile;
         ensure!(setup.hosts <= pod.hosts, "{name} has {} hosts, not {}", pod.hosts, setup.hosts);
-        let geometry = Geometry::plan(setup.scr_bytes, setup.lnr_bytes, setup.layout)?;
+        let layout = plan_layout(setup.scr_bytes, setup.lnr_bytes, setup.layout)?;
+        let geometry = Geometry::within(&layout, &layout.areas[0])?;
         let (bench, pace): (Box<dyn Bench>, _) = match setup.sharing.clone() {
             Sharing::Megalon(options) => {
                 // Nobody dies in virtual time, and hosts that have nothing to do stand still.
                 let options = Options { host_timeout: Duration::MAX, ..options };
                 let bench: Box<dyn Bench> = match (setup.pages, options.locks) {
-                    (None, _) => Hosts::<Plain<Objects<_>>>::boxed(setup, geometry, options)?,
+                    (None, _) => Hosts::<Plain<Objects<_>>>::boxed(setup, &layout, options)?,
                     (_, Locks::Log) => {
                         let options = pages::Options::with(options);
-                        Hosts::<Paged<InHeader<Objects<_>>>>::boxed(setup, geometry, options)?
+                        Hosts::<Paged<InHeader<Objects<_>>>>::boxed(setup, &layout, options)?
                     }
                     (_, Locks::Records) => {
                         let small_lines = pages::Options::default().objects.small_lines;
                         let options = pages::Options::with(Options { small_lines, ..options });
-                        Hosts::<Paged<ByRecord<_>>>::boxed(setup, geometry, options)?
+                        Hosts::<Paged<ByRecord<_>>>::boxed(setup, &layout, options)?
                     }
                 };
                 (bench, Pace::default())
@@ -110,10 +111,10 @@ impl Lab {
                 // Without time to look in, once is enough.
                 let options = HcMetaOptions { idle_looks: 1, pace: Pace::default(), ..options };
                 let bench: Box<dyn Bench> = if setup.pages.is_none() {
-                    Hosts::<Plain<HcMeta<_>>>::boxed(setup, geometry, options)?
+                    Hosts::<Plain<HcMeta<_>>>::boxed(setup, &layout, options)?
                 } else {
                     let options = pages::Options::with(options);
-                    Hosts::<Paged<InHeader<HcMeta<_>>>>::boxed(setup, geometry, options)?
+                    Hosts::<Paged<InHeader<HcMeta<_>>>>::boxed(setup, &layout, options)?
                 };
                 (bench, pace)
             }
@@ -123,7 +124,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The pod's layout.
+    /// Where objects lie in the pod.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }

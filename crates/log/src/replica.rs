@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory, Work};
-use tombolo_pod::{Pod, Seat, Stay};
+use tombolo_pod::{Area, Enrolment, Stay};
 
 use crate::entry::{self, Content, Entry, Header, LineBytes};
 use crate::ring::{End, Full, Look, Ring, Run};
@@ -75,8 +75,8 @@ impl Fences {
 
 /// A replica of `S`, and the way to change it on all hosts. Shared by a host's threads.
 pub struct Replica<M: Memory, S: State> {
-    pod: Pod<M>,
-    seat: Seat,
+    area: Area<M>,
+    enrolment: Enrolment,
     /// Where the hosts' segments start.
     segments: LnrAddr,
     ring: Ring<M>,
@@ -111,35 +111,35 @@ impl<S: State> Applier<S> {
 }
 
 impl<M: Memory, S: State> Replica<M, S> {
-    /// Announces the host in `seat` to shard `shard` of the log: from now on it keeps everything
-    /// from the returned position on.
-    pub fn announce(pod: &Pod<M>, seat: &Seat, shard: u8) -> u64 {
-        let ring = Ring::new(pod, shard);
+    /// Announces an enrolled host to shard `shard` of the log: from now on it keeps everything from
+    /// the returned position on.
+    pub fn announce(area: &Area<M>, enrolment: &Enrolment, shard: u8) -> u64 {
+        let ring = Ring::new(area, shard);
         let tail = ring.tail();
-        ring.announce_applied(seat.host(), tail);
+        ring.announce_applied(enrolment.host(), tail);
         tail
     }
 
     /// A replica for shard `shard` whose `state` is that at `position`, which is not below the
     /// announced one, and by which these stays were fenced.
     pub fn new(
-        pod: Pod<M>,
-        seat: &Seat,
+        area: Area<M>,
+        enrolment: &Enrolment,
         shard: u8,
         (position, fences): (u64, Fences),
         state: S,
         writer: S::Writer,
     ) -> Self {
-        let ring = Ring::new(&pod, shard);
+        let ring = Ring::new(&area, shard);
         // Others may have filled the log since this host announced where it needs it from: if all
         // of that is in `state`, nothing would be left to apply, and to announce.
-        if pod.memory().keeps(sites::JOIN_ANNOUNCE) {
-            ring.announce_applied(seat.host(), position);
+        if area.memory().keeps(sites::JOIN_ANNOUNCE) {
+            ring.announce_applied(enrolment.host(), position);
         }
-        let segment = Segment::new(&pod, seat, shard, ring.tail());
+        let segment = Segment::new(&area, enrolment, shard, ring.tail());
         Self {
-            seat: seat.clone(),
-            segments: segment_start(&pod, shard, 0),
+            enrolment: enrolment.clone(),
+            segments: segment_start(&area, shard, 0),
             ring,
             segment,
             state,
@@ -147,7 +147,7 @@ impl<M: Memory, S: State> Replica<M, S> {
             applier: HostMutex::<M, _>::new(Applier::new(writer, fences)),
             submitted: HostMutex::<M, _>::new(0),
             ordered: HostMutex::<M, _>::new(0),
-            pod,
+            area,
         }
     }
 
@@ -157,9 +157,9 @@ impl<M: Memory, S: State> Replica<M, S> {
         &self.state
     }
 
-    /// The pod the log lies in.
-    pub fn pod(&self) -> &Pod<M> {
-        &self.pod
+    /// The area the log lies in.
+    pub fn area(&self) -> &Area<M> {
+        &self.area
     }
 
     /// How often an entry of this host lost a place in the log to another's, and had to try the
@@ -192,7 +192,11 @@ impl<M: Memory, S: State> Replica<M, S> {
     /// [`LogError::Damaged`].
     #[inline(always)]
     pub fn sync(&self) -> Result<u64, LogError> {
-        if self.pod.memory().keeps(sites::TAIL_SYNC) { self.catch_up() } else { Ok(self.applied()) }
+        if self.area.memory().keeps(sites::TAIL_SYNC) {
+            self.catch_up()
+        } else {
+            Ok(self.applied())
+        }
     }
 
     /// Where the log ends, if it has been applied up to there: what [`sync`](Self::sync) returns if
@@ -257,7 +261,7 @@ impl<M: Memory, S: State> Replica<M, S> {
         content: &Content<S::Entry>,
         meanwhile: &dyn Fn(),
     ) -> Result<bool, LogError> {
-        self.pod.memory().works(Work::Append);
+        self.area.memory().works(Work::Append);
         let number = self.submit(content, meanwhile)?;
         loop {
             if let Some(mut ordered) = self.ordered.try_lock() {
@@ -271,10 +275,10 @@ impl<M: Memory, S: State> Replica<M, S> {
                 Some(Outcome::Done) => return Ok(true),
                 Some(Outcome::Refused) => return Ok(false),
                 Some(Outcome::Cancelled) => return Err(self.stalled(PATIENCE)),
-                Some(Outcome::Pending) | None if self.pod.memory().is_gone() => {
+                Some(Outcome::Pending) | None if self.area.memory().is_gone() => {
                     return Err(self.stalled(Duration::ZERO));
                 }
-                Some(Outcome::Pending) | None => self.pod.memory().pause(),
+                Some(Outcome::Pending) | None => self.area.memory().pause(),
             }
         }
     }
@@ -323,7 +327,7 @@ impl<M: Memory, S: State> Replica<M, S> {
         meanwhile: &dyn Fn(),
         attempt: impl Fn() -> Result<T, Full>,
     ) -> Result<T, LogError> {
-        let memory = self.pod.memory();
+        let memory = self.area.memory();
         // Looked up once there is something to wait for.
         let mut started = None;
         loop {
@@ -342,7 +346,7 @@ impl<M: Memory, S: State> Replica<M, S> {
     }
 
     fn stalled(&self, waited: Duration) -> LogError {
-        let slowest = self.slowest().unwrap_or(self.seat.host());
+        let slowest = self.slowest().unwrap_or(self.enrolment.host());
         LogError::Stalled { slowest, waited_ms: waited.as_millis() as u64 }
     }
 
@@ -372,7 +376,7 @@ impl<M: Memory, S: State> Replica<M, S> {
             }
         }
         if position > started {
-            self.ring.announce_applied(self.seat.host(), position);
+            self.ring.announce_applied(self.enrolment.host(), position);
         }
         Ok(position)
     }
@@ -381,19 +385,19 @@ impl<M: Memory, S: State> Replica<M, S> {
     #[cold]
     fn fenced(&self) -> LogError {
         self.applied.store(NOWHERE, Ordering::Release);
-        LogError::Fenced { host: self.seat.host() }
+        LogError::Fenced { host: self.enrolment.host() }
     }
 
     /// Whether this host is still waited for: places of the log that it has not applied are not
     /// used again. What it has read of them before it asks this is what was there.
     fn is_waited_for(&self) -> bool {
-        self.pod.memory().check(sites::REPLAY_SEAT, self.seat.holds(self.pod.memory()))
+        self.area.memory().check(sites::REPLAY_SEAT, self.enrolment.holds(self.area.memory()))
     }
 
     /// The runs from `position` on, or as many of them as are read at once.
     fn read_runs(&self, mut position: u64, runs: &mut Vec<Run>) -> Result<(), LogError> {
         runs.clear();
-        let (hosts, places) = (self.pod.geometry().hosts, self.segment.entries());
+        let (hosts, places) = (self.area.pod().layout().hosts, self.segment.entries());
         while runs.len() < BATCH {
             let run = match self.ring.look(position).1 {
                 Look::Run(run) => run,
@@ -412,14 +416,14 @@ impl<M: Memory, S: State> Replica<M, S> {
 
     fn drop_stale(&self, runs: &[Run]) {
         let lines = |&run: &Run| Lines::new(self.start_of(run).line(), run.entries);
-        self.pod.memory().consume(sites::REPLAY_INVALIDATE, |_| ((), runs.iter().map(lines)));
+        self.area.memory().consume(sites::REPLAY_INVALIDATE, |_| ((), runs.iter().map(lines)));
     }
 
     /// The entries of the runs that begin at `position`. Those of several are read before any is
     /// applied, so that a processor fetches what they take side by side.
     fn read_entries(&self, mut position: u64, applier: &mut Applier<S>) -> Result<(), LogError> {
         let Applier { runs, entries, lines, .. } = applier;
-        let (memory, since) = (self.pod.memory(), self.pod.memory().moment());
+        let (memory, since) = (self.area.memory(), self.area.memory().moment());
         let count: u64 = runs.iter().map(|run| run.entries).sum();
         lines.resize(count as usize, [0; size_of::<LineBytes>()]);
         let mut rest = lines.as_mut_slice();
@@ -462,7 +466,7 @@ impl<M: Memory, S: State> Replica<M, S> {
             let author = Stay { host: run.host, number: header.incarnation };
             let counts = !fences.contains(author);
             let own = self.segment.owns(run, header);
-            let effect = self.pod.memory().check(sites::FENCE_IGNORED, counts)
+            let effect = self.area.memory().check(sites::FENCE_IGNORED, counts)
                 && match content {
                     Content::Event(event) => self.state.apply(writer, position, event, own),
                     Content::Fence(stay) => {
@@ -485,7 +489,7 @@ impl<M: Memory, S: State> Replica<M, S> {
     }
 
     fn stay(&self) -> Stay {
-        Stay { host: self.seat.host(), number: self.seat.incarnation() }
+        self.enrolment.stay()
     }
 
     fn start_of(&self, run: Run) -> LnrAddr {

@@ -19,7 +19,7 @@
 //! the *milestone*, a position that is moved on before places below it are used again.
 
 use tombolo_memory::{FetchOp, Located, Memory, ScrAddr};
-use tombolo_pod::{Areas, LogAreas, MAX_SEGMENT_ENTRIES, Membership, Pod};
+use tombolo_pod::{Area, AreaPlaces, LogPlaces, MAX_SEGMENT_ENTRIES, Membership};
 
 use crate::sites;
 use crate::sync::{AtomicU64, Ordering};
@@ -92,8 +92,8 @@ pub(crate) struct Full;
 /// The ring of one shard of the log, as one host sees it.
 pub struct Ring<M> {
     memory: M,
-    areas: Areas,
-    log: LogAreas,
+    places: AreaPlaces,
+    log: LogPlaces,
     /// A power of two.
     entries: u64,
     /// How often another run was faster.
@@ -104,12 +104,12 @@ pub struct Ring<M> {
 
 impl<M: Memory> Ring<M> {
     /// The ring of shard `shard` of a pod's log.
-    pub fn new(pod: &Pod<M>, shard: u8) -> Self {
+    pub fn new(area: &Area<M>, shard: u8) -> Self {
         Self {
-            memory: pod.memory().clone(),
-            areas: pod.areas(),
-            log: pod.geometry().log_areas(shard),
-            entries: pod.geometry().ring_entries,
+            memory: area.memory().clone(),
+            places: *area.places(),
+            log: area.log(shard),
+            entries: area.layout().ring_entries,
             lost: AtomicU64::new(0),
             head: AtomicU64::new(0),
         }
@@ -243,10 +243,10 @@ impl<M: Memory> Ring<M> {
     /// meanwhile. A host that joins later finds an end that is not below any of them.
     pub fn progress(&self) -> Vec<(u8, u64)> {
         loop {
-            let members = Membership::load(&self.memory, &self.areas);
+            let members = Membership::load(&self.memory, &self.places);
             let applied = |host| (host, self.memory.load(self.applied(host)));
             let progress = members.hosts().map(applied).collect();
-            let current = members.is_current(&self.memory, &self.areas);
+            let current = members.is_current(&self.memory, &self.places);
             if self.memory.check(sites::HEAD_MEMBERS, current) {
                 return progress;
             }

@@ -221,7 +221,7 @@ pub trait Memory: Clone + 'static {
 
     /// From here on this host asks, after it has read from `lines` and before it relies on having written there, whether
     /// they are [`poisoned`](Self::poisoned): a memory error costs what lies there. In all other memory it ends the process. The lines of
-    /// the last call count.
+    /// all calls count, of up to 16 different ones.
     #[inline]
     fn survives_poison(&self, lines: Lines) {
         let _ = lines;

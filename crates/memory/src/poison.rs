@@ -36,6 +36,9 @@ const EXIT_CODE: c_int = 74;
 
 const BITS: usize = u64::BITS as usize;
 
+/// Ranges of a mapping in which errors are survived: the windows of a pod, and each of its areas.
+const RANGES: usize = 16;
+
 /// Pages that are poisoned, in all mappings: as long as there are none, nobody has to look for
 /// them.
 static PAGES: AtomicU64 = AtomicU64::new(0);
@@ -51,7 +54,7 @@ pub(crate) struct Mapping {
     bytes: AtomicUsize,
     page: AtomicUsize,
     /// From which address to which one an error does not end the process.
-    survives: [AtomicUsize; 2],
+    survives: [[AtomicUsize; 2]; RANGES],
     /// A bit per page.
     poisoned: AtomicPtr<AtomicU64>,
     taken: AtomicBool,
@@ -72,7 +75,7 @@ impl Mapping {
         mapping.base.store(base, Ordering::Relaxed);
         mapping.page.store(page, Ordering::Relaxed);
         mapping.poisoned.store(poisoned.cast(), Ordering::Relaxed);
-        mapping.survives.iter().for_each(|address| address.store(0, Ordering::Relaxed));
+        mapping.survives.iter().flatten().for_each(|at| at.store(0, Ordering::Relaxed));
         // With the load in `around`: a thread that finds it finds the rest of it.
         mapping.bytes.store(bytes, Ordering::Release);
         Ok(mapping)
@@ -101,7 +104,7 @@ impl Mapping {
             base: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             page: AtomicUsize::new(1),
-            survives: [const { AtomicUsize::new(0) }; 2],
+            survives: [const { [const { AtomicUsize::new(0) }; 2] }; RANGES],
             poisoned: AtomicPtr::new(null_mut()),
             taken: AtomicBool::new(true),
             next: AtomicPtr::new(null_mut()),
@@ -117,9 +120,28 @@ impl Mapping {
     }
 
     /// An error in the `bytes` bytes at `address` costs what lies there, and not the process.
+    ///
+    /// # Panics
+    /// If there are more such ranges than a pod has parts.
     pub(crate) fn survive(&self, address: usize, bytes: u64) {
-        self.survives[0].store(address, Ordering::Relaxed);
-        self.survives[1].store(address + bytes as usize, Ordering::Relaxed);
+        let (least, most) = (address, address + bytes as usize);
+        let takes = |[start, end]: &[AtomicUsize; 2]| {
+            let free = start.compare_exchange(0, least, Ordering::AcqRel, Ordering::Acquire);
+            let ours = free.is_ok() || free == Err(least);
+            if ours {
+                // Until then the range is empty.
+                end.fetch_max(most, Ordering::AcqRel);
+            }
+            ours
+        };
+        assert!(self.survives.iter().any(takes), "a mapping has more than {RANGES} such ranges");
+    }
+
+    fn does_survive(&self, from: usize, to: usize) -> bool {
+        self.survives.iter().any(|range| {
+            let [least, most] = [0, 1].map(|number| range[number].load(Ordering::Relaxed));
+            least != 0 && from >= least && to <= most
+        })
     }
 
     /// Whether one of the pages is poisoned on which the `bytes` bytes at `address` lie.
@@ -155,8 +177,7 @@ impl Mapping {
         let size = size.max(page);
         let from = (address - address % size).max(base);
         let to = (from - from % size + size).min(end);
-        let [least, most] = [0, 1].map(|number| self.survives[number].load(Ordering::Relaxed));
-        if from < least || to > most {
+        if !self.does_survive(from, to) {
             return false;
         }
         // First the note: a thread that finds zeros there finds it.

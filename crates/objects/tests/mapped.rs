@@ -12,7 +12,8 @@ use rand::{Rng, RngExt, SeedableRng};
 use tombolo_memory::Mapped;
 use tombolo_objects::saved::{Existing, SavedError, SavedFile};
 use tombolo_objects::{Change, Error, Objects, Options, Thresholds};
-use tombolo_pod::{CreateOptions, PodSpec, create, open};
+use tombolo_pod::{PodSpec, open};
+use tombolo_sharing::{CreateOptions, create};
 use tombolo_verify::history::Recorder;
 use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::{KeyValue, Operation, Result as Answer};
@@ -67,7 +68,7 @@ fn sharded_pod(lnr_mib: u64, records: Option<u64>, log_shards: u64) -> Place {
     let folder = tempfile::tempdir().unwrap();
     let spec = PodSpec::path(folder.path().join("pod"));
     let log_shards = Some(log_shards);
-    let layout = tombolo_pod::Options { records, log_shards, ..Default::default() };
+    let layout = tombolo_sharing::Options { records, log_shards, ..Default::default() };
     let options = CreateOptions {
         scr_bytes: Some(1 << 20),
         lnr_bytes: Some(lnr_mib << 20),

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tombolo_host::Host;
 use tombolo_memory::{HostMutex, Memory};
-use tombolo_pod::{Pod, Stay};
-use tombolo_sharing::{Guarded, Scheme};
+use tombolo_pod::{Area, Pod, Stay};
+
+use tombolo_sharing::{Guarded, PAGES, Scheme};
 
 pub(crate) use crate::backing::Backing;
 use crate::clock::Clock;
@@ -158,16 +160,35 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         backing: Arc<B>,
         options: Options<OptionsOf<P>>,
     ) -> Result<Self, Error> {
-        if !pod.geometry().has_marks() {
+        let area = pod.area_of(PAGES).map_err(|_| Error::NotForPages)?;
+        let host = Host::join(pod).map_err(tombolo_sharing::Error::from)?;
+        let attached = Self::attach(&host, area, backing, options);
+        if attached.is_err() {
+            host.leave();
+        }
+        attached
+    }
+
+    /// Takes part in an area for pages of the pod that `host` is in, besides other tenants of that host.
+    ///
+    /// # Errors
+    /// [`Error::NotForPages`]; [`Error::Objects`].
+    pub fn attach(
+        host: &Arc<Host<MemoryOf<P>>>,
+        area: Area<MemoryOf<P>>,
+        backing: Arc<B>,
+        options: Options<OptionsOf<P>>,
+    ) -> Result<Self, Error> {
+        if area.layout().kind != PAGES {
             return Err(Error::NotForPages);
         }
         let page_bytes = options.page_bytes;
-        let most = pod.geometry().lnr_bytes / page_bytes;
+        let most = area.places().lnr.bytes / page_bytes;
         let counted: Arc<Counted> = Arc::default();
         let washer =
             || Washer { backing: Arc::clone(&backing), page_bytes, counted: Arc::clone(&counted) };
         Ok(Self {
-            pages: P::join(pod, options.objects.clone(), washer())?,
+            pages: P::attach(host, area, options.objects.clone(), washer())?,
             washer: washer(),
             counted,
             clock: Clock::new(most),
@@ -408,7 +429,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             return Ok(0);
         }
         // A walk leaves out what lies in memory that cannot be read. The head may be lost, too.
-        let room = self.objects().pod().geometry().lnr_bytes / self.page_bytes;
+        let room = self.objects().area().geometry().lnr.bytes / self.page_bytes;
         let size = self.peek(file)?.map(|(head, _)| head.size.div_ceil(self.page_bytes));
         let most = size.unwrap_or(room).min(MAX_LOOKS);
         let pages = (0..most).map(|block| Key::page(file, block));

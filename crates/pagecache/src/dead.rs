@@ -20,7 +20,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Looks after files of a host that has died since this was done last, once it is cleared up after.
     pub(crate) fn look_after_the_dead(&self) -> Result<(), Error> {
         let dead = self.pages.fenced();
-        let cleared_up = self.objects().pod().membership().fenced().next().is_none();
+        let cleared_up = self.objects().area().membership().fenced().next().is_none();
         let keeps = self.memory().keeps(sites::DEAD_FILES);
         if dead == self.upkeep.lock().dead || !cleared_up || !keeps {
             return Ok(());

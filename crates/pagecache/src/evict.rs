@@ -16,7 +16,7 @@ use crate::{Error, FileId, sites};
 impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Pages evicted at once.
     pub(crate) fn batch(&self) -> u64 {
-        (self.objects().pod().geometry().lnr_bytes / self.page_bytes / 256).clamp(1, 64)
+        (self.objects().area().geometry().lnr.bytes / self.page_bytes / 256).clamp(1, 64)
     }
 
     /// Creates an object, for which others are evicted if need be.
@@ -149,7 +149,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         if !self.memory().keeps(sites::CUT_BARRIER) {
             return Ok(());
         }
-        let latches = self.objects().pod().geometry().latches;
+        let latches = self.objects().area().geometry().latches;
         let some: BTreeSet<u64> = if last - first.min(last) < latches {
             (first..last).map(|block| self.latch_of(Key::page(file, block))).collect()
         } else {

@@ -142,15 +142,15 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
 
     /// Whether who has a file alone has left, or has died and is cleared up after.
     pub(crate) fn is_left(&self, head: &Head) -> bool {
-        let pod = self.objects().pod();
-        let is_over = |stay| stay != self.stay() && !pod.is_seated(stay) && !pod.is_fenced(stay);
+        let area = self.objects().area();
+        let is_over = |stay| stay != self.stay() && !area.is_member(stay) && !area.is_fenced(stay);
         head.by.is_some_and(is_over)
     }
 
     /// Whether who made a file longer is not in the pod any more: it may not have written there.
     pub(crate) fn is_doubtful(&self, head: &Head) -> bool {
-        let pod = self.objects().pod();
-        let is_out = |stay| stay != self.stay() && !pod.is_seated(stay);
+        let area = self.objects().area();
+        let is_out = |stay| stay != self.stay() && !area.is_member(stay);
         head.by.is_some_and(is_out) && self.memory().keeps(sites::GROWN_BY_DEAD)
     }
 
@@ -179,8 +179,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
 
     /// This host's stay.
     fn stay(&self) -> Stay {
-        let seat = self.objects().seat();
-        Stay { host: seat.host(), number: seat.incarnation() }
+        self.objects().seat().stay()
     }
 
     fn admit_head(&self, file: FileId) -> Result<Head, Error> {

@@ -9,9 +9,11 @@
 //! away holds the page, or looks at it afterwards.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use tombolo_host::Host;
 use tombolo_memory::{HostMutex, Memory};
-use tombolo_pod::Pod;
+use tombolo_pod::Area;
 use tombolo_sharing::{Error, Guard, Guarded, Version};
 
 use crate::backing::Backing;
@@ -63,13 +65,14 @@ impl<S: Guarded> InHeader<S> {
 impl<S: Guarded + 'static> Pages for InHeader<S> {
     type Scheme = S;
 
-    fn join<B: Backing>(
-        pod: Pod<S::Memory>,
+    fn attach<B: Backing>(
+        host: &Arc<Host<S::Memory>>,
+        area: Area<S::Memory>,
         options: S::Options,
         _: Washer<B>,
     ) -> Result<Self, Error> {
         let noted = HostMutex::<S::Memory, _>::new(BTreeSet::new());
-        Ok(Self { objects: S::join(pod, options)?, noted })
+        Ok(Self { objects: S::attach(host, area, options)?, noted })
     }
 
     #[inline]

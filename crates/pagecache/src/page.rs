@@ -64,6 +64,14 @@ pub struct Washer<B> {
     pub(crate) counted: Arc<Counted>,
 }
 
+// Without asking that `B` is `Clone`.
+impl<B> Clone for Washer<B> {
+    fn clone(&self) -> Self {
+        let Self { backing, page_bytes, counted } = self;
+        Self { backing: Arc::clone(backing), page_bytes: *page_bytes, counted: Arc::clone(counted) }
+    }
+}
+
 impl<B: Backing> Washer<B> {
     /// Writes a page that is held and marked to its file, and has its mark taken off; whether it could.
     pub(crate) fn wash<G: Guard>(

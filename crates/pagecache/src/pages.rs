@@ -1,9 +1,12 @@
 //! What a page cache needs of a way of sharing, and how dirty pages are known: on MEGALON, by marks of
 //! their coherence records.
 
+use std::sync::Arc;
+
+use tombolo_host::Host;
 use tombolo_memory::Memory;
-use tombolo_objects::{Objects, WriteGuard};
-use tombolo_pod::{Pod, Stay};
+use tombolo_objects::{Objects, Setup, WriteGuard};
+use tombolo_pod::{Area, Stay};
 use tombolo_sharing::{Error, Guarded, Scheme};
 
 use crate::backing::Backing;
@@ -30,10 +33,11 @@ pub trait Pages: Sized + 'static {
     /// How they are shared.
     type Scheme: Guarded;
 
-    /// Joins a pod. `washer` is for schemes that have to have a page cleaned before they can take
-    /// something from it.
-    fn join<B: Backing>(
-        pod: Pod<MemoryOf<Self>>,
+    /// Takes part in an area for pages. `washer` is for schemes that have to have a page cleaned before
+    /// they can take something from it.
+    fn attach<B: Backing>(
+        host: &Arc<Host<MemoryOf<Self>>>,
+        area: Area<MemoryOf<Self>>,
         options: OptionsOf<Self>,
         washer: Washer<B>,
     ) -> Result<Self, Error>;
@@ -82,12 +86,14 @@ pub struct ByRecord<M: Memory>(Objects<M>);
 impl<M: Memory> Pages for ByRecord<M> {
     type Scheme = Objects<M>;
 
-    fn join<B: Backing>(
-        pod: Pod<M>,
+    fn attach<B: Backing>(
+        host: &Arc<Host<M>>,
+        area: Area<M>,
         options: tombolo_objects::Options,
         washer: Washer<B>,
     ) -> Result<Self, Error> {
-        let objects = Objects::join_as(pod, options, &washer)?;
+        let objects =
+            Objects::attach(host, area, Setup { options, heir: Some(Arc::new(washer.clone())) })?;
         objects.set_cleaner(Box::new(washer));
         Ok(Self(objects))
     }
@@ -142,6 +148,6 @@ impl<M: Memory> Pages for ByRecord<M> {
     }
 
     fn reach(&self) -> Option<u64> {
-        Some(self.0.pod().geometry().mark_words())
+        Some(self.0.area().geometry().mark_words())
     }
 }

@@ -1,5 +1,7 @@
 //! What can go wrong with a pod as a whole.
 
+use crate::layout::Kind;
+
 /// Why a pod cannot be formatted, opened or joined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -81,11 +83,34 @@ pub enum PodError {
     Memory(#[from] tombolo_memory::MemoryError),
     /// All seats are taken.
     #[error(
-        "the pod takes no more hosts at once than it was made for ({hosts}); let one leave first, or create a pod for more (--hosts)"
+        "the pod takes no more hosts at once than it was made for ({hosts}){}; let one leave first, or create a pod for more (--hosts)",
+        fenced_seats(fenced)
     )]
     Full {
         /// How many it takes.
         hosts: u8,
+        /// Those of them that were fenced, and are not cleared up after.
+        fenced: Vec<u8>,
+    },
+    /// The pod has no area for what is to be used in it.
+    #[error("the pod has no area for {kind} ({}); create a pod with one", list(there))]
+    NoArea {
+        /// What is to be used.
+        kind: Kind,
+        /// What the pod has areas for.
+        there: Vec<String>,
+    },
+    /// The tenant of an area was made by another version.
+    #[error(
+        "the pod's area for {kind} has format version {found}, this program reads {expected}; use the program that made it, or create the pod anew"
+    )]
+    AreaVersion {
+        /// What lives in the area.
+        kind: Kind,
+        /// The version found.
+        found: u64,
+        /// The version this program reads.
+        expected: u64,
     },
     /// Others have taken over every seat that a host has claimed.
     #[error(
@@ -95,17 +120,17 @@ pub enum PodError {
         /// Seats it has claimed in vain.
         claims: u32,
     },
-    /// The pod was closed under a host that was joining it, or opened anew.
+    /// An area was closed under a host that was joining it, or opened anew, or the host was fenced.
     #[error(
-        "while host {host} was joining the pod, the last host left and closed it, or all died and another one opened it anew: nobody waits for that for ever; join again"
+        "while host {host} was joining the pod, the last host left and closed it, or all died and another one opened it anew, or this host was taken for dead; join again"
     )]
     Expelled {
         /// The seat it had.
         host: u8,
     },
-    /// The pod is being opened or closed, and this takes too long.
+    /// An area is being opened or closed, and this takes too long.
     #[error(
-        "host {host} (pid {pid}) has been {doing} the pod for {waited_ms} ms; if that process is gone, create the pod anew"
+        "host {host} (pid {pid}) has been {doing} the pod's {kind} for {waited_ms} ms; if that process is gone, create the pod anew"
     )]
     Busy {
         /// The host that is at it.
@@ -114,7 +139,24 @@ pub enum PodError {
         pid: u64,
         /// What it does.
         doing: &'static str,
+        /// What lives in the area.
+        kind: Kind,
         /// How long the wait was, in milliseconds.
         waited_ms: u64,
     },
+}
+
+/// What a full pod says of its fenced seats, with the command that frees them.
+fn fenced_seats(fenced: &[u8]) -> String {
+    let Some(first) = fenced.first() else { return String::new() };
+    let hosts: Vec<_> = fenced.iter().map(u8::to_string).collect();
+    format!(
+        ", {} of which were taken for dead and may be alive ({}): if their processes are gone, say so with `tombolo pod fence POD {first} --gone`",
+        fenced.len(),
+        hosts.join(", ")
+    )
+}
+
+fn list(there: &[String]) -> String {
+    if there.is_empty() { "it has none".to_owned() } else { format!("it has {}", there.join(", ")) }
 }

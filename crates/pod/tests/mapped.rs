@@ -6,28 +6,48 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use tombolo_memory::{Mapped, Memory, ScrAddr};
-use tombolo_pod::{CreateOptions, Leave, Phase, Pod, PodError, PodSpec, TornWrites, create, open};
-
-const SMALL: CreateOptions = CreateOptions {
-    scr_bytes: Some(64 << 10),
-    lnr_bytes: Some(8 << 20),
-    layout: tombolo_pod::Options {
-        hosts: None,
-        ring_entries: None,
-        segment_entries: None,
-        chunk_bytes: None,
-        records: None,
-        record_width: None,
-        counter_bits: None,
-        mail_slots: None,
-        log_shards: None,
-        writes: None,
-        torn_writes: TornWrites::Lost,
-        latches: None,
-        partition_backup: false,
-    },
-    force: false,
+use tombolo_pod::{
+    Area, AreaRequest, Budget, Enrolment, Kind, Layout, Leave, LogOptions, PARAMETERS, Phase, Pod,
+    PodError, PodOptions, PodSpec, Seat, SeatState, Sizes,
 };
+
+const SMALL: Sizes = Sizes { scr_bytes: Some(64 << 10), lnr_bytes: Some(8 << 20), force: false };
+
+const FORCED: Sizes = Sizes { force: true, ..SMALL };
+
+const KIND: Kind = Kind::new("test");
+
+/// A pod with an area for a tenant that takes whatever there is.
+fn layout(scr_bytes: u64, lnr_bytes: u64, hosts: Option<u8>) -> Result<Layout, PodError> {
+    let any = |budget: Budget| match budget.scr.bytes {
+        0 => Err("nothing is left".to_owned()),
+        _ => Ok([0; PARAMETERS]),
+    };
+    let log = LogOptions::default();
+    let request =
+        AreaRequest { kind: KIND, version: 1, scr_bytes: None, lnr_bytes: None, log, plan: &any };
+    let options = PodOptions { hosts, ..PodOptions::default() };
+    Layout::plan(scr_bytes, lnr_bytes, options, &[request])
+}
+
+fn create(spec: &PodSpec, sizes: Sizes) -> Result<Pod<Mapped>, PodError> {
+    tombolo_pod::create(spec, sizes, &|scr, lnr| layout(scr, lnr, None))
+}
+
+fn open(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
+    tombolo_pod::open(spec)
+}
+
+fn area(pod: &Pod<Mapped>) -> Area<Mapped> {
+    pod.area_of(KIND).unwrap()
+}
+
+/// Takes a seat, and enrols in the area.
+fn join(pod: &Pod<Mapped>) -> (Seat, Enrolment, bool) {
+    let seat = pod.join().unwrap();
+    let (enrolment, first) = area(pod).enrol(&seat).unwrap();
+    (seat, enrolment, first)
+}
 
 struct Place {
     _folder: TempDir,
@@ -54,8 +74,8 @@ fn created_then_opened_by_others() {
     let created = create(&place.spec, SMALL).unwrap();
     let opened = open(&place.spec).unwrap();
     assert_eq!(created.identity(), opened.identity());
-    assert_eq!(created.geometry(), opened.geometry());
-    assert_eq!(opened.membership().phase(), Phase::Closed);
+    assert_eq!(created.layout(), opened.layout());
+    assert_eq!(area(&opened).membership().phase(), Phase::Closed);
 }
 
 #[test]
@@ -63,12 +83,12 @@ fn scr_and_lnr_in_two_files() {
     let place = place();
     let path = place.file.display();
     let spec: PodSpec = format!("{path}.scr,size=64KiB+{path}.lnr,size=8MiB").parse().unwrap();
-    let created = create(&spec, CreateOptions::default()).unwrap();
-    assert_eq!(created.geometry().scr_bytes, 64 << 10);
+    let created = create(&spec, Sizes::default()).unwrap();
+    assert_eq!(created.layout().scr_bytes, 64 << 10);
     assert_eq!(open(&spec).unwrap().identity(), created.identity());
 
     let other: PodSpec = format!("{path}.scr2,size=64KiB+{path}.lnr2,size=8MiB").parse().unwrap();
-    create(&other, CreateOptions::default()).unwrap();
+    create(&other, Sizes::default()).unwrap();
     let mixed: PodSpec = format!("{path}.scr+{path}.lnr2").parse().unwrap();
     assert!(matches!(open(&mixed), Err(PodError::Mismatched)));
     assert!(format!("{path}+{path}").parse::<PodSpec>().is_err());
@@ -80,7 +100,7 @@ fn a_pod_is_not_overwritten_unless_forced() {
     let first = create(&place.spec, SMALL).unwrap().identity();
     assert!(message(create(&place.spec, SMALL)).contains(&first.uuid.to_string()));
     assert_eq!(open(&place.spec).unwrap().identity(), first);
-    let second = create(&place.spec, CreateOptions { force: true, ..SMALL }).unwrap();
+    let second = create(&place.spec, FORCED).unwrap();
     assert_ne!(second.identity(), first);
 }
 
@@ -88,7 +108,7 @@ fn a_pod_is_not_overwritten_unless_forced() {
 fn a_live_pod_is_not_overwritten_at_all() {
     let place = place();
     let live = create(&place.spec, SMALL).unwrap();
-    let forced = create(&place.spec, CreateOptions { force: true, ..SMALL });
+    let forced = create(&place.spec, FORCED);
     assert!(message(forced).contains("is in use"));
     assert_eq!(open(&place.spec).unwrap().identity(), live.identity());
 }
@@ -129,14 +149,14 @@ fn another_version_or_a_damaged_superblock_is_refused() {
 #[test]
 fn what_cannot_be_made_leaves_nothing_behind() {
     let place = place();
-    let tiny = CreateOptions { scr_bytes: Some(4096), ..SMALL };
+    let tiny = Sizes { scr_bytes: Some(4096), ..SMALL };
     assert!(message(create(&place.spec, tiny)).contains("does not fit"));
-    let sizeless = CreateOptions { lnr_bytes: None, ..SMALL };
+    let sizeless = Sizes { lnr_bytes: None, ..SMALL };
     assert!(message(create(&place.spec, sizeless)).contains("no size"));
     assert!(!place.file.exists());
     // Shared memory refuses at once; a disk would be full until it does.
     let place = place_in(tempfile::tempdir_in("/dev/shm").unwrap());
-    let huge = CreateOptions { scr_bytes: Some(64 << 20), lnr_bytes: Some(1 << 41), ..SMALL };
+    let huge = Sizes { scr_bytes: Some(64 << 20), lnr_bytes: Some(1 << 41), ..SMALL };
     assert!(message(create(&place.spec, huge)).contains("cannot make room in"));
     assert!(!place.file.exists());
 }
@@ -145,17 +165,19 @@ fn what_cannot_be_made_leaves_nothing_behind() {
 fn who_has_not_left_is_gone_when_nobody_has_the_memory_open() {
     let place = place();
     let pod = create(&place.spec, SMALL).unwrap();
-    let (seat, first) = pod.join().unwrap();
+    let (seat, enrolment, first) = join(&pod);
     assert!(first);
-    seat.ready(pod.memory()).unwrap();
+    enrolment.ready(pod.memory()).unwrap();
     // While that host is there, another may open the pod.
     drop(open(&place.spec).unwrap());
     drop(pod);
     let pod = open(&place.spec).unwrap();
-    assert_eq!(pod.membership().fenced().collect::<Vec<_>>(), [seat.host()]);
-    assert!(pod.is_gone(pod.stay_of(seat.host())));
-    let (next, first) = pod.join().unwrap();
+    assert_eq!(pod.stays_in(SeatState::Fenced).collect::<Vec<_>>(), [seat.stay()]);
+    assert!(pod.is_gone(seat.stay()));
+    let (next, _, first) = join(&pod);
     assert!(first && next.host() != seat.host(), "its seat is free once it is cleared up after");
+    area(&pod).release_fenced();
+    assert_eq!(pod.seat_of(seat.host()), (SeatState::Free, seat.stay()));
 }
 
 #[test]
@@ -176,21 +198,21 @@ fn two_who_create_at_once_make_one_pod() {
 fn hosts_that_join_at_once_get_different_seats() {
     const HOSTS: u8 = 40;
     let place = place();
-    let layout = tombolo_pod::Options { hosts: Some(HOSTS), ..SMALL.layout };
-    let pod = create(&place.spec, CreateOptions { layout, ..SMALL }).unwrap();
+    let plan = |scr, lnr| layout(scr, lnr, Some(HOSTS));
+    let pod = tombolo_pod::create(&place.spec, SMALL, &plan).unwrap();
     let mut seats = std::thread::scope(|scope| {
         let join = || {
             let pod = open(&place.spec).unwrap();
-            let (seat, first) = pod.join().unwrap();
-            seat.ready(pod.memory()).unwrap();
+            let (seat, enrolment, first) = join(&pod);
+            enrolment.ready(pod.memory()).unwrap();
             (seat.host(), seat.incarnation(), first)
         };
         let threads: Vec<_> = (0..HOSTS).map(|_| scope.spawn(join)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
     assert_eq!(seats.iter().filter(|(_, _, first)| *first).count(), 1);
-    assert_eq!(pod.membership().count(), u32::from(HOSTS));
-    assert!(matches!(pod.join(), Err(PodError::Full { hosts: HOSTS })));
+    assert_eq!(area(&pod).membership().count(), u32::from(HOSTS));
+    assert!(matches!(pod.join(), Err(PodError::Full { hosts: HOSTS, .. })));
     seats.sort_unstable();
     seats.dedup_by_key(|(host, _, _)| *host);
     assert_eq!(seats.len(), usize::from(HOSTS));
@@ -200,37 +222,98 @@ fn hosts_that_join_at_once_get_different_seats() {
 }
 
 #[test]
-fn the_last_to_leave_closes() {
+fn a_full_pod_names_the_seats_that_wait_for_a_word_of_the_operator() {
     let place = place();
-    let pod = create(&place.spec, SMALL).unwrap();
-    let (seat, _) = pod.join().unwrap();
-    seat.ready(pod.memory()).unwrap();
-    assert_eq!(seat.leave(pod.memory(), true), Leave::Close);
-    seat.closed(pod.memory());
-    drop(pod);
-    assert_eq!(open(&place.spec).unwrap().membership().count(), 0);
+    let plan = |scr, lnr| layout(scr, lnr, Some(1));
+    let pod = tombolo_pod::create(&place.spec, SMALL, &plan).unwrap();
+    let (seat, ..) = join(&pod);
+    pod.fence(seat.stay());
+    let refused = pod.join().unwrap_err().to_string();
+    assert!(refused.contains("tombolo pod fence POD 0 --gone"), "{refused}");
 }
 
 #[test]
-fn who_joins_a_pod_that_is_closed_meanwhile_is_not_in_it() {
+fn the_last_to_leave_closes() {
     let place = place();
     let pod = create(&place.spec, SMALL).unwrap();
-    let memory = pod.memory();
-    let (first, _) = pod.join().unwrap();
+    let (seat, enrolment, _) = join(&pod);
+    enrolment.ready(pod.memory()).unwrap();
+    assert_eq!(enrolment.leave(pod.memory(), true), Leave::Close);
+    enrolment.closed(pod.memory());
+    assert!(seat.leave(pod.memory()) && !seat.leave(pod.memory()));
+    drop(pod);
+    assert_eq!(area(&open(&place.spec).unwrap()).membership().count(), 0);
+}
+
+#[test]
+fn who_joins_an_area_that_is_closed_meanwhile_is_not_in_it() {
+    let place = place();
+    let pod = create(&place.spec, SMALL).unwrap();
+    let (memory, area) = (pod.memory(), area(&pod));
+    let (_, first, _) = join(&pod);
     first.ready(memory).unwrap();
-    let (late, opens) = pod.join().unwrap();
-    assert!(!opens && pod.has_joining());
+    let (_, late, opens) = join(&pod);
+    assert!(!opens && area.has_joining());
     assert_eq!(first.leave(memory, true), Leave::Wait);
     assert_eq!(first.leave(memory, false), Leave::Close);
     assert!(matches!(late.ready(memory), Err(PodError::Expelled { host: 1 })));
     first.closed(memory);
-    assert_eq!((pod.membership().phase(), pod.membership().count()), (Phase::Closed, 0));
+    assert_eq!((area.membership().phase(), area.membership().count()), (Phase::Closed, 0));
 
-    let (next, opens) = pod.join().unwrap();
-    assert!(opens && next.host() == 0 && next.incarnation() == 3);
+    let (_, next, opens) = join(&pod);
+    assert!(opens && next.host() == 2 && next.incarnation() == 3);
     next.ready(memory).unwrap();
     assert!(matches!(late.ready(memory), Err(PodError::Expelled { host: 1 })));
     late.give_up(memory);
     assert_eq!(late.leave(memory, true), Leave::Left);
-    assert_eq!(pod.membership().hosts().collect::<Vec<_>>(), [0]);
+    assert_eq!(area.membership().hosts().collect::<Vec<_>>(), [2]);
+}
+
+/// Areas are opened, closed and cleared up by themselves: the hosts that take part in one know nothing of
+/// the other, but a dead host's seat is free only when both are cleared up.
+#[test]
+fn areas_have_rosters_of_their_own() {
+    let place = place();
+    let any = |_: Budget| Ok([0; PARAMETERS]);
+    let log = LogOptions::default();
+    let request = |name| AreaRequest {
+        kind: Kind::new(name),
+        version: 1,
+        scr_bytes: None,
+        lnr_bytes: None,
+        log,
+        plan: &any,
+    };
+    let plan = |scr, lnr| {
+        Layout::plan(scr, lnr, PodOptions::default(), &[request("one"), request("other")])
+    };
+    let pod = tombolo_pod::create(&place.spec, SMALL, &plan).unwrap();
+    let memory = pod.memory();
+    let [one, other] = ["one", "other"].map(|name| pod.area_of(Kind::new(name)).unwrap());
+    let missing = pod.area_of(Kind::new("third")).err().unwrap().to_string();
+    assert!(missing.contains("it has one, other"), "{missing}");
+
+    let (both, only) = (pod.join().unwrap(), pod.join().unwrap());
+    let enrol = |area: &Area<Mapped>, seat: &Seat| {
+        let (enrolment, first) = area.enrol(seat).unwrap();
+        enrolment.ready(memory).unwrap();
+        (enrolment, first)
+    };
+    assert!(enrol(&one, &both).1 && enrol(&other, &both).1);
+    assert!(!enrol(&one, &only).1);
+    assert_eq!((one.membership().count(), other.membership().count()), (2, 1));
+
+    pod.fence(both.stay());
+    one.fence_ended();
+    assert!(one.is_fenced(both.stay()) && other.is_member(both.stay()));
+    pod.note_gone(both.stay());
+    assert!(one.release(both.stay()));
+    assert!(pod.is_fenced(both.stay()), "the other area is not cleared up");
+    let (opener, first) = enrol(&other, &only);
+    assert!(first, "no host that takes part in it is alive");
+    other.release_fenced();
+    assert_eq!(pod.seat_of(both.host()), (SeatState::Free, both.stay()));
+    assert_eq!(opener.leave(memory, true), Leave::Close);
+    opener.closed(memory);
+    assert_eq!((one.membership().count(), other.membership().phase()), (1, Phase::Closed));
 }

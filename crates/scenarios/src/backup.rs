@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use tombolo_memory::Memory;
-use tombolo_pod::TornWrites;
+use tombolo_sharing::TornWrites;
 use tombolo_simulator::{Deaths, Kills, Trial};
 use tombolo_verify::models::Operation::{Create, Delete, Get, Put};
 

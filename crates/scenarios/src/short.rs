@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tombolo_memory::Memory;
 use tombolo_objects::Objects;
-use tombolo_pod::RecordWidth;
+use tombolo_sharing::RecordWidth;
 use tombolo_simulator::{SimMemory, Trial};
 use tombolo_verify::models::Operation::{
     self, CompareAndSwap, Create, Delete, Get, Put, Replace, Update,

@@ -1,10 +1,13 @@
 //! The trait that ways of sharing have in common.
 
-use serde::{Deserialize, Serialize};
-use tombolo_memory::Memory;
-use tombolo_pod::Pod;
+use std::sync::Arc;
 
-use crate::{Error, Part, Stats, Version};
+use serde::{Deserialize, Serialize};
+use tombolo_host::Host;
+use tombolo_memory::Memory;
+use tombolo_pod::{Area, Pod};
+
+use crate::{Error, ObjectArea, Part, Stats, Version};
 
 /// What [`Scheme::update`] makes of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,22 +75,48 @@ pub trait Scheme: Sized {
     /// How a host takes part.
     type Options: Clone + Default + 'static;
 
-    /// Joins a pod.
+    /// Takes part in an area for objects or pages of the pod that `host` is in, besides other tenants of
+    /// that host.
     ///
     /// # Errors
-    /// [`Error::Pod`] if there is no seat; [`Error::NobodyAnswers`].
-    fn join(pod: Pod<Self::Memory>, options: Self::Options) -> Result<Self, Error>;
+    /// [`Error::Pod`] if the area is of another kind; [`Error::NobodyAnswers`] if no host hands over its
+    /// replica; [`Error::Damaged`].
+    fn attach(
+        host: &Arc<Host<Self::Memory>>,
+        area: Area<Self::Memory>,
+        options: Self::Options,
+    ) -> Result<Self, Error>;
 
-    /// Leaves the pod. The last host leaves it closed, with all objects in place. Nothing else may
-    /// be done with the handle afterwards, or meanwhile.
+    /// Joins a pod, and the first area for objects in it; if there is none, that for pages.
+    ///
+    /// # Errors
+    /// [`Error::Pod`] if there is no seat; as of [`attach`](Self::attach).
+    fn join(pod: Pod<Self::Memory>, options: Self::Options) -> Result<Self, Error> {
+        let area = ObjectArea::first(&pod)?;
+        let host = Host::join(pod)?;
+        let attached = Self::attach(&host, (*area).clone(), options);
+        if attached.is_err() {
+            host.leave();
+        }
+        attached
+    }
+
+    /// Leaves the area, and the pod with the last tenant of its host. The last host leaves the area
+    /// closed, with all objects in place. Nothing else may be done with the handle afterwards, or
+    /// meanwhile.
     fn leave(&self) -> Result<(), Error>;
 
     /// Does a little of what has to be done in the background. To be called about every
     /// millisecond, by one thread of each host.
     fn tick(&self) -> Result<(), Error>;
 
+    /// The area of the pod in which the objects lie.
+    fn area(&self) -> &ObjectArea<Self::Memory>;
+
     /// The pod.
-    fn pod(&self) -> &Pod<Self::Memory>;
+    fn pod(&self) -> &Pod<Self::Memory> {
+        self.area().pod()
+    }
 
     /// The memory this host sees.
     fn memory(&self) -> &Self::Memory {

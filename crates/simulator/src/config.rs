@@ -20,7 +20,7 @@ pub struct Config {
     /// Hosts that the adversary may kill, and in which runs.
     pub kills: Option<Kills>,
     /// Lines whose owner no rule names: a checksum tells what became of them.
-    pub contended: Option<Lines>,
+    pub contended: Vec<Lines>,
     /// What lies where, for reports.
     pub places: Places,
 }
@@ -57,7 +57,7 @@ impl Default for Config {
             max_steps: 2_000_000,
             clock_skew_ms: 50,
             kills: None,
-            contended: None,
+            contended: Vec::new(),
             places: Places::default(),
         }
     }

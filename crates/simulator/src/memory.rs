@@ -231,8 +231,8 @@ impl SimMemory {
     }
 
     fn is_contended(&self, line: u32) -> bool {
-        let contended = self.world.config.contended;
-        contended.is_some_and(|lines| lines.numbers().contains(&u64::from(line)))
+        let contended = &self.world.config.contended;
+        contended.iter().any(|lines| lines.numbers().contains(&u64::from(line)))
     }
 }
 

@@ -50,10 +50,15 @@ pub use member::{Handle, Member};
 pub use tombolo_kv::{Change as StoreChange, Entry, Error as StoreError, ValueView};
 pub use tombolo_memory::{Mapped, MemorySpec, format_size, parse_size};
 pub use tombolo_objects::{
-    Change, Error, IndexLimits, Item, MAX_KEY_BYTES, Maintenance, Options, Place, Placement,
-    Profile, ReadGuard, Stats, Thresholds, Usage, Version, View, WriteGuard, saved,
+    BreakEven, Change, Costs, Error, IndexLimits, Item, MAX_KEY_BYTES, Maintenance, Options, Place,
+    Placement, Profile, ReadGuard, Recency, Stats, Thresholds, Usage, Version, View, WriteGuard,
+    saved,
 };
-pub use tombolo_pod::{CreateOptions, Geometry, MAX_HOSTS, PodError, PodSpec};
+pub use tombolo_pod::{Kind, MAX_AREAS, MAX_HOSTS, PodError, PodSpec, Sizes};
+pub use tombolo_sharing::{
+    AreaOptions, CreateOptions, Geometry, OBJECTS, ObjectArea, Options as LayoutOptions, PAGES,
+    RecordWidth, TornWrites,
+};
 
 /// A pod in mapped memory.
 pub type Pod = tombolo_pod::Pod<Mapped>;
@@ -70,7 +75,16 @@ pub type Store = Member<tombolo_kv::Store<tombolo_objects::Objects<Mapped>>>;
 /// # Errors
 /// [`PodError`]. The memory's contents are still there then, unless `options` force it.
 pub fn create(spec: &str, options: CreateOptions) -> Result<Pod, PodError> {
-    tombolo_pod::create(&spec.parse()?, options)
+    tombolo_sharing::create(&spec.parse()?, options)
+}
+
+/// Creates an empty pod with several areas, in which tenants live side by side: objects, and the pages
+/// of a page cache.
+///
+/// # Errors
+/// As of [`create`].
+pub fn create_areas(spec: &str, sizes: Sizes, areas: &[AreaOptions]) -> Result<Pod, PodError> {
+    tombolo_sharing::create_areas(&spec.parse()?, sizes, areas)
 }
 
 /// Opens the pod that `spec` names, without joining it.

@@ -30,7 +30,7 @@ impl<M: Memory> HcMeta<M> {
         sharing: &mut Sharing,
         hash: u64,
     ) -> Result<Option<EntryNumber>, Error> {
-        let set = self.table.set(self.seat.host(), hash);
+        let set = self.table.set(self.enrolment.host(), hash);
         match self.options.victims {
             Victims::NotUsed => {
                 for _ in 0..2 * set.len() + 1 {

@@ -42,11 +42,13 @@ mod space;
 mod table;
 mod value;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use tombolo_host::Host;
 use tombolo_memory::{LINE_BYTES, Local, Memory, ScrAddr, Work};
-use tombolo_pod::{Mailbox, Pod, Reply, Seat};
-use tombolo_sharing::{Counter, Counters, Error, hash_key, watch};
+use tombolo_pod::{Enrolment, Mailbox, Reply};
+use tombolo_sharing::{Counter, Counters, Error, ObjectArea, hash_key, watch};
 
 use body::Means;
 use clerk::Clerk;
@@ -99,8 +101,9 @@ const LOOK: Duration = Duration::from_micros(1);
 
 /// The objects of a pod, as one host shares them under HCMeta.
 pub struct HcMeta<M: Memory> {
-    pod: Pod<M>,
-    seat: Seat,
+    area: ObjectArea<M>,
+    host: Arc<Host<M>>,
+    enrolment: Enrolment,
     options: Options,
     mailbox: Mailbox<M>,
     table: Table<M>,
@@ -116,12 +119,12 @@ pub struct HcMeta<M: Memory> {
 
 impl<M: Memory> HcMeta<M> {
     fn memory(&self) -> &M {
-        self.pod.memory()
+        self.area.memory()
     }
 
     fn means(&self) -> Means<'_, M> {
-        let Self { pod, space, counters, versions, .. } = self;
-        Means { memory: pod.memory(), space, counters, versions }
+        let Self { area, space, counters, versions, .. } = self;
+        Means { memory: area.memory(), space, counters, versions }
     }
 
     fn count(&self, counter: Counter) {
@@ -130,7 +133,7 @@ impl<M: Memory> HcMeta<M> {
 
     fn hash(&self, key: &[u8]) -> Result<u64, Error> {
         self.memory().works(Work::Operation);
-        hash_key(&self.pod, key)
+        hash_key(self.area.pod(), key)
     }
 
     /// Tells what of this host's memory it takes to look an object of its own up.
@@ -160,7 +163,7 @@ impl<M: Memory> HcMeta<M> {
     /// # Errors
     /// [`Error::KeyLength`].
     pub fn owner(&self, key: &[u8]) -> Result<u8, Error> {
-        Ok(self.owner_of(hash_key(&self.pod, key)?))
+        Ok(self.owner_of(hash_key(self.area.pod(), key)?))
     }
 
     /// Whose the object with this hash is.
@@ -169,7 +172,7 @@ impl<M: Memory> HcMeta<M> {
     }
 
     fn own_count(&self) -> ScrAddr<u64> {
-        self.table.objects(self.seat.host())
+        self.table.objects(self.enrolment.host())
     }
 
     /// Repeats `attempt` until it comes to something; in between this host answers others.

@@ -4,10 +4,13 @@ use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
 use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
 use tombolo_memory::{LINE_BYTES, Memory};
-use tombolo_pod::{Pod, Seat};
+
+use tombolo_host::Host;
+use tombolo_pod::{Area, Seat};
 use tombolo_sharing::{
-    Change, Counter, Error, Guarded, Header, Part, Scheme, Stats, Usage, Version,
+    Change, Counter, Error, Guarded, Header, ObjectArea, Part, Scheme, Stats, Usage, Version,
 };
 
 use super::body::{Opened, no_slot};
@@ -49,7 +52,7 @@ impl<M: Memory> HcMeta<M> {
         shared: &mut impl FnMut(EntryNumber) -> Result<Tried<T>, Error>,
     ) -> Result<Found<T>, Error> {
         let owner = self.owner_of(hash);
-        let own = owner == self.seat.host();
+        let own = owner == self.enrolment.host();
         let entries: SmallVec<[EntryNumber; 2]> = if own {
             let mut shard = self.partition.shard(hash).lock();
             self.owned_touched(hash);
@@ -183,7 +186,7 @@ impl<M: Memory> HcMeta<M> {
         let hash = self.hash(key)?;
         let owner = self.owner_of(hash);
         let deleted = self.persist(|| {
-            let outcome = if owner == self.seat.host() {
+            let outcome = if owner == self.enrolment.host() {
                 self.remove(hash, key, expected)?
             } else {
                 self.ask_about(owner, Wish::Delete(expected), key)?
@@ -270,8 +273,8 @@ impl<M: Memory> Scheme for HcMeta<M> {
     type Memory = M;
     type Options = Options;
 
-    fn join(pod: Pod<M>, options: Options) -> Result<Self, Error> {
-        Self::join(pod, options)
+    fn attach(host: &Arc<Host<M>>, area: Area<M>, options: Options) -> Result<Self, Error> {
+        Self::attach_all(host, area, options)
     }
 
     fn leave(&self) -> Result<(), Error> {
@@ -291,8 +294,8 @@ impl<M: Memory> Scheme for HcMeta<M> {
         Ok(())
     }
 
-    fn pod(&self) -> &Pod<M> {
-        &self.pod
+    fn area(&self) -> &ObjectArea<M> {
+        &self.area
     }
 
     fn stats(&self) -> Stats {
@@ -326,7 +329,7 @@ impl<M: Memory> Scheme for HcMeta<M> {
         let hash = self.hash(key)?;
         let owner = self.owner_of(hash);
         let version = self.persist(|| {
-            if owner == self.seat.host() {
+            if owner == self.enrolment.host() {
                 return self.create_own(hash, key, value).map(Some);
             }
             self.create_at(owner, key, value).map(Some)
@@ -427,7 +430,7 @@ impl<M: Memory> Scheme for HcMeta<M> {
         if owner >= self.options.hosts {
             return Ok(0);
         }
-        let keys = if owner == self.seat.host() {
+        let keys = if owner == self.enrolment.host() {
             self.serve()?;
             self.keys_of(shard as usize)
         } else {
@@ -449,7 +452,7 @@ impl<M: Memory> Guarded for HcMeta<M> {
     type Guard<'a> = WriteGuard<'a, M>;
 
     fn seat(&self) -> &Seat {
-        &self.seat
+        self.host.seat()
     }
 
     fn write_start(&self, key: &[u8]) -> Result<WriteGuard<'_, M>, Error> {

@@ -162,7 +162,7 @@ impl<M: Memory> HcMeta<M> {
         evict: bool,
     ) -> Result<Outcome, Error> {
         let mut sharing = self.partition.sharing.lock();
-        let set = self.table.set(self.seat.host(), hash);
+        let set = self.table.set(self.enrolment.host(), hash);
         let free = set.clone().find(|&entry| sharing.hashes[self.index_of(entry)].is_none());
         let entry = match free {
             None if evict => self.evict(number, shard, &mut sharing, hash)?,

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, ScrAddr};
-use tombolo_pod::Pod;
+use tombolo_sharing::ObjectArea;
 use tombolo_sharing::{Classes, Error, UNDIVIDED};
 
 use super::sites;
@@ -37,17 +37,17 @@ struct Free {
 }
 
 impl<M: Memory> Space<M> {
-    pub(crate) fn new(pod: &Pod<M>, host: u8, hosts: u8) -> Self {
-        let geometry = pod.geometry();
+    pub(crate) fn new(area: &ObjectArea<M>, host: u8, hosts: u8) -> Self {
+        let geometry = area.geometry();
         let classes = Classes::new(geometry.chunk_bytes);
         let free = Free {
             slots: vec![Vec::new(); classes.count()],
             next_chunk: geometry.chunks / u64::from(hosts) * u64::from(host),
         };
         Self {
-            memory: pod.memory().clone(),
-            table: pod.areas().chunk_table,
-            first_line: pod.areas().chunks.line(),
+            memory: area.memory().clone(),
+            table: area.areas().chunk_table,
+            first_line: area.areas().chunks.line(),
             chunks: geometry.chunks,
             classes,
             free: HostMutex::<M, _>::new(free),

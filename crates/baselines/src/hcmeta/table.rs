@@ -14,8 +14,8 @@
 
 use smallvec::SmallVec;
 use tombolo_memory::{LINE_BYTES, Memory, ScrAddr};
-use tombolo_pod::Pod;
 use tombolo_sharing::Error;
+use tombolo_sharing::ObjectArea;
 
 /// Entries of a set, if there are that many: their fingerprints and records fill a line.
 const WAYS: u64 = 8;
@@ -26,7 +26,7 @@ const HEADER_LINES: u64 = 3;
 /// The number of an entry among all hosts'.
 pub(crate) type EntryNumber = u32;
 
-pub(crate) struct Table<M> {
+pub struct Table<M> {
     memory: M,
     start: u64,
     bytes: u64,
@@ -47,8 +47,8 @@ struct Fields {
 
 impl<M: Memory> Table<M> {
     /// A table for `hosts` hosts, whose entries have room for keys of `key_bytes` bytes.
-    pub(crate) fn new(pod: &Pod<M>, hosts: u8, key_bytes: u64) -> Result<Self, Error> {
-        let (areas, geometry) = (pod.areas(), pod.geometry());
+    pub(crate) fn new(area: &ObjectArea<M>, hosts: u8, key_bytes: u64) -> Result<Self, Error> {
+        let (areas, geometry) = (area.areas(), area.geometry());
         let start = areas.records.offset();
         let marks = areas.marks.element(geometry.mark_words());
         let bytes = geometry.record_bytes().max(marks.offset() - start) / 8 * 8;
@@ -66,7 +66,7 @@ impl<M: Memory> Table<M> {
             )));
         }
         let sets = entries / ways;
-        let memory = pod.memory().clone();
+        let memory = area.memory().clone();
         Ok(Self { memory, start, bytes, part_bytes, hosts, sets, ways, key_words })
     }
 

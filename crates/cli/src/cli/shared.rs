@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{BoolishValueParser, RangedU64ValueParser};
 use tombolo::{MAX_HOSTS, Options, Thresholds};
-use tombolo_pod::{RecordWidth, TornWrites};
+use tombolo_sharing::{RecordWidth, TornWrites};
 
 /// How many hosts a pod may have.
 pub(super) fn hosts() -> RangedU64ValueParser<u8> {

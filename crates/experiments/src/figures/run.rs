@@ -1,7 +1,7 @@
 //! What is run for a figure: pods, and in each of them one step after the other.
 
 use tombolo_pagecache::PAGE_BYTES;
-use tombolo_pod::{Options as Layout, RecordWidth};
+use tombolo_sharing::{Options as Layout, RecordWidth};
 use tombolo_workloads::{InsertOrder, Proportions, RequestDistribution, Workload, WorkloadError};
 
 use super::scheme::{Edition, Scheme};

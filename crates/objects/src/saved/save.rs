@@ -23,7 +23,7 @@ impl<M: Memory> Objects<M> {
         out: impl Write,
         mut go_on: impl FnMut(Amount) -> bool,
     ) -> Result<Contents, SavedError> {
-        check_pod(self.pod())?;
+        check_pod(self.area())?;
         let writer = Writer::new(out, self.pod().identity().uuid);
         let mut writer = writer.map_err(SavedError::Write)?;
         let (mut keys, mut value, mut lost, mut cursor) = (Vec::new(), Vec::new(), 0, 0);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tombolo_memory::{Lines, Memory};
 use tombolo_pagecache::Error;
-use tombolo_pod::TornWrites;
+use tombolo_sharing::TornWrites;
 use tombolo_simulator::{Deaths, Kills, Trial};
 
 use super::units::{Operation, UNITS, tags};
@@ -411,7 +411,7 @@ fn end(mut world: World<Megalon>, files: u64) {
     clear_up(&mut world);
     let living: Vec<_> = world.living().into_iter().map(|n| Rc::clone(&world.caches[n])).collect();
     for cache in &living {
-        let dead = cache.objects().pod().membership().fenced().count();
+        let dead = cache.objects().area().membership().fenced().count();
         assert_eq!(dead, 0, "whoever is dead is cleared up after");
         assert_eq!(cache.objects().unowned_records(), 0, "all records in use are pages'");
     }

@@ -1,0 +1,31 @@
+//! Whether this host still has its seat, and whether others are alive.
+
+use tombolo_log::LogError;
+use tombolo_memory::Memory;
+use tombolo_pod::Stay;
+
+use crate::{Error, Objects};
+
+impl<M: Memory> Objects<M> {
+    /// This host was fenced.
+    #[cold]
+    pub(crate) fn is_fenced(&self) -> Error {
+        Error::Log(LogError::Fenced { host: self.enrolment.host() })
+    }
+
+    /// Before this host stores into a slot once more: it may not, if a commit has told it that it was fenced,
+    /// since the object may have left the slot, or come to it.
+    pub(crate) fn may_store(&self) -> Result<(), Error> {
+        if self.records.is_abandoned() { Err(self.is_fenced()) } else { Ok(()) }
+    }
+
+    /// This host's stay.
+    pub(crate) fn stay(&self) -> Stay {
+        self.enrolment.stay()
+    }
+
+    /// Host `by` is in the way: takes its seat if it is dead. Which stay, if it has none now.
+    pub(crate) fn fence_if_dead(&self, by: u8) -> Option<Stay> {
+        self.host.fence_if_dead(&self.area, by, self.host_timeout)
+    }
+}

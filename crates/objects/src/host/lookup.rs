@@ -1,0 +1,126 @@
+//! What is found of an object before it is read or written in its slot.
+//!
+//! Of several objects each step is taken for all before the next: buckets are asked for, entries are looked up, lines are asked for. A
+//! core has as many lines under way at once as an object of a kilobyte has, and whatever comes behind more of them waits: so no lookup
+//! comes behind an object's lines.
+
+use tombolo_log::End;
+use tombolo_memory::{Lines, Memory};
+
+use crate::Objects;
+use crate::ids::{KeyHash, SlotLine};
+use crate::replica::Shard;
+use crate::storage::index::{Entry, Found, Lookup};
+
+/// Objects that are found together.
+pub(crate) const BATCH: usize = 16;
+
+/// An object in its slot that may have a certain key.
+pub(crate) struct Candidate<'a, M: Memory> {
+    pub(crate) shard: &'a Shard<M>,
+    /// Where the log ended before it was found.
+    pub(crate) end: End<'a, M>,
+    pub(crate) found: Found<'a>,
+    pub(crate) lines: Lines,
+}
+
+/// What there is for each of some keys.
+pub(crate) type Candidates<'a, M> = [Option<Candidate<'a, M>>; BATCH];
+
+/// A lookup that has begun, and where.
+pub(crate) struct Begun<'a, M: Memory> {
+    shard: &'a Shard<M>,
+    lookup: Lookup<'a>,
+}
+
+impl<'a, M: Memory> Candidate<'a, M> {
+    #[inline(always)]
+    fn new(shard: &'a Shard<M>, end: End<'a, M>, found: Found<'a>) -> Option<Self> {
+        let lines = shard.state().space.lines_at(found.entry.slot)?;
+        found.entry.is_plain().then_some(Self { shard, end, found, lines })
+    }
+}
+
+impl<M: Memory> Objects<M> {
+    /// An object with `hash`, if it is found at once.
+    #[inline(always)]
+    pub(crate) fn candidate(&self, hash: KeyHash) -> Option<Candidate<'_, M>> {
+        self.sought(&self.begin_lookup(hash)?, drop)
+    }
+
+    /// The same, to be written: its first line is asked for as soon as it is known where that is.
+    #[inline(always)]
+    pub(crate) fn candidate_to_write<'a>(
+        &'a self,
+        begun: &Begun<'a, M>,
+    ) -> Option<Candidate<'a, M>> {
+        self.sought(begun, |slot| self.memory().prefetch(Lines::new(slot, 1)))
+    }
+
+    #[inline(always)]
+    fn sought<'a>(
+        &'a self,
+        begun: &Begun<'a, M>,
+        soon: impl FnOnce(SlotLine),
+    ) -> Option<Candidate<'a, M>> {
+        let &Begun { shard, lookup } = begun;
+        let end = shard.at_end()?;
+        let index = &shard.state().index;
+        Candidate::new(shard, end, index.find_at_once(self.memory(), lookup, soon)?)
+    }
+
+    /// Begins to look for an object: what does not depend on it is best done before it is sought.
+    #[inline(always)]
+    pub(crate) fn begin_lookup(&self, hash: KeyHash) -> Option<Begun<'_, M>> {
+        let shard = self.shard(hash);
+        Some(Begun { shard, lookup: shard.state().index.begin_lookup(hash)? })
+    }
+
+    /// An object that is found at once, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.
+    #[inline(always)]
+    fn candidate_or_fetch<'a>(&'a self, begun: &Begun<'a, M>) -> Option<Candidate<'a, M>> {
+        let &Begun { shard, lookup } = begun;
+        let end = shard.at_end()?;
+        let index = &shard.state().index;
+        Candidate::new(shard, end, index.find_or_fetch(self.memory(), lookup)?)
+    }
+
+    /// Finds objects with these hashes, as [`candidate`](Self::candidate) does; there are as many at most as are found together.
+    #[inline(always)]
+    pub(crate) fn candidates(
+        &self,
+        hashes: impl Iterator<Item = Option<KeyHash>> + Clone,
+    ) -> Candidates<'_, M> {
+        let mut begun = [const { None }; BATCH];
+        for (begun, hash) in begun.iter_mut().zip(hashes.clone()) {
+            *begun = hash.and_then(|hash| self.begin_lookup(hash));
+        }
+        // Stored where it stays: it is some hundred bytes, each of them.
+        let mut candidates = [const { None }; BATCH];
+        for (candidate, begun) in candidates.iter_mut().zip(&begun) {
+            *candidate = begun.as_ref().and_then(|begun| self.candidate_or_fetch(begun));
+        }
+        for (candidate, hash) in candidates.iter_mut().zip(hashes) {
+            if candidate.is_none() {
+                *candidate = hash.and_then(|hash| self.candidate(hash));
+            }
+        }
+        candidates
+    }
+
+    /// Has `candidate` found again, if the log goes on behind where it ended then.
+    #[inline(always)]
+    pub(crate) fn renew<'a>(&'a self, candidate: &mut Option<Candidate<'a, M>>, hash: KeyHash) {
+        if candidate.as_ref().is_some_and(|found| !found.end.is_still()) {
+            *candidate = self.candidate(hash);
+        }
+    }
+
+    /// Whether an entry is as it was, as far as the log has been applied.
+    #[cold]
+    pub(crate) fn entry_stands(&self, entry: Entry) -> bool {
+        let index = &self.state(entry.hash).index;
+        let found = index.find_slot(self.memory(), entry.hash, entry.slot);
+        found.is_some_and(|found| found.entry == entry)
+    }
+}

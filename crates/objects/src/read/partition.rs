@@ -1,0 +1,67 @@
+//! Reading an object in this host's own memory.
+
+use tombolo_memory::{LINE_BYTES, Local, Memory};
+use tombolo_sharing::{Counter, Header, Part};
+
+use crate::read::Looked;
+use crate::storage::index::{Entry, Found};
+use crate::storage::partition::Hold;
+use crate::{Error, Objects, sites};
+
+/// What came of looking for a resident with a key.
+pub(crate) enum Reached<M: Memory> {
+    Here(Hold<M>, Header),
+    OtherKey,
+    /// It is in use, or has left, or is another one.
+    Changed,
+}
+
+impl<M: Memory> Objects<M> {
+    pub(crate) fn reach(&self, entry: Entry, key: &[u8]) -> Reached<M> {
+        self.memory().step();
+        let hold = self.home.resident(entry.slot).and_then(|resident| resident.try_lock_arc());
+        let Some(mut hold) = hold else { return Reached::Changed };
+        let same = hold.here.is_some_and(|here| here.generation == entry.generation);
+        let (true, Some(header)) = (self.memory().check(sites::HOME_HERE, same), hold.header)
+        else {
+            return Reached::Changed;
+        };
+        if hold.key != key {
+            return Reached::OtherKey;
+        }
+        hold.accesses += 1;
+        hold.busy = true;
+        self.memory().touches(Local::Objects, false, || {
+            entry.slot..entry.slot + (hold.value.len() as u64).div_ceil(LINE_BYTES)
+        });
+        Reached::Here(hold, header)
+    }
+
+    /// Reads part of an object in this host's memory.
+    pub(crate) fn read_at_home(
+        &self,
+        found: &Found<'_>,
+        key: &[u8],
+        part: Part,
+        value: &mut Vec<u8>,
+    ) -> Result<Looked<Header>, Error> {
+        let looked = match self.reach(found.entry, key) {
+            Reached::Here(hold, header) => {
+                self.count(Counter::HomeReads);
+                if let Ok((offset, bytes)) = part.of(hold.value.len() as u64) {
+                    value.clear();
+                    value.extend_from_slice(&hold.value[offset as usize..][..bytes as usize]);
+                }
+                Looked::Good(header)
+            }
+            Reached::OtherKey => Looked::OtherKey,
+            Reached::Changed => Looked::Changed,
+        };
+        self.holds_home().map(|()| looked)
+    }
+
+    /// Whether what was done in this host's own memory counts: if the host has not been fenced by now.
+    pub(crate) fn holds_home(&self) -> Result<(), Error> {
+        if self.enrolment.holds(self.memory()) { Ok(()) } else { Err(self.is_fenced()) }
+    }
+}

@@ -1,0 +1,55 @@
+//! New objects.
+
+use tombolo_memory::Memory;
+use tombolo_sharing::{Counter, Part};
+
+use crate::host::PATIENCE;
+use crate::read::Looked;
+use crate::replica::apply::fingerprint;
+use crate::replica::event::Event;
+use crate::write::relocate::Placed;
+use crate::{Error, Objects, Version};
+
+impl<M: Memory> Objects<M> {
+    /// Creates an object.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]; [`Error::LnrFull`], [`Error::TooLarge`] or [`Error::IndexFull`] if there is
+    /// no room; [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    pub fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
+        let hash = self.begin(key)?;
+        let index = &self.state(hash).index;
+        let objects = index.len();
+        if objects >= index.capacity() {
+            return Err(Error::IndexFull { objects });
+        }
+        let mut placed = None;
+        let created = self.persist(|| {
+            let tail = self.sync(hash)?;
+            let found = self.state(hash).index.find(self.memory(), hash);
+            for found in found.iter() {
+                match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
+                    Looked::Good(_) => return Err(Error::Exists),
+                    Looked::OtherKey => {}
+                    Looked::Changed => return Ok(None),
+                }
+            }
+            let expected = fingerprint(found.iter().map(|found| found.entry));
+            if placed.is_none() {
+                let Some(noting) = self.noting() else { return Ok(None) };
+                placed = Some(self.place(noting, hash, key, value, PATIENCE)?);
+            }
+            let Some(placed) = &placed else { return Ok(None) };
+            let Placed { slot, noting, .. } = *placed;
+            let event = Event::Create { hash, slot, expected, place: noting.place };
+            Ok(self.announce(placed, None, event)?.then_some(placed.header.version))
+        });
+        if let Some(placed) = placed {
+            self.end_placing(hash, &placed, None, created.as_ref().map(|_| true));
+        }
+        if created.is_ok() {
+            self.count(Counter::Creates);
+        }
+        created
+    }
+}

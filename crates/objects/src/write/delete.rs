@@ -1,0 +1,205 @@
+//! Deleting objects, and putting an end to those whose values are lost.
+
+use tombolo_log::LogError;
+use tombolo_memory::Memory;
+use tombolo_sharing::{Counter, Part};
+
+use crate::host::PATIENCE;
+use crate::ids::{BY_POISON, Slot};
+use crate::read::Looked;
+use crate::replica::event::{Event, target};
+use crate::storage::index::Entry;
+use crate::storage::intents::Note;
+use crate::write::relocate::Noting;
+use crate::{Error, Objects, Version, sites};
+
+impl<M: Memory> Objects<M> {
+    /// Puts a value in the place of one that is lost; `None` if it is not there any more.
+    pub(crate) fn replace_lost(&self, key: &[u8], value: &[u8]) -> Result<Option<Version>, Error> {
+        let Some(entry) = self.find_lost(key)?.filter(|entry| !self.is_cleared_up(entry)) else {
+            return Ok(None);
+        };
+        if self.may_be_another(key, &entry)? {
+            return self.forget_lost(key).map(|_| None);
+        }
+        let Some(noting) = self.noting() else { return Ok(None) };
+        let placed = self.place(noting, entry.hash, key, value, PATIENCE)?;
+        let version = placed.header.version;
+        let event = Event::Move { target: target(entry), to: placed.slot };
+        let moved = self.announce(&placed, Some(entry.slot), event);
+        let left = self.left_by(&entry);
+        self.end_placing(entry.hash, &placed, left, moved.as_ref().copied());
+        Ok(moved?.then_some(version))
+    }
+
+    /// Whether the object with `key` may be another one than that with this entry, whose key perhaps cannot be read. None can come
+    /// to be as long as that is there.
+    fn may_be_another(&self, key: &[u8], entry: &Entry) -> Result<bool, Error> {
+        let tail = self.sync(entry.hash)?;
+        let found = self.state(entry.hash).index.find(self.memory(), entry.hash);
+        Ok(found.iter().filter(|found| found.entry.slot != entry.slot).any(|found| {
+            let looked = self.look(found, tail, key, Part::Nothing, |_, _| ());
+            !matches!(looked, Ok(Looked::OtherKey))
+        }))
+    }
+
+    /// The slot that an object has left, as is noted, unless a host may still write there: then who clears up after that
+    /// one finds the slot in quarantine.
+    fn left_by(&self, entry: &Entry) -> Option<Slot> {
+        if self.is_quarantined(entry) {
+            self.underway.notes.lost_no_more(entry.slot);
+            return None;
+        }
+        self.state(entry.hash).space.slot_at(entry.slot)
+    }
+
+    /// Whether an object is lost with a host that others are clearing up after, and so are at its slot.
+    fn is_cleared_up(&self, entry: &Entry) -> bool {
+        entry
+            .lost()
+            .filter(|&host| host != BY_POISON)
+            .map(|host| self.area().stay_of(host))
+            .is_some_and(|stay| {
+                let alone = !(self.area().is_fenced(stay) && self.area().is_gone(stay));
+                !self.memory().check(sites::LOST_ALONE, alone)
+            })
+    }
+
+    /// The entry of the object with `key`, if its value is lost.
+    fn find_lost(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
+        let hash = self.hash(key)?;
+        let tail = self.sync(hash)?;
+        for found in self.state(hash).index.find(self.memory(), hash) {
+            if found.entry.lost().is_some()
+                && let Err(error) = self.look(&found, tail, key, Part::Nothing, |_, _| ())
+                && error.is_loss()
+            {
+                return Ok(Some(found.entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Deletes an object whose value is lost; whether it was.
+    ///
+    /// # Errors
+    /// [`Error::KeyLength`], [`Error::Log`].
+    pub fn forget_lost(&self, key: &[u8]) -> Result<bool, Error> {
+        self.persist(|| {
+            let Some(entry) = self.find_lost(key)? else { return Ok(Some(false)) };
+            let noting = if self.is_cleared_up(&entry) { None } else { self.noting() };
+            noting.map(|noting| self.delete_noted(noting, entry, None)).transpose()
+        })
+    }
+
+    /// Deletes an object of this version, if it has not changed since it had this entry.
+    pub(crate) fn delete_noted(
+        &self,
+        noting: Noting,
+        entry: Entry,
+        version: Option<Version>,
+    ) -> Result<bool, Error> {
+        if self.memory().keeps(sites::LEAVE_NOTED) {
+            let Noting { place, torn, .. } = noting;
+            self.underway.note(place, Note::Deletes { slot: entry.slot, version, torn });
+        }
+        let deleted = self.commit(Event::Delete(target(entry)));
+        match &deleted {
+            // Others clear up, by the note.
+            Err(Error::Log(LogError::Fenced { .. } | LogError::Damaged { .. })) => {}
+            Ok(true) => {
+                let noting = Noting { torn: None, ..noting };
+                match self.left_by(&entry) {
+                    Some(left) => self.leave_slot(&self.state(entry.hash).space, left, noting),
+                    None => self.end_note(noting),
+                }
+            }
+            _ => self.end_note(noting),
+        }
+        deleted
+    }
+
+    /// Deletes an object; whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        self.delete_if(key, None, false)
+    }
+
+    /// Deletes an object if it is at version `expected`; whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if it is at another, and those of [`delete`](Self::delete).
+    pub fn delete_version(&self, key: &[u8], expected: Version) -> Result<bool, Error> {
+        self.delete_if(key, Some(expected), false)
+    }
+
+    pub(crate) fn delete_if(
+        &self,
+        key: &[u8],
+        expected: Option<Version>,
+        unmarked_only: bool,
+    ) -> Result<bool, Error> {
+        let hash = self.begin(key)?;
+        self.persist(|| {
+            let tail = self.sync(hash)?;
+            for found in self.state(hash).index.find(self.memory(), hash) {
+                if found.entry.home() == Some(self.enrolment.host()) {
+                    // This one, or another with its hash: the lock tells.
+                    return Ok(Some(
+                        self.delete_locked(key, expected, unmarked_only)?.unwrap_or(false),
+                    ));
+                }
+                let looked = self.look(&found, tail, key, Part::Nothing, |_, _| ());
+                if let (Err(error), None) = (&looked, expected)
+                    && error.is_loss()
+                {
+                    if unmarked_only && self.memory().keeps(sites::DELETE_FOUND) {
+                        return Ok(Some(false));
+                    }
+                    return Ok(self.forget_lost(key)?.then_some(true));
+                }
+                let header = match looked? {
+                    Looked::Good((header, ())) => header,
+                    Looked::OtherKey => continue,
+                    Looked::Changed => return Ok(None),
+                };
+                if expected.is_some_and(|expected| expected != header.version) {
+                    return Err(Error::Changed);
+                }
+                let locked = self.memory().keeps(sites::DELETE_LOCK);
+                if found.entry.record().is_some() && locked {
+                    return self.delete_locked(key, expected, unmarked_only);
+                }
+                // Read-shared: nobody can write it without an event that makes this one void.
+                let Some(noting) = self.noting() else { return Ok(None) };
+                if !self.delete_noted(noting, found.entry, Some(header.version))? {
+                    return Ok(None);
+                }
+                self.count(Counter::Deletes);
+                return Ok(Some(true));
+            }
+            Ok(Some(false))
+        })
+    }
+
+    fn delete_locked(
+        &self,
+        key: &[u8],
+        expected: Option<Version>,
+        unmarked_only: bool,
+    ) -> Result<Option<bool>, Error> {
+        let Some(locked) = self.lock(key)? else { return Ok(None) };
+        if expected.is_some_and(|expected| expected != locked.header().version) {
+            return Err(Error::Changed);
+        }
+        let marked =
+            unmarked_only && locked.record().is_some_and(|record| self.marks.is_set(record));
+        if !self.memory().check(sites::DELETE_UNMARKED, !marked) {
+            return Ok(Some(false));
+        }
+        locked.delete()?;
+        Ok(Some(true))
+    }
+}

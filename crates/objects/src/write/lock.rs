@@ -1,0 +1,309 @@
+//! Holding an object's lock: the way to change it in place.
+
+use std::marker::PhantomData;
+
+use smallvec::SmallVec;
+use tombolo_memory::{Lines, Memory, Moment, Work};
+use tombolo_sharing::{Counter, HEADER_BYTES, Header, Part};
+
+use crate::host::Locks;
+use crate::ids::{BY_LOG, KeyHash, Slot};
+use crate::read::Looked;
+use crate::replica::event::{Event, target};
+use crate::storage::index::seen::UNSEEN;
+use crate::storage::index::{Cell, Entry, Found, seen};
+use crate::storage::intents;
+use crate::storage::records::{Held, Record};
+use crate::storage::space::extent::Extent;
+use crate::write::relocate::Placed;
+use crate::write::writer::Writer;
+use crate::{Error, Objects, sites};
+
+/// An object whose record's lock this thread holds. Until it is dropped nobody else changes the
+/// object, its slot or its record; dropping it cleans what was written and releases the lock.
+pub(crate) struct Locked<'a, M: Memory> {
+    pub(crate) objects: &'a Objects<M>,
+    pub(crate) held: Held,
+    pub(crate) entry: Entry,
+    pub(crate) cell: Cell<'a>,
+    pub(crate) slot: Slot,
+    pub(crate) extent: Extent,
+    pub(crate) header: Header,
+    /// This host has no stale line of the object.
+    pub(crate) fresh: bool,
+    /// It had none before: nobody else has written the object since.
+    pub(crate) known: bool,
+    pub(crate) dirty: SmallVec<[Lines; 2]>,
+    /// Where the object will be once the write ends, with what was written so far; nobody else knows of it.
+    pub(crate) elsewhere: Option<Box<Placed>>,
+    /// Where it is noted that the object is being changed; if it is, whether it is noted as it was.
+    pub(crate) place: intents::Place,
+    pub(crate) noted: Option<bool>,
+    /// When the lock was taken: nothing read under it was out of date by then.
+    pub(crate) since: Moment,
+    /// The record is not this object's any more: nothing to release.
+    pub(crate) gone: bool,
+    /// Who has written cleans: a thread knows only of what it has stored itself whether that went past the caches. So this stays
+    /// with its thread.
+    pub(crate) stays: PhantomData<*const ()>,
+}
+
+pub(crate) enum TryLock<'a, M: Memory> {
+    Locked(Writer<'a, M>),
+    OtherKey,
+    /// Somebody else has it, or it changed: look again.
+    Busy,
+}
+
+impl<M: Memory> Objects<M> {
+    /// Locks the object with `key`, allocating a record if it has none; `None` if there is no such
+    /// object (MEGALON, section 3.4.5, "Write").
+    pub(crate) fn lock(&self, key: &[u8]) -> Result<Option<Writer<'_, M>>, Error> {
+        let hash = self.begin(key)?;
+        self.persist(|| {
+            let tail = self.sync(hash)?;
+            for found in self.state(hash).index.find(self.memory(), hash) {
+                let lines = self.state(hash).space.lines_at(found.entry.slot);
+                if let (Some(record), Some(lines)) = (found.entry.own_record(), lines) {
+                    self.fetch_to_write(&found, record, lines, 0);
+                }
+                let locked = match found.entry.home() {
+                    None => self.try_lock(&found, tail, key)?,
+                    Some(host) if host == self.enrolment.host() => {
+                        self.lock_at_home(found.entry, key)?
+                    }
+                    Some(host) => {
+                        self.bring_back_from(host, found.entry)?;
+                        TryLock::Busy
+                    }
+                };
+                match locked {
+                    TryLock::Locked(Writer::Shared(locked)) => {
+                        let stays = self.place_before_write(locked, key)?;
+                        return Ok(stays.map(|locked| Some(Writer::Shared(locked))));
+                    }
+                    TryLock::Locked(resident) => return Ok(Some(Some(resident))),
+                    TryLock::OtherKey => {}
+                    TryLock::Busy => return Ok(None),
+                }
+            }
+            Ok(Some(None))
+        })
+    }
+
+    /// Has the record and, unless they may be stale, the lines of an object fetched that will be locked: the lock waits for what
+    /// was under way before it, and what comes after it waits for the lock. So many bytes are to be written, or any number if that is 0.
+    #[inline(always)]
+    pub(crate) fn fetch_to_write(
+        &self,
+        found: &Found<'_>,
+        record: Record,
+        lines: Lines,
+        bytes: usize,
+    ) {
+        self.records.prefetch(record);
+        if found.cell.seen != UNSEEN {
+            self.memory().prefetch_to_write(self.fetched(lines, Part::Whole), bytes);
+        }
+    }
+
+    pub(crate) fn try_lock(
+        &self,
+        found: &Found<'_>,
+        tail: u64,
+        key: &[u8],
+    ) -> Result<TryLock<'_, M>, Error> {
+        let held = match found.entry.record() {
+            Some(BY_LOG) => None,
+            Some(record) => {
+                let word = self.records.load(record);
+                if let Some(holder) = word.holder() {
+                    self.obstructed(holder, found.entry);
+                }
+                word.readable().and_then(|counter| self.records.lock(record, counter))
+            }
+            // A record is worth allocating only for the right object.
+            None => match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
+                Looked::Good(_) if self.locks == Locks::Log => self.lock_by_log(found)?,
+                Looked::Good(_) => self.allocate(found.entry)?,
+                Looked::OtherKey => return Ok(TryLock::OtherKey),
+                Looked::Changed => None,
+            },
+        };
+        held.map_or(Ok(TryLock::Busy), |held| self.enter_or_let_go(held, found.entry, key))
+    }
+
+    /// Looks at an object that has just been locked; releases it if it is not the one with `key`.
+    fn enter_or_let_go(
+        &self,
+        mut held: Held,
+        entry: Entry,
+        key: &[u8],
+    ) -> Result<TryLock<'_, M>, Error> {
+        let Some(place) = self.underway.reserve() else {
+            self.let_go(held, entry)?;
+            return Ok(TryLock::Busy);
+        };
+        let outcome = self.enter(&mut held, entry, key, place);
+        if !matches!(outcome, Ok(TryLock::Locked(_))) {
+            self.underway.end(place, false);
+            self.let_go(held, entry)?;
+        }
+        if matches!(outcome, Err(Error::Poisoned)) && !self.lose_poisoned(entry.hash, entry.slot)? {
+            return Ok(TryLock::Busy);
+        }
+        outcome
+    }
+
+    /// Releases the lock of an object that is not entered after all.
+    fn let_go(&self, held: Held, entry: Entry) -> Result<(), Error> {
+        if held.record != BY_LOG {
+            let _ = self.records.unlock(held, false);
+            return Ok(());
+        }
+        let found = self.state(entry.hash).index.find_slot(self.memory(), entry.hash, entry.slot);
+        found.map_or(Ok(()), |found| self.unlock_by_log(found.entry))
+    }
+
+    /// Looks at the object again, now that its lock is held.
+    fn enter(
+        &self,
+        held: &mut Held,
+        entry: Entry,
+        key: &[u8],
+        place: intents::Place,
+    ) -> Result<TryLock<'_, M>, Error> {
+        let memory = self.memory();
+        memory.works(Work::Lock);
+        let since = memory.moment();
+        let again = memory.keeps(sites::WRITE_ENTRY_AGAIN);
+        if again {
+            self.sync(entry.hash)?;
+        }
+        let find = || self.state(entry.hash).index.find_slot(memory, entry.hash, entry.slot);
+        let ours = |found: &Found<'_>| found.entry.record() == Some(held.record);
+        let Some(mut found) = find().filter(|found| !again || ours(found)) else {
+            return Ok(TryLock::Busy);
+        };
+        if held.record != BY_LOG && self.records.wraps(*held) {
+            self.begin_new_count(held, found.entry)?;
+            let Some(renewed) = find() else { return Ok(TryLock::Busy) };
+            found = renewed;
+        }
+        let space = &self.state(entry.hash).space;
+        let Some(slot) = space.slot_at(entry.slot) else { return Ok(TryLock::Busy) };
+        let Some(extent) = space.extent(slot) else { return Ok(TryLock::Busy) };
+        let known = seen::is_fresh(memory, self.noted(&found), held.counter);
+        let small = extent.count() <= self.small_lines;
+        let length = (HEADER_BYTES + key.len()).min(extent.bytes() as usize);
+        if !known {
+            let doubtful = if small { extent.bytes() } else { length as u64 };
+            self.drop_stale(&extent, 0, doubtful);
+        }
+        let mut buffer: SmallVec<[u8; 128]> = SmallVec::from_elem(0, length);
+        extent.read(memory, 0, &mut buffer);
+        if !memory.check(sites::POISON_READ, !self.is_key_poisoned(&extent)) {
+            return Err(Error::Poisoned);
+        }
+        let Some(header) = Header::decode(&buffer, extent.bytes()) else {
+            let start = extent.start();
+            return Err(Error::Damaged(format!("the slot at {start:?} holds no object")));
+        };
+        let same = usize::from(header.key_bytes) == key.len() && buffer[HEADER_BYTES..] == *key;
+        extent.rely_on(memory, 0, length as u64, since);
+        if !memory.check(sites::KEY_COMPARE, same) {
+            return Ok(TryLock::OtherKey);
+        }
+        if !memory.check(sites::POISON_READ, !self.is_poisoned(&extent)) {
+            return Err(Error::Poisoned);
+        }
+        extent.take(memory);
+        let locked = Locked {
+            objects: self,
+            held: *held,
+            entry: found.entry,
+            cell: found.cell,
+            slot,
+            extent,
+            header,
+            fresh: known || small,
+            known,
+            dirty: SmallVec::new(),
+            elsewhere: None,
+            place,
+            noted: None,
+            since,
+            gone: false,
+            stays: PhantomData,
+        };
+        Ok(TryLock::Locked(Writer::Shared(locked)))
+    }
+
+    /// An event before the counter can be seen to start again: no note of an earlier read of the same
+    /// counter counts any more. Where widths are mixed, it is one that gives the object a wide record,
+    /// if there is one.
+    fn begin_new_count(&self, held: &mut Held, entry: Entry) -> Result<(), Error> {
+        let records = &self.records;
+        if let Some(wider) = records.claim_wider(entry.hash, *held) {
+            if self.marks.is_set(held.record) {
+                self.marks.set(wider.record);
+            }
+            let event = Event::Allocate { target: target(entry), record: wider.record };
+            let allocated = self.commit(event);
+            if matches!(allocated, Ok(true)) {
+                self.free_unmarked(std::mem::replace(held, wider));
+                return Ok(());
+            }
+            self.free_unmarked(wider);
+            allocated?;
+        }
+        self.commit(Event::Wrap(target(entry)))?;
+        Ok(())
+    }
+
+    /// Drops lines before they are read or partly written under a lock: a partial store into a stale
+    /// line would bring the rest of it back.
+    pub(crate) fn drop_stale(&self, extent: &Extent, offset: u64, bytes: u64) {
+        let lines = || extent.covering(offset, bytes);
+        self.counters.add(Counter::InvalidatedLines, lines().map(Lines::count).sum());
+        self.memory().consume(sites::WRITE_INVALIDATE, |_| ((), lines()));
+    }
+
+    /// Gives a read-shared object a record; `None` if the object changed meanwhile. The record is
+    /// locked by this thread.
+    fn allocate(&self, entry: Entry) -> Result<Option<Held>, Error> {
+        let started = self.memory().uptime();
+        let held = self.claim_record(entry.hash)?;
+        let event = Event::Allocate { target: target(entry), record: held.record };
+        match self.commit(event) {
+            Ok(true) => {
+                let took = self.memory().uptime().saturating_sub(started);
+                self.count(Counter::Churn);
+                self.counters.add(Counter::ChurnNs, took.as_nanos() as u64);
+                Ok(Some(held))
+            }
+            lost => {
+                self.records.free(held);
+                lost.map(|_| None)
+            }
+        }
+    }
+
+    /// A free record for the object with this hash, if need be one that was taken from another.
+    fn claim_record(&self, hash: KeyHash) -> Result<Held, Error> {
+        self.persist(|| {
+            if let Some(held) = self.records.claim(hash) {
+                return Ok(Some(held));
+            }
+            // Who has the records, the log knows; nobody else may be applying it.
+            if self.memory().keeps(sites::RECORD_SYNC) {
+                self.sync_all()?;
+            }
+            let freed = self.reclaim_some(hash)?;
+            if freed.is_none() {
+                self.take_records_over()?;
+            }
+            Ok(freed.and_then(|record| self.records.claim_freed(hash, record)))
+        })
+    }
+}
