@@ -1,6 +1,6 @@
 //! `tombolo pod`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -245,15 +245,12 @@ struct AreaInfo {
     chunks_poisoned: u64,
 }
 
-/// A host that has a seat, or had one and is not cleared up after.
+/// A host that is in the pod.
 #[derive(Serialize)]
 struct Seat {
     host: u8,
     pid: u64,
     alive: bool,
-    fenced: bool,
-    /// Fenced: the areas in which it is to be cleared up after, by a host that takes part there.
-    awaits: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -262,7 +259,9 @@ struct Info {
     uuid: String,
     format_version: u64,
     layout: Whole,
-    seats: Vec<Seat>,
+    hosts: Vec<Seat>,
+    /// Hosts that were fenced, and are not known to be gone, or not cleared up after in some area.
+    fenced: Vec<u8>,
     areas: Vec<AreaInfo>,
 }
 
@@ -313,6 +312,11 @@ impl AreaInfo {
                 host.host, host.pid, host.log_lag
             );
         }
+        for host in &self.fenced {
+            text += &format!(
+                "  host {host}: fenced; a host that takes part here clears up after it once it is gone\n"
+            );
+        }
         if self.chunks_poisoned > 0 {
             text += &format!(
                 "  {} chunks have memory errors, and get no new objects; have the device checked\n",
@@ -323,40 +327,24 @@ impl AreaInfo {
     }
 }
 
-impl Seat {
-    fn of(pod: &Pod, stay: Stay, fenced: bool) -> Self {
-        let awaits = |area: &Area<Mapped>| fenced && (area.is_fenced(stay) || area.is_member(stay));
-        let pid = pod.pid_at(stay.host);
-        Self {
-            host: stay.host,
-            pid,
-            alive: is_alive(pid),
-            fenced,
-            awaits: pod.areas().filter(awaits).map(|area| area.layout().kind.to_string()).collect(),
-        }
-    }
-
-    fn text(&self, spec: &str) -> String {
-        let Self { host, pid, .. } = self;
-        format!(
-            "  host {host} (pid {pid}): fenced; its seat is free once it is known to be gone, or said to be with `tombolo pod fence {spec} {host} --gone`, and a host has cleared up after it in: {}\n",
-            self.awaits.join(", ")
-        )
-    }
-}
-
 impl Info {
     fn of(spec: &PodSpec, pod: &Pod) -> Self {
-        let seats = |state: SeatState| {
-            pod.stays_in(state).map(move |stay| Seat::of(pod, stay, state == SeatState::Fenced))
+        let seat = |stay: Stay| {
+            let pid = pod.pid_at(stay.host);
+            Seat { host: stay.host, pid, alive: is_alive(pid) }
         };
+        let areas: Vec<_> = pod.areas().map(|area| AreaInfo::of(pod, &area)).collect();
+        let seats = pod.stays_in(SeatState::Fenced).map(|stay| stay.host);
+        let fenced: BTreeSet<u8> =
+            areas.iter().flat_map(|area| area.fenced.clone()).chain(seats).collect();
         Self {
             spec: spec.to_string(),
             uuid: pod.identity().uuid.to_string(),
             format_version: tombolo_pod::FORMAT_VERSION,
             layout: pod.layout().into(),
-            seats: seats(SeatState::Seated).chain(seats(SeatState::Fenced)).collect(),
-            areas: pod.areas().map(|area| AreaInfo::of(pod, &area)).collect(),
+            hosts: pod.stays_in(SeatState::Seated).map(seat).collect(),
+            fenced: fenced.into_iter().collect(),
+            areas,
         }
     }
 
@@ -367,10 +355,14 @@ impl Info {
             ("format version", self.format_version.to_string()),
         ];
         rows.extend(self.layout.rows());
-        let taken = self.seats.iter().filter(|seat| !seat.fenced).count();
-        rows.push(("hosts", taken.to_string()));
+        rows.push(("hosts", self.hosts.len().to_string()));
         let mut text = pairs(&rows);
-        text.extend(self.seats.iter().filter(|seat| seat.fenced).map(|seat| seat.text(&self.spec)));
+        for host in &self.fenced {
+            text += &format!(
+                "  host {host}: fenced; if it is gone, and nothing here can tell, say so with `tombolo pod fence {} {host} --gone`\n",
+                self.spec
+            );
+        }
         text.extend(self.areas.iter().map(AreaInfo::text));
         text
     }
@@ -454,7 +446,7 @@ pub(crate) fn check(args: &PodCheckArgs) -> Result<ExitCode> {
         findings.add(tombolo_objects::check(&ObjectArea::new(area)?));
     }
     let info = Info::of(&args.spec, &pod);
-    for seat in info.seats.iter().filter(|seat| !seat.fenced && !seat.alive) {
+    for seat in info.hosts.iter().filter(|seat| !seat.alive) {
         findings.problems.push(format!(
             "host {0} (pid {1}) has a seat but does not run on this machine; the others clear up after it, or `--repair` does if there are none; if it ran on another machine, say that it is gone with `tombolo pod fence {2} {0} --gone`",
             seat.host, seat.pid, args.spec

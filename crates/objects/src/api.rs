@@ -42,6 +42,11 @@ impl<M: Memory> Scheme for Objects<M> {
         Self::read_split(self, key, head, rest)
     }
 
+    #[inline]
+    fn foresee(&self, key: &[u8]) {
+        self.prefetch(key);
+    }
+
     fn put_split<const HEAD: usize>(
         &self,
         key: &[u8],
@@ -72,7 +77,6 @@ impl<M: Memory> Scheme for Objects<M> {
         read(key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error>;
         read_range(key: &[u8], offset: u64, into: &mut [u8]) -> Result<Version, Error>;
         stat(key: &[u8]) -> Result<Option<(u64, Version)>, Error>;
-        foresee(key: &[u8]) -> ();
         create(key: &[u8], value: &[u8]) -> Result<Version, Error>;
         write(key: &[u8], value: &[u8]) -> Result<Version, Error>;
         write_range(key: &[u8], offset: u64, bytes: &[u8]) -> Result<Version, Error>;

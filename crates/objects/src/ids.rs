@@ -22,7 +22,7 @@ pub(crate) struct Slot {
     pub(crate) line: SlotLine,
     /// Size class, or [`SPAN`](tombolo_sharing::SPAN).
     pub(crate) class: u8,
-    /// Whole chunks that a span takes, else 0.
+    /// Whole chunks that a chain takes, else 0.
     pub(crate) chunks: u32,
 }
 

@@ -24,27 +24,6 @@ const FLOORS: [&[&str]; 11] = [
     &["saved", "api"],
 ];
 
-/// Upward references that are left: the file, what it refers to, and why. The list only ever gets shorter.
-const LEFT: &[(&str, &str, &str)] = &[
-    ("host/mod.rs", "Cleaner", "its method takes a guard of a write, and the handle holds it"),
-    ("host/mod.rs", "answer_at_once", "a thread answers mail between its operations"),
-    ("host/mod.rs", "look_around", "a thread that waits goes on without dead hosts"),
-    ("host/mod.rs", "reserve_after_making_room", "a thread without a slot makes room"),
-    ("read/mod.rs", "bring_back_from", "a reader has an object brought back"),
-    ("read/mod.rs", "obstructed", "a reader goes on without a dead host"),
-    ("read/mod.rs", "place_after_read", "a read may move the object"),
-    ("write/batch.rs", "answer_at_once", "a thread answers mail between its operations"),
-    ("write/fast.rs", "answer_at_once", "a thread answers mail between its operations"),
-    ("write/lock.rs", "bring_back_from", "a writer has an object brought back"),
-    ("write/lock.rs", "obstructed", "a writer goes on without a dead host"),
-    ("write/lock.rs", "place_before_write", "a write may move the object"),
-    ("write/lock.rs", "reclaim_some", "a writer without a record takes one back"),
-    ("write/lock.rs", "take_records_over", "a writer without a record takes one over"),
-    ("write/partition.rs", "return_elsewhere", "a write leaves a slot with a memory error"),
-    ("write/partition.rs", "send_back", "an object that is viewed is not changed at home"),
-    ("placement/recall.rs", "obstructed", "a host that is waited for may be dead"),
-];
-
 #[test]
 fn no_folder_refers_to_one_above_it() {
     let crate_ = Crate::read();
@@ -54,12 +33,43 @@ fn no_folder_refers_to_one_above_it() {
             found.insert((file.path.clone(), name));
         }
     }
-    let left = LEFT.iter().map(|&(file, name, _)| (file.to_owned(), name.to_owned()));
-    let left: BTreeSet<_> = left.collect();
-    let new: Vec<_> = found.difference(&left).collect();
-    assert!(new.is_empty(), "references from a lower folder to one above it: {new:#?}");
-    let over: Vec<_> = left.difference(&found).collect();
-    assert!(over.is_empty(), "mended, and to be taken off the list: {over:#?}");
+    assert!(found.is_empty(), "references from a lower folder to one above it: {found:#?}");
+}
+
+#[test]
+fn every_kind_of_reference_is_found() {
+    let crate_ = Crate::read();
+    for (text, name) in [
+        ("use crate::write::lock::{Locked, TryLock};", Some("Locked")),
+        ("use crate::{Error, Objects, sites};", Some("Objects")),
+        ("use super::super::super::write;", Some("super")),
+        ("impl<M: Memory> Objects<M> { fn two(&self) { self.put(KEY, &[]) } }", Some("put")),
+        ("fn tidy<M: Memory>(objects: &T) { objects.tick() }", Some("tick")),
+        ("fn tidy<M: Memory>(guard: &T) { guard.objects().tick() }", Some("tick")),
+        ("// As crate::write does.\nuse crate::ids::Slot;\nuse super::super::index;", None),
+        ("impl<M: Memory> Space<M> { fn tidy(&self) { self.tick() } }", None),
+    ] {
+        let found = crate_.upward(&File::new("storage/space/new.rs", text));
+        assert!(name.map_or(found.is_empty(), |name| found.contains(name)), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn no_two_types_have_one_name() {
+    let mut defined: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for File { path, tokens, .. } in Crate::read().files {
+        let mut depth = 0;
+        for pair in tokens.windows(2) {
+            depth += i32::from(pair[0] == "{") - i32::from(pair[0] == "}");
+            // What an `impl` block or a function defines has that one's name before its own.
+            let defines = ["struct", "enum", "trait", "type", "union"].contains(&pair[0].as_str());
+            if defines && depth == 0 {
+                defined.entry(pair[1].clone()).or_default().push(path.clone());
+            }
+        }
+    }
+    let twice: Vec<_> = defined.into_iter().filter(|(_, files)| files.len() > 1).collect();
+    assert!(twice.is_empty(), "types with one name: {twice:#?}");
 }
 
 /// One file, without its comments.
@@ -70,6 +80,22 @@ struct File {
     tokens: Vec<String>,
     /// Which tokens are in `impl` blocks of the handle.
     within_objects: Vec<Range<usize>>,
+}
+
+impl File {
+    fn new(path: &str, text: &str) -> Self {
+        let top = path.split(['/', '.']).next().unwrap();
+        let floor = floor_of(top).unwrap_or_else(|| panic!("{path} is on no floor"));
+        let tokens = tokens(text);
+        let within_objects = blocks_of_objects(&tokens);
+        Self { path: path.to_owned(), floor, within_objects, tokens }
+    }
+
+    /// How many modules it is below the crate's root.
+    fn depth(&self) -> usize {
+        let names = self.path.trim_end_matches(".rs").split('/');
+        names.filter(|name| *name != "mod").count()
+    }
 }
 
 struct Crate {
@@ -90,11 +116,8 @@ impl Crate {
             .iter()
             .filter(|path| !path.ends_with("lib.rs"))
             .map(|path| {
-                let within = path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
-                let top = within.split(['/', '.']).next().unwrap();
-                let floor = floor_of(top).unwrap_or_else(|| panic!("{within} is on no floor"));
-                let tokens = tokens(&fs::read_to_string(path).unwrap());
-                File { path: within, floor, within_objects: blocks_of_objects(&tokens), tokens }
+                let within = path.strip_prefix(&source).unwrap().to_str().unwrap();
+                File::new(within, &fs::read_to_string(path).unwrap())
             })
             .collect();
         let mut root = BTreeMap::new();
@@ -117,6 +140,10 @@ impl Crate {
     fn upward(&self, file: &File) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         let tokens = &file.tokens;
+        let to_root = ["super", "::"].repeat(file.depth());
+        if tokens.windows(to_root.len()).any(|path| path == to_root) {
+            found.insert("super".to_owned());
+        }
         for (at, token) in tokens.iter().enumerate() {
             if token == "crate" && tokens[at + 1] == "::" {
                 for path in paths_at(tokens, at + 2) {

@@ -386,7 +386,7 @@ fn walk(place: &Place) {
 fn what_stays_is_saved_while_others_write() {
     let (place, other) = (sharded_pod(64, Some(16), 2), pod(64, None));
     let at_home = Options {
-        home_bytes: 1 << 20,
+        partition_bytes: 1 << 20,
         placement: Arc::new(Thresholds { copy_after: 2, move_after: 2 }),
         ..Options::default()
     };

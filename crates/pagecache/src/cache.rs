@@ -16,7 +16,7 @@ pub(crate) use crate::backing::Backing;
 use crate::clock::Clock;
 use crate::head::ALL;
 use crate::key::Key;
-use crate::page::{Piece, Stored, Washer, pieces};
+use crate::page::{PageWriteBack, Piece, Stored, pieces};
 use crate::pages::{MemoryOf, OptionsOf, Pages};
 use crate::{Attributes, Error, FileId, sites};
 
@@ -142,7 +142,7 @@ pub(crate) struct Upkeep {
 pub struct PageCache<P: Pages, B: Backing> {
     pub(crate) pages: P,
     pub(crate) backing: Arc<B>,
-    pub(crate) washer: Washer<B>,
+    pub(crate) write_back: PageWriteBack<B>,
     pub(crate) counted: Arc<Counted>,
     pub(crate) clock: Clock,
     pub(crate) page_bytes: u64,
@@ -185,11 +185,14 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let page_bytes = options.page_bytes;
         let most = area.places().lnr.bytes / page_bytes;
         let counted: Arc<Counted> = Arc::default();
-        let washer =
-            || Washer { backing: Arc::clone(&backing), page_bytes, counted: Arc::clone(&counted) };
+        let write_back = || PageWriteBack {
+            backing: Arc::clone(&backing),
+            page_bytes,
+            counted: Arc::clone(&counted),
+        };
         Ok(Self {
-            pages: P::attach(host, area, options.objects.clone(), washer())?,
-            washer: washer(),
+            pages: P::attach(host, area, options.objects.clone(), write_back())?,
+            write_back: write_back(),
             counted,
             clock: Clock::new(most),
             upkeep: HostMutex::<MemoryOf<P>, _>::new(Upkeep::default()),
@@ -470,7 +473,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         pages: impl IntoIterator<Item = Key>,
     ) -> Result<(), Error> {
         for key in pages {
-            if !self.clean(key)? {
+            if !self.ensure_clean(key)? {
                 let error = std::io::Error::from(std::io::ErrorKind::NotFound);
                 return Err(Error::WriteBack(key.file, error));
             }
@@ -487,17 +490,17 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let pages = self.dirty_pages()?;
         for (number, key) in pages.iter().enumerate() {
             progress(pages.len() - number);
-            self.clean(*key)?;
+            self.ensure_clean(*key)?;
         }
         progress(0);
         Ok(())
     }
 
-    /// The pages that are dirty, as far as [`Pages::marked`] shows them.
+    /// The pages that are dirty, as far as [`Pages::visit_dirty`] shows them.
     pub(crate) fn dirty_pages(&self) -> Result<Vec<Key>, Error> {
         self.patiently(|| {
             let mut pages = Vec::new();
-            self.pages.marked(|key| pages.push(key))?;
+            self.pages.visit_dirty(|key| pages.push(key))?;
             Ok(pages)
         })
     }
@@ -533,7 +536,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let dirty: BTreeSet<Key> = self.dirty_pages()?.into_iter().collect();
         let mut outcome = Ok(());
         for &key in dirty.intersection(&old) {
-            if let Err(error) = self.clean(key) {
+            if let Err(error) = self.ensure_clean(key) {
                 outcome = Err(error);
             }
         }

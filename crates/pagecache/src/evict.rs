@@ -100,7 +100,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         if self.memory().keeps(sites::EVICT_CLEAN) && !self.clean_now(key)? {
             return Ok(false);
         }
-        let evicted = self.pages.delete_unmarked(key)?;
+        let evicted = self.pages.delete_unless_dirty(key)?;
         if evicted {
             self.counted.evicted();
         }
@@ -130,13 +130,13 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Writes a page to its file and takes it out of the cache. A writer that had it before this thread had
     /// the file may mark it in between: then it is clean no more.
     fn take_out_clean(&self, key: Key) -> Result<Result<(), u64>, Error> {
-        if !self.clean(key)? {
+        if !self.ensure_clean(key)? {
             let error = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(Error::WriteBack(key.file, error));
         }
         let bytes = key.bytes();
         let out = if self.memory().keeps(sites::CUT_UNMARKED) {
-            self.pages.delete_unmarked(key)? || self.objects().stat(&bytes)?.is_none()
+            self.pages.delete_unless_dirty(key)? || self.objects().stat(&bytes)?.is_none()
         } else {
             self.objects().delete(&bytes).map(|_| true)?
         };

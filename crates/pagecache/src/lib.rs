@@ -53,6 +53,6 @@ pub use cache::{Counts, Options, PAGE_BYTES, PageCache};
 pub use error::Error;
 pub use in_header::InHeader;
 pub use key::{KEY_BYTES, Key};
-pub use page::Washer;
+pub use page::PageWriteBack;
 pub use pages::{ByRecord, Held, MemoryOf, OptionsOf, Pages};
 pub use sites::ALL as SITES;

@@ -3,9 +3,9 @@
 //! A host is *fenced* by taking its seat, and its entry in the roster of each area. It may be alive:
 //! paused, cut off, slow. From then on no host waits for it; what it may still be writing no other host
 //! uses. Once it is known to be *gone* (its process has ended; it says so itself; an operator says so)
-//! one of the others clears up after it in each area, and frees its entry there. Its seat is free when no
-//! roster has its stay any more: so it stays taken while no living host runs the tenant of an area in
-//! which there is something to clear up.
+//! its seat may be another host's, and one of the others clears up after it in each area, and frees its
+//! entry there. A new host in the seat waits for that before it takes part in that area. While no living
+//! host runs an area's tenant, the entry waits for one that does, and nothing else waits for it.
 //!
 //! ```text
 //! end word      of a seat: stay (32 bits) | whether it is gone (1)
@@ -162,8 +162,8 @@ impl<M: Memory> Area<M> {
         self.change_cleanup(stay, |now| (!now.gone).then_some(Cleanup { gone: true, ..now }));
     }
 
-    /// Frees the entry of a stay that was fenced, is gone, and is cleared up after here; and its seat,
-    /// if it is cleared up after everywhere. Whether the entry was still there.
+    /// Frees the entry of a stay that was fenced, is gone, and is cleared up after here; and its seat.
+    /// Whether the entry was still there.
     pub fn release(&self, stay: Stay) -> bool {
         let released = take_entry(self.memory(), self.places(), stay, false);
         self.pod().release(stay);

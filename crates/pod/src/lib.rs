@@ -13,8 +13,8 @@
 //!   entries' own words say follows from it. Exactly one host opens a closed area, and exactly one, the
 //!   last to leave, closes it.
 //! * Nothing read from shared memory is used before it is checked.
-//! * A fenced host's seat is free only when the host is gone, and cleared up after in each area in which
-//!   it took part ([`fencing`]).
+//! * A fenced host's seat is another's only when the host is gone, and its entry in an area only when it is
+//!   cleared up after there ([`fencing`]).
 //!
 //! Left out: what lies in the areas, and so what there is to clear up. This crate knows no entries of a
 //! log and no objects.

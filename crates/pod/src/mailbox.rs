@@ -80,8 +80,12 @@ impl Status {
         Self { state: POSTED, sequence, rest: addressee(to, area) }
     }
 
-    fn is_for(self, host: u8, area: u8) -> bool {
-        self.state == POSTED && self.rest == addressee(host, area)
+    fn is_for(self, host: u8) -> bool {
+        self.state == POSTED && self.rest & 0xff == u64::from(host)
+    }
+
+    fn is_about(self, area: u8) -> bool {
+        self.rest >> 8 == u64::from(area)
     }
 }
 
@@ -240,7 +244,7 @@ impl<M: Memory> Mailbox<M> {
             self.hear(from);
         }
         let slots = (0..self.mail.slots).map(|n| (turn + n) % self.mail.slots);
-        let is_ours = |status: Status| status.is_for(self.host, self.area.number());
+        let is_ours = |status: Status| self.is_ours(status);
         let mut posted = slots.filter(|&slot| is_ours(self.mail.status(from, slot)));
         let request = posted.find_map(|slot| self.take(from, slot));
         if request.is_some() {
@@ -253,6 +257,12 @@ impl<M: Memory> Mailbox<M> {
             self.hear(from);
         }
         request
+    }
+
+    /// Whether a request is for this host, and about this area.
+    fn is_ours(&self, status: Status) -> bool {
+        let about = status.is_about(self.area.number());
+        status.is_for(self.host) && self.memory().check(sites::MAIL_AREA, about)
     }
 
     fn hear(&self, from: u8) {
@@ -276,9 +286,7 @@ impl<M: Memory> Mailbox<M> {
         memory.read(line.start(), &mut bytes);
         let (stay, payload) = bytes.split_first_chunk()?;
         let for_this_stay = u64::from_le_bytes(*stay) == u64::from(self.incarnation);
-        if !status.is_for(self.host, self.area.number())
-            || !memory.check(sites::MAIL_STAY, for_this_stay)
-        {
+        if !self.is_ours(status) || !memory.check(sites::MAIL_STAY, for_this_stay) {
             return None;
         }
         let taken = Status { state: TAKEN, ..status }.word();
@@ -353,7 +361,7 @@ mod tests {
         let first = Status { state: ANSWERED, sequence: (1 << 22) - 1, rest: MAX_ANSWER };
         assert!(Status::from_word(first.word()) == first);
         let next = first.next(15, 3);
-        assert!(next.is_for(15, 3) && !next.is_for(14, 3) && !next.is_for(15, 2));
+        assert!(next.is_for(15) && !next.is_for(14) && next.is_about(3) && !next.is_about(2));
         assert_eq!(next.sequence, 0);
         assert!(Status::from_word(next.word()) == next);
     }

@@ -243,11 +243,6 @@ impl<M: Memory> Area<M> {
             waited_ms: waited.as_millis() as u64,
         }
     }
-
-    /// Whether the roster has an entry of this stay, fenced or not.
-    pub(crate) fn has_entry(&self, stay: Stay) -> bool {
-        standing(self.memory(), self.places(), stay.host, stay.number) != Standing::Over
-    }
 }
 
 impl Enrolment {

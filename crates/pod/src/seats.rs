@@ -4,6 +4,7 @@
 //! Free -> Claimed -> Seated -> Free                 claim, enter, leave
 //!                    Seated -> Fenced -> Free       fence, release
 //!         Claimed -> Claimed                        a claim that was not made good is another host's
+//!                              Fenced -> Claimed    so is the seat of a host that is gone
 //!
 //! line of a host    word 0   seat: state (bits 0..3), number of the stay (32..64)
 //!                   word 1   beats: number of the stay (32 bits), beats (32)
@@ -14,7 +15,9 @@
 //! claim has, so no word of a seat comes twice.
 //!
 //! A seat says that its host is in the pod, and nothing else. What lives in the pod knows by its own
-//! [roster](crate::roster) which of these hosts take part in it.
+//! [roster](crate::roster) which of these hosts take part in it, and keeps a dead host's entry until the
+//! host is cleared up after there. So a seat is another's as soon as its host is gone, whatever is left to
+//! be done in areas whose tenants no living host runs.
 
 mod claims;
 
@@ -34,7 +37,7 @@ pub enum SeatState {
     Claimed,
     /// Its host is in the pod.
     Seated,
-    /// Its host was taken for dead. The seat is free once the host is gone and cleared up after.
+    /// Its host was taken for dead. The seat is free, or another's, once the host is known to be gone.
     Fenced,
 }
 
@@ -191,13 +194,10 @@ impl<M: Memory> Pod<M> {
         step(self.memory(), self.places(), stay, seated, fenced)
     }
 
-    /// Frees the seat of a host that was fenced, unless the roster of an area still has its stay: then
-    /// a host that takes part in that area has to clear up first. Whether it is free now. The host is
-    /// known to be gone.
+    /// Frees the seat of a host that was fenced, and is known to be gone; whether this call did. What the
+    /// host has left in an area is the business of that area's roster.
     pub fn release(&self, stay: Stay) -> bool {
-        let clear = self.areas().all(|area| !area.has_entry(stay));
         let (fenced, free) = (SeatState::Fenced, SeatState::Free);
-        self.memory().check(sites::SEAT_CLEARED, clear)
-            && step(self.memory(), self.places(), stay, fenced, free)
+        step(self.memory(), self.places(), stay, fenced, free)
     }
 }

@@ -13,8 +13,6 @@ tombolo_memory::sites! {
     TRANSFER_ANSWER = "pod.transfer.answer";
     /// A seat goes from one state to the next in one step.
     SEAT_STEP = "pod.seat.step";
-    /// The seat of a dead host is free when it is cleared up after in all areas.
-    SEAT_CLEARED = "pod.seat.cleared";
     /// What is known of the end of a stay changes in one step.
     END_CHANGE = "pod.end.change";
     /// No two claims have one number.
@@ -59,6 +57,8 @@ tombolo_memory::sites! {
     MAIL_CLEAN = "pod.mail.clean";
     /// A request is read afresh.
     MAIL_INVALIDATE = "pod.mail.invalidate";
+    /// A tenant takes what is about its own area.
+    MAIL_AREA = "pod.mail.area";
     /// A request is taken by one thread, as it was when it was copied.
     MAIL_TAKE = "pod.mail.take";
     /// An answer is for a request that nobody has given up on.

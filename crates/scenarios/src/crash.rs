@@ -120,7 +120,7 @@ fn read_and_leave(world: &mut World, living: &[Host], keys: &[&str]) {
     let scribe = world.scribe();
     for host in living {
         keys.iter().for_each(|key| perform(&**host, &scribe, key, Operation::Get));
-        host.return_all().unwrap();
+        host.move_out_all().unwrap();
     }
     world.check_history();
     let Some(last) = living.last() else { return };

@@ -35,7 +35,7 @@ pub(crate) fn pod_with(
     let mut config = Config {
         kills,
         hosts,
-        scr_bytes: 8 << 10,
+        scr_bytes: 12 << 10,
         lnr_bytes: 128 << 10,
         max_steps: 200_000,
         ..Config::default()

@@ -132,7 +132,7 @@ impl Setup {
         let local = self.local.unwrap_or(by_seed);
         Options {
             copies_bytes: local.copies,
-            home_bytes: local.home,
+            partition_bytes: local.home,
             placement: Arc::new(Thresholds { copy_after: 1, move_after: 3 }),
             ..options()
         }
@@ -152,7 +152,7 @@ impl Setup {
         let before_chunks = before_chunks.next_multiple_of(CHUNK_BYTES);
         let mut config = Config {
             hosts: self.hosts,
-            scr_bytes: (8 + 2 * log_shards) << 10,
+            scr_bytes: (10 + 2 * log_shards) << 10,
             lnr_bytes: before_chunks + self.chunks * CHUNK_BYTES,
             max_steps: 400_000,
             kills: self.kills.clone(),
@@ -347,7 +347,7 @@ impl World {
         self.run();
         self.check_cleared_up();
         // From here on hosts take turns: nobody answers another.
-        self.living().iter().for_each(|host| host.return_all().unwrap());
+        self.living().iter().for_each(|host| host.move_out_all().unwrap());
         self.check_replicas();
     }
 

@@ -98,7 +98,7 @@ impl LocalArgs {
     pub(crate) fn options(&self) -> Options {
         Options {
             copies_bytes: self.copies.unwrap_or(0),
-            home_bytes: self.partition.unwrap_or(0),
+            partition_bytes: self.partition.unwrap_or(0),
             placement: Arc::new(Thresholds {
                 copy_after: self.copy_after,
                 move_after: self.move_after,

@@ -28,7 +28,7 @@ pub(crate) struct Candidate<'a, M: Memory> {
 pub(crate) type Candidates<'a, M> = [Option<Candidate<'a, M>>; BATCH];
 
 /// A lookup that has begun, and where.
-pub(crate) struct Begun<'a, M: Memory> {
+pub(crate) struct PendingLookup<'a, M: Memory> {
     shard: &'a Shard<M>,
     lookup: Lookup<'a>,
 }
@@ -52,34 +52,37 @@ impl<M: Memory> Objects<M> {
     #[inline(always)]
     pub(crate) fn candidate_to_write<'a>(
         &'a self,
-        begun: &Begun<'a, M>,
+        pending: &PendingLookup<'a, M>,
     ) -> Option<Candidate<'a, M>> {
-        self.sought(begun, |slot| self.memory().prefetch(Lines::new(slot, 1)))
+        self.sought(pending, |slot| self.memory().prefetch(Lines::new(slot, 1)))
     }
 
     #[inline(always)]
     fn sought<'a>(
         &'a self,
-        begun: &Begun<'a, M>,
-        soon: impl FnOnce(SlotLine),
+        pending: &PendingLookup<'a, M>,
+        on_slot: impl FnOnce(SlotLine),
     ) -> Option<Candidate<'a, M>> {
-        let &Begun { shard, lookup } = begun;
+        let &PendingLookup { shard, lookup } = pending;
         let end = shard.at_end()?;
         let index = &shard.state().index;
-        Candidate::new(shard, end, index.find_at_once(self.memory(), lookup, soon)?)
+        Candidate::new(shard, end, index.find_at_once(self.memory(), lookup, on_slot)?)
     }
 
     /// Begins to look for an object: what does not depend on it is best done before it is sought.
     #[inline(always)]
-    pub(crate) fn begin_lookup(&self, hash: KeyHash) -> Option<Begun<'_, M>> {
+    pub(crate) fn begin_lookup(&self, hash: KeyHash) -> Option<PendingLookup<'_, M>> {
         let shard = self.shard(hash);
-        Some(Begun { shard, lookup: shard.state().index.begin_lookup(hash)? })
+        Some(PendingLookup { shard, lookup: shard.state().index.begin_lookup(hash)? })
     }
 
     /// An object that is found at once, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.
     #[inline(always)]
-    fn candidate_or_fetch<'a>(&'a self, begun: &Begun<'a, M>) -> Option<Candidate<'a, M>> {
-        let &Begun { shard, lookup } = begun;
+    fn candidate_or_fetch<'a>(
+        &'a self,
+        pending: &PendingLookup<'a, M>,
+    ) -> Option<Candidate<'a, M>> {
+        let &PendingLookup { shard, lookup } = pending;
         let end = shard.at_end()?;
         let index = &shard.state().index;
         Candidate::new(shard, end, index.find_or_fetch(self.memory(), lookup)?)
@@ -91,14 +94,14 @@ impl<M: Memory> Objects<M> {
         &self,
         hashes: impl Iterator<Item = Option<KeyHash>> + Clone,
     ) -> Candidates<'_, M> {
-        let mut begun = [const { None }; BATCH];
-        for (begun, hash) in begun.iter_mut().zip(hashes.clone()) {
-            *begun = hash.and_then(|hash| self.begin_lookup(hash));
+        let mut pending = [const { None }; BATCH];
+        for (pending, hash) in pending.iter_mut().zip(hashes.clone()) {
+            *pending = hash.and_then(|hash| self.begin_lookup(hash));
         }
         // Stored where it stays: it is some hundred bytes, each of them.
         let mut candidates = [const { None }; BATCH];
-        for (candidate, begun) in candidates.iter_mut().zip(&begun) {
-            *candidate = begun.as_ref().and_then(|begun| self.candidate_or_fetch(begun));
+        for (candidate, pending) in candidates.iter_mut().zip(&pending) {
+            *candidate = pending.as_ref().and_then(|pending| self.candidate_or_fetch(pending));
         }
         for (candidate, hash) in candidates.iter_mut().zip(hashes) {
             if candidate.is_none() {

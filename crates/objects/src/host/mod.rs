@@ -1,11 +1,14 @@
 //! One host's handle on the objects of a pod.
 
+pub(crate) mod blocked;
+pub(crate) mod dirty;
 pub(crate) mod joining;
 pub(crate) mod liveness;
 pub(crate) mod lookup;
 pub(crate) mod owners;
 pub(crate) mod poison;
 pub(crate) mod policy;
+pub(crate) mod reserve;
 pub(crate) mod slots;
 pub(crate) mod upkeep;
 
@@ -20,20 +23,21 @@ use tombolo_placement::{Costs, Placement, Thresholds};
 use tombolo_pod::{Enrolment, Pod, PodError, Seat};
 use tombolo_sharing::{Counter, Counters, KeyHasher, ObjectArea, persist};
 
+use crate::host::blocked::{Unblock, Why};
+use crate::host::dirty::DirtyObjects;
 use crate::host::policy::{COSTS, Profiles};
 use crate::host::upkeep::{Maintenance, Upkeep};
-use crate::ids::{KeyHash, Slot, shard_of};
+use crate::ids::{KeyHash, shard_of};
 use crate::replica::Shard;
 use crate::replica::apply::Replicated;
 use crate::replica::event::Event;
 use crate::storage::copies::Copies;
-use crate::storage::dirty::Marks;
+use crate::storage::dirty::DirtyBits;
 use crate::storage::index::IndexLimits;
-use crate::storage::intents::Underway;
-use crate::storage::partition::Home;
+use crate::storage::intents::HostIntents;
+use crate::storage::partition::Partition;
 use crate::storage::records::Records;
 use crate::storage::space::pins::Pins;
-use crate::upkeep::write_back::Cleaner;
 use crate::{Error, Stats, Usage, Version, sites};
 
 /// How a host takes part.
@@ -55,7 +59,7 @@ pub struct Options {
     pub copies_bytes: u64,
     /// Bytes of this host's memory for objects that it uses alone; none, if 0, or if the pod is made for
     /// a page cache.
-    pub home_bytes: u64,
+    pub partition_bytes: u64,
     /// Decides which objects are copied or moved there.
     pub placement: Arc<dyn Placement>,
     /// What accesses and moves of an object cost, for a placement that weighs them.
@@ -75,7 +79,7 @@ impl Default for Options {
             small_lines: 64,
             views: 1024,
             copies_bytes: 0,
-            home_bytes: 0,
+            partition_bytes: 0,
             placement: Arc::new(Thresholds::default()),
             costs: COSTS,
             locks: Locks::default(),
@@ -105,27 +109,24 @@ pub struct Objects<M: Memory> {
     /// One per shard of the log: each object's events are in the shard that its key's hash chooses.
     shards: Box<[Shard<M>]>,
     pub(crate) records: Arc<Records<M>>,
-    pub(crate) underway: Underway<M>,
+    pub(crate) intents: HostIntents<M>,
     pub(crate) counters: Counters,
     hasher: KeyHasher,
     pub(crate) upkeep: Upkeep<M>,
     pub(crate) small_lines: u64,
     pub(crate) host_timeout: Duration,
     pub(crate) copies: Option<Copies<M>>,
-    pub(crate) home: Home<M>,
+    pub(crate) partition: Partition<M>,
     pub(crate) profiles: Profiles,
     pub(crate) placement: Arc<dyn Placement>,
     pub(crate) costs: Costs,
     pub(crate) locks: Locks,
-    pub(crate) marks: Marks<M>,
+    pub(crate) dirty_bits: DirtyBits<M>,
     pub(crate) pins: Pins<M>,
-    pub(crate) cleaner: OnceLock<Box<dyn Cleaner<M>>>,
+    pub(crate) dirty_objects: OnceLock<Box<dyn DirtyObjects<M>>>,
     versions: AtomicU64,
+    unblock: Unblock<M>,
 }
-
-/// How long who needs room, and holds no lock, waits for objects that are in use. (Who holds a lock
-/// would wait for itself, or for others who wait for it.)
-pub(crate) const PATIENCE: Duration = Duration::from_millis(5);
 
 impl<M: Memory> Objects<M> {
     pub(crate) fn with_shards(
@@ -133,14 +134,15 @@ impl<M: Memory> Objects<M> {
         shards: Box<[Shard<M>]>,
         records: Arc<Records<M>>,
         options: Options,
+        unblock: Unblock<M>,
     ) -> Result<Self, Error> {
         let Joining { host, area, enrolment } = joining;
         let (host, area) = (Arc::clone(host), ObjectArea::new(area.clone())?);
         Ok(Self {
             copies: Copies::new(options.copies_bytes).map_err(PodError::from)?,
-            marks: Marks::new(&area),
+            dirty_bits: DirtyBits::new(&area),
             pins: Pins::new(&area, enrolment.host(), options.views),
-            home: Home::new(&area, &host, options.home_bytes),
+            partition: Partition::new(&area, &host, options.partition_bytes),
             profiles: Profiles::new(),
             placement: options.placement,
             costs: options.costs,
@@ -148,7 +150,7 @@ impl<M: Memory> Objects<M> {
             records,
             // No other stay of any host has this incarnation, so no other write gets this version.
             versions: AtomicU64::new(u64::from(enrolment.incarnation()) << 40),
-            underway: Underway::new(&area, enrolment.host()),
+            intents: HostIntents::new(&area, enrolment.host()),
             enrolment: enrolment.clone(),
             host,
             counters: Counters::new(),
@@ -158,7 +160,8 @@ impl<M: Memory> Objects<M> {
             small_lines: options.small_lines,
             host_timeout: options.host_timeout,
             locks: options.locks,
-            cleaner: OnceLock::new(),
+            dirty_objects: OnceLock::new(),
+            unblock,
         })
     }
 
@@ -218,7 +221,7 @@ impl<M: Memory> Objects<M> {
             scr_used_bytes: self.records.scr_bytes().0,
             local_bytes: index_bytes + self.records.bytes(),
             copies_bytes: self.copies.as_ref().map_or(0, Copies::bytes),
-            home_bytes: self.home.bytes(),
+            home_bytes: self.partition.bytes(),
             log_lag: self.sum(Shard::lag),
         }
     }
@@ -319,31 +322,24 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// A slot for an object with this hash, promised to it. If the pod is full as things are, objects
-    /// that are in use are waited for, for as long as `patience` lasts.
-    pub(crate) fn reserve(
-        &self,
-        hash: KeyHash,
-        bytes: u64,
-        patience: Duration,
-    ) -> Result<Slot, Error> {
-        match self.reserve_free(hash, bytes) {
-            Err(Error::LnrFull { .. }) => self.reserve_after_making_room(hash, bytes, patience),
-            reserved => reserved,
-        }
-    }
-
-    /// The same, if there is one as things are.
-    pub(crate) fn reserve_free(&self, hash: KeyHash, bytes: u64) -> Result<Slot, Error> {
-        self.state(hash).space.reserve(bytes, || self.sync(hash).map(drop))
-    }
-
     /// Begins an operation on `key`: its hash, if its length is allowed.
     #[inline(always)]
     pub(crate) fn begin(&self, key: &[u8]) -> Result<KeyHash, Error> {
         self.memory().works(Work::Operation);
         self.answer_at_once();
         self.hash(key)
+    }
+
+    /// Answers a request between two operations, if there is one, and that takes no waiting.
+    #[inline]
+    pub(crate) fn answer_at_once(&self) {
+        if self.partition.is_open()
+            && self.logs_have_room()
+            && let Some(request) = self.partition.mailbox.next()
+        {
+            // What is wrong with the log, the operation finds out, too.
+            let _ = self.blocked(Why::Requested { request });
+        }
     }
 
     /// Whether an event would not have to wait for other hosts now.

@@ -50,7 +50,7 @@ impl<M: Memory> Objects<M> {
         });
         if matches!(lost, Ok(true)) {
             self.count(Counter::Poisoned);
-            held.into_iter().for_each(|held| self.free_unmarked(held));
+            held.into_iter().for_each(|held| self.free_record(held));
         } else if let Some(held) = held {
             let _ = self.records.unlock(held, false);
         }

@@ -130,8 +130,8 @@ mod tests {
         (0..100).for_each(|_| profiles.recalled(7, false));
         let accesses = (1..)
             .find(|_| {
-                let seen = profiles.access(7, true, true);
-                Thresholds::default().place(&seen, Place::Shared, &COSTS) == Place::Home
+                let validated_at = profiles.access(7, true, true);
+                Thresholds::default().place(&validated_at, Place::Shared, &COSTS) == Place::Home
             })
             .unwrap();
         assert_eq!(accesses, 8 << MOST_IN_VAIN);

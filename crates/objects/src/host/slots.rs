@@ -5,7 +5,7 @@ use tombolo_memory::Memory;
 use crate::error::no_such_slot;
 use crate::ids::SlotLine;
 use crate::storage::index::Entry;
-use crate::storage::records::Held;
+use crate::storage::records::RecordLock;
 use crate::storage::space::Space;
 use crate::{Error, Objects, sites};
 
@@ -38,24 +38,24 @@ impl<M: Memory> Objects<M> {
 
     /// Whether an object of so many bytes can be kept in its slot, too, if it is to be.
     pub(crate) fn may_be_backed(&self, bytes: u64) -> bool {
-        !self.home.is_backed() || self.underway.may_change(bytes)
+        !self.partition.is_backed() || self.intents.may_change(bytes)
     }
 
     /// Whether there are other places for objects than their slots.
     pub(crate) fn places_objects(&self) -> bool {
-        self.home.is_open() || self.copies.is_some()
+        self.partition.is_open() || self.copies.is_some()
     }
 
-    /// Frees the record of an object that is no more, unmarked.
-    pub(crate) fn free_unmarked(&self, held: Held) {
-        let (records, marks) = (&self.records, &self.marks);
+    /// Frees the record of an object that is no more, its dirty bit cleared.
+    pub(crate) fn free_record(&self, held: RecordLock) {
+        let (records, dirty_bits) = (&self.records, &self.dirty_bits);
         let before = self.memory().keeps(sites::DELETE_MARK);
         if before {
-            marks.clear(held.record);
+            dirty_bits.clear(held.record);
         }
         records.free(held);
         if !before {
-            marks.clear(held.record);
+            dirty_bits.clear(held.record);
         }
     }
 }

@@ -15,23 +15,24 @@ use tombolo_sharing::{AREA_VERSION, OBJECTS, ObjectArea, PAGES, Scheme};
 
 use crate::host::Options;
 use crate::lifecycle::rebuild::rebuild;
-use crate::lifecycle::salvage::Heir;
+use crate::lifecycle::salvage::CrashRecovery;
+use crate::lifecycle::unblock::unblock;
 use crate::replica::Shard;
 use crate::replica::snapshot::{Built, Replicas, adopt};
 use crate::storage::poison::survive;
 use crate::{Error, Objects, sites};
 
-/// How a host takes part in an area, with what takes care of what dead hosts had marked there.
+/// How a host takes part in an area, with what takes care of what dead hosts had left dirty there.
 pub struct Setup<M: Memory> {
     /// How it takes part.
     pub options: Options,
-    /// In an area for pages: what takes care of what all hosts had marked when they died.
-    pub heir: Option<Arc<dyn Heir<M>>>,
+    /// In an area for pages: what takes care of what all hosts had left dirty when they died.
+    pub recovery: Option<Arc<dyn CrashRecovery<M>>>,
 }
 
 impl<M: Memory> From<Options> for Setup<M> {
     fn from(options: Options) -> Self {
-        Self { options, heir: None }
+        Self { options, recovery: None }
     }
 }
 
@@ -49,7 +50,7 @@ impl<M: Memory> Objects<M> {
     /// that host.
     ///
     /// # Errors
-    /// As of [`join`](Self::join), and those of the heir.
+    /// As of [`join`](Self::join), and those of the recovery.
     pub fn attach(host: &Arc<Host<M>>, area: Area<M>, setup: Setup<M>) -> Result<Self, Error> {
         survive(&ObjectArea::new(area.clone())?);
         host.attach(area, setup)
@@ -85,7 +86,7 @@ impl<M: Memory> Tenant<M> for Objects<M> {
         setup: &Setup<M>,
     ) -> Result<Replicas<M>, Error> {
         let (area, empty) = empty(joining, announced, &setup.options)?;
-        rebuild(empty, &area, &joining.enrolment, setup.heir.as_deref())
+        rebuild(empty, &area, &joining.enrolment, setup.recovery.as_deref())
     }
 
     fn follow(
@@ -109,8 +110,8 @@ impl<M: Memory> Tenant<M> for Objects<M> {
             Replica::new(area.clone(), enrolment, shard, (position, fences), state, writer)
         };
         let replicas = area.layout().shards().zip(built.shards).map(replica).collect();
-        let objects = Self::with_shards(joining, replicas, built.records, setup.options)?;
-        objects.underway.clear_all();
+        let objects = Self::with_shards(joining, replicas, built.records, setup.options, unblock)?;
+        objects.intents.clear_all();
         objects.sync_all()?;
         Ok(objects)
     }

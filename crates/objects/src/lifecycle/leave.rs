@@ -25,6 +25,10 @@ impl<M: Memory> Objects<M> {
             0 => {}
             views => return Err(Error::StillViewing { views }),
         }
+        if !self.seat().holds(memory) {
+            // A host that is taken for dead is so in each area.
+            self.area().fence(self.stay());
+        }
         if !self.enrolment.holds(memory) {
             // Others clear up, but what is in this host's caches they cannot.
             self.shards().iter().for_each(Shard::withdraw);
@@ -34,7 +38,7 @@ impl<M: Memory> Objects<M> {
             return Err(self.is_fenced());
         }
         if memory.keeps(sites::HOME_LEAVE) {
-            self.return_all()?;
+            self.move_out_all()?;
         }
         self.shards().iter().for_each(|shard| shard.state().space.release_all());
         let started = memory.uptime();
@@ -64,7 +68,7 @@ impl<M: Memory> Objects<M> {
 
     /// A pod for a page cache opens empty. What is found in one has not been left in order.
     fn empty_if_clean(&self) {
-        let clean = self.marks.exist() && self.marks.count() == 0;
+        let clean = self.dirty_bits.exist() && self.dirty_bits.count() == 0;
         if clean && self.memory().keeps(sites::CLOSE_EMPTY) {
             self.shards()[0].state().space.free_everything();
         }

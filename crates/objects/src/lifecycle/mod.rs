@@ -6,3 +6,4 @@ pub(crate) mod offline;
 pub(crate) mod open;
 mod rebuild;
 pub(crate) mod salvage;
+mod unblock;

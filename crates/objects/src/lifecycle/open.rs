@@ -1,7 +1,7 @@
 //! Opening a pod in which nobody is: one that was left in order, or one whose hosts have all died.
 //!
 //! What hosts knew is gone with them. Left are the slots, in LNR, whose headers say what objects there are, and in
-//! SCR the notes of what hosts had under way ([`intents`](crate::storage::intents)). What no note names is as its slot says. What a note
+//! SCR the intents of what hosts had under way ([`intents`](crate::storage::intents)). What no intent names is as its slot says. What an intent
 //! names was answered to nobody: it may be done, or not, but for what others may have seen.
 //!
 //! * *Writes* in place, cut off: the old value is put back, or the object is lost, as the pod was created. If its lock is not held
@@ -12,11 +12,11 @@
 //!   copied, it had not. Otherwise both say the same. An object that came from the host's own memory has moved, unless its old slot is
 //!   empty: others may have seen it in the new one, and nobody can have changed it in the old. A new object is there, unless another one has its key: of several new ones
 //!   the one that is *created*, or else the one that the log has first. (It still has what a host had not applied.)
-//! * *Returns*: lost; and so is what was in a host's own memory, as its slot says, unless the pod was created to have it there, too.
+//! * *Moves out*: lost; and so is what was in a host's own memory, as its slot says, unless the pod was created to have it there, too.
 //!
-//! Each note is cleared when what it says is done, and in memory; so whoever dies at this leaves the rest to the next. What cannot be told
-//! any more once it is half done, the note says first: of an announced move, which of the two slots is to be empty. New objects
-//! keep their notes until the whole pod was looked at.
+//! Each intent is cleared when what it says is done, and in memory; so whoever dies at this leaves the rest to the next. What cannot be told
+//! any more once it is half done, the intent says first: of an announced move, which of the two slots is to be empty. New objects
+//! keep their intents until the whole pod was looked at.
 //!
 //! Left out: pods of HCMeta's hosts, whose slots are no guide.
 
@@ -32,10 +32,10 @@ use crate::ids::BY_POISON;
 use crate::ids::{Slot, SlotLine};
 use crate::lifecycle::offline::{AtRest, object_at_rest};
 use crate::replica::event::Event;
-use crate::storage::intents::{BY_HOME, Change, Note, Notes, Place};
+use crate::storage::intents::{BY_PARTITION, Change, Intent, IntentSlot, IntentTable};
 use crate::storage::records::{Record, Records};
 use crate::storage::space::Space;
-use crate::storage::space::away::write_back;
+use crate::storage::space::away::restore_bytes;
 use crate::storage::space::chunk_table::{ChunkState, ChunkWord};
 use crate::storage::space::extent::Extent;
 use crate::{Error, sites};
@@ -43,7 +43,7 @@ use crate::{Error, sites};
 /// A new object. The least of several with one key is the one that is there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct New {
-    /// Whether nobody has noted that it is there.
+    /// Whether nobody has recorded that it is there.
     undecided: bool,
     /// Where the log has it; at its end, if it does not.
     position: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Reopened<'a, M: Memory> {
     area: &'a ObjectArea<M>,
     space: &'a Space<M>,
     records: &'a Records<M>,
-    notes: Notes<M>,
+    intents: IntentTable<M>,
     /// New objects that are there only if no others have their keys.
     unsure: BTreeMap<Vec<u8>, New>,
     /// Where the log has new objects.
@@ -82,30 +82,32 @@ impl<'a, M: Memory> Reopened<'a, M> {
             Event::Create { slot, .. } => Some((slot.line, position)),
             _ => None,
         });
-        let (notes, unsure, ordered) = (Notes::new(area), BTreeMap::new(), ordered.collect());
-        Ok(Self { area, space, records, notes, unsure, ordered })
+        let (intents, unsure, ordered) =
+            (IntentTable::new(area), BTreeMap::new(), ordered.collect());
+        Ok(Self { area, space, records, intents, unsure, ordered })
     }
 
-    /// Does everything that notes say, and frees what chunks nothing is in.
+    /// Does everything that intents say, and frees what chunks nothing is in.
     pub(crate) fn put_in_order(&mut self) -> Result<(), Error> {
         for number in self.space.chunk_numbers() {
             self.release_chunk(number)?;
         }
-        let notes: Vec<(u8, Place, Note)> = self.notes.all().collect();
-        for &(host, _, note) in &notes {
-            note.left().into_iter().try_for_each(|line| self.withhold_chunk(line))?;
-            self.mend_torn(host, note)?;
+        let intents: Vec<(u8, IntentSlot, Intent)> = self.intents.all().collect();
+        for &(host, _, intent) in &intents {
+            intent.left().into_iter().try_for_each(|line| self.withhold_chunk(line))?;
+            self.mend_torn(host, intent)?;
         }
-        self.notes.hosts().try_for_each(|host| self.end_quarantine(host))?;
+        self.intents.hosts().try_for_each(|host| self.end_quarantine(host))?;
         // A deleted object might have been moving.
-        let (moves, others): (Vec<_>, Vec<_>) =
-            notes.into_iter().partition(|(_, _, note)| matches!(note, Note::Announces { .. }));
-        for (host, place, note) in others.into_iter().chain(moves) {
-            if self.end(host, place, note)? {
-                self.notes.clear(host, place);
+        let (moves, others): (Vec<_>, Vec<_>) = intents
+            .into_iter()
+            .partition(|(_, _, intent)| matches!(intent, Intent::Announces { .. }));
+        for (host, intent_slot, intent) in others.into_iter().chain(moves) {
+            if self.end(host, intent_slot, intent)? {
+                self.intents.clear(host, intent_slot);
             }
         }
-        self.free_broken_spans()
+        self.free_broken_chains()
     }
 
     /// Nobody has taken this chunk any more.
@@ -130,16 +132,17 @@ impl<'a, M: Memory> Reopened<'a, M> {
     }
 
     /// If a write in place was cut off: puts the old value back, or says that the object is lost.
-    fn mend_torn(&self, host: u8, note: Note) -> Result<(), Error> {
-        let Some(Change { record, slot: line, .. }) = note.torn() else { return Ok(()) };
+    fn mend_torn(&self, host: u8, intent: Intent) -> Result<(), Error> {
+        let Some(Change { record, slot: line, .. }) = intent.torn() else { return Ok(()) };
         let torn = self.area.memory().keeps(sites::OPEN_TORN) && self.is_locked(host, record);
         if !torn {
             return Ok(());
         }
         let Some(extent) = self.extent_of(line)? else { return Ok(()) };
-        let old = self.notes.torn(host, record, line).and_then(|cut| self.notes.undone(&cut, line));
+        let old =
+            self.intents.torn(host, record, line).and_then(|cut| self.intents.undone(&cut, line));
         match old {
-            Some(object) if write_back(self.area.memory(), &extent, &object) => {}
+            Some(object) if restore_bytes(self.area.memory(), &extent, &object) => {}
             Some(_) => self.space.mark_away(&extent, BY_POISON),
             None => self.space.mark_away(&extent, host),
         }
@@ -148,48 +151,50 @@ impl<'a, M: Memory> Reopened<'a, M> {
 
     /// Whether the lock of this record is as `host` had it, or who took it over from that.
     fn is_locked(&self, host: u8, record: Record) -> bool {
-        // Those are no locks of records: the note was cleared when the write was over.
-        if matches!(record, BY_LOG | BY_HOME) {
+        // Those are no locks of records: the intent was cleared when the write was over.
+        if matches!(record, BY_LOG | BY_PARTITION) {
             return true;
         }
         let Some(holder) = self.records.load(record).holder() else { return false };
-        self.notes.holders(holder, record).any(|of| of == host)
+        self.intents.holders(holder, record).any(|of| of == host)
     }
 
-    /// Does what this note of `host` says, whose torn object is in order; whether it is through with that.
-    fn end(&mut self, host: u8, place: Place, note: Note) -> Result<bool, Error> {
-        match note {
-            Note::Writes { .. } | Note::TookOver { .. } | Note::Through { .. } => {}
-            Note::Places { to, .. } => self.void(to)?,
-            Note::Announces { from: None, to, .. } => {
-                self.perhaps(to, true)?;
+    /// Does what this intent of `host` says, whose torn object is in order; whether it is through with that.
+    fn end(&mut self, host: u8, intent_slot: IntentSlot, intent: Intent) -> Result<bool, Error> {
+        match intent {
+            Intent::Writes { .. } | Intent::TookOver { .. } | Intent::Through { .. } => {}
+            Intent::Places { to, .. } => self.scrub(to)?,
+            Intent::Announces { from: None, to, .. } => {
+                self.consider_new(to, true)?;
                 return Ok(false);
             }
-            Note::Created { to } => {
-                self.perhaps(to, false)?;
+            Intent::Created { to } => {
+                self.consider_new(to, false)?;
                 return Ok(false);
             }
-            Note::Announces { from: Some(from), to, version, home, .. } => {
+            Intent::Announces { from: Some(from), to, version, from_partition, .. } => {
                 let as_written = self.object_at(to)?.is_some_and(|there| there.is(version));
                 let stays = match self.object_at(from)? {
-                    Some(left) => as_written && !home && !left.is_away() && !left.is(version),
+                    Some(left) => {
+                        as_written && !from_partition && !left.is_away() && !left.is(version)
+                    }
                     None => as_written,
                 };
                 let (empty, decided) = match stays {
-                    true => (to, Note::Places { to, torn: None }),
-                    false => (from, Note::Deletes { slot: from, version: None, torn: None }),
+                    true => (to, Intent::Places { to, torn: None }),
+                    false => (from, Intent::Deletes { slot: from, version: None, torn: None }),
                 };
-                self.notes.set(host, place, decided);
-                self.void(empty)?;
+                self.intents.set(host, intent_slot, decided);
+                self.scrub(empty)?;
             }
-            Note::Deletes { slot, version, .. } => {
+            Intent::Deletes { slot, version, .. } => {
                 if version.is_none()
                     || self.object_at(slot)?.is_some_and(|it| version.is_some_and(|of| it.is(of)))
                 {
-                    self.void(slot)?;
+                    self.scrub(slot)?;
                 }
             }
-            Note::Returns { slot } => self.lose(slot, host)?,
+            Intent::MovesOut { slot } => self.lose(slot, host)?,
         }
         Ok(true)
     }
@@ -204,30 +209,30 @@ impl<'a, M: Memory> Reopened<'a, M> {
 
     /// In slots into which `host` might still write is no object, but such as are lost.
     fn end_quarantine(&self, host: u8) -> Result<(), Error> {
-        for (slot, lost) in self.notes.quarantine(host) {
-            if lost { self.lose(slot, host)? } else { self.void(slot)? }
+        for (slot, lost) in self.intents.quarantine(host) {
+            if lost { self.lose(slot, host)? } else { self.scrub(slot)? }
         }
-        self.notes.end_quarantine(host);
+        self.intents.end_quarantine(host);
         Ok(())
     }
 
     /// A new object is there, unless another one with its key is.
-    fn perhaps(&mut self, line: SlotLine, undecided: bool) -> Result<(), Error> {
+    fn consider_new(&mut self, line: SlotLine, undecided: bool) -> Result<(), Error> {
         let Some(object) = self.object_at(line)? else { return Ok(()) };
         let position = self.ordered.get(&line).copied().unwrap_or(u64::MAX);
         let new = New { undecided, position, line };
         let known = *self.unsure.get(&object.key).unwrap_or(&new);
         if known != new {
-            self.void(known.max(new).line)?;
+            self.scrub(known.max(new).line)?;
         }
         self.unsure.insert(object.key, known.min(new));
         Ok(())
     }
 
     /// Takes the header out of a slot, which has to be somewhere.
-    fn void(&self, line: SlotLine) -> Result<(), Error> {
+    fn scrub(&self, line: SlotLine) -> Result<(), Error> {
         self.space.chunk_at(line)?;
-        self.space.void(sites::SLOT_VOID, [line]);
+        self.space.scrub(sites::SLOT_VOID, [line]);
         Ok(())
     }
 
@@ -250,11 +255,11 @@ impl<'a, M: Memory> Reopened<'a, M> {
     }
 
     /// Frees the chunks of large objects that are not, or are no more.
-    fn free_broken_spans(&self) -> Result<(), Error> {
+    fn free_broken_chains(&self) -> Result<(), Error> {
         let mut whole = Vec::new();
         for number in self.space.chunk_numbers() {
             let word = self.space.word(number)?;
-            if word.state != ChunkState::Span {
+            if word.state != ChunkState::ChainHead {
                 continue;
             }
             let chain: Result<Vec<u32>, Error> = self.space.chain(number).collect();
@@ -265,8 +270,8 @@ impl<'a, M: Memory> Reopened<'a, M> {
             }
         }
         for number in self.space.chunk_numbers() {
-            let is_body = self.space.word(number)?.state == ChunkState::Body;
-            if is_body && !whole.contains(&number) {
+            let is_link = self.space.word(number)?.state == ChunkState::ChainLink;
+            if is_link && !whole.contains(&number) {
                 self.space.set(number, ChunkWord::FREE);
             }
         }
@@ -277,7 +282,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
     pub(crate) fn is_the_one(&mut self, key: &[u8], line: SlotLine) -> Result<bool, Error> {
         match self.unsure.get(key) {
             Some(unsure) if unsure.line != line => {
-                self.void(unsure.line)?;
+                self.scrub(unsure.line)?;
                 self.unsure.remove(key);
                 Ok(true)
             }
@@ -291,8 +296,8 @@ impl<'a, M: Memory> Reopened<'a, M> {
     }
 
     /// Nothing is under way any more.
-    pub(crate) fn clear_notes(&self) {
-        self.notes.clear_everything();
+    pub(crate) fn clear_intents(&self) {
+        self.intents.clear_everything();
     }
 
     /// Slots of new objects whose keys no others have: they are there.

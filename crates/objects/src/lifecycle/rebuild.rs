@@ -9,10 +9,10 @@ use tombolo_sharing::{ObjectArea, hash_key};
 use crate::ids::{KeyHash, Slot, generation_at, shard_of};
 use crate::lifecycle::offline::{AtRest, object_at_rest};
 use crate::lifecycle::open::Reopened;
-use crate::lifecycle::salvage::{Heir, Left};
+use crate::lifecycle::salvage::{CrashRecovery, Orphans};
 use crate::replica::Shard;
 use crate::replica::snapshot::{Built, Replicas};
-use crate::storage::dirty::Marks;
+use crate::storage::dirty::DirtyBits;
 use crate::storage::index::{Entry, Sharing};
 use crate::storage::records::Abandoned;
 use crate::storage::space::Space;
@@ -25,19 +25,19 @@ pub(crate) fn rebuild<M: Memory>(
     mut empty: Replicas<M>,
     area: &ObjectArea<M>,
     enrolment: &Enrolment,
-    heir: Option<&dyn Heir<M>>,
+    recovery: Option<&dyn CrashRecovery<M>>,
 ) -> Result<Replicas<M>, Error> {
-    let marks = Marks::new(area);
+    let dirty_bits = DirtyBits::new(area);
     let space = Space::new(area, 0, 0, Abandoned::default());
     let records = Arc::clone(&empty.records);
     let mut reopened = Reopened::new(area, &space, &records)?;
-    // Now nobody orders anything any more. What was ordered since this host joined the headers and notes tell, too.
+    // Now nobody orders anything any more. What was ordered since this host joined the headers and intents tell, too.
     if area.memory().keeps(sites::OPEN_LOG_END) {
         for (shard, built) in (0..).zip(&mut empty.shards) {
             built.position = Shard::<M>::announce(area, enrolment, shard);
         }
     }
-    if marks.exist() && area.memory().keeps(sites::OPEN_EMPTY) {
+    if dirty_bits.exist() && area.memory().keeps(sites::OPEN_EMPTY) {
         let mut slots = Vec::new();
         reopened.put_in_order()?;
         find_objects(area, &space, &mut reopened, &mut |_, slot, _| {
@@ -45,7 +45,9 @@ pub(crate) fn rebuild<M: Memory>(
             Ok(())
         })?;
         if !area.memory().check(sites::OPEN_LEFT, slots.is_empty()) {
-            heir.ok_or_else(|| no_heir(slots.len()))?.inherit(&Left::new(area, &space, slots))?;
+            recovery
+                .ok_or_else(|| no_crash_recovery(slots.len()))?
+                .recover(&Orphans::new(area, &space, slots))?;
         }
         space.free_everything();
     } else {
@@ -55,9 +57,9 @@ pub(crate) fn rebuild<M: Memory>(
             restored.add(shard, slot, object)
         })?;
     }
-    reopened.clear_notes();
+    reopened.clear_intents();
     records.free_all();
-    marks.reset();
+    dirty_bits.reset();
     PinTable::new(area).reset();
     area.release_fenced();
     Ok(empty)
@@ -74,7 +76,7 @@ fn find_objects<M: Memory>(
         let (mut empty, word) = (true, space.word(number)?);
         if !area.memory().check(sites::OPEN_UNTRUE, !word.untrue) {
             let slots = space.slots_of(number)?.into_iter().map(|slot| slot.line);
-            space.void(sites::SLOT_VOID, slots);
+            space.scrub(sites::SLOT_VOID, slots);
         }
         for slot in space.slots_of(number)? {
             let Some(object) = object_at_rest(area, space, slot)? else { continue };
@@ -93,8 +95,8 @@ fn find_objects<M: Memory>(
     Ok(())
 }
 
-/// What its hosts had marked when they died is not to be forgotten without a word.
-fn no_heir(left: usize) -> Error {
+/// What its hosts had left dirty when they died is not to be forgotten without a word.
+fn no_crash_recovery(left: usize) -> Error {
     Error::Setup(format!(
         "its hosts have died, and left {left} pages and heads of files that may not be in those: mount it, which brings them there, or create the pod anew"
     ))

@@ -1,11 +1,11 @@
 //! What is left in a pod for a page cache all of whose hosts have died.
 //!
-//! Such a pod opens empty, and is closed empty, if nothing is marked. So if there are objects when it is opened, its hosts have died, or left
-//! with something marked, and somebody has to take care of that first. Marks are records', and whose record it was only the hosts knew, so any
-//! object may be one that was marked. Whoever opens the pod puts it in order as any other ([`open`](crate::lifecycle::open)), shows its objects to an [`Heir`], and only then is rid
-//! of them and of the marks. If it dies meanwhile, the next one does all of it again.
+//! Such a pod opens empty, and is closed empty, if nothing is dirty. So if there are objects when it is opened, its hosts have died, or left
+//! with something dirty, and somebody has to take care of that first. Dirty bits are records', and whose record it was only the hosts knew, so any
+//! object may be one that was dirty. Whoever opens the pod puts it in order as any other ([`open`](crate::lifecycle::open)), shows its objects to a [`CrashRecovery`], and only then is rid
+//! of them and of the dirty bits. If it dies meanwhile, the next one does all of it again.
 //!
-//! Left out: which of the objects were marked.
+//! Left out: which of the objects were dirty.
 
 use tombolo_memory::Memory;
 use tombolo_sharing::ObjectArea;
@@ -15,24 +15,24 @@ use crate::ids::Slot;
 use crate::lifecycle::offline::{object_at_rest, value_at_rest};
 use crate::storage::space::Space;
 
-/// Takes care of what hosts had marked when they died.
-pub trait Heir<M: Memory> {
-    /// Does with these objects what their marks were for. They are gone afterwards. May be done again, with all of them, if the host
+/// Takes care of what hosts had left dirty when they died.
+pub trait CrashRecovery<M: Memory> {
+    /// Does with these objects what their dirty bits were for. They are gone afterwards. May be done again, with all of them, if the host
     /// dies at it.
     ///
     /// # Errors
     /// Whatever stands in the way: the pod stays as it is.
-    fn inherit(&self, left: &Left<'_, M>) -> Result<(), Error>;
+    fn recover(&self, orphans: &Orphans<'_, M>) -> Result<(), Error>;
 }
 
 /// The objects of a pod whose hosts are all gone.
-pub struct Left<'a, M: Memory> {
+pub struct Orphans<'a, M: Memory> {
     area: &'a ObjectArea<M>,
     space: &'a Space<M>,
     slots: Vec<Slot>,
 }
 
-impl<'a, M: Memory> Left<'a, M> {
+impl<'a, M: Memory> Orphans<'a, M> {
     pub(crate) fn new(area: &'a ObjectArea<M>, space: &'a Space<M>, slots: Vec<Slot>) -> Self {
         Self { area, space, slots }
     }

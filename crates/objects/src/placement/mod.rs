@@ -1,73 +1,72 @@
-//! Other places for objects than their slots: when they are copied, or moved.
+//! Moving objects into a host's own memory, and out of it, for what is known of who uses them.
 
-mod copies;
-mod move_in;
-mod move_out;
 mod recall;
 
-use tombolo_memory::Memory;
-use tombolo_placement::Place;
-use tombolo_sharing::Header;
+use tombolo_memory::{HostMutex, Memory};
+use tombolo_sharing::{Header, persist};
 
-use crate::read::Started;
 use crate::storage::index::Found;
-use crate::write::lock::{Locked, TryLock};
-use crate::write::writer::Writer;
+use crate::write::lock::TryLock;
+use crate::write::locked_object::LockedObject;
 use crate::{Error, Objects};
 
+/// Entries that leave in one tick, at most, because they have not been used and others want to come.
+const LEAVE_BATCH: usize = 16;
+
 impl<M: Memory> Objects<M> {
-    /// Moves an object that is about to be written into this host's memory, if it is to be there; `None`
-    /// then, and the lock if it is not.
-    pub(crate) fn place_before_write<'a>(
-        &self,
-        locked: Locked<'a, M>,
-        key: &[u8],
-    ) -> Result<Option<Locked<'a, M>>, Error> {
-        if !self.home.is_open() {
-            return Ok(Some(locked));
-        }
-        let profile = self.profiles.access(locked.entry.hash, true, locked.known);
-        if self.placement.place(&profile, Place::Shared, &self.costs) == Place::Home {
-            locked.settle(key)
-        } else {
-            Ok(Some(locked))
-        }
-    }
-
-    /// Copies an object that was read into this host's memory, or moves it there, if it is to be there.
-    pub(crate) fn place_after_read(
+    /// Moves an object into this host's memory, as it was read when it had this entry.
+    pub(crate) fn move_in_after_read(
         &self,
         found: &Found<'_>,
-        started: &Started,
-        header: Header,
-        key: &[u8],
-        value: &[u8],
-    ) {
-        let profile = self.profiles.access(started.entry.hash, false, started.known);
-        match self.placement.place(&profile, Place::Shared, &self.costs) {
-            Place::Shared => {}
-            Place::Home if self.home.is_open() => {
-                // The read is done; if the object cannot move now, it may at the next access.
-                let _ = self.move_in(found, started, header, key, value);
-            }
-            Place::Home | Place::Copied => self.keep_copy(found, started, header, key, value),
-        }
-    }
-
-    fn move_in(
-        &self,
-        found: &Found<'_>,
-        started: &Started,
+        tail: u64,
         header: Header,
         key: &[u8],
         value: &[u8],
     ) -> Result<(), Error> {
-        if started.entry.record().is_none() {
-            self.settle(started.entry, header, key, value.to_vec())?;
-        } else if let TryLock::Locked(Writer::Shared(locked)) =
-            self.try_lock(found, started.tail, key)?
+        if found.entry.record().is_none() {
+            self.move_in(found.entry, header, key, value.to_vec())?;
+        } else if let TryLock::Locked(LockedObject::Shared(locked)) =
+            self.try_lock(found, tail, key)?
         {
-            locked.settle(key)?;
+            locked.move_in(key)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the objects in this host's own memory back to where all hosts can reach them: because it
+    /// leaves, or will not be able to answer for a while.
+    ///
+    /// # Errors
+    /// [`Error::Log`], [`Error::Damaged`]. The other objects are where they were.
+    pub fn move_out_all(&self) -> Result<(), Error> {
+        for slot in self.partition.slots() {
+            if let Some(entry) = self.partition.entry(slot) {
+                persist(self.memory(), || {
+                    let mut hold = HostMutex::<M, _>::lock_arc(&entry);
+                    Ok(self.move_out(slot, &mut hold)?.then_some(()))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room when there is little: entries of the partition that were not used since the last look leave.
+    pub(crate) fn make_room_in_partition(&self) -> Result<(), Error> {
+        let partition = &self.partition;
+        if !partition.is_open() || partition.bytes() <= partition.budget / 10 * 9 {
+            return Ok(());
+        }
+        let mut left = LEAVE_BATCH;
+        for slot in partition.slots() {
+            let Some(mut hold) = partition.entry(slot).and_then(|it| it.try_lock_arc()) else {
+                continue;
+            };
+            if !std::mem::take(&mut hold.busy) {
+                left -= usize::from(self.move_out(slot, &mut hold)?);
+                if left == 0 {
+                    break;
+                }
+            }
         }
         Ok(())
     }

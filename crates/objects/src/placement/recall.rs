@@ -23,25 +23,23 @@ const BACK: u64 = 1;
 
 const IN_USE: u64 = 0;
 
-/// Requests that are answered between two operations, and in a tick.
-const AT_ONCE: usize = 1;
-
+/// Requests that are answered in a tick.
 const IN_TICK: usize = 64;
 
 impl<M: Memory> Objects<M> {
     /// Brings back the object with this entry, which is in the memory of `host`: the entry may have
     /// changed then.
-    pub(crate) fn bring_back_from(&self, host: u8, entry: Entry) -> Result<(), Error> {
+    pub(crate) fn recall(&self, host: u8, entry: Entry) -> Result<(), Error> {
         if host == self.enrolment.host() {
-            self.give_up_home(entry)
+            self.move_out_if_idle(entry)
         } else {
-            self.summon(host, entry)
+            self.request_recall(host, entry)
         }
     }
 
     /// Has another host bring back the object with this entry; returns once the entry has changed, as
     /// far as this replica knows.
-    fn summon(&self, host: u8, entry: Entry) -> Result<(), Error> {
+    fn request_recall(&self, host: u8, entry: Entry) -> Result<(), Error> {
         let memory = self.memory();
         let started = memory.uptime();
         while self.is_still_away(entry)? {
@@ -59,7 +57,7 @@ impl<M: Memory> Objects<M> {
     /// Asks once, and waits for the answer.
     fn ask(&self, host: u8, entry: Entry) -> Result<(), Error> {
         let memory = self.memory();
-        let Some(mut ticket) = self.home.mailbox.try_post(host, &encode(entry)) else {
+        let Some(mut ticket) = self.partition.mailbox.try_post(host, &encode(entry)) else {
             return Ok(());
         };
         let started = memory.uptime();
@@ -76,7 +74,7 @@ impl<M: Memory> Objects<M> {
     /// While this thread waits for another host, that may wait for this one.
     fn meanwhile(&self) -> Result<(), Error> {
         if self.memory().keeps(sites::HOME_ANSWER_MEANWHILE) {
-            self.answer_requests(IN_TICK)?;
+            self.answer_requests()?;
         }
         self.sync_others()?;
         self.memory().pause();
@@ -89,39 +87,35 @@ impl<M: Memory> Objects<M> {
         Ok(found.is_some_and(|found| found.entry == entry))
     }
 
-    /// Answers a request between two operations, if that takes no waiting.
-    #[inline]
-    pub(crate) fn answer_at_once(&self) {
-        if self.home.is_open() && self.logs_have_room() {
-            // What is wrong with the log, the operation finds out, too.
-            let _ = self.answer_requests(AT_ONCE);
-        }
-    }
-
     /// Answers all requests there are.
     pub(crate) fn answer_in_tick(&self) -> Result<(), Error> {
-        if self.home.is_open() { self.answer_requests(IN_TICK) } else { Ok(()) }
+        if self.partition.is_open() { self.answer_requests() } else { Ok(()) }
     }
 
-    fn answer_requests(&self, most: usize) -> Result<(), Error> {
-        for _ in 0..most {
-            let Some(request) = self.home.mailbox.next() else { return Ok(()) };
-            let answered = self.bring_back(&request);
-            let answer = if matches!(answered, Ok(true)) { BACK } else { IN_USE };
-            self.home.mailbox.answer(&request, answer);
-            answered?;
+    fn answer_requests(&self) -> Result<(), Error> {
+        for _ in 0..IN_TICK {
+            let Some(request) = self.partition.mailbox.next() else { return Ok(()) };
+            self.answer(&request)?;
         }
         Ok(())
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer(&self, request: &Request) -> Result<(), Error> {
+        let answered = self.bring_back(request);
+        let answer = if matches!(answered, Ok(true)) { BACK } else { IN_USE };
+        self.partition.mailbox.answer(request, answer);
+        answered.map(drop)
     }
 
     /// Brings the object back that a request is about; `false` if it is in use.
     fn bring_back(&self, request: &Request) -> Result<bool, Error> {
         let Some((hash, generation, slot)) = decode(&request.payload) else { return Ok(true) };
-        let Some(resident) = self.home.resident(slot) else { return Ok(true) };
-        let Some(mut hold) = resident.try_lock_arc() else { return Ok(false) };
+        let Some(entry) = self.partition.entry(slot) else { return Ok(true) };
+        let Some(mut hold) = entry.try_lock_arc() else { return Ok(false) };
         if hold.here.is_some_and(|here| here.generation == generation) {
             let paid = hold.accesses > PAYS;
-            if !self.send_back(slot, &mut hold)? {
+            if !self.move_out(slot, &mut hold)? {
                 return Ok(false);
             }
             self.profiles.recalled(hash, paid);
@@ -130,7 +124,7 @@ impl<M: Memory> Objects<M> {
     }
 }
 
-/// An object that was accessed so often while it was at home had better come again.
+/// An object that was accessed so often while it was in the partition had better come again.
 const PAYS: u64 = 64;
 
 fn encode(entry: Entry) -> [u8; PAYLOAD_BYTES] {

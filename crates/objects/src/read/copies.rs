@@ -15,10 +15,10 @@
 use tombolo_memory::{Local, Memory};
 use tombolo_sharing::{Counter, Header, Part};
 
-use crate::read::Looked;
-use crate::storage::copies::lines;
-use crate::storage::index::seen::{Seen, UNSEEN};
-use crate::storage::index::{Entry, Found, seen};
+use crate::read::{Attempt, ReadSnapshot};
+use crate::storage::copies::{CopyContents, lines};
+use crate::storage::index::validated::{NEVER_VALIDATED, ValidatedAt};
+use crate::storage::index::{Entry, Found, validated};
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
@@ -31,8 +31,10 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         part: Part,
         value: &mut Vec<u8>,
-    ) -> Result<Option<Looked<Header>>, Error> {
-        let (Some(copies), Some(line)) = (&self.copies, seen::copy_line(found.cell.seen)) else {
+    ) -> Result<Option<Attempt<Header>>, Error> {
+        let (Some(copies), Some(line)) =
+            (&self.copies, validated::copy_line(found.cell.validated_at))
+        else {
             return Ok(None);
         };
         let (memory, entry) = (self.memory(), &found.entry);
@@ -66,16 +68,16 @@ impl<M: Memory> Objects<M> {
             return Ok(None);
         }
         if !memory.check(sites::KEY_COMPARE, same_key) {
-            return Ok(Some(Looked::OtherKey));
+            return Ok(Some(Attempt::OtherKey));
         }
         copy.use_again_soon(found);
         self.count(Counter::CopyReads);
-        Ok(Some(Looked::Good(header)))
+        Ok(Some(Attempt::Good(header)))
     }
 
-    fn evicted(&self) -> Looked<Header> {
+    fn evicted(&self) -> Attempt<Header> {
         self.count(Counter::Retries);
-        Looked::Changed
+        Attempt::Changed
     }
 
     fn counter_was_own(&self, entry: &Entry, tail: u64) -> Result<bool, Error> {
@@ -85,13 +87,29 @@ impl<M: Memory> Objects<M> {
 
     /// What was noted of an object when it was found: who has a copy has no stale lines as of its counter.
     #[inline]
-    pub(crate) fn noted(&self, found: &Found<'_>) -> Seen {
+    pub(crate) fn validated_at(&self, found: &Found<'_>) -> ValidatedAt {
         match &self.copies {
-            Some(copies) if seen::copy_line(found.cell.seen).is_some() => {
+            Some(copies) if validated::copy_line(found.cell.validated_at).is_some() => {
                 let copy = copies.hold(self.memory(), found);
-                copy.and_then(|copy| copy.counter(self.memory())).unwrap_or(UNSEEN)
+                copy.and_then(|copy| copy.counter(self.memory())).unwrap_or(NEVER_VALIDATED)
             }
-            _ => found.cell.seen,
+            _ => found.cell.validated_at,
         }
+    }
+
+    /// Keeps what a good read of a whole object has found.
+    pub(crate) fn keep_copy(
+        &self,
+        found: &Found<'_>,
+        snapshot: &ReadSnapshot,
+        header: Header,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        let Some(copies) = &self.copies else { return };
+        let Entry { hash, generation, .. } = snapshot.entry;
+        let counter = snapshot.counter;
+        let contents = CopyContents { hash, generation, counter, header, key, value };
+        copies.keep(self.memory(), found, &contents, |hash| &self.state(hash).index);
     }
 }

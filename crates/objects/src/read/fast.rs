@@ -9,8 +9,8 @@ use tombolo_sharing::{HEADER_BYTES, Header, Part};
 
 use crate::host::lookup::Candidate;
 use crate::storage::index::Found;
-use crate::storage::index::seen;
-use crate::storage::index::seen::READ_SHARED;
+use crate::storage::index::validated;
+use crate::storage::index::validated::READ_SHARED;
 use crate::{Objects, sites};
 
 impl<M: Memory> Objects<M> {
@@ -43,7 +43,7 @@ impl<M: Memory> Objects<M> {
             None => READ_SHARED,
             Some(record) => self.records.load(record).readable()?,
         };
-        if !seen::is_fresh(memory, cell.seen, counter) {
+        if !validated::is_fresh(memory, cell.validated_at, counter) {
             return None;
         }
         let header = self.header_with(lines, key)?;

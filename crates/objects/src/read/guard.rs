@@ -3,7 +3,7 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Header, Part};
 
-use crate::read::{Looked, Started};
+use crate::read::{Attempt, ReadSnapshot};
 use crate::storage::index::Found;
 use crate::{Error, Objects, Version};
 
@@ -15,7 +15,7 @@ use crate::{Error, Objects, Version};
 pub struct ReadGuard<'a, M: Memory> {
     objects: &'a Objects<M>,
     found: Found<'a>,
-    started: Started,
+    snapshot: ReadSnapshot,
     header: Header,
 }
 
@@ -30,13 +30,18 @@ impl<M: Memory> Objects<M> {
         let guard = self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
-                let keep = |started: &Started, _: &Header| started.clone();
+                let keep = |snapshot: &ReadSnapshot, _: &Header| snapshot.clone();
                 match self.look(&found, tail, key, Part::Nothing, keep)? {
-                    Looked::Good((header, started)) => {
-                        return Ok(Some(Some(ReadGuard { objects: self, found, started, header })));
+                    Attempt::Good((header, snapshot)) => {
+                        return Ok(Some(Some(ReadGuard {
+                            objects: self,
+                            found,
+                            snapshot,
+                            header,
+                        })));
                     }
-                    Looked::OtherKey => {}
-                    Looked::Changed => return Ok(None),
+                    Attempt::OtherKey => {}
+                    Attempt::Changed => return Ok(None),
                 }
             }
             Ok(Some(None))
@@ -71,7 +76,7 @@ impl<M: Memory> ReadGuard<'_, M> {
         if end > length {
             return Err(Error::OutOfRange { offset, end, length });
         }
-        self.objects.read_bytes(&self.started, self.header.value_offset() + offset, into);
+        self.objects.read_bytes(&self.snapshot, self.header.value_offset() + offset, into);
         Ok(())
     }
 
@@ -80,16 +85,16 @@ impl<M: Memory> ReadGuard<'_, M> {
     /// # Errors
     /// [`Error::Torn`] if the object changed meanwhile: begin again. [`Error::Poisoned`], [`Error::Log`].
     pub fn read_end(self) -> Result<(), Error> {
-        if !self.started.still_holds(self.objects)? {
+        if !self.snapshot.still_holds(self.objects)? {
             self.objects.count(Counter::Retries);
             return Err(Error::Torn);
         }
-        if !self.objects.has_read_all(&self.started) {
-            let entry = self.started.entry;
+        if !self.objects.has_read_all(&self.snapshot) {
+            let entry = self.snapshot.entry;
             let lost = self.objects.lose_poisoned(entry.hash, entry.slot)?;
             return Err(if lost { Error::Poisoned } else { Error::Torn });
         }
-        self.objects.vouch(&self.found, &self.started);
+        self.objects.mark_validated(&self.found, &self.snapshot);
         Ok(())
     }
 }

@@ -16,12 +16,14 @@ use tombolo_memory::{Lines, Memory, Moment};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, split};
 
 use crate::error::loss;
+use crate::host::blocked::Why;
 use crate::host::lookup::Candidate;
 use crate::ids::KeyHash;
-use crate::storage::index::seen::{READ_SHARED, Seen};
-use crate::storage::index::{Entry, Found, seen};
+use crate::storage::index::validated::{READ_SHARED, ValidatedAt};
+use crate::storage::index::{Entry, Found, validated};
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, Version, sites};
+use tombolo_placement::Place;
 
 /// Lines of an object that are fetched before it is copied; of more, the processor itself makes sure.
 const FETCHED: u64 = 20;
@@ -31,7 +33,7 @@ const SHORT_PREFIX_BYTES: usize = 64;
 
 /// What a read began with; it is good if all of it still holds at its end.
 #[derive(Clone)]
-pub(crate) struct Started {
+pub(crate) struct ReadSnapshot {
     pub(crate) entry: Entry,
     pub(crate) extent: Extent,
     /// The record's counter, or [`READ_SHARED`].
@@ -41,14 +43,14 @@ pub(crate) struct Started {
     /// Nothing that is read from here on was out of date before.
     since: Moment,
     /// What was noted of an earlier read.
-    seen: Seen,
+    validated_at: ValidatedAt,
     /// The whole object is fresh in this host's caches as of `counter`.
     fresh: bool,
     /// It was so before: nobody else has written it since this host read it last.
     pub(crate) known: bool,
 }
 
-impl Started {
+impl ReadSnapshot {
     /// Whether everything since this was one version.
     #[inline(always)]
     pub(crate) fn still_holds<M: Memory>(&self, objects: &Objects<M>) -> Result<bool, Error> {
@@ -73,7 +75,7 @@ impl Started {
 }
 
 /// What came of looking at one object.
-pub(crate) enum Looked<T> {
+pub(crate) enum Attempt<T> {
     /// It has the key; this is what was read, and the read is good.
     Good(T),
     /// It has another key, which is as good a finding.
@@ -82,7 +84,7 @@ pub(crate) enum Looked<T> {
     Changed,
 }
 
-impl<T> Looked<T> {
+impl<T> Attempt<T> {
     fn good(self) -> Option<T> {
         match self {
             Self::Good(read) => Some(read),
@@ -90,21 +92,21 @@ impl<T> Looked<T> {
         }
     }
 
-    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Looked<U> {
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Attempt<U> {
         match self {
-            Self::Good(read) => Looked::Good(change(read)),
-            Self::OtherKey => Looked::OtherKey,
-            Self::Changed => Looked::Changed,
+            Self::Good(read) => Attempt::Good(change(read)),
+            Self::OtherKey => Attempt::OtherKey,
+            Self::Changed => Attempt::Changed,
         }
     }
 }
 
-impl<T> Looked<Result<T, Error>> {
-    pub(crate) fn transpose(self) -> Result<Looked<T>, Error> {
+impl<T> Attempt<Result<T, Error>> {
+    pub(crate) fn transpose(self) -> Result<Attempt<T>, Error> {
         Ok(match self {
-            Self::Good(read) => Looked::Good(read?),
-            Self::OtherKey => Looked::OtherKey,
-            Self::Changed => Looked::Changed,
+            Self::Good(read) => Attempt::Good(read?),
+            Self::OtherKey => Attempt::OtherKey,
+            Self::Changed => Attempt::Changed,
         })
     }
 }
@@ -161,7 +163,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Has the processor fetch what it takes to find `key`, which is wanted soon.
-    pub fn foresee(&self, key: &[u8]) {
+    pub fn prefetch(&self, key: &[u8]) {
         if let Ok(hash) = self.hash(key) {
             self.state(hash).index.prefetch(hash);
         }
@@ -232,9 +234,9 @@ impl<M: Memory> Objects<M> {
         let (found, alone) = index.find_one(self.memory(), hash);
         let Some(found) = found else { return Ok(Some(None)) };
         match self.read_found(&found, tail, key, part, value)? {
-            Looked::OtherKey if alone => Ok(Some(None)),
-            Looked::OtherKey => self.try_read_others(hash, key, part, value),
-            looked => Ok(looked.good().map(Some)),
+            Attempt::OtherKey if alone => Ok(Some(None)),
+            Attempt::OtherKey => self.try_read_others(hash, key, part, value),
+            attempt => Ok(attempt.good().map(Some)),
         }
     }
 
@@ -250,8 +252,8 @@ impl<M: Memory> Objects<M> {
         let tail = self.sync(hash)?;
         for found in self.state(hash).index.find(self.memory(), hash) {
             match self.read_found(&found, tail, key, part, value)? {
-                Looked::OtherKey => {}
-                looked => return Ok(looked.good().map(Some)),
+                Attempt::OtherKey => {}
+                attempt => return Ok(attempt.good().map(Some)),
             }
         }
         Ok(Some(None))
@@ -266,18 +268,18 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         part: Part,
         value: &mut Vec<u8>,
-    ) -> Result<Looked<Header>, Error> {
-        if found.entry.home() == Some(self.enrolment.host()) {
-            return self.read_at_home(found, key, part, value);
+    ) -> Result<Attempt<Header>, Error> {
+        if found.entry.partition() == Some(self.enrolment.host()) {
+            return self.read_in_partition(found, key, part, value);
         }
         if self.places_objects() {
             return self.read_and_place(found, tail, key, part, value);
         }
-        let looked = self.look(found, tail, key, part, |started, header| {
+        let attempt = self.look(found, tail, key, part, |snapshot, header| {
             // What is wrong with the range is an error only if the read turns out good.
-            let _ = self.copy_value(started, header, part, value);
+            let _ = self.copy_value(snapshot, header, part, value);
         })?;
-        Ok(looked.map(|(header, ())| header))
+        Ok(attempt.map(|(header, ())| header))
     }
 
     /// The same, where objects may have copies, or be elsewhere; and may be after this.
@@ -288,35 +290,56 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         part: Part,
         value: &mut Vec<u8>,
-    ) -> Result<Looked<Header>, Error> {
-        if let Some(looked) = self.read_copy(found, tail, key, part, value)? {
-            return Ok(looked);
+    ) -> Result<Attempt<Header>, Error> {
+        if let Some(attempt) = self.read_copy(found, tail, key, part, value)? {
+            return Ok(attempt);
         }
-        let looked = self.look(found, tail, key, part, |started, header| {
+        let attempt = self.look(found, tail, key, part, |snapshot, header| {
             // As above.
-            let _ = self.copy_value(started, header, part, value);
-            started.clone()
+            let _ = self.copy_value(snapshot, header, part, value);
+            snapshot.clone()
         })?;
-        if let (Looked::Good((header, started)), Part::Whole) = (&looked, part) {
-            self.place_after_read(found, started, *header, key, value);
+        if let (Attempt::Good((header, snapshot)), Part::Whole) = (&attempt, part) {
+            self.place_after_read(found, snapshot, *header, key, value);
         }
-        Ok(looked.map(|(header, _)| header))
+        Ok(attempt.map(|(header, _)| header))
+    }
+
+    /// Copies an object that was read into this host's memory, or moves it there, if it is to be there.
+    fn place_after_read(
+        &self,
+        found: &Found<'_>,
+        snapshot: &ReadSnapshot,
+        header: Header,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        let profile = self.profiles.access(snapshot.entry.hash, false, snapshot.known);
+        match self.placement.place(&profile, Place::Shared, &self.costs) {
+            Place::Shared => {}
+            Place::Home if self.partition.is_open() => {
+                // The read is done; if the object cannot move now, it may at the next access.
+                let tail = snapshot.tail;
+                let _ = self.blocked(Why::Misplaced { found, tail, header, key, value });
+            }
+            Place::Home | Place::Copied => self.keep_copy(found, snapshot, header, key, value),
+        }
     }
 
     /// Copies part of a value.
     #[inline(always)]
     pub(crate) fn copy_value(
         &self,
-        started: &Started,
+        snapshot: &ReadSnapshot,
         header: &Header,
         part: Part,
         value: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let (offset, bytes) = part.of(u64::from(header.value_bytes))?;
         let start = header.value_offset() + offset;
-        self.freshen(started, start, bytes);
+        self.invalidate_if_stale(snapshot, start, bytes);
         value.clear();
-        started.extent.append(self.memory(), start, bytes, value);
+        snapshot.extent.append(self.memory(), start, bytes, value);
         Ok(())
     }
 
@@ -328,31 +351,31 @@ impl<M: Memory> Objects<M> {
         tail: u64,
         key: &[u8],
         part: Part,
-        copy: impl FnOnce(&Started, &Header) -> T,
-    ) -> Result<Looked<(Header, T)>, Error> {
-        if let Some(host) = found.entry.home() {
-            self.bring_back_from(host, found.entry)?;
-            return Ok(Looked::Changed);
+        copy: impl FnOnce(&ReadSnapshot, &Header) -> T,
+    ) -> Result<Attempt<(Header, T)>, Error> {
+        if let Some(host) = found.entry.partition() {
+            self.blocked(Why::InPartition { host, entry: found.entry })?;
+            return Ok(Attempt::Changed);
         }
-        let Some(started) = self.start(found, tail, part) else {
+        let Some(snapshot) = self.start(found, tail, part) else {
             self.count(Counter::Retries);
-            return Ok(Looked::Changed);
+            return Ok(Attempt::Changed);
         };
         if let Some(host) = found.entry.lost() {
-            let other = self.read_key(&started).as_deref() != Some(key)
-                && !self.is_key_poisoned(&started.extent);
-            return match started.still_holds(self)? {
-                false => Ok(Looked::Changed),
-                true if other => Ok(Looked::OtherKey),
+            let other = self.read_key(&snapshot).as_deref() != Some(key)
+                && !self.is_key_poisoned(&snapshot.extent);
+            return match snapshot.still_holds(self)? {
+                false => Ok(Attempt::Changed),
+                true if other => Ok(Attempt::OtherKey),
                 true => Err(loss(host)),
             };
         }
-        let prefix = self.read_prefix(&started, key).map(|header| copy(&started, header));
-        if !started.still_holds(self)? {
+        let prefix = self.read_prefix(&snapshot, key).map(|header| copy(&snapshot, header));
+        if !snapshot.still_holds(self)? {
             self.count(Counter::Retries);
-            return Ok(Looked::Changed);
+            return Ok(Attempt::Changed);
         }
-        self.conclude(found, &started, prefix)
+        self.conclude(found, &snapshot, prefix)
     }
 
     /// What came of a read that turned out good.
@@ -360,17 +383,17 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn conclude<T>(
         &self,
         found: &Found<'_>,
-        started: &Started,
+        snapshot: &ReadSnapshot,
         prefix: Prefix<T>,
-    ) -> Result<Looked<(Header, T)>, Error> {
-        if !self.has_read_all(started) {
-            return self.conclude_poisoned(started, prefix);
+    ) -> Result<Attempt<(Header, T)>, Error> {
+        if !self.has_read_all(snapshot) {
+            return self.conclude_poisoned(snapshot, prefix);
         }
-        self.vouch(found, started);
+        self.mark_validated(found, snapshot);
         match prefix {
-            Prefix::Match(header, copied) => Ok(Looked::Good((header, copied))),
-            Prefix::OtherKey => Ok(Looked::OtherKey),
-            Prefix::Nonsense => Err(damaged_object(started)),
+            Prefix::Match(header, copied) => Ok(Attempt::Good((header, copied))),
+            Prefix::OtherKey => Ok(Attempt::OtherKey),
+            Prefix::Nonsense => Err(damaged_object(snapshot)),
         }
     }
 
@@ -378,23 +401,23 @@ impl<M: Memory> Objects<M> {
     #[cold]
     fn conclude_poisoned<T>(
         &self,
-        started: &Started,
+        snapshot: &ReadSnapshot,
         prefix: Prefix<T>,
-    ) -> Result<Looked<(Header, T)>, Error> {
-        let Started { entry, extent, .. } = started;
+    ) -> Result<Attempt<(Header, T)>, Error> {
+        let ReadSnapshot { entry, extent, .. } = snapshot;
         if matches!(prefix, Prefix::OtherKey) && !self.is_key_poisoned(extent) {
-            return Ok(Looked::OtherKey);
+            return Ok(Attempt::OtherKey);
         }
         if self.lose_poisoned(entry.hash, entry.slot)? {
             return Err(Error::Poisoned);
         }
-        Ok(Looked::Changed)
+        Ok(Attempt::Changed)
     }
 
     /// Begins a read: loads the counter, *then* drops lines that may be stale. `None` if somebody
     /// writes, or the record is not this object's any more.
     #[inline(always)]
-    pub(crate) fn start(&self, found: &Found<'_>, tail: u64, part: Part) -> Option<Started> {
+    pub(crate) fn start(&self, found: &Found<'_>, tail: u64, part: Part) -> Option<ReadSnapshot> {
         let entry = found.entry;
         let extent = self.state(entry.hash).space.extent_at(entry.slot)?;
         let lines = extent.count();
@@ -409,8 +432,8 @@ impl<M: Memory> Objects<M> {
         }
         let (counter, known) = memory.consume(sites::READ_INVALIDATE, |memory| {
             let counter = self.readable_counter(&entry);
-            let noted = self.noted(found);
-            let is_fresh = |counter| seen::is_fresh(memory, noted, counter);
+            let noted = self.validated_at(found);
+            let is_fresh = |counter| validated::is_fresh(memory, noted, counter);
             let known = counter.is_some_and(is_fresh);
             let doubtful = counter.is_some() && !known && whole && after;
             if doubtful {
@@ -418,8 +441,17 @@ impl<M: Memory> Objects<M> {
             }
             ((counter, known), extent.lines().filter(move |_| doubtful))
         });
-        let (seen, fresh) = (found.cell.seen, known || whole);
-        Some(Started { entry, extent, counter: counter?, tail, since, seen, fresh, known })
+        let (validated_at, fresh) = (found.cell.validated_at, known || whole);
+        Some(ReadSnapshot {
+            entry,
+            extent,
+            counter: counter?,
+            tail,
+            since,
+            validated_at,
+            fresh,
+            known,
+        })
     }
 
     /// Has lines fetched that a read will take.
@@ -460,15 +492,15 @@ impl<M: Memory> Objects<M> {
 
     /// Reads bytes of a slot, without lines that may be stale.
     #[track_caller]
-    pub(crate) fn read_bytes(&self, started: &Started, offset: u64, into: &mut [u8]) {
-        self.freshen(started, offset, into.len() as u64);
-        started.extent.read(self.memory(), offset, into);
+    pub(crate) fn read_bytes(&self, snapshot: &ReadSnapshot, offset: u64, into: &mut [u8]) {
+        self.invalidate_if_stale(snapshot, offset, into.len() as u64);
+        snapshot.extent.read(self.memory(), offset, into);
     }
 
     /// Drops lines of so many bytes, if they may be stale: those of a large object, of which a read wants a part.
     #[track_caller]
-    fn freshen(&self, started: &Started, offset: u64, bytes: u64) {
-        let Started { extent, fresh, .. } = started;
+    fn invalidate_if_stale(&self, snapshot: &ReadSnapshot, offset: u64, bytes: u64) {
+        let ReadSnapshot { extent, fresh, .. } = snapshot;
         if !fresh {
             let lines = || extent.covering(offset, bytes);
             self.counters.add(Counter::InvalidatedLines, lines().map(Lines::count).sum());
@@ -478,24 +510,29 @@ impl<M: Memory> Objects<M> {
 
     /// Reads header and key, as far as they go with `key`.
     #[inline(always)]
-    pub(crate) fn read_prefix(&self, started: &Started, key: &[u8]) -> Prefix<()> {
-        let capacity = started.extent.bytes();
+    pub(crate) fn read_prefix(&self, snapshot: &ReadSnapshot, key: &[u8]) -> Prefix<()> {
+        let capacity = snapshot.extent.bytes();
         let length = (HEADER_BYTES + key.len()).min(capacity as usize);
         if length > SHORT_PREFIX_BYTES {
-            return self.read_long_prefix(started, key, length);
+            return self.read_long_prefix(snapshot, key, length);
         }
-        self.read_prefix_into(started, key, &mut [0; SHORT_PREFIX_BYTES][..length])
+        self.read_prefix_into(snapshot, key, &mut [0; SHORT_PREFIX_BYTES][..length])
     }
 
     #[cold]
-    fn read_long_prefix(&self, started: &Started, key: &[u8], length: usize) -> Prefix<()> {
-        self.read_prefix_into(started, key, &mut [0; PREFIX_BYTES][..length])
+    fn read_long_prefix(&self, snapshot: &ReadSnapshot, key: &[u8], length: usize) -> Prefix<()> {
+        self.read_prefix_into(snapshot, key, &mut [0; PREFIX_BYTES][..length])
     }
 
     #[inline(always)]
-    fn read_prefix_into(&self, started: &Started, key: &[u8], prefix: &mut [u8]) -> Prefix<()> {
-        let capacity = started.extent.bytes();
-        self.read_bytes(started, 0, prefix);
+    fn read_prefix_into(
+        &self,
+        snapshot: &ReadSnapshot,
+        key: &[u8],
+        prefix: &mut [u8],
+    ) -> Prefix<()> {
+        let capacity = snapshot.extent.bytes();
+        self.read_bytes(snapshot, 0, prefix);
         let Some(header) = Header::decode(prefix, capacity) else { return Prefix::Nonsense };
         let same = usize::from(header.key_bytes) == key.len() && &prefix[HEADER_BYTES..] == key;
         if self.memory().check(sites::KEY_COMPARE, same) {
@@ -507,29 +544,29 @@ impl<M: Memory> Objects<M> {
 
     /// After a good read: this host has no stale line of the object as of its counter.
     #[inline(always)]
-    pub(crate) fn vouch(&self, found: &Found<'_>, started: &Started) {
+    pub(crate) fn mark_validated(&self, found: &Found<'_>, snapshot: &ReadSnapshot) {
         let memory = self.memory();
-        started.rely_on(memory);
-        if !started.known && memory.check(sites::READ_PART_VOUCHES_NOT, started.fresh) {
-            let generation = started.entry.generation;
-            seen::set(memory, found.cell, generation, started.seen, started.counter);
+        snapshot.rely_on(memory);
+        if !snapshot.known && memory.check(sites::READ_PART_VOUCHES_NOT, snapshot.fresh) {
+            let generation = snapshot.entry.generation;
+            validated::set(memory, found.cell, generation, snapshot.validated_at, snapshot.counter);
         }
     }
 
     /// The key of the object, of which nothing else may be whole: its value may be lost, or a host be about
     /// to bring it back. Lines behind the key are not looked at: they may be stale, if the object ends there.
-    pub(crate) fn read_key(&self, started: &Started) -> Option<Vec<u8>> {
+    pub(crate) fn read_key(&self, snapshot: &ReadSnapshot) -> Option<Vec<u8>> {
         let mut header = [0; HEADER_BYTES];
-        self.read_bytes(started, 0, &mut header);
-        let mut key = vec![0; Header::decode_key_bytes(&header, started.extent.bytes())?];
-        self.read_bytes(started, HEADER_BYTES as u64, &mut key);
+        self.read_bytes(snapshot, 0, &mut header);
+        let mut key = vec![0; Header::decode_key_bytes(&header, snapshot.extent.bytes())?];
+        self.read_bytes(snapshot, HEADER_BYTES as u64, &mut key);
         Some(key)
     }
 
     /// Whether what was read of an object was what memory holds.
     #[inline(always)]
-    pub(crate) fn has_read_all(&self, started: &Started) -> bool {
-        self.memory().check(sites::POISON_READ, !self.is_poisoned(&started.extent))
+    pub(crate) fn has_read_all(&self, snapshot: &ReadSnapshot) -> bool {
+        self.memory().check(sites::POISON_READ, !self.is_poisoned(&snapshot.extent))
     }
 }
 
@@ -552,7 +589,7 @@ impl<T> Prefix<T> {
     }
 }
 
-pub(crate) fn damaged_object(started: &Started) -> Error {
-    let slot = started.extent.start();
+pub(crate) fn damaged_object(snapshot: &ReadSnapshot) -> Error {
+    let slot = snapshot.extent.start();
     Error::Damaged(format!("the slot at {slot:?} holds no object, though the index says so"))
 }

@@ -3,12 +3,12 @@
 use tombolo_memory::{LINE_BYTES, Local, Memory};
 use tombolo_sharing::{Counter, Header, Part};
 
-use crate::read::Looked;
+use crate::read::Attempt;
 use crate::storage::index::{Entry, Found};
 use crate::storage::partition::Hold;
 use crate::{Error, Objects, sites};
 
-/// What came of looking for a resident with a key.
+/// What came of looking for an entry of the partition with a key.
 pub(crate) enum Reached<M: Memory> {
     Here(Hold<M>, Header),
     OtherKey,
@@ -19,7 +19,7 @@ pub(crate) enum Reached<M: Memory> {
 impl<M: Memory> Objects<M> {
     pub(crate) fn reach(&self, entry: Entry, key: &[u8]) -> Reached<M> {
         self.memory().step();
-        let hold = self.home.resident(entry.slot).and_then(|resident| resident.try_lock_arc());
+        let hold = self.partition.entry(entry.slot).and_then(|entry| entry.try_lock_arc());
         let Some(mut hold) = hold else { return Reached::Changed };
         let same = hold.here.is_some_and(|here| here.generation == entry.generation);
         let (true, Some(header)) = (self.memory().check(sites::HOME_HERE, same), hold.header)
@@ -38,30 +38,30 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Reads part of an object in this host's memory.
-    pub(crate) fn read_at_home(
+    pub(crate) fn read_in_partition(
         &self,
         found: &Found<'_>,
         key: &[u8],
         part: Part,
         value: &mut Vec<u8>,
-    ) -> Result<Looked<Header>, Error> {
-        let looked = match self.reach(found.entry, key) {
+    ) -> Result<Attempt<Header>, Error> {
+        let attempt = match self.reach(found.entry, key) {
             Reached::Here(hold, header) => {
                 self.count(Counter::HomeReads);
                 if let Ok((offset, bytes)) = part.of(hold.value.len() as u64) {
                     value.clear();
                     value.extend_from_slice(&hold.value[offset as usize..][..bytes as usize]);
                 }
-                Looked::Good(header)
+                Attempt::Good(header)
             }
-            Reached::OtherKey => Looked::OtherKey,
-            Reached::Changed => Looked::Changed,
+            Reached::OtherKey => Attempt::OtherKey,
+            Reached::Changed => Attempt::Changed,
         };
-        self.holds_home().map(|()| looked)
+        self.holds_seat().map(|()| attempt)
     }
 
     /// Whether what was done in this host's own memory counts: if the host has not been fenced by now.
-    pub(crate) fn holds_home(&self) -> Result<(), Error> {
+    pub(crate) fn holds_seat(&self) -> Result<(), Error> {
         if self.enrolment.holds(self.memory()) { Ok(()) } else { Err(self.is_fenced()) }
     }
 }

@@ -25,7 +25,7 @@ impl<M: Memory> Objects<M> {
     /// Those of [`read`](Self::read).
     pub fn scan_within_reach(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
         let me = self.enrolment.host();
-        self.scan_wanted(cursor, |entry| entry.home().is_none_or(|host| host == me), visit)
+        self.scan_wanted(cursor, |entry| entry.partition().is_none_or(|host| host == me), visit)
     }
 
     fn scan_wanted(
@@ -63,19 +63,19 @@ impl<M: Memory> Objects<M> {
             let tail = self.sync(hash)?;
             let found = self.state(hash).index.find(self.memory(), hash);
             for found in found.into_iter().filter(|found| wanted(found.entry)) {
-                let Some(started) = self.start(&found, tail, Part::Nothing) else {
+                let Some(snapshot) = self.start(&found, tail, Part::Nothing) else {
                     return Ok(None);
                 };
-                let key = self.read_key(&started);
-                if !started.still_holds(self)? {
+                let key = self.read_key(&snapshot);
+                if !snapshot.still_holds(self)? {
                     return Ok(None);
                 }
-                if self.is_key_poisoned(&started.extent) {
+                if self.is_key_poisoned(&snapshot.extent) {
                     // Whoever knows it finds that it is lost.
                     continue;
                 }
-                started.rely_on(self.memory());
-                keys.push(key.ok_or_else(|| damaged_object(&started))?);
+                snapshot.rely_on(self.memory());
+                keys.push(key.ok_or_else(|| damaged_object(&snapshot))?);
             }
             Ok(Some(()))
         })?;

@@ -6,7 +6,7 @@ use tombolo_memory::{Lines, Memory};
 use tombolo_sharing::{Counter, Header, Part};
 
 use crate::ids::KeyHash;
-use crate::read::{Looked, Started};
+use crate::read::{Attempt, ReadSnapshot};
 use crate::storage::index::{Entry, Found};
 use crate::storage::space::pins::Pin;
 use crate::{Error, Objects, Version};
@@ -25,7 +25,7 @@ pub struct View<'a, M: Memory> {
 }
 
 enum Value<'a, M: Memory> {
-    Pinned { started: Started, _pin: Pin<'a, M> },
+    Pinned { snapshot: ReadSnapshot, _pin: Pin<'a, M> },
     Copied(Vec<u8>),
 }
 
@@ -58,9 +58,9 @@ impl<M: Memory> Objects<M> {
         let tail = self.sync(hash)?;
         for found in index.find(self.memory(), hash) {
             match self.view_found(&found, tail, key, view)? {
-                Looked::Good(()) => return Ok(Some(())),
-                Looked::OtherKey => {}
-                Looked::Changed => return Ok(None),
+                Attempt::Good(()) => return Ok(Some(())),
+                Attempt::OtherKey => {}
+                Attempt::Changed => return Ok(None),
             }
         }
         Ok(Some(()))
@@ -72,21 +72,21 @@ impl<M: Memory> Objects<M> {
         tail: u64,
         key: &[u8],
         view: &mut Option<View<'a, M>>,
-    ) -> Result<Looked<()>, Error> {
-        if found.entry.home() == Some(self.enrolment.host()) {
+    ) -> Result<Attempt<()>, Error> {
+        if found.entry.partition() == Some(self.enrolment.host()) {
             let mut copied = Vec::new();
-            let looked = self.read_at_home(found, key, Part::Whole, &mut copied)?;
-            return Ok(looked.map(|header| {
+            let attempt = self.read_in_partition(found, key, Part::Whole, &mut copied)?;
+            return Ok(attempt.map(|header| {
                 *view = Some(View { objects: self, header, value: Value::Copied(copied) });
             }));
         }
         self.fetch_to_view(found.entry);
-        let looked = self.look(found, tail, key, Part::Whole, |started, &header| {
-            let value = self.take_to_view(started, &header)?;
+        let attempt = self.look(found, tail, key, Part::Whole, |snapshot, &header| {
+            let value = self.take_to_view(snapshot, &header)?;
             *view = Some(View { objects: self, header, value });
             Ok(())
         })?;
-        looked.map(|(_, taken)| taken).transpose()
+        attempt.map(|(_, taken)| taken).transpose()
     }
 
     /// Has the processor fetch what a view takes, all at once: one after the other it would wait four times.
@@ -98,15 +98,19 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Pins the value, or copies it. Before the look by whose end it is known that the object is there, and nobody writes it.
-    fn take_to_view(&self, started: &Started, header: &Header) -> Result<Value<'_, M>, Error> {
-        let Started { entry, extent, .. } = started;
+    fn take_to_view(
+        &self,
+        snapshot: &ReadSnapshot,
+        header: &Header,
+    ) -> Result<Value<'_, M>, Error> {
+        let ReadSnapshot { entry, extent, .. } = snapshot;
         if extent.count() > self.small_lines {
             let pin = self.pins.pin(self.state(entry.hash).space.chunks_of(extent))?;
-            return Ok(Value::Pinned { started: started.clone(), _pin: pin });
+            return Ok(Value::Pinned { snapshot: snapshot.clone(), _pin: pin });
         }
         let mut copied = Vec::new();
         // The whole value is a part of it.
-        let _ = self.copy_value(started, header, Part::Whole, &mut copied);
+        let _ = self.copy_value(snapshot, header, Part::Whole, &mut copied);
         Ok(Value::Copied(copied))
     }
 }
@@ -141,12 +145,12 @@ impl<M: Memory> View<'_, M> {
     pub fn pieces(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
         let memory = self.objects.memory();
         let (lying, copied) = match &self.value {
-            Value::Pinned { started, .. } => (Some(started), None),
+            Value::Pinned { snapshot, .. } => (Some(snapshot), None),
             Value::Copied(bytes) => (None, Some(Cow::Borrowed(&bytes[..]))),
         };
         let offset = self.header.value_offset();
         let pieces =
-            lying.into_iter().flat_map(move |started| started.view(memory, offset, self.len()));
+            lying.into_iter().flat_map(move |snapshot| snapshot.view(memory, offset, self.len()));
         pieces.chain(copied)
     }
 
@@ -156,11 +160,11 @@ impl<M: Memory> View<'_, M> {
     /// # Errors
     /// [`Error::Poisoned`] if this host has met a memory error there.
     pub fn end(self) -> Result<(), Error> {
-        let Value::Pinned { started, .. } = &self.value else { return Ok(()) };
-        if self.objects.has_read_all(started) {
+        let Value::Pinned { snapshot, .. } = &self.value else { return Ok(()) };
+        if self.objects.has_read_all(snapshot) {
             return Ok(());
         }
-        self.objects.lose_poisoned(started.entry.hash, started.entry.slot)?;
+        self.objects.lose_poisoned(snapshot.entry.hash, snapshot.entry.slot)?;
         Err(Error::Poisoned)
     }
 }

@@ -1,7 +1,7 @@
 //! Clearing up after a host that is gone: what it had locked is [rescued](crate::recovery) first, or restored from its own memory; then what it had
 //! under way is ended, and what it had taken is free again: chunks, slots in quarantine, latches, at last its seat.
 //!
-//! Each step can be done again by another host, if the one that does it dies, too; what that would not know any more, notes or words in SCR say first.
+//! Each step can be done again by another host, if the one that does it dies, too; what that would not know any more, intents or words in SCR say first.
 
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
@@ -11,20 +11,20 @@ use crate::ids::{KeyHash, Slot, SlotLine};
 use crate::replica::event::target;
 use crate::replica::event::{Event, Target};
 use crate::storage::index::Entry;
-use crate::storage::intents::{Note, Place};
+use crate::storage::intents::{Intent, IntentSlot};
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
     /// Puts everything in order that a host has left which is gone, and frees its seat.
     pub(crate) fn clear_up(&self, stay: Stay) -> Result<(), Error> {
-        if self.home.is_backed() {
-            self.restore_from_home(stay)?;
+        if self.partition.is_backed() {
+            self.restore_partition(stay)?;
         }
         self.rescue_all(stay, true)?;
         let left = self.records.locked_by(stay.host).next().is_some();
-        // Who has died at that itself left the lock with its note, or nothing but the note.
+        // Who has died at that itself left the lock with its intent, or nothing but the intent.
         let still = |(record, by)| self.records.load(record).holder() == Some(by);
-        if left || self.underway.notes.taken_over(stay.host).any(still) {
+        if left || self.intents.table.taken_over(stay.host).any(still) {
             return Ok(());
         }
         self.sync_all()?;
@@ -36,18 +36,18 @@ impl<M: Memory> Objects<M> {
         for shard in self.shards() {
             shard.state().space.take_back(stay.host)?;
         }
-        self.free_spans_of(stay)?;
-        self.marks.free_latches_of(stay.host);
+        self.free_chains_of(stay)?;
+        self.dirty_bits.free_latches_of(stay.host);
         self.pins.table.clear_of(stay.host);
         let quarantined = self.quarantined(stay.host);
-        let leaving: Vec<SlotLine> = self.underway.notes.left_by_others(stay.host).collect();
+        let leaving: Vec<SlotLine> = self.intents.table.left_by_others(stay.host).collect();
         if quarantined.iter().flatten().any(|slot| leaving.contains(slot)) {
             return Ok(());
         }
         for (shard, slots) in self.shards().iter().zip(&quarantined) {
-            shard.state().space.void(sites::SLOT_VOID, slots.iter().copied());
+            shard.state().space.scrub(sites::SLOT_VOID, slots.iter().copied());
         }
-        self.underway.notes.end_quarantine(stay.host);
+        self.intents.table.end_quarantine(stay.host);
         for (number, slots) in quarantined.into_iter().enumerate() {
             self.forget(stay.host, number, slots)?;
         }
@@ -59,10 +59,10 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Objects with which a host that is gone was about to go on elsewhere, after others that may still be alive, are in their slots
-    /// as before: for who opens the pod if all die, and for whom the notes of that host told the same until now. `false` if others are
+    /// as before: for who opens the pod if all die, and for whom the intents of that host told the same until now. `false` if others are
     /// clearing up there.
     fn withdraw_quarantine(&self, stay: Stay) -> Result<bool, Error> {
-        let notes = &self.underway.notes;
+        let intents = &self.intents.table;
         for host in self.area().membership().fenced().filter(|&host| host != stay.host) {
             if self.early_in_quarantine(host).is_empty() {
                 continue;
@@ -75,7 +75,7 @@ impl<M: Memory> Objects<M> {
             let synced = self.sync_all();
             if synced.is_ok() {
                 let early = self.early_in_quarantine(host);
-                early.into_iter().for_each(|slot| notes.not_in_quarantine(host, slot));
+                early.into_iter().for_each(|slot| intents.not_in_quarantine(host, slot));
             }
             self.area().yield_cleanup(of, self.enrolment.host());
             synced?;
@@ -86,7 +86,7 @@ impl<M: Memory> Objects<M> {
     /// Slots that are said to be in quarantine, and whose objects have not gone on elsewhere, as the log says.
     fn early_in_quarantine(&self, host: u8) -> Vec<SlotLine> {
         let quarantined = self.quarantined(host).concat();
-        let noted = self.underway.notes.quarantine(host).filter(|(_, lost)| !lost);
+        let noted = self.intents.table.quarantine(host).filter(|(_, lost)| !lost);
         noted.map(|(slot, _)| slot).filter(|slot| !quarantined.contains(slot)).collect()
     }
 
@@ -103,58 +103,63 @@ impl<M: Memory> Objects<M> {
         let space = &self.shards()[shard].state().space;
         let slots: Vec<Slot> = slots.into_iter().filter_map(|line| space.slot_at(line)).collect();
         // Whoever does this again, after the event, finds them among what the dead host had taken.
-        slots.iter().for_each(|&slot| _ = space.assign_span(slot, host));
+        slots.iter().for_each(|&slot| _ = space.assign_chain(slot, host));
         let shards = self.shards().len() as u64;
         let hash = ((shard as u64) << KeyHash::BITS).div_ceil(shards) as KeyHash;
         self.commit(Event::Forget { target: Target { hash, slot: 0, expected: 0 }, host })?;
-        slots.into_iter().for_each(|slot| space.free_span(slot));
+        slots.into_iter().for_each(|slot| space.free_chain(slot));
         Ok(())
     }
 
     /// Takes headers out of slots in which a host that is gone has left some, and which are no object's as the
     /// log says.
     fn end_what_was_under_way(&self, stay: Stay) -> Result<(), Error> {
-        let notes: Vec<_> = self.underway.notes.of(stay.host).collect();
-        for (place, note) in notes {
+        let intents: Vec<_> = self.intents.table.of(stay.host).collect();
+        for (intent_slot, intent) in intents {
             if self.memory().keeps(sites::CLEAR_DECIDED) {
-                self.decide_move(stay, place, note)?;
+                self.decide_move(stay, intent_slot, intent)?;
             }
-            let (to, from) = match note {
-                Note::Places { to, .. } | Note::Created { to } => (Some(to), None),
-                Note::Announces { from, to, .. } => (Some(to), from),
-                Note::Deletes { slot, .. } => (None, Some(slot)),
-                Note::Writes { .. }
-                | Note::TookOver { .. }
-                | Note::Returns { .. }
-                | Note::Through { .. } => (None, None),
+            let (to, from) = match intent {
+                Intent::Places { to, .. } | Intent::Created { to } => (Some(to), None),
+                Intent::Announces { from, to, .. } => (Some(to), from),
+                Intent::Deletes { slot, .. } => (None, Some(slot)),
+                Intent::Writes { .. }
+                | Intent::TookOver { .. }
+                | Intent::MovesOut { .. }
+                | Intent::Through { .. } => (None, None),
             };
             for line in [to, from].into_iter().flatten() {
-                if self.is_still_left(stay, line, note.left() == Some(line))? {
+                if self.is_still_left(stay, line, intent.left() == Some(line))? {
                     let space = self.space_of(line)?;
-                    self.underway.notes.lost_no_more(line);
-                    space.void(sites::SLOT_VOID, [line]);
-                    if note.left() == Some(line) {
-                        space.span_at(line)?.into_iter().for_each(|span| space.free_span(span));
+                    self.intents.table.lost_no_more(line);
+                    space.scrub(sites::SLOT_VOID, [line]);
+                    if intent.left() == Some(line) {
+                        space.chain_at(line)?.into_iter().for_each(|chain| space.free_chain(chain));
                     }
                 }
             }
-            self.underway.notes.clear(stay.host, place);
+            self.intents.table.clear(stay.host, intent_slot);
         }
         Ok(())
     }
 
     /// Says of an object that was to move which of its slots is empty, before that is: one that is empty already would no longer tell
     /// who opens the pod, if all die, whether the object has moved.
-    fn decide_move(&self, stay: Stay, place: Place, note: Note) -> Result<(), Error> {
-        let Note::Announces { from: Some(from), to, .. } = note else { return Ok(()) };
+    fn decide_move(
+        &self,
+        stay: Stay,
+        intent_slot: IntentSlot,
+        intent: Intent,
+    ) -> Result<(), Error> {
+        let Intent::Announces { from: Some(from), to, .. } = intent else { return Ok(()) };
         let decided = if self.holds_object(to)? {
-            Note::Deletes { slot: from, version: None, torn: None }
+            Intent::Deletes { slot: from, version: None, torn: None }
         } else if self.holds_object(from)? {
-            Note::Places { to, torn: None }
+            Intent::Places { to, torn: None }
         } else {
             return Ok(());
         };
-        self.underway.notes.set(stay.host, place, decided);
+        self.intents.table.set(stay.host, intent_slot, decided);
         Ok(())
     }
 
@@ -170,7 +175,7 @@ impl<M: Memory> Objects<M> {
         let space = self.space_of(line)?;
         // Who has taken the object out of the slot since has said so before, and is at it.
         if self.holds_object(line)?
-            || self.underway.notes.left_by_others(stay.host).any(|it| it == line)
+            || self.intents.table.left_by_others(stay.host).any(|it| it == line)
         {
             return Ok(false);
         }
@@ -198,16 +203,16 @@ impl<M: Memory> Objects<M> {
 
     /// Frees chunks that a host which is gone had taken for large objects that are not in the index, and that nobody
     /// else is about to free.
-    fn free_spans_of(&self, stay: Stay) -> Result<(), Error> {
+    fn free_chains_of(&self, stay: Stay) -> Result<(), Error> {
         let mut known = Vec::new();
         for shard in self.shards() {
             shard.paused(|_, _, state, writer| {
-                known.extend(state.space.span_lines());
+                known.extend(state.space.chain_lines());
                 known.extend(writer.quarantine.slots.iter().map(|&(_, line)| line));
             });
         }
-        // Who has taken an object out of its slot has noted that before the log, and so the index, said so.
-        known.extend(self.underway.notes.left_by_others(stay.host));
-        self.shards()[0].state().space.free_spans_of(stay.host, &known)
+        // Who has taken an object out of its slot has recorded that before the log, and so the index, said so.
+        known.extend(self.intents.table.left_by_others(stay.host));
+        self.shards()[0].state().space.free_chains_of(stay.host, &known)
     }
 }

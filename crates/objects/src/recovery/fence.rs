@@ -16,8 +16,8 @@
 //! All of this is done by one host at a time for each that is fenced ([`Area::begin_cleanup`](tombolo_pod::Area::begin_cleanup)), and each step of it can be done
 //! again by another, if that one dies, too.
 //!
-//! In a pod with marks, a lock is taken over only from a host that is gone: who has a marked object locked may be writing it to a file,
-//! and takes its mark off, which nothing can stop. What is torn there and not marked can be had anew, if the [`Cleaner`](crate::Cleaner)
+//! In a pod with dirty bits, a lock is taken over only from a host that is gone: who has a dirty object locked may be writing it to a file,
+//! and clears its dirty bit, which nothing can stop. What is torn there and not dirty can be read again, if the [`WriteBack`](crate::WriteBack)
 //! says so; then it is gone, not lost.
 //!
 //! Left out: locks by the log. There a dead host stays in the way.
@@ -36,30 +36,16 @@ enum Need {
     Nothing,
     Record(Record),
     AnyRecord,
-    AtHome(Entry),
+    Entry(Entry),
 }
 
 impl<M: Memory> Objects<M> {
-    /// Host `by` is in the way, because it has the object with this entry locked, or in its own memory: goes on without it
-    /// if it is dead.
-    #[cold]
-    pub(crate) fn obstructed(&self, by: u8, entry: Entry) {
-        self.upkeep.obstructed_by(by);
-        if let Some(stay) = self.fence_if_dead(by) {
-            let need = entry.record().map_or(Need::AtHome(entry), Need::Record);
-            // What cannot be done now is tried again, by whoever is in need of it.
-            let _ = self.recover(stay, need);
-        }
-    }
-
-    /// Something is in the way: goes on without hosts that have died, if there are such.
-    #[cold]
-    pub(crate) fn look_around(&self) -> Result<(), Error> {
-        if self.host.is_time_to_look() { self.recover_all() } else { Ok(()) }
+    /// A host that was fenced has the object with this entry locked, or in its own memory: goes on without it.
+    pub(crate) fn recover_object(&self, stay: Stay, entry: Entry) -> Result<(), Error> {
+        self.recover(stay, entry.record().map_or(Need::Entry(entry), Need::Record))
     }
 
     /// No record is free: takes those over that fenced hosts have locked.
-    #[cold]
     pub(crate) fn take_records_over(&self) -> Result<(), Error> {
         for host in self.area().membership().fenced() {
             self.recover(self.area().stay_of(host), Need::AnyRecord)?;
@@ -118,17 +104,19 @@ impl<M: Memory> Objects<M> {
 
     fn recover_alone(&self, stay: Stay, need: Need) -> Result<(), Error> {
         self.sync_all()?;
-        if !self.home.is_backed() {
-            self.lose_at_home(stay)?;
+        if !self.partition.is_backed() {
+            self.lose_partition(stay)?;
         }
         if self.area().is_gone(stay) {
             self.area().note_gone(stay);
             return self.clear_up(stay);
         }
         match need {
-            Need::AtHome(entry) if self.home.is_backed() => self.rescue_from_home(stay, entry),
-            _ if !self.records.may_take_over_early() || self.marks.exist() => Ok(()),
-            Need::Nothing | Need::AtHome(_) => Ok(()),
+            Need::Entry(entry) if self.partition.is_backed() => {
+                self.rescue_from_partition(stay, entry)
+            }
+            _ if !self.records.may_take_over_early() || self.dirty_bits.exist() => Ok(()),
+            Need::Nothing | Need::Entry(_) => Ok(()),
             Need::Record(record) => self.rescue(stay, record, false),
             Need::AnyRecord => self.rescue_all(stay, false),
         }

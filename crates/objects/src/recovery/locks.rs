@@ -10,9 +10,9 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header};
 use crate::error::{changed_under_lock, loss, no_such_slot};
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
-use crate::storage::intents::{Note, Place};
-use crate::storage::records::{Held, Record};
-use crate::storage::space::away::{key_at, write_back};
+use crate::storage::intents::{Intent, IntentSlot};
+use crate::storage::records::{Record, RecordLock};
+use crate::storage::space::away::{key_at, restore_bytes};
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, sites};
 
@@ -28,45 +28,51 @@ impl<M: Memory> Objects<M> {
         if found.holder() != Some(stay.host) {
             return Ok(());
         }
-        if !gone && self.underway.notes.room_in_quarantine(stay.host).is_none() {
+        if !gone && self.intents.table.room_in_quarantine(stay.host).is_none() {
             return Ok(());
         }
-        let Some(place) = self.underway.reserve() else { return Ok(()) };
-        self.underway.note(place, Note::TookOver { record, from: stay.host });
+        let Some(intent_slot) = self.intents.reserve() else { return Ok(()) };
+        self.intents.set(intent_slot, Intent::TookOver { record, from: stay.host });
         let outcome = match self.records.take_over(record, found) {
             None => Ok(()),
-            Some(held) => self.mend(stay, held, place, gone).inspect_err(|_| {
+            Some(held) => self.mend(stay, held, intent_slot, gone).inspect_err(|_| {
                 self.records.hand_back(held, stay.host);
             }),
         };
-        // Who is fenced itself leaves its note: the lock is still its own.
+        // Who is fenced itself leaves its intent: the lock is still its own.
         if !matches!(outcome, Err(Error::Log(LogError::Fenced { .. }))) {
-            self.underway.end(place, true);
+            self.intents.end(intent_slot, true);
         }
         outcome
     }
 
     /// Releases the lock of a record that was taken over, with its object in order. On an error nothing is
     /// released.
-    fn mend(&self, stay: Stay, held: Held, place: Place, gone: bool) -> Result<(), Error> {
-        // Once the lock is released, another thread of this host may take it, and the host die: then that note would be
+    fn mend(
+        &self,
+        stay: Stay,
+        held: RecordLock,
+        intent_slot: IntentSlot,
+        gone: bool,
+    ) -> Result<(), Error> {
+        // Once the lock is released, another thread of this host may take it, and the host die: then that intent would be
         // taken for one about that thread's lock.
-        let ends = || self.underway.clear(place);
+        let ends = || self.intents.clear(intent_slot);
         let Some(entry) = self.owner_of(held.record)? else {
             ends();
-            self.free_unmarked(held);
+            self.free_record(held);
             return Ok(());
         };
         let state = self.state(entry.hash);
         let extent = state.space.extent_at(entry.slot).ok_or_else(no_such_slot)?;
-        let before = match self.whole_object(stay, held.record, &entry, &extent, gone)? {
-            Whole::InPlace => None,
-            Whole::Bytes(object) if !gone => Some(object),
-            Whole::Bytes(object) if write_back(self.memory(), &extent, &object) => None,
-            Whole::Bytes(_) | Whole::Lost => {
+        let before = match self.recovered_object(stay, held.record, &entry, &extent, gone)? {
+            Recovered::InPlace => None,
+            Recovered::Bytes(object) if !gone => Some(object),
+            Recovered::Bytes(object) if restore_bytes(self.memory(), &extent, &object) => None,
+            Recovered::Bytes(_) | Recovered::Lost => {
                 self.give_up(stay, held.record, entry, &extent, gone)?;
                 ends();
-                self.free_unmarked(held);
+                self.free_record(held);
                 return Ok(());
             }
         };
@@ -80,9 +86,9 @@ impl<M: Memory> Objects<M> {
                 }
                 // Who has died was perhaps about to delete it, which would be done to what others write from here on.
                 if self.memory().keeps(sites::RESCUE_STAYS) {
-                    let notes = &self.underway.notes;
-                    let holders = notes.holders(self.enrolment.host(), held.record).skip(1);
-                    holders.for_each(|host| notes.stays(host, entry.slot));
+                    let intents = &self.intents.table;
+                    let holders = intents.holders(self.enrolment.host(), held.record).skip(1);
+                    holders.for_each(|host| intents.stays(host, entry.slot));
                 }
             }
         }
@@ -92,7 +98,7 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// The object whose lock was taken over is lost; or just gone, if it can be had anew.
+    /// The object whose lock was taken over is lost; or just gone, if it can be read again.
     fn give_up(
         &self,
         stay: Stay,
@@ -103,16 +109,16 @@ impl<M: Memory> Objects<M> {
     ) -> Result<(), Error> {
         let space = &self.state(entry.hash).space;
         space.set_poisoned(extent);
-        let is_lost = if gone && self.can_be_had_anew(record, extent) {
-            let noting = self.noting().ok_or_else(changed_under_lock)?;
-            self.delete_noted(noting, entry, None)?
+        let is_lost = if gone && self.can_be_reread(record, extent) {
+            let intent = self.open_intent().ok_or_else(changed_under_lock)?;
+            self.delete_with_intent(intent, entry, None)?
         } else {
             if gone {
                 space.mark_away(extent, stay.host);
             }
             let lost = self.lose(entry, stay)?;
             if lost && !gone {
-                self.underway.notes.to_quarantine(stay.host, entry.slot, true);
+                self.intents.table.to_quarantine(stay.host, entry.slot, true);
             }
             lost
         };
@@ -120,11 +126,11 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Whether nothing is lost with the object in this slot.
-    fn can_be_had_anew(&self, record: Record, extent: &Extent) -> bool {
-        let unmarked = self.memory().check(sites::LOST_UNMARKED, !self.marks.is_set(record));
-        unmarked
-            && self.cleaner.get().is_some_and(|cleaner| {
-                key_at(self.memory(), extent).is_some_and(|key| cleaner.can_be_had_anew(&key))
+    fn can_be_reread(&self, record: Record, extent: &Extent) -> bool {
+        let not_dirty = self.memory().check(sites::LOST_UNMARKED, !self.dirty_bits.is_set(record));
+        not_dirty
+            && self.dirty_objects.get().is_some_and(|dirty| {
+                key_at(self.memory(), extent).is_some_and(|key| dirty.can_be_reread(&key))
             })
     }
 
@@ -139,31 +145,33 @@ impl<M: Memory> Objects<M> {
     }
 
     /// The object with this entry as it was before a fenced host began to change it.
-    pub(crate) fn whole_object(
+    pub(crate) fn recovered_object(
         &self,
         stay: Stay,
         record: Record,
         entry: &Entry,
         extent: &Extent,
         gone: bool,
-    ) -> Result<Whole, Error> {
-        let notes = &self.underway.notes;
+    ) -> Result<Recovered, Error> {
+        let intents = &self.intents.table;
         loop {
-            let through = notes.through(stay.host, record);
-            if let Some(cut_off) = notes.torn(stay.host, record, entry.slot) {
-                return Ok(notes.undone(&cut_off, entry.slot).map_or(Whole::Lost, Whole::Bytes));
+            let through = intents.through(stay.host, record);
+            if let Some(cut_off) = intents.torn(stay.host, record, entry.slot) {
+                return Ok(intents
+                    .undone(&cut_off, entry.slot)
+                    .map_or(Recovered::Lost, Recovered::Bytes));
             }
             if gone {
-                return Ok(Whole::InPlace);
+                return Ok(Recovered::InPlace);
             }
             let object = self.read_locked(extent);
             // A host that is alive may have begun to write since, and even be through with it; but only once.
-            let same = notes.torn(stay.host, record, entry.slot).is_none()
-                && notes.through(stay.host, record) == through;
+            let same = intents.torn(stay.host, record, entry.slot).is_none()
+                && intents.through(stay.host, record) == through;
             if self.memory().check(sites::RESCUE_AGAIN, same) {
                 return match object {
-                    Err(error) if error.is_loss() => Ok(Whole::Lost),
-                    object => object.map(Whole::Bytes),
+                    Err(error) if error.is_loss() => Ok(Recovered::Lost),
+                    object => object.map(Recovered::Bytes),
                 };
             }
         }
@@ -198,27 +206,27 @@ impl<M: Memory> Objects<M> {
     ) -> Result<(), Error> {
         let header = Header::decode(object, object.len() as u64).ok_or_else(changed_under_lock)?;
         let (key, value) = object[HEADER_BYTES..].split_at(header.key_bytes.into());
-        let noting = self.noting().ok_or_else(changed_under_lock)?;
+        let intent = self.open_intent().ok_or_else(changed_under_lock)?;
         let to = self
             .reserve(entry.hash, object.len() as u64, Duration::ZERO)
-            .inspect_err(|_| self.end_note(noting))?;
+            .inspect_err(|_| self.close_intent(intent))?;
         let placed = self
-            .write_new(noting, to, header, key, value)
-            .inspect_err(|_| self.end_note(noting))?;
+            .write_new(intent, to, header, key, value)
+            .inspect_err(|_| self.close_intent(intent))?;
         let event = Event::Rescue { target: target(entry), to, host: stay.host };
         // Without a record, others may use it as soon as the event is in the log.
-        let notes = &self.underway.notes;
+        let intents = &self.intents.table;
         let first = entry.record().is_none();
         let moved = self.announce_after(&placed, None, event, || {
             if first {
-                notes.to_quarantine(stay.host, entry.slot, false);
+                intents.to_quarantine(stay.host, entry.slot, false);
             }
         });
         match &moved {
-            Ok(true) if !first => notes.to_quarantine(stay.host, entry.slot, false),
+            Ok(true) if !first => intents.to_quarantine(stay.host, entry.slot, false),
             // Who is fenced leaves everything as it is.
             Ok(true) | Err(Error::Log(LogError::Fenced { .. } | LogError::Damaged { .. })) => {}
-            Ok(false) | Err(_) if first => notes.not_in_quarantine(stay.host, entry.slot),
+            Ok(false) | Err(_) if first => intents.not_in_quarantine(stay.host, entry.slot),
             Ok(false) | Err(_) => {}
         }
         self.end_placing(entry.hash, &placed, None, moved.as_ref().copied());
@@ -227,7 +235,7 @@ impl<M: Memory> Objects<M> {
 }
 
 /// An object whose lock was taken over, or that was in a dead host's memory.
-pub(crate) enum Whole {
+pub(crate) enum Recovered {
     /// It is whole as it lies there.
     InPlace,
     /// These are its bytes.

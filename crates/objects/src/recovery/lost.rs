@@ -10,18 +10,18 @@ use crate::{Error, Objects};
 
 impl<M: Memory> Objects<M> {
     /// Objects in a fenced host's own memory are lost.
-    pub(crate) fn lose_at_home(&self, stay: Stay) -> Result<(), Error> {
-        self.at_home_with(stay).try_for_each(|entry| self.lose(entry, stay).map(drop))
+    pub(crate) fn lose_partition(&self, stay: Stay) -> Result<(), Error> {
+        self.in_partition_of(stay).try_for_each(|entry| self.lose(entry, stay).map(drop))
     }
 
     /// Objects in a host's own memory, as far as this replica knows.
-    pub(crate) fn at_home_with(&self, stay: Stay) -> impl Iterator<Item = Entry> {
+    pub(crate) fn in_partition_of(&self, stay: Stay) -> impl Iterator<Item = Entry> {
         self.shards().iter().flat_map(move |shard| {
             shard.paused(|_, _, state, _| -> Vec<Entry> {
-                if state.homes(stay.host) == 0 {
+                if state.in_partition(stay.host) == 0 {
                     return Vec::new();
                 }
-                state.index.entries().filter(|entry| entry.home() == Some(stay.host)).collect()
+                state.index.entries().filter(|entry| entry.partition() == Some(stay.host)).collect()
             })
         })
     }

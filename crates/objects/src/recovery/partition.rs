@@ -1,12 +1,12 @@
 //! Objects that were in the own memory of a host that was fenced, in a pod in which they are in their slots, too.
 //!
-//! Such an object is as its slot says; unless a write was cut off, as a note says: then it has its old value, or is lost, as the
+//! Such an object is as its slot says; unless a write was cut off, as an intent says: then it has its old value, or is lost, as the
 //! pod was created.
 //!
 //! * When the host is gone, all of them go on in their slots.
 //! * Before, it may still be writing there. So an object that somebody wants goes on in another slot, and the old one is in
 //!   quarantine, of which SCR says so *before* the event: from then on the object has no lock that others would have to wait for.
-//!   There is room in quarantine for as many as the host has notes; the others wait until it is gone.
+//!   There is room in quarantine for as many as the host has intents; the others wait until it is gone.
 
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
@@ -14,20 +14,20 @@ use tombolo_sharing::Counter;
 
 use crate::error::changed_under_lock;
 use crate::error::no_such_slot;
-use crate::recovery::locks::Whole;
+use crate::recovery::locks::Recovered;
 use crate::replica::event::Event;
 use crate::replica::event::target;
 use crate::storage::index::Entry;
-use crate::storage::intents::BY_HOME;
-use crate::storage::space::away::write_back;
+use crate::storage::intents::BY_PARTITION;
+use crate::storage::space::away::restore_bytes;
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
     /// Objects in the own memory of a host that is gone go on in their slots.
-    pub(crate) fn restore_from_home(&self, stay: Stay) -> Result<(), Error> {
-        let noted = self.underway.notes.named(stay.host);
-        for entry in self.at_home_with(stay) {
+    pub(crate) fn restore_partition(&self, stay: Stay) -> Result<(), Error> {
+        let noted = self.intents.table.named(stay.host);
+        for entry in self.in_partition_of(stay) {
             self.restore(stay, entry, noted.contains(&entry.slot))?;
         }
         Ok(())
@@ -35,25 +35,25 @@ impl<M: Memory> Objects<M> {
 
     fn restore(&self, stay: Stay, entry: Entry, noted: bool) -> Result<(), Error> {
         let extent = self.extent_of(&entry)?;
-        let whole = match noted {
-            true => self.whole_object(stay, BY_HOME, &entry, &extent, true)?,
-            false => Whole::InPlace,
+        let recovered = match noted {
+            true => self.recovered_object(stay, BY_PARTITION, &entry, &extent, true)?,
+            false => Recovered::InPlace,
         };
-        let whole = match whole {
-            Whole::InPlace => match self.read_locked(&extent) {
+        let is_whole = match recovered {
+            Recovered::InPlace => match self.read_locked(&extent) {
                 Err(error) if error.is_loss() => false,
                 read => read.map(|_| true)?,
             },
-            Whole::Bytes(object) => write_back(self.memory(), &extent, &object),
-            Whole::Lost => false,
+            Recovered::Bytes(object) => restore_bytes(self.memory(), &extent, &object),
+            Recovered::Lost => false,
         };
-        if !whole {
+        if !is_whole {
             return self.lose_backup(stay, entry, &extent, true);
         }
         if noted && self.memory().keeps(sites::HOME_STAYS) {
-            self.underway.notes.stays(stay.host, entry.slot);
+            self.intents.table.stays(stay.host, entry.slot);
         }
-        if !self.commit(Event::Return(target(entry)))? {
+        if !self.commit(Event::MoveOut(target(entry)))? {
             return Err(changed_under_lock());
         }
         self.count(Counter::Rescues);
@@ -62,16 +62,16 @@ impl<M: Memory> Objects<M> {
 
     /// The object with this entry, which somebody wants, goes on without a host that has it in its own memory, and may still be
     /// writing.
-    pub(crate) fn rescue_from_home(&self, stay: Stay, entry: Entry) -> Result<(), Error> {
-        let is_there = self.entry_stands(entry) && entry.home() == Some(stay.host);
-        let notes = &self.underway.notes;
-        if !is_there || notes.room_in_quarantine_for(stay.host, entry.slot).is_none() {
+    pub(crate) fn rescue_from_partition(&self, stay: Stay, entry: Entry) -> Result<(), Error> {
+        let is_there = self.entry_stands(entry) && entry.partition() == Some(stay.host);
+        let intents = &self.intents.table;
+        if !is_there || intents.room_in_quarantine_for(stay.host, entry.slot).is_none() {
             return Ok(());
         }
         let extent = self.extent_of(&entry)?;
-        match self.whole_object(stay, BY_HOME, &entry, &extent, false)? {
-            Whole::Bytes(object) => self.go_on_elsewhere(stay, entry, &object)?,
-            Whole::InPlace | Whole::Lost => {
+        match self.recovered_object(stay, BY_PARTITION, &entry, &extent, false)? {
+            Recovered::Bytes(object) => self.go_on_elsewhere(stay, entry, &object)?,
+            Recovered::InPlace | Recovered::Lost => {
                 return self.lose_backup(stay, entry, &extent, false);
             }
         }
@@ -92,7 +92,7 @@ impl<M: Memory> Objects<M> {
         if gone {
             space.mark_away(extent, stay.host);
         } else {
-            self.underway.notes.to_quarantine(stay.host, entry.slot, true);
+            self.intents.table.to_quarantine(stay.host, entry.slot, true);
         }
         if self.lose(entry, stay)? { Ok(()) } else { Err(changed_under_lock()) }
     }

@@ -14,8 +14,8 @@ use crate::ids::{Generation, KeyHash, Slot, SlotLine, generation_at};
 use crate::replica::event::{Event, Target};
 use crate::sites;
 use crate::storage::index;
-use crate::storage::index::seen;
-use crate::storage::index::seen::READ_SHARED;
+use crate::storage::index::validated;
+use crate::storage::index::validated::READ_SHARED;
 use crate::storage::index::{Entry, Index, IndexLimits, Sharing};
 use crate::storage::records::{Record, Records};
 use crate::storage::space::Space;
@@ -27,15 +27,15 @@ pub(crate) struct Replicated<M: Memory> {
     /// Those of all shards: records are not divided among them.
     pub(crate) records: Arc<Records<M>>,
     /// How many objects are in the own memory of each host.
-    homes: Box<[AtomicU64]>,
+    in_partition: Box<[AtomicU64]>,
     /// How many objects are lost.
     lost: AtomicU64,
 }
 
 /// What changing a replica takes: the thread that applies the log has it.
 #[derive(Default)]
-pub(crate) struct Writer {
-    index: index::Writer,
+pub(crate) struct ReplicaWriter {
+    index: index::IndexWriter,
     pub(crate) quarantine: Quarantine,
 }
 
@@ -61,14 +61,21 @@ impl<M: Memory> Replicated<M> {
         space: Space<M>,
         records: Arc<Records<M>>,
     ) -> Self {
-        let homes = (0..=u8::MAX).map(|_| AtomicU64::new(0)).collect();
+        let in_partition = (0..=u8::MAX).map(|_| AtomicU64::new(0)).collect();
         let lost = AtomicU64::new(0);
-        Self { memory, index: Index::new(limits, records.sets()), space, records, homes, lost }
+        Self {
+            memory,
+            index: Index::new(limits, records.sets()),
+            space,
+            records,
+            in_partition,
+            lost,
+        }
     }
 
     /// How many objects are in the own memory of `host`.
-    pub(crate) fn homes(&self, host: u8) -> u64 {
-        self.homes[usize::from(host)].load(Ordering::Relaxed)
+    pub(crate) fn in_partition(&self, host: u8) -> u64 {
+        self.in_partition[usize::from(host)].load(Ordering::Relaxed)
     }
 
     /// How many objects are lost.
@@ -86,30 +93,36 @@ impl<M: Memory> Replicated<M> {
     }
 
     /// An object has moved from one host's own memory to another's, or to or from its slot.
-    fn moved_home(&self, from: Option<u8>, to: Option<u8>) {
+    fn moved_between_partitions(&self, from: Option<u8>, to: Option<u8>) {
         if let Some(host) = from {
-            self.homes[usize::from(host)].fetch_sub(1, Ordering::Relaxed);
+            self.in_partition[usize::from(host)].fetch_sub(1, Ordering::Relaxed);
         }
         if let Some(host) = to {
-            self.homes[usize::from(host)].fetch_add(1, Ordering::Relaxed);
+            self.in_partition[usize::from(host)].fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Makes room in the index for so many objects, at once rather than as they come.
-    pub(crate) fn make_room(&self, writer: &mut Writer, objects: u64) {
+    pub(crate) fn make_room(&self, writer: &mut ReplicaWriter, objects: u64) {
         self.index.make_room(&mut writer.index, objects);
     }
 
     /// Adds an object that was there before this replica: from LNR, or from another replica.
-    pub(crate) fn restore(&self, writer: &mut Writer, entry: Entry, slot: Slot) {
+    pub(crate) fn restore(&self, writer: &mut ReplicaWriter, entry: Entry, slot: Slot) {
         self.space.occupied(slot);
         self.index.insert(&mut writer.index, entry);
-        self.moved_home(None, entry.home());
+        self.moved_between_partitions(None, entry.partition());
         self.was_lost(None, entry.lost());
         if !self.memory.keeps(sites::JOIN_UNKNOWN)
             && let Some(found) = self.index.find_slot(&self.memory, entry.hash, entry.slot)
         {
-            seen::set(&self.memory, found.cell, entry.generation, found.cell.seen, READ_SHARED);
+            validated::set(
+                &self.memory,
+                found.cell,
+                entry.generation,
+                found.cell.validated_at,
+                READ_SHARED,
+            );
         }
         if let Some(record) = entry.own_record() {
             self.records.assigned(record, entry.hash);
@@ -118,7 +131,7 @@ impl<M: Memory> Replicated<M> {
 
     fn create(
         &self,
-        writer: &mut Writer,
+        writer: &mut ReplicaWriter,
         generation: Generation,
         hash: KeyHash,
         slot: Slot,
@@ -149,13 +162,13 @@ impl<M: Memory> Replicated<M> {
     }
 
     /// Adds a slot that was in quarantine before this replica.
-    pub(crate) fn restore_quarantined(&self, writer: &mut Writer, host: u8, slot: Slot) {
+    pub(crate) fn restore_quarantined(&self, writer: &mut ReplicaWriter, host: u8, slot: Slot) {
         self.space.occupied(slot);
         writer.quarantine.slots.push((host, slot.line));
     }
 
     /// An object has left its slot, into which `host` may still write.
-    fn vacate(&self, writer: &mut Writer, slot: SlotLine, host: Option<u8>) {
+    fn vacate(&self, writer: &mut ReplicaWriter, slot: SlotLine, host: Option<u8>) {
         let unclean = |host: &u8| *host != BY_POISON && writer.quarantine.unclean >> host & 1 == 1;
         match host.filter(unclean) {
             Some(host) => writer.quarantine.slots.push((host, slot)),
@@ -163,7 +176,7 @@ impl<M: Memory> Replicated<M> {
         }
     }
 
-    fn forget(&self, writer: &mut Writer, host: u8) -> bool {
+    fn forget(&self, writer: &mut ReplicaWriter, host: u8) -> bool {
         let Quarantine { unclean, slots } = &mut writer.quarantine;
         *unclean &= !(1 << host);
         slots.retain(|&(of, slot)| {
@@ -175,10 +188,10 @@ impl<M: Memory> Replicated<M> {
         true
     }
 
-    fn delete(&self, writer: &mut Writer, target: Target) -> bool {
+    fn delete(&self, writer: &mut ReplicaWriter, target: Target) -> bool {
         let wanted = |entry: Entry| self.is_expected(entry, target);
         let Some(entry) = self.index.remove(target.hash, target.slot, wanted) else { return false };
-        self.moved_home(entry.home(), None);
+        self.moved_between_partitions(entry.partition(), None);
         self.was_lost(entry.lost(), None);
         self.vacate(writer, entry.slot, entry.lost());
         if let Some(record) = entry.own_record() {
@@ -195,14 +208,14 @@ impl<M: Memory> Replicated<M> {
         change: impl FnOnce(Entry) -> Option<Entry>,
     ) -> bool {
         let renew = self.memory.keeps(sites::EVENT_NEW_GENERATION);
-        let (mut homes, mut lost) = ((None, None), (None, None));
+        let (mut in_partition, mut lost) = ((None, None), (None, None));
         let changed = self.index.update(&self.memory, target.hash, target.slot, |entry| {
             let changed = change(entry).filter(|_| self.is_expected(entry, target))?;
-            homes = (entry.home(), changed.home());
+            in_partition = (entry.partition(), changed.partition());
             lost = (entry.lost(), changed.lost());
             Some(Entry { generation: if renew { generation } else { entry.generation }, ..changed })
         });
-        self.moved_home(homes.0, homes.1);
+        self.moved_between_partitions(in_partition.0, in_partition.1);
         self.was_lost(lost.0, lost.1);
         changed.is_some()
     }
@@ -214,7 +227,7 @@ impl<M: Memory> Replicated<M> {
     /// Moves an object out of a slot into which its owner still writes: if it was lost, or `owner` is told.
     fn move_to(
         &self,
-        writer: &mut Writer,
+        writer: &mut ReplicaWriter,
         generation: Generation,
         target: Target,
         to: Slot,
@@ -250,8 +263,8 @@ impl<M: Memory> Replicated<M> {
         })
     }
 
-    fn settle(&self, generation: Generation, target: Target, host: u8) -> bool {
-        self.share(generation, target, |entry| Some(entry.shared(Sharing::home(host))))
+    fn move_in(&self, generation: Generation, target: Target, host: u8) -> bool {
+        self.share(generation, target, |entry| Some(entry.shared(Sharing::in_partition(host))))
     }
 
     /// Changes how the target is shared, and with that who has which record.
@@ -278,21 +291,21 @@ impl<M: Memory> Replicated<M> {
 
 impl<M: Memory> State for Replicated<M> {
     type Entry = Event;
-    type Writer = Writer;
+    type Writer = ReplicaWriter;
 
     fn foresee(&self, event: &Event) {
         self.index.prefetch(event.hash());
     }
 
-    fn apply(&self, writer: &mut Writer, position: u64, event: &Event, own: bool) -> bool {
+    fn apply(&self, writer: &mut ReplicaWriter, position: u64, event: &Event, own: bool) -> bool {
         self.memory.works(Work::Apply);
         self.index.touched(&self.memory, event.hash(), true);
         let generation = generation_at(position);
         match *event {
-            Event::Create { hash, slot, expected, place } => {
+            Event::Create { hash, slot, expected, intent_slot } => {
                 let created = self.create(writer, generation, hash, slot, expected);
                 if own {
-                    self.space.decide(place, slot, created);
+                    self.space.decide(intent_slot, slot, created);
                 }
                 created
             }
@@ -301,8 +314,8 @@ impl<M: Memory> State for Replicated<M> {
             Event::Allocate { target, record } => self.allocate(generation, target, record),
             Event::Deallocate { target, record } => self.deallocate(generation, target, record),
             Event::Wrap(target) => self.change(target, generation, Some),
-            Event::Settle { target, host } => self.settle(generation, target, host),
-            Event::Return(target) => {
+            Event::MoveIn { target, host } => self.move_in(generation, target, host),
+            Event::MoveOut(target) => {
                 self.change(target, generation, |entry| Some(entry.shared(Sharing::READ)))
             }
             Event::Lose { target, host } => self.lose(generation, target, host),
@@ -313,7 +326,7 @@ impl<M: Memory> State for Replicated<M> {
         }
     }
 
-    fn fence(&self, writer: &mut Writer, stay: Stay) {
+    fn fence(&self, writer: &mut ReplicaWriter, stay: Stay) {
         writer.quarantine.unclean |= 1 << stay.host;
     }
 }

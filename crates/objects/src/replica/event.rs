@@ -6,7 +6,7 @@ use tombolo_memory::Site;
 use crate::ids::{Generation, KeyHash, Slot, SlotLine};
 use crate::sites;
 use crate::storage::index;
-use crate::storage::intents::Place;
+use crate::storage::intents::IntentSlot;
 
 /// A change of the object at `slot`, decided on when its generation was `expected`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub(crate) fn target(entry: index::Entry) -> Target {
 /// An event. Each has an effect only if what it was decided on still holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A new object; `expected` sums up the objects with this hash, which are other keys'. Its host has noted its slot at
+    /// A new object; `expected` sums up the objects with this hash, which are other keys'. Its host has recorded its slot at
     /// this `place`.
-    Create { hash: KeyHash, slot: Slot, expected: u32, place: Place },
+    Create { hash: KeyHash, slot: Slot, expected: u32, intent_slot: IntentSlot },
     /// The object is gone, with its record if it has one.
     Delete(Target),
     /// The object's bytes are now in another slot.
@@ -37,9 +37,9 @@ pub(crate) enum Event {
     /// The object's counter starts again at zero.
     Wrap(Target),
     /// The object is in a host's own memory, and has no record.
-    Settle { target: Target, host: u8 },
+    MoveIn { target: Target, host: u8 },
     /// The object is in its slot again.
-    Return(Target),
+    MoveOut(Target),
     /// The object's value is lost with a host, which may still write into its slot. It has no record.
     Lose { target: Target, host: u8 },
     /// The object's bytes are now in another slot, and a host may still write into the old one.
@@ -58,11 +58,11 @@ impl Event {
             | Self::Allocate { target, .. }
             | Self::Deallocate { target, .. }
             | Self::Wrap(target)
-            | Self::Settle { target, .. }
+            | Self::MoveIn { target, .. }
             | Self::Lose { target, .. }
             | Self::Rescue { target, .. }
             | Self::Forget { target, .. }
-            | Self::Return(target) => target.hash,
+            | Self::MoveOut(target) => target.hash,
         }
     }
 
@@ -75,8 +75,8 @@ impl Event {
             Self::Allocate { .. } => sites::EVENT_ALLOCATE,
             Self::Deallocate { .. } => sites::EVENT_DEALLOCATE,
             Self::Wrap(_) => sites::EVENT_WRAP,
-            Self::Settle { .. } => sites::EVENT_SETTLE,
-            Self::Return(_) => sites::EVENT_RETURN,
+            Self::MoveIn { .. } => sites::EVENT_SETTLE,
+            Self::MoveOut(_) => sites::EVENT_RETURN,
             Self::Lose { .. } => sites::EVENT_LOSE,
             Self::Rescue { .. } => sites::EVENT_RESCUE,
             Self::Forget { .. } => sites::EVENT_FORGET,
@@ -87,23 +87,23 @@ impl Event {
 /// ```text
 /// byte 0      kind                 bytes 16..24  slot of the object
 /// byte 1      class of new slot    bytes 24..32  new slot
-/// bytes 4..8  hash                 bytes 32..36  record, host, or place of a note
+/// bytes 4..8  hash                 bytes 32..36  record, host, or place of an intent
 /// bytes 8..12 expected             bytes 36..40  chunks of the new slot
 /// ```
 impl Entry for Event {
     fn encode(&self) -> [u8; PAYLOAD_BYTES] {
         const NO_SLOT: Slot = Slot { line: 0, class: 0, chunks: 0 };
         let (kind, target, to, record) = match *self {
-            Self::Create { hash, slot, expected, place } => {
-                (1, Target { hash, slot: 0, expected }, slot, place.into())
+            Self::Create { hash, slot, expected, intent_slot } => {
+                (1, Target { hash, slot: 0, expected }, slot, intent_slot.into())
             }
             Self::Delete(target) => (2, target, NO_SLOT, 0),
             Self::Move { target, to } => (3, target, to, 0),
             Self::Allocate { target, record } => (4, target, NO_SLOT, record),
             Self::Deallocate { target, record } => (5, target, NO_SLOT, record),
             Self::Wrap(target) => (6, target, NO_SLOT, 0),
-            Self::Settle { target, host } => (7, target, NO_SLOT, host.into()),
-            Self::Return(target) => (8, target, NO_SLOT, 0),
+            Self::MoveIn { target, host } => (7, target, NO_SLOT, host.into()),
+            Self::MoveOut(target) => (8, target, NO_SLOT, 0),
             Self::Lose { target, host } => (9, target, NO_SLOT, host.into()),
             Self::Rescue { target, to, host } => (10, target, to, host.into()),
             Self::Forget { target, host } => (11, target, NO_SLOT, host.into()),
@@ -130,15 +130,20 @@ impl Entry for Event {
         Some(match payload[0] {
             1 => {
                 let Target { hash, expected, .. } = target;
-                Self::Create { hash, slot: to, expected, place: Place::try_from(record).ok()? }
+                Self::Create {
+                    hash,
+                    slot: to,
+                    expected,
+                    intent_slot: IntentSlot::try_from(record).ok()?,
+                }
             }
             2 => Self::Delete(target),
             3 => Self::Move { target, to },
             4 => Self::Allocate { target, record },
             5 => Self::Deallocate { target, record },
             6 => Self::Wrap(target),
-            7 => Self::Settle { target, host: host? },
-            8 => Self::Return(target),
+            7 => Self::MoveIn { target, host: host? },
+            8 => Self::MoveOut(target),
             9 => Self::Lose { target, host: host? },
             10 => Self::Rescue { target, to, host: host? },
             11 => Self::Forget { target, host: host? },
@@ -156,14 +161,19 @@ mod tests {
         let target = Target { hash: 1, slot: 2 << 34, expected: 3 };
         let slot = Slot { line: 4 << 34, class: 5, chunks: 6 };
         for event in [
-            Event::Create { hash: 7, slot, expected: 8, place: Place::try_from(9).unwrap() },
+            Event::Create {
+                hash: 7,
+                slot,
+                expected: 8,
+                intent_slot: IntentSlot::try_from(9).unwrap(),
+            },
             Event::Delete(target),
             Event::Move { target, to: slot },
             Event::Allocate { target, record: 9 },
             Event::Deallocate { target, record: 10 },
             Event::Wrap(target),
-            Event::Settle { target, host: 11 },
-            Event::Return(target),
+            Event::MoveIn { target, host: 11 },
+            Event::MoveOut(target),
             Event::Lose { target, host: 12 },
             Event::Rescue { target, to: slot, host: 13 },
             Event::Forget { target, host: 14 },

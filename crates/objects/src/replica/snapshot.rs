@@ -17,7 +17,7 @@ use tombolo_pod::Stay;
 use tombolo_sharing::{Geometry, ObjectArea};
 
 use crate::ids::{BY_LOG, Slot};
-use crate::replica::apply::{Quarantine, Replicated, Writer};
+use crate::replica::apply::{Quarantine, ReplicaWriter, Replicated};
 use crate::storage::index::{Entry, IndexLimits, Sharing};
 use crate::storage::records::{Abandoned, Records};
 use crate::storage::space::Space;
@@ -25,7 +25,7 @@ use crate::storage::space::Space;
 /// A shard's replica in the making.
 pub(crate) struct Built<M: Memory> {
     pub(crate) state: Replicated<M>,
-    pub(crate) writer: Writer,
+    pub(crate) writer: ReplicaWriter,
     pub(crate) position: u64,
     pub(crate) fences: Fences,
 }
@@ -63,7 +63,7 @@ impl<M: Memory> Replicas<M> {
             let space = Space::new(area, host, shard, abandoned.clone());
             let memory = area.memory().clone();
             let state = Replicated::new(memory, limits, space, Arc::clone(&records));
-            Built { state, writer: Writer::default(), position, fences: Fences::default() }
+            Built { state, writer: ReplicaWriter::default(), position, fences: Fences::default() }
         };
         Self { shards: (0..).zip(positions).map(shard).collect(), records }
     }
@@ -121,7 +121,7 @@ fn add_slot(bytes: &mut Vec<u8>, slot: Slot) {
 /// The index as another host's replica tells it; `None` if the bytes are not a snapshot, or one that is
 /// too old.
 pub(crate) fn adopt<M: Memory>(mut empty: Replicas<M>, bytes: &[u8]) -> Option<Replicas<M>> {
-    let mut snapshot = Reader(bytes);
+    let mut snapshot = SnapshotReader(bytes);
     for built in &mut empty.shards {
         let announced = std::mem::replace(&mut built.position, snapshot.number()?);
         if built.position < announced {
@@ -146,9 +146,9 @@ pub(crate) fn adopt<M: Memory>(mut empty: Replicas<M>, bytes: &[u8]) -> Option<R
 }
 
 /// The rest of a snapshot.
-struct Reader<'a>(&'a [u8]);
+struct SnapshotReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl SnapshotReader<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -168,7 +168,7 @@ impl Reader<'_> {
     }
 }
 
-fn adopt_slot<M: Memory>(built: &Built<M>, snapshot: &mut Reader<'_>) -> Option<Slot> {
+fn adopt_slot<M: Memory>(built: &Built<M>, snapshot: &mut SnapshotReader<'_>) -> Option<Slot> {
     let (line, chunks, class) = (snapshot.number()?, snapshot.half()?, snapshot.byte()?);
     let slot = Slot { line, class, chunks };
     built.state.space.slot_lines(slot)?;
@@ -178,7 +178,7 @@ fn adopt_slot<M: Memory>(built: &Built<M>, snapshot: &mut Reader<'_>) -> Option<
 /// What an entry takes in a snapshot.
 const ENTRY_BYTES: usize = 25;
 
-fn adopt_entry<M: Memory>(built: &mut Built<M>, snapshot: &mut Reader<'_>) -> Option<()> {
+fn adopt_entry<M: Memory>(built: &mut Built<M>, snapshot: &mut SnapshotReader<'_>) -> Option<()> {
     let (hash, generation) = (snapshot.half()?, snapshot.half()?);
     let slot = adopt_slot(built, snapshot)?;
     let sharing = Sharing::decode(snapshot.half()?)?;

@@ -1,30 +1,30 @@
-//! Marks: a bit per coherence record, in SCR, of which the object that has the record disposes.
+//! Dirty bits: one per coherence record, in SCR, of which the object that has the record disposes.
 //!
-//! A page cache marks the pages that it has not written to their file yet (section 5 of the paper).
-//! Only a written object can be marked, and a written object has a record: so one bit per record
+//! A page cache sets those of the pages that it has not written to their file yet (section 5 of the paper).
+//! Only a written object can be dirty, and a written object has a record: so one bit per record
 //! serves any number of objects.
 //!
-//! * A mark changes only under the lock of the record, or when the record is nobody's.
-//! * A marked object keeps its record: whoever wants to take it back has the object *cleaned* first,
-//!   by a [`Cleaner`](crate::Cleaner), which takes the mark off. So a read-shared object is never marked.
-//! * A record that changes hands is not marked.
+//! * A dirty bit changes only under the lock of the record, or when the record is nobody's.
+//! * A dirty object keeps its record: whoever wants to take it back has the object *written back* first,
+//!   by a [`WriteBack`](crate::WriteBack), which clears the bit. So a read-shared object is never dirty.
+//! * A record that changes hands is not dirty.
 //!
-//! Left out: what a mark means.
+//! Left out: what a dirty bit means.
 
 use tombolo_memory::{FetchOp, Memory, ScrAddr};
 use tombolo_sharing::ObjectArea;
 
 use crate::sites;
 
-/// The marks of a pod; none exist unless it was created with latches.
-pub(crate) struct Marks<M> {
+/// The dirty bits of a pod; none exist unless it was created with latches.
+pub(crate) struct DirtyBits<M> {
     memory: M,
     base: ScrAddr<u64>,
     words: u64,
     latches: (ScrAddr<u64>, u64),
 }
 
-impl<M: Memory> Marks<M> {
+impl<M: Memory> DirtyBits<M> {
     pub(crate) fn new(area: &ObjectArea<M>) -> Self {
         let (areas, geometry) = (area.areas(), area.geometry());
         Self {
@@ -44,7 +44,7 @@ impl<M: Memory> Marks<M> {
     }
 
     pub(crate) fn set(&self, record: u32) {
-        assert!(self.exist(), "a pod without marks");
+        assert!(self.exist(), "a pod without dirty bits");
         if !self.is_set(record) {
             self.memory.fetch(sites::MARK_ALONE, self.word(record), FetchOp::Or, bit(record));
         }
@@ -68,20 +68,20 @@ impl<M: Memory> Marks<M> {
         }
     }
 
-    /// How many objects are marked.
+    /// How many objects are dirty.
     pub(crate) fn count(&self) -> u64 {
-        self.marked().count() as u64
+        self.records().count() as u64
     }
 
-    /// The pod is being opened, or closed: no mark means anything, and nobody holds a latch.
+    /// The pod is being opened, or closed: no dirty bit means anything, and nobody holds a latch.
     pub(crate) fn reset(&self) {
         let (latches, count) = self.latches;
         (0..count).for_each(|latch| self.memory.store(latches.element(latch), 0));
         (0..self.words).for_each(|word| self.memory.store(self.base.element(word), 0));
     }
 
-    /// The records that are marked.
-    pub(crate) fn marked(&self) -> impl Iterator<Item = u32> {
+    /// The records that are dirty.
+    pub(crate) fn records(&self) -> impl Iterator<Item = u32> {
         (0..self.words).flat_map(|word| {
             let mut bits = self.memory.load(self.base.element(word));
             std::iter::from_fn(move || {

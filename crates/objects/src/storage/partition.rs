@@ -5,17 +5,17 @@
 //! else wants it asks its host by mail, and waits for the event that brings it back.
 //!
 //! Invariants:
-//! * The entry says `home` exactly between the two events. Its host has a resident for it before the
+//! * The entry says `partition` exactly between the two events. Its host has an entry of the partition for it before the
 //!   first, and until after the second.
-//! * Who reads or changes a resident holds its lock, and finds it here as of the entry's generation.
+//! * Who reads or changes an entry of the partition holds its lock, and finds it here as of the entry's generation.
 //!   Who sends it back holds the lock until the event is in the log.
 //! * What returns is in its slot, and in memory, before the event says so.
 //!
-//! In a pod that is created so (`partition_backup`) a resident is in its slot, too, as it was last written: so if its host dies, whoever
+//! In a pod that is created so (`partition_backup`) an entry of the partition is in its slot, too, as it was last written: so if its host dies, whoever
 //! clears up lets it go on from there ([`recovery`](crate::recovery)). Each write goes to both, by the rules for an object in its slot: what is about to
-//! change is noted ([`intents`](crate::storage::intents)), cleaned, and then acknowledged. There is no lock whose release fails when others have
-//! taken it over; instead the write counts if the host's seat stands when the slot is in memory and the note says that it is through, before the
-//! note is cleared.
+//! change is recorded ([`intents`](crate::storage::intents)), cleaned, and then acknowledged. There is no lock whose release fails when others have
+//! taken it over; instead the write counts if the host's seat stands when the slot is in memory and the intent says that it is through, before the
+//! intent is cleared.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,16 +31,16 @@ use tombolo_sharing::{Header, ObjectArea};
 use crate::ids::SlotLine;
 use crate::storage::index::Entry;
 
-/// Residents by slot, in shards that have locks of their own.
+/// Entries by slot, in shards that have locks of their own.
 const SHARDS: usize = 32;
 
-type Shared<M> = Arc<HostMutex<M, Resident>>;
+type Shared<M> = Arc<HostMutex<M, PartitionEntry>>;
 
-type Residents<M> = HashMap<SlotLine, Shared<M>, foldhash::fast::FixedState>;
+type EntriesBySlot<M> = HashMap<SlotLine, Shared<M>, foldhash::fast::FixedState>;
 
 /// An object's bytes; shared by the host's threads under a lock.
 #[derive(Default)]
-pub(crate) struct Resident {
+pub(crate) struct PartitionEntry {
     /// The entry by which it is here; `None` before that, and once it is gone.
     pub(crate) here: Option<Entry>,
     pub(crate) header: Option<Header>,
@@ -54,27 +54,27 @@ pub(crate) struct Resident {
     pub(crate) busy: bool,
 }
 
-/// What stands between a thread and a resident.
-pub(crate) type Hold<M> = ArcMutexGuard<<M as Memory>::RawMutex, Resident>;
+/// What stands between a thread and an entry of the partition.
+pub(crate) type Hold<M> = ArcMutexGuard<<M as Memory>::RawMutex, PartitionEntry>;
 
 /// The objects in one host's memory.
-pub(crate) struct Home<M: Memory> {
+pub(crate) struct Partition<M: Memory> {
     pub(crate) host: u8,
     pub(crate) mailbox: Mailbox<M>,
     pub(crate) budget: u64,
     /// Whether what is there is in its slot, too.
     backed: bool,
     bytes: AtomicU64,
-    shards: [RwLock<Residents<M>>; SHARDS],
+    shards: [RwLock<EntriesBySlot<M>>; SHARDS],
 }
 
-impl<M: Memory> Home<M> {
+impl<M: Memory> Partition<M> {
     pub(crate) fn new(area: &ObjectArea<M>, host: &Host<M>, budget: u64) -> Self {
         Self {
             host: host.seat().host(),
             mailbox: Mailbox::new(area, host.seat(), host.mail()),
             backed: area.geometry().partition_backup,
-            // What is marked is so by its record.
+            // What is dirty is so by its record.
             budget: if area.geometry().has_marks() { 0 } else { budget },
             bytes: AtomicU64::new(0),
             shards: std::array::from_fn(|_| RwLock::default()),
@@ -100,23 +100,23 @@ impl<M: Memory> Home<M> {
         self.bytes() + bytes <= self.budget
     }
 
-    fn shard(&self, slot: SlotLine) -> &RwLock<Residents<M>> {
+    fn shard(&self, slot: SlotLine) -> &RwLock<EntriesBySlot<M>> {
         &self.shards[slot as usize % SHARDS]
     }
 
-    pub(crate) fn resident(&self, slot: SlotLine) -> Option<Shared<M>> {
+    pub(crate) fn entry(&self, slot: SlotLine) -> Option<Shared<M>> {
         self.shard(slot).read().get(&slot).cloned()
     }
 
-    /// A resident for the object in `slot`, which is expected, with its lock held; `None` if there is one
+    /// An entry of the partition for the object in `slot`, which is expected, with its lock held; `None` if there is one
     /// already.
     pub(crate) fn expect(&self, slot: SlotLine) -> Option<Hold<M>> {
-        let resident = Shared::<M>::default();
-        let hold = resident.try_lock_arc()?;
+        let entry = Shared::<M>::default();
+        let hold = entry.try_lock_arc()?;
         let mut shard = self.shard(slot).write();
         let new = !shard.contains_key(&slot);
         new.then(|| {
-            shard.insert(slot, resident);
+            shard.insert(slot, entry);
             hold
         })
     }
@@ -133,7 +133,7 @@ impl<M: Memory> Home<M> {
     }
 }
 
-impl<M: Memory> Home<M> {
+impl<M: Memory> Partition<M> {
     pub(crate) fn arrive(
         &self,
         hold: &mut Hold<M>,
@@ -148,7 +148,7 @@ impl<M: Memory> Home<M> {
         self.keep(hold, header);
     }
 
-    /// The resident has this header now.
+    /// The entry has this header now.
     pub(crate) fn keep(&self, hold: &mut Hold<M>, header: Header) {
         hold.header = Some(header);
         let before = std::mem::replace(&mut hold.bytes, header.total_bytes());
@@ -156,7 +156,7 @@ impl<M: Memory> Home<M> {
         self.bytes.fetch_sub(before, Ordering::Relaxed);
     }
 
-    /// The resident is gone: who still comes for it looks at the index again.
+    /// The entry is gone: who still comes for it looks at the index again.
     pub(crate) fn leave(&self, slot: SlotLine, hold: &mut Hold<M>) {
         hold.here = None;
         hold.header = None;

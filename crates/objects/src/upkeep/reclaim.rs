@@ -5,7 +5,7 @@ use tombolo_sharing::Counter;
 
 use crate::ids::KeyHash;
 use crate::replica::event::{Event, target};
-use crate::storage::records::Held;
+use crate::storage::records::RecordLock;
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
@@ -22,12 +22,12 @@ impl<M: Memory> Objects<M> {
     /// Takes `record` back from the object that has it, whose hash was `hash`: the object is
     /// read-shared from then on.
     fn reclaim(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
-        let cleaned = match self.clean_before_reclaim(record, hash) {
-            // There is nothing left to be cleaned, and the record is free.
+        let written_back = match self.write_back_before_reclaim(record, hash) {
+            // There is nothing left to be written back, and the record is free.
             Err(error) if error.is_loss() => false,
-            cleaned => cleaned?,
+            written_back => written_back?,
         };
-        if !cleaned {
+        if !written_back {
             return Ok(false);
         }
         let records = &self.records;
@@ -35,11 +35,12 @@ impl<M: Memory> Objects<M> {
         let held = if self.memory().keeps(sites::RECLAIM_LOCK) {
             records.lock(record, counter)
         } else {
-            Some(Held { record, counter })
+            Some(RecordLock { record, counter })
         };
         let Some(held) = held else { return Ok(false) };
-        let unmarked = self.memory().check(sites::RECLAIM_UNMARKED, !self.marks.is_set(record));
-        let reclaimed = if unmarked { self.deallocate(record, hash) } else { Ok(false) };
+        let not_dirty =
+            self.memory().check(sites::RECLAIM_UNMARKED, !self.dirty_bits.is_set(record));
+        let reclaimed = if not_dirty { self.deallocate(record, hash) } else { Ok(false) };
         if matches!(reclaimed, Ok(true)) {
             self.count(Counter::Reclaims);
             records.free(held);

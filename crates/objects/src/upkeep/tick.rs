@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 
 use tombolo_memory::Memory;
 
+use crate::host::reserve::Room;
 use crate::host::upkeep::Maintenance;
 use crate::ids::KeyHash;
 use crate::replica::Shard;
-use crate::upkeep::compact::Room;
 use crate::{Error, Objects};
 
 /// Ticks between two looks for chunks that are held but not used.
@@ -32,7 +32,7 @@ impl<M: Memory> Objects<M> {
         self.sync_all()?;
         self.help_joining()?;
         self.answer_in_tick()?;
-        self.make_room_at_home()?;
+        self.make_room_in_partition()?;
         self.reclaim_above_watermark()?;
         let ticks = self.upkeep.ticks.fetch_add(1, Ordering::Relaxed) + 1;
         if ticks.is_multiple_of(TICKS_TO_LOOK) {

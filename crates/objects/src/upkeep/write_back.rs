@@ -1,37 +1,54 @@
-//! Objects with marks ([`dirty`](crate::storage::dirty)): who writes them back, and what may be done with them.
+//! Objects with dirty bits ([`dirty`](crate::storage::dirty)): who writes them back, and what may be done with them.
 
 use tombolo_memory::Memory;
 use tombolo_sharing::Part;
 
 use crate::host::Locks;
+use crate::host::dirty::DirtyObjects;
 use crate::ids::KeyHash;
 use crate::read::damaged_object;
 use crate::storage::index::Found;
+use crate::storage::records::Record;
 use crate::write::guard::WriteGuard;
 use crate::write::lock::TryLock;
 use crate::{Error, Objects, sites};
 
-/// Does what has to be done before a marked object may lose its mark, such as to write it to a file.
-pub trait Cleaner<M: Memory>: Send + Sync {
-    /// Cleans the object with `key`, whose lock `guard` holds, and takes its mark off; or leaves both as
+/// Does what has to be done before a dirty object may lose its dirty bit, such as to write it to a file.
+pub trait WriteBack<M: Memory>: Send + Sync {
+    /// Writes the object with `key` back, whose lock `guard` holds, and clears its dirty bit; or leaves both as
     /// they are. Nothing that waits for another object's lock may be done here: the caller may hold
     /// one.
-    fn clean(&self, key: &[u8], guard: WriteGuard<'_, M>);
+    fn write_back(&self, key: &[u8], guard: WriteGuard<'_, M>);
 
-    /// Whether nothing is lost with an object that is not marked, as far as its key tells.
-    fn can_be_had_anew(&self, key: &[u8]) -> bool;
+    /// Whether nothing is lost with an object that is not dirty, as far as its key tells.
+    fn can_be_reread(&self, key: &[u8]) -> bool;
+}
+
+impl<M: Memory> DirtyObjects<M> for Box<dyn WriteBack<M>> {
+    fn write_back(&self, objects: &Objects<M>, key: &[u8], record: Record) -> Result<(), Error> {
+        let dirty_bits = &objects.dirty_bits;
+        let wanted = |found: Option<Record>| found == Some(record) && dirty_bits.is_set(record);
+        if let Some(Some(guard)) = objects.try_write_if(key, wanted)? {
+            WriteBack::write_back(&**self, key, guard);
+        }
+        Ok(())
+    }
+
+    fn can_be_reread(&self, key: &[u8]) -> bool {
+        WriteBack::can_be_reread(&**self, key)
+    }
 }
 
 impl<M: Memory> Objects<M> {
-    /// Says who cleans marked objects; the first one who says so counts. Until then a marked object
+    /// Sets what writes dirty objects back; the first call counts. Until then a dirty object
     /// keeps its record.
-    pub fn set_cleaner(&self, cleaner: Box<dyn Cleaner<M>>) {
-        let _ = self.cleaner.set(cleaner);
+    pub fn set_write_back(&self, write_back: Box<dyn WriteBack<M>>) {
+        let _ = self.dirty_objects.set(Box::new(write_back));
     }
 
-    /// Whether the pod has marks.
-    pub fn has_marks(&self) -> bool {
-        self.marks.exist()
+    /// Whether the pod has dirty bits.
+    pub fn has_dirty_bits(&self) -> bool {
+        self.dirty_bits.exist()
     }
 
     /// Whether there are objects whose values are lost.
@@ -43,21 +60,21 @@ impl<M: Memory> Objects<M> {
         Ok(self.shards().iter().any(|shard| shard.state().lost() > 0))
     }
 
-    /// Begins to write a marked object; `None` if there is none with this key. It gets no record: it has
+    /// Begins to write a dirty object; `None` if there is none with this key. It gets no record: it has
     /// one.
     ///
     /// # Errors
     /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
-    pub fn write_marked(&self, key: &[u8]) -> Result<Option<WriteGuard<'_, M>>, Error> {
-        self.persist(|| self.try_write_marked(key))
+    pub fn write_dirty(&self, key: &[u8]) -> Result<Option<WriteGuard<'_, M>>, Error> {
+        self.persist(|| self.try_write_dirty(key))
     }
 
     /// The same, unless that takes waiting: then the outer `None`.
     ///
     /// # Errors
     /// [`Error::KeyLength`], [`Error::Log`].
-    pub fn try_write_marked(&self, key: &[u8]) -> Result<Option<Option<WriteGuard<'_, M>>>, Error> {
-        self.try_write_if(key, |record| record.is_some_and(|record| self.marks.is_set(record)))
+    pub fn try_write_dirty(&self, key: &[u8]) -> Result<Option<Option<WriteGuard<'_, M>>>, Error> {
+        self.try_write_if(key, |record| record.is_some_and(|record| self.dirty_bits.is_set(record)))
     }
 
     /// Begins to write an existing object, unless that takes waiting, or a record: then `None`.
@@ -94,13 +111,13 @@ impl<M: Memory> Objects<M> {
         Ok(Some(None))
     }
 
-    /// Shows the key of every marked object to `visit`: those that were marked before the call and still
+    /// Shows the key of every dirty object to `visit`: those that were dirty before the call and still
     /// are, others perhaps.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Log`], [`Error::Damaged`].
-    pub fn marked(&self, mut visit: impl FnMut(&[u8])) -> Result<(), Error> {
-        for record in self.marks.marked() {
+    pub fn visit_dirty(&self, mut visit: impl FnMut(&[u8])) -> Result<(), Error> {
+        for record in self.dirty_bits.records() {
             let key = self.persist(|| {
                 self.sync_all()?;
                 match self.owner(record) {
@@ -115,11 +132,11 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Deletes an object unless it is marked, or its value is lost; whether it did.
+    /// Deletes an object unless it is dirty, or its value is lost; whether it did.
     ///
     /// # Errors
     /// Those of [`delete`](Self::delete).
-    pub fn delete_unmarked(&self, key: &[u8]) -> Result<bool, Error> {
+    pub fn delete_unless_dirty(&self, key: &[u8]) -> Result<bool, Error> {
         self.delete_if(key, None, true)
     }
 
@@ -129,31 +146,32 @@ impl<M: Memory> Objects<M> {
         let found = self.state(hash).index.find(self.memory(), hash);
         let owner = |found: &&Found<'_>| found.entry.record() == Some(record);
         let Some(found) = found.iter().find(owner) else { return Ok(Some(None)) };
-        let Some(started) = self.start(found, tail, Part::Nothing) else { return Ok(None) };
-        let key = self.read_key(&started);
-        if !started.still_holds(self)? {
+        let Some(snapshot) = self.start(found, tail, Part::Nothing) else { return Ok(None) };
+        let key = self.read_key(&snapshot);
+        if !snapshot.still_holds(self)? {
             return Ok(None);
         }
-        if self.is_key_poisoned(&started.extent) {
+        if self.is_key_poisoned(&snapshot.extent) {
             return Ok(Some(None));
         }
-        started.rely_on(self.memory());
-        key.map(|key| Some(Some(key))).ok_or_else(|| damaged_object(&started))
+        snapshot.rely_on(self.memory());
+        key.map(|key| Some(Some(key))).ok_or_else(|| damaged_object(&snapshot))
     }
 
-    /// Has the object with `hash` cleaned, which has `record`, if it is marked; whether it may be taken
+    /// Has the object with `hash` written back, which has `record`, if it is dirty; whether it may be taken
     /// from it now. Waits for nobody.
-    pub(crate) fn clean_before_reclaim(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
-        let marks = &self.marks;
-        if !marks.is_set(record) || !self.memory().keeps(sites::RECLAIM_CLEAN) {
+    pub(crate) fn write_back_before_reclaim(
+        &self,
+        record: u32,
+        hash: KeyHash,
+    ) -> Result<bool, Error> {
+        let dirty_bits = &self.dirty_bits;
+        if !dirty_bits.is_set(record) || !self.memory().keeps(sites::RECLAIM_CLEAN) {
             return Ok(true);
         }
-        let Some(cleaner) = self.cleaner.get() else { return Ok(false) };
+        let Some(dirty) = self.dirty_objects.get() else { return Ok(false) };
         let Some(Some(key)) = self.key_of(record, hash)? else { return Ok(false) };
-        let wanted = |found: Option<u32>| found == Some(record) && marks.is_set(record);
-        if let Some(Some(guard)) = self.try_write_if(&key, wanted)? {
-            cleaner.clean(&key, guard);
-        }
-        Ok(!marks.is_set(record))
+        dirty.write_back(self, &key, record)?;
+        Ok(!dirty_bits.is_set(record))
     }
 }

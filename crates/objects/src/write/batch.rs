@@ -4,11 +4,11 @@ use smallvec::SmallVec;
 use tombolo_memory::Memory;
 
 use crate::host::lookup::BATCH;
-use crate::write::fast::Plan;
+use crate::write::fast::WritePlan;
 use crate::{Error, Objects, Version, sites};
 
 /// Objects that are locked, and which key and value each will have.
-type Batch<'a, 'v, M> = SmallVec<[(Plan<'a, M>, &'v [u8], &'v [u8]); BATCH]>;
+type Batch<'a, 'v, M> = SmallVec<[(WritePlan<'a, M>, &'v [u8], &'v [u8]); BATCH]>;
 
 impl<M: Memory> Objects<M> {
     /// Creates the objects with these keys, or replaces their values, each as [`put`](Self::put) does, in their order; what became of
@@ -35,10 +35,10 @@ impl<M: Memory> Objects<M> {
                 hash.iter().for_each(|&hash| self.renew(candidate, hash));
                 let version = Version(versions.0 + number);
                 let locked = candidate.as_ref().and_then(|candidate| {
-                    let place = self.underway.reserve_for_now()?;
-                    let plan = self.plan(candidate, &place, key, version, value.len())?;
+                    let intent_slot = self.intents.reserve_for_now()?;
+                    let plan = self.plan(candidate, &intent_slot, key, version, value.len())?;
                     self.take(candidate, &plan, key)?;
-                    place.keep();
+                    intent_slot.keep();
                     Some((plan, key, value))
                 });
                 match locked {
@@ -62,7 +62,7 @@ impl<M: Memory> Objects<M> {
         outcomes: &mut Vec<Result<Version, Error>>,
     ) {
         batch.iter().for_each(|(plan, ..)| self.begin_to_write(plan));
-        let whole = |plan: &Plan<'_, M>, key, value| {
+        let whole = |plan: &WritePlan<'_, M>, key, value| {
             self.memory().prepare(plan.whole(key, &[], value), false)
         };
         let values: SmallVec<[_; BATCH]> =

@@ -3,8 +3,8 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Part};
 
-use crate::host::PATIENCE;
-use crate::read::Looked;
+use crate::host::reserve::PATIENCE;
+use crate::read::Attempt;
 use crate::replica::apply::fingerprint;
 use crate::replica::event::Event;
 use crate::write::relocate::Placed;
@@ -29,19 +29,19 @@ impl<M: Memory> Objects<M> {
             let found = self.state(hash).index.find(self.memory(), hash);
             for found in found.iter() {
                 match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
-                    Looked::Good(_) => return Err(Error::Exists),
-                    Looked::OtherKey => {}
-                    Looked::Changed => return Ok(None),
+                    Attempt::Good(_) => return Err(Error::Exists),
+                    Attempt::OtherKey => {}
+                    Attempt::Changed => return Ok(None),
                 }
             }
             let expected = fingerprint(found.iter().map(|found| found.entry));
             if placed.is_none() {
-                let Some(noting) = self.noting() else { return Ok(None) };
-                placed = Some(self.place(noting, hash, key, value, PATIENCE)?);
+                let Some(intent) = self.open_intent() else { return Ok(None) };
+                placed = Some(self.place(intent, hash, key, value, PATIENCE)?);
             }
             let Some(placed) = &placed else { return Ok(None) };
-            let Placed { slot, noting, .. } = *placed;
-            let event = Event::Create { hash, slot, expected, place: noting.place };
+            let Placed { slot, intent, .. } = *placed;
+            let event = Event::Create { hash, slot, expected, intent_slot: intent.intent_slot };
             Ok(self.announce(placed, None, event)?.then_some(placed.header.version))
         });
         if let Some(placed) = placed {

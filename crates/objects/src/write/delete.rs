@@ -4,13 +4,13 @@ use tombolo_log::LogError;
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Part};
 
-use crate::host::PATIENCE;
+use crate::host::reserve::PATIENCE;
 use crate::ids::{BY_POISON, Slot};
-use crate::read::Looked;
+use crate::read::Attempt;
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
-use crate::storage::intents::Note;
-use crate::write::relocate::Noting;
+use crate::storage::intents::Intent;
+use crate::write::relocate::OpenIntent;
 use crate::{Error, Objects, Version, sites};
 
 impl<M: Memory> Objects<M> {
@@ -22,8 +22,8 @@ impl<M: Memory> Objects<M> {
         if self.may_be_another(key, &entry)? {
             return self.forget_lost(key).map(|_| None);
         }
-        let Some(noting) = self.noting() else { return Ok(None) };
-        let placed = self.place(noting, entry.hash, key, value, PATIENCE)?;
+        let Some(intent) = self.open_intent() else { return Ok(None) };
+        let placed = self.place(intent, entry.hash, key, value, PATIENCE)?;
         let version = placed.header.version;
         let event = Event::Move { target: target(entry), to: placed.slot };
         let moved = self.announce(&placed, Some(entry.slot), event);
@@ -38,16 +38,16 @@ impl<M: Memory> Objects<M> {
         let tail = self.sync(entry.hash)?;
         let found = self.state(entry.hash).index.find(self.memory(), entry.hash);
         Ok(found.iter().filter(|found| found.entry.slot != entry.slot).any(|found| {
-            let looked = self.look(found, tail, key, Part::Nothing, |_, _| ());
-            !matches!(looked, Ok(Looked::OtherKey))
+            let attempt = self.look(found, tail, key, Part::Nothing, |_, _| ());
+            !matches!(attempt, Ok(Attempt::OtherKey))
         }))
     }
 
-    /// The slot that an object has left, as is noted, unless a host may still write there: then who clears up after that
+    /// The slot that an object has left, as is recorded, unless a host may still write there: then who clears up after that
     /// one finds the slot in quarantine.
     fn left_by(&self, entry: &Entry) -> Option<Slot> {
         if self.is_quarantined(entry) {
-            self.underway.notes.lost_no_more(entry.slot);
+            self.intents.table.lost_no_more(entry.slot);
             return None;
         }
         self.state(entry.hash).space.slot_at(entry.slot)
@@ -87,34 +87,34 @@ impl<M: Memory> Objects<M> {
     pub fn forget_lost(&self, key: &[u8]) -> Result<bool, Error> {
         self.persist(|| {
             let Some(entry) = self.find_lost(key)? else { return Ok(Some(false)) };
-            let noting = if self.is_cleared_up(&entry) { None } else { self.noting() };
-            noting.map(|noting| self.delete_noted(noting, entry, None)).transpose()
+            let intent = if self.is_cleared_up(&entry) { None } else { self.open_intent() };
+            intent.map(|intent| self.delete_with_intent(intent, entry, None)).transpose()
         })
     }
 
     /// Deletes an object of this version, if it has not changed since it had this entry.
-    pub(crate) fn delete_noted(
+    pub(crate) fn delete_with_intent(
         &self,
-        noting: Noting,
+        intent: OpenIntent,
         entry: Entry,
         version: Option<Version>,
     ) -> Result<bool, Error> {
         if self.memory().keeps(sites::LEAVE_NOTED) {
-            let Noting { place, torn, .. } = noting;
-            self.underway.note(place, Note::Deletes { slot: entry.slot, version, torn });
+            let OpenIntent { intent_slot, torn, .. } = intent;
+            self.intents.set(intent_slot, Intent::Deletes { slot: entry.slot, version, torn });
         }
         let deleted = self.commit(Event::Delete(target(entry)));
         match &deleted {
-            // Others clear up, by the note.
+            // Others clear up, by the intent.
             Err(Error::Log(LogError::Fenced { .. } | LogError::Damaged { .. })) => {}
             Ok(true) => {
-                let noting = Noting { torn: None, ..noting };
+                let intent = OpenIntent { torn: None, ..intent };
                 match self.left_by(&entry) {
-                    Some(left) => self.leave_slot(&self.state(entry.hash).space, left, noting),
-                    None => self.end_note(noting),
+                    Some(left) => self.leave_slot(&self.state(entry.hash).space, left, intent),
+                    None => self.close_intent(intent),
                 }
             }
-            _ => self.end_note(noting),
+            _ => self.close_intent(intent),
         }
         deleted
     }
@@ -139,42 +139,42 @@ impl<M: Memory> Objects<M> {
         &self,
         key: &[u8],
         expected: Option<Version>,
-        unmarked_only: bool,
+        unless_dirty: bool,
     ) -> Result<bool, Error> {
         let hash = self.begin(key)?;
         self.persist(|| {
             let tail = self.sync(hash)?;
             for found in self.state(hash).index.find(self.memory(), hash) {
-                if found.entry.home() == Some(self.enrolment.host()) {
+                if found.entry.partition() == Some(self.enrolment.host()) {
                     // This one, or another with its hash: the lock tells.
                     return Ok(Some(
-                        self.delete_locked(key, expected, unmarked_only)?.unwrap_or(false),
+                        self.delete_locked(key, expected, unless_dirty)?.unwrap_or(false),
                     ));
                 }
-                let looked = self.look(&found, tail, key, Part::Nothing, |_, _| ());
-                if let (Err(error), None) = (&looked, expected)
+                let attempt = self.look(&found, tail, key, Part::Nothing, |_, _| ());
+                if let (Err(error), None) = (&attempt, expected)
                     && error.is_loss()
                 {
-                    if unmarked_only && self.memory().keeps(sites::DELETE_FOUND) {
+                    if unless_dirty && self.memory().keeps(sites::DELETE_FOUND) {
                         return Ok(Some(false));
                     }
                     return Ok(self.forget_lost(key)?.then_some(true));
                 }
-                let header = match looked? {
-                    Looked::Good((header, ())) => header,
-                    Looked::OtherKey => continue,
-                    Looked::Changed => return Ok(None),
+                let header = match attempt? {
+                    Attempt::Good((header, ())) => header,
+                    Attempt::OtherKey => continue,
+                    Attempt::Changed => return Ok(None),
                 };
                 if expected.is_some_and(|expected| expected != header.version) {
                     return Err(Error::Changed);
                 }
                 let locked = self.memory().keeps(sites::DELETE_LOCK);
                 if found.entry.record().is_some() && locked {
-                    return self.delete_locked(key, expected, unmarked_only);
+                    return self.delete_locked(key, expected, unless_dirty);
                 }
                 // Read-shared: nobody can write it without an event that makes this one void.
-                let Some(noting) = self.noting() else { return Ok(None) };
-                if !self.delete_noted(noting, found.entry, Some(header.version))? {
+                let Some(intent) = self.open_intent() else { return Ok(None) };
+                if !self.delete_with_intent(intent, found.entry, Some(header.version))? {
                     return Ok(None);
                 }
                 self.count(Counter::Deletes);
@@ -188,15 +188,15 @@ impl<M: Memory> Objects<M> {
         &self,
         key: &[u8],
         expected: Option<Version>,
-        unmarked_only: bool,
+        unless_dirty: bool,
     ) -> Result<Option<bool>, Error> {
         let Some(locked) = self.lock(key)? else { return Ok(None) };
         if expected.is_some_and(|expected| expected != locked.header().version) {
             return Err(Error::Changed);
         }
-        let marked =
-            unmarked_only && locked.record().is_some_and(|record| self.marks.is_set(record));
-        if !self.memory().check(sites::DELETE_UNMARKED, !marked) {
+        let dirty =
+            unless_dirty && locked.record().is_some_and(|record| self.dirty_bits.is_set(record));
+        if !self.memory().check(sites::DELETE_UNMARKED, !dirty) {
             return Ok(Some(false));
         }
         locked.delete()?;

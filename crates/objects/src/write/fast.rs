@@ -15,9 +15,9 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header};
 
 use crate::error::changed_under_lock;
 use crate::host::lookup::Candidate;
-use crate::storage::index::{Cell, Entry, Found, ToNote, seen};
-use crate::storage::intents::{Change, Reserved, WriteNote};
-use crate::storage::records::Turn;
+use crate::storage::index::{Cell, Entry, Found, ToNote, validated};
+use crate::storage::intents::{Change, ReservedIntent, WriteIntent};
+use crate::storage::records::PreparedLock;
 use crate::storage::space::extent::Extent;
 use crate::storage::space::pins::PinWord;
 use crate::write::lock::Locked;
@@ -26,21 +26,21 @@ use crate::{Error, Objects, Version, sites};
 
 /// How an object will be written once it is locked: all that can be known before. Memory takes its time until the record and the object's
 /// first line are there, and what is done meanwhile costs nothing.
-pub(crate) struct Plan<'a, M: Memory> {
+pub(crate) struct WritePlan<'a, M: Memory> {
     /// Its lock, at the counter at which this host has seen the object: if that has moved on, there may be stale lines.
-    turn: Turn<'a, M>,
+    prepared: PreparedLock<'a, M>,
     entry: Entry,
     cell: Cell<'a>,
-    seen: ToNote<'a>,
+    validated_at: ToNote<'a>,
     pins: PinWord<'a, M>,
     /// All of its slot, and those that will be written.
     lines: Lines,
     pub(crate) dirty: Lines,
     header: Header,
-    note: WriteNote<'a, M>,
+    intent: WriteIntent<'a, M>,
 }
 
-impl<M: Memory> Plan<'_, M> {
+impl<M: Memory> WritePlan<'_, M> {
     /// What is written of it.
     #[inline(always)]
     pub(crate) fn whole<'v>(&self, key: &'v [u8], head: &'v [u8], rest: &'v [u8]) -> Whole<'v> {
@@ -58,16 +58,16 @@ impl<M: Memory> Objects<M> {
         rest: &[u8],
     ) -> Option<Result<Version, Box<Error>>> {
         self.answer_at_once();
-        let begun = self.begin_lookup(self.hash(key).ok()?)?;
+        let pending = self.begin_lookup(self.hash(key).ok()?)?;
         // A read-modify-write waits for whatever is under way: it is done before there is more than the bucket.
         let version = self.next_versions(1);
-        let place = self.underway.reserve_for_now()?;
-        let candidate = self.candidate_to_write(&begun)?;
+        let intent_slot = self.intents.reserve_for_now()?;
+        let candidate = self.candidate_to_write(&pending)?;
         self.fetch_candidate(&candidate, rest.len());
-        let plan = self.plan(&candidate, &place, key, version, HEAD + rest.len())?;
+        let plan = self.plan(&candidate, &intent_slot, key, version, HEAD + rest.len())?;
         let values = [self.memory().prepare(plan.whole(key, head, rest), true)];
         self.take(&candidate, &plan, key)?;
-        place.keep();
+        intent_slot.keep();
         self.begin_to_write(&plan);
         let cleaned = plan.dirty.count();
         Some(self.write_and(sites::WRITE_CLEAN, &values, cleaned, || self.release(&plan)))
@@ -86,28 +86,28 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn plan<'a>(
         &'a self,
         candidate: &Candidate<'a, M>,
-        place: &Reserved<'a, M>,
+        intent_slot: &ReservedIntent<'a, M>,
         key: &[u8],
         version: Version,
         value_bytes: usize,
-    ) -> Option<Plan<'a, M>> {
+    ) -> Option<WritePlan<'a, M>> {
         let &Candidate { found: Found { entry, cell }, lines, .. } = candidate;
-        let (record, counter) = (entry.own_record()?, seen::counter(cell.seen)?);
+        let (record, counter) = (entry.own_record()?, validated::counter(cell.validated_at)?);
         let bytes = (HEADER_BYTES + key.len()) as u64 + value_bytes as u64;
         let usual = lines.count() <= self.small_lines
             && fit(bytes, lines.bytes()) == Fit::Well
-            && self.underway.overwrites(bytes)
-            && !self.home.is_open();
+            && self.intents.overwrites(bytes)
+            && !self.partition.is_open();
         if !usual {
             return None;
         }
-        let turn = self.records.turn(record, counter)?;
-        let seen = cell.to_note(entry.generation, turn.after)?;
+        let prepared = self.records.prepare_lock(record, counter)?;
+        let validated_at = cell.to_note(entry.generation, prepared.after)?;
         let pins = candidate.shard.state().space.pins_of(entry.slot)?;
         let header = Header::new(version, key, value_bytes as u32);
         let dirty = Lines::covering(lines.start(), bytes);
-        let note = place.of_write(Change { record, slot: entry.slot, undone: false });
-        Some(Plan { turn, entry, cell, seen, pins, lines, dirty, header, note })
+        let intent = intent_slot.of_write(Change { record, slot: entry.slot, undone: false });
+        Some(WritePlan { prepared, entry, cell, validated_at, pins, lines, dirty, header, intent })
     }
 
     /// Takes an object's lock, if it has `key`, this host has no stale line of it, and it can be written as planned.
@@ -115,15 +115,15 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn take(
         &self,
         candidate: &Candidate<'_, M>,
-        plan: &Plan<'_, M>,
+        plan: &WritePlan<'_, M>,
         key: &[u8],
     ) -> Option<()> {
-        if !plan.turn.lock() {
+        if !plan.prepared.lock() {
             return None;
         }
         if !self.may_overwrite(candidate, plan, key) {
             // Whoever has taken it over does with it what is to be done.
-            let _ = self.records.unlock(plan.turn.held, false);
+            let _ = self.records.unlock(plan.prepared.held, false);
             return None;
         }
         Some(())
@@ -131,7 +131,12 @@ impl<M: Memory> Objects<M> {
 
     /// Looks again, with the lock held: at the log, at the object, and whether somebody views it.
     #[inline(always)]
-    fn may_overwrite(&self, candidate: &Candidate<'_, M>, plan: &Plan<'_, M>, key: &[u8]) -> bool {
+    fn may_overwrite(
+        &self,
+        candidate: &Candidate<'_, M>,
+        plan: &WritePlan<'_, M>,
+        key: &[u8],
+    ) -> bool {
         let &Candidate { end, lines, .. } = candidate;
         let memory = self.memory();
         memory.works(Work::Operation);
@@ -146,7 +151,7 @@ impl<M: Memory> Objects<M> {
         }
         memory.relies_on(lines.start(), (HEADER_BYTES + key.len()) as u64, since);
         // While the lock is held nobody begins to view the object.
-        self.underway.overwrites(before.total_bytes())
+        self.intents.overwrites(before.total_bytes())
             && memory.check(sites::PIN_WRITE, !plan.pins.is_set())
     }
 
@@ -155,11 +160,11 @@ impl<M: Memory> Objects<M> {
     /// What this host will have seen of the object is noted, too: until its lock is released nobody finds the counter at which that
     /// counts; and if another host takes it over, an event starts a new generation first, of which nothing is seen.
     #[inline(always)]
-    pub(crate) fn begin_to_write(&self, plan: &Plan<'_, M>) {
+    pub(crate) fn begin_to_write(&self, plan: &WritePlan<'_, M>) {
         let memory = self.memory();
         memory.takes(plan.lines);
-        seen::set_locked(memory, plan.seen);
-        plan.note.begin();
+        validated::set_locked(memory, plan.validated_at);
+        plan.intent.begin();
     }
 
     /// Writes values, cleans their lines, and then releases locks.
@@ -181,29 +186,29 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more; [`Error::Poisoned`] if the object is lost now.
     #[inline(always)]
-    pub(crate) fn release(&self, plan: &Plan<'_, M>) -> Result<Version, Box<Error>> {
-        let &Plan { ref turn, lines, header, ref note, .. } = plan;
+    pub(crate) fn release(&self, plan: &WritePlan<'_, M>) -> Result<Version, Box<Error>> {
+        let &WritePlan { ref prepared, lines, header, ref intent, .. } = plan;
         let whole = !self.memory().poisoned(lines);
         if !self.memory().check(sites::POISON_WRITE, whole) {
             return self.lose_in_place(plan).map(|()| header.version).map_err(Box::new);
         }
         self.memory().gives(lines, header.total_bytes());
-        note.through();
-        if !turn.release() {
+        intent.through();
+        if !prepared.release() {
             return Err(Box::new(self.is_fenced()));
         }
-        note.end();
+        intent.end();
         Ok(header.version)
     }
 
     #[cold]
-    fn lose_in_place(&self, plan: &Plan<'_, M>) -> Result<(), Error> {
-        let &Plan { entry, cell, lines, header, dirty, .. } = plan;
+    fn lose_in_place(&self, plan: &WritePlan<'_, M>) -> Result<(), Error> {
+        let &WritePlan { entry, cell, lines, header, dirty, .. } = plan;
         let slot = self.state(entry.hash).space.slot_at(entry.slot);
         let dirty = SmallVec::from_slice(&[dirty]);
         Locked {
             objects: self,
-            held: plan.turn.held,
+            held: plan.prepared.held,
             entry,
             cell,
             // While it is locked nobody divides its chunk otherwise.
@@ -214,7 +219,7 @@ impl<M: Memory> Objects<M> {
             known: true,
             dirty,
             elsewhere: None,
-            place: plan.note.place(),
+            intent_slot: plan.intent.slot(),
             noted: Some(false),
             since: self.memory().moment(),
             gone: false,

@@ -4,7 +4,7 @@ use tombolo_memory::Memory;
 use tombolo_sharing::Counter;
 
 use crate::storage::records::Record;
-use crate::write::writer::Writer;
+use crate::write::locked_object::LockedObject;
 use crate::{Error, Objects, Version};
 
 /// A write in progress: this thread holds the object's lock. Dropping the guard ends it, too. It stays with its thread, which alone
@@ -15,7 +15,7 @@ use crate::{Error, Objects, Version};
 /// is_sent::<tombolo_objects::WriteGuard<'static, tombolo_memory::Mapped>>();
 /// ```
 pub struct WriteGuard<'a, M: Memory> {
-    locked: Writer<'a, M>,
+    locked: LockedObject<'a, M>,
 }
 
 impl<M: Memory> Objects<M> {
@@ -31,7 +31,7 @@ impl<M: Memory> Objects<M> {
 }
 
 impl<'a, M: Memory> WriteGuard<'a, M> {
-    pub(crate) fn new(locked: Writer<'a, M>) -> Self {
+    pub(crate) fn new(locked: LockedObject<'a, M>) -> Self {
         Self { locked }
     }
 
@@ -72,32 +72,32 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
         self.locked.objects().memory()
     }
 
-    /// Puts the object's mark on: see [`Cleaner`](crate::Cleaner). Others see it before they see what
+    /// Sets the object's dirty bit: see [`WriteBack`](crate::WriteBack). Others see it before they see what
     /// is written.
     ///
     /// # Panics
-    /// If the pod has no marks.
-    pub fn mark(&self) {
-        self.locked.objects().marks.set(self.marked_record());
+    /// If the pod has no dirty bits.
+    pub fn set_dirty(&self) {
+        self.locked.objects().dirty_bits.set(self.record());
     }
 
-    /// Takes the object's mark off.
+    /// Clears the object's dirty bit.
     ///
     /// # Panics
-    /// If the pod has no marks.
-    pub fn unmark(&self) {
-        self.locked.objects().marks.clear(self.marked_record());
+    /// If the pod has no dirty bits.
+    pub fn clear_dirty(&self) {
+        self.locked.objects().dirty_bits.clear(self.record());
     }
 
-    /// Whether the object is marked.
-    pub fn is_marked(&self) -> bool {
-        self.locked.objects().marks.is_set(self.marked_record())
+    /// Whether the object is dirty.
+    pub fn is_dirty(&self) -> bool {
+        self.locked.objects().dirty_bits.is_set(self.record())
     }
 
-    fn marked_record(&self) -> Record {
+    fn record(&self) -> Record {
         self.locked
             .record()
-            .expect("objects of a pod with marks have records when they are written")
+            .expect("objects of a pod with dirty bits have records when they are written")
     }
 
     /// Deletes the object.

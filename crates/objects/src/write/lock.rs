@@ -7,23 +7,25 @@ use tombolo_memory::{Lines, Memory, Moment, Work};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, Part};
 
 use crate::host::Locks;
+use crate::host::blocked::Why;
 use crate::ids::{BY_LOG, KeyHash, Slot};
-use crate::read::Looked;
+use crate::read::Attempt;
 use crate::replica::event::{Event, target};
-use crate::storage::index::seen::UNSEEN;
-use crate::storage::index::{Cell, Entry, Found, seen};
+use crate::storage::index::validated::NEVER_VALIDATED;
+use crate::storage::index::{Cell, Entry, Found, validated};
 use crate::storage::intents;
-use crate::storage::records::{Held, Record};
+use crate::storage::records::{Record, RecordLock};
 use crate::storage::space::extent::Extent;
+use crate::write::locked_object::LockedObject;
 use crate::write::relocate::Placed;
-use crate::write::writer::Writer;
 use crate::{Error, Objects, sites};
+use tombolo_placement::Place;
 
 /// An object whose record's lock this thread holds. Until it is dropped nobody else changes the
 /// object, its slot or its record; dropping it cleans what was written and releases the lock.
 pub(crate) struct Locked<'a, M: Memory> {
     pub(crate) objects: &'a Objects<M>,
-    pub(crate) held: Held,
+    pub(crate) held: RecordLock,
     pub(crate) entry: Entry,
     pub(crate) cell: Cell<'a>,
     pub(crate) slot: Slot,
@@ -36,8 +38,8 @@ pub(crate) struct Locked<'a, M: Memory> {
     pub(crate) dirty: SmallVec<[Lines; 2]>,
     /// Where the object will be once the write ends, with what was written so far; nobody else knows of it.
     pub(crate) elsewhere: Option<Box<Placed>>,
-    /// Where it is noted that the object is being changed; if it is, whether it is noted as it was.
-    pub(crate) place: intents::Place,
+    /// Where it is recorded that the object is being changed; if it is, whether it is recorded as it was.
+    pub(crate) intent_slot: intents::IntentSlot,
     pub(crate) noted: Option<bool>,
     /// When the lock was taken: nothing read under it was out of date by then.
     pub(crate) since: Moment,
@@ -49,7 +51,7 @@ pub(crate) struct Locked<'a, M: Memory> {
 }
 
 pub(crate) enum TryLock<'a, M: Memory> {
-    Locked(Writer<'a, M>),
+    Locked(LockedObject<'a, M>),
     OtherKey,
     /// Somebody else has it, or it changed: look again.
     Busy,
@@ -58,7 +60,7 @@ pub(crate) enum TryLock<'a, M: Memory> {
 impl<M: Memory> Objects<M> {
     /// Locks the object with `key`, allocating a record if it has none; `None` if there is no such
     /// object (MEGALON, section 3.4.5, "Write").
-    pub(crate) fn lock(&self, key: &[u8]) -> Result<Option<Writer<'_, M>>, Error> {
+    pub(crate) fn lock(&self, key: &[u8]) -> Result<Option<LockedObject<'_, M>>, Error> {
         let hash = self.begin(key)?;
         self.persist(|| {
             let tail = self.sync(hash)?;
@@ -67,22 +69,22 @@ impl<M: Memory> Objects<M> {
                 if let (Some(record), Some(lines)) = (found.entry.own_record(), lines) {
                     self.fetch_to_write(&found, record, lines, 0);
                 }
-                let locked = match found.entry.home() {
+                let locked = match found.entry.partition() {
                     None => self.try_lock(&found, tail, key)?,
                     Some(host) if host == self.enrolment.host() => {
-                        self.lock_at_home(found.entry, key)?
+                        self.lock_in_partition(found.entry, key)?
                     }
                     Some(host) => {
-                        self.bring_back_from(host, found.entry)?;
+                        self.blocked(Why::InPartition { host, entry: found.entry })?;
                         TryLock::Busy
                     }
                 };
                 match locked {
-                    TryLock::Locked(Writer::Shared(locked)) => {
+                    TryLock::Locked(LockedObject::Shared(locked)) => {
                         let stays = self.place_before_write(locked, key)?;
-                        return Ok(stays.map(|locked| Some(Writer::Shared(locked))));
+                        return Ok(stays.map(|locked| Some(LockedObject::Shared(locked))));
                     }
-                    TryLock::Locked(resident) => return Ok(Some(Some(resident))),
+                    TryLock::Locked(entry) => return Ok(Some(Some(entry))),
                     TryLock::OtherKey => {}
                     TryLock::Busy => return Ok(None),
                 }
@@ -102,8 +104,26 @@ impl<M: Memory> Objects<M> {
         bytes: usize,
     ) {
         self.records.prefetch(record);
-        if found.cell.seen != UNSEEN {
+        if found.cell.validated_at != NEVER_VALIDATED {
             self.memory().prefetch_to_write(self.fetched(lines, Part::Whole), bytes);
+        }
+    }
+
+    /// Moves an object that is about to be written into this host's memory, if it is to be there; `None`
+    /// then, and the lock if it is not.
+    fn place_before_write<'a>(
+        &self,
+        locked: Locked<'a, M>,
+        key: &[u8],
+    ) -> Result<Option<Locked<'a, M>>, Error> {
+        if !self.partition.is_open() {
+            return Ok(Some(locked));
+        }
+        let profile = self.profiles.access(locked.entry.hash, true, locked.known);
+        if self.placement.place(&profile, Place::Shared, &self.costs) == Place::Home {
+            locked.move_in(key)
+        } else {
+            Ok(Some(locked))
         }
     }
 
@@ -124,30 +144,30 @@ impl<M: Memory> Objects<M> {
             }
             // A record is worth allocating only for the right object.
             None => match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
-                Looked::Good(_) if self.locks == Locks::Log => self.lock_by_log(found)?,
-                Looked::Good(_) => self.allocate(found.entry)?,
-                Looked::OtherKey => return Ok(TryLock::OtherKey),
-                Looked::Changed => None,
+                Attempt::Good(_) if self.locks == Locks::Log => self.lock_by_log(found)?,
+                Attempt::Good(_) => self.allocate(found.entry)?,
+                Attempt::OtherKey => return Ok(TryLock::OtherKey),
+                Attempt::Changed => None,
             },
         };
-        held.map_or(Ok(TryLock::Busy), |held| self.enter_or_let_go(held, found.entry, key))
+        held.map_or(Ok(TryLock::Busy), |held| self.enter_or_unlock(held, found.entry, key))
     }
 
     /// Looks at an object that has just been locked; releases it if it is not the one with `key`.
-    fn enter_or_let_go(
+    fn enter_or_unlock(
         &self,
-        mut held: Held,
+        mut held: RecordLock,
         entry: Entry,
         key: &[u8],
     ) -> Result<TryLock<'_, M>, Error> {
-        let Some(place) = self.underway.reserve() else {
-            self.let_go(held, entry)?;
+        let Some(intent_slot) = self.intents.reserve() else {
+            self.unlock_unentered(held, entry)?;
             return Ok(TryLock::Busy);
         };
-        let outcome = self.enter(&mut held, entry, key, place);
+        let outcome = self.enter(&mut held, entry, key, intent_slot);
         if !matches!(outcome, Ok(TryLock::Locked(_))) {
-            self.underway.end(place, false);
-            self.let_go(held, entry)?;
+            self.intents.end(intent_slot, false);
+            self.unlock_unentered(held, entry)?;
         }
         if matches!(outcome, Err(Error::Poisoned)) && !self.lose_poisoned(entry.hash, entry.slot)? {
             return Ok(TryLock::Busy);
@@ -156,7 +176,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Releases the lock of an object that is not entered after all.
-    fn let_go(&self, held: Held, entry: Entry) -> Result<(), Error> {
+    fn unlock_unentered(&self, held: RecordLock, entry: Entry) -> Result<(), Error> {
         if held.record != BY_LOG {
             let _ = self.records.unlock(held, false);
             return Ok(());
@@ -168,10 +188,10 @@ impl<M: Memory> Objects<M> {
     /// Looks at the object again, now that its lock is held.
     fn enter(
         &self,
-        held: &mut Held,
+        held: &mut RecordLock,
         entry: Entry,
         key: &[u8],
-        place: intents::Place,
+        intent_slot: intents::IntentSlot,
     ) -> Result<TryLock<'_, M>, Error> {
         let memory = self.memory();
         memory.works(Work::Lock);
@@ -193,7 +213,7 @@ impl<M: Memory> Objects<M> {
         let space = &self.state(entry.hash).space;
         let Some(slot) = space.slot_at(entry.slot) else { return Ok(TryLock::Busy) };
         let Some(extent) = space.extent(slot) else { return Ok(TryLock::Busy) };
-        let known = seen::is_fresh(memory, self.noted(&found), held.counter);
+        let known = validated::is_fresh(memory, self.validated_at(&found), held.counter);
         let small = extent.count() <= self.small_lines;
         let length = (HEADER_BYTES + key.len()).min(extent.bytes() as usize);
         if !known {
@@ -230,31 +250,31 @@ impl<M: Memory> Objects<M> {
             known,
             dirty: SmallVec::new(),
             elsewhere: None,
-            place,
+            intent_slot,
             noted: None,
             since,
             gone: false,
             stays: PhantomData,
         };
-        Ok(TryLock::Locked(Writer::Shared(locked)))
+        Ok(TryLock::Locked(LockedObject::Shared(locked)))
     }
 
     /// An event before the counter can be seen to start again: no note of an earlier read of the same
     /// counter counts any more. Where widths are mixed, it is one that gives the object a wide record,
     /// if there is one.
-    fn begin_new_count(&self, held: &mut Held, entry: Entry) -> Result<(), Error> {
+    fn begin_new_count(&self, held: &mut RecordLock, entry: Entry) -> Result<(), Error> {
         let records = &self.records;
         if let Some(wider) = records.claim_wider(entry.hash, *held) {
-            if self.marks.is_set(held.record) {
-                self.marks.set(wider.record);
+            if self.dirty_bits.is_set(held.record) {
+                self.dirty_bits.set(wider.record);
             }
             let event = Event::Allocate { target: target(entry), record: wider.record };
             let allocated = self.commit(event);
             if matches!(allocated, Ok(true)) {
-                self.free_unmarked(std::mem::replace(held, wider));
+                self.free_record(std::mem::replace(held, wider));
                 return Ok(());
             }
-            self.free_unmarked(wider);
+            self.free_record(wider);
             allocated?;
         }
         self.commit(Event::Wrap(target(entry)))?;
@@ -271,7 +291,7 @@ impl<M: Memory> Objects<M> {
 
     /// Gives a read-shared object a record; `None` if the object changed meanwhile. The record is
     /// locked by this thread.
-    fn allocate(&self, entry: Entry) -> Result<Option<Held>, Error> {
+    fn allocate(&self, entry: Entry) -> Result<Option<RecordLock>, Error> {
         let started = self.memory().uptime();
         let held = self.claim_record(entry.hash)?;
         let event = Event::Allocate { target: target(entry), record: held.record };
@@ -290,7 +310,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// A free record for the object with this hash, if need be one that was taken from another.
-    fn claim_record(&self, hash: KeyHash) -> Result<Held, Error> {
+    fn claim_record(&self, hash: KeyHash) -> Result<RecordLock, Error> {
         self.persist(|| {
             if let Some(held) = self.records.claim(hash) {
                 return Ok(Some(held));
@@ -299,10 +319,8 @@ impl<M: Memory> Objects<M> {
             if self.memory().keeps(sites::RECORD_SYNC) {
                 self.sync_all()?;
             }
-            let freed = self.reclaim_some(hash)?;
-            if freed.is_none() {
-                self.take_records_over()?;
-            }
+            let mut freed = None;
+            self.blocked(Why::NoRecord { hash, freed: &mut freed })?;
             Ok(freed.and_then(|record| self.records.claim_freed(hash, record)))
         })
     }

@@ -9,10 +9,10 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header, object_bytes};
 use crate::error::changed_under_lock;
 use crate::ids::{BY_LOG, BY_POISON};
 use crate::replica::event::{Event, target};
-use crate::storage::index::seen;
+use crate::storage::index::validated;
 use crate::storage::intents::Change;
 use crate::write::lock::Locked;
-use crate::write::relocate::{Noting, Placed};
+use crate::write::relocate::{OpenIntent, Placed};
 use crate::{Error, Objects, sites};
 
 /// How a value would lie in a slot.
@@ -57,7 +57,7 @@ impl<M: Memory> Locked<'_, M> {
             placed.extent.read(memory, from, into);
             return Ok(());
         }
-        self.freshen(from, into.len());
+        self.invalidate_if_stale(from, into.len());
         self.extent.read(memory, from, into);
         if !memory.check(sites::POISON_READ, !self.objects.is_poisoned(&self.extent)) {
             return Err(Error::Poisoned);
@@ -73,18 +73,18 @@ impl<M: Memory> Locked<'_, M> {
         if self.elsewhere.is_some() || !self.may_change_in_place() {
             return self.write_elsewhere(to, bytes);
         }
-        self.freshen(to, bytes.len());
+        self.invalidate_if_stale(to, bytes.len());
         self.store(to, bytes)?;
         self.renew_header(self.header.value_bytes)
     }
 
-    /// Whether nobody views the object, and, where writes can be undone, what this one overwrites is not too much to be noted.
+    /// Whether nobody views the object, and, where writes can be undone, what this one overwrites is not too much to be recorded.
     fn may_change_in_place(&self) -> bool {
         let memory = self.objects.memory();
         // While the lock is held nobody begins to view the object.
         let pinned = || self.objects.state(self.entry.hash).space.is_pinned(self.slot.line);
         let viewed = self.noted.is_none() && !memory.check(sites::PIN_WRITE, !pinned());
-        !viewed && self.objects.underway.may_change(self.header.total_bytes())
+        !viewed && self.objects.intents.may_change(self.header.total_bytes())
     }
 
     /// Changes part of the object in another slot, to which it moves when the write ends.
@@ -94,8 +94,8 @@ impl<M: Memory> Locked<'_, M> {
             let mut value = vec![0; self.header.value_bytes as usize];
             self.read(0, &mut value)?;
             // Nobody waits for room with a lock in hand.
-            let (objects, noting) = (self.objects, self.noting());
-            let placed = objects.place(noting, self.entry.hash, &key, &value, Duration::ZERO)?;
+            let (objects, intent) = (self.objects, self.open_intent());
+            let placed = objects.place(intent, self.entry.hash, &key, &value, Duration::ZERO)?;
             self.elsewhere = Some(Box::new(placed));
         }
         if let Some(placed) = &self.elsewhere {
@@ -116,7 +116,7 @@ impl<M: Memory> Locked<'_, M> {
     fn key(&self) -> Result<Vec<u8>, Error> {
         let (from, length) = (HEADER_BYTES as u64, usize::from(self.header.key_bytes));
         let mut key = vec![0; length];
-        self.freshen(from, length);
+        self.invalidate_if_stale(from, length);
         self.extent.read(self.objects.memory(), from, &mut key);
         self.extent.rely_on(self.objects.memory(), from, length as u64, self.since);
         Ok(key)
@@ -151,22 +151,22 @@ impl<M: Memory> Locked<'_, M> {
     pub(crate) fn delete(mut self) -> Result<(), Error> {
         self.arrive()?;
         self.give();
-        if !self.objects.delete_noted(self.noting(), self.entry, None)? {
+        if !self.objects.delete_with_intent(self.open_intent(), self.entry, None)? {
             return Err(changed_under_lock());
         }
         self.objects.count(Counter::Deletes);
         if self.held.record != BY_LOG {
-            self.objects.free_unmarked(self.held);
+            self.objects.free_record(self.held);
         }
         self.gone = true;
-        self.objects.underway.end(self.place, false);
+        self.objects.intents.end(self.intent_slot, false);
         Ok(())
     }
 
-    /// Where it is noted what becomes of the object's slot.
-    fn noting(&self) -> Noting {
+    /// Where it is recorded what becomes of the object's slot.
+    fn open_intent(&self) -> OpenIntent {
         let torn = self.noted.map(|undone| self.change(undone));
-        Noting { place: self.place, torn, alone: false, home: false }
+        OpenIntent { intent_slot: self.intent_slot, torn, alone: false, in_partition: false }
     }
 
     /// Ends the write.
@@ -193,7 +193,7 @@ impl<M: Memory> Locked<'_, M> {
         Ok(self.header.value_offset() + offset)
     }
 
-    fn freshen(&self, from: u64, bytes: usize) {
+    fn invalidate_if_stale(&self, from: u64, bytes: usize) {
         if !self.fresh {
             // What this guard has written itself must not be dropped, but it is dirty: dropping a
             // dirty line writes it back first.
@@ -206,32 +206,32 @@ impl<M: Memory> Locked<'_, M> {
     }
 
     /// Others can tell from here on that the object is being changed.
-    fn note(&mut self) -> Result<(), Error> {
+    fn set_intent(&mut self) -> Result<(), Error> {
         let objects = self.objects;
         if self.noted.is_some() {
             return Ok(());
         }
-        let undone = objects.underway.is_undone(self.header.total_bytes());
+        let undone = objects.intents.is_undone(self.header.total_bytes());
         let change = self.change(undone);
         if undone {
             let mut object = vec![0; self.header.total_bytes() as usize];
-            self.freshen(0, object.len());
+            self.invalidate_if_stale(0, object.len());
             self.extent.read(objects.memory(), 0, &mut object);
             let whole = !objects.is_poisoned(&self.extent);
             if !objects.memory().check(sites::POISON_UNDO, whole) {
                 return Err(Error::Poisoned);
             }
             self.extent.rely_on(objects.memory(), 0, object.len() as u64, self.since);
-            objects.underway.note_undo(self.place, change, &object);
+            objects.intents.set_undo(self.intent_slot, change, &object);
         } else {
-            objects.underway.note_write(self.place, change);
+            objects.intents.set_write(self.intent_slot, change);
         }
         self.noted = Some(undone);
         Ok(())
     }
 
     fn store(&mut self, to: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.note()?;
+        self.set_intent()?;
         self.extent.write(self.objects.memory(), to, bytes);
         for lines in self.extent.covering(to, bytes.len() as u64) {
             if !self.dirty.iter().any(|dirty| dirty.contain(lines)) {
@@ -250,8 +250,8 @@ impl<M: Memory> Locked<'_, M> {
     fn move_to_other_slot(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         // Once the log names the new slot, the old one may be another object's.
         self.give();
-        let noting = self.noting();
-        let moved = self.objects.relocate(noting, self.entry, self.slot, key, value);
+        let intent = self.open_intent();
+        let moved = self.objects.relocate(intent, self.entry, self.slot, key, value);
         self.follow(moved)
     }
 
@@ -259,9 +259,9 @@ impl<M: Memory> Locked<'_, M> {
     pub(crate) fn move_as_is(mut self, key: &[u8]) -> Result<(), Error> {
         let mut value = vec![0; self.header.value_bytes as usize];
         self.read(0, &mut value)?;
-        let (objects, noting) = (self.objects, self.noting());
+        let (objects, intent) = (self.objects, self.open_intent());
         let to =
-            objects.place_copy(noting, self.entry.hash, self.slot, self.header, key, &value)?;
+            objects.place_copy(intent, self.entry.hash, self.slot, self.header, key, &value)?;
         let Some(to) = to else { return Ok(()) };
         self.elsewhere = Some(Box::new(to));
         self.arrive()
@@ -314,24 +314,30 @@ impl<M: Memory> Locked<'_, M> {
         self.give();
         self.gone = true;
         let (released, counter) = if self.held.record == BY_LOG {
-            // The record says nothing of who has the lock, so the note does.
+            // The record says nothing of who has the lock, so the intent does.
             if self.noted.is_some() {
-                objects.underway.clear(self.place);
+                objects.intents.clear(self.intent_slot);
             }
             // If the log is stuck, so is the object, and whoever wants it is told of the log.
             (objects.unlock_by_log(self.entry).is_ok(), None)
         } else {
             if self.noted.is_some() {
-                objects.underway.through(self.place, self.held.record);
+                objects.intents.through(self.intent_slot, self.held.record);
             }
             let counter = objects.records.unlock(self.held, written);
             (counter.is_some(), counter)
         };
         if released {
-            objects.underway.end(self.place, self.noted.is_some());
+            objects.intents.end(self.intent_slot, self.noted.is_some());
         }
         if let Some(counter) = counter.filter(|_| self.fresh) {
-            seen::set(objects.memory(), self.cell, self.entry.generation, self.cell.seen, counter);
+            validated::set(
+                objects.memory(),
+                self.cell,
+                self.entry.generation,
+                self.cell.validated_at,
+                counter,
+            );
         }
         if released { Ok(()) } else { Err(objects.is_fenced()) }
     }
@@ -356,11 +362,11 @@ impl<M: Memory> Locked<'_, M> {
         }
         objects.count(Counter::Poisoned);
         // Before the record can be another object's.
-        objects.underway.clear(self.place);
+        objects.intents.clear(self.intent_slot);
         if self.held.record != BY_LOG {
-            objects.free_unmarked(self.held);
+            objects.free_record(self.held);
         }
-        objects.underway.end(self.place, false);
+        objects.intents.end(self.intent_slot, false);
         Err(Error::Poisoned)
     }
 }

@@ -9,18 +9,18 @@ use tombolo_memory::Memory;
 
 use crate::ids::BY_LOG;
 use crate::replica::event::{Event, target};
-use crate::storage::index::seen::{READ_SHARED, UNSEEN};
-use crate::storage::index::{Entry, Found, seen};
-use crate::storage::records::Held;
+use crate::storage::index::validated::{NEVER_VALIDATED, READ_SHARED};
+use crate::storage::index::{Entry, Found, validated};
+use crate::storage::records::RecordLock;
 use crate::{Error, Objects};
 
 impl<M: Memory> Objects<M> {
     /// Locks an object without a record; `None` if it changed meanwhile.
-    pub(crate) fn lock_by_log(&self, found: &Found<'_>) -> Result<Option<Held>, Error> {
+    pub(crate) fn lock_by_log(&self, found: &Found<'_>) -> Result<Option<RecordLock>, Error> {
         let entry = found.entry;
         let mut now = *found;
-        now.cell.seen = found.cell.seen_of(&entry).unwrap_or(UNSEEN);
-        let noted = self.noted(&now);
+        now.cell.validated_at = found.cell.validated_at(&entry).unwrap_or(NEVER_VALIDATED);
+        let noted = self.validated_at(&now);
         if !self.commit(Event::Allocate { target: target(entry), record: BY_LOG })? {
             return Ok(None);
         }
@@ -28,9 +28,15 @@ impl<M: Memory> Objects<M> {
         let locked = index.find_slot(self.memory(), entry.hash, entry.slot);
         if let Some(locked) = locked.filter(|locked| locked.entry.record() == Some(BY_LOG)) {
             // In the generation that the lock has started nothing was written yet.
-            seen::set(self.memory(), locked.cell, locked.entry.generation, locked.cell.seen, noted);
+            validated::set(
+                self.memory(),
+                locked.cell,
+                locked.entry.generation,
+                locked.cell.validated_at,
+                noted,
+            );
         }
-        Ok(Some(Held { record: BY_LOG, counter: READ_SHARED }))
+        Ok(Some(RecordLock { record: BY_LOG, counter: READ_SHARED }))
     }
 
     /// Releases the lock of the object with this entry.

@@ -7,10 +7,12 @@ mod fast;
 pub(crate) mod guard;
 pub(crate) mod lock;
 pub(crate) mod locked;
+pub(crate) mod locked_object;
 mod log_lock;
+mod move_in;
+mod move_out;
 pub(crate) mod partition;
 pub(crate) mod relocate;
-pub(crate) mod writer;
 
 use tombolo_memory::Memory;
 use tombolo_sharing::Counter;
@@ -51,7 +53,7 @@ impl<M: Memory> Objects<M> {
     /// As of [`write`](Self::write) and [`create`](Self::create), but for the absence or presence of
     /// the object.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
-        or_anyhow(self.write_in_place(key, &[], value), || self.put_anyhow(key, value))
+        or_slow_path(self.write_in_place(key, &[], value), || self.put_slow(key, value))
     }
 
     /// As [`put`](Self::put), of a value that is in two pieces: who has them apart need not move them.
@@ -65,11 +67,11 @@ impl<M: Memory> Objects<M> {
         rest: &[u8],
     ) -> Result<Version, Error> {
         let written = self.write_in_place(key, head, rest);
-        or_anyhow(written, || self.put_anyhow(key, &[head, rest].concat()))
+        or_slow_path(written, || self.put_slow(key, &[head, rest].concat()))
     }
 
     #[inline(never)]
-    fn put_anyhow(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
+    fn put_slow(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         self.persist(|| match self.write(key, value) {
             Err(Error::NotFound) => match self.create(key, value) {
                 Err(Error::Exists) => Ok(None),
@@ -131,13 +133,13 @@ impl<M: Memory> Objects<M> {
 
 /// What came of a write in its slot, unless it takes more than that; so does one of an object that turns out to be lost.
 #[inline(always)]
-fn or_anyhow(
+fn or_slow_path(
     written: Option<Result<Version, Box<Error>>>,
-    put_anyhow: impl FnOnce() -> Result<Version, Error>,
+    put_slow: impl FnOnce() -> Result<Version, Error>,
 ) -> Result<Version, Error> {
     match written {
         Some(Ok(version)) => Ok(version),
         Some(Err(error)) if !error.is_loss() => Err(*error),
-        _ => put_anyhow(),
+        _ => put_slow(),
     }
 }

@@ -7,16 +7,16 @@ use tombolo_sharing::{Counter, Header, object_bytes, persist};
 use crate::error::no_such_slot;
 use crate::read::partition::Reached;
 use crate::storage::index::Entry;
-use crate::storage::intents::{BY_HOME, Change, Place};
+use crate::storage::intents::{BY_PARTITION, Change, IntentSlot};
 use crate::storage::partition::Hold;
 use crate::storage::space::extent::Extent;
 use crate::write::lock::TryLock;
-use crate::write::relocate::Noting;
-use crate::write::writer::Writer;
+use crate::write::locked_object::LockedObject;
+use crate::write::relocate::OpenIntent;
 use crate::{Error, Objects, sites};
 
 /// An object in this host's memory whose lock this thread holds.
-pub(crate) struct AtHome<'a, M: Memory> {
+pub(crate) struct LockedEntry<'a, M: Memory> {
     objects: &'a Objects<M>,
     hold: Hold<M>,
     entry: Entry,
@@ -27,22 +27,23 @@ pub(crate) struct AtHome<'a, M: Memory> {
 
 /// A slot that is being changed together with the object in this host's memory.
 struct Backup {
-    /// Where that is noted.
-    place: Place,
+    /// Where that is recorded.
+    intent_slot: IntentSlot,
     extent: Extent,
     dirty: SmallVec<[Lines; 2]>,
 }
 
 impl<M: Memory> Objects<M> {
-    /// A note about an object in this host's memory.
-    fn noting_at_home(&self) -> Result<Noting, Error> {
+    /// An intent about an object in this host's memory.
+    fn open_intent_in_partition(&self) -> Result<OpenIntent, Error> {
         persist(self.memory(), || {
-            let noting = self.noting().map(|noting| Noting { home: true, ..noting });
-            if noting.is_none() {
+            let intent =
+                self.open_intent().map(|intent| OpenIntent { in_partition: true, ..intent });
+            if intent.is_none() {
                 // Threads that have found this host fenced keep theirs, for others to see.
-                self.holds_home()?;
+                self.holds_seat()?;
             }
-            Ok(noting)
+            Ok(intent)
         })
     }
 
@@ -50,17 +51,27 @@ impl<M: Memory> Objects<M> {
     ///
     /// # Errors
     /// Those of a commit.
-    pub(crate) fn lock_at_home(&self, entry: Entry, key: &[u8]) -> Result<TryLock<'_, M>, Error> {
+    pub(crate) fn lock_in_partition(
+        &self,
+        entry: Entry,
+        key: &[u8],
+    ) -> Result<TryLock<'_, M>, Error> {
         Ok(match self.reach(entry, key) {
             Reached::Here(mut hold, header) => {
-                let viewed = self.home.is_backed() && self.is_viewed(entry);
+                let viewed = self.partition.is_backed() && self.is_viewed(entry);
                 if !self.memory().check(sites::PIN_BACKUP, !viewed) {
                     // In its slot it is changed elsewhere.
-                    self.send_back(entry.slot, &mut hold)?;
+                    self.move_out(entry.slot, &mut hold)?;
                     return Ok(TryLock::Busy);
                 }
                 let backup = None;
-                TryLock::Locked(Writer::Home(AtHome { objects: self, hold, entry, header, backup }))
+                TryLock::Locked(LockedObject::Entry(LockedEntry {
+                    objects: self,
+                    hold,
+                    entry,
+                    header,
+                    backup,
+                }))
             }
             Reached::OtherKey => TryLock::OtherKey,
             Reached::Changed => TryLock::Busy,
@@ -68,7 +79,7 @@ impl<M: Memory> Objects<M> {
     }
 }
 
-impl<M: Memory> AtHome<'_, M> {
+impl<M: Memory> LockedEntry<'_, M> {
     pub(crate) fn header(&self) -> Header {
         self.header
     }
@@ -102,8 +113,8 @@ impl<M: Memory> AtHome<'_, M> {
         let lines = space.slot_lines(slot).ok_or_else(no_such_slot)?;
         let bytes = object_bytes(key, value)?;
         if bytes > lines * LINE_BYTES || !objects.may_be_backed(bytes) {
-            let noting = objects.noting_at_home()?;
-            self.header = objects.relocate(noting, self.entry, slot, key, value)?.header;
+            let intent = objects.open_intent_in_partition()?;
+            self.header = objects.relocate(intent, self.entry, slot, key, value)?.header;
             self.gone();
             return Ok(());
         }
@@ -117,8 +128,8 @@ impl<M: Memory> AtHome<'_, M> {
     pub(crate) fn delete(mut self) -> Result<(), Error> {
         let objects = self.objects;
         self.back_up()?;
-        let noting = objects.noting_at_home()?;
-        if !objects.delete_noted(noting, self.entry, None)? {
+        let intent = objects.open_intent_in_partition()?;
+        if !objects.delete_with_intent(intent, self.entry, None)? {
             return Err(Error::Damaged("an object changed while its lock was held".to_owned()));
         }
         objects.count(Counter::Deletes);
@@ -131,38 +142,38 @@ impl<M: Memory> AtHome<'_, M> {
         let objects = self.objects;
         self.back_up()?;
         drop(self);
-        objects.holds_home()
+        objects.holds_seat()
     }
 
     /// Before the slot is changed for the first time, others can tell that it is.
-    fn note(&mut self) -> Result<(), Error> {
+    fn set_intent(&mut self) -> Result<(), Error> {
         let (objects, slot) = (self.objects, self.entry.slot);
         objects.may_store()?;
         let extent = objects.state(self.entry.hash).space.extent_at(slot);
         let extent = extent.ok_or_else(no_such_slot)?;
-        let place = objects.noting_at_home()?.place;
+        let intent_slot = objects.open_intent_in_partition()?.intent_slot;
         if objects.memory().keeps(sites::HOME_NOTED) {
-            let undone = objects.underway.is_undone(self.header.total_bytes());
-            let change = Change { record: BY_HOME, slot, undone };
+            let undone = objects.intents.is_undone(self.header.total_bytes());
+            let change = Change { record: BY_PARTITION, slot, undone };
             if undone {
                 let object = [&self.header.encode()[..], &self.hold.key, &self.hold.value].concat();
-                objects.underway.note_undo(place, change, &object);
+                objects.intents.set_undo(intent_slot, change, &object);
             } else {
-                objects.underway.note_write(place, change);
+                objects.intents.set_write(intent_slot, change);
             }
         }
         extent.take(objects.memory());
-        self.backup = Some(Backup { place, extent, dirty: SmallVec::new() });
+        self.backup = Some(Backup { intent_slot, extent, dirty: SmallVec::new() });
         Ok(())
     }
 
     /// Changes part of the slot, if the object is there, too.
     fn store(&mut self, to: u64, bytes: &[u8]) -> Result<(), Error> {
-        if !self.objects.home.is_backed() {
+        if !self.objects.partition.is_backed() {
             return Ok(());
         }
         if self.backup.is_none() {
-            self.note()?;
+            self.set_intent()?;
         }
         if let Some(Backup { extent, dirty, .. }) = &mut self.backup {
             extent.write(self.objects.memory(), to, bytes);
@@ -178,9 +189,9 @@ impl<M: Memory> AtHome<'_, M> {
     /// Ends what was changed in the slot: it is in memory then.
     ///
     /// # Errors
-    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced): it does not count, or may not. The note stays, for others to see.
+    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced): it does not count, or may not. The intent stays, for others to see.
     fn back_up(&mut self) -> Result<(), Error> {
-        let Some(Backup { place, extent, dirty }) = self.backup.take() else { return Ok(()) };
+        let Some(Backup { intent_slot, extent, dirty }) = self.backup.take() else { return Ok(()) };
         let objects = self.objects;
         let cleaned = dirty.iter().map(|lines| lines.count()).sum();
         objects.counters.add(Counter::CleanedLines, cleaned);
@@ -189,32 +200,32 @@ impl<M: Memory> AtHome<'_, M> {
         objects.memory().publish(sites::HOME_BACKUP, dirty, |memory| {
             extent.give(memory, given);
             if whole {
-                objects.underway.through_at_home(place);
+                objects.intents.through_in_partition(intent_slot);
             }
         });
         if !whole {
-            return self.leave_backup(place, &extent);
+            return self.leave_backup(intent_slot, &extent);
         }
         if objects.memory().keeps(sites::HOME_HOLDS) {
-            objects.holds_home()?;
+            objects.holds_seat()?;
         }
-        objects.underway.end(place, true);
+        objects.intents.end(intent_slot, true);
         Ok(())
     }
 
     /// There is a memory error in the slot: the object moves to another one. If there is none, it stays, and is nowhere else.
     #[cold]
-    fn leave_backup(&mut self, place: Place, extent: &Extent) -> Result<(), Error> {
+    fn leave_backup(&mut self, intent_slot: IntentSlot, extent: &Extent) -> Result<(), Error> {
         let (objects, entry) = (self.objects, self.entry);
-        objects.mark_away(&entry, objects.home.host)?;
-        objects.holds_home()?;
-        objects.underway.clear(place);
-        let _ = objects.return_elsewhere(place, entry, extent, &mut self.hold);
-        objects.holds_home()
+        objects.mark_away(&entry, objects.partition.host)?;
+        objects.holds_seat()?;
+        objects.intents.clear(intent_slot);
+        let _ = objects.move_out_elsewhere(intent_slot, entry, extent, &mut self.hold);
+        objects.holds_seat()
     }
 
     fn gone(&mut self) {
-        self.objects.home.leave(self.entry.slot, &mut self.hold);
+        self.objects.partition.leave(self.entry.slot, &mut self.hold);
     }
 
     fn range(&self, offset: u64, bytes: usize) -> Result<std::ops::Range<usize>, Error> {
@@ -229,12 +240,12 @@ impl<M: Memory> AtHome<'_, M> {
     fn renew_header(&mut self) -> Result<(), Error> {
         let version = self.objects.next_version();
         self.header = Header { version, value_bytes: self.hold.value.len() as u32, ..self.header };
-        self.objects.home.keep(&mut self.hold, self.header);
+        self.objects.partition.keep(&mut self.hold, self.header);
         self.store(0, &self.header.encode())
     }
 }
 
-impl<M: Memory> Drop for AtHome<'_, M> {
+impl<M: Memory> Drop for LockedEntry<'_, M> {
     fn drop(&mut self) {
         // Whoever drops it does not ask.
         let _ = self.back_up();

@@ -10,55 +10,60 @@ use crate::error::{changed_under_lock, no_such_slot};
 use crate::ids::{KeyHash, Slot, SlotLine};
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
-use crate::storage::intents::{Note, Place, Torn};
+use crate::storage::intents::{Intent, IntentSlot, Torn};
 use crate::storage::space::Space;
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, sites};
 
-/// An object's bytes in a slot that is promised to it, not announced yet.
+/// An object's bytes in a slot that is reserved for it, not announced yet.
 pub(crate) struct Placed {
     pub(crate) slot: Slot,
     pub(crate) extent: Extent,
     pub(crate) header: Header,
-    pub(crate) noting: Noting,
+    pub(crate) intent: OpenIntent,
 }
 
-/// Where a thread notes what it is about to do to slots.
+/// Where a thread records what it is about to do to slots.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Noting {
-    pub(crate) place: Place,
-    /// What is noted there of an object that the thread has locked, and changed.
+pub(crate) struct OpenIntent {
+    pub(crate) intent_slot: IntentSlot,
+    /// What is recorded there of an object that the thread has locked, and changed.
     pub(crate) torn: Torn,
-    /// It notes nothing else there: nothing that it has locked.
+    /// It records nothing else there: nothing that it has locked.
     pub(crate) alone: bool,
     /// The object that it is about is in this host's own memory.
-    pub(crate) home: bool,
+    pub(crate) in_partition: bool,
 }
 
 impl<M: Memory> Objects<M> {
-    /// A note for a thread that has locked nothing; `None` while all are in use.
-    pub(crate) fn noting(&self) -> Option<Noting> {
-        Some(Noting { place: self.underway.reserve()?, torn: None, alone: true, home: false })
+    /// An intent for a thread that has locked nothing; `None` while all are in use.
+    pub(crate) fn open_intent(&self) -> Option<OpenIntent> {
+        Some(OpenIntent {
+            intent_slot: self.intents.reserve()?,
+            torn: None,
+            alone: true,
+            in_partition: false,
+        })
     }
 
     /// The same, for who holds no other: others will be through with theirs.
-    pub(crate) fn noting_patiently(&self) -> Result<Noting, Error> {
-        persist(self.memory(), || Ok(self.noting()))
+    pub(crate) fn open_intent_waiting(&self) -> Result<OpenIntent, Error> {
+        persist(self.memory(), || Ok(self.open_intent()))
     }
 
-    /// What was noted there of slots is over.
-    pub(crate) fn end_note(&self, Noting { place, torn, alone, .. }: Noting) {
+    /// What was recorded there of slots is over.
+    pub(crate) fn close_intent(&self, OpenIntent { intent_slot, torn, alone, .. }: OpenIntent) {
         match torn {
-            Some(change) => self.underway.note(place, Note::Writes(change)),
-            None if alone => self.underway.end(place, true),
-            None => self.underway.clear(place),
+            Some(change) => self.intents.set(intent_slot, Intent::Writes(change)),
+            None if alone => self.intents.end(intent_slot, true),
+            None => self.intents.clear(intent_slot),
         }
     }
 
     /// Writes an object into a free slot, through this host's caches.
     pub(crate) fn place(
         &self,
-        noting: Noting,
+        intent: OpenIntent,
         hash: KeyHash,
         key: &[u8],
         value: &[u8],
@@ -68,8 +73,8 @@ impl<M: Memory> Objects<M> {
         loop {
             let slot = object_bytes(key, value)
                 .and_then(|bytes| self.reserve(hash, bytes, patience))
-                .inspect_err(|_| self.end_note(noting))?;
-            match self.write_new(noting, slot, header, key, value) {
+                .inspect_err(|_| self.close_intent(intent))?;
+            match self.write_new(intent, slot, header, key, value) {
                 // Each time there is a chunk less to choose from.
                 Err(Error::Poisoned) => {}
                 placed => return placed,
@@ -77,13 +82,13 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Writes an object into a slot that is promised to it.
+    /// Writes an object into a slot that is reserved for it.
     ///
     /// # Errors
     /// [`Error::Poisoned`] if the slot is of no use: it is given up.
     pub(crate) fn write_new(
         &self,
-        noting: Noting,
+        intent: OpenIntent,
         slot: Slot,
         header: Header,
         key: &[u8],
@@ -92,19 +97,19 @@ impl<M: Memory> Objects<M> {
         let space = &self.shards()[0].state().space;
         let extent = space.extent(slot).ok_or_else(no_such_slot)?;
         if self.memory().keeps(sites::PLACE_NOTED) {
-            let Noting { place, torn, .. } = noting;
-            self.underway.note(place, Note::Places { to: slot.line, torn });
+            let OpenIntent { intent_slot, torn, .. } = intent;
+            self.intents.set(intent_slot, Intent::Places { to: slot.line, torn });
         }
         self.write_whole(&extent, header, key, value);
         if self.memory().check(sites::POISON_PLACE, !self.is_poisoned(&extent)) {
-            return Ok(Placed { slot, extent, header, noting });
+            return Ok(Placed { slot, extent, header, intent });
         }
         let lines = extent.covering(0, header.total_bytes());
         self.memory().publish(sites::CREATE_CLEAN, lines, |memory| extent.give(memory, 0));
         let space = self.space_of(slot.line)?;
         space.set_poisoned(&extent);
-        space.void(sites::SLOT_VOID, [slot.line]);
-        space.settle(slot, false);
+        space.scrub(sites::SLOT_VOID, [slot.line]);
+        space.resolve(slot, false);
         Err(Error::Poisoned)
     }
 
@@ -133,24 +138,27 @@ impl<M: Memory> Objects<M> {
         self.announce_after(placed, from, event, || ())
     }
 
-    /// The same, where `noted` is done before the event.
+    /// The same, where `then` is done just before the event.
     pub(crate) fn announce_after(
         &self,
         placed: &Placed,
         from: Option<SlotLine>,
         event: Event,
-        noted: impl FnOnce(),
+        then: impl FnOnce(),
     ) -> Result<bool, Error> {
-        let Placed { slot, extent, header, noting } = placed;
+        let Placed { slot, extent, header, intent } = placed;
         let lines = extent.covering(0, header.total_bytes());
         self.memory().publish(sites::CREATE_CLEAN, lines, |memory| {
             extent.give(memory, header.total_bytes());
             if memory.keeps(sites::LEAVE_NOTED) {
-                let (to, version, torn) = (slot.line, header.version, noting.torn);
-                let home = memory.keeps(sites::HOME_MOVES) && noting.home;
-                self.underway.note(noting.place, Note::Announces { from, to, version, torn, home });
+                let (to, version, torn) = (slot.line, header.version, intent.torn);
+                let from_partition = memory.keeps(sites::HOME_MOVES) && intent.in_partition;
+                self.intents.set(
+                    intent.intent_slot,
+                    Intent::Announces { from, to, version, torn, from_partition },
+                );
             }
-            noted();
+            then();
             self.commit(event)
         })
     }
@@ -163,49 +171,49 @@ impl<M: Memory> Objects<M> {
         from: Option<Slot>,
         outcome: Result<bool, &Error>,
     ) {
-        let Placed { slot, noting, .. } = placed;
+        let Placed { slot, intent, .. } = placed;
         let space = &self.state(hash).space;
         let moved = match outcome {
-            // Who has been fenced leaves everything as it is, and its note, to others.
+            // Who has been fenced leaves everything as it is, and its intent, to others.
             Err(Error::Log(LogError::Fenced { .. } | LogError::Damaged { .. })) => return,
             outcome => matches!(outcome, Ok(true)),
         };
         if moved {
             if let Some(from) = from {
                 // It is certain from here on which of the two slots is the object's.
-                let deletes = Note::Deletes { slot: from.line, version: None, torn: None };
-                self.underway.note(noting.place, deletes);
-                self.leave_slot(space, from, Noting { torn: None, ..*noting });
+                let deletes = Intent::Deletes { slot: from.line, version: None, torn: None };
+                self.intents.set(intent.intent_slot, deletes);
+                self.leave_slot(space, from, OpenIntent { torn: None, ..*intent });
             } else {
-                self.end_note(*noting);
+                self.close_intent(*intent);
             }
         } else {
-            let Noting { place, torn, .. } = *noting;
-            self.underway.note(place, Note::Places { to: slot.line, torn });
-            space.void(sites::SLOT_VOID, [slot.line]);
-            self.end_note(*noting);
+            let OpenIntent { intent_slot, torn, .. } = *intent;
+            self.intents.set(intent_slot, Intent::Places { to: slot.line, torn });
+            space.scrub(sites::SLOT_VOID, [slot.line]);
+            self.close_intent(*intent);
         }
-        space.settle(*slot, moved);
+        space.resolve(*slot, moved);
     }
 
-    /// Takes the header out of a slot that an object has left, as is noted, and frees it.
-    pub(crate) fn leave_slot(&self, space: &Space<M>, slot: Slot, noting: Noting) {
-        space.void(sites::SLOT_VOID, [slot.line]);
-        space.free_span(slot);
-        self.end_note(noting);
+    /// Takes the header out of a slot that an object has left, as is recorded, and frees it.
+    pub(crate) fn leave_slot(&self, space: &Space<M>, slot: Slot, intent: OpenIntent) {
+        space.scrub(sites::SLOT_VOID, [slot.line]);
+        space.free_chain(slot);
+        self.close_intent(intent);
     }
 
     /// Gives an object that nobody else can change another value in another slot; `slot` was its own.
     pub(crate) fn relocate(
         &self,
-        noting: Noting,
+        intent: OpenIntent,
         entry: Entry,
         slot: Slot,
         key: &[u8],
         value: &[u8],
     ) -> Result<Placed, Error> {
         // Its caller keeps others off an object.
-        let to = self.place(noting, entry.hash, key, value, Duration::ZERO)?;
+        let to = self.place(intent, entry.hash, key, value, Duration::ZERO)?;
         self.announce_move(entry, slot, to)?.ok_or_else(changed_under_lock)
     }
 
@@ -229,7 +237,7 @@ impl<M: Memory> Objects<M> {
     /// Writes an object as it is into a slot of the size of its own.
     pub(crate) fn place_copy(
         &self,
-        noting: Noting,
+        intent: OpenIntent,
         hash: KeyHash,
         from: Slot,
         header: Header,
@@ -239,11 +247,11 @@ impl<M: Memory> Objects<M> {
         let sync = || self.sync(hash).map(drop);
         match self.state(hash).space.reserve_among_others(from.class, sync) {
             Ok(Some(slot)) => {
-                let placed = self.write_new(noting, slot, header, key, value);
-                placed.map(Some).inspect_err(|_| self.end_note(noting))
+                let placed = self.write_new(intent, slot, header, key, value);
+                placed.map(Some).inspect_err(|_| self.close_intent(intent))
             }
             none => {
-                self.end_note(noting);
+                self.close_intent(intent);
                 none.map(|_| None)
             }
         }

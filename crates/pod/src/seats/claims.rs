@@ -120,12 +120,8 @@ impl<M: Memory> Pod<M> {
         let seats: Vec<SeatWord> =
             (0..places.host_count).map(|host| SeatWord::load(memory, places, host)).collect();
         let Some(host) = self.choose(&seats, claims) else {
-            let soon = |(host, seat): (u8, &SeatWord)| match seat.state() {
-                SeatState::Claimed => true,
-                SeatState::Fenced => self.is_gone(Stay { host, number: seat.stay() }),
-                SeatState::Free | SeatState::Seated => false,
-            };
-            return Err(Blocked::Full { soon: (0..).zip(&seats).any(soon) });
+            let soon = seats.iter().any(|seat| seat.state() == SeatState::Claimed);
+            return Err(Blocked::Full { soon });
         };
         let number = memory.fetch(sites::JOIN_NUMBER, places.stays, FetchOp::Add, 1) as u32 + 1;
         let claimed = SeatWord::new(number, SeatState::Claimed);
@@ -136,9 +132,8 @@ impl<M: Memory> Pod<M> {
         }
     }
 
-    /// The seat to be claimed: a free one, or else one whose claim is not made good, or, if nobody is
-    /// in the pod, one of a host that is gone: what it had in an area is put in order when the area is
-    /// opened.
+    /// The seat to be claimed: a free one, or else one whose claim is not made good, or one of a host that
+    /// was fenced and is gone.
     fn choose(&self, seats: &[SeatWord], claims: &mut Claims) -> Option<u8> {
         let memory = self.memory();
         let of = |state: SeatState| {
@@ -147,15 +142,14 @@ impl<M: Memory> Pod<M> {
         };
         let time = memory.uptime();
         let stale = |claim: &Stay| claims.is_stale(*claim, time);
-        let nobody = of(SeatState::Seated).next().is_none();
-        let left = |stay: &Stay| nobody && self.is_gone(*stay);
+        let gone = |stay: &Stay| self.is_gone(*stay);
         let chosen = of(SeatState::Free)
             .next()
             .or_else(|| {
                 let may = memory.keeps(sites::JOIN_TAKE_OVER);
                 of(SeatState::Claimed).find(stale).filter(|_| may)
             })
-            .or_else(|| of(SeatState::Fenced).find(left));
+            .or_else(|| of(SeatState::Fenced).find(gone));
         chosen.map(|stay| stay.host)
     }
 

@@ -4,4 +4,4 @@
 mod models;
 mod ring;
 
-pub(crate) use self::ring::{Contents, Copies, lines};
+pub(crate) use self::ring::{Copies, CopyContents, lines};

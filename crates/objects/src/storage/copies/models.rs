@@ -6,10 +6,10 @@ use tombolo_model::HostMemory;
 use tombolo_model::loom::thread;
 use tombolo_sharing::{Header, Version};
 
-use super::ring::{Contents, Copies};
+use super::ring::{Copies, CopyContents};
 use crate::ids::{Generation, KeyHash};
-use crate::storage::index::seen;
-use crate::storage::index::{Entry, Found, Index, IndexLimits, Writer};
+use crate::storage::index::validated;
+use crate::storage::index::{Entry, Found, Index, IndexLimits, IndexWriter};
 use crate::storage::records::Sets;
 
 const COUNTER: u32 = 4;
@@ -25,13 +25,13 @@ struct Host {
 
 impl Host {
     /// A host with two objects, each noted as fresh, and room for a copy of one.
-    fn new(hashes: [KeyHash; 2]) -> (Rc<Self>, Writer) {
+    fn new(hashes: [KeyHash; 2]) -> (Rc<Self>, IndexWriter) {
         let limits = IndexLimits { segment_buckets: 4, segments: 2, load_permille: 4000 };
-        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
+        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), IndexWriter::default());
         for (hash, generation) in hashes.into_iter().zip(1..) {
             index.insert(&mut writer, Entry::read_shared(hash, generation, generation.into()));
             let found = find(&index, hash);
-            seen::set(&memory(), found.cell, generation, found.cell.seen, COUNTER);
+            validated::set(&memory(), found.cell, generation, found.cell.validated_at, COUNTER);
         }
         let copies = Copies::new(64).unwrap().unwrap();
         (Rc::new(Self { index, copies }), writer)
@@ -44,7 +44,7 @@ impl Host {
         let byte = generation as u8;
         let header = Header::new(Version(u64::from(generation)), &[byte], 7);
         let (key, value) = (&[byte][..], &[byte; 7][..]);
-        let contents = Contents { hash, generation, counter: COUNTER, header, key, value };
+        let contents = CopyContents { hash, generation, counter: COUNTER, header, key, value };
         self.copies.keep(&memory(), &found, &contents, |_| &self.index);
     }
 
@@ -67,7 +67,7 @@ impl Host {
 
     /// Whether the object with this hash is said to have a copy.
     fn is_copied(&self, hash: KeyHash) -> bool {
-        seen::copy_line(find(&self.index, hash).cell.seen).is_some()
+        validated::copy_line(find(&self.index, hash).cell.validated_at).is_some()
     }
 }
 

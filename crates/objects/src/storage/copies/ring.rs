@@ -21,8 +21,8 @@ use tombolo_sharing::{HEADER_BYTES, Header};
 
 use crate::ids::{Generation, KeyHash};
 use crate::sites;
-use crate::storage::index::seen;
-use crate::storage::index::seen::UNSEEN;
+use crate::storage::index::validated;
+use crate::storage::index::validated::NEVER_VALIDATED;
 use crate::storage::index::{Found, Index};
 use crate::sync::{Arena, AtomicU64, Ordering};
 
@@ -38,7 +38,7 @@ const PASSES: u64 = 64;
 const FETCHED: u64 = 16;
 
 /// What a copy is made of.
-pub(crate) struct Contents<'a> {
+pub(crate) struct CopyContents<'a> {
     pub(crate) hash: KeyHash,
     pub(crate) generation: Generation,
     pub(crate) counter: u32,
@@ -74,7 +74,7 @@ pub(crate) struct Copies<M: Memory> {
 impl<M: Memory> Copies<M> {
     /// Room for copies, of `bytes` bytes in all; nothing, if that is not a line.
     pub(crate) fn new(bytes: u64) -> Result<Option<Self>, MemoryError> {
-        let lines = (bytes / LINE_BYTES).min(seen::COPY_LINES);
+        let lines = (bytes / LINE_BYTES).min(validated::COPY_LINES);
         if lines == 0 {
             return Ok(None);
         }
@@ -102,13 +102,15 @@ impl<M: Memory> Copies<M> {
     /// The copy that an object's note named when it was found, if it still does.
     #[inline]
     pub(crate) fn hold(&self, memory: &M, found: &Found<'_>) -> Option<Copy<'_, M>> {
-        let line = seen::copy_line(found.cell.seen)?;
+        let line = validated::copy_line(found.cell.validated_at)?;
         let evictions = self.evictions_at(line);
         // Pairs with the release in `evict`: what was evicted before is named no more.
         let before = evictions.load(Ordering::Acquire);
         // Pairs with the release in `keep`: what is named is whole.
-        let seen = found.cell.seen_of(&found.entry);
-        let same = seen.is_some_and(|seen| seen::unused(seen) == seen::unused(found.cell.seen));
+        let validated_at = found.cell.validated_at(&found.entry);
+        let same = validated_at.is_some_and(|validated_at| {
+            validated::unused(validated_at) == validated::unused(found.cell.validated_at)
+        });
         let start = u64::from(line) * LINE_BYTES;
         memory.check(sites::COPY_NAMED, same).then_some(Copy { copies: self, start, before })
     }
@@ -119,12 +121,12 @@ impl<M: Memory> Copies<M> {
         &self,
         memory: &M,
         found: &Found<'_>,
-        contents: &Contents<'_>,
+        contents: &CopyContents<'_>,
         index_of: impl Fn(KeyHash) -> &'a Index,
     ) {
-        let Contents { generation, counter, .. } = *contents;
+        let CopyContents { generation, counter, .. } = *contents;
         let lines = lines(&contents.header);
-        if lines > self.arena.lines() || found.cell.seen_of(&found.entry) != Some(counter) {
+        if lines > self.arena.lines() || found.cell.validated_at(&found.entry) != Some(counter) {
             return;
         }
         let Some(mut hand) = self.hand.try_lock() else { return };
@@ -135,12 +137,17 @@ impl<M: Memory> Copies<M> {
         self.lines.fetch_add(lines, Ordering::Relaxed);
         memory.step();
         // If the note has changed, nobody finds the copy until the hand comes round.
-        found.cell.see(generation, counter, seen::copied(line as u32), Ordering::Release);
+        found.cell.mark_validated(
+            generation,
+            counter,
+            validated::copied(line as u32),
+            Ordering::Release,
+        );
     }
 
-    fn write(&self, line: u64, contents: &Contents<'_>) {
-        let &Contents { hash, generation, counter, header, key, value } = contents;
-        self.write_note(line, counter, Block { hash, generation, lines: lines(&header) as u32 });
+    fn write(&self, line: u64, contents: &CopyContents<'_>) {
+        let &CopyContents { hash, generation, counter, header, key, value } = contents;
+        self.write_intent(line, counter, Block { hash, generation, lines: lines(&header) as u32 });
         let start = line * LINE_BYTES + NOTE_BYTES as u64;
         let mut prefix: SmallVec<[u8; 128]> = SmallVec::from_slice(&header.encode());
         prefix.extend_from_slice(key);
@@ -148,7 +155,7 @@ impl<M: Memory> Copies<M> {
         self.arena.write(start + prefix.len() as u64, value);
     }
 
-    fn write_note(&self, line: u64, counter: u32, block: Block) {
+    fn write_intent(&self, line: u64, counter: u32, block: Block) {
         let words = [counter, block.hash, block.generation, block.lines];
         let mut note = [0; NOTE_BYTES];
         for (bytes, word) in note.as_chunks_mut().0.iter_mut().zip(words) {
@@ -166,7 +173,7 @@ impl<M: Memory> Copies<M> {
 
     fn leave_hole(&self, line: u64, lines: u64) {
         if lines > 0 {
-            self.write_note(line, 0, Block { hash: 0, generation: 0, lines: lines as u32 });
+            self.write_intent(line, 0, Block { hash: 0, generation: 0, lines: lines as u32 });
         }
     }
 
@@ -209,17 +216,23 @@ impl<M: Memory> Copies<M> {
     /// Takes a copy out of its object's note, so that its place may be another's; unless it was read since
     /// the hand was there last.
     fn evict(&self, memory: &M, line: u64, block: Block, index: &Index) -> bool {
-        let named = seen::copied(line as u32);
+        let named = validated::copied(line as u32);
         let names = |found: &&Found<'_>| {
-            found.entry.generation == block.generation && seen::unused(found.cell.seen) == named
+            found.entry.generation == block.generation
+                && validated::unused(found.cell.validated_at) == named
         };
         while memory.keeps(sites::COPY_UNNAMED) {
             let all = index.find(memory, block.hash);
             let Some(found) = all.iter().find(names) else { break };
-            let is_wanted = found.cell.seen != named;
-            let new = if is_wanted { named } else { UNSEEN };
+            let is_wanted = found.cell.validated_at != named;
+            let new = if is_wanted { named } else { NEVER_VALIDATED };
             memory.step();
-            if found.cell.see(block.generation, found.cell.seen, new, Ordering::Relaxed) {
+            if found.cell.mark_validated(
+                block.generation,
+                found.cell.validated_at,
+                new,
+                Ordering::Relaxed,
+            ) {
                 if is_wanted {
                     return false;
                 }
@@ -292,9 +305,14 @@ impl<M: Memory> Copy<'_, M> {
     /// Lets the hand pass it once.
     #[inline]
     pub(crate) fn use_again_soon(&self, found: &Found<'_>) {
-        let used = seen::used(found.cell.seen);
-        if found.cell.seen != used {
-            found.cell.see(found.entry.generation, found.cell.seen, used, Ordering::Relaxed);
+        let used = validated::used(found.cell.validated_at);
+        if found.cell.validated_at != used {
+            found.cell.mark_validated(
+                found.entry.generation,
+                found.cell.validated_at,
+                used,
+                Ordering::Relaxed,
+            );
         }
     }
 }

@@ -16,10 +16,10 @@ use std::array::from_fn;
 use tombolo_memory::{Memory, Table};
 
 use super::Of;
-use super::cell::{Cell, Notes, State};
+use super::cell::{Cell, NoteTable, State};
 use super::entry::Entry;
 use crate::ids::{KeyHash, SlotLine};
-use crate::storage::index::seen::Seen;
+use crate::storage::index::validated::ValidatedAt;
 use crate::storage::records::Sets;
 use crate::sync::{AtomicU32, AtomicU64, OnceLock, Ordering, fence};
 
@@ -34,7 +34,7 @@ pub(super) const NUMBER_BITS: u32 = if cfg!(loom) { 0 } else { 8 };
 const HASH_BYTES: usize = if cfg!(loom) { 1 } else { 3 };
 
 /// A word with as many bytes as its bucket has cells.
-pub(super) trait Word: Default {
+pub(super) trait BucketWord: Default {
     /// As large as a bucket.
     type Alignment;
 
@@ -48,7 +48,7 @@ pub(super) struct TwoLines;
 #[repr(align(64))]
 pub(super) struct OneLine;
 
-impl Word for AtomicU64 {
+impl BucketWord for AtomicU64 {
     type Alignment = TwoLines;
 
     #[inline(always)]
@@ -61,7 +61,7 @@ impl Word for AtomicU64 {
     }
 }
 
-impl Word for AtomicU32 {
+impl BucketWord for AtomicU32 {
     type Alignment = OneLine;
 
     #[inline(always)]
@@ -75,7 +75,7 @@ impl Word for AtomicU32 {
 }
 
 #[repr(C)]
-pub(super) struct Bucket<W: Word, const N: usize> {
+pub(super) struct Bucket<W: BucketWord, const N: usize> {
     header: W,
     hashes: [W; HASH_BYTES],
     slots: [AtomicU32; N],
@@ -88,7 +88,7 @@ pub(super) type Head = Bucket<AtomicU64, CELLS>;
 
 pub(super) type Overflow = Bucket<AtomicU32, OVERFLOW_CELLS>;
 
-impl<W: Word, const N: usize> Default for Bucket<W, N> {
+impl<W: BucketWord, const N: usize> Default for Bucket<W, N> {
     fn default() -> Self {
         Self {
             header: W::default(),
@@ -100,7 +100,7 @@ impl<W: Word, const N: usize> Default for Bucket<W, N> {
     }
 }
 
-impl<W: Word, const N: usize> Bucket<W, N> {
+impl<W: BucketWord, const N: usize> Bucket<W, N> {
     /// A bit for each cell that has `hash`, or had it last and is empty now: the highest of the byte with its number.
     #[inline(always)]
     fn cells_with(&self, hash: KeyHash) -> u64 {
@@ -212,23 +212,23 @@ impl Spot<'_> {
 }
 
 /// A bucket in its place, with the notes of its cells.
-pub(super) struct Placed<'a, W: Word, const N: usize> {
+pub(super) struct PlacedBucket<'a, W: BucketWord, const N: usize> {
     pub(super) bucket: &'a Bucket<W, N>,
     sets: &'a Sets,
-    notes: &'a Notes,
+    notes: &'a NoteTable,
     /// Of the notes, that of the first cell.
     first_note: usize,
 }
 
-impl<W: Word, const N: usize> Clone for Placed<'_, W, N> {
+impl<W: BucketWord, const N: usize> Clone for PlacedBucket<'_, W, N> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<W: Word, const N: usize> Copy for Placed<'_, W, N> {}
+impl<W: BucketWord, const N: usize> Copy for PlacedBucket<'_, W, N> {}
 
-impl<'a, W: Word, const N: usize> Placed<'a, W, N> {
+impl<'a, W: BucketWord, const N: usize> PlacedBucket<'a, W, N> {
     /// Has the processor fetch its lines.
     #[inline(always)]
     pub(super) fn prefetch(self) {
@@ -249,7 +249,12 @@ impl<'a, W: Word, const N: usize> Placed<'a, W, N> {
 
     /// What is in a cell, which is known to have `hash` if anything.
     #[inline(always)]
-    fn spot(self, number: usize, hash: KeyHash, soon: impl FnOnce(SlotLine)) -> Option<Spot<'a>> {
+    fn spot(
+        self,
+        number: usize,
+        hash: KeyHash,
+        on_slot: impl FnOnce(SlotLine),
+    ) -> Option<Spot<'a>> {
         let mut cell = self.cell(number)?;
         let state = cell.state(Ordering::Relaxed);
         if state == State::EMPTY {
@@ -257,21 +262,21 @@ impl<'a, W: Word, const N: usize> Placed<'a, W, N> {
         }
         let slot = &self.bucket.slots[number];
         let entry = state.entry(self.sets, hash, slot.load(Ordering::Relaxed));
-        soon(entry.slot);
-        cell.seen = cell.seen_in(state, Ordering::Relaxed);
+        on_slot(entry.slot);
+        cell.validated_at = cell.validated_in(state, Ordering::Relaxed);
         Some(Spot { found: Found { entry, cell }, slot })
     }
 
-    /// The entry with `hash` in the first cell that has it, and whether no other has. `soon` learns of its slot before its note is
+    /// The entry with `hash` in the first cell that has it, and whether no other has. `on_slot` learns of its slot before its note is
     /// looked at.
     #[inline(always)]
     pub(super) fn first_with(
         self,
         hash: KeyHash,
-        soon: impl FnOnce(SlotLine),
+        on_slot: impl FnOnce(SlotLine),
     ) -> Option<(Found<'a>, bool)> {
         let cells = self.bucket.cells_with(hash);
-        let spot = self.spot(cells.trailing_zeros() as usize / 8, hash, soon)?;
+        let spot = self.spot(cells.trailing_zeros() as usize / 8, hash, on_slot)?;
         Some((spot.found, cells.is_power_of_two()))
     }
 
@@ -302,31 +307,31 @@ impl<'a, W: Word, const N: usize> Placed<'a, W, N> {
     }
 
     /// Fills an empty cell, if there is one.
-    pub(super) fn add(self, entry: &Entry, seen: Seen) -> bool {
+    pub(super) fn add(self, entry: &Entry, validated_at: ValidatedAt) -> bool {
         let cells = (0..N).filter_map(|number| Some((number, self.cell(number)?)));
         let mut empty = cells.filter(|(_, cell)| cell.state(Ordering::Relaxed) == State::EMPTY);
         let Some((number, cell)) = empty.next() else { return false };
         self.bucket.set_hash(number, entry.hash);
         self.bucket.slots[number].store(entry.slot as u32, Ordering::Relaxed);
-        cell.set(entry, seen);
+        cell.set(entry, validated_at);
         true
     }
 }
 
-struct Segment<W: Word, const N: usize> {
+struct Segment<W: BucketWord, const N: usize> {
     buckets: Table<Bucket<W, N>>,
-    notes: Notes,
+    notes: NoteTable,
 }
 
 /// Buckets by number, in segments that are allocated when first needed and never move.
-pub(super) struct Arena<W: Word, const N: usize> {
+pub(super) struct Arena<W: BucketWord, const N: usize> {
     segments: Box<[OnceLock<Segment<W, N>>]>,
     sets: Sets,
     /// Of how many bits the number of a segment's bucket is.
     bucket_bits: u32,
 }
 
-impl<W: Word, const N: usize> Arena<W, N> {
+impl<W: BucketWord, const N: usize> Arena<W, N> {
     pub(super) fn new(segment_buckets: u64, segments: u64, sets: Sets) -> Self {
         assert!(segment_buckets.is_power_of_two(), "a segment of {segment_buckets} buckets");
         let bucket_bits = segment_buckets.ilog2();
@@ -339,7 +344,7 @@ impl<W: Word, const N: usize> Arena<W, N> {
 
     /// Bucket `number`, unless it was never [`grown`](Self::grow) to.
     #[inline(always)]
-    pub(super) fn get(&self, number: u64) -> Option<Placed<'_, W, N>> {
+    pub(super) fn get(&self, number: u64) -> Option<PlacedBucket<'_, W, N>> {
         Some(self.segment(number)?.get()?.bucket(number, &self.sets))
     }
 
@@ -349,7 +354,7 @@ impl<W: Word, const N: usize> Arena<W, N> {
     }
 
     /// Bucket `number`, allocated if need be; `None` beyond the capacity.
-    pub(super) fn grow(&self, number: u64) -> Option<Placed<'_, W, N>> {
+    pub(super) fn grow(&self, number: u64) -> Option<PlacedBucket<'_, W, N>> {
         let new = || Segment::new(1 << self.bucket_bits);
         Some(self.segment(number)?.get_or_init(new).bucket(number, &self.sets))
     }
@@ -360,16 +365,16 @@ impl<W: Word, const N: usize> Arena<W, N> {
     }
 }
 
-impl<W: Word, const N: usize> Segment<W, N> {
+impl<W: BucketWord, const N: usize> Segment<W, N> {
     fn new(buckets: usize) -> Self {
-        Self { buckets: Table::new(buckets), notes: Notes::new(buckets * N) }
+        Self { buckets: Table::new(buckets), notes: NoteTable::new(buckets * N) }
     }
 
     /// The bucket whose number ends so.
     #[inline(always)]
-    fn bucket<'a>(&'a self, number: u64, sets: &'a Sets) -> Placed<'a, W, N> {
+    fn bucket<'a>(&'a self, number: u64, sets: &'a Sets) -> PlacedBucket<'a, W, N> {
         let (bucket, notes) = (self.buckets.at(number as usize), &self.notes);
-        Placed { bucket, sets, notes, first_note: number as usize * N }
+        PlacedBucket { bucket, sets, notes, first_note: number as usize * N }
     }
 
     fn bytes(&self) -> u64 {

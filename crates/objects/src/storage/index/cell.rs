@@ -1,11 +1,11 @@
 //! What a cell holds besides hash and slot: an object's entry, and what this host has seen of it.
 //!
 //! ```text
-//! state   generation (32 bits) | sharing (9) | seen (19) | highest bits of the slot's line (4); 0 if the cell is empty
-//! note    generation (32 bits) | what this host has seen of it (32), see `seen.rs`
+//! state   generation (32 bits) | sharing (9) | validated (19) | highest bits of the slot's line (4); 0 if the cell is empty
+//! note    generation (32 bits) | what this host has seen of it (32), see `validated.rs`
 //!
 //! sharing   which of the records that it may have, see `records/sets.rs`; or 15 (4 bits), and how else (5)
-//! seen      0 | counter, without its lowest bit (18 bits)
+//! validated 0 | counter, without its lowest bit (18 bits)
 //!           1 | nothing, or that it was read-shared, or that there is a note
 //! ```
 //!
@@ -18,7 +18,7 @@ use tombolo_memory::{Memory, Table};
 use super::entry::{Entry, LAST, Sharing};
 use crate::ids::{Generation, KeyHash};
 use crate::sites;
-use crate::storage::index::seen::{COUNTER_BITS, READ_SHARED, Seen, UNSEEN};
+use crate::storage::index::validated::{COUNTER_BITS, NEVER_VALIDATED, READ_SHARED, ValidatedAt};
 use crate::storage::records::{NOWHERE, Sets};
 use crate::sync::{AtomicU64, OnceLock, Ordering};
 
@@ -29,15 +29,15 @@ const OTHERWISE: u32 = NOWHERE + 1;
 /// Bits of a slot's line that are elsewhere in a cell.
 const LOW_BITS: u32 = 32;
 
-const SEEN_SHIFT: u32 = 4;
-const SEEN_BITS: u32 = COUNTER_BITS;
-const SHARING_SHIFT: u32 = SEEN_SHIFT + SEEN_BITS;
-const HIGH_MASK: u64 = (1 << SEEN_SHIFT) - 1;
-const SEEN_MASK: u64 = (1 << SEEN_BITS) - 1;
+const VALIDATED_SHIFT: u32 = 4;
+const VALIDATED_BITS: u32 = COUNTER_BITS;
+const SHARING_SHIFT: u32 = VALIDATED_SHIFT + VALIDATED_BITS;
+const HIGH_MASK: u64 = (1 << VALIDATED_SHIFT) - 1;
+const VALIDATED_MASK: u64 = (1 << VALIDATED_BITS) - 1;
 
 /// What is seen in a state, where it is no counter.
-const NO_COUNTER: u32 = 1 << (SEEN_BITS - 1);
-const SAYS_UNSEEN: u32 = NO_COUNTER;
+const NO_COUNTER: u32 = 1 << (VALIDATED_BITS - 1);
+const SAYS_NEVER: u32 = NO_COUNTER;
 const SAYS_READ: u32 = NO_COUNTER | 1;
 const NOTED: u32 = NO_COUNTER | 2;
 const OTHERS: u32 = NO_COUNTER | 3;
@@ -49,15 +49,18 @@ impl State {
     pub(super) const EMPTY: Self = Self(0);
 
     /// The state of an entry of which so much is seen.
-    fn of(sets: &Sets, entry: &Entry, seen: Seen) -> Self {
-        let seen = said(seen).unwrap_or(NOTED);
+    fn of(sets: &Sets, entry: &Entry, validated_at: ValidatedAt) -> Self {
+        let validated_at = said(validated_at).unwrap_or(NOTED);
         let place = |record| sets.place(entry.hash, record);
-        let (sharing, seen) = match entry.own_record() {
-            Some(record) => (place(record).expect("an object has a record that it may have"), seen),
-            None if entry.sharing == Sharing::READ => (READ, seen),
+        let (sharing, validated_at) = match entry.own_record() {
+            Some(record) => {
+                (place(record).expect("an object has a record that it may have"), validated_at)
+            }
+            None if entry.sharing == Sharing::READ => (READ, validated_at),
             None => (OTHERWISE, OTHERS + LAST - entry.sharing.code()),
         };
-        let sharing = u64::from(sharing) << SHARING_SHIFT | u64::from(seen) << SEEN_SHIFT;
+        let sharing =
+            u64::from(sharing) << SHARING_SHIFT | u64::from(validated_at) << VALIDATED_SHIFT;
         Self(u64::from(entry.generation) << 32 | sharing | entry.slot >> LOW_BITS)
     }
 
@@ -72,23 +75,26 @@ impl State {
 
     #[inline(always)]
     fn says(self) -> u32 {
-        (self.0 >> SEEN_SHIFT & SEEN_MASK) as u32
+        (self.0 >> VALIDATED_SHIFT & VALIDATED_MASK) as u32
     }
 
     /// What is seen, unless that is noted.
     #[inline(always)]
-    fn seen(self) -> Option<Seen> {
+    fn validated_at(self) -> Option<ValidatedAt> {
         match self.says() {
             counter @ ..NO_COUNTER => Some(counter << 1),
             SAYS_READ => Some(READ_SHARED),
-            SAYS_UNSEEN => Some(UNSEEN),
+            SAYS_NEVER => Some(NEVER_VALIDATED),
             _ => None,
         }
     }
 
     #[inline(always)]
-    fn saying(self, seen: u32) -> Self {
-        Self(self.0 & !(SEEN_MASK << SEEN_SHIFT) | u64::from(seen) << SEEN_SHIFT)
+    fn saying(self, validated_at: u32) -> Self {
+        Self(
+            self.0 & !(VALIDATED_MASK << VALIDATED_SHIFT)
+                | u64::from(validated_at) << VALIDATED_SHIFT,
+        )
     }
 
     /// Whether it is one of this entry's.
@@ -110,22 +116,22 @@ impl State {
 
 /// What a state says if so much is seen, if that takes no note.
 #[inline(always)]
-fn said(seen: Seen) -> Option<u32> {
-    match seen {
-        UNSEEN => Some(SAYS_UNSEEN),
+fn said(validated_at: ValidatedAt) -> Option<u32> {
+    match validated_at {
+        NEVER_VALIDATED => Some(SAYS_NEVER),
         READ_SHARED => Some(SAYS_READ),
         counter => Some(counter >> 1).filter(|says| counter % 2 == 0 && *says < NO_COUNTER),
     }
 }
 
-fn note(generation: Generation, seen: Seen) -> u64 {
-    u64::from(generation) << 32 | u64::from(seen)
+fn note(generation: Generation, validated_at: ValidatedAt) -> u64 {
+    u64::from(generation) << 32 | u64::from(validated_at)
 }
 
 /// What a note says of a generation.
 #[inline(always)]
-fn seen_of(note: u64, generation: Generation) -> Seen {
-    if (note >> 32) as u32 == generation { note as Seen } else { UNSEEN }
+fn told_by_note(note: u64, generation: Generation) -> ValidatedAt {
+    if (note >> 32) as u32 == generation { note as ValidatedAt } else { NEVER_VALIDATED }
 }
 
 /// As many notes as a bucket has, at most, so that those of one are in one line.
@@ -136,12 +142,12 @@ struct NoteLine([AtomicU64; NOTES_PER_LINE]);
 const NOTES_PER_LINE: usize = if cfg!(loom) { 1 } else { 8 };
 
 /// The notes of some cells, by number.
-pub(super) struct Notes {
+pub(super) struct NoteTable {
     cells: usize,
     lines: OnceLock<Table<NoteLine>>,
 }
 
-impl Notes {
+impl NoteTable {
     pub(super) fn new(cells: usize) -> Self {
         Self { cells, lines: OnceLock::new() }
     }
@@ -199,11 +205,11 @@ impl ToNote<'_> {
 pub(crate) struct Cell<'a> {
     word: &'a AtomicU64,
     sets: &'a Sets,
-    notes: &'a Notes,
+    notes: &'a NoteTable,
     /// That of its note.
     number: u32,
     /// What this host had seen of the entry by then.
-    pub(crate) seen: Seen,
+    pub(crate) validated_at: ValidatedAt,
 }
 
 impl<'a> Cell<'a> {
@@ -212,10 +218,10 @@ impl<'a> Cell<'a> {
     pub(super) fn new(
         word: &'a AtomicU64,
         sets: &'a Sets,
-        notes: &'a Notes,
+        notes: &'a NoteTable,
         number: usize,
     ) -> Self {
-        Self { word, sets, notes, number: number as u32, seen: UNSEEN }
+        Self { word, sets, notes, number: number as u32, validated_at: NEVER_VALIDATED }
     }
 
     #[inline(always)]
@@ -224,77 +230,88 @@ impl<'a> Cell<'a> {
     }
 
     #[inline(always)]
-    pub(super) fn seen_in(self, state: State, order: Ordering) -> Seen {
-        if let Some(seen) = state.seen() {
-            return seen;
+    pub(super) fn validated_in(self, state: State, order: Ordering) -> ValidatedAt {
+        if let Some(validated_at) = state.validated_at() {
+            return validated_at;
         }
         let note = self.notes.get(self.number).map_or(0, |note| note.load(order));
-        seen_of(note, state.generation())
+        told_by_note(note, state.generation())
     }
 
     /// What was seen of this entry, if the cell has it.
     #[inline]
-    pub(crate) fn seen_of(self, entry: &Entry) -> Option<Seen> {
-        // Pairs with the release in `see`: what is noted has been done.
+    pub(crate) fn validated_at(self, entry: &Entry) -> Option<ValidatedAt> {
+        // Pairs with the release in `mark_validated`: what is noted has been done.
         let state = self.state(Ordering::Acquire);
-        state.is_of(self.sets, entry).then(|| self.seen_in(state, Ordering::Acquire))
+        state.is_of(self.sets, entry).then(|| self.validated_in(state, Ordering::Acquire))
     }
 
     /// Notes what was seen of a generation, if the cell has it, and `before` is what is noted of it.
     #[inline]
-    pub(crate) fn see(
+    pub(crate) fn mark_validated(
         self,
         generation: Generation,
-        before: Seen,
-        seen: Seen,
+        before: ValidatedAt,
+        validated_at: ValidatedAt,
         order: Ordering,
     ) -> bool {
         let state = self.state(Ordering::Relaxed);
         if state.generation() != generation {
             return false;
         }
-        match (state.seen(), said(seen)) {
-            (None, _) => self.note(generation, before, seen, order),
+        match (state.validated_at(), said(validated_at)) {
+            (None, _) => self.note(generation, before, validated_at, order),
             (Some(stands), _) if stands != before => false,
-            (Some(_), Some(says)) => self.renew_seen(state, says, order),
+            (Some(_), Some(says)) => self.renew_validated(state, says, order),
             (Some(_), None) => {
-                self.begin_notes(state, before) && self.note(generation, before, seen, order)
+                self.begin_notes(state, before)
+                    && self.note(generation, before, validated_at, order)
             }
         }
     }
 
     /// How to say that so much was seen of this generation, whose entry has a record, if the cell has it.
     #[inline(always)]
-    pub(crate) fn to_note(self, generation: Generation, seen: Seen) -> Option<ToNote<'a>> {
+    pub(crate) fn to_note(
+        self,
+        generation: Generation,
+        validated_at: ValidatedAt,
+    ) -> Option<ToNote<'a>> {
         let state = self.state(Ordering::Relaxed);
         if state.generation() != generation {
             return None;
         }
         if state.says() == NOTED {
-            let (word, new) = (self.notes.get(self.number)?, note(generation, seen));
+            let (word, new) = (self.notes.get(self.number)?, note(generation, validated_at));
             return Some(ToNote::Note { word, new });
         }
-        let new = state.saying(said(seen)?).0;
+        let new = state.saying(said(validated_at)?).0;
         Some(ToNote::State { word: self.word, stands: state.0, new })
     }
 
-    fn renew_seen(self, state: State, says: u32, order: Ordering) -> bool {
+    fn renew_validated(self, state: State, says: u32, order: Ordering) -> bool {
         let State(new) = state.saying(says);
         self.word.compare_exchange(state.0, new, order, Ordering::Relaxed).is_ok()
     }
 
-    fn note(self, generation: Generation, before: Seen, seen: Seen, order: Ordering) -> bool {
+    fn note(
+        self,
+        generation: Generation,
+        before: ValidatedAt,
+        validated_at: ValidatedAt,
+        order: Ordering,
+    ) -> bool {
         let word = self.notes.get(self.number).unwrap_or_else(|| self.notes.make(self.number));
         let stands = word.load(Ordering::Relaxed);
-        let new = note(generation, seen);
-        seen_of(stands, generation) == before
+        let new = note(generation, validated_at);
+        told_by_note(stands, generation) == before
             && word.compare_exchange(stands, new, order, Ordering::Relaxed).is_ok()
     }
 
     /// Has a note say what the state said.
     #[cold]
-    fn begin_notes(self, state: State, seen: Seen) -> bool {
-        let (word, new) = (self.notes.make(self.number), note(state.generation(), seen));
+    fn begin_notes(self, state: State, validated_at: ValidatedAt) -> bool {
+        let (word, new) = (self.notes.make(self.number), note(state.generation(), validated_at));
         let stands = word.load(Ordering::Relaxed);
         // A note that says something else comes from who was ahead, or too slow.
         let other_generation = stands >> 32 != new >> 32;
@@ -303,38 +320,38 @@ impl<'a> Cell<'a> {
                 && word.compare_exchange(stands, new, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         // Pairs with the acquire in `take`: who finds this state finds the note. And with those of whoever reads it: what
         // the state said before, and the note says now, has been done. (That was found before an acquire fence.)
-        noted && self.renew_seen(state, NOTED, Ordering::Release)
+        noted && self.renew_validated(state, NOTED, Ordering::Release)
     }
 
     /// Fills the cell.
-    pub(super) fn set(self, entry: &Entry, seen: Seen) {
-        let state = State::of(self.sets, entry, seen);
-        if state.seen().is_none() {
+    pub(super) fn set(self, entry: &Entry, validated_at: ValidatedAt) {
+        let state = State::of(self.sets, entry, validated_at);
+        if state.validated_at().is_none() {
             // There may be a note of this generation, of a thread that was too slow when the entry was here before.
             let word = self.notes.make(self.number);
-            word.store(note(entry.generation, seen), Ordering::Relaxed);
+            word.store(note(entry.generation, validated_at), Ordering::Relaxed);
         }
         self.word.store(state.0, Ordering::Relaxed);
     }
 
     /// Empties the cell, and tells what was seen of its entry. That changes meanwhile, and must not be in two
     /// cells, nor be lost and come back; what it names passes on to whoever finds it in another cell.
-    pub(super) fn take(self) -> Seen {
+    pub(super) fn take(self) -> ValidatedAt {
         let state = State(self.word.swap(State::EMPTY.0, Ordering::Acquire));
-        state.seen().unwrap_or_else(|| {
+        state.validated_at().unwrap_or_else(|| {
             let word = self.notes.make(self.number);
-            seen_of(word.swap(0, Ordering::Acquire), state.generation())
+            told_by_note(word.swap(0, Ordering::Acquire), state.generation())
         })
     }
 
     /// Replaces the entry by another of the same object. Nothing is seen yet of a new generation.
     pub(super) fn renew<M: Memory>(self, memory: &M, entry: &Entry) {
         // A store would do, but the model checker lets it come before what was seen of the old generation.
-        let unseen = State::of(self.sets, entry, UNSEEN);
-        let before = State(self.word.swap(unseen.0, Ordering::Relaxed));
+        let never_validated = State::of(self.sets, entry, NEVER_VALIDATED);
+        let before = State(self.word.swap(never_validated.0, Ordering::Relaxed));
         let same = before.generation() == entry.generation;
         if same || !memory.keeps(sites::READ_SEEN_GENERATION) {
-            self.set(entry, self.seen_in(before, Ordering::Relaxed));
+            self.set(entry, self.validated_in(before, Ordering::Relaxed));
         }
     }
 }
@@ -342,21 +359,23 @@ impl<'a> Cell<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::index::seen::{copied, copy_line};
+    use crate::storage::index::validated::{copied, copy_line};
 
     #[test]
     fn a_state_is_of_its_entry_and_no_other() {
         let sets = Sets::new(16);
         let entry = |sharing| Entry { hash: 1, generation: 2, slot: 3 << LOW_BITS | 4, sharing };
-        let all = [Sharing::READ, Sharing::home(0), Sharing::lost(u8::MAX)];
+        let all = [Sharing::READ, Sharing::in_partition(0), Sharing::lost(u8::MAX)];
         let records = [0, 1, 19].map(Sharing::record);
         let entries: Vec<Entry> = all.into_iter().chain(records).map(entry).collect();
         for (number, one) in entries.iter().enumerate() {
-            for seen in [UNSEEN, READ_SHARED, 0, 6, (1 << COUNTER_BITS) - 2, copied(7)] {
-                let state = State::of(&sets, one, seen);
+            for validated_at in
+                [NEVER_VALIDATED, READ_SHARED, 0, 6, (1 << COUNTER_BITS) - 2, copied(7)]
+            {
+                let state = State::of(&sets, one, validated_at);
                 assert_eq!(state.entry(&sets, 1, 4), *one);
-                let is_said = one.is_plain() && copy_line(seen).is_none();
-                assert_eq!(state.seen(), is_said.then_some(seen));
+                let is_said = one.is_plain() && copy_line(validated_at).is_none();
+                assert_eq!(state.validated_at(), is_said.then_some(validated_at));
                 for (other_number, other) in entries.iter().enumerate() {
                     assert_eq!(state.is_of(&sets, other), number == other_number);
                 }
@@ -369,35 +388,35 @@ mod tests {
     #[cfg(not(loom))]
     #[test]
     fn what_a_writer_says_is_not_said_of_a_later_generation() {
-        let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), Notes::new(1));
+        let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), NoteTable::new(1));
         let entry = Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(4) };
         let later = Entry { generation: 3, ..entry };
         let cell = Cell::new(&word, &sets, &notes, 0);
         cell.set(&entry, 4);
         cell.to_note(2, 6).unwrap().set();
-        assert_eq!(cell.seen_of(&entry), Some(6));
+        assert_eq!(cell.validated_at(&entry), Some(6));
         let too_late = cell.to_note(2, 8).unwrap();
-        cell.set(&later, UNSEEN);
+        cell.set(&later, NEVER_VALIDATED);
         too_late.set();
-        assert_eq!(cell.seen_of(&later), Some(UNSEEN));
+        assert_eq!(cell.validated_at(&later), Some(NEVER_VALIDATED));
         assert_eq!(notes.bytes(), 0);
     }
 
     #[cfg(not(loom))]
     #[test]
     fn what_is_noted_is_not_noted_of_a_later_generation() {
-        let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), Notes::new(1));
+        let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), NoteTable::new(1));
         let entry = Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(4) };
         let later = Entry { generation: 3, ..entry };
         let cell = Cell::new(&word, &sets, &notes, 0);
         cell.set(&entry, 4);
-        assert!(cell.see(2, 4, copied(7), Ordering::Relaxed));
-        assert_eq!(cell.seen_of(&entry), Some(copied(7)));
+        assert!(cell.mark_validated(2, 4, copied(7), Ordering::Relaxed));
+        assert_eq!(cell.validated_at(&entry), Some(copied(7)));
         cell.to_note(2, 6).unwrap().set();
-        assert_eq!(cell.seen_of(&entry), Some(6));
+        assert_eq!(cell.validated_at(&entry), Some(6));
         let too_late = cell.to_note(2, 8).unwrap();
         cell.set(&later, copied(9));
         too_late.set();
-        assert_eq!(cell.seen_of(&later), Some(UNSEEN));
+        assert_eq!(cell.validated_at(&later), Some(NEVER_VALIDATED));
     }
 }

@@ -18,8 +18,8 @@ pub(crate) struct Entry {
 pub(crate) struct Sharing(u32);
 
 pub(super) const LAST: u32 = (1 << 28) - 1;
-const HOMES: u32 = LAST - u8::MAX as u32;
-const LAST_LOST: u32 = HOMES - 2;
+const PARTITIONS: u32 = LAST - u8::MAX as u32;
+const LAST_LOST: u32 = PARTITIONS - 2;
 const LOST: u32 = LAST_LOST - u8::MAX as u32;
 
 impl Sharing {
@@ -32,7 +32,7 @@ impl Sharing {
     }
 
     /// It is in the memory of this host.
-    pub(crate) fn home(host: u8) -> Self {
+    pub(crate) fn in_partition(host: u8) -> Self {
         Self(LAST - u32::from(host))
     }
 
@@ -97,9 +97,9 @@ impl Entry {
 
     /// The host in whose memory the object is, if it is not in its slot.
     #[inline(always)]
-    pub(crate) fn home(&self) -> Option<u8> {
+    pub(crate) fn partition(&self) -> Option<u8> {
         let Sharing(code) = self.sharing;
-        (HOMES..=LAST).contains(&code).then(|| (LAST - code) as u8)
+        (PARTITIONS..=LAST).contains(&code).then(|| (LAST - code) as u8)
     }
 
     /// The host with which its value was lost.
@@ -119,7 +119,7 @@ mod tests {
         let told = |sharing: Sharing| {
             let sharing = Sharing::decode(sharing.code()).unwrap();
             let entry = Entry::read_shared(1, 2, 3).shared(sharing);
-            (entry.record(), entry.own_record(), entry.home(), entry.lost())
+            (entry.record(), entry.own_record(), entry.partition(), entry.lost())
         };
         assert_eq!(told(Sharing::READ), (None, None, None, None));
         for record in [0, 1, LOST - 2] {
@@ -127,7 +127,7 @@ mod tests {
         }
         assert_eq!(told(Sharing::record(BY_LOG)), (Some(BY_LOG), None, None, None));
         for host in [0, 1, u8::MAX] {
-            assert_eq!(told(Sharing::home(host)), (None, None, Some(host), None));
+            assert_eq!(told(Sharing::in_partition(host)), (None, None, Some(host), None));
             assert_eq!(told(Sharing::lost(host)), (None, None, None, Some(host)));
         }
         assert_eq!(Sharing::decode(LAST + 1), None);

@@ -1,6 +1,6 @@
 //! A host's replica of the index: a hash table by linear hashing with partial expansions, read without locks.
 //!
-//! One thread at a time changes it, holding the [`Writer`]; any number read. Readers take a
+//! One thread at a time changes it, holding the [`IndexWriter`]; any number read. Readers take a
 //! snapshot of a bucket's chain under its version (a seqlock over plain atomics) and check that the
 //! table did not grow there meanwhile. It grows by one bucket at a time, so nobody ever waits for a
 //! rehash.
@@ -14,8 +14,8 @@ mod growth;
 #[cfg(all(test, loom))]
 mod models;
 mod scan;
-pub(crate) mod seen;
 mod split;
+pub(crate) mod validated;
 
 use std::iter::Chain;
 use std::{option, vec};
@@ -23,21 +23,21 @@ use std::{option, vec};
 use tombolo_memory::{LINE_BYTES, Local, Memory};
 
 pub(crate) use bucket::Found;
-use bucket::{Arena, CELLS, Head, NUMBER_BITS, OVERFLOW_CELLS, Placed, Spot, next_in};
+use bucket::{Arena, CELLS, Head, NUMBER_BITS, OVERFLOW_CELLS, PlacedBucket, Spot, next_in};
 pub(crate) use cell::{Cell, ToNote};
 pub(crate) use entry::{Entry, Sharing};
 use growth::{LEAST, Size, bucket_number};
 
 use crate::ids::{KeyHash, SlotLine};
-use crate::storage::index::seen::{Seen, UNSEEN};
+use crate::storage::index::validated::{NEVER_VALIDATED, ValidatedAt};
 use crate::storage::records::Sets;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Lines of the first bucket of a chain.
 const LINES: u64 = size_of::<Head>() as u64 / LINE_BYTES;
 
-type PlacedHead<'a> = Placed<'a, AtomicU64, CELLS>;
-type PlacedOverflow<'a> = Placed<'a, AtomicU32, OVERFLOW_CELLS>;
+type PlacedHead<'a> = PlacedBucket<'a, AtomicU64, CELLS>;
+type PlacedOverflow<'a> = PlacedBucket<'a, AtomicU32, OVERFLOW_CELLS>;
 
 /// Buckets that there are from the start: the number of their group is part of each hash.
 const MIN_BUCKETS: u64 = LEAST << NUMBER_BITS;
@@ -147,7 +147,7 @@ impl Lookup<'_> {
 
 /// What changing the index takes: at most one thread has it.
 #[derive(Default)]
-pub(crate) struct Writer {
+pub(crate) struct IndexWriter {
     /// Overflow buckets that are not in a chain.
     spare: Vec<u64>,
     overflow_used: u64,
@@ -220,18 +220,18 @@ impl Index {
         }
     }
 
-    /// The same, if its chain does not change meanwhile; it may not be the only one. `soon` learns as early as possible of a slot
+    /// The same, if its chain does not change meanwhile; it may not be the only one. `on_slot` learns as early as possible of a slot
     /// where it may be.
     #[inline(always)]
     pub(crate) fn find_at_once<'a, M: Memory>(
         &'a self,
         memory: &M,
         lookup: Lookup<'a>,
-        soon: impl FnOnce(SlotLine),
+        on_slot: impl FnOnce(SlotLine),
     ) -> Option<Found<'a>> {
         memory.step();
         self.touched(memory, lookup.hash, false);
-        self.try_head(lookup, soon).map(|(found, _)| found).or_else(|| self.try_overflow(lookup))
+        self.try_head(lookup, on_slot).map(|(found, _)| found).or_else(|| self.try_overflow(lookup))
     }
 
     /// The same, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.
@@ -301,10 +301,10 @@ impl Index {
     fn try_head<'a>(
         &'a self,
         lookup: Lookup<'a>,
-        soon: impl FnOnce(SlotLine),
+        on_slot: impl FnOnce(SlotLine),
     ) -> Option<(Found<'a>, bool)> {
         let header = lookup.head.bucket.stable_header()?;
-        let (found, alone) = lookup.head.first_with(lookup.hash, soon)?;
+        let (found, alone) = lookup.head.first_with(lookup.hash, on_slot)?;
         let alone = alone && next_in(header).is_none();
         self.is_still(lookup, header).then_some((found, alone))
     }
@@ -389,10 +389,10 @@ impl Index {
         Some(header)
     }
 
-    pub(crate) fn insert(&self, writer: &mut Writer, entry: Entry) {
+    pub(crate) fn insert(&self, writer: &mut IndexWriter, entry: Entry) {
         let head = self.head_for(entry.hash);
         head.bucket.begin_change();
-        self.add_to_chain(writer, head, &entry, UNSEEN);
+        self.add_to_chain(writer, head, &entry, NEVER_VALIDATED);
         head.bucket.end_change();
         let entries = self.entries.fetch_add(1, Ordering::Relaxed) + 1;
         if self.is_small_for(entries) {
@@ -480,9 +480,15 @@ impl Index {
         })
     }
 
-    fn add_to_chain(&self, writer: &mut Writer, head: PlacedHead<'_>, entry: &Entry, seen: Seen) {
+    fn add_to_chain(
+        &self,
+        writer: &mut IndexWriter,
+        head: PlacedHead<'_>,
+        entry: &Entry,
+        validated_at: ValidatedAt,
+    ) {
         let mut more = self.overflow_of(head);
-        if head.add(entry, seen) || more.any(|bucket| bucket.add(entry, seen)) {
+        if head.add(entry, validated_at) || more.any(|bucket| bucket.add(entry, validated_at)) {
             return;
         }
         let number = writer.spare.pop().unwrap_or_else(|| {
@@ -491,7 +497,7 @@ impl Index {
         });
         let new = self.overflow.grow(number).expect("the index is over its capacity");
         new.bucket.set_next(None);
-        assert!(new.add(entry, seen), "what is not in a chain is empty");
+        assert!(new.add(entry, validated_at), "what is not in a chain is empty");
         match self.overflow_of(head).last() {
             Some(last) => last.bucket.set_next(Some(number)),
             None => head.bucket.set_next(Some(number)),
@@ -536,7 +542,7 @@ mod tests {
     #[test]
     fn what_overflows_is_found_at_once() {
         let limits = IndexLimits { segment_buckets: 1024, segments: 16, ..IndexLimits::default() };
-        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
+        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), IndexWriter::default());
         let mut dice = SmallRng::seed_from_u64(1);
         let hashes: BTreeSet<KeyHash> = (0..9_000).map(|_| dice.next_u32()).collect();
         for (&hash, slot) in hashes.iter().zip(1..) {
@@ -559,7 +565,7 @@ mod tests {
     #[test]
     fn what_there_is_room_for_makes_no_table_grow() {
         let limits = IndexLimits { segment_buckets: 1024, segments: 16, ..IndexLimits::default() };
-        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
+        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), IndexWriter::default());
         index.make_room(&mut writer, 10_000);
         let buckets = index.size_as_seen().buckets();
         assert_eq!(buckets, 10_000 * 1000 / limits.load_permille);
@@ -576,7 +582,7 @@ mod tests {
     #[test]
     fn an_entry_takes_less_than_24_bytes_however_its_object_is_shared() {
         let limits = IndexLimits { segment_buckets: 1024, segments: 64, ..IndexLimits::default() };
-        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
+        let (index, mut writer) = (Index::new(limits, &Sets::new(16)), IndexWriter::default());
         let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
         let mut dice = SmallRng::seed_from_u64(1);
         for number in 1..=320_000 {
@@ -584,7 +590,7 @@ mod tests {
             let entry = Entry::read_shared(hash, 1, number);
             index.insert(&mut writer, entry.shared(Sharing::record(number as u32 % 16)));
             let written = index.find_slot(&memory, hash, number).unwrap();
-            assert!(written.cell.see(1, UNSEEN, 6, Ordering::Relaxed));
+            assert!(written.cell.mark_validated(1, NEVER_VALIDATED, 6, Ordering::Relaxed));
             if number > 150_000 && number % 1_000 == 0 {
                 let each = index.bytes() as f64 / number as f64;
                 assert!((20.0..24.0).contains(&each), "{each} bytes for each of {number} entries");

@@ -8,11 +8,11 @@ use tombolo_model::HostMemory;
 use tombolo_model::loom::sync::atomic::{AtomicU64, Ordering, fence};
 use tombolo_model::loom::thread;
 
-use super::{CELLS, Entry, Found, Index, IndexLimits, Sharing, ToNote, Writer, bucket_number};
+use super::{CELLS, Entry, Found, Index, IndexLimits, IndexWriter, Sharing, ToNote, bucket_number};
 use crate::ids::{Generation, KeyHash};
 use crate::sites;
-use crate::storage::index::seen;
-use crate::storage::index::seen::{READ_SHARED, Seen, UNSEEN};
+use crate::storage::index::validated;
+use crate::storage::index::validated::{NEVER_VALIDATED, READ_SHARED, ValidatedAt};
 use crate::storage::records::Sets;
 
 fn memory() -> HostMemory {
@@ -28,15 +28,15 @@ fn read_shared(hash: KeyHash, generation: Generation) -> Entry {
 }
 
 /// An index with these hashes' entries, of generations from 1 on.
-fn index(limits: IndexLimits, hashes: &[KeyHash]) -> (Rc<Index>, Writer) {
-    let (index, mut writer) = (Index::new(limits, &Sets::new(16)), Writer::default());
+fn index(limits: IndexLimits, hashes: &[KeyHash]) -> (Rc<Index>, IndexWriter) {
+    let (index, mut writer) = (Index::new(limits, &Sets::new(16)), IndexWriter::default());
     for (&hash, generation) in hashes.iter().zip(1..) {
         index.insert(&mut writer, entry(hash, generation));
     }
     (Rc::new(index), writer)
 }
 
-fn index_of(limits: IndexLimits, entry: Entry) -> (Rc<Index>, Writer) {
+fn index_of(limits: IndexLimits, entry: Entry) -> (Rc<Index>, IndexWriter) {
     let (index, mut writer) = index(limits, &[]);
     index.insert(&mut writer, entry);
     (index, writer)
@@ -180,25 +180,29 @@ fn a_walk() {
 
 /// What a thread did before it noted its good read, such as dropping lines, is done for whoever
 /// relies on the note. (Dropping lines ends with a fence.)
-fn a_note_of(entry: Entry, seen: Seen) {
+fn a_note_of(entry: Entry, validated_at: ValidatedAt) {
     let (index, _) = index_of(FIXED, entry);
     let dropped = Rc::new(AtomicU64::new(0));
-    let reader = good_read(&index, &dropped, seen);
+    let reader = good_read(&index, &dropped, validated_at);
     let found = first(&index);
-    if seen::is_fresh(&memory(), found.cell.seen, seen) {
+    if validated::is_fresh(&memory(), found.cell.validated_at, validated_at) {
         assert_eq!(dropped.load(Ordering::Relaxed), 1, "nothing was dropped");
     }
     reader.join().unwrap();
 }
 
 /// A thread that drops lines and then notes its good read.
-fn good_read(index: &Rc<Index>, dropped: &Rc<AtomicU64>, seen: Seen) -> thread::JoinHandle<()> {
+fn good_read(
+    index: &Rc<Index>,
+    dropped: &Rc<AtomicU64>,
+    validated_at: ValidatedAt,
+) -> thread::JoinHandle<()> {
     let dropped = Rc::clone(dropped);
     change(index, move |index| {
         let found = first(index);
         dropped.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        seen::set(&memory(), found.cell, 1, found.cell.seen, seen);
+        validated::set(&memory(), found.cell, 1, found.cell.validated_at, validated_at);
     })
 }
 
@@ -219,12 +223,12 @@ fn a_note_that_is_passed_on() {
     let reader = good_read(&index, &dropped, READ_SHARED);
     let keeper = change(&index, |index| {
         let found = first(index);
-        if found.cell.seen == READ_SHARED {
-            found.cell.see(1, READ_SHARED, seen::copied(1), Ordering::Relaxed);
+        if found.cell.validated_at == READ_SHARED {
+            found.cell.mark_validated(1, READ_SHARED, validated::copied(1), Ordering::Relaxed);
         }
     });
-    let seen = first(&index).cell.seen;
-    if seen == READ_SHARED || seen::copy_line(seen).is_some() {
+    let validated_at = first(&index).cell.validated_at;
+    if validated_at == READ_SHARED || validated::copy_line(validated_at).is_some() {
         assert_eq!(dropped.load(Ordering::Relaxed), 1, "nothing was dropped");
     }
     reader.join().unwrap();
@@ -235,26 +239,29 @@ fn a_note_that_is_passed_on() {
 fn a_note_that_moves() {
     let (index, mut writer) = index_of(GROWING, read_shared(MOVES, 1));
     let found = index.find(&memory(), MOVES).into_iter().next().unwrap();
-    assert!(found.cell.see(1, UNSEEN, READ_SHARED, Ordering::Relaxed));
+    assert!(found.cell.mark_validated(1, NEVER_VALIDATED, READ_SHARED, Ordering::Relaxed));
     let writer = change(&index, move |index| assert!(index.split(&mut writer)));
-    let named = found.cell.see(1, READ_SHARED, seen::copied(1), Ordering::Relaxed);
+    let named = found.cell.mark_validated(1, READ_SHARED, validated::copied(1), Ordering::Relaxed);
     writer.join().unwrap();
-    let seen = index.find(&memory(), MOVES).into_iter().next().unwrap().cell.seen;
-    let expected = if named { seen::copied(1) } else { READ_SHARED };
-    assert_eq!(seen, expected, "lost, or there again");
+    let validated_at = index.find(&memory(), MOVES).into_iter().next().unwrap().cell.validated_at;
+    let expected = if named { validated::copied(1) } else { READ_SHARED };
+    assert_eq!(validated_at, expected, "lost, or there again");
 }
 
 /// A note that comes late, of an object that has been written since, is not one of what it is now.
-fn a_late_note_of(entry: Entry, seen: Seen) {
+fn a_late_note_of(entry: Entry, validated_at: ValidatedAt) {
     let (index, _) = index_of(FIXED, entry);
     let found = first(&index);
     let writer = change(&index, |index| {
         index.update(&memory(), 0, 1, |entry| Some(Entry { generation: 2, ..entry }));
     });
-    seen::set(&memory(), found.cell, 1, found.cell.seen, seen);
+    validated::set(&memory(), found.cell, 1, found.cell.validated_at, validated_at);
     writer.join().unwrap();
     let found = first(&index);
-    assert!(!seen::is_fresh(&memory(), found.cell.seen, seen), "nobody has read it since");
+    assert!(
+        !validated::is_fresh(&memory(), found.cell.validated_at, validated_at),
+        "nobody has read it since"
+    );
 }
 
 fn a_late_note() {
@@ -275,7 +282,7 @@ fn a_late_note_of_a_writer() {
     to_note.set();
     writer.join().unwrap();
     let Found { entry: found, cell } = first(&index);
-    assert_eq!((found, cell.seen), (entry(0, 2), UNSEEN));
+    assert_eq!((found, cell.validated_at), (entry(0, 2), NEVER_VALIDATED));
 }
 
 tombolo_model::models! {
@@ -303,7 +310,7 @@ fn every_step_is_needed() {
     let sites = [sites::READ_SEEN_GENERATION];
     let superfluous = [
         // What a note names passes on with it. Notes of these models name nothing; those of copies do.
-        "cell.rs: seen_of(word.swap(0, Ordering::Acquire), state.generation())",
+        "cell.rs: validated_at(word.swap(0, Ordering::Acquire), state.generation())",
     ];
     tombolo_model::every_step_is_needed(MODELS, &sites, &superfluous);
 }

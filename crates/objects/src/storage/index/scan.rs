@@ -120,14 +120,14 @@ mod tests {
     use proptest::prelude::*;
     use tombolo_simulator::{Config, Simulation, Trial};
 
-    use super::super::{IndexLimits, Sharing, Writer};
+    use super::super::{IndexLimits, IndexWriter, Sharing};
     use super::*;
     use crate::storage::records::Sets;
 
     fn entry(hash: u32, slot: u64) -> Entry {
         let sharing = match slot.count_ones() % 4 {
             0 => Sharing::record((slot >> 30) as u32),
-            1 => Sharing::home(slot as u8),
+            1 => Sharing::in_partition(slot as u8),
             2 => Sharing::lost(slot as u8),
             _ => Sharing::READ,
         };
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_walk_meets_what_stays_while_the_table_grows() {
         let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
-        let (index, mut writer) = (index(250), Writer::default());
+        let (index, mut writer) = (index(250), IndexWriter::default());
         let hash = |n: u64| (n as u32).wrapping_mul(0x9e37_79b9);
         (1..=500).for_each(|n| index.insert(&mut writer, entry(hash(n), n)));
         let mut met = BTreeSet::new();
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_walk_meets_all_whose_hashes_end_alike_once() {
         let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
-        let (index, mut writer) = (index(250), Writer::default());
+        let (index, mut writer) = (index(250), IndexWriter::default());
         let hash = |n: u64| (n as u32).wrapping_mul(0x9e37_79b9);
         (1..=5_000).for_each(|n| index.insert(&mut writer, entry(hash(n), n)));
         for bits in [0, 3, 9, 12, 32] {
@@ -185,7 +185,7 @@ mod tests {
         #[test]
         fn behaves_like_a_list_of_entries(changes in prop::collection::vec((0..3u8, 0..64u32, 1..40u64), 1..400)) {
             let memory = Simulation::new(Config::default(), &Trial::new(1)).memory(0);
-            let (index, mut writer) = (index(5), Writer::default());
+            let (index, mut writer) = (index(5), IndexWriter::default());
             let mut model: Vec<Entry> = Vec::new();
             for (kind, hash, slot) in changes {
                 // A hash with few distinct values: chains and equal hashes abound.

@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::growth::{Group, LEAST, bucket_number};
-use super::{CELLS, Entry, Index, PlacedHead, Spot, Writer};
-use crate::storage::index::seen::Seen;
+use super::{CELLS, Entry, Index, IndexWriter, PlacedHead, Spot};
+use crate::storage::index::validated::ValidatedAt;
 use crate::sync::Ordering;
 
 /// The chains that change while the table grows: those of buckets that there were before.
@@ -27,7 +27,7 @@ impl<'a> Changing<'a> {
 
 impl Index {
     /// Grows the table until it has room for so many entries, if there may be so many.
-    pub(crate) fn make_room(&self, writer: &mut Writer, entries: u64) {
+    pub(crate) fn make_room(&self, writer: &mut IndexWriter, entries: u64) {
         while self.is_small_for(entries) && self.split(writer) {}
     }
 
@@ -36,13 +36,13 @@ impl Index {
     }
 
     /// Grows the table by one bucket, which takes its share of the entries of its group's others; whether it can grow.
-    pub(crate) fn split(&self, writer: &mut Writer) -> bool {
+    pub(crate) fn split(&self, writer: &mut IndexWriter) -> bool {
         let (size, grown) = (self.size_as_seen(), self.size_as_seen().one_more());
         let Some(new) = self.main.grow(size.buckets()) else { return false };
         new.bucket.set_next(None);
         let group = Group::of(size.buckets(), size);
         let mut changing = Changing::default();
-        let mut leaving: SmallVec<[(Entry, Seen); 4 * CELLS]> = SmallVec::new();
+        let mut leaving: SmallVec<[(Entry, ValidatedAt); 4 * CELLS]> = SmallVec::new();
         for number in group.buckets() {
             let head = self.head(number);
             // A chain is made anew as a whole, so that none keeps a bucket for which it is too short by now.
@@ -60,13 +60,13 @@ impl Index {
                 self.release_overflow(writer, head);
             }
         }
-        for (entry, seen) in leaving {
+        for (entry, validated_at) in leaving {
             let number = bucket_number(entry.hash, grown);
             let head = self.head(number);
             if number != size.buckets() {
                 changing.begin(head);
             }
-            self.add_to_chain(writer, head, &entry, seen);
+            self.add_to_chain(writer, head, &entry, validated_at);
         }
         self.size.store(grown.0, Ordering::Release);
         changing.end();
@@ -76,7 +76,7 @@ impl Index {
         true
     }
 
-    fn release_overflow(&self, writer: &mut Writer, head: PlacedHead<'_>) {
+    fn release_overflow(&self, writer: &mut IndexWriter, head: PlacedHead<'_>) {
         let mut next = head.bucket.next();
         head.bucket.set_next(None);
         while let Some(number) = next {

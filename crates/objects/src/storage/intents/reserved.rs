@@ -1,63 +1,67 @@
-//! Notes that one thread has for itself, in which nothing is noted yet.
+//! Intents that one thread has for itself, in which nothing is recorded yet.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tombolo_memory::{Located, Memory};
 
-use super::{Change, Note, Place, Underway};
+use super::{Change, HostIntents, Intent, IntentSlot};
 use crate::sites;
 
-/// A note that is reserved for now.
-pub(crate) struct Reserved<'a, M: Memory> {
-    pub(super) underway: &'a Underway<M>,
-    pub(super) place: Place,
+/// An intent that is reserved for now.
+pub(crate) struct ReservedIntent<'a, M: Memory> {
+    pub(super) intents: &'a HostIntents<M>,
+    pub(super) intent_slot: IntentSlot,
 }
 
-impl<'a, M: Memory> Reserved<'a, M> {
-    /// It stays reserved until it [ends](Underway::end).
+impl<'a, M: Memory> ReservedIntent<'a, M> {
+    /// It stays reserved until it [ends](HostIntents::end).
     #[inline(always)]
     pub(crate) fn keep(self) {
         std::mem::forget(self);
     }
 
-    /// What will be noted there of a write.
+    /// What will be recorded there of a write.
     #[inline(always)]
-    pub(crate) fn of_write(&self, change: Change) -> WriteNote<'a, M> {
-        self.underway.write_note(self.place, change)
+    pub(crate) fn of_write(&self, change: Change) -> WriteIntent<'a, M> {
+        self.intents.write_intent(self.intent_slot, change)
     }
 }
 
-impl<M: Memory> Underway<M> {
-    /// What is noted of a write, and where.
+impl<M: Memory> HostIntents<M> {
+    /// What is recorded of a write, and where.
     #[inline(always)]
-    pub(super) fn write_note(&self, place: Place, change: Change) -> WriteNote<'_, M> {
-        let memory = &self.notes.memory;
-        let words = |note: Note| note.encode().map(Option::unwrap_or_default);
-        let [writes, slot, ..] = words(Note::Writes(change));
-        let [through, ..] = words(Note::Through { record: change.record });
-        let first = self.at(place);
-        WriteNote {
+    pub(super) fn write_intent(
+        &self,
+        intent_slot: IntentSlot,
+        change: Change,
+    ) -> WriteIntent<'_, M> {
+        let memory = &self.table.memory;
+        let words = |intent: Intent| intent.encode().map(Option::unwrap_or_default);
+        let [writes, slot, ..] = words(Intent::Writes(change));
+        let [through, ..] = words(Intent::Through { record: change.record });
+        let first = self.at(intent_slot);
+        WriteIntent {
             memory,
             head: memory.locate(first),
             line: memory.locate(first.element(1)),
-            used: &self.used[usize::from(place.0)],
+            used: &self.used[usize::from(intent_slot.0)],
             writes,
             slot,
             through,
-            place,
+            intent_slot,
         }
     }
 }
 
-impl<M: Memory> Drop for Reserved<'_, M> {
+impl<M: Memory> Drop for ReservedIntent<'_, M> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.underway.end(self.place, false);
+        self.intents.end(self.intent_slot, false);
     }
 }
 
-/// What is noted of a write from its first store to its end: which words, and where, is worked out before its lock is taken.
-pub(crate) struct WriteNote<'a, M: Memory> {
+/// What is recorded of a write from its first store to its end: which words, and where, is worked out before its lock is taken.
+pub(crate) struct WriteIntent<'a, M: Memory> {
     memory: &'a M,
     head: M::Located<'a, u64>,
     line: M::Located<'a, u64>,
@@ -65,16 +69,16 @@ pub(crate) struct WriteNote<'a, M: Memory> {
     writes: u64,
     slot: u64,
     through: u64,
-    place: Place,
+    intent_slot: IntentSlot,
 }
 
-impl<M: Memory> WriteNote<'_, M> {
-    /// Which note it is.
-    pub(crate) fn place(&self) -> Place {
-        self.place
+impl<M: Memory> WriteIntent<'_, M> {
+    /// Which intent it is.
+    pub(crate) fn slot(&self) -> IntentSlot {
+        self.intent_slot
     }
 
-    /// Notes that the object is about to be changed, before anything of it is.
+    /// Records that the object is about to be changed, before anything of it is.
     #[inline(always)]
     pub(crate) fn begin(&self) {
         if self.memory.keeps(sites::WRITE_NOTED) {
@@ -83,7 +87,7 @@ impl<M: Memory> WriteNote<'_, M> {
         }
     }
 
-    /// As [`Underway::through`].
+    /// As [`HostIntents::through`].
     #[inline(always)]
     pub(crate) fn through(&self) {
         if self.memory.keeps(sites::WRITE_THROUGH) {
@@ -91,7 +95,7 @@ impl<M: Memory> WriteNote<'_, M> {
         }
     }
 
-    /// As [`Underway::end`].
+    /// As [`HostIntents::end`].
     #[inline(always)]
     pub(crate) fn end(&self) {
         self.head.store(0);

@@ -21,9 +21,9 @@ use std::ops::Range;
 use tombolo_memory::{Located, Memory, ScrAddr, Site, Word as ScrWord};
 use tombolo_sharing::{ObjectArea, RecordWidth};
 
-use super::Word;
+use super::RecordWord;
 use crate::sites;
-use crate::storage::index::seen::COUNTER_BITS;
+use crate::storage::index::validated::COUNTER_BITS;
 
 /// Number of a record: its place. Where widths are mixed, wide records have numbers of their own,
 /// above those of the narrow ones.
@@ -44,7 +44,7 @@ const WIDE_MARKS: u32 = 0x0101_0100;
 const FREE_MASK: u32 = 0x8181_8181;
 
 /// Neither allocated nor free.
-const ELSEWHERE: Word = Word { allocated: false, counter: 0, holder: Some(0) };
+const ELSEWHERE: RecordWord = RecordWord { allocated: false, counter: 0, holder: Some(0) };
 
 /// The lock, and the bits of its holder.
 const LOCK: u32 = 1;
@@ -155,7 +155,7 @@ impl<M: Memory> Layout<M> {
 
     /// What a record holds.
     #[inline(always)]
-    pub(crate) fn load(&self, record: Record) -> Word {
+    pub(crate) fn load(&self, record: Record) -> RecordWord {
         match self.width {
             RecordWidth::Bits32 => widen(self.memory.load(self.at::<u32>(record))),
             RecordWidth::Bits16 => widen(self.memory.load(self.at::<u16>(record))),
@@ -167,20 +167,30 @@ impl<M: Memory> Layout<M> {
 
     /// Prepares to lock a record, and to release it after a write.
     #[inline(always)]
-    pub(crate) fn steps(&self, record: Record, contents: Contents<Word>) -> Steps<'_, M> {
+    pub(crate) fn lock_words(
+        &self,
+        record: Record,
+        states: WordStates<RecordWord>,
+    ) -> LockWords<'_, M> {
         if self.width == RecordWidth::Bits32 {
-            let Contents { open, locked, written } = contents;
-            let contents =
-                Contents { open: narrow(open), locked: narrow(locked), written: narrow(written) };
-            return Steps::OfOneWord { at: self.memory.locate(self.at(record)), contents };
+            let WordStates { open, locked, written } = states;
+            let states =
+                WordStates { open: narrow(open), locked: narrow(locked), written: narrow(written) };
+            return LockWords::OfOneWord { at: self.memory.locate(self.at(record)), states };
         }
-        Steps::Of { layout: self, record, contents }
+        LockWords::Of { layout: self, record, states }
     }
 
     /// Replaces a record's content by `to`, which is locked, if it still is `from`, which is not;
     /// whether it was.
     #[inline(always)]
-    pub(crate) fn swap(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
+    pub(crate) fn swap(
+        &self,
+        site: Site,
+        record: Record,
+        from: RecordWord,
+        to: RecordWord,
+    ) -> bool {
         match self.width {
             RecordWidth::Bits32 => self.swap_word::<u32>(site, record, from, to),
             RecordWidth::Bits16 => self.swap_word::<u16>(site, record, from, to),
@@ -193,7 +203,7 @@ impl<M: Memory> Layout<M> {
     /// Replaces the content of a record that this thread has locked, and whose content has been `from` since
     /// then; whether it still was: it is not if the lock was taken over from this host.
     #[inline(always)]
-    pub(crate) fn release(&self, record: Record, from: Word, to: Word) -> bool {
+    pub(crate) fn release(&self, record: Record, from: RecordWord, to: RecordWord) -> bool {
         match self.width {
             RecordWidth::Bits32 => self.swap_word::<u32>(sites::RECORD_RELEASE, record, from, to),
             RecordWidth::Bits16 => self.swap_word::<u16>(sites::RECORD_RELEASE, record, from, to),
@@ -216,7 +226,13 @@ impl<M: Memory> Layout<M> {
     }
 
     #[inline(always)]
-    fn swap_word<W: ScrWord>(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
+    fn swap_word<W: ScrWord>(
+        &self,
+        site: Site,
+        record: Record,
+        from: RecordWord,
+        to: RecordWord,
+    ) -> bool {
         let (current, new) = (narrow::<W>(from), narrow(to));
         let swapped = self.memory.compare_exchange(site, self.at(record), current, new);
         swapped.is_ok()
@@ -229,7 +245,7 @@ impl<M: Memory> Layout<M> {
 
     /// The counter's high bits are written under the lock and before it is released. So if they are the
     /// same before and after the low ones were loaded, they belong together.
-    fn load_split(&self, record: Record) -> Word {
+    fn load_split(&self, record: Record) -> RecordWord {
         let (head, rest) = self.split(record);
         let mut high = self.memory.load(rest);
         loop {
@@ -242,7 +258,7 @@ impl<M: Memory> Layout<M> {
         }
     }
 
-    fn swap_split(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
+    fn swap_split(&self, site: Site, record: Record, from: RecordWord, to: RecordWord) -> bool {
         let (head, rest) = self.split(record);
         let (current, high) = self.divide(from);
         if self.memory.compare_exchange(site, head, current, self.divide(to).0).is_err() {
@@ -256,7 +272,7 @@ impl<M: Memory> Layout<M> {
         same
     }
 
-    fn release_split(&self, record: Record, from: Word, to: Word) -> bool {
+    fn release_split(&self, record: Record, from: RecordWord, to: RecordWord) -> bool {
         let ((head, rest), (low, high)) = (self.split(record), self.divide(to));
         let (locked, before) = self.divide(from);
         if before != high {
@@ -270,20 +286,20 @@ impl<M: Memory> Layout<M> {
         (self.at(record), rest.element(u64::from(record)))
     }
 
-    fn join(&self, low: u8, high: u16) -> Word {
+    fn join(&self, low: u8, high: u16) -> RecordWord {
         with_high(widen(low), self.low_bits, u32::from(high))
     }
 
-    fn divide(&self, word: Word) -> (u8, u16) {
+    fn divide(&self, word: RecordWord) -> (u8, u16) {
         (head(word, self.low_bits), (word.counter >> self.low_bits) as u16)
     }
 
-    fn load_part(&self, record: Record) -> Word {
+    fn load_part(&self, record: Record) -> RecordWord {
         let (at, part) = self.part(record);
         part.of(self.memory.load(at))
     }
 
-    fn swap_part(&self, site: Site, record: Record, from: Word, to: Word) -> bool {
+    fn swap_part(&self, site: Site, record: Record, from: RecordWord, to: RecordWord) -> bool {
         let (at, part) = self.part(record);
         loop {
             let word = self.memory.load(at);
@@ -299,7 +315,7 @@ impl<M: Memory> Layout<M> {
         }
     }
 
-    fn release_part(&self, record: Record, from: Word, to: Word) -> bool {
+    fn release_part(&self, record: Record, from: RecordWord, to: RecordWord) -> bool {
         let (at, part) = self.part(record);
         loop {
             let word = self.memory.load(at);
@@ -327,7 +343,7 @@ impl<M: Memory> Layout<M> {
 
 /// What a record holds before a write, while that has its lock, and after it.
 #[derive(Clone, Copy)]
-pub(crate) struct Contents<T> {
+pub(crate) struct WordStates<T> {
     pub(crate) open: T,
     pub(crate) locked: T,
     pub(crate) written: T,
@@ -335,29 +351,29 @@ pub(crate) struct Contents<T> {
 
 /// A record through a write: where it is and what it will hold is worked out before its lock is taken.
 #[derive(Clone, Copy)]
-pub(crate) enum Steps<'a, M: Memory> {
+pub(crate) enum LockWords<'a, M: Memory> {
     /// The usual one, which is a word of 32 bits.
     OfOneWord {
         at: M::Located<'a, u32>,
-        contents: Contents<u32>,
+        states: WordStates<u32>,
     },
     Of {
         layout: &'a Layout<M>,
         record: Record,
-        contents: Contents<Word>,
+        states: WordStates<RecordWord>,
     },
 }
 
-impl<M: Memory> Steps<'_, M> {
+impl<M: Memory> LockWords<'_, M> {
     /// Takes the lock of a record that may be open as was thought; whether it was. It is looked at first: a compare-and-swap takes a
     /// line from whoever uses it, even if it fails.
     #[inline(always)]
     pub(crate) fn lock(&self) -> bool {
         match *self {
-            Self::OfOneWord { at, contents: Contents { open, locked, .. } } => {
+            Self::OfOneWord { at, states: WordStates { open, locked, .. } } => {
                 at.load() == open && at.compare_exchange(sites::WRITE_LOCK, open, locked).is_ok()
             }
-            Self::Of { layout, record, contents: Contents { open, locked, .. } } => {
+            Self::Of { layout, record, states: WordStates { open, locked, .. } } => {
                 layout.load(record) == open && layout.swap(sites::WRITE_LOCK, record, open, locked)
             }
         }
@@ -367,10 +383,10 @@ impl<M: Memory> Steps<'_, M> {
     #[inline(always)]
     pub(crate) fn release(&self) -> bool {
         match *self {
-            Self::OfOneWord { at, contents: Contents { locked, written, .. } } => {
+            Self::OfOneWord { at, states: WordStates { locked, written, .. } } => {
                 at.compare_exchange(sites::RECORD_RELEASE, locked, written).is_ok()
             }
-            Self::Of { layout, record, contents: Contents { locked, written, .. } } => {
+            Self::Of { layout, record, states: WordStates { locked, written, .. } } => {
                 layout.release(record, locked, written)
             }
         }
@@ -386,7 +402,7 @@ enum Part {
 
 impl Part {
     /// What the record holds, if the word is what it takes for such a record.
-    fn of(self, word: u32) -> Word {
+    fn of(self, word: u32) -> RecordWord {
         match self {
             Self::Narrow { shift } => widen((word >> shift) as u8),
             Self::Wide { .. } if word & FREE_MASK == 0 => widen(word as u8),
@@ -400,7 +416,7 @@ impl Part {
     }
 
     /// The word with another content of this record.
-    fn set(self, word: u32, to: Word) -> u32 {
+    fn set(self, word: u32, to: RecordWord) -> u32 {
         match self {
             Self::Narrow { shift } => {
                 word & !(0xff << shift) | u32::from(narrow::<u8>(to)) << shift
@@ -421,29 +437,29 @@ impl Part {
 }
 
 /// The byte with the lock of a record that has more bytes.
-fn head(word: Word, low_bits: u32) -> u8 {
-    narrow(Word { counter: word.counter & mask(low_bits), ..word })
+fn head(word: RecordWord, low_bits: u32) -> u8 {
+    narrow(RecordWord { counter: word.counter & mask(low_bits), ..word })
 }
 
 /// What a record holds whose byte with the lock is `head`, and whose counter has these high bits.
-fn with_high(head: Word, low_bits: u32, high: u32) -> Word {
-    Word { counter: head.counter & mask(low_bits) | high << low_bits, ..head }
+fn with_high(head: RecordWord, low_bits: u32, high: u32) -> RecordWord {
+    RecordWord { counter: head.counter & mask(low_bits) | high << low_bits, ..head }
 }
 
 /// What a record of one word holds, whatever the word's size.
 #[inline(always)]
-fn widen<W: ScrWord>(word: W) -> Word {
+fn widen<W: ScrWord>(word: W) -> RecordWord {
     let (bits, top) = (word.to_bits() as u32, 8 * size_of::<W>() as u32 - 1);
     let (allocated, counter) = (bits >> top != 0, bits & mask(top));
     if bits & LOCK == 0 {
-        return Word { allocated, counter, holder: None };
+        return RecordWord { allocated, counter, holder: None };
     }
     let holder = Some((bits & mask(LOCK_BITS)) as u8 >> 1);
-    Word { allocated, counter: counter & !mask(LOCK_BITS), holder }
+    RecordWord { allocated, counter: counter & !mask(LOCK_BITS), holder }
 }
 
 #[inline(always)]
-fn narrow<W: ScrWord>(word: Word) -> W {
+fn narrow<W: ScrWord>(word: RecordWord) -> W {
     let top = 8 * size_of::<W>() as u32 - 1;
     let counter = match word.holder {
         None => word.counter,
@@ -505,7 +521,7 @@ mod tests {
             steps in prop::collection::vec((0..15u32, 0..4u8, any::<u32>()), 1..200),
         ) {
             let layout = layout(width);
-            let mut used: BTreeMap<Record, Word> = BTreeMap::new();
+            let mut used: BTreeMap<Record, RecordWord> = BTreeMap::new();
             for (record, step, number) in steps {
                 let record = record % layout.numbers() as u32;
                 let found = layout.load(record);
@@ -521,18 +537,18 @@ mod tests {
                         }
                     }
                     (1, Some(now)) if now.holder.is_none() => {
-                        let outdated = Word { counter: now.counter ^ 2, ..now };
+                        let outdated = RecordWord { counter: now.counter ^ 2, ..now };
                         prop_assert!(!layout.swap(WRITE_LOCK, record, outdated, outdated.locked_by(host)));
                         prop_assert!(layout.swap(WRITE_LOCK, record, now, now.locked_by(host)));
                         used.insert(record, now.locked_by(host));
                     }
                     (2, Some(now)) if now.holder.is_some() => {
-                        let next = Word::allocated(number & layout.counter_mask(record) & !1);
+                        let next = RecordWord::allocated(number & layout.counter_mask(record) & !1);
                         layout.release(record, now, next);
                         used.insert(record, next);
                     }
                     (3, Some(now)) if now.holder.is_some() => {
-                        layout.release(record, now, Word::free(now.counter));
+                        layout.release(record, now, RecordWord::free(now.counter));
                         used.remove(&record);
                     }
                     _ => {}

@@ -29,7 +29,7 @@ use tombolo_memory::{Local, Memory};
 use tombolo_sharing::ObjectArea;
 
 pub(crate) use self::layout::Record;
-use self::layout::{Contents, Layout, Steps, WIDE_BYTES};
+use self::layout::{Layout, LockWords, WIDE_BYTES, WordStates};
 use self::owners::Owners;
 use self::sets::Set;
 pub(crate) use self::sets::{NOWHERE, Sets};
@@ -44,7 +44,7 @@ const WIDE_PERCENT: u64 = 50;
 
 /// What a record held when it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct RecordWord {
     allocated: bool,
     /// The counter; of a locked record that somebody else holds, all but its lowest seven bits.
     counter: u32,
@@ -52,7 +52,7 @@ pub(crate) struct Word {
     holder: Option<u8>,
 }
 
-impl Word {
+impl RecordWord {
     const fn free(counter: u32) -> Self {
         Self { allocated: false, counter, holder: None }
     }
@@ -85,32 +85,32 @@ impl Word {
 
 /// A record whose lock this thread holds; the counter was `counter` before.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
+pub(crate) struct RecordLock {
     pub(crate) record: Record,
     pub(crate) counter: u32,
 }
 
 /// The lock of a record that is in use, for one write, at a counter at which it was seen.
-pub(crate) struct Turn<'a, M: Memory> {
+pub(crate) struct PreparedLock<'a, M: Memory> {
     /// The lock, once it is taken.
-    pub(crate) held: Held,
+    pub(crate) held: RecordLock,
     /// Where the counter is after the write.
     pub(crate) after: u32,
-    steps: Steps<'a, M>,
+    lock_words: LockWords<'a, M>,
     abandoned: &'a AtomicBool,
 }
 
-impl<M: Memory> Turn<'_, M> {
+impl<M: Memory> PreparedLock<'_, M> {
     /// Takes the lock, if the counter still is what it was.
     #[inline(always)]
     pub(crate) fn lock(&self) -> bool {
-        self.steps.lock()
+        self.lock_words.lock()
     }
 
     /// Releases the lock after the write; whether it was not taken over.
     #[inline(always)]
     pub(crate) fn release(&self) -> bool {
-        !self.abandoned.load(Ordering::Relaxed) && self.steps.release()
+        !self.abandoned.load(Ordering::Relaxed) && self.lock_words.release()
     }
 }
 
@@ -235,56 +235,56 @@ impl<M: Memory> Records<M> {
     }
 
     #[inline(always)]
-    pub(crate) fn load(&self, record: Record) -> Word {
+    pub(crate) fn load(&self, record: Record) -> RecordWord {
         self.layout.load(record)
     }
 
     /// Takes the lock of a record that is in use and was seen at `counter`, which is even.
     #[inline(always)]
-    pub(crate) fn lock(&self, record: Record, counter: u32) -> Option<Held> {
-        let open = Word::allocated(counter);
+    pub(crate) fn lock(&self, record: Record, counter: u32) -> Option<RecordLock> {
+        let open = RecordWord::allocated(counter);
         let taken = self.layout.swap(sites::WRITE_LOCK, record, open, open.locked_by(self.host));
-        taken.then_some(Held { record, counter })
+        taken.then_some(RecordLock { record, counter })
     }
 
     /// Prepares to take the lock of a record for a write, if it takes no more than that.
     #[inline(always)]
-    pub(crate) fn turn(&self, record: Record, counter: u32) -> Option<Turn<'_, M>> {
-        let held = Held { record, counter };
+    pub(crate) fn prepare_lock(&self, record: Record, counter: u32) -> Option<PreparedLock<'_, M>> {
+        let held = RecordLock { record, counter };
         if self.is_abandoned() || self.wraps(held) {
             return None;
         }
-        let (open, after) = (Word::allocated(counter), self.after_write(held));
+        let (open, after) = (RecordWord::allocated(counter), self.after_write(held));
         let locked = open.locked_by(self.host);
-        let contents = Contents { open, locked, written: Word::allocated(after) };
-        let steps = self.layout.steps(record, contents);
-        Some(Turn { held, after, steps, abandoned: &self.abandoned.0 })
+        let states = WordStates { open, locked, written: RecordWord::allocated(after) };
+        let lock_words = self.layout.lock_words(record, states);
+        Some(PreparedLock { held, after, lock_words, abandoned: &self.abandoned.0 })
     }
 
     /// Whether releasing this lock after a write makes the counter start again at zero.
     #[inline(always)]
-    pub(crate) fn wraps(&self, held: Held) -> bool {
+    pub(crate) fn wraps(&self, held: RecordLock) -> bool {
         held.counter | 1 == self.layout.counter_mask(held.record)
     }
 
     /// Where the counter of this lock's record moves on to once something was written under it.
     #[inline(always)]
-    pub(crate) fn after_write(&self, held: Held) -> u32 {
+    pub(crate) fn after_write(&self, held: RecordLock) -> u32 {
         let next = held.counter.wrapping_add(2) & self.layout.counter_mask(held.record);
         if self.layout.memory().keeps(sites::WRITE_COUNTER) { next } else { held.counter }
     }
 
     /// Releases a lock. The counter moves on if something was written; returns where it is then, or
     /// `None` if the lock was taken over: then nothing that was written under it counts.
-    pub(crate) fn unlock(&self, held: Held, written: bool) -> Option<u32> {
+    pub(crate) fn unlock(&self, held: RecordLock, written: bool) -> Option<u32> {
         let counter = if written { self.after_write(held) } else { held.counter };
         self.unlock_at(held, counter).then_some(counter)
     }
 
     /// The same, with the counter where it is to be; whether the lock was not taken over.
     #[inline(always)]
-    pub(crate) fn unlock_at(&self, held: Held, counter: u32) -> bool {
-        self.release(held, Word::allocated(counter))
+    pub(crate) fn unlock_at(&self, held: RecordLock, counter: u32) -> bool {
+        self.release(held, RecordWord::allocated(counter))
     }
 
     /// Whether this host does not know what it may still write or release.
@@ -298,22 +298,22 @@ impl<M: Memory> Records<M> {
     }
 
     #[inline(always)]
-    fn release(&self, held: Held, to: Word) -> bool {
+    fn release(&self, held: RecordLock, to: RecordWord) -> bool {
         !self.abandoned.is_set() && self.layout.release(held.record, self.word(held), to)
     }
 
     /// Takes over the lock of a record that was found like this, locked by a host that was fenced. The
     /// counter is another then: an event has to start a new generation before the lock is released.
-    pub(crate) fn take_over(&self, record: Record, found: Word) -> Option<Held> {
+    pub(crate) fn take_over(&self, record: Record, found: RecordWord) -> Option<RecordLock> {
         let counter = found.counter & self.layout.counter_mask(record) & !1;
-        let ours = Word::allocated(counter).locked_by(self.host);
+        let ours = RecordWord::allocated(counter).locked_by(self.host);
         let taken = self.layout.swap(sites::WRITE_LOCK, record, found, ours);
-        taken.then_some(Held { record, counter })
+        taken.then_some(RecordLock { record, counter })
     }
 
     /// Gives a lock back to the host from which it was taken over.
-    pub(crate) fn hand_back(&self, held: Held, host: u8) {
-        self.release(held, Word::allocated(held.counter).locked_by(host));
+    pub(crate) fn hand_back(&self, held: RecordLock, host: u8) {
+        self.release(held, RecordWord::allocated(held.counter).locked_by(host));
     }
 
     /// Whether the locks of a host that may still be at something can be taken over.
@@ -332,29 +332,29 @@ impl<M: Memory> Records<M> {
     }
 
     #[inline(always)]
-    fn word(&self, held: Held) -> Word {
-        Word::allocated(held.counter).locked_by(self.host)
+    fn word(&self, held: RecordLock) -> RecordWord {
+        RecordWord::allocated(held.counter).locked_by(self.host)
     }
 
     /// Frees a record whose lock this thread holds and that no object has; unless its lock was taken over.
-    pub(crate) fn free(&self, held: Held) {
-        self.release(held, Word::free(held.counter));
+    pub(crate) fn free(&self, held: RecordLock) {
+        self.release(held, RecordWord::free(held.counter));
     }
 
     /// A free record for the object with this hash, now in use by nobody and locked by this thread.
-    pub(crate) fn claim(&self, hash: KeyHash) -> Option<Held> {
+    pub(crate) fn claim(&self, hash: KeyHash) -> Option<RecordLock> {
         let roomy = !self.over(WIDE_PERCENT);
         roomy.then(|| self.claim_wide(hash)).flatten().or_else(|| self.claim_narrow(hash))
     }
 
     /// The same, where this host has just freed `record`, which is one that the object may have.
-    pub(crate) fn claim_freed(&self, hash: KeyHash, record: Record) -> Option<Held> {
+    pub(crate) fn claim_freed(&self, hash: KeyHash, record: Record) -> Option<RecordLock> {
         let mut freed = self.layout.narrow_in(record);
         freed.find_map(|record| self.try_claim(record)).or_else(|| self.claim_narrow(hash))
     }
 
     /// A free wide record for an object that has a narrow one.
-    pub(crate) fn claim_wider(&self, hash: KeyHash, held: Held) -> Option<Held> {
+    pub(crate) fn claim_wider(&self, hash: KeyHash, held: RecordLock) -> Option<RecordLock> {
         (!self.layout.is_wide(held.record)).then(|| self.claim_wide(hash)).flatten()
     }
 
@@ -363,15 +363,19 @@ impl<M: Memory> Records<M> {
         self.sets.of(hash, self.scr_bytes().0 / self.layout.least_bytes())
     }
 
-    fn claim_narrow(&self, hash: KeyHash) -> Option<Held> {
+    fn claim_narrow(&self, hash: KeyHash) -> Option<RecordLock> {
         self.claim_of(hash, |set| self.sets.narrow(set))
     }
 
-    fn claim_wide(&self, hash: KeyHash) -> Option<Held> {
+    fn claim_wide(&self, hash: KeyHash) -> Option<RecordLock> {
         self.layout.has_wide().then(|| self.claim_of(hash, |set| self.sets.wide(set))).flatten()
     }
 
-    fn claim_of(&self, hash: KeyHash, records: impl Fn(Set) -> Range<Record>) -> Option<Held> {
+    fn claim_of(
+        &self,
+        hash: KeyHash,
+        records: impl Fn(Set) -> Range<Record>,
+    ) -> Option<RecordLock> {
         let (used, bytes) = self.scr_bytes();
         if used >= bytes {
             return None;
@@ -381,11 +385,11 @@ impl<M: Memory> Records<M> {
             .find_map(|set| round(records(set), start).find_map(|record| self.try_claim(record)))
     }
 
-    fn try_claim(&self, record: Record) -> Option<Held> {
+    fn try_claim(&self, record: Record) -> Option<RecordLock> {
         let found = Some(self.load(record)).filter(|found| found.is_free())?;
         let claimed = found.locked_by(self.host);
         let taken = self.layout.swap(sites::RECORD_CLAIM, record, found, claimed);
-        taken.then_some(Held { record, counter: found.counter })
+        taken.then_some(RecordLock { record, counter: found.counter })
     }
 
     /// The hash of the object that has `record`, if this replica knows of one; the outer `None` if it does not know by heart.

@@ -48,7 +48,7 @@ impl Level {
 }
 
 /// Which of the records that an object may have it has: level (4 bits) | place in the set (5), less than [`NOWHERE`].
-pub(crate) type Place = u32;
+pub(crate) type SetPlace = u32;
 
 /// The records of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Sets {
 
     /// The record of the object with this hash that is at `place`.
     #[inline(always)]
-    pub(crate) fn record(&self, hash: KeyHash, place: Place) -> Record {
+    pub(crate) fn record(&self, hash: KeyHash, place: SetPlace) -> Record {
         let set = self.levels[(place >> PLACE_BITS) as usize % (LEVELS + 1)].set(hash);
         match place % (1 << PLACE_BITS) {
             narrow @ ..NARROW => set * NARROW + narrow,
@@ -100,7 +100,7 @@ impl Sets {
     }
 
     /// Where among those that an object with this hash may have `record` is, if it is one of them.
-    pub(crate) fn place(&self, hash: KeyHash, record: Record) -> Option<Place> {
+    pub(crate) fn place(&self, hash: KeyHash, record: Record) -> Option<SetPlace> {
         let (set, place) = match record.checked_sub(self.records) {
             None => (record / NARROW, record % NARROW),
             Some(wide) => (wide / WIDE, NARROW + wide % WIDE),

@@ -76,28 +76,28 @@ impl<M: Memory> Space<M> {
         if !self.claim(number, word, word.claimed(self.host), sync)? {
             return Ok(false);
         }
-        let is_divided = {
+        let is_carved = {
             let chunk = &self.view.lock().chunks[number as usize];
-            let divided = chunk.class == class;
-            (if divided { chunk.has_room() } else { chunk.is_empty() }).then_some(divided)
+            let carved = chunk.class == class;
+            (if carved { chunk.has_room() } else { chunk.is_empty() }).then_some(carved)
         };
-        let Some(is_divided) = is_divided else {
+        let Some(is_carved) = is_carved else {
             self.table.set(number, word);
             return Ok(false);
         };
-        if !is_divided {
-            self.void(sites::CHUNK_VOID, self.slots_in(number, class).map(|slot| slot.line));
+        if !is_carved {
+            self.scrub(sites::CHUNK_VOID, self.slots_in(number, class).map(|slot| slot.line));
         }
         let mut view = self.view.lock();
         let chunk = &mut view.chunks[number as usize];
-        if !is_divided {
-            chunk.divide(class, self.classes.slots(class).unwrap_or(0));
+        if !is_carved {
+            chunk.carve(class, self.classes.slots(class).unwrap_or(0));
         }
         chunk.held = true;
         drop(view);
-        // What leaves from here on is doubted. What has left before, its note tells.
+        // What leaves from here on has to be scrubbed. What has left before, its intent tells.
         if self.is_being_left(number) {
-            self.view.lock().chunks[number as usize].let_go();
+            self.view.lock().chunks[number as usize].release();
             self.table.set(number, word);
             return Ok(false);
         }
@@ -121,7 +121,7 @@ impl<M: Memory> Space<M> {
         {
             return Ok(false);
         }
-        // Everything the last holder did with this chunk is in the log before it was handed on.
+        // Everything the last holder did with this chunk is in the log before it was released.
         if self.memory.keeps(sites::CHUNK_SYNC) {
             sync()?;
         }
@@ -145,7 +145,7 @@ impl<M: Memory> Space<M> {
 
     /// Chunks in slots of which there may be headers whose objects have left.
     pub(super) fn being_left(&self) -> Vec<u32> {
-        let left = self.notes.left().filter(|_| self.memory.keeps(sites::SLOT_LEFT));
+        let left = self.intents.left().filter(|_| self.memory.keeps(sites::SLOT_LEFT));
         left.filter_map(|line| Some(self.chunk_of(line)?.0 as u32)).collect()
     }
 

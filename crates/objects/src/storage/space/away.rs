@@ -7,7 +7,7 @@ use crate::sites;
 use crate::storage::space::extent::Extent;
 
 /// Puts an object's old bytes back where a host that is gone has changed them; whether they are there for all.
-pub(crate) fn write_back<M: Memory>(memory: &M, extent: &Extent, object: &[u8]) -> bool {
+pub(crate) fn restore_bytes<M: Memory>(memory: &M, extent: &Extent, object: &[u8]) -> bool {
     memory.consume(sites::WRITE_INVALIDATE, |_| ((), extent.lines()));
     extent.take_blank(memory);
     extent.write(memory, 0, object);

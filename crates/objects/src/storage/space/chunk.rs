@@ -2,24 +2,24 @@
 
 use tombolo_sharing::{SPAN, UNDIVIDED};
 
-/// A chunk as this replica sees it: slots with objects from the log, promises from this host.
+/// A chunk as this replica sees it: slots with objects from the log, reservations of this host.
 pub(crate) struct Chunk {
     pub(crate) class: u8,
-    /// Whether this host may promise its slots.
+    /// Whether this host may reserve its slots.
     pub(crate) held: bool,
     slots: u64,
     occupied: u64,
-    promised: u64,
-    doubted: u64,
+    reserved: u64,
+    to_scrub: u64,
     /// A bit per slot: it holds an object.
     live: Vec<u64>,
-    /// A bit per slot: it is promised to an object that is not in the log yet.
+    /// A bit per slot: it is reserved for an object that is not in the log yet.
     pending: Vec<u64>,
     /// A bit per slot of a chunk that this host holds: its object is gone, but perhaps not yet its header.
-    doubtful: Vec<u64>,
+    pending_scrub: Vec<u64>,
     /// No slot before this one is free.
     first_free: u64,
-    /// Whether slots were promised since the last look.
+    /// Whether slots were reserved since the last look.
     busy: bool,
 }
 
@@ -30,11 +30,11 @@ impl Default for Chunk {
             held: false,
             slots: 0,
             occupied: 0,
-            promised: 0,
-            doubted: 0,
+            reserved: 0,
+            to_scrub: 0,
             live: Vec::new(),
             pending: Vec::new(),
-            doubtful: Vec::new(),
+            pending_scrub: Vec::new(),
             first_free: 0,
             busy: false,
         }
@@ -42,14 +42,14 @@ impl Default for Chunk {
 }
 
 impl Chunk {
-    /// The first chunk of a span. Of the others only the chunk table knows.
-    pub(crate) fn span() -> Self {
+    /// The first chunk of a chain. Of the others only the chunk table knows.
+    pub(crate) fn chain_head() -> Self {
         Self { class: SPAN, slots: 1, occupied: 1, live: vec![1], ..Self::default() }
     }
 
-    /// Divides an empty chunk into `slots` slots of `class`.
-    pub(crate) fn divide(&mut self, class: u8, slots: u64) {
-        debug_assert!(self.is_empty(), "a chunk with objects is not divided anew");
+    /// Carves an empty chunk into `slots` slots of `class`.
+    pub(crate) fn carve(&mut self, class: u8, slots: u64) {
+        debug_assert!(self.is_empty(), "a chunk with objects is not carved anew");
         let words = slots.div_ceil(64) as usize;
         let held = self.held;
         *self = Self {
@@ -58,25 +58,25 @@ impl Chunk {
             slots,
             live: vec![0; words],
             pending: vec![0; words],
-            doubtful: vec![0; words],
+            pending_scrub: vec![0; words],
             ..Self::default()
         };
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.occupied == 0 && self.promised == 0 && self.doubted == 0
+        self.occupied == 0 && self.reserved == 0 && self.to_scrub == 0
     }
 
-    pub(crate) fn is_settled(&self) -> bool {
-        self.promised == 0
+    pub(crate) fn is_resolved(&self) -> bool {
+        self.reserved == 0
     }
 
     pub(crate) fn has_room(&self) -> bool {
-        self.occupied + self.promised + self.doubted < self.slots
+        self.occupied + self.reserved + self.to_scrub < self.slots
     }
 
-    /// Class and used slots of a chunk that is divided and has objects in it.
-    pub(crate) fn divided(&self) -> Option<(u8, u64)> {
+    /// Class and used slots of a chunk that is carved and has objects in it.
+    pub(crate) fn carved(&self) -> Option<(u8, u64)> {
         (self.occupied > 0 && self.class != SPAN).then_some((self.class, self.occupied))
     }
 
@@ -108,49 +108,54 @@ impl Chunk {
             self.occupied -= 1;
             self.first_free = self.first_free.min(index);
             if self.held && self.class != SPAN {
-                self.doubtful[word] |= bit;
-                self.doubted += 1;
+                self.pending_scrub[word] |= bit;
+                self.to_scrub += 1;
             }
         }
     }
 
     /// Whether slots may still have the headers of objects that are gone.
-    pub(crate) fn is_doubted(&self) -> bool {
-        self.doubted > 0
+    pub(crate) fn has_pending_scrub(&self) -> bool {
+        self.to_scrub > 0
     }
 
     /// The slot has no header any more.
-    pub(crate) fn trust(&mut self, index: u64) {
+    pub(crate) fn scrubbed(&mut self, index: u64) {
         let (word, bit) = place(index);
-        if self.doubtful.get(word).is_some_and(|bits| bits & bit != 0) {
-            self.doubtful[word] &= !bit;
-            self.doubted -= 1;
+        if self.pending_scrub.get(word).is_some_and(|bits| bits & bit != 0) {
+            self.pending_scrub[word] &= !bit;
+            self.to_scrub -= 1;
             self.first_free = self.first_free.min(index);
         }
     }
 
-    /// Trusts all slots but those that still have headers.
-    pub(crate) fn trust_all_but(&mut self, has_header: impl Fn(u64) -> bool) {
-        let doubtful: Vec<u64> =
-            (0..self.slots).filter(|index| is_set(&self.doubtful, *index)).collect();
-        doubtful.into_iter().filter(|&index| !has_header(index)).for_each(|it| self.trust(it));
+    /// Counts all slots as scrubbed but those that still have headers.
+    pub(crate) fn scrubbed_all_but(&mut self, has_header: impl Fn(u64) -> bool) {
+        let pending_scrub: Vec<u64> =
+            (0..self.slots).filter(|index| is_set(&self.pending_scrub, *index)).collect();
+        pending_scrub
+            .into_iter()
+            .filter(|&index| !has_header(index))
+            .for_each(|it| self.scrubbed(it));
     }
 
     /// This host does not hold the chunk any more.
-    pub(crate) fn let_go(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.held = false;
-        self.trust_all_but(|_| false);
+        self.scrubbed_all_but(|_| false);
     }
 
-    /// A free slot, promised from now on unless `keep` is off.
-    pub(crate) fn promise(&mut self, keep: bool) -> Option<u64> {
+    /// A free slot, reserved from now on unless `keep` is off.
+    pub(crate) fn reserve_slot(&mut self, keep: bool) -> Option<u64> {
         self.busy = true;
         let from = self.first_free as usize / 64;
-        let taken = self.live.iter().zip(&self.pending).zip(&self.doubtful);
+        let taken = self.live.iter().zip(&self.pending).zip(&self.pending_scrub);
         let (word, free) = taken
             .enumerate()
             .skip(from)
-            .map(|(word, ((live, pending), doubtful))| (word, !(live | pending | doubtful)))
+            .map(|(word, ((live, pending), pending_scrub))| {
+                (word, !(live | pending | pending_scrub))
+            })
             .find(|&(_, free)| free != 0)?;
         let index = word as u64 * 64 + u64::from(free.trailing_zeros());
         if index >= self.slots {
@@ -159,23 +164,23 @@ impl Chunk {
         self.first_free = index;
         if keep {
             self.pending[word] |= place(index).1;
-            self.promised += 1;
+            self.reserved += 1;
         }
         Some(index)
     }
 
-    pub(crate) fn settle(&mut self, index: u64) {
+    pub(crate) fn resolve(&mut self, index: u64) {
         let (word, bit) = place(index);
         if self.pending[word] & bit != 0 {
             self.pending[word] &= !bit;
-            self.promised -= 1;
+            self.reserved -= 1;
             self.first_free = self.first_free.min(index);
         }
     }
 
-    /// Whether no slot was promised since the last call.
+    /// Whether no slot was reserved since the last call.
     pub(crate) fn take_idle(&mut self) -> bool {
-        !std::mem::take(&mut self.busy) && self.promised == 0
+        !std::mem::take(&mut self.busy) && self.reserved == 0
     }
 }
 
@@ -193,40 +198,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn promises_each_free_slot_once() {
+    fn reserves_each_free_slot_once() {
         let mut chunk = Chunk::default();
-        chunk.divide(1, 70);
-        let promised: Vec<u64> = std::iter::from_fn(|| chunk.promise(true)).collect();
-        assert_eq!(promised, (0..70).collect::<Vec<_>>());
+        chunk.carve(1, 70);
+        let reserved: Vec<u64> = std::iter::from_fn(|| chunk.reserve_slot(true)).collect();
+        assert_eq!(reserved, (0..70).collect::<Vec<_>>());
         assert!(!chunk.has_room());
         for index in 0..70 {
             chunk.occupy(index);
-            chunk.settle(index);
+            chunk.resolve(index);
         }
-        assert!(chunk.is_settled() && !chunk.has_room());
+        assert!(chunk.is_resolved() && !chunk.has_room());
         chunk.vacate(65);
         chunk.vacate(3);
-        assert_eq!(chunk.promise(true), Some(3));
-        assert_eq!(chunk.promise(true), Some(65));
-        assert_eq!(chunk.promise(true), None);
+        assert_eq!(chunk.reserve_slot(true), Some(3));
+        assert_eq!(chunk.reserve_slot(true), Some(65));
+        assert_eq!(chunk.reserve_slot(true), None);
     }
 
     #[test]
     fn a_slot_is_promised_when_its_header_is_gone() {
         let mut chunk = Chunk { held: true, ..Chunk::default() };
-        chunk.divide(1, 2);
+        chunk.carve(1, 2);
         chunk.occupy(0);
         chunk.occupy(1);
         chunk.vacate(0);
         chunk.vacate(1);
-        assert!(!chunk.is_empty() && !chunk.has_room() && chunk.is_doubted());
-        assert_eq!(chunk.promise(true), None);
-        chunk.trust_all_but(|index| index == 0);
-        assert_eq!(chunk.promise(true), Some(1));
+        assert!(!chunk.is_empty() && !chunk.has_room() && chunk.has_pending_scrub());
+        assert_eq!(chunk.reserve_slot(true), None);
+        chunk.scrubbed_all_but(|index| index == 0);
+        assert_eq!(chunk.reserve_slot(true), Some(1));
         chunk.occupy(1);
-        chunk.settle(1);
-        chunk.let_go();
+        chunk.resolve(1);
+        chunk.release();
         assert!(chunk.has_room());
-        assert_eq!(chunk.promise(true), Some(0));
+        assert_eq!(chunk.reserve_slot(true), Some(0));
     }
 }

@@ -1,7 +1,7 @@
-//! The chunk table in SCR: who may promise a chunk's slots to new objects.
+//! The chunk table in SCR: who may reserve a chunk's slots for new objects.
 //!
 //! ```text
-//! chunk word   flags (2 bits) | state (6) | host (8) | class (8) | log shard (8) | next chunk of a span (32)
+//! chunk word   flags (2 bits) | state (6) | host (8) | class (8) | log shard (8) | next chunk of a chain (32)
 //! ```
 //!
 //! Flags stay whatever else becomes of a chunk, until the pod is created anew.
@@ -14,17 +14,17 @@ use crate::{Error, sites};
 /// What a chunk is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkState {
-    /// Nobody's, and empty. The word still says how it was divided, for an object may be on its way out.
+    /// Nobody's, and empty. The word still says how it was carved, for an object may be on its way out.
     Free,
-    /// One host promises its slots.
+    /// One host reserves its slots.
     Held,
     /// Divided; any host may take it.
     Shared,
     /// The first chunk of a large object.
-    Span,
+    ChainHead,
     /// A further chunk of a large object.
-    Body,
-    /// Divided; one host promises none of its slots, and moves its objects elsewhere.
+    ChainLink,
+    /// Carved; one host reserves none of its slots, and moves its objects elsewhere.
     Moving,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct ChunkWord {
     pub(crate) class: u8,
     /// The shard of the log that tells which slots are in use.
     pub(crate) shard: u8,
-    /// Of a span's chunk, the one in which the object goes on, or [`LAST`].
+    /// Of a chain's chunk, the one in which the object goes on, or [`LAST`].
     pub(crate) next: u32,
     /// Memory in there has errors: its free slots are given to nobody.
     pub(crate) poisoned: bool,
@@ -48,7 +48,7 @@ const POISONED: u64 = 1 << 63;
 const UNTRUE: u64 = 1 << 62;
 const FLAGS: u64 = POISONED | UNTRUE;
 
-/// Comes after a span's last chunk.
+/// Comes after a chain's last chunk.
 pub(crate) const LAST: u32 = u32::MAX;
 
 impl ChunkWord {
@@ -90,9 +90,9 @@ impl ChunkWord {
         matches!(self.state, ChunkState::Held | ChunkState::Moving)
     }
 
-    /// Whether `host` alone may have promised its slots to new objects.
+    /// Whether `host` alone may have reserved its slots for new objects.
     pub(crate) fn is_of(self, host: u8) -> bool {
-        (self.is_taken() || self.state == ChunkState::Span) && self.host == host
+        (self.is_taken() || self.state == ChunkState::ChainHead) && self.host == host
     }
 
     fn encode(self) -> u64 {
@@ -112,8 +112,8 @@ impl ChunkWord {
             0 => ChunkState::Free,
             1 => ChunkState::Held,
             2 => ChunkState::Shared,
-            3 => ChunkState::Span,
-            4 => ChunkState::Body,
+            3 => ChunkState::ChainHead,
+            4 => ChunkState::ChainLink,
             5 => ChunkState::Moving,
             _ => return None,
         };
@@ -177,7 +177,7 @@ impl<M: Memory> ChunkTable<M> {
         }
     }
 
-    /// Notes that memory in a chunk has errors, and whether headers may be there that could not be taken out.
+    /// Records that memory in a chunk has errors, and whether headers may be there that could not be taken out.
     pub(crate) fn set_poisoned(&self, number: u32, untrue: bool) {
         let flags = if untrue { FLAGS } else { POISONED };
         if self.memory.keeps(sites::CHUNK_FLAGGED) {

@@ -9,7 +9,7 @@ use std::slice;
 
 use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
 
-/// The lines of an object's slot: in one piece, or those of a span in pieces of whole chunks. Offsets
+/// The lines of an object's slot: in one piece, or those of a chain in pieces of whole chunks. Offsets
 /// count from the first byte of the first piece on, through all of them.
 #[derive(Clone)]
 pub(crate) enum Extent {

@@ -1,27 +1,27 @@
-//! Where objects lie in LNR: chunks, and the slots they are divided into.
+//! Where objects lie in LNR: chunks, and the slots they are carved into.
 //!
-//! The chunk table in SCR says who may promise a chunk's slots to new objects. Which slots hold
+//! The chunk table in SCR says who may reserve a chunk's slots for new objects. Which slots hold
 //! objects, every replica knows from the log; so freed slots need no messages and no shared bitmap,
 //! and a chunk can change hands: the next holder applies the log and knows what is free.
 //!
-//! There is a `Space` per shard of the log. A chunk that is divided is one shard's: its word says
+//! There is a `Space` per shard of the log. A chunk that is carved is one shard's: its word says
 //! which, and only that shard's log tells what is in use there. To change shard it has to be free.
 //! Whoever frees it has applied the deletes of all that was there, and so they lie below the tail of
 //! their shard before anybody writes there for another. So a reader of the old shard, however late it is,
 //! finds the delete when it looks at the tail again; and what replicas of the two shards know of the
 //! chunk need not agree, since each looks at its own view only.
 //!
-//! Invariant: a slot is promised at most once. Only the holder of its chunk promises it, not before
-//! it has applied the log since it took the chunk, and the chunk is handed on only when each promise
-//! is settled: the object is in the log, or given up. Nor does it promise a slot whose last object may still
-//! have its header there, as notes tell ([`intents`](crate::storage::intents)).
+//! Invariant: a slot is reserved at most once. Only the holder of its chunk reserves it, not before
+//! it has applied the log since it took the chunk, and the chunk is released only when each reservation
+//! is resolved: the object is in the log, or given up. Nor does it reserve a slot whose last object may still
+//! have its header there, as intents tell ([`intents`](crate::storage::intents)).
 //!
 //! A chunk in whose memory somebody has met an error is *poisoned*, as its word says from then on: nobody takes it any more, and who
 //! holds it gives it up, at once if he has met the error himself, and in his next ticks if not. So neither the slot is another object's from
 //! then on, nor its neighbours, since a host that meets an error loses a page. What else lies in the chunk stays.
 //!
-//! Invariant: a slot begins with a header if and only if it holds an object, or a note names it. So the slots of
-//! a chunk that is divided anew are voided first: what was in the middle of an object could look like a header.
+//! Invariant: a slot begins with a header if and only if it holds an object, or an intent names it. So the slots of
+//! a chunk that is carved anew are scrubbed first: what was in the middle of an object could look like a header.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -29,7 +29,7 @@ use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, Site};
 use tombolo_sharing::{Classes, HEADER_BYTES, MARK_BYTES, ObjectArea, SPAN};
 
 use crate::ids::{Slot, SlotLine};
-use crate::storage::intents::{Notes, Place};
+use crate::storage::intents::{IntentSlot, IntentTable};
 use crate::storage::records::Abandoned;
 use crate::storage::space::chunk::Chunk;
 use crate::storage::space::chunk_table::{ChunkState, ChunkTable, ChunkWord};
@@ -38,21 +38,21 @@ use crate::{Error, sites};
 
 mod acquire;
 pub(crate) mod away;
+mod chain;
 mod chunk;
 pub(crate) mod chunk_table;
 pub(crate) mod extent;
 pub(crate) mod pins;
 mod places;
 mod poisoned;
-mod span;
 mod sparse;
 
 pub(crate) use sparse::Sparse;
 
 /// What this host knows about the chunks.
-struct View {
+struct KnownChunks {
     chunks: Vec<Chunk>,
-    /// The held chunk from which slots of each class are promised.
+    /// The held chunk from which slots of each class are reserved.
     active: Vec<Option<u32>>,
     used_lines: u64,
 }
@@ -66,8 +66,8 @@ pub(crate) struct Space<M: Memory> {
     count: u64,
     classes: Classes,
     chunk_shift: u32,
-    view: HostMutex<M, View>,
-    /// Per chunk: class (8 bits) | chunks of the span that starts here (32) | lines of a slot, 0 if that is a span (24), for readers who do not
+    view: HostMutex<M, KnownChunks>,
+    /// Per chunk: class (8 bits) | chunks of the chain that starts here (32) | lines of a slot, 0 if that is a chain (24), for readers who do not
     /// wait for `view`. Whoever reads one that is changing finds out when it validates its read.
     extents: Box<[AtomicU64]>,
     /// Held while chunks are being acquired: threads of a host do it one at a time.
@@ -76,7 +76,7 @@ pub(crate) struct Space<M: Memory> {
     last: AtomicU32,
     passed_over: AtomicU64,
     abandoned: Abandoned,
-    notes: Notes<M>,
+    intents: IntentTable<M>,
     pub(crate) pins: PinTable<M>,
 }
 
@@ -84,7 +84,7 @@ impl<M: Memory> Space<M> {
     pub(crate) fn new(area: &ObjectArea<M>, host: u8, shard: u8, abandoned: Abandoned) -> Self {
         let geometry = area.geometry();
         let classes = Classes::new(geometry.chunk_bytes);
-        let view = View {
+        let view = KnownChunks {
             chunks: (0..geometry.chunks).map(|_| Chunk::default()).collect(),
             active: vec![None; classes.count()],
             used_lines: 0,
@@ -105,7 +105,7 @@ impl<M: Memory> Space<M> {
             last: AtomicU32::new(0),
             passed_over: AtomicU64::new(0),
             abandoned,
-            notes: Notes::new(area),
+            intents: IntentTable::new(area),
             pins: PinTable::new(area),
         }
     }
@@ -125,21 +125,21 @@ impl<M: Memory> Space<M> {
         self.bytes().min(u64::from(u32::MAX))
     }
 
-    /// Promises a slot for `bytes` bytes. `sync` applies the shard's log.
+    /// Reserves a slot for `bytes` bytes. `sync` applies the shard's log.
     pub(crate) fn reserve(
         &self,
         bytes: u64,
         sync: impl Fn() -> Result<(), Error>,
     ) -> Result<Slot, Error> {
         let Some(class) = self.classes.class_for(bytes) else {
-            return self.reserve_span(bytes);
+            return self.reserve_chain(bytes);
         };
-        if let Some(slot) = self.promise(class) {
+        if let Some(slot) = self.reserve_slot(class) {
             return Ok(slot);
         }
         let _acquiring = self.acquiring.lock();
         loop {
-            if let Some(slot) = self.promise(class) {
+            if let Some(slot) = self.reserve_slot(class) {
                 return Ok(slot);
             }
             if !self.acquire(class, &sync)? {
@@ -148,21 +148,21 @@ impl<M: Memory> Space<M> {
         }
     }
 
-    /// Settles a promise: the object is in the log, or nobody wants the slot any more.
-    pub(crate) fn settle(&self, slot: Slot, used: bool) {
+    /// Resolves a reservation: the object is in the log, or nobody wants the slot any more.
+    pub(crate) fn resolve(&self, slot: Slot, used: bool) {
         if self.abandoned.is_set() {
             return;
         }
         if slot.class == SPAN {
             if !used {
-                self.free_span(slot);
+                self.free_chain(slot);
             }
             return;
         }
         let (number, index) = self.locate(slot);
         let mut view = self.view.lock();
-        view.chunks[number as usize].settle(index);
-        self.hand_on_if_idle(&mut view, number);
+        view.chunks[number as usize].resolve(index);
+        self.release_if_idle(&mut view, number);
     }
 
     /// The log says that `slot` holds an object.
@@ -175,13 +175,13 @@ impl<M: Memory> Space<M> {
         let extent = slot_lines << 40 | u64::from(slot.chunks) << 8 | u64::from(slot.class);
         self.extents[number as usize].store(extent, Ordering::Relaxed);
         if slot.class == SPAN {
-            view.chunks[number as usize] = Chunk::span();
+            view.chunks[number as usize] = Chunk::chain_head();
             return;
         }
         let slots = self.classes.slots(slot.class).unwrap_or(0);
         let chunk = &mut view.chunks[number as usize];
         if chunk.class != slot.class {
-            chunk.divide(slot.class, slots);
+            chunk.carve(slot.class, slots);
         }
         chunk.occupy(index);
     }
@@ -208,7 +208,7 @@ impl<M: Memory> Space<M> {
     /// Frees the shard's chunks that hold nothing, those included that this host holds for objects to
     /// come; whether there were any.
     pub(crate) fn free_empty(&self, sync: impl Fn() -> Result<(), Error>) -> Result<bool, Error> {
-        let mut freed = self.release_active(|_, chunk| chunk.is_settled());
+        let mut freed = self.release_active(|_, chunk| chunk.is_resolved());
         sync()?;
         let mut from = 0;
         while let Some((distance, number)) = self.find(0, from, &Chunk::is_empty) {
@@ -231,50 +231,51 @@ impl<M: Memory> Space<M> {
                 && idle(number, &mut view.chunks[number as usize])
             {
                 view.active[class] = None;
-                freed |= self.hand_on_if_idle(&mut view, number);
+                freed |= self.release_if_idle(&mut view, number);
             }
         }
         freed
     }
 
     /// A slot of the active chunk of `class`.
-    fn promise(&self, class: u8) -> Option<Slot> {
+    fn reserve_slot(&self, class: u8) -> Option<Slot> {
         let mut view = self.view.lock();
         let number = view.active[usize::from(class)]?;
         let keep = self.memory.keeps(sites::SLOT_RESERVED);
         let start = self.first_line_of(number);
         let lines = self.classes.slot_lines(class)?;
         let chunk = &mut view.chunks[number as usize];
-        let mut promised = chunk.promise(keep);
+        let mut reserved = chunk.reserve_slot(keep);
         // (What one sees of the pins here is not older than the log that told of the slots.)
         let free = || self.memory.check(sites::PIN_SLOT, !self.pins.is_pinned(number));
-        if promised.is_none() && chunk.is_doubted() && free() {
-            let left: Vec<SlotLine> = self.notes.left().collect();
+        if reserved.is_none() && chunk.has_pending_scrub() && free() {
+            let left: Vec<SlotLine> = self.intents.left().collect();
             let has_header = |index| left.contains(&(start + index * lines));
-            chunk.trust_all_but(|index| !self.memory.check(sites::SLOT_LEFT, !has_header(index)));
-            promised = chunk.promise(keep);
+            chunk
+                .scrubbed_all_but(|index| !self.memory.check(sites::SLOT_LEFT, !has_header(index)));
+            reserved = chunk.reserve_slot(keep);
         }
-        let Some(index) = promised else {
+        let Some(index) = reserved else {
             view.active[usize::from(class)] = None;
-            self.hand_on_if_idle(&mut view, number);
+            self.release_if_idle(&mut view, number);
             return None;
         };
         Some(Slot { line: start + index * lines, class, chunks: 0 })
     }
 
-    /// Hands a held chunk on, unless slots are promised from it or will be; whether it is free now.
-    fn hand_on_if_idle(&self, view: &mut View, number: u32) -> bool {
+    /// Releases a held chunk, unless slots are reserved from it or will be; whether it is free now.
+    fn release_if_idle(&self, view: &mut KnownChunks, number: u32) -> bool {
         let chunk = &mut view.chunks[number as usize];
-        let settled = self.memory.check(sites::CHUNK_SETTLED, chunk.is_settled());
+        let resolved = self.memory.check(sites::CHUNK_SETTLED, chunk.is_resolved());
         if !chunk.held
-            || !settled
+            || !resolved
             || self.abandoned.is_set()
             || view.active[usize::from(chunk.class)] == Some(number)
         {
             return false;
         }
-        // Who takes it next looks at the notes first.
-        chunk.let_go();
+        // Who takes it next looks at the intents first.
+        chunk.release();
         let shared = ChunkWord::shared(chunk.class, self.shard);
         self.table.set(number, if chunk.is_empty() { self.freed(shared) } else { shared });
         chunk.is_empty()
@@ -296,7 +297,7 @@ impl<M: Memory> Space<M> {
     }
 
     /// Takes headers out of slots that hold no objects.
-    pub(crate) fn void(&self, site: Site, slots: impl IntoIterator<Item = SlotLine>) {
+    pub(crate) fn scrub(&self, site: Site, slots: impl IntoIterator<Item = SlotLine>) {
         let lines: Vec<Lines> = slots.into_iter().map(|line| Lines::new(line, 1)).collect();
         lines.iter().for_each(|&line| self.blank(line));
         self.memory.publish(site, lines.iter().copied(), |memory| {
@@ -327,9 +328,9 @@ impl<M: Memory> Space<M> {
         self.memory.write(line.start(), zeros);
     }
 
-    /// Notes what has become of a new object of this host, in this slot.
-    pub(crate) fn decide(&self, place: Place, slot: Slot, created: bool) {
-        self.notes.decide(self.host, place, slot.line, created);
+    /// Records what has become of a new object of this host, in this slot.
+    pub(crate) fn decide(&self, intent_slot: IntentSlot, slot: Slot, created: bool) {
+        self.intents.decide(self.host, intent_slot, slot.line, created);
     }
 
     /// The shard of the log that tells what is in the chunk of a slot.
@@ -359,12 +360,12 @@ impl<M: Memory> Space<M> {
         chunk.class == slot.class && chunk.is_occupied(index)
     }
 
-    /// Hands on everything this host holds. Nothing may be promised any more.
+    /// Releases everything this host holds. Nothing may be reserved any more.
     pub(crate) fn release_all(&self) {
         let mut view = self.view.lock();
         view.active.fill(None);
         for number in self.chunk_numbers() {
-            self.hand_on_if_idle(&mut view, number);
+            self.release_if_idle(&mut view, number);
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! What a pinned chunk is spared:
 //! * Nobody changes an object there in place. Whole or in part, it is written elsewhere, and moves.
-//! * A slot that its object leaves is promised to nobody, and the chunk is taken by nobody, until the pins are off. From such a slot the
+//! * A slot that its object leaves is reserved for nobody, and the chunk is taken by nobody, until the pins are off. From such a slot the
 //!   header alone is taken, and of its line nothing else is touched.
 //!
 //! So nobody waits for who views: not writers, not deletions. All that a view costs others is room, and a move for who would have written in place.

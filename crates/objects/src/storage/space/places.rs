@@ -41,7 +41,7 @@ impl<M: Memory> Space<M> {
     #[inline]
     pub(crate) fn extent(&self, slot: Slot) -> Option<Extent> {
         if slot.class == SPAN {
-            return self.span_extent(slot);
+            return self.chain_extent(slot);
         }
         let (_, within) = self.chunk_of(slot.line)?;
         let lines = self.classes.slot_lines(slot.class)?;
@@ -71,7 +71,7 @@ impl<M: Memory> Space<M> {
         Some(chunk as u32)
     }
 
-    /// The lines of the slot at `line`, as this replica knows it, unless it is a span's.
+    /// The lines of the slot at `line`, as this replica knows it, unless it is a chain's.
     #[inline(always)]
     pub(crate) fn lines_at(&self, line: SlotLine) -> Option<Lines> {
         let (chunk, within) = self.chunk_of(line)?;
@@ -80,7 +80,7 @@ impl<M: Memory> Space<M> {
         sound.then(|| Lines::new(line, lines))
     }
 
-    /// The chunk in which a slot is that somebody has noted.
+    /// The chunk in which a slot is that somebody has recorded.
     pub(crate) fn chunk_at(&self, line: SlotLine) -> Result<u32, Error> {
         let nowhere =
             || Error::Damaged(format!("a slot at line {line} is noted, which is nowhere"));
@@ -106,9 +106,9 @@ impl<M: Memory> Space<M> {
         let word = self.table.word(number)?;
         let start = self.first_line_of(number);
         Ok(match word.state {
-            ChunkState::Free | ChunkState::Body => Vec::new(),
-            ChunkState::Span => {
-                vec![Slot { line: start, class: SPAN, chunks: self.span_chunks(number)? }]
+            ChunkState::Free | ChunkState::ChainLink => Vec::new(),
+            ChunkState::ChainHead => {
+                vec![Slot { line: start, class: SPAN, chunks: self.chain_chunks(number)? }]
             }
             ChunkState::Shared | ChunkState::Held | ChunkState::Moving => {
                 self.slots_in(number, word.class).collect()
@@ -116,7 +116,7 @@ impl<M: Memory> Space<M> {
         })
     }
 
-    /// The slots of a chunk that is divided into slots of `class`.
+    /// The slots of a chunk that is carved into slots of `class`.
     pub(super) fn slots_in(&self, number: u32, class: u8) -> impl Iterator<Item = Slot> {
         let start = self.first_line_of(number);
         let lines = self.classes.slot_lines(class).unwrap_or(1);

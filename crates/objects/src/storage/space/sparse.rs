@@ -13,7 +13,7 @@ use crate::ids::Slot;
 use crate::storage::space::chunk_table::ChunkWord;
 use crate::{Error, sites};
 
-/// A chunk whose objects are to go elsewhere. Nobody promises its slots meanwhile.
+/// A chunk whose objects are to go elsewhere. Nobody reserves its slots meanwhile.
 pub(crate) struct Emptying {
     number: u32,
     class: u8,
@@ -32,7 +32,7 @@ pub(crate) enum Sparse {
 
 /// A chunk of which some slots are used and others free, and which nobody holds.
 #[derive(Clone, Copy)]
-struct Candidate {
+struct SparseChunk {
     number: u32,
     class: u8,
     used: u64,
@@ -48,8 +48,8 @@ impl<M: Memory> Space<M> {
             let slot_lines = self.classes.slot_lines(class).unwrap_or(0);
             self.classes.chunk_lines().saturating_sub(used * slot_lines)
         };
-        let divided = view.chunks.iter().filter_map(|chunk| chunk.divided());
-        divided.map(unused).sum::<u64>() * LINE_BYTES
+        let carved = view.chunks.iter().filter_map(|chunk| chunk.carved());
+        carved.map(unused).sum::<u64>() * LINE_BYTES
     }
 
     /// All chunks' words, of whatever shard.
@@ -72,13 +72,13 @@ impl<M: Memory> Space<M> {
     }
 
     /// The shard's partly used chunks that nobody holds, by class.
-    fn candidates(&self) -> Result<Vec<Candidate>, Error> {
+    fn candidates(&self) -> Result<Vec<SparseChunk>, Error> {
         let partly_used: Vec<(u32, u8, u64, u64)> = {
             let view = self.view.lock();
             let chunks = (0..).zip(&view.chunks).filter(|(_, chunk)| !chunk.held);
             chunks
                 .filter_map(|(number, chunk)| {
-                    let ((class, used), slots) = (chunk.divided()?, chunk.slots());
+                    let ((class, used), slots) = (chunk.carved()?, chunk.slots());
                     (used < slots).then_some((number, class, used, slots - used))
                 })
                 .collect()
@@ -87,7 +87,7 @@ impl<M: Memory> Space<M> {
         for (number, class, used, free) in partly_used {
             let word = self.table.word(number)?;
             if word == ChunkWord::shared(class, self.shard) {
-                candidates.push(Candidate { number, class, used, free, word });
+                candidates.push(SparseChunk { number, class, used, free, word });
             }
         }
         candidates.sort_by_key(|candidate| candidate.class);
@@ -96,9 +96,9 @@ impl<M: Memory> Space<M> {
 
     /// The emptiest chunk of the class with the most room in which a chunk's worth of slots is free. All
     /// hosts choose alike, so that they do not move the same objects to and fro.
-    fn sparsest(&self, candidates: &[Candidate]) -> Option<Candidate> {
+    fn sparsest(&self, candidates: &[SparseChunk]) -> Option<SparseChunk> {
         let of_a_class = candidates.chunk_by(|a, b| a.class == b.class);
-        let room = |class: &&[Candidate]| -> Option<u64> {
+        let room = |class: &&[SparseChunk]| -> Option<u64> {
             let free: u64 = class.iter().map(|candidate| candidate.free).sum();
             let (first, lines) = (class.first()?, self.classes.slot_lines(class.first()?.class)?);
             (free >= first.used + first.free).then_some(free * lines)
@@ -109,7 +109,7 @@ impl<M: Memory> Space<M> {
         class.iter().min_by_key(|candidate| candidate.used).copied()
     }
 
-    fn emptying(&self, chunk: Candidate) -> Emptying {
+    fn emptying(&self, chunk: SparseChunk) -> Emptying {
         let view = self.view.lock();
         let start = self.first_line_of(chunk.number);
         let lines = self.classes.slot_lines(chunk.class).unwrap_or(0);
@@ -140,7 +140,7 @@ impl<M: Memory> Space<M> {
         empty
     }
 
-    /// Promises a slot of `class` in a chunk that has objects already, if there is one.
+    /// Reserves a slot of `class` in a chunk that has objects already, if there is one.
     pub(crate) fn reserve_among_others(
         &self,
         class: u8,
@@ -148,7 +148,7 @@ impl<M: Memory> Space<M> {
     ) -> Result<Option<Slot>, Error> {
         let _acquiring = self.acquiring.lock();
         loop {
-            if let Some(slot) = self.promise(class) {
+            if let Some(slot) = self.reserve_slot(class) {
                 return Ok(Some(slot));
             }
             if !self.acquire_partly_used(class, &sync)? {

@@ -5,29 +5,29 @@ use tombolo_sharing::Header;
 
 use crate::storage::records::Record;
 use crate::write::lock::Locked;
-use crate::write::partition::AtHome;
+use crate::write::partition::LockedEntry;
 use crate::{Error, Objects};
 
 /// An object that nobody else changes until this is dropped.
-pub(crate) enum Writer<'a, M: Memory> {
+pub(crate) enum LockedObject<'a, M: Memory> {
     /// It is in its slot.
     Shared(Locked<'a, M>),
     /// It is in this host's memory.
-    Home(AtHome<'a, M>),
+    Entry(LockedEntry<'a, M>),
 }
 
-impl<M: Memory> Writer<'_, M> {
+impl<M: Memory> LockedObject<'_, M> {
     pub(crate) fn header(&self) -> Header {
         match self {
             Self::Shared(locked) => locked.header(),
-            Self::Home(resident) => resident.header(),
+            Self::Entry(entry) => entry.header(),
         }
     }
 
     pub(crate) fn objects(&self) -> &Objects<M> {
         match self {
             Self::Shared(locked) => locked.objects(),
-            Self::Home(resident) => resident.objects(),
+            Self::Entry(entry) => entry.objects(),
         }
     }
 
@@ -35,7 +35,7 @@ impl<M: Memory> Writer<'_, M> {
     pub(crate) fn record(&self) -> Option<Record> {
         match self {
             Self::Shared(locked) => Some(locked.record()),
-            Self::Home(_) => None,
+            Self::Entry(_) => None,
         }
     }
 
@@ -43,7 +43,7 @@ impl<M: Memory> Writer<'_, M> {
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         match self {
             Self::Shared(locked) => locked.read(offset, into),
-            Self::Home(resident) => resident.read(offset, into),
+            Self::Entry(entry) => entry.read(offset, into),
         }
     }
 
@@ -51,7 +51,7 @@ impl<M: Memory> Writer<'_, M> {
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         match self {
             Self::Shared(locked) => locked.write(offset, bytes),
-            Self::Home(resident) => resident.write(offset, bytes),
+            Self::Entry(entry) => entry.write(offset, bytes),
         }
     }
 
@@ -59,7 +59,7 @@ impl<M: Memory> Writer<'_, M> {
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         match self {
             Self::Shared(locked) => locked.set(key, value),
-            Self::Home(resident) => resident.set(key, value),
+            Self::Entry(entry) => entry.set(key, value),
         }
     }
 
@@ -67,7 +67,7 @@ impl<M: Memory> Writer<'_, M> {
     pub(crate) fn finish(self) -> Result<(), Error> {
         match self {
             Self::Shared(locked) => locked.finish(),
-            Self::Home(resident) => resident.finish(),
+            Self::Entry(entry) => entry.finish(),
         }
     }
 
@@ -75,7 +75,7 @@ impl<M: Memory> Writer<'_, M> {
     pub(crate) fn delete(self) -> Result<(), Error> {
         match self {
             Self::Shared(locked) => locked.delete(),
-            Self::Home(resident) => resident.delete(),
+            Self::Entry(entry) => entry.delete(),
         }
     }
 }

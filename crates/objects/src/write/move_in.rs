@@ -15,7 +15,7 @@ const LARGEST: u64 = 64 << 10;
 impl<M: Memory> Objects<M> {
     /// Moves an object, as it was when it had this entry, into this host's memory; whether it did. The
     /// caller makes sure that it has not been written since, or that the entry would have changed.
-    pub(crate) fn settle(
+    pub(crate) fn move_in(
         &self,
         entry: Entry,
         header: Header,
@@ -23,32 +23,32 @@ impl<M: Memory> Objects<M> {
         value: Vec<u8>,
     ) -> Result<bool, Error> {
         // It would have to leave again before it is written.
-        if !self.may_settle(header) || self.home.is_backed() && self.is_viewed(entry) {
+        if !self.may_move_in(header) || self.partition.is_backed() && self.is_viewed(entry) {
             return Ok(false);
         }
-        let Some(mut hold) = self.home.expect(entry.slot) else { return Ok(false) };
-        let settled = self.commit(Event::Settle { target: target(entry), host: self.home.host });
+        let Some(mut hold) = self.partition.expect(entry.slot) else { return Ok(false) };
+        let moved = self.commit(Event::MoveIn { target: target(entry), host: self.partition.host });
         let found = self.state(entry.hash).index.find_slot(self.memory(), entry.hash, entry.slot);
         match found {
-            Some(found) if matches!(settled, Ok(true)) => {
+            Some(found) if matches!(moved, Ok(true)) => {
                 self.count(Counter::MovedIn);
                 // Else its slot is as this host has just read it, and so are the lines in its caches.
-                if !self.home.is_backed() {
-                    self.mark_away(&found.entry, self.home.host)?;
+                if !self.partition.is_backed() {
+                    self.mark_away(&found.entry, self.partition.host)?;
                 }
-                self.home.arrive(&mut hold, found.entry, header, key, value);
+                self.partition.arrive(&mut hold, found.entry, header, key, value);
             }
-            _ => self.home.forget(entry.slot),
+            _ => self.partition.forget(entry.slot),
         }
-        settled
+        moved
     }
 
     /// Whether there is room for an object with this header, and for an event.
-    pub(crate) fn may_settle(&self, header: Header) -> bool {
+    pub(crate) fn may_move_in(&self, header: Header) -> bool {
         let bytes = header.total_bytes();
         bytes <= LARGEST
             && self.may_be_backed(bytes)
-            && self.home.has_room(bytes)
+            && self.partition.has_room(bytes)
             && self.logs_have_room()
     }
 }
@@ -56,26 +56,26 @@ impl<M: Memory> Objects<M> {
 impl<M: Memory> Locked<'_, M> {
     /// Moves the object into this host's memory, and frees its record; `None` then, and itself if
     /// the object stays.
-    pub(crate) fn settle(mut self, key: &[u8]) -> Result<Option<Self>, Error> {
+    pub(crate) fn move_in(mut self, key: &[u8]) -> Result<Option<Self>, Error> {
         let objects = self.objects;
-        if self.held.record == BY_LOG || !objects.may_settle(self.header) {
+        if self.held.record == BY_LOG || !objects.may_move_in(self.header) {
             return Ok(Some(self));
         }
         let mut value = vec![0; self.header.value_bytes as usize];
         self.read(0, &mut value)?;
         self.give();
-        let settled = objects.settle(self.entry, self.header, key, value);
-        if matches!(settled, Ok(true)) {
+        let moved = objects.move_in(self.entry, self.header, key, value);
+        if matches!(moved, Ok(true)) {
             // Before the record can be another object's.
-            objects.underway.clear(self.place);
+            objects.intents.clear(self.intent_slot);
             objects.records.free(self.held);
             self.gone = true;
-            objects.underway.end(self.place, false);
+            objects.intents.end(self.intent_slot, false);
             return Ok(None);
         }
         if objects.may_store().is_ok() {
             self.extent.take(objects.memory());
         }
-        settled.map(|_| Some(self))
+        moved.map(|_| Some(self))
     }
 }

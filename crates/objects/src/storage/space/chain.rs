@@ -1,7 +1,7 @@
-//! Objects larger than a chunk: a *span* of whole chunks, wherever they are. Each chunk's word says in
+//! Objects larger than a chunk: a *chain* of whole chunks, wherever they are. Each chunk's word says in
 //! which one the object goes on, and stays so until the object is deleted or moved and the log says so.
 //!
-//! So a span needs as many free chunks as it has, and no two of them in a row. If there are that many in
+//! So a chain needs as many free chunks as it has, and no two of them in a row. If there are that many in
 //! a row they are taken, which makes one piece for whoever reads it.
 //!
 //! The words of an object that is read may be another's already. A read finds that out at its end, as
@@ -21,16 +21,16 @@ use crate::storage::space::extent::Extent;
 use crate::{Error, sites};
 
 impl<M: Memory> Space<M> {
-    /// The span that starts in this line as its chunk's word says: this replica may never have known of it.
-    pub(crate) fn span_at(&self, line: SlotLine) -> Result<Option<Slot>, Error> {
+    /// The chain that starts in this line as its chunk's word says: this replica may never have known of it.
+    pub(crate) fn chain_at(&self, line: SlotLine) -> Result<Option<Slot>, Error> {
         let number = self.chunk_at(line)?;
-        let is_span = self.word(number)?.state == ChunkState::Span;
-        let slots = if is_span { self.slots_of(number)? } else { Vec::new() };
+        let is_head = self.word(number)?.state == ChunkState::ChainHead;
+        let slots = if is_head { self.slots_of(number)? } else { Vec::new() };
         Ok(slots.into_iter().find(|slot| slot.line == line))
     }
 
-    /// Promises whole chunks.
-    pub(super) fn reserve_span(&self, bytes: u64) -> Result<Slot, Error> {
+    /// Reserves whole chunks.
+    pub(super) fn reserve_chain(&self, bytes: u64) -> Result<Slot, Error> {
         if bytes > self.largest() {
             return Err(Error::TooLarge { bytes, most: self.largest() });
         }
@@ -42,7 +42,7 @@ impl<M: Memory> Space<M> {
             return Err(Error::LnrFull { bytes });
         }
         taken.sort_unstable();
-        self.void(sites::CHUNK_VOID, [self.first_line_of(taken[0])]);
+        self.scrub(sites::CHUNK_VOID, [self.first_line_of(taken[0])]);
         self.link(&taken);
         Ok(Slot { line: self.first_line_of(taken[0]), class: SPAN, chunks: chunks as u32 })
     }
@@ -72,30 +72,30 @@ impl<M: Memory> Space<M> {
         Ok(true)
     }
 
-    /// Makes chunks that this host holds a span.
+    /// Makes chunks that this host holds a chain.
     fn link(&self, chunks: &[u32]) {
         let nexts = chunks.iter().skip(1).copied().chain(iter::once(LAST));
         for (place, (&number, next)) in chunks.iter().zip(nexts).enumerate() {
-            let state = if place == 0 { ChunkState::Span } else { ChunkState::Body };
+            let state = if place == 0 { ChunkState::ChainHead } else { ChunkState::ChainLink };
             let (host, shard) = (self.host, self.shard);
             let word = ChunkWord { next, ..ChunkWord::held(host, SPAN, shard) };
             self.table.set(number, ChunkWord { state, ..word });
         }
     }
 
-    /// Returns a span's chunks; by whoever deleted or moved its object, once the log says so, and as long as a
-    /// note says that it leaves.
-    pub(crate) fn free_span(&self, slot: Slot) {
+    /// Returns a chain's chunks; by whoever deleted or moved its object, once the log says so, and as long as a
+    /// intent says that it leaves.
+    pub(crate) fn free_chain(&self, slot: Slot) {
         if slot.class == SPAN && !self.abandoned.is_set() {
             // Should this host die before all are free, they count among what it had taken.
-            for chunk in self.assign_span(slot, self.host) {
+            for chunk in self.assign_chain(slot, self.host) {
                 self.table.set(chunk, ChunkWord::FREE);
             }
         }
     }
 
-    /// Has the chunks of a span that is no object's any more belong to `host`; which they are.
-    pub(crate) fn assign_span(&self, slot: Slot, host: u8) -> Vec<u32> {
+    /// Has the chunks of a chain that is no object's any more belong to `host`; which they are.
+    pub(crate) fn assign_chain(&self, slot: Slot, host: u8) -> Vec<u32> {
         if slot.class != SPAN {
             return Vec::new();
         }
@@ -110,31 +110,31 @@ impl<M: Memory> Space<M> {
         chunks
     }
 
-    /// The first lines of the spans of the shard's objects.
-    pub(crate) fn span_lines(&self) -> Vec<SlotLine> {
+    /// The first lines of the chains of the shard's objects.
+    pub(crate) fn chain_lines(&self) -> Vec<SlotLine> {
         let view = self.view.lock();
-        let spans = (0..).zip(&view.chunks).filter(|(_, chunk)| chunk.class == SPAN);
-        spans.map(|(number, _)| self.first_line_of(number)).collect()
+        let chains = (0..).zip(&view.chunks).filter(|(_, chunk)| chunk.class == SPAN);
+        chains.map(|(number, _)| self.first_line_of(number)).collect()
     }
 
-    /// Frees chunks that a host, which is gone, had taken for spans, but for those of spans that start in
+    /// Frees chunks that a host, which is gone, had taken for chains, but for those of chains that start in
     /// these lines.
-    pub(crate) fn free_spans_of(&self, host: u8, known: &[SlotLine]) -> Result<(), Error> {
+    pub(crate) fn free_chains_of(&self, host: u8, known: &[SlotLine]) -> Result<(), Error> {
         let firsts = known.iter().filter_map(|&line| Some(self.chunk_of(line)?.0 as u32));
         let chains = firsts.flat_map(|first| self.chain(first));
         let in_use: HashSet<u32> = chains.filter_map(Result::ok).collect();
         for number in self.chunk_numbers().filter(|number| !in_use.contains(number)) {
             let word = self.table.word(number)?;
-            let of_span = matches!(word.state, ChunkState::Span | ChunkState::Body);
-            if of_span && word.host == host {
+            let of_chain = matches!(word.state, ChunkState::ChainHead | ChunkState::ChainLink);
+            if of_chain && word.host == host {
                 self.table.claim(number, word, ChunkWord::FREE);
             }
         }
         Ok(())
     }
 
-    /// Where a span is; `None` if its chunks are not as many as it has.
-    pub(super) fn span_extent(&self, slot: Slot) -> Option<Extent> {
+    /// Where a chain is; `None` if its chunks are not as many as it has.
+    pub(super) fn chain_extent(&self, slot: Slot) -> Option<Extent> {
         let lines = |number| Lines::new(self.first_line_of(number), self.classes.chunk_lines());
         let mut links = self.links(self.chunk_of(slot.line)?.0 as u32).map_while(Result::ok);
         let mut extent = Extent::of(lines(links.next()?));
@@ -144,23 +144,23 @@ impl<M: Memory> Space<M> {
         links.next().is_none().then_some(extent)
     }
 
-    /// How many chunks the span has that starts in this one.
-    pub(super) fn span_chunks(&self, first: u32) -> Result<u32, Error> {
+    /// How many chunks the chain has that starts in this one.
+    pub(super) fn chain_chunks(&self, first: u32) -> Result<u32, Error> {
         self.chain(first).try_fold(0, |chunks, number| number.map(|_| chunks + 1))
     }
 
-    /// Chunks that are said to be parts of spans, and are not.
+    /// Chunks that are said to be parts of chains, and are not.
     pub(crate) fn chunks_of_no_object(&self) -> Vec<u32> {
         let with = |state| {
             let is = move |number: &u32| self.word(*number).is_ok_and(|word| word.state == state);
             self.chunk_numbers().filter(is)
         };
-        let chains = with(ChunkState::Span).flat_map(|first| self.chain(first));
+        let chains = with(ChunkState::ChainHead).flat_map(|first| self.chain(first));
         let known: HashSet<u32> = chains.filter_map(Result::ok).collect();
-        with(ChunkState::Body).filter(|number| !known.contains(number)).collect()
+        with(ChunkState::ChainLink).filter(|number| !known.contains(number)).collect()
     }
 
-    /// The chunks of the span that starts in `first`; an error for one that is not of it.
+    /// The chunks of the chain that starts in `first`; an error for one that is not of it.
     pub(crate) fn chain(&self, first: u32) -> impl Iterator<Item = Result<u32, Error>> {
         let stray = move |number| {
             Error::Damaged(format!(
@@ -176,7 +176,8 @@ impl<M: Memory> Space<M> {
         let (mut next, mut left) = (first, self.count);
         iter::from_fn(move || {
             let number = (next != LAST && left > 0).then_some(next)?;
-            let wanted = if number == first { ChunkState::Span } else { ChunkState::Body };
+            let wanted =
+                if number == first { ChunkState::ChainHead } else { ChunkState::ChainLink };
             let word = self.table.sound_word(number).filter(|word| word.state == wanted);
             (next, left) = word.map_or((LAST, 0), |word| (word.next, left - 1));
             Some(word.map(|_| number).ok_or(number))

@@ -1,8 +1,8 @@
-//! What a note says, and in which words.
+//! What an intent says, and in which words.
 //!
 //! ```text
 //! word 0   kind (8 bits; "announces" has two, the second for an object that was in the host's own memory) | whose lock it was (8), in the
-//!          kind "took over", else whether a torn object is noted as it was (1) | record of a torn object + 1, or 0 (32 bits, at 32)
+//!          kind "took over", else whether a torn object is recorded as it was (1) | record of a torn object + 1, or 0 (32 bits, at 32)
 //! word 1   line of the object's slot, 0 of a new one      word 2   line of its new slot
 //! word 3   version in the new slot, or of what is deleted, unless that may be of any
 //! ```
@@ -14,23 +14,23 @@ use crate::ids::SlotLine;
 use crate::storage::records::Record;
 
 /// Stands for the record of an object in the host's own memory, whose slot is being changed. No record has this number.
-pub(crate) const BY_HOME: Record = u32::MAX - 1;
+pub(crate) const BY_PARTITION: Record = u32::MAX - 1;
 
 /// A change of the object with this record in its slot, which is torn until that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) record: Record,
     pub(crate) slot: SlotLine,
-    /// Whether the object is noted as it was before.
+    /// Whether the object is recorded as it was before.
     pub(crate) undone: bool,
 }
 
 /// The object that is torn meanwhile.
 pub(crate) type Torn = Option<Change>;
 
-/// What a host has noted.
+/// What a host has recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Note {
+pub(crate) enum Intent {
     /// It changes the object in place.
     Writes(Change),
     /// It has taken over the lock of this host.
@@ -39,13 +39,19 @@ pub(crate) enum Note {
     Places { to: SlotLine, torn: Torn },
     /// An object is in a slot that may be its own already, and the one it came from no more; or it came from the host's own
     /// memory, and its value in the slot that it has left may be an older one.
-    Announces { from: Option<SlotLine>, to: SlotLine, version: Version, torn: Torn, home: bool },
+    Announces {
+        from: Option<SlotLine>,
+        to: SlotLine,
+        version: Version,
+        torn: Torn,
+        from_partition: bool,
+    },
     /// A new object is in this slot.
     Created { to: SlotLine },
     /// The object may be gone from its slot; it was of this version, or of any.
     Deletes { slot: SlotLine, version: Option<Version>, torn: Torn },
     /// The object is being written into its slot.
-    Returns { slot: SlotLine },
+    MovesOut { slot: SlotLine },
     /// It has changed the object, and all of that is in memory.
     Through { record: Record },
 }
@@ -55,23 +61,23 @@ const TOOK_OVER: u64 = 2;
 const PLACES: u64 = 3;
 const ANNOUNCES: u64 = 4;
 const DELETES: u64 = 5;
-const RETURNS: u64 = 6;
+const MOVES_OUT: u64 = 6;
 const THROUGH: u64 = 7;
 const DELETES_ANY: u64 = 9;
 const CREATED: u64 = 10;
-const ANNOUNCES_FROM_HOME: u64 = 11;
+const ANNOUNCES_FROM_PARTITION: u64 = 11;
 
-/// In a note's first word.
+/// In an intent's first word.
 const UNDONE: u64 = 1 << 8;
 
 pub(super) type Words = [u64; NOTE_WORDS as usize];
 
-/// What is stored of a note: nothing where a word does not matter, since the note that was there before counts until the first
+/// What is stored of an intent: nothing where a word does not matter, since the intent that was there before counts until the first
 /// word is another.
 pub(super) type Changes = [Option<u64>; NOTE_WORDS as usize];
 
-impl Note {
-    // (Who makes a note knows of what kind it is; so most of this is done beforehand.)
+impl Intent {
+    // (Who makes an intent knows of what kind it is; so most of this is done beforehand.)
     #[inline(always)]
     pub(super) fn encode(self) -> Changes {
         let head = |kind: u64, record: Option<Record>| {
@@ -89,8 +95,8 @@ impl Note {
             Self::Places { to, torn } => {
                 [with(PLACES, torn), torn.map(|change| change.slot), Some(to), None]
             }
-            Self::Announces { from, to, version, torn, home } => {
-                let kind = if home { ANNOUNCES_FROM_HOME } else { ANNOUNCES };
+            Self::Announces { from, to, version, torn, from_partition } => {
+                let kind = if from_partition { ANNOUNCES_FROM_PARTITION } else { ANNOUNCES };
                 let from = Some(from.unwrap_or(0));
                 [with(kind, torn), from, Some(to), Some(version.0)]
             }
@@ -99,7 +105,7 @@ impl Note {
                 [with(kind, torn), Some(slot), None, version.map(|version| version.0)]
             }
             Self::Created { to } => [head(CREATED, None), None, Some(to), None],
-            Self::Returns { slot } => [head(RETURNS, None), Some(slot), None, None],
+            Self::MovesOut { slot } => [head(MOVES_OUT, None), Some(slot), None, None],
             Self::Through { record } => [head(THROUGH, Some(record)), None, None, None],
         }
     }
@@ -111,14 +117,15 @@ impl Note {
             WRITES => Self::Writes(torn?),
             TOOK_OVER => Self::TookOver { record: record?, from: (head >> 8) as u8 },
             PLACES => Self::Places { to, torn },
-            kind @ (ANNOUNCES | ANNOUNCES_FROM_HOME) => {
-                let (from, home) = ((slot != 0).then_some(slot), kind == ANNOUNCES_FROM_HOME);
-                Self::Announces { from, to, version: Version(version), torn, home }
+            kind @ (ANNOUNCES | ANNOUNCES_FROM_PARTITION) => {
+                let (from, from_partition) =
+                    ((slot != 0).then_some(slot), kind == ANNOUNCES_FROM_PARTITION);
+                Self::Announces { from, to, version: Version(version), torn, from_partition }
             }
             DELETES => Self::Deletes { slot, version: Some(Version(version)), torn },
             DELETES_ANY => Self::Deletes { slot, version: None, torn },
             CREATED => Self::Created { to },
-            RETURNS => Self::Returns { slot },
+            MOVES_OUT => Self::MovesOut { slot },
             THROUGH => Self::Through { record: record? },
             _ => return None,
         })
@@ -133,7 +140,7 @@ impl Note {
             | Self::Deletes { torn, .. } => torn,
             Self::TookOver { .. }
             | Self::Created { .. }
-            | Self::Returns { .. }
+            | Self::MovesOut { .. }
             | Self::Through { .. } => None,
         }
     }
@@ -147,7 +154,7 @@ impl Note {
             | Self::TookOver { .. }
             | Self::Places { .. }
             | Self::Created { .. }
-            | Self::Returns { .. }
+            | Self::MovesOut { .. }
             | Self::Through { .. } => None,
         }
     }
@@ -157,8 +164,8 @@ impl Note {
 mod tests {
     use super::*;
 
-    fn read_back(note: Note) -> Option<Note> {
-        Note::decode(note.encode().map(Option::unwrap_or_default))
+    fn read_back(intent: Intent) -> Option<Intent> {
+        Intent::decode(intent.encode().map(Option::unwrap_or_default))
     }
 
     #[test]
@@ -166,23 +173,23 @@ mod tests {
         let (slot, to, version) = (1 << 40, 2 << 40, Version(3 << 40));
         let change = Change { record: 4, slot, undone: false };
         for torn in [None, Some(change), Some(Change { undone: true, ..change })] {
-            for note in [
-                Note::Writes(Change { record: 0, undone: torn.is_some(), ..change }),
-                Note::TookOver { record: u32::MAX - 1, from: 63 },
-                Note::Places { to, torn },
-                Note::Announces { from: Some(slot), to, version, torn, home: false },
-                Note::Announces { from: Some(slot), to, version, torn, home: true },
-                Note::Deletes { slot, version: Some(version), torn },
-                Note::Deletes { slot, version: None, torn },
-                Note::Created { to },
-                Note::Returns { slot },
-                Note::Through { record: 5 },
+            for intent in [
+                Intent::Writes(Change { record: 0, undone: torn.is_some(), ..change }),
+                Intent::TookOver { record: u32::MAX - 1, from: 63 },
+                Intent::Places { to, torn },
+                Intent::Announces { from: Some(slot), to, version, torn, from_partition: false },
+                Intent::Announces { from: Some(slot), to, version, torn, from_partition: true },
+                Intent::Deletes { slot, version: Some(version), torn },
+                Intent::Deletes { slot, version: None, torn },
+                Intent::Created { to },
+                Intent::MovesOut { slot },
+                Intent::Through { record: 5 },
             ] {
-                assert_eq!(read_back(note), Some(note));
+                assert_eq!(read_back(intent), Some(intent));
             }
         }
-        let new = Note::Announces { from: None, to, version, torn: None, home: false };
+        let new = Intent::Announces { from: None, to, version, torn: None, from_partition: false };
         assert_eq!(read_back(new), Some(new));
-        assert_eq!(Note::decode([0; 4]), None);
+        assert_eq!(Intent::decode([0; 4]), None);
     }
 }
