@@ -45,8 +45,8 @@ pub struct Setup {
     pub seed: u64,
     /// Check every value that is read.
     pub verify: bool,
-    /// Objects are so many pages of a file, in a page cache. Then the number at the end of a key is that of
-    /// a page, and records are whole pages.
+    /// Objects are so many pages of a file, in a page cache. Then the number at the end of a key is
+    /// that of a page, and records are whole pages.
     pub pages: Option<u64>,
 }
 
@@ -139,7 +139,8 @@ impl Lab {
         self.scr_fixed_bytes() + self.geometry.areas().chunks.offset()
     }
 
-    /// Loads the records of a workload, which takes no time; pages are admitted. There may be others.
+    /// Loads the records of a workload, which takes no time; pages are admitted. There may be
+    /// others.
     ///
     /// # Errors
     /// Those of the scheme.
@@ -155,8 +156,8 @@ impl Lab {
         self.bench.demand(demand)
     }
 
-    /// Runs so many operations in virtual time. Who is faster does more of them, so that all threads end
-    /// together.
+    /// Runs so many operations in virtual time. A faster thread does more of them, so that all
+    /// threads end together.
     ///
     /// # Errors
     /// Those of the scheme.
@@ -164,8 +165,8 @@ impl Lab {
         self.bench.run(operations, None)
     }
 
-    /// Runs so many operations without caches and links: for what only many operations bring about. Each
-    /// takes `pace`, so that hosts get to their background work as often as they would.
+    /// Runs so many operations without caches and links: for what only many operations bring about.
+    /// Each takes `pace`, so that hosts get to their background work as often as they would.
     ///
     /// # Errors
     /// Those of the scheme.
@@ -173,8 +174,9 @@ impl Lab {
         self.bench.run(operations, Some(pace))
     }
 
-    /// Brings about what so many operations would have, as far as that depends on which objects were used
-    /// last: of each object's operations only the last one is done, in their order, as [`skip`](Self::skip) does them.
+    /// Brings about what so many operations would have, as far as that depends on which objects
+    /// were used last: of each object's operations only the last one is done, in their order, as
+    /// [`skip`](Self::skip) does them.
     ///
     /// # Errors
     /// Those of the scheme, or if operations insert objects.
@@ -182,9 +184,9 @@ impl Lab {
         self.bench.recall(operations, pace)
     }
 
-    /// From now on owners answer so fast, if there are owners, wherever operations take time. One that
-    /// serves one request after the other looks for them whenever it may, whatever its host's threads
-    /// do.
+    /// From now on owners answer so fast, if there are owners, wherever operations take time. One
+    /// that serves one request after the other looks for them whenever it may, whatever its host's
+    /// threads do.
     pub fn pace_owners(&mut self, pace: Pace) {
         self.bench.pace_owners(pace);
     }

@@ -14,7 +14,7 @@ pub enum LogError {
         /// How long the wait was, in milliseconds.
         waited_ms: u64,
     },
-    /// This host was fenced: the others go on without it. What it was about to do may be done or not.
+    /// This host was fenced: the others go on without it. Its change may be done or not.
     #[error(
         "host {host} was fenced: it gave no sign of life, or an operator said so, and the others go on without it; whether this change was made is not known; join again"
     )]

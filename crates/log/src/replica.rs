@@ -28,8 +28,9 @@ pub trait State {
     type Writer;
 
     /// Applies the event at `position`; whether it had an effect. The answer depends on the entries
-    /// before it alone. Whether the event is this host's `own` makes no difference to the state; what is done in shared memory
-    /// because of that is there before anybody sees this host past the event.
+    /// before it alone. Whether the event is this host's `own` makes no difference to the state.
+    /// Changes of shared memory that follow from it are there before others see this host past the
+    /// event.
     fn apply(
         &self,
         writer: &mut Self::Writer,
@@ -81,8 +82,8 @@ pub struct Replica<M: Memory, S: State> {
     ring: Ring<M>,
     segment: Segment<M>,
     state: S,
-    /// Everything below is applied. Stored by the holder of `applier`. A host that was fenced stands
-    /// at [`NOWHERE`], so that nobody takes the log's end for what it has applied.
+    /// Everything below is applied. Stored by the holder of `applier`. A host that was fenced
+    /// stands at [`NOWHERE`], so that nobody takes the log's end for what it has applied.
     applied: AtomicU64,
     applier: HostMutex<M, Applier<S>>,
     /// The number that this host's next entry gets.
@@ -130,8 +131,8 @@ impl<M: Memory, S: State> Replica<M, S> {
         writer: S::Writer,
     ) -> Self {
         let ring = Ring::new(&area, shard);
-        // Others may have filled the log since this host announced where it needs it from: if all of
-        // that is in `state`, nothing would be left to apply, and to announce.
+        // Others may have filled the log since this host announced where it needs it from: if all
+        // of that is in `state`, nothing would be left to apply, and to announce.
         if area.memory().keeps(sites::JOIN_ANNOUNCE) {
             ring.announce_applied(enrolment.host(), position);
         }
@@ -161,7 +162,8 @@ impl<M: Memory, S: State> Replica<M, S> {
         &self.area
     }
 
-    /// How often an entry of this host lost a place in the log to another's, and had to try the next.
+    /// How often an entry of this host lost a place in the log to another's, and had to try the
+    /// next.
     pub fn lost_places(&self) -> u64 {
         self.ring.lost()
     }
@@ -183,8 +185,8 @@ impl<M: Memory, S: State> Replica<M, S> {
         self.applied.load(Ordering::Acquire)
     }
 
-    /// Applies the log up to its end. Returns where it ended when this looked: the state is at least that
-    /// new, and everything a reader may rely on happened before.
+    /// Applies the log up to its end. Returns where it ended when this looked: the state is at
+    /// least that new, and everything a reader may rely on happened before.
     ///
     /// # Errors
     /// [`LogError::Damaged`].
@@ -197,8 +199,8 @@ impl<M: Memory, S: State> Replica<M, S> {
         }
     }
 
-    /// Where the log ends, if it has been applied up to there: what [`sync`](Self::sync) returns if there is
-    /// nothing to be done.
+    /// Where the log ends, if it has been applied up to there: what [`sync`](Self::sync) returns if
+    /// there is nothing to be done.
     #[inline(always)]
     pub fn at_end(&self) -> Option<End<'_, M>> {
         self.ring.end_at(self.applied())
@@ -219,8 +221,8 @@ impl<M: Memory, S: State> Replica<M, S> {
         look(self.applied(), &applier.fences, &self.state, &mut applier.writer)
     }
 
-    /// Makes everything that `stay` orders from here on have no effect: by a fence in the log, unless
-    /// there is one.
+    /// Makes everything that `stay` orders from here on have no effect: by a fence in the log,
+    /// unless there is one.
     ///
     /// # Errors
     /// As of [`commit`](Self::commit).
@@ -242,9 +244,9 @@ impl<M: Memory, S: State> Replica<M, S> {
         self.ring.slowest().map(|(host, _)| host)
     }
 
-    /// Puts `entry` into the log and applies the log past it; whether it had an effect. While the log is
-    /// full, `meanwhile` is called again and again: those who are waited for may be waiting for something
-    /// that this host could do.
+    /// Puts `entry` into the log and applies the log past it; whether it had an effect. While the
+    /// log is full, `meanwhile` is called again and again: those who are waited for may be waiting
+    /// for something that this host could do.
     ///
     /// Entries of several threads are cleaned together and ordered by one of them.
     ///
@@ -318,7 +320,8 @@ impl<M: Memory, S: State> Replica<M, S> {
         })
     }
 
-    /// Tries until there is room, applying the log meanwhile: this host may be what others wait for.
+    /// Tries until there is room, applying the log meanwhile: this host may be what others wait
+    /// for.
     fn with_patience<T>(
         &self,
         meanwhile: &dyn Fn(),
@@ -385,8 +388,8 @@ impl<M: Memory, S: State> Replica<M, S> {
         LogError::Fenced { host: self.enrolment.host() }
     }
 
-    /// Whether this host is still waited for: places of the log that it has not applied are not used again.
-    /// What it has read of them before it asks this is what was there.
+    /// Whether this host is still waited for: places of the log that it has not applied are not
+    /// used again. What it has read of them before it asks this is what was there.
     fn is_waited_for(&self) -> bool {
         self.area.memory().check(sites::REPLAY_SEAT, self.enrolment.holds(self.area.memory()))
     }
@@ -416,8 +419,8 @@ impl<M: Memory, S: State> Replica<M, S> {
         self.area.memory().consume(sites::REPLAY_INVALIDATE, |_| ((), runs.iter().map(lines)));
     }
 
-    /// The entries of the runs that begin at `position`. Those of several are read before any is applied,
-    /// so that a processor fetches what they take side by side.
+    /// The entries of the runs that begin at `position`. Those of several are read before any is
+    /// applied, so that a processor fetches what they take side by side.
     fn read_entries(&self, mut position: u64, applier: &mut Applier<S>) -> Result<(), LogError> {
         let Applier { runs, entries, lines, .. } = applier;
         let (memory, since) = (self.area.memory(), self.area.memory().moment());

@@ -8,9 +8,9 @@ use crate::ring::{Look, Ring};
 use crate::segment::segment_start;
 use crate::sites;
 
-/// The events of shard `shard` of the log that are still there, and their positions: those that a host
-/// which has died had not applied, if it was not fenced before others went on, and perhaps older ones. Events that a fence
-/// has made void are among them. Nobody may use the log meanwhile.
+/// The events of shard `shard` of the log that are still there, and their positions: those that a
+/// host which has died had not applied, if it was not fenced before others went on, and perhaps
+/// older ones. Events that a fence has made void are among them. Nobody may use the log meanwhile.
 pub fn scan<M: Memory, E: Entry>(area: &Area<M>, shard: u8) -> Vec<(u64, E)> {
     let (ring, memory) = (Ring::new(area, shard), area.memory());
     let mut position = ring.milestone();

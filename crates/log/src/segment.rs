@@ -40,8 +40,8 @@ pub(crate) struct Segment<M> {
 }
 
 impl<M: Memory> Segment<M> {
-    /// The segment of an enrolled host in shard `shard`. Its places may still hold entries of the seat's earlier
-    /// host, all of them ordered before `end`.
+    /// The segment of an enrolled host in shard `shard`. Its places may still hold entries of the
+    /// seat's earlier host, all of them ordered before `end`.
     pub(crate) fn new(area: &Area<M>, enrolment: &Enrolment, shard: u8, end: u64) -> Self {
         let entries = area.layout().segment_entries;
         Self {
@@ -67,8 +67,8 @@ impl<M: Memory> Segment<M> {
 
     pub(crate) fn has_room(&self, number: u64, ring: &Ring<M>) -> bool {
         let slot = self.slot(number);
-        // The outcome first: a position loaded before it was learnt may be that of the entry before,
-        // and then others may still have to read the last one.
+        // The outcome first: a position loaded before it was learnt may be that of the entry
+        // before, and then others may still have to read the last one.
         let learnt = self.outcomes[slot].load(Ordering::Acquire) == FREE;
         if !self.memory.check(sites::SEGMENT_LEARNT, learnt) {
             return false;

@@ -1,13 +1,19 @@
-//! Memory errors: what a processor cannot read any more costs what lay there, and not the process.
+//! Memory errors: a line that a processor cannot read any more costs the bytes there, and not the
+//! process.
 //!
-//! The kernel says by SIGBUS that a page of a mapping is poisoned, or is not there any more. The handler puts a private page
-//! of zeros in its place, notes that in the mapping's own bits, and lets the instruction go on: so copies run to their end, and
-//! whoever reads asks afterwards ([`Memory::poisoned`](crate::Memory::poisoned)). What this process stores there from then on, nobody else sees.
+//! The kernel says by SIGBUS that a page of a mapping is poisoned, or is not there any more. The
+//! handler puts a private page of zeros in its place, notes that in the mapping's own bits, and
+//! lets the instruction go on: so copies run to their end, and a reader asks afterwards
+//! ([`Memory::poisoned`](crate::Memory::poisoned)). From then on no other process sees this one's
+//! stores there.
 //!
-//! Only lines of which somebody asks so are given up like this ([`Memory::survives_poison`](crate::Memory::survives_poison)). An error anywhere else
-//! in a mapping ends the process, and says so: other hosts go on without it. A fault outside all mappings is for whoever handled it before.
+//! Only lines of which somebody asks so are given up like this
+//! ([`Memory::survives_poison`](crate::Memory::survives_poison)). An error anywhere else in a
+//! mapping ends the process, and says so: other hosts go on without it. A fault outside all
+//! mappings goes to the handler that was there before.
 //!
-//! **In a signal handler** nothing but atomics, and system calls: mappings are in a list that only grows, whose nodes are used again.
+//! **In a signal handler** nothing but atomics, and system calls: mappings are in a list that only
+//! grows, whose nodes are used again.
 #![allow(unsafe_code)]
 
 use std::fmt::{self, Write};
@@ -19,8 +25,8 @@ use std::sync::{Once, OnceLock};
 use libc::{c_int, c_void, siginfo_t};
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Codes of a SIGBUS, as the kernel has them: there is no such page; hardware says so; there is poison where a
-/// processor reads; there is poison somewhere.
+/// Codes of a SIGBUS, as the kernel has them: there is no such page; hardware says so; there is
+/// poison where a processor reads; there is poison somewhere.
 const ERRORS: [c_int; 4] = [2, 3, 4, 5];
 const CODES_WITH_SIZE: [c_int; 2] = [4, 5];
 /// Where in a `siginfo_t` the kernel says how large the poisoned page is, as a power of two.
@@ -33,7 +39,8 @@ const BITS: usize = u64::BITS as usize;
 /// Ranges of a mapping in which errors are survived: the windows of a pod, and each of its areas.
 const RANGES: usize = 16;
 
-/// Pages that are poisoned, in all mappings: as long as there are none, nobody has to look for them.
+/// Pages that are poisoned, in all mappings: as long as there are none, nobody has to look for
+/// them.
 static PAGES: AtomicU64 = AtomicU64::new(0);
 
 static MAPPINGS: AtomicPtr<Mapping> = AtomicPtr::new(null_mut());
@@ -69,7 +76,7 @@ impl Mapping {
         mapping.page.store(page, Ordering::Relaxed);
         mapping.poisoned.store(poisoned.cast(), Ordering::Relaxed);
         mapping.survives.iter().flatten().for_each(|at| at.store(0, Ordering::Relaxed));
-        // With the load in `around`: whoever finds it finds the rest of it.
+        // With the load in `around`: a thread that finds it finds the rest of it.
         mapping.bytes.store(bytes, Ordering::Release);
         Ok(mapping)
     }
@@ -82,7 +89,8 @@ impl Mapping {
         if PAGES.load(Ordering::Relaxed) > 0 {
             PAGES.fetch_sub(pages.map(u64::from).sum(), Ordering::Relaxed);
         }
-        // SAFETY: our own mapping, and who asks for its bits has a region, which this is the end of.
+        // SAFETY: our own mapping, and who asks for its bits has a region, which this is the end
+        // of.
         let _ = unsafe { rustix::mm::munmap(self.poisoned.load(Ordering::Relaxed).cast(), bits) };
         self.taken.store(false, Ordering::Release);
     }
@@ -148,7 +156,8 @@ impl Mapping {
     }
 
     fn word(&self, number: usize) -> &AtomicU64 {
-        // SAFETY: callers name words of pages of this mapping, for which there are bits as long as it is noted.
+        // SAFETY: callers name words of pages of this mapping, for which there are bits as long as
+        // it is noted.
         unsafe { &*self.poisoned.load(Ordering::Relaxed).add(number) }
     }
 
@@ -160,7 +169,8 @@ impl Mapping {
         })
     }
 
-    /// Puts zeros in the place of what cannot be read at `address`, in a unit of `size` bytes; whether that could be done.
+    /// Puts zeros in the place of what cannot be read at `address`, in a unit of `size` bytes;
+    /// whether that could be done.
     fn give_up(&self, address: usize, size: usize) -> bool {
         let (base, page) = (self.base.load(Ordering::Relaxed), self.page.load(Ordering::Relaxed));
         let end = base + self.bytes.load(Ordering::Relaxed);
@@ -170,7 +180,7 @@ impl Mapping {
         if !self.does_survive(from, to) {
             return false;
         }
-        // First the note: who finds zeros there finds it.
+        // First the note: a thread that finds zeros there finds it.
         for page in (from - base) / page..(to - base).div_ceil(page) {
             let bit = 1 << (page % BITS);
             if self.word(page / BITS).fetch_or(bit, Ordering::AcqRel) & bit == 0 {
@@ -187,8 +197,8 @@ impl Mapping {
 
 /// Whether any page is poisoned, of whatever mapping.
 ///
-/// Relaxed, since who has read from a page that was replaced, in whatever thread, has done so through a mapping that
-/// the kernel changed after this was noted.
+/// Relaxed, since who has read from a page that was replaced, in whatever thread, has done so
+/// through a mapping that the kernel changed after this was noted.
 #[inline]
 pub(crate) fn is_any() -> bool {
     PAGES.load(Ordering::Relaxed) > 0
@@ -213,7 +223,8 @@ fn all() -> impl Iterator<Item = &'static Mapping> {
 fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // SAFETY: zeros are a `sigaction`, which is filled in, and `on_error` does only what a handler may.
+        // SAFETY: zeros are a `sigaction`, which is filled in, and `on_error` does only what a
+        // handler may.
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
             libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before);
@@ -228,7 +239,8 @@ fn install() {
 }
 
 extern "C" fn on_error(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands over a whole `siginfo_t`, which for these codes has an address and a size.
+    // SAFETY: the kernel hands over a whole `siginfo_t`, which for these codes has an address and a
+    // size.
     let (code, address, size) = unsafe {
         let size = info.byte_add(SIZE_AT).cast::<u16>().read();
         ((*info).si_code, (*info).si_addr() as usize, size)
@@ -245,7 +257,7 @@ extern "C" fn on_error(signal: c_int, info: *mut siginfo_t, context: *mut c_void
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let handler = PREVIOUS.get().map_or(libc::SIG_DFL, |before| before.sa_sigaction);
     let takes_info = PREVIOUS.get().is_some_and(|before| before.sa_flags & libc::SA_SIGINFO != 0);
-    // SAFETY: what was installed before is a handler of the kind that its flags say.
+    // SAFETY: the handler that was installed before is of the kind that its flags say.
     unsafe {
         if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
             libc::signal(signal, libc::SIG_DFL);

@@ -12,7 +12,7 @@ use crate::poison::{self, Mapping};
 use crate::processor::{HUGE_PAGE, prefetch_at};
 use crate::{LINE_BYTES, Lines, ScrAddr, Word, numa};
 
-/// Memory mapped into this process, shared with whoever else maps it, if anybody can.
+/// Memory mapped into this process, shared with other processes that map it, if others can.
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<u8>,
@@ -43,7 +43,7 @@ impl Region {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let place = Reserved::new(length, offset, page)?;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: what is replaced is the part of our own reservation that is kept for it.
+        // SAFETY: the replaced part is of our own reservation, and is kept for it.
         let base = unsafe {
             match &file {
                 Some(file) => {
@@ -79,8 +79,9 @@ impl Region {
         Ok(())
     }
 
-    /// Brings the pages of a file in shared memory together into huge ones, as far as the system can: the
-    /// file's own, for all who map it. Where there are no pages yet, there are some afterwards.
+    /// Brings the pages of a file in shared memory together into huge ones, as far as the system
+    /// can: the file's own, for all who map it. Where there are no pages yet, there are some
+    /// afterwards.
     pub(crate) fn gather_huge_pages(&self) -> io::Result<()> {
         for at in (0..self.mapped / HUGE_PAGE).map(|number| number * HUGE_PAGE) {
             let start = self.base.as_ptr().wrapping_add(at).cast();
@@ -109,7 +110,8 @@ impl Region {
     }
 }
 
-/// Addresses that are kept for a mapping. It starts so that a huge page of the file is one of the mapping.
+/// Addresses that are kept for a mapping. It starts so that a huge page of the file is one of the
+/// mapping.
 struct Reserved {
     base: *mut u8,
     bytes: usize,

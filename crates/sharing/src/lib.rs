@@ -1,11 +1,12 @@
-//! Floor 3: what every way of sharing objects has in common.
+//! Floor 3: common parts of all ways of sharing objects.
 //!
-//! A [`Scheme`] shares objects, keys and bytes, among the hosts of a pod: MEGALON is one, the ways it
-//! is compared with are others. What is built upon objects is written against the trait, and so can
-//! be run, checked and measured under each of them. Where objects can be held while they are changed,
-//! a scheme is [`Guarded`], too. Here is also what schemes agree on: how an object
-//! lies in its slot ([`Header`]), which slot sizes there are ([`Classes`]), how keys are hashed, what
-//! can go wrong ([`Error`]), where objects lie in a pod ([`Geometry`]), and what is counted ([`Stats`]).
+//! A [`Scheme`] shares objects, keys and bytes, among the hosts of a pod: MEGALON is one, the ways
+//! it is compared with are others. The store and the page cache are written against the trait, so
+//! they can be run, checked and measured under each scheme. Where objects can be held while they
+//! are changed, a scheme is [`Guarded`], too. Here is also what schemes agree on: how an object
+//! lies in its slot ([`Header`]), which slot sizes there are ([`Classes`]), how keys are hashed,
+//! what can go wrong ([`Error`]), where objects lie in a pod ([`Geometry`]), and what is counted
+//! ([`Stats`]).
 //!
 //! Left out: any protocol.
 

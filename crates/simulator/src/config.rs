@@ -28,7 +28,7 @@ pub struct Config {
 /// When hosts die.
 #[derive(Clone, Debug)]
 pub struct Kills {
-    /// Who may.
+    /// Hosts that may.
     pub hosts: Vec<usize>,
     /// One run in so many.
     pub one_in: u64,
@@ -43,7 +43,8 @@ pub enum Deaths {
     One,
     /// All of them at once.
     Together,
-    /// All of them, one after the other as they are listed: who is listed twice dies again, if it is there again.
+    /// All of them, one after the other as they are listed. A host that is listed twice dies again,
+    /// if it is there again.
     InTurn,
 }
 

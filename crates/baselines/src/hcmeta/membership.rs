@@ -21,12 +21,12 @@ use super::{HcMeta, Options, sites};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl<M: Memory> HcMeta<M> {
-    /// Takes part in an area for objects or pages of the pod that `host` is in, and waits for all other
-    /// hosts to do so.
+    /// Takes part in an area for objects or pages of the pod that `host` is in, and waits for all
+    /// other hosts to do so.
     ///
     /// # Errors
-    /// [`Error::Setup`] if the others do not come, the area is used under another scheme, or it is too
-    /// small; [`Error::Pod`].
+    /// [`Error::Setup`] if the others do not come, the area is used under another scheme, or it is
+    /// too small; [`Error::Pod`].
     pub(crate) fn attach_all(
         host: &Arc<Host<M>>,
         area: Area<M>,
@@ -88,8 +88,8 @@ impl<M: Memory> HcMeta<M> {
         Ok(())
     }
 
-    /// Waits for all hosts to leave, and leaves LNR such that a slot holds a header if and only if it
-    /// holds an object.
+    /// Waits for all hosts to leave, and leaves LNR such that a slot holds a header if and only if
+    /// it holds an object.
     pub(crate) fn leave_with_all(&self) -> Result<(), Error> {
         let memory = self.memory();
         self.meet(self.table.left())?;

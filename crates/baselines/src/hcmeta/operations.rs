@@ -21,8 +21,8 @@ use super::request::{KeyAt, Outcome, Wish};
 use super::table::EntryNumber;
 use super::{HcMeta, Options, sites};
 
-/// Length and version of an object of which a part was read; a part that it does not have is an error of
-/// its own.
+/// Length and version of an object of which a part was read; a part that it does not have is an
+/// error of its own.
 type ReadPart = Result<(u64, Version), Error>;
 
 /// What came of looking for an object without asking anybody.
@@ -75,8 +75,8 @@ impl<M: Memory> HcMeta<M> {
         Ok(if own { Found::Busy } else { Found::Unknown })
     }
 
-    /// The same; the object's owner is asked, if need be. Outer `None`: try again; inner: there is no such
-    /// object.
+    /// The same; the object's owner is asked, if need be. Outer `None`: try again; inner: there is
+    /// no such object.
     fn find<T>(
         &self,
         hash: u64,
@@ -147,7 +147,8 @@ impl<M: Memory> HcMeta<M> {
         Ok(self.read_entry(entry, key, part, into)?.map(|read| read.map(of_header)))
     }
 
-    /// Does something to an object that nobody else uses meanwhile; `None` if there is no such object.
+    /// Does something to an object that nobody else uses meanwhile; `None` if there is no such
+    /// object.
     fn change<T>(
         &self,
         key: &[u8],
@@ -215,7 +216,8 @@ impl<M: Memory> HcMeta<M> {
         means.publish(sites::HAND_CLEAN, [lines], |memory| {
             memory.gives(lines, header.total_bytes());
         });
-        // Unless there is an answer, the owner may still take it on: then nobody uses the slot again.
+        // Unless there is an answer, the owner may still take it on: then nobody uses the slot
+        // again.
         match self.ask(owner, Wish::Create, KeyAt::Line(lines.first()))? {
             Outcome::Done(_) => Ok(header.version),
             _ => {

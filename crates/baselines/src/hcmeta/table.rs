@@ -1,15 +1,16 @@
 //! The index and the records in SCR.
 //!
-//! It lies where MEGALON has its records, and their marks, if there are any. Each host has a part of it, for the objects that it owns,
-//! and is the only one to add and remove entries there; all hosts look up and lock them.
+//! It lies where MEGALON has its records, and their marks, if there are any. Each host has a part
+//! of it, for the objects that it owns, and is the only one to add and remove entries there; all
+//! hosts look up and lock them.
 //!
 //! ```text
 //! header   tag | hosts that have come | hosts that leave | ... | a count of objects per host
 //! part     sets: fingerprints (4 bytes each), records (4) | entries: line of the slot (4), key
 //! ```
 //!
-//! An entry takes 12 bytes and a key, 52 at keys of 40 bytes. A key that is longer than the table has
-//! room for is cut off, a shorter one padded; in any case the whole key, in LNR, decides.
+//! An entry takes 12 bytes and a key, 52 at keys of 40 bytes. A key that is longer than the table
+//! has room for is cut off, a shorter one padded; in any case the whole key, in LNR, decides.
 
 use smallvec::SmallVec;
 use tombolo_memory::{LINE_BYTES, Memory, ScrAddr};

@@ -93,8 +93,8 @@ pub(crate) struct CreateArgs {
     #[command(flatten)]
     pub(crate) sizes: Sizes,
     /// Make it for a page cache (`tombolo mount`), with a mark per coherence record: 1/32 more SCR.
-    /// Pages are in no pod any more once all hosts have left it. With a size, the pod has so much of its
-    /// LNR for pages, and the rest for objects (`tombolo serve`), side by side.
+    /// Pages are in no pod any more once all hosts have left it. With a size, the pod has so much
+    /// of its LNR for pages, and the rest for objects (`tombolo serve`), side by side.
     #[arg(long, value_parser = size, value_name = "SIZE", num_args = 0..=1, require_equals = true)]
     pub(crate) page_cache: Option<Option<u64>>,
     /// Overwrite what is there. A pod that hosts of this machine use is never overwritten.
@@ -121,8 +121,8 @@ pub(crate) struct InfoArgs {
 pub(crate) struct PodCheckArgs {
     /// The pod: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
     pub(crate) spec: PodSpec,
-    /// First put in order what hosts have left behind that were killed, all of them; whoever opens the pod
-    /// next does that, too.
+    /// First put in order what hosts have left behind that were killed, all of them; whoever opens
+    /// the pod next does that, too.
     #[arg(long)]
     pub(crate) repair: bool,
     /// How the result is written.

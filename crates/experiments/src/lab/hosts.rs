@@ -202,8 +202,8 @@ impl<S: Subject> Hosts<S> {
         self.now.clone().context("nothing is asked for yet")
     }
 
-    /// Has all threads do what `next` says, given their requests and numbers, until there is nothing; it takes time, unless a `pace` is
-    /// given that operations are to have.
+    /// Has all threads do what `next` says, given their requests and numbers, until there is
+    /// nothing; it takes time, unless a `pace` is given that operations are to have.
     fn operate(
         &mut self,
         Asked { plan, requests }: Asked,
@@ -255,8 +255,8 @@ impl<S: Subject> Hosts<S> {
         })
     }
 
-    /// Has all threads of all hosts do something, while each host does its background work; what came of
-    /// it, by host.
+    /// Has all threads of all hosts do something, while each host does its background work; returns
+    /// the results by host.
     fn phase(
         &mut self,
         plan: &Rc<Plan>,
