@@ -12,6 +12,7 @@ use tombolo_simulator::{
 
 use crate::Scenario;
 use crate::failure::{Failure, explain, shorten};
+use crate::registry::sites;
 
 /// Seeds that a worker takes at once.
 const BATCH: u64 = 64;
@@ -114,6 +115,17 @@ impl Tally {
         self.hits += observed.hits;
         self.histories += observed.histories.0;
         self.undecided += observed.histories.1;
+    }
+
+    /// Steps that no schedule has come to.
+    pub fn missed_steps(&self) -> Vec<Site> {
+        let crossed = self.coverage.sites();
+        sites().filter(|site| !crossed.contains_key(site)).collect()
+    }
+
+    /// Steps to which no host has come that may die, so that no death was aimed there.
+    pub fn spared_steps(&self) -> Vec<Site> {
+        sites().filter(|site| !self.targets.contains_key(site)).collect()
     }
 
     /// What has never become of the dirty lines that there were when a host came to a step at which it might have died.
