@@ -6,7 +6,7 @@
 use tombolo_memory::{Lines, LnrAddr, Memory, ScrAddr};
 use uuid::Uuid;
 
-use crate::geometry::{Areas, Geometry, NOTE_WORDS};
+use crate::geometry::{Areas, Geometry};
 use crate::membership::Membership;
 use crate::options::{RecordWidth, TornWrites};
 use crate::{PodClock, PodError, sites};
@@ -196,7 +196,6 @@ impl<M: Memory> Pod<M> {
         PodClock::new(self.areas().clock)
     }
 
-    /// Everything but the superblock: empty tables, and the log at its first position.
     /// Whether its hosts share objects in another way than by records, or did when they died.
     pub fn is_under_other_scheme(&self) -> bool {
         self.memory.load(self.areas().scheme) != 0
@@ -207,29 +206,18 @@ impl<M: Memory> Pod<M> {
         self.memory.store(self.areas().scheme, other.into());
     }
 
+    /// Everything but the superblock: empty tables, and the log at its first position.
+    ///
+    /// All of SCR that the layout uses is set to zero, since a device has what was there before.
     fn write_tables(&self) {
-        let (areas, hosts) = (self.areas(), self.geometry.hosts);
-        let zero = |from: ScrAddr<u64>, words: u64| {
-            (0..words).for_each(|index| self.memory.store(from.element(index), 0));
-        };
-        zero(areas.membership, 8);
-        zero(areas.clock, 8);
-        zero(areas.hosts, 8 * hosts);
-        zero(areas.names, 8 * hosts);
+        let tables = self.areas().membership;
+        let words = (self.geometry.scr_end() - tables.offset()) / 8;
+        (0..words).for_each(|index| self.memory.store(tables.element(index), 0));
         for shard in self.geometry.shards() {
-            let log = self.geometry.log_areas(shard);
-            zero(log.applied, 8 * hosts);
-            zero(log.ring, self.geometry.ring_entries);
             // The first lap starts at one ring's length: no word of it can look like a zero.
-            self.memory.store(log.milestone, self.geometry.ring_entries);
+            let milestone = self.geometry.log_areas(shard).milestone;
+            self.memory.store(milestone, self.geometry.ring_entries);
         }
-        zero(areas.chunk_table, self.geometry.chunks);
-        zero(areas.mail_words, hosts * self.geometry.mail_slots);
-        zero(areas.records, self.geometry.record_bytes().div_ceil(8));
-        zero(areas.writes, self.geometry.hosts * self.geometry.writes * NOTE_WORDS);
-        zero(areas.quarantine, self.geometry.hosts * self.geometry.writes);
-        zero(areas.latches, self.geometry.latches);
-        zero(areas.marks, self.geometry.mark_words());
     }
 }
 

@@ -84,6 +84,26 @@ fn a_pod_is_not_overwritten_unless_forced() {
     assert_ne!(second.identity(), first);
 }
 
+/// `pod create --force` on a device left the pins of the pod before, which `pod check` took for hosts
+/// that looked at objects where they lay.
+#[test]
+fn a_pod_is_formatted_over_whatever_was_there() {
+    for latches in [None, Some(16)] {
+        let layout = tombolo_pod::Options { latches, ..SMALL.layout };
+        let [fresh, used] = [place(), place()]
+            .map(|place| create(&place.spec, CreateOptions { layout, ..SMALL }).unwrap());
+        let (areas, geometry) = (fresh.areas(), fresh.geometry());
+        let marks_end = areas.marks.element(geometry.mark_words()).offset();
+        let end = marks_end.max(areas.records.offset() + geometry.record_bytes());
+        let tables = || (areas.membership.offset()..end).step_by(8).map(ScrAddr::<u64>::new);
+        tables().for_each(|word| used.memory().store(word, u64::MAX));
+        let again = Pod::format(used.memory().clone(), *geometry).unwrap();
+        for word in tables() {
+            assert_eq!(again.memory().load(word), fresh.memory().load(word), "{word:?}");
+        }
+    }
+}
+
 #[test]
 fn a_live_pod_is_not_overwritten_at_all() {
     let place = place();

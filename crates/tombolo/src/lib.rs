@@ -30,9 +30,11 @@
 //!
 //! * Handles are shared by the threads of a process: pass references, or wrap them in `Arc`. A thread
 //!   that each handle has does its background work.
-//! * Dropping a handle, or [`Member::leave`], leaves the pod. A process that is killed does not leave:
-//!   the others go on until the log is full, and the pod has to be created anew once they all have
-//!   gone. So catch signals, and leave.
+//! * Dropping a handle, or [`Member::leave`], leaves the pod. A process may also be killed at any time:
+//!   the other hosts take over its locks and go on, and its seat becomes free. The value that it was
+//!   just writing is lost, unless the pod keeps what writes overwrite. If all are killed, the next host
+//!   that joins finds what they had written, as long as the pod's memory keeps its bytes. Nothing is
+//!   lost if a process catches signals, and leaves.
 //! * A view ([`Objects::view`](tombolo_objects::Objects::view), [`Store::view`](tombolo_kv::Store::view)) shows a large value where it lies, and keeps its room until it is
 //!   dropped: look, and let go.
 //! * Objects stay in the pod when all hosts have left, for as long as its memory keeps its bytes.
