@@ -1,6 +1,6 @@
 //! Campaigns: scenarios under many schedules, on as many threads as there are processors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -121,6 +121,12 @@ impl Tally {
     pub fn missed_steps(&self) -> Vec<Site> {
         let crossed = self.coverage.sites();
         sites().filter(|site| !crossed.contains_key(site)).collect()
+    }
+
+    /// Steps that some schedule has come to, and that no crate has in its list of steps.
+    pub fn unlisted_steps(&self) -> Vec<Site> {
+        let listed: BTreeSet<Site> = sites().collect();
+        self.coverage.sites().into_keys().filter(|site| !listed.contains(site)).collect()
     }
 
     /// Steps to which no host has come that may die, so that no death was aimed there.

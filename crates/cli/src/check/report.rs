@@ -32,6 +32,8 @@ pub(super) struct Report {
     sites_crossed: usize,
     /// Steps that no schedule has come to, if all scenarios were run to meet them.
     missed_steps: Vec<&'static str>,
+    /// Steps that no crate has in its list, so that no mutant leaves them out.
+    unlisted_steps: Vec<&'static str>,
     /// Steps of the protocols that made a difference, and how often.
     mattered: BTreeMap<&'static str, u64>,
     /// Rare things that happened, and how often.
@@ -197,6 +199,7 @@ impl Report {
             sites: sites().count(),
             sites_crossed: crossed.len(),
             missed_steps: if meets_all { names(tally.missed_steps()) } else { Vec::new() },
+            unlisted_steps: names(tally.unlisted_steps()),
             mattered: mattered.map(|(site, crossed)| (site.name(), crossed.mattered)).collect(),
             noted: tally.coverage.notes().clone(),
             failing_share_at_most: clean.then(|| 3.0 / tally.schedules as f64),
@@ -224,6 +227,9 @@ impl Report {
             text += &pairs(&rows);
             for site in &self.missed_steps {
                 let _ = writeln!(text, "no schedule came to {site}: more --seeds may");
+            }
+            for site in &self.unlisted_steps {
+                let _ = writeln!(text, "{site} is in no crate's list of steps");
             }
             for site in self.deaths.iter().flat_map(|deaths| &deaths.spared) {
                 let _ = writeln!(text, "no host that may die came to {site}");
@@ -256,6 +262,7 @@ impl Report {
             return PROBLEMS;
         }
         let incomplete = !self.missed_steps.is_empty()
+            || !self.unlisted_steps.is_empty()
             || self.deaths.as_ref().is_some_and(AimedDeaths::is_incomplete);
         // What was stopped has missed most of them.
         if self.undecided > 0 || (incomplete && !self.stopped) { UNDECIDED } else { 0 }
