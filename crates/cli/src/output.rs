@@ -21,7 +21,7 @@ pub(crate) enum Format {
 /// The exit code of a check that found problems.
 pub(crate) const PROBLEMS: u8 = 3;
 
-/// The exit code of one that found none, but could not decide everything.
+/// The exit code of one that found none, but could not decide everything, or left something out.
 pub(crate) const UNDECIDED: u8 = 4;
 
 /// A table whose first column holds names, and whose other columns are aligned to the right.

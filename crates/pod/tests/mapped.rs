@@ -104,6 +104,21 @@ fn a_pod_is_not_overwritten_unless_forced() {
     assert_ne!(second.identity(), first);
 }
 
+/// `pod create --force` on a device left the pins of the pod before, which `pod check` took for hosts
+/// that looked at objects where they lay.
+#[test]
+fn a_pod_is_formatted_over_whatever_was_there() {
+    let [fresh, used] = [place(), place()].map(|place| create(&place.spec, SMALL).unwrap());
+    let layout = fresh.layout();
+    // Only the superblock differs from pod to pod.
+    let tables = || (256..layout.areas[0].scr.end()).step_by(8).map(ScrAddr::<u64>::new);
+    tables().for_each(|word| used.memory().store(word, u64::MAX));
+    let again = Pod::format(used.memory().clone(), layout).unwrap();
+    for word in tables() {
+        assert_eq!(again.memory().load(word), fresh.memory().load(word), "{word:?}");
+    }
+}
+
 #[test]
 fn a_live_pod_is_not_overwritten_at_all() {
     let place = place();

@@ -1,6 +1,6 @@
 //! Campaigns: scenarios under many schedules, on as many threads as there are processors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,6 +12,7 @@ use tombolo_simulator::{
 
 use crate::Scenario;
 use crate::failure::{Failure, explain, shorten};
+use crate::registry::sites;
 
 /// Seeds that a worker takes at once.
 const BATCH: u64 = 64;
@@ -114,6 +115,23 @@ impl Tally {
         self.hits += observed.hits;
         self.histories += observed.histories.0;
         self.undecided += observed.histories.1;
+    }
+
+    /// Steps that no schedule has come to.
+    pub fn missed_steps(&self) -> Vec<Site> {
+        let crossed = self.coverage.sites();
+        sites().filter(|site| !crossed.contains_key(site)).collect()
+    }
+
+    /// Steps that some schedule has come to, and that no crate has in its list of steps.
+    pub fn unlisted_steps(&self) -> Vec<Site> {
+        let listed: BTreeSet<Site> = sites().collect();
+        self.coverage.sites().into_keys().filter(|site| !listed.contains(site)).collect()
+    }
+
+    /// Steps to which no host has come that may die, so that no death was aimed there.
+    pub fn spared_steps(&self) -> Vec<Site> {
+        sites().filter(|site| !self.targets.contains_key(site)).collect()
     }
 
     /// What has never become of the dirty lines that there were when a host came to a step at which it might have died.

@@ -1,34 +1,18 @@
-//! Every scenario holds, and every step is needed. The command `tombolo check` does the same at length.
+//! Every scenario holds under a few seeds, and runs can be done again.
+//!
+//! That every step is needed, that hosts may die at every step, and more seeds, is what the command
+//! `tombolo check` shows: it fails if a step or a death is missed.
 
-use tombolo_memory::Site;
-use tombolo_scenarios::campaign::{Conditions, Control, exhaust, run};
-use tombolo_scenarios::{Kind, SCENARIOS, Scenario, aim, hunt, mutants, sites};
+use tombolo_scenarios::campaign::{Conditions, Control, run};
+use tombolo_scenarios::{SCENARIOS, sites};
 use tombolo_simulator::{Aim, Death, Fate, Trial};
 
 #[test]
 fn every_scenario_holds() {
-    let tally = run(SCENARIOS, 0..300, &Conditions::default(), &Control::default());
+    let tally = run(SCENARIOS, 0..20, &Conditions::default(), &Control::default());
     assert!(tally.failures.is_empty(), "{:#?}", tally.failures);
     assert_eq!(tally.undecided, 0);
-    let crossed = tally.coverage.sites();
-    let known: Vec<_> = sites().collect();
-    assert!(crossed.keys().all(|site| known.contains(site)), "a site is not registered");
-    let missed: Vec<_> = known.iter().filter(|site| !crossed.contains_key(*site)).collect();
-    assert!(missed.is_empty(), "never crossed: {missed:?}");
     assert!(!tally.coverage.crash_points().is_empty());
-}
-
-/// Hosts die at each step, and of their dirty lines becomes whatever may: a thread of the host had come to that step, and
-/// not yet to the next one.
-#[test]
-fn hosts_die_at_every_step() {
-    let tally = aim(SCENARIOS, &(0..300), 2, &Conditions::default(), &Control::default());
-    assert!(tally.failures.is_empty(), "{:#?}", tally.failures);
-    assert_eq!(tally.hits, tally.aims, "a host comes again to where it has come once");
-    let missed = tally.missed_deaths();
-    assert!(missed.is_empty(), "nobody has died at {missed:?}");
-    let spared: Vec<Site> = sites().filter(|site| !tally.targets.contains_key(site)).collect();
-    assert!(spared.is_empty(), "no host that may die comes to {spared:?}");
 }
 
 /// Seeds from the named one on, since code that changes moves schedules.
@@ -57,25 +41,6 @@ fn what_went_wrong_once_does_not_again() {
         });
         assert!(deaths.sum::<u64>() > 0, "{name}, from seed {seed} on: nobody dies at {site:?}");
     }
-}
-
-#[test]
-fn every_schedule_with_one_preemption_holds() {
-    let short: Vec<Scenario> =
-        SCENARIOS.iter().filter(|scenario| scenario.kind == Kind::Short).copied().collect();
-    let tally = exhaust(&short, 1, 0, &Conditions::default(), &Control::default());
-    assert!(tally.failures.is_empty(), "{:#?}", tally.failures);
-}
-
-#[test]
-fn every_step_is_needed() {
-    let conditions = Conditions::default();
-    let crossed = run(SCENARIOS, 0..20, &conditions, &Control::default()).coverage;
-    let hunted =
-        hunt(SCENARIOS, &mutants(&crossed), &[0], 60_000, &conditions, &Control::default());
-    let survivors: Vec<_> =
-        hunted.iter().filter(|hunted| !hunted.is_killed()).map(|hunted| hunted.mutant).collect();
-    assert!(survivors.is_empty(), "nothing fails without {survivors:?}");
 }
 
 #[test]

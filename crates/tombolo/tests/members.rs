@@ -1,5 +1,7 @@
 //! Members come and go, as embedders use them.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -33,6 +35,50 @@ fn objects_outlive_the_members_that_made_them() {
     assert!(later.read(b"key", &mut value).unwrap().is_some());
     assert_eq!(value, b"value");
     assert_eq!(later.object_count().unwrap(), 2);
+}
+
+/// The pod of which [`a_process_that_is_killed`] is a host.
+const POD: &str = "TOMBOLO_TEST_POD";
+
+/// A host in a process of its own, which the test below starts. It does nothing otherwise.
+#[test]
+fn a_process_that_is_killed() {
+    let Ok(spec) = std::env::var(POD) else { return };
+    let host = Objects::join(&spec).unwrap();
+    host.put(b"killed", b"value").unwrap();
+    println!("\nready");
+    thread::sleep(Duration::from_secs(600));
+}
+
+/// The documentation said that the pod has to be created anew then.
+#[test]
+fn a_pod_outlives_processes_that_are_killed() {
+    let place = pod();
+    let kill_one = || {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_process_that_is_killed", "--nocapture"])
+            .env(POD, &place.spec)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let ready = lines.map_while(Result::ok).any(|line| line == "ready");
+        process.kill().unwrap();
+        process.wait().unwrap();
+        assert!(ready, "it has joined");
+    };
+    let mut value = Vec::new();
+    {
+        let survivor = Objects::join(&place.spec).unwrap();
+        kill_one();
+        assert!(survivor.read(b"killed", &mut value).unwrap().is_some());
+        survivor.put(b"killed", b"by another").unwrap();
+    }
+    kill_one();
+    let next = Objects::join(&place.spec).unwrap();
+    assert!(next.read(b"killed", &mut value).unwrap().is_some());
+    assert_eq!(value, b"value");
+    next.put(b"killed", b"by the next").unwrap();
 }
 
 #[test]

@@ -24,8 +24,10 @@ scenarios with up to K preemptions are run, and no seed is needed. With --deaths
 step they come to, N times for each thing that may become of their dirty lines.
 
 A failure is shown with its seed, the least that the adversary has to do for it, and what hosts did. \
-The exit code is 3 if anything failed or a mutant survived, and 4 if nothing did but the checker's \
-budget did not suffice for some history.";
+The exit code is 3 if anything failed or a mutant survived. It is 4 if nothing failed but something \
+was left unchecked: the checker's budget did not suffice for a history, no schedule of all scenarios \
+came to some step, a step is in no crate's list, or no host died at a step in one of the ways in \
+which it could.";
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -14,7 +14,7 @@ use tombolo_scenarios::{Kind, SCENARIOS, Scenario, aim, explain, hunt, mutants};
 use tombolo_simulator::{Trial, catch};
 
 use self::args::CheckArgs;
-use self::report::{Mutants, Report};
+use self::report::{Extent, Mutants, Report};
 use crate::output;
 use crate::stop::Stop;
 
@@ -66,9 +66,14 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
     let elapsed = started.elapsed();
     let hunt = args.mutants && tally.failures.is_empty();
     let mutants = hunt.then(|| hunt_mutants(args, &scenarios, &conditions, &control));
-    let stopped = control.is_stopped();
+    let extent = Extent {
+        scenarios: scenarios.len(),
+        whole: args.scenario.is_empty() && args.without.is_none(),
+        seeds: seeds(args).is_some(),
+        stopped: control.is_stopped(),
+    };
     control.stop();
-    let report = Report::new(scenarios.len(), &tally, elapsed, mutants, stopped);
+    let report = Report::new(extent, &tally, elapsed, mutants);
     output::print(&report, args.format, Report::text)?;
     Ok(ExitCode::from(report.exit_code()))
 }

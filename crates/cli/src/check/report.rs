@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::Serialize;
+use tombolo_memory::Site;
 use tombolo_scenarios::campaign::Tally;
 use tombolo_scenarios::{Failure, Hunted, SCENARIOS, sites};
 use tombolo_simulator::Death;
@@ -29,6 +30,10 @@ pub(super) struct Report {
     undecided: u64,
     sites: usize,
     sites_crossed: usize,
+    /// Steps that no schedule has come to, if all scenarios were run to meet them.
+    missed_steps: Vec<&'static str>,
+    /// Steps that no crate has in its list, so that no mutant leaves them out.
+    unlisted_steps: Vec<&'static str>,
     /// Steps of the protocols that made a difference, and how often.
     mattered: BTreeMap<&'static str, u64>,
     /// Rare things that happened, and how often.
@@ -48,6 +53,8 @@ struct AimedDeaths {
     died: u64,
     /// Steps that hosts which may die have come to.
     steps: usize,
+    /// Steps to which no such host has come, if all scenarios were run.
+    spared: Vec<&'static str>,
     /// Of the dirty lines that there were at one of these steps, this never became, and that step's name.
     missed: Vec<(&'static str, &'static str)>,
 }
@@ -126,14 +133,20 @@ impl Mutants {
 }
 
 impl AimedDeaths {
-    fn new(tally: &Tally) -> Self {
+    fn new(tally: &Tally, extent: Extent) -> Self {
         let missed = tally.missed_deaths().into_iter();
         Self {
             aimed: tally.aims,
             died: tally.hits,
             steps: tally.targets.len(),
+            spared: if extent.whole { names(tally.spared_steps()) } else { Vec::new() },
             missed: missed.map(|(site, fate)| (site.name(), fate.name())).collect(),
         }
+    }
+
+    /// Whether a death did not come as it was aimed, or none was aimed where one could be.
+    fn is_incomplete(&self) -> bool {
+        self.died < self.aimed || !self.spared.is_empty() || !self.missed.is_empty()
     }
 
     fn rows(&self) -> [(&'static str, String); 3] {
@@ -145,33 +158,52 @@ impl AimedDeaths {
     }
 }
 
+/// How much was to be run.
+#[derive(Clone, Copy)]
+pub(super) struct Extent {
+    /// How many scenarios.
+    pub(super) scenarios: usize,
+    /// Whether these are all, with nothing left out of the protocols.
+    pub(super) whole: bool,
+    /// Whether they were run under seeds.
+    pub(super) seeds: bool,
+    /// Whether it was stopped before its end.
+    pub(super) stopped: bool,
+}
+
+fn names(steps: Vec<Site>) -> Vec<&'static str> {
+    steps.into_iter().map(|step| step.name()).collect()
+}
+
 impl Report {
     pub(super) fn new(
-        scenarios: usize,
+        extent: Extent,
         tally: &Tally,
         elapsed: Duration,
         mutants: Option<Mutants>,
-        stopped: bool,
     ) -> Self {
         let crossed = tally.coverage.sites();
         let mattered = crossed.iter().filter(|(_, crossed)| crossed.mattered > 0);
         let clean = tally.failures.is_empty() && tally.schedules > 0;
+        let meets_all = extent.whole && extent.seeds;
         Self {
-            scenarios,
+            scenarios: extent.scenarios,
             schedules: tally.schedules,
             schedules_per_s: tally.schedules as f64 / elapsed.as_secs_f64().max(1e-9),
             seconds: elapsed.as_secs_f64(),
             crash_points: tally.coverage.crash_points().len(),
             deadly_sites: tally.coverage.deadly_sites().len(),
-            deaths: (tally.aims > 0).then(|| AimedDeaths::new(tally)),
+            deaths: (tally.aims > 0).then(|| AimedDeaths::new(tally, extent)),
             histories_checked: tally.histories,
             undecided: tally.undecided,
             sites: sites().count(),
             sites_crossed: crossed.len(),
+            missed_steps: if meets_all { names(tally.missed_steps()) } else { Vec::new() },
+            unlisted_steps: names(tally.unlisted_steps()),
             mattered: mattered.map(|(site, crossed)| (site.name(), crossed.mattered)).collect(),
             noted: tally.coverage.notes().clone(),
             failing_share_at_most: clean.then(|| 3.0 / tally.schedules as f64),
-            stopped,
+            stopped: extent.stopped,
             failures: tally.failures.iter().map(ReportedFailure::new).collect(),
             mutants,
         }
@@ -193,6 +225,15 @@ impl Report {
             ];
             rows.extend(self.deaths.iter().flat_map(AimedDeaths::rows));
             text += &pairs(&rows);
+            for site in &self.missed_steps {
+                let _ = writeln!(text, "no schedule came to {site}: more --seeds may");
+            }
+            for site in &self.unlisted_steps {
+                let _ = writeln!(text, "{site} is in no crate's list of steps");
+            }
+            for site in self.deaths.iter().flat_map(|deaths| &deaths.spared) {
+                let _ = writeln!(text, "no host that may die came to {site}");
+            }
             for (site, fate) in self.deaths.iter().flat_map(|deaths| &deaths.missed) {
                 let _ = writeln!(text, "no host died at {site}, its dirty lines {fate}");
             }
@@ -220,7 +261,11 @@ impl Report {
         if !self.failures.is_empty() || survived {
             return PROBLEMS;
         }
-        if self.undecided > 0 { UNDECIDED } else { 0 }
+        let incomplete = !self.missed_steps.is_empty()
+            || !self.unlisted_steps.is_empty()
+            || self.deaths.as_ref().is_some_and(AimedDeaths::is_incomplete);
+        // What was stopped has missed most of them.
+        if self.undecided > 0 || (incomplete && !self.stopped) { UNDECIDED } else { 0 }
     }
 }
 
@@ -286,4 +331,53 @@ pub(super) fn list() -> String {
         let _ = writeln!(text, "  {}", site.name());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use tombolo_simulator::Fate;
+
+    use super::*;
+
+    const WHOLE: Extent = Extent { scenarios: 1, whole: true, seeds: true, stopped: false };
+
+    fn code(extent: Extent, tally: &Tally) -> u8 {
+        Report::new(extent, tally, Duration::from_secs(1), None).exit_code()
+    }
+
+    /// A tally of deaths at one step, where a host had a dirty line.
+    fn one_step() -> Tally {
+        let site = sites().next().unwrap();
+        Tally { schedules: 9, aims: 2, hits: 2, targets: [(site, 1)].into(), ..Tally::default() }
+    }
+
+    /// It exited with 0, and a script that ran it took that for a pass.
+    #[test]
+    fn steps_that_were_missed_are_no_pass() {
+        let tally = Tally { schedules: 9, ..Tally::default() };
+        assert_eq!(code(WHOLE, &tally), UNDECIDED);
+        let report = Report::new(WHOLE, &tally, Duration::from_secs(1), None);
+        assert_eq!(report.missed_steps.len(), sites().count());
+        assert!(report.text().contains(&format!("no schedule came to {}", report.missed_steps[0])));
+        assert_eq!(code(Extent { whole: false, ..WHOLE }, &tally), 0, "some scenarios meet some");
+        assert_eq!(code(Extent { seeds: false, ..WHOLE }, &tally), 0, "no step was looked for");
+        assert_eq!(code(Extent { stopped: true, ..WHOLE }, &tally), 0);
+    }
+
+    /// So did deaths that were missed, and steps at which none was aimed.
+    #[test]
+    fn deaths_that_were_missed_are_no_pass() {
+        let some = Extent { whole: false, seeds: false, ..WHOLE };
+        let tally = one_step();
+        assert_eq!(tally.missed_deaths().len(), 2, "its line was not lost, and not written back");
+        assert_eq!(code(some, &tally), UNDECIDED);
+        let text = Report::new(some, &tally, Duration::from_secs(1), None).text();
+        assert!(text.contains(Fate::Lost.name()), "{text}");
+        assert_eq!(code(Extent { stopped: true, ..some }, &tally), 0);
+
+        let without_targets = Tally { targets: [].into(), ..one_step() };
+        assert_eq!(code(some, &without_targets), 0);
+        assert_eq!(code(Extent { whole: true, ..some }, &without_targets), UNDECIDED);
+        assert_eq!(code(some, &Tally { hits: 1, ..without_targets }), UNDECIDED);
+    }
 }

@@ -11,7 +11,7 @@ fn report(args: &[&str]) -> Value {
 
 #[test]
 fn seeds_are_counted_and_reported() {
-    let report = report(&["--seeds", "20"]);
+    let report = report(&["--scenario", "crash", "--scenario", "short", "--seeds", "20"]);
     let scenarios = report["scenarios"].as_u64().unwrap();
     assert_eq!(report["schedules"], 20 * scenarios);
     for positive in ["schedules_per_s", "crash_points", "histories_checked"] {
@@ -20,6 +20,23 @@ fn seeds_are_counted_and_reported() {
     assert_eq!(report["undecided"], 0);
     assert_eq!(report["failures"], Value::Array(vec![]));
     assert_eq!(report["mutants"], Value::Null);
+}
+
+/// It exited with 0, whatever it had missed.
+#[test]
+fn steps_that_one_seed_misses_are_named() {
+    let said = output(&["check", "--seeds", "1"]);
+    let text = String::from_utf8(said.stdout).unwrap();
+    assert_eq!(said.status.code(), Some(4), "{text}");
+    assert!(text.contains("no schedule came to "), "{text}");
+}
+
+#[test]
+fn deaths_at_every_step_of_a_scenario_are_a_pass() {
+    let report = report(&["--scenario", "writer-dies", "--deaths", "1"]);
+    let deaths = &report["deaths"];
+    assert_eq!(deaths["aimed"], deaths["died"]);
+    assert_eq!(deaths["missed"], Value::Array(vec![]));
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn another_process_sees_what_was_published() {
     let spec = new_file(&folder);
     let host = map(&spec, CacheControl::detect());
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "another_process_sees_what_was_published"])
+        .args(["--exact", "mapped::another_process_sees_what_was_published"])
         .env(FILE, folder.path().join("memory"))
         .spawn()
         .unwrap();

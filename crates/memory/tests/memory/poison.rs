@@ -112,14 +112,14 @@ fn threads_meet_it_at_once() {
     });
 }
 
-/// What a process leaves behind that does `what`, in a test of that name.
+/// What a process leaves behind that does `what`, in the test of that name in this file.
 fn ends_by(name: &str, what: impl FnOnce()) -> (Option<i32>, String) {
     if std::env::var(VICTIM).is_ok_and(|victim| victim == name) {
         what();
         panic!("it went on");
     }
     let output = Command::new(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture"])
+        .args([&format!("poison::{name}"), "--exact", "--nocapture"])
         .env(VICTIM, name)
         .output()
         .unwrap();

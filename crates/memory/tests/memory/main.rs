@@ -1,0 +1,4 @@
+//! Mapped memory: among mappings and processes, and when it fails.
+
+mod mapped;
+mod poison;

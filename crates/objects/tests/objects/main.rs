@@ -1,0 +1,6 @@
+//! Objects as other crates use them: on mapped memory, with memory that fails, and in damaged pods.
+
+mod damage;
+mod fragmentation;
+mod mapped;
+mod poison;
