@@ -73,7 +73,12 @@ impl<'a, M: Memory> Reopened<'a, M> {
     ) -> Result<Self, Error> {
         for host in pod.membership().fenced() {
             if !pod.is_gone(pod.stay_of(host)) {
-                return Err(PodError::NotGone { host, pid: pod.pid_at(host) }.into());
+                return Err(PodError::NotGone {
+                    place: pod.memory().place(),
+                    host,
+                    pid: pod.pid_at(host),
+                }
+                .into());
             }
         }
         let events = pod.geometry().shards().flat_map(|shard| scan::<M, Event>(pod, shard));

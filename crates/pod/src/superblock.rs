@@ -12,7 +12,7 @@ use crate::options::{RecordWidth, TornWrites};
 use crate::{PodClock, PodError, sites};
 
 /// The version of the format that this crate writes and reads.
-pub const FORMAT_VERSION: u64 = 12;
+pub const FORMAT_VERSION: u64 = 13;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TOMBOLO\0");
 const WORDS: usize = 32;

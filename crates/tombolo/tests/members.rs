@@ -40,7 +40,7 @@ fn sixteen_hosts_and_no_more() {
     let place = pod();
     let mut hosts: Vec<Store> = (0..16).map(|_| Store::join(&place.spec).unwrap()).collect();
     let error = Objects::join(&place.spec).err().unwrap();
-    assert!(matches!(error, Error::Pod(PodError::Full { hosts: 16 })), "{error}");
+    assert!(matches!(error, Error::Pod(PodError::Full { hosts: 16, .. })), "{error}");
     for (number, host) in hosts.iter().enumerate() {
         host.put(b"key", &Entry::lasting(vec![number as u8])).unwrap();
         for other in &hosts {

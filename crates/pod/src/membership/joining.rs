@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use tombolo_memory::{Memory, Process, ScrAddr};
+use tombolo_memory::{LifeLock, Memory, Process, ScrAddr};
 
 use super::words::{Phase, SeatWord, State, Word, change, request_word, seat_now, settle};
 use super::{PATIENCE, Seat};
@@ -27,8 +27,8 @@ const CLAIM_PATIENCE: Duration = Duration::from_micros(100);
 /// Claims that a host may lose, one after the other, until it gives up.
 const LOST_CLAIMS: u32 = 1000;
 
-/// The words of a name: number, machine and beginning of a process, in halves.
-const HALVES: u64 = 6;
+/// The words of a name: number, machine, mark and locks' file of a process, in halves.
+const HALVES: u64 = 8;
 
 /// What there is to wait for before a seat can be had.
 enum Blocked {
@@ -73,10 +73,10 @@ impl<M: Memory> Pod<M> {
         let (areas, started) = (self.areas(), memory.uptime());
         let (mut held, mut claims, mut lost) = (None, Claims::default(), 0);
         // The first time that takes longer than others leave a claim alone.
-        let process = memory.process();
+        memory.process();
         fence_ended(self, self.membership());
         loop {
-            let blocked = match self.try_join(process, &mut held, &mut claims) {
+            let blocked = match self.try_join(&mut held, &mut claims) {
                 Ok((seat, first)) => {
                     memory.store(request_word(&areas, seat.host), 0);
                     seat.beat(memory);
@@ -87,7 +87,7 @@ impl<M: Memory> Pod<M> {
             let waited = memory.uptime().saturating_sub(started);
             match blocked {
                 Blocked::Full { soon } if !soon || waited > PATIENCE => {
-                    return Err(PodError::Full { hosts: areas.host_count });
+                    return Err(self.is_full());
                 }
                 Blocked::Phase if waited > PATIENCE => return Err(self.is_busy(waited)),
                 Blocked::Lost if lost + 1 == LOST_CLAIMS => {
@@ -105,7 +105,6 @@ impl<M: Memory> Pod<M> {
     /// Goes as far as possible towards a seat; `held` is the claim that this host has.
     fn try_join(
         &self,
-        process: Process,
         held: &mut Option<Stay>,
         claims: &mut Claims,
     ) -> Result<(Seat, bool), Blocked> {
@@ -114,7 +113,7 @@ impl<M: Memory> Pod<M> {
             None => {
                 let claim = self.claim(claims)?;
                 if self.memory().keeps(sites::JOIN_NAME) {
-                    self.name(claim, process)?;
+                    self.name(claim)?;
                 }
                 claim
             }
@@ -174,9 +173,10 @@ impl<M: Memory> Pod<M> {
         chosen.map(|stay| stay.host)
     }
 
-    /// Says which process has claimed a seat.
-    fn name(&self, claim: Stay, process: Process) -> Result<(), Blocked> {
+    /// Says which process has claimed a seat. It holds the lock of its stay from before it is in the pod.
+    fn name(&self, claim: Stay) -> Result<(), Blocked> {
         let (memory, areas) = (self.memory(), self.areas());
+        let process = memory.process_holding(claim.number);
         for (number, half) in halves(process).enumerate() {
             let at = name_word(&areas, claim.host, number as u64);
             let named = u64::from(claim.number) << 32 | half;
@@ -225,6 +225,12 @@ impl<M: Memory> Pod<M> {
         }
     }
 
+    fn is_full(&self) -> PodError {
+        let fenced = self.membership().fenced();
+        let fenced = fenced.filter(|&host| !self.is_gone(self.stay_of(host))).collect();
+        PodError::Full { hosts: self.areas().host_count, place: self.memory().place(), fenced }
+    }
+
     fn is_busy(&self, waited: Duration) -> PodError {
         let now = self.membership();
         let host = now.hosts().next().unwrap_or(0);
@@ -247,8 +253,9 @@ impl<M: Memory> Pod<M> {
             }
             *half = word & u64::from(u32::MAX);
         }
-        let [id, machine, started] = [0, 2, 4].map(|low| halves[low] | halves[low + 1] << 32);
-        Some(Process { id, machine, started })
+        let [id, machine, mark, file] = [0, 2, 4, 6].map(|low| halves[low] | halves[low + 1] << 32);
+        let lock = (file != 0).then_some(LifeLock { file, number: stay.number });
+        Some(Process { id, machine, mark, lock })
     }
 
     /// The number of the process that `host` runs in, or ran in last; 0 if there was none.
@@ -269,9 +276,11 @@ fn next_phase(now: Word) -> Result<(Phase, bool), Blocked> {
 }
 
 fn halves(process: Process) -> impl Iterator<Item = u64> {
-    let Process { id, machine, started } = process;
+    let Process { id, machine, mark, lock } = process;
     let low = |word: u64| word & u64::from(u32::MAX);
-    [id, machine, started].into_iter().flat_map(move |word| [low(word), word >> 32])
+    [id, machine, mark, lock.map_or(0, |lock| lock.file)]
+        .into_iter()
+        .flat_map(move |word| [low(word), word >> 32])
 }
 
 /// A word of the name of who has the seat of `host`, or had it last: stay (32 bits) | half of a word (32).
