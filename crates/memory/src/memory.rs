@@ -287,7 +287,7 @@ pub trait Memory: Clone + 'static {
     /// under way. What cannot be read, or not be compared, is not known.
     fn has_ended(&self, process: Process) -> bool;
 
-    /// Whether a process is known to be neither ended nor stopped.
+    /// Whether a process is known to have something to do: a thread of it has a processor, or waits for one.
     fn is_running(&self, process: Process) -> bool {
         let _ = process;
         false

@@ -63,13 +63,13 @@ impl Process {
         self.machine == own.machine && self.machine != 0 && !is_own && self.ended_here()
     }
 
-    /// Whether it is known to be neither ended nor stopped: then it merely waits for its turn. Of other
-    /// machines' processes nothing is.
+    /// Whether one of its threads is known to have a processor, or to wait for one, or for a disk. If none does, it is stopped or frozen,
+    /// or all of it waits for something else. Of other machines' processes, and of those that `/proc` does not show, nothing
+    /// is known.
     pub fn is_running(self) -> bool {
-        let stopped = |state: &str| matches!(state, "T" | "t" | "X" | "Z");
         let own = Self::own();
         let here = self.machine == own.machine && self.machine != 0 && !self.has_ended();
-        here && field(&self.id.to_string(), 0).is_some_and(|state| !stopped(&state))
+        here && proc_is_own() && threads(self.id).any(|thread| is_busy(&thread))
     }
 
     fn ended_here(self) -> bool {
@@ -136,11 +136,33 @@ fn began(process: &str) -> Option<u64> {
 
 /// The mark of the process with this number by its beginning, if `/proc` numbers processes as this process does.
 fn began_by_number(id: u64) -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    if proc_is_own() { began(&id.to_string()) } else { None }
+}
+
+/// Whether `/proc` numbers processes as this process does.
+fn proc_is_own() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     // One for each PID namespace from that of `/proc` on down to this process' own.
-    (numbers.split_ascii_whitespace().count() == 1).then_some(())?;
-    began(&id.to_string())
+    numbers.is_some_and(|numbers| numbers.split_ascii_whitespace().count() == 1)
+}
+
+/// The threads of the process with this number, as `/proc` names them.
+fn threads(id: u64) -> impl Iterator<Item = String> {
+    let folder = fs::read_dir(format!("/proc/{id}/task")).ok();
+    let names = folder.into_iter().flatten().flatten().map(|thread| thread.file_name());
+    names.map(move |thread| format!("{id}/task/{}", thread.display()))
+}
+
+/// Whether a thread has a processor, or waits for one, or for a disk.
+fn is_busy(thread: &str) -> bool {
+    match field(thread, 0).as_deref() {
+        Some("R") => true,
+        // The first version's freezer has its threads look as if they waited for a disk.
+        Some("D") => !fs::read_to_string(format!("/proc/{thread}/wchan"))
+            .is_ok_and(|place| place == "__refrigerator"),
+        _ => false,
+    }
 }
 
 /// A process's descriptor is readable when it has ended.
@@ -172,7 +194,10 @@ fn machine() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::io::Write;
+    use std::path::Path;
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
 
     use rustix::process::Signal;
 
@@ -195,18 +220,74 @@ mod tests {
         let of_another_machine = Process { machine: process.machine ^ 1, ..process };
         let earlier = Process { mark: process.mark - 1, ..process };
         assert!(earlier.has_ended(), "its number is another's now");
-        assert!(process.is_running() && !of_another_machine.is_running());
-        rustix::process::kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
-        while process.is_running() {
-            std::thread::yield_now();
-        }
-        assert!(!process.has_ended(), "it is stopped");
         child.kill().unwrap();
         while !process.has_ended() {
             std::thread::yield_now();
         }
         child.wait().unwrap();
         assert!(process.has_ended() && !of_another_machine.has_ended());
+    }
+
+    /// Waits for what has to be so soon.
+    fn within_time(is_so: impl Fn() -> bool) {
+        let started = Instant::now();
+        while !is_so() {
+            assert!(started.elapsed() < Duration::from_secs(30), "it does not become so");
+            std::thread::yield_now();
+        }
+    }
+
+    fn busy() -> (Child, Process) {
+        let child = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let process =
+            Process { id: child.id().into(), mark: mark_of(child.id()), ..Process::own() };
+        within_time(|| process.is_running());
+        assert!(!Process { machine: process.machine ^ 1, ..process }.is_running());
+        (child, process)
+    }
+
+    #[test]
+    fn a_stopped_process_does_not_run() {
+        let (mut child, process) = busy();
+        rustix::process::kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+        within_time(|| !process.is_running());
+        assert!(!process.has_ended(), "it is stopped");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// A process that the freezer of its control group has stopped is in state `S` or `D`, like one that sleeps or waits for a disk,
+    /// and was taken for busy.
+    #[test]
+    fn a_frozen_process_does_not_run() {
+        let freezers = [
+            ("/sys/fs/cgroup", "cgroup.freeze", "1", "0"),
+            ("/sys/fs/cgroup/unified", "cgroup.freeze", "1", "0"),
+            ("/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED"),
+        ];
+        for (root, file, freeze, thaw) in freezers {
+            let group = Path::new(root).join(format!("tombolo-test-{}", std::process::id()));
+            let (mut child, process) = busy();
+            let say = |file: &str, word: &str| {
+                // Where no control groups are mounted, there is no such file.
+                let mut file = fs::File::options().write(true).open(group.join(file))?;
+                file.write_all(word.as_bytes())
+            };
+            let frozen = fs::create_dir(&group)
+                .and_then(|()| say("cgroup.procs", &process.id.to_string()))
+                .and_then(|()| say(file, freeze));
+            match frozen {
+                Err(_) => println!("skipped: there is no freezer at {root}"),
+                Ok(()) => {
+                    within_time(|| !process.is_running());
+                    say(file, thaw).unwrap();
+                    within_time(|| process.is_running());
+                }
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            within_time(|| !group.exists() || fs::remove_dir(&group).is_ok());
+        }
     }
 
     /// With `/proc` mounted with `hidepid=2`, or that of another PID namespace, a live process had a beginning that

@@ -179,7 +179,7 @@ impl<M: Memory> Pod<M> {
 /// does nothing for a while takes nobody for dead.
 const LOOKS: u32 = 12;
 
-/// How many times as long a process of this machine may be silent that is not stopped.
+/// How many times as long a process of this machine may be silent that has something to do, and so may wait for a processor.
 const BUSY: u32 = 40;
 
 /// What one host has seen of the others' signs of life. Shared by its threads.
@@ -228,10 +228,14 @@ impl Watch {
         if sign.looks < LOOKS || silence < self.timeout {
             return false;
         }
-        // A machine that has too much to do lets processes wait for long.
+        if silence >= self.timeout.saturating_mul(BUSY) {
+            return true;
+        }
+        // A machine that has too much to do lets processes wait for long. One that is stopped or frozen waits for none.
         let running = |process| pod.memory().is_running(process);
         let busy = pod.process_of(stay).is_some_and(running);
-        !busy || silence >= self.timeout.saturating_mul(BUSY)
+        // It may just have had its turn, and sleep until the next: what it is doing tells less than what it has done.
+        !busy && pod.memory().load(beat_word(&pod.areas(), stay.host)) == seen.1
     }
 }
 
