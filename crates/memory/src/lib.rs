@@ -24,6 +24,7 @@ mod cache;
 pub mod conformance;
 mod copy;
 mod error;
+mod fork;
 mod huge;
 mod life;
 mod mapped;
@@ -46,6 +47,8 @@ pub use arena::Arena;
 pub use backing::Backing;
 pub use cache::CacheControl;
 pub use error::MemoryError;
+#[doc(hidden)]
+pub use fork::in_child;
 pub use huge::HugePages;
 pub use life::LifeLock;
 pub use lock_api;

@@ -14,7 +14,7 @@ use crate::whole::InLines;
 use crate::word::{AtomicWord, MappedWord};
 use crate::{
     Backing, FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Whole, Word,
-    copy, past, stream,
+    copy, fork, past, stream,
 };
 
 /// A waiting thread lets others run once in so many rounds.
@@ -32,6 +32,8 @@ pub struct Mapped {
     /// By these others know that this host lives.
     life: Option<Arc<LifeLocks>>,
     place: Option<Arc<str>>,
+    /// What tells its process from children of that.
+    forks: u64,
 }
 
 impl Mapped {
@@ -48,8 +50,9 @@ impl Mapped {
         assert!(CacheControl::available().contains(&caches), "no {caches:?} on this processor");
         // Old processors may leave in a line that their caches have what was stored past them.
         let streamed = if caches.is_old() { u64::MAX } else { stream::STREAMED_BYTES };
-        let started = Instant::now();
-        Self { scr, lnr, caches, streamed, started, life: None, place: None }
+        scr.is_scr();
+        let (started, forks) = (Instant::now(), fork::count());
+        Self { scr, lnr, caches, streamed, started, life: None, place: None, forks }
     }
 
     /// The same memory, which is at `place` as command lines name it, and whose users hold locks of the file behind it.
@@ -363,6 +366,10 @@ impl Memory for Mapped {
 
     fn process(&self) -> Process {
         Process::own()
+    }
+
+    fn is_forked(&self) -> bool {
+        self.forks != fork::count()
     }
 
     fn place(&self) -> String {

@@ -278,6 +278,12 @@ pub trait Memory: Clone + 'static {
         self.process()
     }
 
+    /// Whether this process is a child of the one that has this memory, and has nothing of it: words of SCR are
+    /// none that a host stores, and lines of LNR are zeros, for this process alone.
+    fn is_forked(&self) -> bool {
+        false
+    }
+
     /// Where this memory is, as a command line names it.
     fn place(&self) -> String {
         "POD".to_owned()

@@ -8,19 +8,19 @@
 //! it began. `/proc` tells the latter by the clock of the reader's time namespace, and perhaps not of other users'
 //! processes, and it may be the `/proc` of another PID namespace. Marks of different kinds are not compared.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::linux::fs::MetadataExt;
-use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::LifeLock;
+use crate::{LifeLock, fork};
 
 /// What the kernel calls the file system of pidfds.
 const PIDFS_MAGIC: u64 = 0x5049_4446;
@@ -44,8 +44,15 @@ pub struct Process {
 impl Process {
     /// This one.
     pub fn own() -> Self {
-        static OWN: OnceLock<Process> = OnceLock::new();
-        *OWN.get_or_init(|| {
+        thread_local! {
+            // By how often it was forked, and without a lock: another thread might have had it when it was.
+            static OWN: Cell<Option<(u64, Process)>> = const { Cell::new(None) };
+        }
+        let forks = fork::count();
+        if let Some((_, own)) = OWN.get().filter(|&(known, _)| known == forks) {
+            return own;
+        }
+        let own = {
             let id = u64::from(std::process::id());
             let mark = Pid::from_raw(id as i32)
                 .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
@@ -53,7 +60,9 @@ impl Process {
                 // Not by number: `/proc` may be that of another PID namespace.
                 .or_else(|| began("self"));
             Self { id, machine: machine(), mark: mark.unwrap_or(0), lock: None }
-        })
+        };
+        OWN.set(Some((forks, own)));
+        own
     }
 
     /// Whether it is known to have ended, by its number. Of processes of other machines, or of other PID namespaces, nothing is.
