@@ -22,6 +22,14 @@ pub enum LogError {
         /// This host.
         host: u8,
     },
+    /// This process is a child of the one that the host runs in. Nothing was changed.
+    #[error(
+        "this process was forked from the one that host {host} runs in, and has no place in the pod: use the pod from there, or join it anew from here"
+    )]
+    Forked {
+        /// The host.
+        host: u8,
+    },
     /// An entry is not what a host could have written.
     #[error("the log entry at position {position} is damaged; leave the pod and create it anew")]
     Damaged {

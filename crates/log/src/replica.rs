@@ -353,6 +353,10 @@ impl<M: Memory, S: State> Replica<M, S> {
     /// Applies the log up to its end, which is returned.
     #[cold]
     fn replay(&self) -> Result<u64, LogError> {
+        if self.area.memory().is_forked() {
+            // Before the lock, which another thread may have had.
+            return Err(self.fenced());
+        }
         let applier = &mut *self.applier.lock();
         let started = self.applied();
         if started == NOWHERE {
@@ -385,7 +389,12 @@ impl<M: Memory, S: State> Replica<M, S> {
     #[cold]
     fn fenced(&self) -> LogError {
         self.applied.store(NOWHERE, Ordering::Release);
-        LogError::Fenced { host: self.enrolment.host() }
+        let host = self.enrolment.host();
+        if self.area.memory().is_forked() {
+            LogError::Forked { host }
+        } else {
+            LogError::Fenced { host }
+        }
     }
 
     /// Whether this host is still waited for: places of the log that it has not applied are not

@@ -18,12 +18,15 @@
 
 use std::fmt::{self, Write};
 use std::io;
+use std::os::fd::RawFd;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 
 use libc::{c_int, c_void, siginfo_t};
 use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::fork;
 
 /// Codes of a SIGBUS, as the kernel has them: there is no such page; hardware says so; there is
 /// poison where a processor reads; there is poison somewhere.
@@ -55,6 +58,10 @@ pub(crate) struct Mapping {
     page: AtomicUsize,
     /// From which address to which one an error does not end the process.
     survives: [[AtomicUsize; 2]; RANGES],
+    /// From which address to which one SCR is.
+    scr: [AtomicUsize; 2],
+    /// The descriptor of the file; -1 if there is none.
+    file: AtomicI32,
     /// A bit per page.
     poisoned: AtomicPtr<AtomicU64>,
     taken: AtomicBool,
@@ -63,8 +70,15 @@ pub(crate) struct Mapping {
 
 impl Mapping {
     /// Notes that the `bytes` bytes from `base` on are mapped, in pages of `page` bytes.
-    pub(crate) fn note(base: usize, bytes: usize, page: usize) -> io::Result<&'static Self> {
+    /// They are of `file`, if of any.
+    pub(crate) fn note(
+        base: usize,
+        bytes: usize,
+        page: usize,
+        file: Option<RawFd>,
+    ) -> io::Result<&'static Self> {
         install();
+        fork::watch();
         let mapping = Self::unused();
         let bits = bits_bytes(bytes, page);
         let (access, flags) =
@@ -75,7 +89,9 @@ impl Mapping {
         mapping.base.store(base, Ordering::Relaxed);
         mapping.page.store(page, Ordering::Relaxed);
         mapping.poisoned.store(poisoned.cast(), Ordering::Relaxed);
-        mapping.survives.iter().flatten().for_each(|at| at.store(0, Ordering::Relaxed));
+        let ranges = mapping.survives.iter().flatten().chain(&mapping.scr);
+        ranges.for_each(|address| address.store(0, Ordering::Relaxed));
+        mapping.file.store(file.unwrap_or(-1), Ordering::Relaxed);
         // With the load in `around`: a thread that finds it finds the rest of it.
         mapping.bytes.store(bytes, Ordering::Release);
         Ok(mapping)
@@ -105,6 +121,8 @@ impl Mapping {
             bytes: AtomicUsize::new(0),
             page: AtomicUsize::new(1),
             survives: [const { [const { AtomicUsize::new(0) }; 2] }; RANGES],
+            scr: [const { AtomicUsize::new(0) }; 2],
+            file: AtomicI32::new(-1),
             poisoned: AtomicPtr::new(null_mut()),
             taken: AtomicBool::new(true),
             next: AtomicPtr::new(null_mut()),
@@ -115,6 +133,27 @@ impl Mapping {
             match MAPPINGS.compare_exchange(first, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return new,
                 Err(found) => first = found,
+            }
+        }
+    }
+
+    /// SCR is the `bytes` bytes at `address`, or the first pages of the mapping that hold them.
+    pub(crate) fn note_scr(&self, address: usize, bytes: u64) {
+        let end = self.base.load(Ordering::Relaxed) + self.bytes.load(Ordering::Relaxed);
+        let to = (address + bytes as usize).next_multiple_of(rustix::param::page_size()).min(end);
+        self.scr[0].store(address, Ordering::Relaxed);
+        self.scr[1].store(to, Ordering::Relaxed);
+    }
+
+    /// In a child of `fork()`: what is mapped is its parent's alone.
+    pub(crate) fn leave_to_parent(&self) {
+        let bytes = self.bytes.load(Ordering::Acquire);
+        if bytes > 0 {
+            let [from, to] = [0, 1].map(|number| self.scr[number].load(Ordering::Relaxed));
+            fork::replace(self.base.load(Ordering::Relaxed), bytes, (from, to));
+            let file = self.file.load(Ordering::Relaxed);
+            if file >= 0 {
+                fork::give_up(file);
             }
         }
     }
@@ -209,7 +248,7 @@ fn bits_bytes(bytes: usize, page: usize) -> usize {
     bytes.div_ceil(page).div_ceil(BITS).max(1) * 8
 }
 
-fn all() -> impl Iterator<Item = &'static Mapping> {
+pub(crate) fn all() -> impl Iterator<Item = &'static Mapping> {
     let mut next = MAPPINGS.load(Ordering::Acquire);
     std::iter::from_fn(move || {
         // SAFETY: null, or a node, which lives for ever.

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ pub struct Region {
     /// Where memory errors are noted; nowhere, if the memory is this process' alone.
     mapping: Option<&'static Mapping>,
     /// Holds the backing's lock.
-    _file: Option<Arc<File>>,
+    file: Option<Arc<File>>,
 }
 
 // SAFETY: the mapping belongs to no thread; all access to it is by `Window`, which makes no
@@ -54,9 +55,10 @@ impl Region {
         };
         place.keep(length);
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut region = Self { base, mapped: length, bytes, mapping: None, _file: file };
+        let mut region = Self { base, mapped: length, bytes, mapping: None, file };
         let address = base.as_ptr().expose_provenance();
-        region.mapping = Some(Mapping::note(address, length, page as usize)?);
+        let file = region.file.as_ref().map(|file| file.as_raw_fd());
+        region.mapping = Some(Mapping::note(address, length, page as usize, file)?);
         Ok(region)
     }
 
@@ -68,7 +70,7 @@ impl Region {
         // SAFETY: as in `map`.
         let base = unsafe { rustix::mm::mmap_anonymous(hint, length, access, MapFlags::PRIVATE) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { base, mapped: length, bytes, mapping: None, _file: None })
+        Ok(Self { base, mapped: length, bytes, mapping: None, file: None })
     }
 
     /// Asks for huge pages.
@@ -192,6 +194,12 @@ impl Window {
     /// How many bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// This window is a host's SCR.
+    pub(crate) fn is_scr(&self) {
+        let address = self.base.addr().get();
+        self.region.mapping.inspect(|mapping| mapping.note_scr(address, self.bytes));
     }
 
     /// Where the `bytes` bytes from `offset` lie.

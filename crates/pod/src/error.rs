@@ -56,9 +56,11 @@ pub enum PodError {
     },
     /// Nobody is in the pod, but a host that was fenced may still be at something.
     #[error(
-        "host {host} (process {pid}) was fenced, and it is not known that it has ended; end that process, and say so with `tombolo pod fence {host} --gone`"
+        "host {host} (process {pid}) was fenced, and it is not known that it has ended; end that process, and say so with `tombolo pod fence {place} {host} --gone`"
     )]
     NotGone {
+        /// Where the pod is.
+        place: String,
         /// The host.
         host: u8,
         /// Its process.
@@ -83,13 +85,15 @@ pub enum PodError {
     Memory(#[from] tombolo_memory::MemoryError),
     /// All seats are taken.
     #[error(
-        "the pod takes no more hosts at once than it was made for ({hosts}){}; let one leave first, or create a pod for more (--hosts)",
-        fenced_seats(fenced)
+        "the pod takes no more hosts at once than it was made for ({hosts}); let one leave first, or create a pod for more (--hosts){}",
+        about_fenced(place, fenced)
     )]
     Full {
         /// How many it takes.
         hosts: u8,
-        /// Those of them that were fenced, and are not cleared up after.
+        /// Where the pod is.
+        place: String,
+        /// The hosts that have no seat any more, and are not known to have ended.
         fenced: Vec<u8>,
     },
     /// The pod has no area for what is to be used in it.
@@ -146,14 +150,14 @@ pub enum PodError {
     },
 }
 
-/// What a full pod says of its fenced seats, with the command that frees them.
-fn fenced_seats(fenced: &[u8]) -> String {
+/// What can be done about hosts that were fenced, if there are such.
+fn about_fenced(place: &str, fenced: &[u8]) -> String {
     let Some(first) = fenced.first() else { return String::new() };
-    let hosts: Vec<_> = fenced.iter().map(u8::to_string).collect();
+    let names: Vec<String> = fenced.iter().map(u8::to_string).collect();
+    let (hosts, were) = if fenced.len() == 1 { ("host", "was") } else { ("hosts", "were") };
     format!(
-        ", {} of which were taken for dead and may be alive ({}): if their processes are gone, say so with `tombolo pod fence POD {first} --gone`",
-        fenced.len(),
-        hosts.join(", ")
+        "; {hosts} {} {were} fenced and not known to have ended: when the process has, free its seat with `tombolo pod fence {place} {first} --gone`",
+        names.join(", ")
     )
 }
 

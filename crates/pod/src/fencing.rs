@@ -82,7 +82,8 @@ impl<M: Memory> Pod<M> {
     pub fn is_gone(&self, stay: Stay) -> bool {
         let end = self.memory().load(end_word(self.places(), stay.host));
         let noted = about(end, stay).is_some_and(|low| low & GONE != 0);
-        noted || self.is_over(stay) || self.has_ended(stay)
+        // The seat last: its next host may be writing its name over that of this stay just now.
+        noted || self.has_ended(stay) || self.is_over(stay)
     }
 
     /// Whether the process of a stay that has its seat, or was fenced, has ended.
@@ -237,7 +238,7 @@ impl<M: Memory> Area<M> {
 /// does nothing for a while takes nobody for dead.
 const LOOKS: u32 = 12;
 
-/// How many times as long a process of this machine may be silent that is not stopped.
+/// How many times as long a process of this machine may be silent that has something to do, and so may wait for a processor.
 const BUSY: u32 = 40;
 
 /// What one host has seen of the others' signs of life. Shared by its threads.
@@ -285,9 +286,14 @@ impl Watch {
         if sign.looks < LOOKS || silence < timeout {
             return false;
         }
-        // A machine that has too much to do lets processes wait for long.
+        if silence >= timeout.saturating_mul(BUSY) {
+            return true;
+        }
+        // A machine that has too much to do lets processes wait for long. One that is stopped or frozen waits for none.
         let running = |process| pod.memory().is_running(process);
         let busy = pod.process_of(stay).is_some_and(running);
-        !busy || silence >= timeout.saturating_mul(BUSY)
+        // It may just have had its turn, and sleep until the next: what it is doing tells less than what
+        // it has done.
+        !busy && pod.memory().load(beat_word(pod.places(), stay.host)) == seen.1
     }
 }

@@ -267,7 +267,8 @@ fn map(backings: &[Backing], layout: &Layout) -> Result<Mapped, PodError> {
         [_, lnr, ..] => Window::new(lnr.clone(), 0, layout.lnr_bytes),
         [] => unreachable!("a pod spec names one memory or two"),
     };
-    Ok(Mapped::new(scr, lnr))
+    let names: Vec<String> = backings.iter().map(|backing| backing.spec().to_string()).collect();
+    Ok(Mapped::new(scr, lnr).with_locks_of(&backings[0], &names.join("+")))
 }
 
 /// The pod in `backings`, mapped as its superblock says.

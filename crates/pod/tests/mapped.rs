@@ -184,8 +184,12 @@ fn who_has_not_left_is_gone_when_nobody_has_the_memory_open() {
     assert!(first);
     enrolment.ready(pod.memory()).unwrap();
     // While that host is there, another may open the pod.
-    drop(open(&place.spec).unwrap());
+    let other = open(&place.spec).unwrap();
+    let stay = pod.stay_of(seat.host());
+    assert!(!other.is_gone(stay));
     drop(pod);
+    assert!(other.has_ended(stay), "nothing of it is left, though its process lives");
+    drop(other);
     let pod = open(&place.spec).unwrap();
     assert_eq!(pod.stays_in(SeatState::Fenced).collect::<Vec<_>>(), [seat.stay()]);
     assert!(pod.is_gone(seat.stay()));
@@ -220,31 +224,35 @@ fn hosts_that_join_at_once_get_different_seats() {
             let pod = open(&place.spec).unwrap();
             let (seat, enrolment, first) = join(&pod);
             enrolment.ready(pod.memory()).unwrap();
-            (seat.host(), seat.incarnation(), first)
+            (seat.host(), seat.incarnation(), first, pod)
         };
         let threads: Vec<_> = (0..HOSTS).map(|_| scope.spawn(join)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
-    assert_eq!(seats.iter().filter(|(_, _, first)| *first).count(), 1);
+    assert_eq!(seats.iter().filter(|(_, _, first, _)| *first).count(), 1);
     assert_eq!(area(&pod).membership().count(), u32::from(HOSTS));
     assert!(matches!(pod.join(), Err(PodError::Full { hosts: HOSTS, .. })));
-    seats.sort_unstable();
-    seats.dedup_by_key(|(host, _, _)| *host);
+    seats.sort_unstable_by_key(|(host, ..)| *host);
+    seats.dedup_by_key(|(host, ..)| *host);
     assert_eq!(seats.len(), usize::from(HOSTS));
-    seats.sort_unstable_by_key(|(_, incarnation, _)| *incarnation);
-    seats.dedup_by_key(|(_, incarnation, _)| *incarnation);
+    seats.sort_unstable_by_key(|(_, incarnation, ..)| *incarnation);
+    seats.dedup_by_key(|(_, incarnation, ..)| *incarnation);
     assert_eq!(seats.len(), usize::from(HOSTS));
 }
 
+/// A pod whose seats were all taken, one by a fenced host, did not say how to free that.
 #[test]
-fn a_full_pod_names_the_seats_that_wait_for_a_word_of_the_operator() {
+fn a_full_pod_says_whose_seats_can_be_freed_and_how() {
     let place = place();
-    let plan = |scr, lnr| layout(scr, lnr, Some(1));
+    let plan = |scr, lnr| layout(scr, lnr, Some(2));
     let pod = tombolo_pod::create(&place.spec, SMALL, &plan).unwrap();
-    let (seat, ..) = join(&pod);
-    pod.fence(seat.stay());
-    let refused = pod.join().unwrap_err().to_string();
-    assert!(refused.contains("tombolo pod fence POD 0 --gone"), "{refused}");
+    let seats = [0, 1].map(|_| pod.join().unwrap());
+    assert!(pod.fence(seats[1].stay()));
+    let said = pod.join().unwrap_err().to_string();
+    let hint = format!("tombolo pod fence {} 1 --gone", place.file.display());
+    assert!(said.contains(&hint), "{said}");
+    pod.note_gone(seats[1].stay());
+    assert_eq!(pod.join().unwrap().host(), 1);
 }
 
 #[test]

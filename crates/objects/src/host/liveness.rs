@@ -12,7 +12,12 @@ impl<M: Memory> Objects<M> {
     /// This host was fenced.
     #[cold]
     pub(crate) fn is_fenced(&self) -> Error {
-        Error::Log(LogError::Fenced { host: self.enrolment.host() })
+        let host = self.enrolment.host();
+        Error::Log(if self.memory().is_forked() {
+            LogError::Forked { host }
+        } else {
+            LogError::Fenced { host }
+        })
     }
 
     /// Before this host stores into a slot once more: it may not, if a commit has told it that it was fenced,

@@ -74,7 +74,12 @@ impl<'a, M: Memory> Reopened<'a, M> {
     ) -> Result<Self, Error> {
         for host in area.membership().fenced() {
             if !area.is_gone(area.stay_of(host)) {
-                return Err(PodError::NotGone { host, pid: area.pod().pid_at(host) }.into());
+                return Err(PodError::NotGone {
+                    place: area.memory().place(),
+                    host,
+                    pid: area.pod().pid_at(host),
+                }
+                .into());
             }
         }
         let events = area.layout().shards().flat_map(|shard| scan::<M, Event>(area, shard));

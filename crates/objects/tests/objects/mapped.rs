@@ -13,7 +13,7 @@ use tombolo_memory::Mapped;
 use tombolo_objects::saved::{Existing, SavedError, SavedFile};
 use tombolo_objects::{Change, Error, Objects, Options, Thresholds};
 use tombolo_pod::{PodSpec, open};
-use tombolo_sharing::{CreateOptions, create};
+use tombolo_sharing::{CreateOptions, ObjectArea, create};
 use tombolo_verify::history::Recorder;
 use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::{KeyValue, Operation, Result as Answer};
@@ -469,7 +469,7 @@ fn leave_and_return(place: &Place) {
             .step_by(3)
             .for_each(|n| assert!(host.objects.delete(&n.to_le_bytes()).unwrap()));
     }
-    let findings = tombolo_objects::check(&open(&place.spec).unwrap());
+    let findings = tombolo_objects::check(&ObjectArea::first(&open(&place.spec).unwrap()).unwrap());
     assert_eq!((findings.objects, findings.key_bytes), (666, 4 * 666));
     assert_eq!(findings.problems, Vec::<String>::new());
     let host = Host::join(&place.spec);

@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use tombolo_memory::{FetchOp, Memory, Process, ScrAddr};
+use tombolo_memory::{FetchOp, LifeLock, Memory, Process, ScrAddr};
 
 use super::{Seat, SeatState, SeatWord, seat_word, step};
 use crate::fencing::Stay;
@@ -31,8 +31,8 @@ const CLAIM_PATIENCE: Duration = Duration::from_micros(100);
 /// Claims that a host may lose, one after the other, until it gives up.
 const LOST_CLAIMS: u32 = 1000;
 
-/// The words of a name: number, machine and beginning of a process, in halves.
-const HALVES: u64 = 6;
+/// The words of a name: number, machine, mark and locks' file of a process, in halves.
+const HALVES: u64 = 8;
 
 /// Why a seat could not be had yet.
 enum Blocked {
@@ -73,10 +73,10 @@ impl<M: Memory> Pod<M> {
         let memory = self.memory();
         let (started, mut claims, mut lost) = (memory.uptime(), Claims::default(), 0);
         // The first time that takes longer than others leave a claim alone.
-        let process = memory.process();
+        memory.process();
         self.fence_ended();
         loop {
-            let blocked = match self.try_join(process, &mut claims) {
+            let blocked = match self.try_join(&mut claims) {
                 Ok(stay) => {
                     let seat = Seat { places: *self.places(), stay };
                     seat.beat(memory);
@@ -87,9 +87,7 @@ impl<M: Memory> Pod<M> {
             let waited = memory.uptime().saturating_sub(started);
             match blocked {
                 Blocked::Full { soon } if !soon || waited > PATIENCE => {
-                    let fenced = self.stays_in(SeatState::Fenced).map(|stay| stay.host);
-                    let hosts = self.places().host_count;
-                    return Err(PodError::Full { hosts, fenced: fenced.collect() });
+                    return Err(self.is_full());
                 }
                 Blocked::Lost if lost + 1 == LOST_CLAIMS => {
                     return Err(PodError::Slow { claims: LOST_CLAIMS });
@@ -103,11 +101,20 @@ impl<M: Memory> Pod<M> {
         }
     }
 
+    fn is_full(&self) -> PodError {
+        let fenced = self.stays_in(SeatState::Fenced).filter(|&stay| !self.is_gone(stay));
+        PodError::Full {
+            hosts: self.places().host_count,
+            place: self.memory().place(),
+            fenced: fenced.map(|stay| stay.host).collect(),
+        }
+    }
+
     /// Claims a seat, says which process this is, and enters.
-    fn try_join(&self, process: Process, claims: &mut Claims) -> Result<Stay, Blocked> {
+    fn try_join(&self, claims: &mut Claims) -> Result<Stay, Blocked> {
         let claim = self.claim(claims)?;
         if self.memory().keeps(sites::JOIN_NAME) {
-            self.name(claim, process)?;
+            self.name(claim)?;
         }
         let (claimed, seated) = (SeatState::Claimed, SeatState::Seated);
         let entered = step(self.memory(), self.places(), claim, claimed, seated);
@@ -153,9 +160,10 @@ impl<M: Memory> Pod<M> {
         chosen.map(|stay| stay.host)
     }
 
-    /// Says which process has claimed a seat.
-    fn name(&self, claim: Stay, process: Process) -> Result<(), Blocked> {
+    /// Says which process has claimed a seat. It holds the lock of its stay from before it is in the pod.
+    fn name(&self, claim: Stay) -> Result<(), Blocked> {
         let (memory, places) = (self.memory(), self.places());
+        let process = memory.process_holding(claim.number);
         for (number, half) in halves(process).enumerate() {
             let at = name_word(places, claim.host, number as u64);
             let named = u64::from(claim.number) << 32 | half;
@@ -189,8 +197,9 @@ impl<M: Memory> Pod<M> {
             }
             *half = word & u64::from(u32::MAX);
         }
-        let [id, machine, started] = [0, 2, 4].map(|low| halves[low] | halves[low + 1] << 32);
-        Some(Process { id, machine, started })
+        let [id, machine, mark, file] = [0, 2, 4, 6].map(|low| halves[low] | halves[low + 1] << 32);
+        let lock = (file != 0).then_some(LifeLock { file, number: stay.number });
+        Some(Process { id, machine, mark, lock })
     }
 
     /// The number of the process that `host` runs in, or ran in last; 0 if there was none.
@@ -200,9 +209,11 @@ impl<M: Memory> Pod<M> {
 }
 
 fn halves(process: Process) -> impl Iterator<Item = u64> {
-    let Process { id, machine, started } = process;
+    let Process { id, machine, mark, lock } = process;
     let low = |word: u64| word & u64::from(u32::MAX);
-    [id, machine, started].into_iter().flat_map(move |word| [low(word), word >> 32])
+    [id, machine, mark, lock.map_or(0, |lock| lock.file)]
+        .into_iter()
+        .flat_map(move |word| [low(word), word >> 32])
 }
 
 /// A word of the name of who has the seat of `host`, or had it last: stay (32 bits) | half of a word (32).

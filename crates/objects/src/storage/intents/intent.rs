@@ -192,6 +192,7 @@ mod tests {
         assert_eq!(read_back(new), Some(new));
         assert_eq!(Intent::decode([0; 4]), None);
     }
+
     /// The format's description had a kind that there is not, and another meaning of one.
     #[test]
     fn kinds_are_those_that_the_format_describes() {
@@ -199,7 +200,7 @@ mod tests {
         let (_, table) = text.split_once("| note kind |").unwrap();
         let rows = table.lines().skip(2).map_while(|row| row.strip_prefix("| ")?.split_once(" |"));
         let described: Vec<u64> = rows.map(|(kind, _)| kind.parse().unwrap()).collect();
-        let known = |kind: &u64| Note::decode([kind | 1 << 32, 0, 0, 0]).is_some();
+        let known = |kind: &u64| Intent::decode([kind | 1 << 32, 0, 0, 0]).is_some();
         let kinds: Vec<u64> = [0].into_iter().chain((1..256).filter(known)).collect();
         assert_eq!(described, kinds);
     }
