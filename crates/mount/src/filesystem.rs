@@ -1,7 +1,6 @@
 //! What the kernel asks, and what it is answered.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -113,7 +112,7 @@ impl Filesystem for Mount {
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
         let read = || -> Outcome<_> {
-            Ok(rustix::fs::readlinkat(&self.0.nodes.get(number)?.fd, "", Vec::new())?)
+            Ok(rustix::fs::readlinkat(self.0.nodes.get(number)?.fd()?, "", Vec::new())?)
         };
         answer!(reply, read(), target => reply.data(target.as_bytes()));
     }
@@ -131,7 +130,7 @@ impl Filesystem for Mount {
         let kind = rustix::fs::FileType::from_raw_mode(mode);
         let made = self.0.make(request, parent, name, |parent| {
             let mode = Mode::from_raw_mode(mode);
-            rustix::fs::mknodat(&parent.fd, name, kind, mode, u64::from(rdev))
+            rustix::fs::mknodat(parent.fd()?, name, kind, mode, u64::from(rdev))
         });
         answer!(reply, made, entry => reply.entry(&NEVER, &entry.0, entry.1));
     }
@@ -146,7 +145,7 @@ impl Filesystem for Mount {
         reply: ReplyEntry,
     ) {
         let made = self.0.make(request, parent, name, |parent| {
-            rustix::fs::mkdirat(&parent.fd, name, Mode::from_raw_mode(mode))
+            rustix::fs::mkdirat(parent.fd()?, name, Mode::from_raw_mode(mode))
         });
         answer!(reply, made, entry => reply.entry(&NEVER, &entry.0, entry.1));
     }
@@ -159,16 +158,16 @@ impl Filesystem for Mount {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let made = self
-            .0
-            .make(request, parent, name, |parent| rustix::fs::symlinkat(target, &parent.fd, name));
+        let made = self.0.make(request, parent, name, |parent| {
+            rustix::fs::symlinkat(target, parent.fd()?, name)
+        });
         answer!(reply, made, entry => reply.entry(&NEVER, &entry.0, entry.1));
     }
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let made = || {
             let (node, parent) = (self.0.nodes.get(number)?, self.0.nodes.get(parent)?);
-            rustix::fs::linkat(&node.fd, "", &parent.fd, name, AtFlags::EMPTY_PATH)?;
+            rustix::fs::linkat(node.fd()?, "", parent.fd()?, name, AtFlags::EMPTY_PATH)?;
             self.0.entry(&parent, name)
         };
         answer!(reply, made(), entry => reply.entry(&NEVER, &entry.0, entry.1));
@@ -177,7 +176,7 @@ impl Filesystem for Mount {
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let unlinked = || {
             let parent = self.0.nodes.get(parent)?;
-            let unlink = || rustix::fs::unlinkat(&parent.fd, name, AtFlags::empty());
+            let unlink = || rustix::fs::unlinkat(parent.fd()?, name, AtFlags::empty());
             self.0.unname(&parent, name, unlink)
         };
         answer!(reply, unlinked(), _done => reply.ok());
@@ -186,7 +185,7 @@ impl Filesystem for Mount {
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = || -> Outcome<()> {
             let parent = self.0.nodes.get(parent)?;
-            Ok(rustix::fs::unlinkat(&parent.fd, name, AtFlags::REMOVEDIR)?)
+            Ok(rustix::fs::unlinkat(parent.fd()?, name, AtFlags::REMOVEDIR)?)
         };
         answer!(reply, removed(), _done => reply.ok());
     }
@@ -204,7 +203,7 @@ impl Filesystem for Mount {
         let renamed = || {
             let (from, to) = (self.0.nodes.get(parent)?, self.0.nodes.get(new_parent)?);
             let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-            let rename = || rustix::fs::renameat_with(&from.fd, name, &to.fd, new_name, flags);
+            let rename = || rustix::fs::renameat_with(from.fd()?, name, to.fd()?, new_name, flags);
             self.0.unname(&to, new_name, rename)
         };
         answer!(reply, renamed(), _done => reply.ok());
@@ -359,15 +358,15 @@ impl Filesystem for Mount {
     }
 
     fn fsyncdir(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let synced =
-            || -> Outcome<()> { Ok(File::open(self.0.nodes.get(number)?.path())?.sync_all()?) };
+        let synced = || -> Outcome<()> { Ok(self.0.nodes.get(number)?.open_folder()?.sync_all()?) };
         answer!(reply, synced(), _done => reply.ok());
     }
 
     fn statfs(&self, _: &Request, number: INodeNo, reply: ReplyStatfs) {
         let found = || -> Outcome<_> {
             let node = self.0.nodes.get(number)?;
-            Ok((rustix::fs::fstatvfs(&node.fd)?, rustix::fs::fstatfs(&node.fd)?.f_bsize))
+            let fd = node.fd()?;
+            Ok((rustix::fs::fstatvfs(&fd)?, rustix::fs::fstatfs(&fd)?.f_bsize))
         };
         answer!(reply, found(), (found, block) => reply.statfs(
             found.f_blocks,
@@ -393,7 +392,11 @@ impl Filesystem for Mount {
     ) {
         let set = || -> Outcome<()> {
             let flags = XattrFlags::from_bits_retain(flags.cast_unsigned());
-            Ok(rustix::fs::setxattr(self.0.nodes.get(number)?.path(), name, value, flags)?)
+            Ok(self
+                .0
+                .nodes
+                .get(number)?
+                .at_path(|at| rustix::fs::setxattr(at, name, value, flags))?)
         };
         answer!(reply, set(), _done => reply.ok());
     }
@@ -401,8 +404,8 @@ impl Filesystem for Mount {
     fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let get = || -> Outcome<Vec<u8>> {
             let mut value = vec![0; XATTR_BYTES];
-            let path = self.0.nodes.get(number)?.path();
-            let length = rustix::fs::getxattr(path, name, &mut value)?;
+            let node = self.0.nodes.get(number)?;
+            let length = node.at_path(|at| rustix::fs::getxattr(at, name, &mut value))?;
             value.truncate(length);
             Ok(value)
         };
@@ -412,7 +415,8 @@ impl Filesystem for Mount {
     fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
         let list = || -> Outcome<Vec<u8>> {
             let mut names = vec![0; XATTR_BYTES];
-            let length = rustix::fs::listxattr(self.0.nodes.get(number)?.path(), &mut names)?;
+            let node = self.0.nodes.get(number)?;
+            let length = node.at_path(|at| rustix::fs::listxattr(at, &mut names))?;
             names.truncate(length);
             Ok(names)
         };
@@ -421,7 +425,7 @@ impl Filesystem for Mount {
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = || -> Outcome<()> {
-            Ok(rustix::fs::removexattr(self.0.nodes.get(number)?.path(), name)?)
+            Ok(self.0.nodes.get(number)?.at_path(|at| rustix::fs::removexattr(at, name))?)
         };
         answer!(reply, removed(), _done => reply.ok());
     }

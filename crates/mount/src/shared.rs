@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno as Os;
 use tombolo_memory::Mapped;
-use tombolo_pagecache::{Backing, ByRecord, Error, FileId, PageCache};
+use tombolo_pagecache::{ByRecord, Error, FileId, PageCache};
 
 use crate::files::{Files, nanoseconds, time};
 use crate::locks::Locks;
@@ -127,28 +127,8 @@ impl Shared {
     ) -> Outcome<T> {
         self.files().enter(id, open)?;
         let done = body();
-        self.close(id)?;
+        self.cache.end_use(id)?;
         done
-    }
-
-    /// One use of a file ends. The last one writes its pages back, or has them forgotten if the file has
-    /// no name any more.
-    fn close(&self, id: FileId) -> Outcome<()> {
-        while !self.files().put_back(id) {
-            // If its pages cannot be written, it stays at hand for the next attempt.
-            self.last_use(id)?;
-        }
-        Ok(())
-    }
-
-    fn last_use(&self, id: FileId) -> Outcome<()> {
-        let links = rustix::fs::fstat(&*self.files().file(id)?)?.st_nlink;
-        if links == 0 {
-            self.cache.forget(id)?
-        } else {
-            self.cache.write_back(id)?
-        }
-        Ok(())
     }
 
     pub(crate) fn opened(&self, node: Arc<Node>) -> Outcome<FileHandle> {
@@ -165,7 +145,7 @@ impl Shared {
         if let Some(owner) = owner {
             self.locks.release(node.number, owner);
         }
-        if node.is_file() { self.close(node.id) } else { Ok(()) }
+        if node.is_file() { Ok(self.cache.end_use(node.id)?) } else { Ok(()) }
     }
 
     pub(crate) fn create(
@@ -179,7 +159,7 @@ impl Shared {
         let parent = self.nodes.get(parent)?;
         let exclusive = OFlags::from_bits_retain(flags.cast_unsigned()) & OFlags::EXCL;
         let how = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | exclusive;
-        let fd = rustix::fs::openat(&parent.fd, name, how, Mode::from_raw_mode(mode))?;
+        let fd = rustix::fs::openat(parent.fd()?, name, how, Mode::from_raw_mode(mode))?;
         self.give(request, &parent, name)?;
         drop(fd);
         let (attributes, generation) = self.entry(&parent, name)?;
@@ -197,7 +177,7 @@ impl Shared {
         let inherits = u32::from(parent.look()?.stx_mode) & libc::S_ISGID != 0;
         let group = (!inherits).then(|| Gid::from_raw(request.gid()));
         let owner = Some(Uid::from_raw(request.uid()));
-        Ok(rustix::fs::chownat(&parent.fd, name, owner, group, AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok(rustix::fs::chownat(parent.fd()?, name, owner, group, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     pub(crate) fn make(
@@ -234,11 +214,11 @@ impl Shared {
 
     pub(crate) fn set_attributes(&self, node: &Node, change: &Change) -> Outcome<FileAttr> {
         if let Some(mode) = change.mode {
-            rustix::fs::chmod(node.path(), Mode::from_raw_mode(mode))?;
+            node.at_path(|at| rustix::fs::chmod(at, Mode::from_raw_mode(mode)))?;
         }
         if change.uid.is_some() || change.gid.is_some() {
             let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
-            rustix::fs::chownat(&node.fd, "", uid, gid, AtFlags::EMPTY_PATH)?;
+            rustix::fs::chownat(node.fd()?, "", uid, gid, AtFlags::EMPTY_PATH)?;
         }
         if let Some(size) = change.size {
             if !node.is_file() {
@@ -251,7 +231,7 @@ impl Shared {
                 last_access: timespec(change.accessed),
                 last_modification: timespec(change.modified),
             };
-            rustix::fs::utimensat(&node.fd, "", &times, AtFlags::EMPTY_PATH)?;
+            rustix::fs::utimensat(node.fd()?, "", &times, AtFlags::EMPTY_PATH)?;
             if let Some(modified) = change.modified
                 && node.is_file()
                 && self.cache.attributes(node.id)?.is_some()
@@ -269,12 +249,7 @@ impl Shared {
 
     pub(crate) fn list(&self, number: INodeNo) -> Outcome<Listing> {
         let node = self.nodes.get(number)?;
-        let fd = rustix::fs::openat(
-            &node.fd,
-            ".",
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
+        let fd = node.open_folder()?;
         let mut listing = Listing::new();
         for entry in rustix::fs::Dir::new(fd)? {
             let entry = entry?;
@@ -314,11 +289,8 @@ impl Shared {
     pub(crate) fn close_all(&self) {
         let open: Vec<Arc<Node>> = self.open.lock().drain().map(|(_, node)| node).collect();
         for node in open.into_iter().filter(|node| node.is_file()) {
-            if let Err(Failure(errno)) = self.close(node.id) {
-                tracing::error!(
-                    "pages of inode {} were not written back: {errno:?}",
-                    node.id.inode
-                );
+            if let Err(error) = self.cache.end_use(node.id) {
+                tracing::error!("pages of inode {} were not written back: {error}", node.id.inode);
             }
         }
     }

@@ -192,6 +192,11 @@ impl<M: Memory> Objects<M> {
         Ok(Some(None))
     }
 
+    /// How many objects are marked; a look at the marks alone.
+    pub fn marked_count(&self) -> u64 {
+        self.marks.count()
+    }
+
     /// Shows the key of every marked object to `visit`: those that were marked before the call and still
     /// are, others perhaps.
     ///

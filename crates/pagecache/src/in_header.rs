@@ -132,6 +132,10 @@ impl<S: Guarded + 'static> Pages for InHeader<S> {
         Ok(())
     }
 
+    fn marked_count(&self) -> u64 {
+        self.noted.lock().len() as u64
+    }
+
     fn reach(&self) -> Option<u64> {
         None
     }

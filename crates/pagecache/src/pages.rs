@@ -70,6 +70,9 @@ pub trait Pages: Sized + 'static {
     /// [`reach`](Self::reach), those that this host has marked.
     fn marked(&self, visit: impl FnMut(Key)) -> Result<(), Error>;
 
+    /// How many pages [`marked`](Self::marked) shows.
+    fn marked_count(&self) -> u64;
+
     /// At how many places [`marked`](Self::marked) looks in order to find all marked pages; `None` if it
     /// does not.
     fn reach(&self) -> Option<u64>;
@@ -139,6 +142,10 @@ impl<M: Memory> Pages for ByRecord<M> {
                 visit(key);
             }
         })
+    }
+
+    fn marked_count(&self) -> u64 {
+        self.0.marked_count()
     }
 
     fn reach(&self) -> Option<u64> {

@@ -20,12 +20,55 @@ struct Mounts {
     hosts: Vec<Running>,
     places: Vec<PathBuf>,
     backing: PathBuf,
+    disk: Option<SmallDisk>,
     folder: TempDir,
+}
+
+/// A file system in memory that is soon full.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None`, with the reason printed, where it cannot be mounted.
+    fn mount(place: &Path, size: &str) -> Option<Self> {
+        let size = format!("size={size}");
+        let mount = ["-t", "tmpfs", "-o", &size, "tmpfs", path(place)];
+        let mounted = Command::new("mount").args(mount).status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: a tmpfs cannot be mounted");
+            return None;
+        }
+        Some(Self(place.to_owned()))
+    }
+
+    fn free_bytes(&self) -> u64 {
+        let found = rustix::fs::statvfs(&self.0).unwrap();
+        found.f_bavail * found.f_frsize
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l", path(&self.0)]).status();
+    }
 }
 
 impl Mounts {
     /// `None`, with the reason printed, where FUSE cannot be used.
     fn start(create: &[&str]) -> Option<Self> {
+        let mut mounts = Self::unmounted(create)?;
+        mounts.mount_all();
+        Some(mounts)
+    }
+
+    /// The same over a file system of so many bytes.
+    fn on_small_disk(create: &[&str], size: &str) -> Option<Self> {
+        let mut mounts = Self::unmounted(create)?;
+        mounts.disk = Some(SmallDisk::mount(&mounts.backing, size)?);
+        mounts.mount_all();
+        Some(mounts)
+    }
+
+    fn unmounted(create: &[&str]) -> Option<Self> {
         if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
             eprintln!("skipped: /dev/fuse cannot be opened: {error}");
             return None;
@@ -42,9 +85,16 @@ impl Mounts {
         printed(&[&["pod", "create", path(&spec), "--page-cache"], create].concat());
         fs::create_dir(&backing).unwrap();
         places.iter().for_each(|place| fs::create_dir(place).unwrap());
-        let mut mounts = Self { hosts: vec![], places, backing, folder };
-        mounts.hosts = (0..2).map(|host| mounts.mount(host, &[])).collect();
-        Some(mounts)
+        Some(Self { hosts: vec![], places, backing, disk: None, folder })
+    }
+
+    fn mount_all(&mut self) {
+        self.hosts = (0..2).map(|host| self.mount(host, &[])).collect();
+    }
+
+    /// Mounts again what a host had mounted that has ended.
+    fn remount(&mut self, host: usize, options: &[&str]) {
+        self.hosts[host] = self.mount(host, options);
     }
 
     fn mount(&self, host: usize, options: &[&str]) -> Running {
@@ -125,6 +175,9 @@ fn locks_hold_among_hosts() {
     drop(first);
     lock(&second, FlockOperation::LockExclusive).unwrap();
 }
+
+/// What a write is told when the disk is full.
+const NO_SPACE: i32 = 28;
 
 /// Bytes of a file, at most.
 const SPAN: u64 = 300_000;
@@ -368,6 +421,158 @@ fn what_a_killed_host_wrote_comes_to_its_file() {
         thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(fs::read(mounts.places[1].join("file")).unwrap(), [7; 100_000]);
+}
+
+/// Waits until something holds, for a minute at most.
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Writes to a file until it is told that there is no room, and then closes it.
+fn fill(path: &Path) {
+    let file = File::create(path).unwrap();
+    let full = (0..1000).find_map(|n| {
+        let written = file.write_all_at(&[7; 64 << 10], n * (64 << 10));
+        written.and_then(|()| file.sync_data()).err()
+    });
+    assert_eq!(full.and_then(|error| error.raw_os_error()), Some(NO_SPACE));
+}
+
+/// A disk was full, and dirty pages that it did not take filled the pod: each host stood still for
+/// half a minute, and then all files gave `EIO`.
+#[test]
+fn a_full_disk_stands_in_nobodys_way() {
+    let create = ["--size", "8MiB", "--scr", "512KiB"];
+    let Some(mut mounts) = Mounts::on_small_disk(&create, "3m") else { return };
+    let [one, two] = [0, 1].map(|host| mounts.places[host].clone());
+    let other = File::create(one.join("other")).unwrap();
+    other.write_all_at(&vec![1; 1 << 20], 0).unwrap();
+    other.sync_all().unwrap();
+    for number in 0..6 {
+        let file = File::create(one.join(format!("full{number}"))).unwrap();
+        let write = |n: u64| file.write_all_at(&[7; 64 << 10], n * (64 << 10));
+        let full = (0..400).find_map(|n| write(n).err()).expect("the disk is full");
+        assert_eq!(full.raw_os_error(), Some(NO_SPACE), "it is told while it writes");
+    }
+    let again = File::options().read(true).write(true).open(two.join("other")).unwrap();
+    for round in 0..20u8 {
+        again.write_all_at(&vec![round; 1 << 20], 0).unwrap();
+        again.sync_all().unwrap();
+        assert_eq!(fs::read(one.join("other")).unwrap(), vec![round; 1 << 20]);
+    }
+    drop((other, again));
+    for number in 0..6 {
+        fs::remove_file(two.join(format!("full{number}"))).unwrap();
+    }
+    let disk = mounts.disk.as_ref().unwrap();
+    wait_until("room is given back", || disk.free_bytes() >= 3 << 19);
+    let last = File::create(two.join("last")).unwrap();
+    last.write_all_at(&vec![9; 1 << 20], 0).unwrap();
+    last.sync_all().unwrap();
+    drop(last);
+    mounts.end();
+    assert_eq!(fs::read(mounts.backing.join("last")).unwrap(), vec![9; 1 << 20]);
+}
+
+/// Pages that were written before the disk was full are kept, and are in the file once there is room.
+#[test]
+fn what_a_full_disk_did_not_take_is_written_when_there_is_room() {
+    let create = ["--size", "8MiB", "--scr", "512KiB"];
+    let Some(mut mounts) = Mounts::on_small_disk(&create, "2m") else { return };
+    let bytes = vec![5; 200_000];
+    let file = File::create(mounts.places[0].join("late")).unwrap();
+    fill(&mounts.places[0].join("large"));
+    let _ = fs::write(mounts.backing.join("more"), [0; 64 << 10]);
+    let told = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all()).unwrap_err();
+    assert_eq!(told.raw_os_error(), Some(NO_SPACE));
+    let written = file.metadata().unwrap().len() as usize;
+    drop(file);
+    fs::remove_file(mounts.backing.join("more")).unwrap();
+    fs::remove_file(mounts.places[1].join("large")).unwrap();
+    let late = mounts.backing.join("late");
+    wait_until("it is written", || fs::read(&late).unwrap() == bytes[..written]);
+    assert_eq!(fs::read(mounts.places[1].join("late")).unwrap(), bytes[..written]);
+    mounts.end();
+}
+
+/// A host was killed that had unlinked files. Their pages stayed dirty, until there was no room for
+/// others.
+#[test]
+fn unlinked_files_of_a_killed_host_leave_the_pod() {
+    let Some(mut mounts) = Mounts::start(&["--size", "8MiB", "--scr", "512KiB"]) else { return };
+    for _ in 0..4 {
+        mounts.hosts[0].signal("-TERM");
+        mounts.hosts[0].end();
+        mounts.remount(0, &["--write-back-ms", "600000"]);
+        let files: Vec<File> = (0..4)
+            .map(|number| {
+                let path = mounts.places[0].join(format!("temporary{number}"));
+                let file = File::create(&path).unwrap();
+                fs::remove_file(path).unwrap();
+                file.write_all_at(&vec![7; 700_000], 0).unwrap();
+                file
+            })
+            .collect();
+        mounts.kill(0);
+        drop(files);
+        mounts.remount(0, &[]);
+    }
+    let file = File::create(mounts.places[1].join("file")).unwrap();
+    for n in 0..100 {
+        file.write_all_at(&vec![n as u8; 100_000], n * 100_000).unwrap();
+    }
+    file.sync_all().unwrap();
+    drop(file);
+    mounts.end();
+    assert_eq!(fs::read_dir(&mounts.backing).unwrap().count(), 1);
+}
+
+/// Each name that the kernel knew took a descriptor: with 1,008 files and the usual limit, everything
+/// was told that there are too many open files.
+#[test]
+fn the_kernel_knows_more_names_than_there_are_descriptors() {
+    if !has("prlimit") {
+        return;
+    }
+    let Some(mut mounts) = Mounts::start(&["--size", "16MiB", "--scr", "1MiB"]) else { return };
+    let host = mounts.hosts[0].id().to_string();
+    let limited = Command::new("prlimit").args(["--pid", &host, "--nofile=128:128"]).status();
+    assert!(limited.unwrap().success());
+    let name = |number: u32| mounts.places[0].join(format!("file{number}"));
+    for number in 0..500 {
+        fs::write(name(number), number.to_string()).unwrap();
+    }
+    for number in 0..500 {
+        assert_eq!(fs::read_to_string(name(number)).unwrap(), number.to_string());
+    }
+    mounts.end();
+}
+
+/// A page beyond what the file system below can hold was accepted, and stayed dirty for ever.
+#[test]
+fn a_file_is_no_larger_than_the_file_system_below_can_hold() {
+    const FAR: u64 = 17 << 40;
+    let Some(mut mounts) = Mounts::unmounted(&["--size", "8MiB", "--scr", "512KiB"]) else {
+        return;
+    };
+    let below = tempfile::tempdir().unwrap();
+    mounts.backing = below.path().to_owned();
+    let plain = File::create(below.path().join("plain")).unwrap();
+    let Err(expected) = plain.write_all_at(b"far", FAR) else {
+        eprintln!("skipped: the file system of temporary files holds files of 17 TiB");
+        return;
+    };
+    mounts.mount_all();
+    let file = File::create(mounts.places[0].join("file")).unwrap();
+    let told = file.write_all_at(b"far", FAR).unwrap_err();
+    assert_eq!(told.raw_os_error(), expected.raw_os_error());
+    assert_eq!(file.metadata().unwrap().len(), 0);
+    drop(file);
+    mounts.end();
 }
 
 #[test]
