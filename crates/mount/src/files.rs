@@ -18,10 +18,11 @@ use rustix::io::Errno;
 use tombolo_memory::FileHandle;
 use tombolo_pagecache::{Attributes, Backing, Fate, FileId, Handle, NO_HANDLE};
 
-use crate::nodes;
+use crate::nodes::{self, Access};
 
 struct Used {
     file: Arc<File>,
+    access: Access,
     /// None, if what was written to it could not be brought there so far.
     users: usize,
     /// How often somebody began to use it.
@@ -51,26 +52,38 @@ impl Files {
     /// # Errors
     /// If it cannot be opened.
     pub fn share(&self, path: &Path) -> io::Result<FileId> {
-        let file = File::options().read(true).write(true).open(path)?;
+        let file = nodes::open_path(path)?;
         let id = nodes::id(&nodes::look(&file)?);
-        self.enter(id, || Ok(file))?;
+        self.enter(id, Access::Write, |access| nodes::open(&file, access))?;
         Ok(id)
     }
 
-    /// One more uses a file, which `open` opens if nobody else does.
+    /// One more uses a file, which `open` opens as needed. Also a file that is wanted for reading is opened
+    /// for writing, if that can be done: other hosts' pages may have to be written to it.
+    ///
+    /// # Errors
+    /// Those of `open`, if the file cannot be opened as it is wanted.
     pub(crate) fn enter(
         &self,
         id: FileId,
-        open: impl FnOnce() -> io::Result<File>,
+        wanted: Access,
+        open: impl Fn(Access) -> io::Result<File>,
     ) -> io::Result<()> {
         let mut files = self.used.write();
         if let Some(used) = files.get_mut(&id) {
+            if wanted == Access::Write && used.access == Access::Read {
+                (used.file, used.access) = (Arc::new(open(wanted)?), wanted);
+            }
             used.users += 1;
             used.uses += 1;
             return Ok(());
         }
-        let file = Arc::new(open()?);
-        files.insert(id, Used { file, users: 1, uses: 1, written_back: None });
+        let (file, access) = match (open(Access::Write), wanted) {
+            (Err(_), Access::Read) => (open(Access::Read)?, Access::Read),
+            (file, _) => (file?, Access::Write),
+        };
+        let file = Arc::new(file);
+        files.insert(id, Used { file, access, users: 1, uses: 1, written_back: None });
         Ok(())
     }
 
@@ -107,7 +120,7 @@ impl Files {
 
 impl Backing for Files {
     fn knows(&self, file: FileId) -> bool {
-        self.used.read().contains_key(&file)
+        self.used.read().get(&file).is_some_and(|used| used.access == Access::Write)
     }
 
     fn find(&self, files: &BTreeSet<FileId>) -> io::Result<BTreeSet<FileId>> {
@@ -118,7 +131,7 @@ impl Backing for Files {
             let Ok(file) = nodes::open_path(path) else { return Ok(()) };
             let id = nodes::id(&nodes::look(&file)?);
             if files.contains(&id) && found.insert(id) {
-                self.enter(id, || nodes::open(&file))?;
+                self.enter(id, Access::Write, |access| nodes::open(&file, access))?;
             }
             Ok(())
         })?;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,8 +18,10 @@ use fuser::{
 use rustix::fs::{AtFlags, Mode, XattrFlags};
 use rustix::io::Errno as Os;
 
+use crate::caller::Caller;
 use crate::locks::Range;
-use crate::shared::{Change, Failure, Outcome, Shared};
+use crate::nodes::{Access, Fd};
+use crate::shared::{Change, Failure, Outcome, Shared, is_acl};
 
 /// The kernel keeps nothing: another host may have changed it.
 const NEVER: Duration = Duration::ZERO;
@@ -53,6 +56,11 @@ fn xattr(reply: ReplyXattr, size: u32, outcome: Outcome<Vec<u8>>) {
             reply.data(&bytes);
         }
     });
+}
+
+/// Permissions are asked by the kernel above, which looks at modes alone.
+fn refuse_acl(name: &OsStr) -> Outcome<()> {
+    if is_acl(name.as_bytes()) { Err(Os::OPNOTSUPP.into()) } else { Ok(()) }
 }
 
 /// Bytes that hold any attribute, or any list of them.
@@ -128,9 +136,9 @@ impl Filesystem for Mount {
         reply: ReplyEntry,
     ) {
         let kind = rustix::fs::FileType::from_raw_mode(mode);
-        let made = self.0.make(request, parent, name, |parent| {
+        let made = self.0.make(Caller::new(request), parent, name, mode, |parent| {
             let mode = Mode::from_raw_mode(mode);
-            rustix::fs::mknodat(parent.fd()?, name, kind, mode, u64::from(rdev))
+            rustix::fs::mknodat(parent, name, kind, mode, u64::from(rdev))
         });
         answer!(reply, made, entry => reply.entry(&NEVER, &entry.0, entry.1));
     }
@@ -144,8 +152,8 @@ impl Filesystem for Mount {
         _: u32,
         reply: ReplyEntry,
     ) {
-        let made = self.0.make(request, parent, name, |parent| {
-            rustix::fs::mkdirat(parent.fd()?, name, Mode::from_raw_mode(mode))
+        let made = self.0.make(Caller::new(request), parent, name, mode, |parent| {
+            rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode))
         });
         answer!(reply, made, entry => reply.entry(&NEVER, &entry.0, entry.1));
     }
@@ -158,9 +166,8 @@ impl Filesystem for Mount {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let made = self.0.make(request, parent, name, |parent| {
-            rustix::fs::symlinkat(target, parent.fd()?, name)
-        });
+        let link = |parent: &Fd<'_>| rustix::fs::symlinkat(target, parent, name);
+        let made = self.0.make(Caller::new(request), parent, name, 0, link);
         answer!(reply, made, entry => reply.entry(&NEVER, &entry.0, entry.1));
     }
 
@@ -209,8 +216,8 @@ impl Filesystem for Mount {
         answer!(reply, renamed(), _done => reply.ok());
     }
 
-    fn open(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let opened = || self.0.opened(self.0.nodes.get(number)?);
+    fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let opened = || self.0.opened(self.0.nodes.get(number)?, Access::of(flags.0));
         answer!(reply, opened(), handle => reply.opened(handle, OPENED));
     }
 
@@ -224,7 +231,7 @@ impl Filesystem for Mount {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let created = self.0.create(request, parent, name, mode, flags);
+        let created = self.0.create(Caller::new(request), parent, name, mode, flags);
         answer!(reply, created, (attributes, generation, handle) => {
             reply.created(&NEVER, &attributes, generation, handle, OPENED)
         });
@@ -256,12 +263,18 @@ impl Filesystem for Mount {
         _: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        how: WriteFlags,
         flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let written = || self.0.write(self.0.nodes.get(number)?.id, offset, data, flags.0);
+        let written = || {
+            let node = self.0.nodes.get(number)?;
+            if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+                self.0.end_privileges(node.id)?;
+            }
+            self.0.write(node.id, offset, data, flags.0)
+        };
         answer!(reply, written(), length => reply.written(length));
     }
 
@@ -391,6 +404,7 @@ impl Filesystem for Mount {
         reply: ReplyEmpty,
     ) {
         let set = || -> Outcome<()> {
+            refuse_acl(name)?;
             let flags = XattrFlags::from_bits_retain(flags.cast_unsigned());
             Ok(self
                 .0
@@ -403,6 +417,7 @@ impl Filesystem for Mount {
 
     fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let get = || -> Outcome<Vec<u8>> {
+            refuse_acl(name)?;
             let mut value = vec![0; XATTR_BYTES];
             let node = self.0.nodes.get(number)?;
             let length = node.at_path(|at| rustix::fs::getxattr(at, name, &mut value))?;
@@ -418,13 +433,15 @@ impl Filesystem for Mount {
             let node = self.0.nodes.get(number)?;
             let length = node.at_path(|at| rustix::fs::listxattr(at, &mut names))?;
             names.truncate(length);
-            Ok(names)
+            let shown = names.split_inclusive(|&byte| byte == 0).filter(|name| !is_acl(name));
+            Ok(shown.flatten().copied().collect())
         };
         xattr(reply, size, list());
     }
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = || -> Outcome<()> {
+            refuse_acl(name)?;
             Ok(self.0.nodes.get(number)?.at_path(|at| rustix::fs::removexattr(at, name))?)
         };
         answer!(reply, removed(), _done => reply.ok());

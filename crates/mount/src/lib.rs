@@ -18,8 +18,10 @@
 //! that all hosts reach, and that shows each host what others wrote: on one machine any one.
 //!
 //! Left out: mounts within the backing directory, sparse operations (`fallocate` makes room, and
-//! nothing else), ACLs, deadlock detection among locks.
+//! nothing else), deadlock detection among locks. ACLs are refused (`EOPNOTSUPP`); those that files
+//! have below are not looked at.
 
+mod caller;
 mod files;
 mod filesystem;
 mod locks;

@@ -105,6 +105,13 @@ impl Nodes {
         Ok((self.know(fd, &found), found))
     }
 
+    /// The node of a file that is open, which the kernel knows once more from now on.
+    pub(crate) fn know_file(&self, file: &File) -> Result<Arc<Node>, Errno> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path_of(file), flags, Mode::empty())?;
+        Ok(self.know(fd, &look(file)?))
+    }
+
     /// The node that a descriptor stands for, which the kernel knows once more from now on.
     fn know(&self, fd: OwnedFd, found: &Statx) -> Arc<Node> {
         let node = || {
@@ -180,9 +187,9 @@ impl Node {
         Ok(rustix::fs::openat(self.fd()?, ".", flags, Mode::empty())?.into())
     }
 
-    /// The file, for reading and writing.
-    pub(crate) fn open(&self) -> io::Result<File> {
-        open(&self.fd()?)
+    /// The file, for reading, and for writing if that is wanted.
+    pub(crate) fn open(&self, access: Access) -> io::Result<File> {
+        open(&self.fd()?, access)
     }
 }
 
@@ -196,11 +203,24 @@ fn path_of(fd: &impl AsFd) -> PathBuf {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()).into()
 }
 
-/// Opens what a descriptor stands for; only for reading, if there is no other way.
-pub(crate) fn open(fd: &impl AsFd) -> io::Result<File> {
-    let path = path_of(fd);
-    let both = File::options().read(true).write(true).open(&path);
-    both.or_else(|error| File::open(&path).map_err(|_| error))
+/// What an open file is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    /// And for reading.
+    Write,
+}
+
+impl Access {
+    /// What a file is good for that is opened with these flags.
+    pub(crate) fn of(flags: i32) -> Self {
+        if flags & libc::O_ACCMODE == libc::O_RDONLY { Self::Read } else { Self::Write }
+    }
+}
+
+/// Opens what a descriptor stands for.
+pub(crate) fn open(fd: &impl AsFd, access: Access) -> io::Result<File> {
+    File::options().read(true).write(access == Access::Write).open(path_of(fd))
 }
 
 pub(crate) fn open_name(parent: &Node, name: &OsStr) -> Result<OwnedFd, Errno> {
