@@ -25,6 +25,7 @@ pub mod conformance;
 mod copy;
 mod error;
 mod fork;
+mod handle;
 mod huge;
 mod life;
 mod mapped;
@@ -49,6 +50,7 @@ pub use cache::CacheControl;
 pub use error::MemoryError;
 #[doc(hidden)]
 pub use fork::in_child;
+pub use handle::FileHandle;
 pub use huge::HugePages;
 pub use life::LifeLock;
 pub use lock_api;

@@ -135,6 +135,10 @@ impl<S: Guarded + 'static> Pages for InHeader<S> {
         Ok(())
     }
 
+    fn dirty_count(&self) -> u64 {
+        self.noted.lock().len() as u64
+    }
+
     fn reach(&self) -> Option<u64> {
         None
     }

@@ -74,6 +74,9 @@ pub trait Pages: Sized + 'static {
     /// [`reach`](Self::reach), those that this host has marked.
     fn visit_dirty(&self, visit: impl FnMut(Key)) -> Result<(), Error>;
 
+    /// How many pages [`visit_dirty`](Self::visit_dirty) shows.
+    fn dirty_count(&self) -> u64;
+
     /// At how many places [`visit_dirty`](Self::visit_dirty) looks in order to find all marked pages; `None` if it
     /// does not.
     fn reach(&self) -> Option<u64>;
@@ -148,6 +151,10 @@ impl<M: Memory> Pages for ByRecord<M> {
                 visit(key);
             }
         })
+    }
+
+    fn dirty_count(&self) -> u64 {
+        self.0.dirty_count()
     }
 
     fn reach(&self) -> Option<u64> {

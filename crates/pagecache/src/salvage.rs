@@ -10,13 +10,14 @@
 //! Left out: files that were changed by others than hosts since. What pages say counts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 
 use tombolo_memory::Memory;
 use tombolo_objects::{CrashRecovery, Orphans};
 
 use crate::backing::Backing;
-use crate::head::{ALL, HEAD_BYTES, Head};
+use crate::head::{ALL, Head};
 use crate::key::Key;
 use crate::page::{LENGTH, MARK, PageWriteBack, WORD_BYTES};
 use crate::{Error, FileId, sites};
@@ -76,8 +77,7 @@ impl<B: Backing> PageWriteBack<B> {
             let Some(key) = Key::decode(key) else { return Ok(()) };
             let file = files.entry(key.file).or_default();
             let Some(block) = key.block() else {
-                let head: Option<&[u8; HEAD_BYTES]> = value.and_then(|value| value.try_into().ok());
-                file.head = head.map(Head::decode);
+                file.head = value.and_then(|value| value.first_chunk()).map(Head::decode);
                 file.wanted |= file.head.is_some_and(|head| head.is_held());
                 return Ok(());
             };
@@ -146,9 +146,13 @@ impl<B: Backing> PageWriteBack<B> {
         let within = size.saturating_sub(offset).min(bytes.len() as u64) as usize;
         if within > 0 && memory.keeps(sites::SALVAGE_PAGE) {
             memory.step();
-            let written = self.backing.write(file, offset, &bytes[..within]);
-            written.map_err(|error| Error::WriteBack(file, error))?;
-            self.counted.salvaged.fetch_add(1, Ordering::Relaxed);
+            let brought = match self.backing.write(file, offset, &bytes[..within]) {
+                // No attempt will do: the pod would never be opened again.
+                Err(error) if error.kind() == ErrorKind::FileTooLarge => &self.counted.lost,
+                Err(error) => return Err(Error::WriteBack(file, error)),
+                Ok(()) => &self.counted.salvaged,
+            };
+            brought.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }

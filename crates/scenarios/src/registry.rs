@@ -174,6 +174,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "page-all-die" Crash pages::crash::all_die;
     "page-openers-die" Crash pages::crash::openers_die;
     "page-file-holder-dies" Crash pages::crash::who_has_the_file_dies;
+    "page-unlinker-dies" Crash pages::crash::who_has_an_unlinked_file_dies;
     "host-dies" Crash crash::a_host_dies;
     "all-die" Crash crash::all_hosts_die;
     "host-fenced" Crash crash::a_host_is_fenced;
@@ -346,6 +347,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pagecache.salvage.page", "page-all-die"),
     ("pagecache.salvage.size", "page-all-die"),
     ("pagecache.dead.files", "page-file-holder-dies"),
+    ("pagecache.gone.files", "page-unlinker-dies"),
     ("objects.latch.free", "page-host-dies"),
     ("pagecache.dead.keep", "page-size-changer-dies"),
     ("pagecache.grown.by-dead", "page-size-changer-dies"),

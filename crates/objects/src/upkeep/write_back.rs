@@ -111,6 +111,11 @@ impl<M: Memory> Objects<M> {
         Ok(Some(None))
     }
 
+    /// How many objects are dirty; a look at the dirty bits alone.
+    pub fn dirty_count(&self) -> u64 {
+        self.dirty_bits.count()
+    }
+
     /// Shows the key of every dirty object to `visit`: those that were dirty before the call and still
     /// are, others perhaps.
     ///
