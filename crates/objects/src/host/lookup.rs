@@ -7,10 +7,10 @@
 use tombolo_log::End;
 use tombolo_memory::{Lines, Memory};
 
-use crate::Objects;
 use crate::ids::{KeyHash, SlotLine};
 use crate::replica::Shard;
-use crate::storage::index::{Entry, Found, Lookup};
+use crate::storage::index::{Entry, Found, Probe};
+use crate::{Error, Objects};
 
 /// Objects that are found together.
 pub(crate) const BATCH: usize = 16;
@@ -30,7 +30,7 @@ pub(crate) type Candidates<'a, M> = [Option<Candidate<'a, M>>; BATCH];
 /// A lookup that has begun, and where.
 pub(crate) struct PendingLookup<'a, M: Memory> {
     shard: &'a Shard<M>,
-    lookup: Lookup<'a>,
+    lookup: Probe<'a>,
 }
 
 impl<'a, M: Memory> Candidate<'a, M> {
@@ -41,7 +41,89 @@ impl<'a, M: Memory> Candidate<'a, M> {
     }
 }
 
+/// What came of looking at one object.
+pub(crate) enum Attempt<T> {
+    /// It has the key; this is what was read, and the read is good.
+    Good(T),
+    /// It has another key, which is as good a finding.
+    OtherKey,
+    /// It changed meanwhile.
+    Changed,
+}
+
+impl<T> Attempt<T> {
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Attempt<U> {
+        match self {
+            Self::Good(read) => Attempt::Good(change(read)),
+            Self::OtherKey => Attempt::OtherKey,
+            Self::Changed => Attempt::Changed,
+        }
+    }
+}
+
+impl<T> Attempt<Result<T, Error>> {
+    pub(crate) fn transpose(self) -> Result<Attempt<T>, Error> {
+        Ok(match self {
+            Self::Good(read) => Attempt::Good(read?),
+            Self::OtherKey => Attempt::OtherKey,
+            Self::Changed => Attempt::Changed,
+        })
+    }
+}
+
+/// What came of looking for the object with a key.
+pub(crate) enum Lookup<T> {
+    Found(T),
+    Absent,
+    /// Something changed meanwhile: look again.
+    Retry,
+}
+
+impl<T> Lookup<T> {
+    pub(crate) fn found(self) -> Option<T> {
+        match self {
+            Self::Found(found) => Some(found),
+            Self::Absent | Self::Retry => None,
+        }
+    }
+}
+
 impl<M: Memory> Objects<M> {
+    /// Looks at each object with `hash`, as of the log's tail, until one has the key that is looked for, or changes meanwhile.
+    ///
+    /// # Errors
+    /// The first of `look`; those of applying the log.
+    pub(crate) fn lookup<'a, T>(
+        &'a self,
+        hash: KeyHash,
+        mut look: impl FnMut(&Found<'a>, u64) -> Result<Attempt<T>, Error>,
+    ) -> Result<Lookup<T>, Error> {
+        let tail = self.sync(hash)?;
+        for found in self.state(hash).index.find(self.memory(), hash) {
+            match look(&found, tail)? {
+                Attempt::Good(found) => return Ok(Lookup::Found(found)),
+                Attempt::OtherKey => {}
+                Attempt::Changed => return Ok(Lookup::Retry),
+            }
+        }
+        Ok(Lookup::Absent)
+    }
+
+    /// Repeats a lookup while it says so, for as long as patience lasts; `None` if there is no such object.
+    #[inline(always)]
+    pub(crate) fn repeat<T>(
+        &self,
+        mut lookup: impl FnMut() -> Result<Lookup<T>, Error>,
+    ) -> Result<Option<T>, Error> {
+        self.persist(|| {
+            Ok(match lookup()? {
+                Lookup::Found(found) => Some(Some(found)),
+                Lookup::Absent => Some(None),
+                Lookup::Retry => None,
+            })
+        })
+    }
+
     /// An object with `hash`, if it is found at once.
     #[inline(always)]
     pub(crate) fn candidate(&self, hash: KeyHash) -> Option<Candidate<'_, M>> {

@@ -5,8 +5,8 @@ mod recall;
 use tombolo_memory::{HostMutex, Memory};
 use tombolo_sharing::{Header, persist};
 
+use crate::host::lookup::Attempt;
 use crate::storage::index::Found;
-use crate::write::lock::TryLock;
 use crate::write::locked_object::LockedObject;
 use crate::{Error, Objects};
 
@@ -25,7 +25,7 @@ impl<M: Memory> Objects<M> {
     ) -> Result<(), Error> {
         if found.entry.record().is_none() {
             self.move_in(found.entry, header, key, value.to_vec())?;
-        } else if let TryLock::Locked(LockedObject::Shared(locked)) =
+        } else if let Attempt::Good(LockedObject::Shared(locked)) =
             self.try_lock(found, tail, key)?
         {
             locked.move_in(key)?;

@@ -15,7 +15,8 @@
 use tombolo_memory::{Local, Memory};
 use tombolo_sharing::{Counter, Header, Part};
 
-use crate::read::{Attempt, ReadSnapshot};
+use crate::host::lookup::Attempt;
+use crate::read::ReadSnapshot;
 use crate::storage::copies::{CopyContents, lines};
 use crate::storage::index::validated::{NEVER_VALIDATED, ValidatedAt};
 use crate::storage::index::{Entry, Found, validated};

@@ -3,7 +3,7 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Header, Part};
 
-use crate::read::{Attempt, ReadSnapshot};
+use crate::read::ReadSnapshot;
 use crate::storage::index::Found;
 use crate::{Error, Objects, Version};
 
@@ -27,24 +27,17 @@ impl<M: Memory> Objects<M> {
     pub fn read_start(&self, key: &[u8]) -> Result<ReadGuard<'_, M>, Error> {
         self.count(Counter::Reads);
         let hash = self.begin(key)?;
-        let guard = self.persist(|| {
-            let tail = self.sync(hash)?;
-            for found in self.state(hash).index.find(self.memory(), hash) {
-                let keep = |snapshot: &ReadSnapshot, _: &Header| snapshot.clone();
-                match self.look(&found, tail, key, Part::Nothing, keep)? {
-                    Attempt::Good((header, snapshot)) => {
-                        return Ok(Some(Some(ReadGuard {
-                            objects: self,
-                            found,
-                            snapshot,
-                            header,
-                        })));
-                    }
-                    Attempt::OtherKey => {}
-                    Attempt::Changed => return Ok(None),
-                }
-            }
-            Ok(Some(None))
+        let keep = |snapshot: &ReadSnapshot, _: &Header| snapshot.clone();
+        let guard = self.repeat(|| {
+            self.lookup(hash, |&found, tail| {
+                let attempt = self.look(&found, tail, key, Part::Nothing, keep)?;
+                Ok(attempt.map(|(header, snapshot)| ReadGuard {
+                    objects: self,
+                    found,
+                    snapshot,
+                    header,
+                }))
+            })
         })?;
         guard.ok_or(Error::NotFound)
     }

@@ -17,7 +17,7 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, split};
 
 use crate::error::loss;
 use crate::host::blocked::Why;
-use crate::host::lookup::Candidate;
+use crate::host::lookup::{Attempt, Candidate, Lookup};
 use crate::ids::KeyHash;
 use crate::storage::index::validated::{READ_SHARED, ValidatedAt};
 use crate::storage::index::{Entry, Found, validated};
@@ -71,43 +71,6 @@ impl ReadSnapshot {
     #[track_caller]
     pub(crate) fn rely_on<M: Memory>(&self, memory: &M) {
         self.extent.rely_on(memory, 0, self.extent.bytes(), self.since);
-    }
-}
-
-/// What came of looking at one object.
-pub(crate) enum Attempt<T> {
-    /// It has the key; this is what was read, and the read is good.
-    Good(T),
-    /// It has another key, which is as good a finding.
-    OtherKey,
-    /// It changed meanwhile.
-    Changed,
-}
-
-impl<T> Attempt<T> {
-    fn good(self) -> Option<T> {
-        match self {
-            Self::Good(read) => Some(read),
-            Self::OtherKey | Self::Changed => None,
-        }
-    }
-
-    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Attempt<U> {
-        match self {
-            Self::Good(read) => Attempt::Good(change(read)),
-            Self::OtherKey => Attempt::OtherKey,
-            Self::Changed => Attempt::Changed,
-        }
-    }
-}
-
-impl<T> Attempt<Result<T, Error>> {
-    pub(crate) fn transpose(self) -> Result<Attempt<T>, Error> {
-        Ok(match self {
-            Self::Good(read) => Attempt::Good(read?),
-            Self::OtherKey => Attempt::OtherKey,
-            Self::Changed => Attempt::Changed,
-        })
     }
 }
 
@@ -212,15 +175,14 @@ impl<M: Memory> Objects<M> {
         part: Part,
         value: &mut Vec<u8>,
     ) -> Result<Option<Header>, Error> {
-        let read = self.persist(|| self.try_read(hash, key, part, value))?;
+        let read = self.repeat(|| self.try_read(hash, key, part, value))?;
         if let Some(header) = read {
             part.of(u64::from(header.value_bytes))?;
         }
         Ok(read)
     }
 
-    /// Reads part of the object with `key`, whose hash is given; the outer `None` if something changed
-    /// meanwhile.
+    /// Reads part of the object with `key`, whose hash is given.
     #[inline(always)]
     fn try_read(
         &self,
@@ -228,15 +190,16 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         part: Part,
         value: &mut Vec<u8>,
-    ) -> Result<Option<Option<Header>>, Error> {
+    ) -> Result<Lookup<Header>, Error> {
         let tail = self.sync(hash)?;
         let index = &self.state(hash).index;
         let (found, alone) = index.find_one(self.memory(), hash);
-        let Some(found) = found else { return Ok(Some(None)) };
+        let Some(found) = found else { return Ok(Lookup::Absent) };
         match self.read_found(&found, tail, key, part, value)? {
-            Attempt::OtherKey if alone => Ok(Some(None)),
+            Attempt::Good(header) => Ok(Lookup::Found(header)),
+            Attempt::OtherKey if alone => Ok(Lookup::Absent),
             Attempt::OtherKey => self.try_read_others(hash, key, part, value),
-            attempt => Ok(attempt.good().map(Some)),
+            Attempt::Changed => Ok(Lookup::Retry),
         }
     }
 
@@ -248,15 +211,8 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         part: Part,
         value: &mut Vec<u8>,
-    ) -> Result<Option<Option<Header>>, Error> {
-        let tail = self.sync(hash)?;
-        for found in self.state(hash).index.find(self.memory(), hash) {
-            match self.read_found(&found, tail, key, part, value)? {
-                Attempt::OtherKey => {}
-                attempt => return Ok(attempt.good().map(Some)),
-            }
-        }
-        Ok(Some(None))
+    ) -> Result<Lookup<Header>, Error> {
+        self.lookup(hash, |found, tail| self.read_found(found, tail, key, part, value))
     }
 
     /// Reads part of an object that may have `key`, wherever it is; nothing, if it has no such part.

@@ -3,7 +3,7 @@
 use tombolo_memory::{LINE_BYTES, Local, Memory};
 use tombolo_sharing::{Counter, Header, Part};
 
-use crate::read::Attempt;
+use crate::host::lookup::Attempt;
 use crate::storage::index::{Entry, Found};
 use crate::storage::partition::Hold;
 use crate::{Error, Objects, sites};

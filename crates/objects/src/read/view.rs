@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use tombolo_memory::{Lines, Memory};
 use tombolo_sharing::{Counter, Header, Part};
 
-use crate::ids::KeyHash;
-use crate::read::{Attempt, ReadSnapshot};
+use crate::host::lookup::Attempt;
+use crate::read::ReadSnapshot;
 use crate::storage::index::{Entry, Found};
 use crate::storage::space::pins::Pin;
 use crate::{Error, Objects, Version};
@@ -37,56 +37,34 @@ impl<M: Memory> Objects<M> {
     pub fn view(&self, key: &[u8]) -> Result<Option<View<'_, M>>, Error> {
         self.count(Counter::Reads);
         let hash = self.begin(key)?;
-        let mut view = None;
-        self.persist(|| {
-            // With its chunk pinned an object cannot return there, and cannot be changed in place.
-            view = None;
-            self.try_view(hash, key, &mut view)
-        })?;
-        Ok(view)
-    }
-
-    /// Makes it `view`, unless there is no such object; `None` if something changed meanwhile.
-    fn try_view<'a>(
-        &'a self,
-        hash: KeyHash,
-        key: &[u8],
-        view: &mut Option<View<'a, M>>,
-    ) -> Result<Option<()>, Error> {
         let index = &self.state(hash).index;
-        index.prefetch(hash);
-        let tail = self.sync(hash)?;
-        for found in index.find(self.memory(), hash) {
-            match self.view_found(&found, tail, key, view)? {
-                Attempt::Good(()) => return Ok(Some(())),
-                Attempt::OtherKey => {}
-                Attempt::Changed => return Ok(None),
-            }
-        }
-        Ok(Some(()))
+        self.repeat(|| {
+            index.prefetch(hash);
+            self.lookup(hash, |found, tail| self.view_found(found, tail, key))
+        })
     }
 
-    fn view_found<'a>(
-        &'a self,
+    fn view_found(
+        &self,
         found: &Found<'_>,
         tail: u64,
         key: &[u8],
-        view: &mut Option<View<'a, M>>,
-    ) -> Result<Attempt<()>, Error> {
+    ) -> Result<Attempt<View<'_, M>>, Error> {
         if found.entry.partition() == Some(self.enrolment.host()) {
             let mut copied = Vec::new();
             let attempt = self.read_in_partition(found, key, Part::Whole, &mut copied)?;
-            return Ok(attempt.map(|header| {
-                *view = Some(View { objects: self, header, value: Value::Copied(copied) });
-            }));
+            let value = Value::Copied(copied);
+            return Ok(attempt.map(|header| View { objects: self, header, value }));
         }
         self.fetch_to_view(found.entry);
-        let attempt = self.look(found, tail, key, Part::Whole, |snapshot, &header| {
-            let value = self.take_to_view(snapshot, &header)?;
-            *view = Some(View { objects: self, header, value });
-            Ok(())
+        // If the look finds that the object has changed, its chunk is not pinned any more: pinned, the object could not return
+        // there, nor be changed in place.
+        let attempt = self.look(found, tail, key, Part::Whole, |snapshot, header| {
+            self.take_to_view(snapshot, header)
         })?;
-        attempt.map(|(_, taken)| taken).transpose()
+        let with_value =
+            attempt.map(|(header, value)| value.map(|value| View { objects: self, header, value }));
+        with_value.transpose()
     }
 
     /// Has the processor fetch what a view takes, all at once: one after the other it would wait four times.

@@ -11,13 +11,12 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
+use crate::host::lookup::Attempt;
 use crate::host::reserve::Room;
 use crate::ids::Slot;
-use crate::read::Attempt;
 use crate::replica::Shard;
 use crate::storage::index::Found;
 use crate::storage::space::{Space, Sparse};
-use crate::write::lock::TryLock;
 use crate::write::locked_object::LockedObject;
 use crate::{Error, Objects, sites};
 
@@ -79,7 +78,7 @@ impl<M: Memory> Objects<M> {
         let unlocked = found.entry.record().is_none() || !self.memory().keeps(sites::COMPACT_LOCK);
         if unlocked {
             self.move_as_read(&found, tail, &key, slot)
-        } else if let TryLock::Locked(LockedObject::Shared(locked)) =
+        } else if let Attempt::Good(LockedObject::Shared(locked)) =
             self.try_lock(&found, tail, &key)?
         {
             locked.move_as_is(&key)

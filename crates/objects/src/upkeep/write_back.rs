@@ -5,12 +5,12 @@ use tombolo_sharing::Part;
 
 use crate::host::Locks;
 use crate::host::dirty::DirtyObjects;
+use crate::host::lookup::{Attempt, Lookup};
 use crate::ids::KeyHash;
 use crate::read::damaged_object;
 use crate::storage::index::Found;
 use crate::storage::records::Record;
 use crate::write::guard::WriteGuard;
-use crate::write::lock::TryLock;
 use crate::{Error, Objects, sites};
 
 /// Does what has to be done before a dirty object may lose its dirty bit, such as to write it to a file.
@@ -28,7 +28,7 @@ impl<M: Memory> DirtyObjects<M> for Box<dyn WriteBack<M>> {
     fn write_back(&self, objects: &Objects<M>, key: &[u8], record: Record) -> Result<(), Error> {
         let dirty_bits = &objects.dirty_bits;
         let wanted = |found: Option<Record>| found == Some(record) && dirty_bits.is_set(record);
-        if let Some(Some(guard)) = objects.try_write_if(key, wanted)? {
+        if let Lookup::Found(guard) = objects.try_write_if(key, wanted)? {
             WriteBack::write_back(&**self, key, guard);
         }
         Ok(())
@@ -66,7 +66,7 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
     pub fn write_dirty(&self, key: &[u8]) -> Result<Option<WriteGuard<'_, M>>, Error> {
-        self.persist(|| self.try_write_dirty(key))
+        self.repeat(|| self.try_lock_dirty(key))
     }
 
     /// The same, unless that takes waiting: then the outer `None`.
@@ -74,6 +74,14 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::KeyLength`], [`Error::Log`].
     pub fn try_write_dirty(&self, key: &[u8]) -> Result<Option<Option<WriteGuard<'_, M>>>, Error> {
+        Ok(match self.try_lock_dirty(key)? {
+            Lookup::Found(guard) => Some(Some(guard)),
+            Lookup::Absent => Some(None),
+            Lookup::Retry => None,
+        })
+    }
+
+    fn try_lock_dirty(&self, key: &[u8]) -> Result<Lookup<WriteGuard<'_, M>>, Error> {
         self.try_write_if(key, |record| record.is_some_and(|record| self.dirty_bits.is_set(record)))
     }
 
@@ -83,32 +91,29 @@ impl<M: Memory> Objects<M> {
     /// [`Error::KeyLength`], [`Error::Log`].
     pub fn try_write_start(&self, key: &[u8]) -> Result<Option<WriteGuard<'_, M>>, Error> {
         let by_log = self.locks == Locks::Log;
-        Ok(self.try_write_if(key, |record| record.is_some() || by_log)?.flatten())
+        Ok(self.try_write_if(key, |record| record.is_some() || by_log)?.found())
     }
 
-    /// Locks the object with `key` if its record is `wanted`, before and after; the outer `None` if
-    /// somebody is in the way.
+    /// Locks the object with `key` if its record is `wanted`, before and after.
     fn try_write_if(
         &self,
         key: &[u8],
         wanted: impl Fn(Option<u32>) -> bool,
-    ) -> Result<Option<Option<WriteGuard<'_, M>>>, Error> {
-        let hash = self.begin(key)?;
-        let tail = self.sync(hash)?;
-        for found in self.state(hash).index.find(self.memory(), hash) {
-            if !wanted(found.entry.record()) {
-                continue;
+    ) -> Result<Lookup<WriteGuard<'_, M>>, Error> {
+        let locked = self.lookup(self.begin(key)?, |found, tail| {
+            if wanted(found.entry.record()) {
+                self.try_lock(found, tail, key)
+            } else {
+                Ok(Attempt::OtherKey)
             }
-            match self.try_lock(&found, tail, key)? {
-                TryLock::Locked(writer) => {
-                    let wanted = wanted(writer.record());
-                    return Ok(Some(wanted.then(|| WriteGuard::new(writer))));
-                }
-                TryLock::OtherKey => {}
-                TryLock::Busy => return Ok(None),
+        })?;
+        Ok(match locked {
+            Lookup::Found(locked) if wanted(locked.record()) => {
+                Lookup::Found(WriteGuard::new(locked))
             }
-        }
-        Ok(Some(None))
+            Lookup::Found(_) | Lookup::Absent => Lookup::Absent,
+            Lookup::Retry => Lookup::Retry,
+        })
     }
 
     /// How many objects are dirty; a look at the dirty bits alone.
@@ -123,12 +128,9 @@ impl<M: Memory> Objects<M> {
     /// [`Error::Busy`], [`Error::Log`], [`Error::Damaged`].
     pub fn visit_dirty(&self, mut visit: impl FnMut(&[u8])) -> Result<(), Error> {
         for record in self.dirty_bits.records() {
-            let key = self.persist(|| {
+            let key = self.repeat(|| {
                 self.sync_all()?;
-                match self.owner(record) {
-                    Some(hash) => self.key_of(record, hash),
-                    None => Ok(Some(None)),
-                }
+                self.owner(record).map_or(Ok(Lookup::Absent), |hash| self.key_of(record, hash))
             })?;
             if let Some(key) = key {
                 visit(&key);
@@ -145,22 +147,24 @@ impl<M: Memory> Objects<M> {
         self.delete_if(key, None, true)
     }
 
-    /// The key of the object with `hash` that has `record`; the outer `None` if it is being changed.
-    fn key_of(&self, record: u32, hash: KeyHash) -> Result<Option<Option<Vec<u8>>>, Error> {
+    /// The key of the object with `hash` that has `record`, if that can be told.
+    fn key_of(&self, record: u32, hash: KeyHash) -> Result<Lookup<Vec<u8>>, Error> {
         let tail = self.sync(hash)?;
         let found = self.state(hash).index.find(self.memory(), hash);
         let owner = |found: &&Found<'_>| found.entry.record() == Some(record);
-        let Some(found) = found.iter().find(owner) else { return Ok(Some(None)) };
-        let Some(snapshot) = self.start(found, tail, Part::Nothing) else { return Ok(None) };
+        let Some(found) = found.iter().find(owner) else { return Ok(Lookup::Absent) };
+        let Some(snapshot) = self.start(found, tail, Part::Nothing) else {
+            return Ok(Lookup::Retry);
+        };
         let key = self.read_key(&snapshot);
         if !snapshot.still_holds(self)? {
-            return Ok(None);
+            return Ok(Lookup::Retry);
         }
         if self.is_key_poisoned(&snapshot.extent) {
-            return Ok(Some(None));
+            return Ok(Lookup::Absent);
         }
         snapshot.rely_on(self.memory());
-        key.map(|key| Some(Some(key))).ok_or_else(|| damaged_object(&snapshot))
+        key.map(Lookup::Found).ok_or_else(|| damaged_object(&snapshot))
     }
 
     /// Has the object with `hash` written back, which has `record`, if it is dirty; whether it may be taken
@@ -175,7 +179,7 @@ impl<M: Memory> Objects<M> {
             return Ok(true);
         }
         let Some(dirty) = self.dirty_objects.get() else { return Ok(false) };
-        let Some(Some(key)) = self.key_of(record, hash)? else { return Ok(false) };
+        let Lookup::Found(key) = self.key_of(record, hash)? else { return Ok(false) };
         dirty.write_back(self, &key, record)?;
         Ok(!dirty_bits.is_set(record))
     }

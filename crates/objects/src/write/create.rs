@@ -1,12 +1,14 @@
 //! New objects.
 
+use smallvec::SmallVec;
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Part};
 
+use crate::host::lookup::Lookup;
 use crate::host::reserve::PATIENCE;
-use crate::read::Attempt;
 use crate::replica::apply::fingerprint;
 use crate::replica::event::Event;
+use crate::storage::index::Entry;
 use crate::write::relocate::Placed;
 use crate::{Error, Objects, Version};
 
@@ -25,16 +27,17 @@ impl<M: Memory> Objects<M> {
         }
         let mut placed = None;
         let created = self.persist(|| {
-            let tail = self.sync(hash)?;
-            let found = self.state(hash).index.find(self.memory(), hash);
-            for found in found.iter() {
-                match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
-                    Attempt::Good(_) => return Err(Error::Exists),
-                    Attempt::OtherKey => {}
-                    Attempt::Changed => return Ok(None),
-                }
+            let mut others = SmallVec::<[Entry; 4]>::new();
+            let same = self.lookup(hash, |found, tail| {
+                others.push(found.entry);
+                self.look(found, tail, key, Part::Nothing, |_, _| ())
+            })?;
+            match same {
+                Lookup::Found(_) => return Err(Error::Exists),
+                Lookup::Absent => {}
+                Lookup::Retry => return Ok(None),
             }
-            let expected = fingerprint(found.iter().map(|found| found.entry));
+            let expected = fingerprint(others.into_iter());
             if placed.is_none() {
                 let Some(intent) = self.open_intent() else { return Ok(None) };
                 placed = Some(self.place(intent, hash, key, value, PATIENCE)?);

@@ -4,11 +4,11 @@ use tombolo_log::LogError;
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Part};
 
+use crate::host::lookup::Attempt;
 use crate::host::reserve::PATIENCE;
 use crate::ids::{BY_POISON, Slot};
-use crate::read::Attempt;
 use crate::replica::event::{Event, target};
-use crate::storage::index::Entry;
+use crate::storage::index::{Entry, Found};
 use crate::storage::intents::Intent;
 use crate::write::relocate::OpenIntent;
 use crate::{Error, Objects, Version, sites};
@@ -35,12 +35,18 @@ impl<M: Memory> Objects<M> {
     /// Whether the object with `key` may be another one than that with this entry, whose key perhaps cannot be read. None can come
     /// to be as long as that is there.
     fn may_be_another(&self, key: &[u8], entry: &Entry) -> Result<bool, Error> {
-        let tail = self.sync(entry.hash)?;
-        let found = self.state(entry.hash).index.find(self.memory(), entry.hash);
-        Ok(found.iter().filter(|found| found.entry.slot != entry.slot).any(|found| {
+        let another = self.lookup(entry.hash, |found, tail| {
+            if found.entry.slot == entry.slot {
+                return Ok(Attempt::OtherKey);
+            }
             let attempt = self.look(found, tail, key, Part::Nothing, |_, _| ());
-            !matches!(attempt, Ok(Attempt::OtherKey))
-        }))
+            Ok(if matches!(attempt, Ok(Attempt::OtherKey)) {
+                Attempt::OtherKey
+            } else {
+                Attempt::Good(())
+            })
+        })?;
+        Ok(another.found().is_some())
     }
 
     /// The slot that an object has left, as is recorded, unless a host may still write there: then who clears up after that
@@ -67,17 +73,14 @@ impl<M: Memory> Objects<M> {
 
     /// The entry of the object with `key`, if its value is lost.
     fn find_lost(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
-        let hash = self.hash(key)?;
-        let tail = self.sync(hash)?;
-        for found in self.state(hash).index.find(self.memory(), hash) {
-            if found.entry.lost().is_some()
-                && let Err(error) = self.look(&found, tail, key, Part::Nothing, |_, _| ())
-                && error.is_loss()
-            {
-                return Ok(Some(found.entry));
-            }
-        }
-        Ok(None)
+        let lost = self.lookup(self.hash(key)?, |found, tail| {
+            let is_it = found.entry.lost().is_some()
+                && self
+                    .look(found, tail, key, Part::Nothing, |_, _| ())
+                    .is_err_and(|e| e.is_loss());
+            Ok(if is_it { Attempt::Good(found.entry) } else { Attempt::OtherKey })
+        })?;
+        Ok(lost.found())
     }
 
     /// Deletes an object whose value is lost; whether it was.
@@ -142,46 +145,57 @@ impl<M: Memory> Objects<M> {
         unless_dirty: bool,
     ) -> Result<bool, Error> {
         let hash = self.begin(key)?;
-        self.persist(|| {
-            let tail = self.sync(hash)?;
-            for found in self.state(hash).index.find(self.memory(), hash) {
-                if found.entry.partition() == Some(self.enrolment.host()) {
-                    // This one, or another with its hash: the lock tells.
-                    return Ok(Some(
-                        self.delete_locked(key, expected, unless_dirty)?.unwrap_or(false),
-                    ));
-                }
-                let attempt = self.look(&found, tail, key, Part::Nothing, |_, _| ());
-                if let (Err(error), None) = (&attempt, expected)
-                    && error.is_loss()
-                {
-                    if unless_dirty && self.memory().keeps(sites::DELETE_FOUND) {
-                        return Ok(Some(false));
-                    }
-                    return Ok(self.forget_lost(key)?.then_some(true));
-                }
-                let header = match attempt? {
-                    Attempt::Good((header, ())) => header,
-                    Attempt::OtherKey => continue,
-                    Attempt::Changed => return Ok(None),
-                };
-                if expected.is_some_and(|expected| expected != header.version) {
-                    return Err(Error::Changed);
-                }
-                let locked = self.memory().keeps(sites::DELETE_LOCK);
-                if found.entry.record().is_some() && locked {
-                    return self.delete_locked(key, expected, unless_dirty);
-                }
-                // Read-shared: nobody can write it without an event that makes this one void.
-                let Some(intent) = self.open_intent() else { return Ok(None) };
-                if !self.delete_with_intent(intent, found.entry, Some(header.version))? {
-                    return Ok(None);
-                }
-                self.count(Counter::Deletes);
-                return Ok(Some(true));
+        let deleted = self.repeat(|| {
+            self.lookup(hash, |found, tail| {
+                self.delete_found(found, tail, key, expected, unless_dirty)
+            })
+        })?;
+        Ok(deleted.unwrap_or(false))
+    }
+
+    /// Deletes an object that may have `key`; whether it did.
+    fn delete_found(
+        &self,
+        found: &Found<'_>,
+        tail: u64,
+        key: &[u8],
+        expected: Option<Version>,
+        unless_dirty: bool,
+    ) -> Result<Attempt<bool>, Error> {
+        let again = |deleted: Option<bool>| deleted.map_or(Attempt::Changed, Attempt::Good);
+        if found.entry.partition() == Some(self.enrolment.host()) {
+            // This one, or another with its hash: the lock tells.
+            let deleted = self.delete_locked(key, expected, unless_dirty)?;
+            return Ok(Attempt::Good(deleted.unwrap_or(false)));
+        }
+        let attempt = self.look(found, tail, key, Part::Nothing, |_, _| ());
+        if let (Err(error), None) = (&attempt, expected)
+            && error.is_loss()
+        {
+            if unless_dirty && self.memory().keeps(sites::DELETE_FOUND) {
+                return Ok(Attempt::Good(false));
             }
-            Ok(Some(false))
-        })
+            return Ok(again(self.forget_lost(key)?.then_some(true)));
+        }
+        let header = match attempt? {
+            Attempt::Good((header, ())) => header,
+            Attempt::OtherKey => return Ok(Attempt::OtherKey),
+            Attempt::Changed => return Ok(Attempt::Changed),
+        };
+        if expected.is_some_and(|expected| expected != header.version) {
+            return Err(Error::Changed);
+        }
+        let locked = self.memory().keeps(sites::DELETE_LOCK);
+        if found.entry.record().is_some() && locked {
+            return self.delete_locked(key, expected, unless_dirty).map(again);
+        }
+        // Read-shared: nobody can write it without an event that makes this one void.
+        let Some(intent) = self.open_intent() else { return Ok(Attempt::Changed) };
+        if !self.delete_with_intent(intent, found.entry, Some(header.version))? {
+            return Ok(Attempt::Changed);
+        }
+        self.count(Counter::Deletes);
+        Ok(Attempt::Good(true))
     }
 
     fn delete_locked(

@@ -8,12 +8,12 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header, Part};
 
 use crate::host::Locks;
 use crate::host::blocked::Why;
+use crate::host::lookup::Attempt;
 use crate::ids::{BY_LOG, KeyHash, Slot};
-use crate::read::Attempt;
 use crate::replica::event::{Event, target};
 use crate::storage::index::validated::NEVER_VALIDATED;
 use crate::storage::index::{Cell, Entry, Found, validated};
-use crate::storage::intents;
+use crate::storage::intents::IntentSlot;
 use crate::storage::records::{Record, RecordLock};
 use crate::storage::space::extent::Extent;
 use crate::write::locked_object::LockedObject;
@@ -39,7 +39,7 @@ pub(crate) struct Locked<'a, M: Memory> {
     /// Where the object will be once the write ends, with what was written so far; nobody else knows of it.
     pub(crate) elsewhere: Option<Box<Placed>>,
     /// Where it is recorded that the object is being changed; if it is, whether it is recorded as it was.
-    pub(crate) intent_slot: intents::IntentSlot,
+    pub(crate) intent_slot: IntentSlot,
     pub(crate) noted: Option<bool>,
     /// When the lock was taken: nothing read under it was out of date by then.
     pub(crate) since: Moment,
@@ -50,47 +50,37 @@ pub(crate) struct Locked<'a, M: Memory> {
     pub(crate) stays: PhantomData<*const ()>,
 }
 
-pub(crate) enum TryLock<'a, M: Memory> {
-    Locked(LockedObject<'a, M>),
-    OtherKey,
-    /// Somebody else has it, or it changed: look again.
-    Busy,
-}
-
 impl<M: Memory> Objects<M> {
     /// Locks the object with `key`, allocating a record if it has none; `None` if there is no such
     /// object (MEGALON, section 3.4.5, "Write").
     pub(crate) fn lock(&self, key: &[u8]) -> Result<Option<LockedObject<'_, M>>, Error> {
         let hash = self.begin(key)?;
-        self.persist(|| {
-            let tail = self.sync(hash)?;
-            for found in self.state(hash).index.find(self.memory(), hash) {
-                let lines = self.state(hash).space.lines_at(found.entry.slot);
-                if let (Some(record), Some(lines)) = (found.entry.own_record(), lines) {
-                    self.fetch_to_write(&found, record, lines, 0);
-                }
-                let locked = match found.entry.partition() {
-                    None => self.try_lock(&found, tail, key)?,
-                    Some(host) if host == self.enrolment.host() => {
-                        self.lock_in_partition(found.entry, key)?
-                    }
-                    Some(host) => {
-                        self.blocked(Why::InPartition { host, entry: found.entry })?;
-                        TryLock::Busy
-                    }
-                };
-                match locked {
-                    TryLock::Locked(LockedObject::Shared(locked)) => {
-                        let stays = self.place_before_write(locked, key)?;
-                        return Ok(stays.map(|locked| Some(LockedObject::Shared(locked))));
-                    }
-                    TryLock::Locked(entry) => return Ok(Some(Some(entry))),
-                    TryLock::OtherKey => {}
-                    TryLock::Busy => return Ok(None),
-                }
+        self.repeat(|| self.lookup(hash, |found, tail| self.lock_found(found, tail, key)))
+    }
+
+    /// Locks an object that may have `key`, wherever it is.
+    fn lock_found(
+        &self,
+        found: &Found<'_>,
+        tail: u64,
+        key: &[u8],
+    ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
+        let entry = found.entry;
+        let lines = self.state(entry.hash).space.lines_at(entry.slot);
+        if let (Some(record), Some(lines)) = (entry.own_record(), lines) {
+            self.fetch_to_write(found, record, lines, 0);
+        }
+        let locked = match entry.partition() {
+            None => self.try_lock(found, tail, key)?,
+            Some(host) if host == self.enrolment.host() => self.lock_in_partition(entry, key)?,
+            Some(host) => {
+                self.blocked(Why::InPartition { host, entry })?;
+                Attempt::Changed
             }
-            Ok(Some(None))
-        })
+        };
+        let Attempt::Good(LockedObject::Shared(locked)) = locked else { return Ok(locked) };
+        let stays = self.place_before_write(locked, key)?;
+        Ok(stays.map_or(Attempt::Changed, |locked| Attempt::Good(LockedObject::Shared(locked))))
     }
 
     /// Has the record and, unless they may be stale, the lines of an object fetched that will be locked: the lock waits for what
@@ -132,7 +122,7 @@ impl<M: Memory> Objects<M> {
         found: &Found<'_>,
         tail: u64,
         key: &[u8],
-    ) -> Result<TryLock<'_, M>, Error> {
+    ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
         let held = match found.entry.record() {
             Some(BY_LOG) => None,
             Some(record) => {
@@ -146,11 +136,11 @@ impl<M: Memory> Objects<M> {
             None => match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
                 Attempt::Good(_) if self.locks == Locks::Log => self.lock_by_log(found)?,
                 Attempt::Good(_) => self.allocate(found.entry)?,
-                Attempt::OtherKey => return Ok(TryLock::OtherKey),
+                Attempt::OtherKey => return Ok(Attempt::OtherKey),
                 Attempt::Changed => None,
             },
         };
-        held.map_or(Ok(TryLock::Busy), |held| self.enter_or_unlock(held, found.entry, key))
+        held.map_or(Ok(Attempt::Changed), |held| self.enter_or_unlock(held, found.entry, key))
     }
 
     /// Looks at an object that has just been locked; releases it if it is not the one with `key`.
@@ -159,18 +149,18 @@ impl<M: Memory> Objects<M> {
         mut held: RecordLock,
         entry: Entry,
         key: &[u8],
-    ) -> Result<TryLock<'_, M>, Error> {
+    ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
         let Some(intent_slot) = self.intents.reserve() else {
             self.unlock_unentered(held, entry)?;
-            return Ok(TryLock::Busy);
+            return Ok(Attempt::Changed);
         };
         let outcome = self.enter(&mut held, entry, key, intent_slot);
-        if !matches!(outcome, Ok(TryLock::Locked(_))) {
+        if !matches!(outcome, Ok(Attempt::Good(_))) {
             self.intents.end(intent_slot, false);
             self.unlock_unentered(held, entry)?;
         }
         if matches!(outcome, Err(Error::Poisoned)) && !self.lose_poisoned(entry.hash, entry.slot)? {
-            return Ok(TryLock::Busy);
+            return Ok(Attempt::Changed);
         }
         outcome
     }
@@ -191,8 +181,8 @@ impl<M: Memory> Objects<M> {
         held: &mut RecordLock,
         entry: Entry,
         key: &[u8],
-        intent_slot: intents::IntentSlot,
-    ) -> Result<TryLock<'_, M>, Error> {
+        intent_slot: IntentSlot,
+    ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
         let memory = self.memory();
         memory.works(Work::Lock);
         let since = memory.moment();
@@ -203,16 +193,16 @@ impl<M: Memory> Objects<M> {
         let find = || self.state(entry.hash).index.find_slot(memory, entry.hash, entry.slot);
         let ours = |found: &Found<'_>| found.entry.record() == Some(held.record);
         let Some(mut found) = find().filter(|found| !again || ours(found)) else {
-            return Ok(TryLock::Busy);
+            return Ok(Attempt::Changed);
         };
         if held.record != BY_LOG && self.records.wraps(*held) {
             self.begin_new_count(held, found.entry)?;
-            let Some(renewed) = find() else { return Ok(TryLock::Busy) };
+            let Some(renewed) = find() else { return Ok(Attempt::Changed) };
             found = renewed;
         }
         let space = &self.state(entry.hash).space;
-        let Some(slot) = space.slot_at(entry.slot) else { return Ok(TryLock::Busy) };
-        let Some(extent) = space.extent(slot) else { return Ok(TryLock::Busy) };
+        let Some(slot) = space.slot_at(entry.slot) else { return Ok(Attempt::Changed) };
+        let Some(extent) = space.extent(slot) else { return Ok(Attempt::Changed) };
         let known = validated::is_fresh(memory, self.validated_at(&found), held.counter);
         let small = extent.count() <= self.small_lines;
         let length = (HEADER_BYTES + key.len()).min(extent.bytes() as usize);
@@ -232,7 +222,7 @@ impl<M: Memory> Objects<M> {
         let same = usize::from(header.key_bytes) == key.len() && buffer[HEADER_BYTES..] == *key;
         extent.rely_on(memory, 0, length as u64, since);
         if !memory.check(sites::KEY_COMPARE, same) {
-            return Ok(TryLock::OtherKey);
+            return Ok(Attempt::OtherKey);
         }
         if !memory.check(sites::POISON_READ, !self.is_poisoned(&extent)) {
             return Err(Error::Poisoned);
@@ -256,7 +246,7 @@ impl<M: Memory> Objects<M> {
             gone: false,
             stays: PhantomData,
         };
-        Ok(TryLock::Locked(LockedObject::Shared(locked)))
+        Ok(Attempt::Good(LockedObject::Shared(locked)))
     }
 
     /// An event before the counter can be seen to start again: no note of an earlier read of the same

@@ -5,12 +5,12 @@ use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_sharing::{Counter, Header, object_bytes, persist};
 
 use crate::error::no_such_slot;
+use crate::host::lookup::Attempt;
 use crate::read::partition::Reached;
 use crate::storage::index::Entry;
 use crate::storage::intents::{BY_PARTITION, Change, IntentSlot};
 use crate::storage::partition::Hold;
 use crate::storage::space::extent::Extent;
-use crate::write::lock::TryLock;
 use crate::write::locked_object::LockedObject;
 use crate::write::relocate::OpenIntent;
 use crate::{Error, Objects, sites};
@@ -55,17 +55,17 @@ impl<M: Memory> Objects<M> {
         &self,
         entry: Entry,
         key: &[u8],
-    ) -> Result<TryLock<'_, M>, Error> {
+    ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
         Ok(match self.reach(entry, key) {
             Reached::Here(mut hold, header) => {
                 let viewed = self.partition.is_backed() && self.is_viewed(entry);
                 if !self.memory().check(sites::PIN_BACKUP, !viewed) {
                     // In its slot it is changed elsewhere.
                     self.move_out(entry.slot, &mut hold)?;
-                    return Ok(TryLock::Busy);
+                    return Ok(Attempt::Changed);
                 }
                 let backup = None;
-                TryLock::Locked(LockedObject::Entry(LockedEntry {
+                Attempt::Good(LockedObject::Entry(LockedEntry {
                     objects: self,
                     hold,
                     entry,
@@ -73,8 +73,8 @@ impl<M: Memory> Objects<M> {
                     backup,
                 }))
             }
-            Reached::OtherKey => TryLock::OtherKey,
-            Reached::Changed => TryLock::Busy,
+            Reached::OtherKey => Attempt::OtherKey,
+            Reached::Changed => Attempt::Changed,
         })
     }
 }

@@ -126,14 +126,14 @@ enum Of {
 /// A lookup that has begun: the bucket that heads the chain has been asked for. What does not depend on it is best done
 /// before the lookup goes on.
 #[derive(Clone, Copy)]
-pub(crate) struct Lookup<'a> {
+pub(crate) struct Probe<'a> {
     hash: KeyHash,
     head: PlacedHead<'a>,
     /// How many buckets there were.
     size: Size,
 }
 
-impl Lookup<'_> {
+impl Probe<'_> {
     /// Whether it would begin with the same bucket if there were so many.
     #[inline(always)]
     fn is_the_same_in(self, size: Size) -> bool {
@@ -226,7 +226,7 @@ impl Index {
     pub(crate) fn find_at_once<'a, M: Memory>(
         &'a self,
         memory: &M,
-        lookup: Lookup<'a>,
+        lookup: Probe<'a>,
         on_slot: impl FnOnce(SlotLine),
     ) -> Option<Found<'a>> {
         memory.step();
@@ -239,7 +239,7 @@ impl Index {
     pub(crate) fn find_or_fetch<'a, M: Memory>(
         &'a self,
         memory: &M,
-        lookup: Lookup<'a>,
+        lookup: Probe<'a>,
     ) -> Option<Found<'a>> {
         memory.step();
         self.touched(memory, lookup.hash, false);
@@ -252,7 +252,7 @@ impl Index {
 
     /// Has the processor fetch the bucket of a chain after its first.
     #[inline(never)]
-    fn prefetch_overflow(&self, lookup: Lookup<'_>) {
+    fn prefetch_overflow(&self, lookup: Probe<'_>) {
         let next = lookup.head.bucket.next();
         next.and_then(|next| self.overflow.get(next))
             .into_iter()
@@ -269,11 +269,11 @@ impl Index {
     /// known too late whether another is needed. What is found is checked against how many buckets there were, so whatever comes
     /// in between may change the table.
     #[inline(always)]
-    pub(crate) fn begin_lookup(&self, hash: KeyHash) -> Option<Lookup<'_>> {
+    pub(crate) fn begin_lookup(&self, hash: KeyHash) -> Option<Probe<'_>> {
         let size = self.size();
         let head = self.main.get(bucket_number(hash, size))?;
         head.prefetch();
-        Some(Lookup { hash, head, size })
+        Some(Probe { hash, head, size })
     }
 
     /// Has the processor fetch what it takes to find `hash`.
@@ -300,7 +300,7 @@ impl Index {
     #[inline(always)]
     fn try_head<'a>(
         &'a self,
-        lookup: Lookup<'a>,
+        lookup: Probe<'a>,
         on_slot: impl FnOnce(SlotLine),
     ) -> Option<(Found<'a>, bool)> {
         let header = lookup.head.bucket.stable_header()?;
@@ -311,7 +311,7 @@ impl Index {
 
     /// An entry with `hash` that was not in the first bucket of its chain. One in sixteen is there: it must not take much longer.
     #[inline(never)]
-    fn try_overflow<'a>(&'a self, lookup: Lookup<'a>) -> Option<Found<'a>> {
+    fn try_overflow<'a>(&'a self, lookup: Probe<'a>) -> Option<Found<'a>> {
         let header = lookup.head.bucket.stable_header()?;
         let mut others = self.others_of_chain(lookup.head, header);
         let (found, _) = others.find_map(|more| more.first_with(lookup.hash, drop))?;
@@ -336,7 +336,7 @@ impl Index {
 
     /// Whether what a lookup found, when its chain's header was `header`, was there at one instant.
     #[inline(always)]
-    fn is_still(&self, lookup: Lookup<'_>, header: u64) -> bool {
+    fn is_still(&self, lookup: Probe<'_>, header: u64) -> bool {
         lookup.head.bucket.is_still(header) && lookup.is_the_same_in(self.size_as_seen())
     }
 
