@@ -8,33 +8,26 @@ use crate::storage::index::{Entry, Found};
 use crate::storage::partition::Hold;
 use crate::{Error, Objects, sites};
 
-/// What came of looking for an entry of the partition with a key.
-pub(crate) enum Reached<M: Memory> {
-    Here(Hold<M>, Header),
-    OtherKey,
-    /// It is in use, or has left, or is another one.
-    Changed,
-}
-
 impl<M: Memory> Objects<M> {
-    pub(crate) fn reach(&self, entry: Entry, key: &[u8]) -> Reached<M> {
+    /// Takes hold of the object with this entry in this host's memory, if it has `key` and nobody else is at it.
+    pub(crate) fn reach(&self, entry: Entry, key: &[u8]) -> Attempt<(Hold<M>, Header)> {
         self.memory().step();
         let hold = self.partition.entry(entry.slot).and_then(|entry| entry.try_lock_arc());
-        let Some(mut hold) = hold else { return Reached::Changed };
+        let Some(mut hold) = hold else { return Attempt::Changed };
         let same = hold.here.is_some_and(|here| here.generation == entry.generation);
         let (true, Some(header)) = (self.memory().check(sites::HOME_HERE, same), hold.header)
         else {
-            return Reached::Changed;
+            return Attempt::Changed;
         };
         if hold.key != key {
-            return Reached::OtherKey;
+            return Attempt::OtherKey;
         }
         hold.accesses += 1;
         hold.busy = true;
         self.memory().touches(Local::Objects, false, || {
             entry.slot..entry.slot + (hold.value.len() as u64).div_ceil(LINE_BYTES)
         });
-        Reached::Here(hold, header)
+        Attempt::Good((hold, header))
     }
 
     /// Reads part of an object in this host's memory.
@@ -45,18 +38,14 @@ impl<M: Memory> Objects<M> {
         part: Part,
         value: &mut Vec<u8>,
     ) -> Result<Attempt<Header>, Error> {
-        let attempt = match self.reach(found.entry, key) {
-            Reached::Here(hold, header) => {
-                self.count(Counter::HomeReads);
-                if let Ok((offset, bytes)) = part.of(hold.value.len() as u64) {
-                    value.clear();
-                    value.extend_from_slice(&hold.value[offset as usize..][..bytes as usize]);
-                }
-                Attempt::Good(header)
+        let attempt = self.reach(found.entry, key).map(|(hold, header)| {
+            self.count(Counter::HomeReads);
+            if let Ok((offset, bytes)) = part.of(hold.value.len() as u64) {
+                value.clear();
+                value.extend_from_slice(&hold.value[offset as usize..][..bytes as usize]);
             }
-            Reached::OtherKey => Attempt::OtherKey,
-            Reached::Changed => Attempt::Changed,
-        };
+            header
+        });
         self.holds_seat().map(|()| attempt)
     }
 

@@ -6,7 +6,6 @@ use tombolo_sharing::{Counter, Header, object_bytes, persist};
 
 use crate::error::no_such_slot;
 use crate::host::lookup::Attempt;
-use crate::read::partition::Reached;
 use crate::storage::index::Entry;
 use crate::storage::intents::{BY_PARTITION, Change, IntentSlot};
 use crate::storage::partition::Hold;
@@ -57,7 +56,7 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
     ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
         Ok(match self.reach(entry, key) {
-            Reached::Here(mut hold, header) => {
+            Attempt::Good((mut hold, header)) => {
                 let viewed = self.partition.is_backed() && self.is_viewed(entry);
                 if !self.memory().check(sites::PIN_BACKUP, !viewed) {
                     // In its slot it is changed elsewhere.
@@ -73,8 +72,8 @@ impl<M: Memory> Objects<M> {
                     backup,
                 }))
             }
-            Reached::OtherKey => Attempt::OtherKey,
-            Reached::Changed => Attempt::Changed,
+            Attempt::OtherKey => Attempt::OtherKey,
+            Attempt::Changed => Attempt::Changed,
         })
     }
 }
