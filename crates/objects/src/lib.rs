@@ -45,7 +45,6 @@ mod sync;
 mod upkeep;
 mod write;
 
-pub use host::policy::{Place, Placement, Profile, Thresholds};
 pub use host::upkeep::Maintenance;
 pub use host::{HOST_TIMEOUT, Locks, Objects, Options};
 pub use lifecycle::offline::{Findings, check, poisoned_chunks};
@@ -54,6 +53,7 @@ pub use read::guard::ReadGuard;
 pub use read::view::View;
 pub use sites::ALL as SITES;
 pub use storage::index::IndexLimits;
+pub use tombolo_placement::{BreakEven, Costs, Place, Placement, Profile, Recency, Thresholds};
 pub use tombolo_sharing::{Change, Error, Item, MAX_KEY_BYTES, Scheme, Stats, Usage, Version};
 pub use upkeep::write_back::WriteBack;
 pub use write::guard::WriteGuard;

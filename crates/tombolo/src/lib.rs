@@ -47,8 +47,9 @@ pub use member::{Handle, Member};
 pub use tombolo_kv::{Change as StoreChange, Entry, Error as StoreError, ValueView};
 pub use tombolo_memory::{Mapped, MemorySpec, format_size, parse_size};
 pub use tombolo_objects::{
-    Change, Error, IndexLimits, Item, MAX_KEY_BYTES, Maintenance, Options, Place, Placement,
-    Profile, ReadGuard, Stats, Thresholds, Usage, Version, View, WriteGuard, saved,
+    BreakEven, Change, Costs, Error, IndexLimits, Item, MAX_KEY_BYTES, Maintenance, Options, Place,
+    Placement, Profile, ReadGuard, Recency, Stats, Thresholds, Usage, Version, View, WriteGuard,
+    saved,
 };
 pub use tombolo_pod::{CreateOptions, Geometry, MAX_HOSTS, PodError, PodSpec};
 

@@ -18,12 +18,13 @@ use std::time::Duration;
 
 use tombolo_log::LogError;
 use tombolo_memory::{Memory, Work};
+use tombolo_placement::{Costs, Placement, Thresholds};
 use tombolo_pod::{Pod, PodError, Seat, Watch};
 use tombolo_sharing::{Counter, Counters, KeyHasher, persist};
 
 use crate::host::blocked::{Unblock, Why};
 use crate::host::dirty::DirtyObjects;
-use crate::host::policy::{Placement, Profiles, Thresholds};
+use crate::host::policy::{COSTS, Profiles};
 use crate::host::upkeep::{Maintenance, Upkeep};
 use crate::ids::{KeyHash, shard_of};
 use crate::replica::Shard;
@@ -60,6 +61,8 @@ pub struct Options {
     pub partition_bytes: u64,
     /// Decides which objects are copied or moved there.
     pub placement: Arc<dyn Placement>,
+    /// What accesses and moves of an object cost, for a placement that weighs them.
+    pub costs: Costs,
     /// How writers keep others off an object.
     pub locks: Locks,
     /// Who waits for a host that has given no sign of life for so long goes on without it.
@@ -77,6 +80,7 @@ impl Default for Options {
             copies_bytes: 0,
             partition_bytes: 0,
             placement: Arc::new(Thresholds::default()),
+            costs: COSTS,
             locks: Locks::default(),
             host_timeout: HOST_TIMEOUT,
         }
@@ -116,6 +120,7 @@ pub struct Objects<M: Memory> {
     pub(crate) partition: Partition<M>,
     pub(crate) profiles: Profiles,
     pub(crate) placement: Arc<dyn Placement>,
+    pub(crate) costs: Costs,
     pub(crate) locks: Locks,
     pub(crate) dirty_bits: DirtyBits<M>,
     pub(crate) pins: Pins<M>,
@@ -140,6 +145,7 @@ impl<M: Memory> Objects<M> {
             partition: Partition::new(&pod, &seat, options.partition_bytes),
             profiles: Profiles::new(),
             placement: options.placement,
+            costs: options.costs,
             shards,
             records,
             // No other stay of any host has this incarnation, so no other write gets this version.

@@ -13,12 +13,12 @@ pub(crate) mod view;
 use std::borrow::Cow;
 
 use tombolo_memory::{Lines, Memory, Moment};
+use tombolo_placement::Place;
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, Part, split};
 
 use crate::error::loss;
 use crate::host::blocked::Why;
 use crate::host::lookup::{Attempt, Candidate, Lookup};
-use crate::host::policy::Place;
 use crate::ids::KeyHash;
 use crate::storage::index::validated::{READ_SHARED, ValidatedAt};
 use crate::storage::index::{Entry, Found, validated};
@@ -271,14 +271,14 @@ impl<M: Memory> Objects<M> {
         value: &[u8],
     ) {
         let profile = self.profiles.access(snapshot.entry.hash, false, snapshot.known);
-        match self.placement.place(&profile) {
+        match self.placement.place(&profile, Place::Shared, &self.costs) {
             Place::Shared => {}
-            Place::Partition if self.partition.is_open() => {
+            Place::Home if self.partition.is_open() => {
                 // The read is done; if the object cannot move now, it may at the next access.
                 let tail = snapshot.tail;
                 let _ = self.blocked(Why::Misplaced { found, tail, header, key, value });
             }
-            Place::Partition | Place::Copied => self.keep_copy(found, snapshot, header, key, value),
+            Place::Home | Place::Copied => self.keep_copy(found, snapshot, header, key, value),
         }
     }
 

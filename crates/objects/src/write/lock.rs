@@ -4,12 +4,12 @@ use std::marker::PhantomData;
 
 use smallvec::SmallVec;
 use tombolo_memory::{Lines, Memory, Moment, Work};
+use tombolo_placement::Place;
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, Part};
 
 use crate::host::Locks;
 use crate::host::blocked::Why;
 use crate::host::lookup::Attempt;
-use crate::host::policy::Place;
 use crate::ids::{BY_LOG, KeyHash, Slot};
 use crate::replica::event::{Event, target};
 use crate::storage::index::validated::NEVER_VALIDATED;
@@ -110,7 +110,7 @@ impl<M: Memory> Objects<M> {
             return Ok(Some(locked));
         }
         let profile = self.profiles.access(locked.entry.hash, true, locked.known);
-        if self.placement.place(&profile) == Place::Partition {
+        if self.placement.place(&profile, Place::Shared, &self.costs) == Place::Home {
             locked.move_in(key)
         } else {
             Ok(Some(locked))
