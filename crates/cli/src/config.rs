@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Command, CommandFactory};
 use toml::{Table, Value};
 
@@ -12,7 +13,7 @@ use crate::cli::Cli;
 /// The command line, with the defaults of the file that `--config` or `TOMBOLO_CONFIG` names.
 pub(crate) fn with_defaults_from_file() -> anyhow::Result<Command> {
     match file_named(std::env::args()) {
-        Some(path) => read(Cli::command(), &path),
+        Some(path) => read(Cli::command(), &path, &std::env::args().collect::<Vec<_>>()),
         None => Ok(Cli::command()),
     }
 }
@@ -31,15 +32,21 @@ fn file_named(args: impl Iterator<Item = String>) -> Option<PathBuf> {
     found.map(PathBuf::from).or_else(|| std::env::var_os("TOMBOLO_CONFIG").map(PathBuf::from))
 }
 
-fn read(command: Command, path: &Path) -> anyhow::Result<Command> {
+fn read(command: Command, path: &Path, args: &[String]) -> anyhow::Result<Command> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
     let table: Table = text.parse().with_context(|| format!("{name} is no TOML"))?;
-    apply(command, &table, "").with_context(|| format!("in {name}"))
+    apply(command, &table, "", args).with_context(|| format!("in {name}"))
 }
 
-/// Gives `command` and its subcommands the defaults in `table`.
-fn apply(mut command: Command, table: &Table, path: &str) -> anyhow::Result<Command> {
+/// Gives `command` and its subcommands the defaults in `table`. What is wrong in the table of a command that `args` do not name
+/// does no harm.
+fn apply(
+    mut command: Command,
+    table: &Table,
+    path: &str,
+    args: &[String],
+) -> anyhow::Result<Command> {
     for (name, value) in table {
         let full = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         if let Value::Table(inner) = value
@@ -48,12 +55,14 @@ fn apply(mut command: Command, table: &Table, path: &str) -> anyhow::Result<Comm
             let mut outcome = Ok(());
             command = command.mut_subcommand(name, |subcommand| {
                 let kept = subcommand.clone();
-                apply(subcommand, inner, &full).unwrap_or_else(|error| {
+                apply(subcommand, inner, &full, args).unwrap_or_else(|error| {
                     outcome = Err(error);
                     kept
                 })
             });
-            outcome?;
+            if args.contains(name) {
+                outcome?;
+            }
             continue;
         }
         let id = name.replace('-', "_");
@@ -72,9 +81,21 @@ fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Integer(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
         Value::Boolean(flag) => Some(flag.to_string()),
         _ => None,
     }
+}
+
+/// The environment variable that a value comes from which is wrong.
+pub(crate) fn variable_of(error: &clap::Error) -> Option<String> {
+    let value = match error.get(ContextKind::InvalidValue)? {
+        ContextValue::String(value) if !value.is_empty() => value,
+        _ => return None,
+    };
+    let is_given = std::env::args().any(|arg| arg.ends_with(value));
+    let mut ours = std::env::vars().filter(|(name, _)| name.starts_with("TOMBOLO_"));
+    ours.find(|(_, found)| !is_given && found == value).map(|(name, _)| name)
 }
 
 #[cfg(test)]
@@ -85,7 +106,8 @@ mod tests {
     use crate::cli;
 
     fn parse(toml: &str, args: &[&str]) -> anyhow::Result<Cli> {
-        let command = apply(Cli::command(), &toml.parse()?, "")?;
+        let words: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        let command = apply(Cli::command(), &toml.parse()?, "", &words)?;
         Ok(Cli::from_arg_matches(&command.try_get_matches_from(args)?)?)
     }
 
@@ -102,6 +124,22 @@ mod tests {
             panic!("`up` was parsed");
         };
         assert_eq!((up.hosts, up.port, up.sizes.size), (2, 8000, Some(64 << 20)));
+    }
+
+    /// A number with a point was refused as being none.
+    #[test]
+    fn numbers_may_have_a_point() {
+        let error = format!("{:#}", parse("[up]\nport = 1.5", &["tombolo", "up"]).unwrap_err());
+        assert!(error.contains("1.5") && !error.contains("must be a string"), "{error}");
+    }
+
+    /// A mistake in one command's table was the end of every command.
+    #[test]
+    fn a_mistake_in_the_table_of_another_command_does_no_harm() {
+        let toml = "[serve]\nlisten = [1]\n[pod.create]\nnonsense = 1\n[up]\nhosts = 2";
+        parse(toml, &["tombolo", "up"]).unwrap();
+        let error = parse(toml, &["tombolo", "pod", "create", "x"]).unwrap_err();
+        assert!(error.to_string().contains("pod.create.nonsense"), "{error:#}");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! `pod check` found problems, `check` or `soak` failures, 4 if these found none but could not decide all, 5 if
 //! a host that serves was fenced.
 
+#![deny(clippy::print_stdout)]
+
 mod bench;
 mod calibrate;
 mod check;
@@ -30,6 +32,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 
 use crate::cli::{BenchCommand, Cli, Command, PodCommand};
+use crate::output::NoOutput;
 
 /// Indexes, and the tables of simulations, are large and looked up at random.
 #[global_allocator]
@@ -42,7 +45,13 @@ fn main() -> ExitCode {
     };
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => error.exit(),
+        Err(error) => {
+            let _ = error.print();
+            if let Some(variable) = config::variable_of(&error) {
+                eprintln!("That value comes from the environment variable {variable}.");
+            }
+            return ExitCode::from(error.exit_code() as u8);
+        }
     };
     match run(cli) {
         Ok(code) => code,
@@ -78,6 +87,21 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("tombolo: {error:#}");
+    let closed = error.downcast_ref::<NoOutput>().is_some_and(NoOutput::is_closed);
+    if closed {
+        return ExitCode::SUCCESS;
+    }
+    if wants_json(std::env::args()) {
+        eprintln!("{}", serde_json::json!({ "error": format!("{error:#}") }));
+    } else {
+        eprintln!("tombolo: {error:#}");
+    }
     ExitCode::FAILURE
+}
+
+/// Whether a program reads what this one says.
+fn wants_json(args: impl Iterator<Item = String>) -> bool {
+    let args: Vec<String> = args.take_while(|arg| arg != "--").collect();
+    let pairs = args.windows(2).any(|pair| pair == ["--format", "json"]);
+    pairs || args.iter().any(|arg| arg == "--format=json")
 }

@@ -9,6 +9,7 @@ use tombolo_mount::Mounted;
 use tombolo_pagecache::{Counts, Options};
 
 use crate::cli::MountArgs;
+use crate::output;
 use crate::stop::Stop;
 
 /// How often to see whether somebody else has unmounted it.
@@ -32,8 +33,12 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
     let pod = tombolo_pod::open(&args.pod)?;
     let threads = usize::from(args.threads);
     let mounted = Mounted::new(pod, &args.backing, &args.mountpoint, threads, options)?;
-    report_salvage(&mounted.counts());
-    println!("{} is mounted on {}", args.backing.display(), args.mountpoint.display());
+    report_salvage(&mounted.counts())?;
+    output::say(format!(
+        "{} is mounted on {}\n",
+        args.backing.display(),
+        args.mountpoint.display()
+    ))?;
     while !stop.within(LOOK) && !mounted.is_over() {}
     let counts = mounted.counts();
     let bar = stderr().is_terminal().then(|| ProgressBar::new(0));
@@ -44,25 +49,26 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
             bar.set_position(bar.length().unwrap_or(0) - left as u64);
         }
     })?;
-    println!(
-        "unmounted; pages: {} read from files, {} written to them, {} evicted",
+    output::say(format!(
+        "unmounted; pages: {} read from files, {} written to them, {} evicted\n",
         counts.admitted, counts.written_back, counts.evicted
-    );
+    ))?;
     Ok(())
 }
 
 /// Says what was left of hosts that had all died.
-fn report_salvage(counts: &Counts) {
+fn report_salvage(counts: &Counts) -> Result<()> {
     if counts.salvaged > 0 {
-        println!(
-            "the hosts that were here died; pages of theirs brought to files: {}",
+        output::say(format!(
+            "the hosts that were here died; pages of theirs brought to files: {}\n",
             counts.salvaged
-        );
+        ))?;
     }
     if counts.lost > 0 {
-        println!(
-            "pages that were being changed when their hosts died, and are as in the files: {}",
+        output::say(format!(
+            "pages that were being changed when their hosts died, and are as in the files: {}\n",
             counts.lost
-        );
+        ))?;
     }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Results, for people and for programs.
 
-use std::io::IsTerminal;
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
 use clap::ValueEnum;
@@ -52,14 +53,41 @@ pub(crate) fn print<T: Serialize>(
     to_text: impl FnOnce(&T) -> String,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Table => print!("{}", to_text(report)),
+        Format::Table => say(to_text(report)),
         Format::Json => {
             let json = serde_json::to_string_pretty(report).context("cannot write JSON")?;
-            println!("{json}");
+            say(json + "\n")
         }
     }
-    Ok(())
 }
+
+/// Writes to the standard output, at once.
+///
+/// # Errors
+/// [`NoOutput`].
+pub(crate) fn say(text: impl fmt::Display) -> anyhow::Result<()> {
+    let mut output = std::io::stdout().lock();
+    write!(output, "{text}").and_then(|()| output.flush()).map_err(|error| NoOutput(error).into())
+}
+
+/// The standard output takes nothing.
+#[derive(Debug)]
+pub(crate) struct NoOutput(io::Error);
+
+impl NoOutput {
+    /// Whether somebody has closed it who wants no more, which is no error.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.kind() == io::ErrorKind::BrokenPipe
+    }
+}
+
+impl fmt::Display for NoOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot write to the standard output: {}", self.0)
+    }
+}
+
+impl std::error::Error for NoOutput {}
 
 /// A bar on the terminal, if there is one and something to come.
 pub(crate) fn progress(prefix: &str, total: u64, template: &str) -> ProgressBar {

@@ -1,16 +1,17 @@
 //! `tombolo pod`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
 use tombolo::{AreaOptions, LayoutOptions, Objects, Options, Pod, PodSpec, format_size};
 use tombolo_log::Ring;
-use tombolo_memory::Mapped;
+use tombolo_memory::{Mapped, Memory};
 use tombolo_objects::Findings;
-use tombolo_pod::{Area, DEFAULT_HOSTS, Layout, Phase, SeatState, Stay};
+use tombolo_pod::{Area, CLOCKS_AGREE_MS, Clocks, DEFAULT_HOSTS, Layout, Phase, SeatState, Stay};
 use tombolo_sharing::{CreateOptions, Geometry, OBJECTS, ObjectArea, TornWrites};
 
 use crate::cli::{CreateArgs, FenceArgs, InfoArgs, PodCheckArgs, Sizes};
@@ -220,12 +221,14 @@ pub(crate) fn create(args: &CreateArgs) -> Result<()> {
     })
 }
 
+/// Twice as long as a host takes to tell the time again.
+const CLOCKS_TELL: Duration = Duration::from_millis(300);
+
 /// A host that takes part in an area.
 #[derive(Serialize)]
 struct Host {
     host: u8,
     pid: u64,
-    alive: bool,
     ready: bool,
     log_lag: u64,
 }
@@ -250,7 +253,12 @@ struct AreaInfo {
 struct Seat {
     host: u8,
     pid: u64,
+    /// Whether it is known to live: as far as its machine is this one.
     alive: bool,
+    /// Whether it is known to have ended.
+    ended: bool,
+    /// By how many milliseconds its clock is ahead of this machine's, if it tells.
+    clock_ahead_ms: Option<i64>,
 }
 
 #[derive(Serialize)]
@@ -276,9 +284,11 @@ impl AreaInfo {
                 *lags.entry(host).or_default() += tail.saturating_sub(applied);
             }
         }
-        let host = |(host, log_lag): (u8, u64)| {
-            let pid = pod.pid_at(host);
-            Host { host, pid, alive: is_alive(pid), ready: members.is_ready(host), log_lag }
+        let host = |(host, log_lag): (u8, u64)| Host {
+            host,
+            pid: pod.pid_at(host),
+            ready: members.is_ready(host),
+            log_lag,
         };
         let objects = ObjectArea::new(area.clone());
         Self {
@@ -305,10 +315,9 @@ impl AreaInfo {
         ]);
         let mut text = pairs(&rows);
         for host in &self.hosts {
-            let alive = if host.alive { "" } else { ", not on this machine or dead" };
             let ready = if host.ready { "" } else { ", joining" };
             text += &format!(
-                "  host {}: pid {}{alive}{ready}, {} entries behind\n",
+                "  host {}: pid {}{ready}, {} entries behind\n",
                 host.host, host.pid, host.log_lag
             );
         }
@@ -329,10 +338,7 @@ impl AreaInfo {
 
 impl Info {
     fn of(spec: &PodSpec, pod: &Pod) -> Self {
-        let seat = |stay: Stay| {
-            let pid = pod.pid_at(stay.host);
-            Seat { host: stay.host, pid, alive: is_alive(pid) }
-        };
+        let clocks = clocks(pod);
         let areas: Vec<_> = pod.areas().map(|area| AreaInfo::of(pod, &area)).collect();
         let seats = pod.stays_in(SeatState::Fenced).map(|stay| stay.host);
         let fenced: BTreeSet<u8> =
@@ -342,7 +348,10 @@ impl Info {
             uuid: pod.identity().uuid.to_string(),
             format_version: tombolo_pod::FORMAT_VERSION,
             layout: pod.layout().into(),
-            hosts: pod.stays_in(SeatState::Seated).map(seat).collect(),
+            hosts: pod
+                .stays_in(SeatState::Seated)
+                .map(|stay| Seat::of(pod, stay, &clocks))
+                .collect(),
             fenced: fenced.into_iter().collect(),
             areas,
         }
@@ -357,6 +366,7 @@ impl Info {
         rows.extend(self.layout.rows());
         rows.push(("hosts", self.hosts.len().to_string()));
         let mut text = pairs(&rows);
+        text.extend(self.hosts.iter().map(Seat::text));
         for host in &self.fenced {
             text += &format!(
                 "  host {host}: fenced; if it is gone, and nothing here can tell, say so with `tombolo pod fence {} {host} --gone`\n",
@@ -368,8 +378,50 @@ impl Info {
     }
 }
 
-fn is_alive(pid: u64) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
+impl Seat {
+    fn of(pod: &Pod, stay: Stay, clocks: &Clocks) -> Self {
+        let ended = pod.has_ended(stay);
+        let process = pod.process_of(stay);
+        let known = process.is_some_and(|process| pod.memory().would_know(process));
+        Self {
+            host: stay.host,
+            pid: pod.pid_at(stay.host),
+            alive: known && !ended,
+            ended,
+            clock_ahead_ms: clocks.ahead_ms(stay.host),
+        }
+    }
+
+    fn text(&self) -> String {
+        let alive = match (self.alive, self.ended) {
+            (true, _) => "",
+            (_, true) => ", dead",
+            _ => ", not on this machine",
+        };
+        let clock = self
+            .clock_ahead_ms
+            .filter(|ahead| ahead.unsigned_abs() > CLOCKS_AGREE_MS)
+            .map_or(String::new(), |ahead| {
+                let seconds = ahead as f64 / 1000.0;
+                format!(
+                    "\n    its clock is {seconds:.1} s ahead of this machine's: keys expire by the one that is ahead; set them"
+                )
+            });
+        format!("  host {}: pid {}{alive}{clock}\n", self.host, self.pid)
+    }
+}
+
+/// What the clocks of hosts say that tell while this looks, for a moment.
+fn clocks(pod: &Pod) -> Clocks {
+    let (mut clocks, started) = (Clocks::default(), Instant::now());
+    let all_told = |clocks: &Clocks| {
+        pod.stays_in(SeatState::Seated).all(|stay| clocks.ahead_ms(stay.host).is_some())
+    };
+    while !all_told(&clocks) && started.elapsed() < CLOCKS_TELL {
+        clocks.look(pod, None);
+        thread::sleep(Duration::from_millis(5));
+    }
+    clocks
 }
 
 pub(crate) fn info(args: &InfoArgs) -> Result<()> {

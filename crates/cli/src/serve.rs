@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use tombolo::{OBJECTS, Store, StoreError as KvError};
 use tombolo_experiments::Driver;
+use tombolo_pod::Clocks;
 use tombolo_server::{Config, Server};
 
 use crate::cli::{LoadArgs, ServeArgs, WorkloadArgs};
 use crate::metrics::Metrics;
-use crate::output::FENCED;
-use crate::served::Served;
+use crate::output::{self, FENCED};
+use crate::served::{CLOCK_DIFFERENCE_MS, CLOCKS_DIFFERED, Served};
 use crate::stop::Stop;
 use crate::workload::Values;
 
@@ -98,13 +99,22 @@ fn serve(
     // If it begins anew, clients find it where it was.
     config.listen = server.local_addr().to_string();
     let seat = store.objects().seat().clone();
-    println!("host {}: listening on {}", seat.host(), server.local_addr());
+    output::say(format!("host {}: listening on {}\n", seat.host(), server.local_addr()))?;
     if let Some(metrics) = metrics {
         metrics.watch(&store, &server);
-        println!("host {}: metrics on http://{}/metrics", seat.host(), metrics.address());
+        output::say(format!(
+            "host {}: metrics on http://{}/metrics\n",
+            seat.host(),
+            metrics.address()
+        ))?;
     }
     let is_in = || seat.holds(store.objects().memory());
-    let loaded = with_load(&store, &args.load, || while is_in() && !stop.within(LOOK) {});
+    let mut clocks = Clocks::default();
+    let loaded = with_load(&store, &args.load, || {
+        while is_in() && !stop.within(LOOK) {
+            compare(&mut clocks, &store);
+        }
+    });
     let fenced = !is_in();
     // Connections end before the pod is left: nobody may use it afterwards.
     drop(server);
@@ -116,6 +126,19 @@ fn serve(
         return Ok(End::Fenced { host: seat.host() });
     }
     loaded.map(|()| End::Told)
+}
+
+/// Compares other hosts' clocks with this one's.
+fn compare(clocks: &mut Clocks, store: &Store) {
+    let (objects, own) = (store.objects(), store.objects().seat().host());
+    for (host, ahead_ms) in clocks.look(objects.pod(), Some(own)) {
+        eprintln!(
+            "tombolo: the clock of host {host} is {:.1} s ahead of that of host {own}: keys expire by the one that is ahead; set them",
+            ahead_ms as f64 / 1000.0
+        );
+        CLOCKS_DIFFERED.fetch_add(1, Ordering::Relaxed);
+    }
+    CLOCK_DIFFERENCE_MS.store(clocks.widest_ms(), Ordering::Relaxed);
 }
 
 fn leave(mut store: Arc<Store>) -> Result<(), KvError> {

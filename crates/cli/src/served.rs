@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use tombolo::{Entry, Item, Store, StoreChange, StoreError as KvError};
@@ -115,6 +116,10 @@ pub(crate) struct Figure {
     pub(crate) value: u64,
 }
 
+/// How far the clock of this process' host is from another one's, at most, and how many were found to differ.
+pub(crate) static CLOCK_DIFFERENCE_MS: AtomicU64 = AtomicU64::new(0);
+pub(crate) static CLOCKS_DIFFERED: AtomicU64 = AtomicU64::new(0);
+
 pub(crate) fn figures(store: &Store) -> Vec<Figure> {
     let (usage, stats) = (store.objects().usage(), store.objects().stats());
     let figure = |is_counter| move |name, help, value| Figure { name, help, is_counter, value };
@@ -137,6 +142,16 @@ pub(crate) fn figures(store: &Store) -> Vec<Figure> {
         gauge("records", "Coherence records.", usage.records),
         gauge("local_bytes", "Bytes of this host's memory for its replica.", usage.local_bytes),
         gauge("log_lag", "Log entries this host has not applied.", usage.log_lag),
+        gauge(
+            "clock_difference_ms",
+            "How far the clock of another host is from this host's, at most, in milliseconds.",
+            CLOCK_DIFFERENCE_MS.load(Ordering::Relaxed),
+        ),
+        counter(
+            "clocks_differed",
+            "Hosts whose clock was found to be more than a second away.",
+            CLOCKS_DIFFERED.load(Ordering::Relaxed),
+        ),
         counter("reads", "Objects read.", stats.reads),
         counter("writes", "Writes to existing objects.", stats.writes),
         counter("creates", "Objects created.", stats.creates),

@@ -69,6 +69,9 @@ impl Backing {
     /// # Errors
     /// [`MemoryError`].
     pub fn open_or_create(spec: &MemorySpec) -> Result<(Self, bool), MemoryError> {
+        if is_device_name(spec) {
+            return Ok((Self::open(spec)?, false));
+        }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
         match Self::open_with(spec, &options) {
@@ -295,6 +298,14 @@ impl Backing {
     }
 }
 
+/// Whether a spec names something in the folder of devices, where nobody wants a file.
+fn is_device_name(spec: &MemorySpec) -> bool {
+    let Source::Path(path) = &spec.source else { return false };
+    path.parent()
+        .and_then(|folder| folder.canonicalize().ok())
+        .is_some_and(|f| f == Path::new("/dev"))
+}
+
 impl Kind {
     /// What `file` is; `sysfs` is where the kernel describes devices.
     fn of(file: &File, path: &Path, sysfs: &Path) -> Result<Self, MemoryError> {
@@ -406,6 +417,14 @@ mod tests {
         assert!(open(folder.path()).contains("a directory"));
         assert!(open(Path::new("/dev/null")).contains("not DAX"));
         assert!(open(&folder.path().join("absent")).contains("create it first"));
+    }
+
+    /// A device that is not there became a file, in memory and in the way of the device.
+    #[test]
+    fn no_file_is_made_among_the_devices() {
+        let spec = MemorySpec::path("/dev/dax9.9");
+        assert!(Backing::open_or_create(&spec).is_err());
+        assert!(!Path::new("/dev/dax9.9").exists());
     }
 
     #[test]

@@ -387,6 +387,12 @@ impl Memory for Mapped {
         is_free == Some(true) || process.has_ended()
     }
 
+    fn would_know(&self, process: Process) -> bool {
+        let is_free =
+            process.lock.zip(self.life.as_ref()).and_then(|(lock, locks)| locks.is_free(lock));
+        is_free.is_some() || process.is_of_here()
+    }
+
     fn is_running(&self, process: Process) -> bool {
         process.is_running()
     }

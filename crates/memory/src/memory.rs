@@ -284,6 +284,12 @@ pub trait Memory: Clone + 'static {
         false
     }
 
+    /// Whether the end of a process would be known: that [`has_ended`](Self::has_ended) denies it means that it lives.
+    fn would_know(&self, process: Process) -> bool {
+        let _ = process;
+        false
+    }
+
     /// Where this memory is, as a command line names it.
     fn place(&self) -> String {
         "POD".to_owned()

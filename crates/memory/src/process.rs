@@ -69,16 +69,22 @@ impl Process {
     pub fn has_ended(self) -> bool {
         let own = Self::own();
         let is_own = (self.id, self.mark) == (own.id, own.mark);
-        self.machine == own.machine && self.machine != 0 && !is_own && self.ended_here()
+        self.is_of_here() && !is_own && self.ended_here()
+    }
+
+    /// Whether it is one of this machine and this PID namespace.
+    pub(crate) fn is_of_here(self) -> bool {
+        self.machine == Self::own().machine && self.machine != 0
     }
 
     /// Whether one of its threads is known to have a processor, or to wait for one, or for a disk. If none does, it is stopped or frozen,
     /// or all of it waits for something else. Of other machines' processes, and of those that `/proc` does not show, nothing
     /// is known.
     pub fn is_running(self) -> bool {
-        let own = Self::own();
-        let here = self.machine == own.machine && self.machine != 0 && !self.has_ended();
-        here && proc_is_own() && threads(self.id).any(|thread| is_busy(&thread))
+        self.is_of_here()
+            && !self.has_ended()
+            && proc_is_own()
+            && threads(self.id).any(|thread| is_busy(&thread))
     }
 
     fn ended_here(self) -> bool {

@@ -34,7 +34,7 @@ mod superblock;
 mod transfer;
 
 pub use area::Area;
-pub use clock::PodClock;
+pub use clock::{CLOCKS_AGREE_MS, Clocks, PodClock};
 pub use error::PodError;
 pub use fencing::{Stay, Watch};
 pub use layout::{

@@ -9,6 +9,7 @@
 //! line of a host    word 0   seat: state (bits 0..3), number of the stay (32..64)
 //!                   word 1   beats: number of the stay (32 bits), beats (32)
 //!                   word 2   end: number of the stay (32 bits), whether it is gone (1)
+//!                   word 3   time: ms since the Unix epoch (48 bits), lowest bits of the stay (16)
 //! ```
 //!
 //! Each step is one compare-and-swap of the seat's own word. Every claim takes a number that no other
@@ -25,8 +26,8 @@ use tombolo_memory::{Memory, ScrAddr};
 
 use crate::fencing::Stay;
 use crate::layout::Places;
-use crate::sites;
 use crate::superblock::Pod;
+use crate::{clock, sites};
 
 /// What a seat is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,11 @@ pub(crate) fn end_word(places: &Places, host: u8) -> ScrAddr<u64> {
     host_word(places, host, 2)
 }
 
+/// What the wall clock of the stay that has a seat has said last.
+pub(crate) fn time_word(places: &Places, host: u8) -> ScrAddr<u64> {
+    host_word(places, host, 3)
+}
+
 /// One host's place in a pod, from [`Pod::join`] to [`Seat::leave`].
 #[derive(Clone, Debug)]
 pub struct Seat {
@@ -129,6 +135,12 @@ impl Seat {
         let at = beat_word(&self.places, self.host());
         let beats = memory.load(at) as u32;
         memory.store(at, u64::from(self.incarnation()) << 32 | u64::from(beats.wrapping_add(1)));
+    }
+
+    /// Lets others compare this host's wall clock with theirs: several times a second.
+    pub fn tell_time<M: Memory>(&self, memory: &M) {
+        let told = clock::told(self.incarnation(), memory.wall_clock_ms());
+        memory.store(time_word(&self.places, self.host()), told);
     }
 
     /// Gives the seat back, once the host has left all that lives in the pod; whether it still had it.

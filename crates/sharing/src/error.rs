@@ -119,7 +119,7 @@ pub enum Error {
     Damaged(String),
     /// No host that is in the pod hands over its replica.
     #[error(
-        "no host of the pod answered a joining one ({hosts} seated); if they ran on other machines and are gone, say so with `tombolo pod fence HOST --gone`"
+        "no host of the pod answered a joining one ({hosts} seated); if they ran on other machines and are gone, say so with `tombolo pod fence POD HOST --gone`"
     )]
     NobodyAnswers {
         /// How many seats are taken, this host's included.

@@ -35,7 +35,7 @@ const FRAME: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
     if args.list {
-        print!("{}", report::list());
+        output::say(report::list())?;
         return Ok(ExitCode::SUCCESS);
     }
     let scenarios = chosen(args);
@@ -144,7 +144,7 @@ fn hunt_mutants(
     let all = mutants(&probe);
     let starts = [0, 1, 2].map(|n| args.start + n * STRIDE);
     let found = hunt(scenarios, &all, &starts, args.bound, conditions, control);
-    Mutants::new(&found, all.len(), started.elapsed())
+    Mutants::new(&found, all.len(), args.bound, started.elapsed())
 }
 
 /// Runs one seed again, on this thread: a debugger can be attached.
@@ -154,12 +154,12 @@ fn replay(scenarios: &[Scenario], trial: &Trial) -> Result<ExitCode> {
     };
     match catch(|| (scenario.run)(trial)) {
         Ok(()) => {
-            println!("{}, seed {}: nothing failed", scenario.name, trial.seed);
+            output::say(format!("{}, seed {}: nothing failed\n", scenario.name, trial.seed))?;
             Ok(ExitCode::SUCCESS)
         }
         Err(what) => {
             let failure = explain(scenario, trial, what);
-            print!("{}", report::failure(&failure));
+            output::say(report::failure(&failure))?;
             Ok(ExitCode::from(output::PROBLEMS))
         }
     }

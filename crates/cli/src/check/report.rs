@@ -77,6 +77,8 @@ struct ReportedFailure {
 pub(super) struct Mutants {
     total: usize,
     killed: usize,
+    /// Those of which that is known: fewer than all if the hunt was stopped.
+    looked_at: usize,
     survivors: Vec<String>,
     seconds: f64,
     /// The most schedules that one took.
@@ -94,8 +96,16 @@ struct Kill {
 }
 
 impl Mutants {
-    pub(super) fn new(hunted: &[Hunted], total: usize, elapsed: Duration) -> Self {
-        let survivors = hunted.iter().filter(|hunted| !hunted.is_killed());
+    /// What became of `total` mutants, each of which was hunted for `bound` schedules from each start unless it was found, or
+    /// the hunt was stopped.
+    pub(super) fn new(hunted: &[Hunted], total: usize, bound: u64, elapsed: Duration) -> Self {
+        let survived = |hunted: &&Hunted| {
+            let mut starts = hunted.kills.iter().zip(&hunted.schedules);
+            starts.any(|(kill, &schedules)| kill.is_none() && schedules >= bound)
+        };
+        let survivors: Vec<String> =
+            hunted.iter().filter(survived).map(|hunted| hunted.mutant.to_string()).collect();
+        let killed = hunted.iter().filter(|hunted| hunted.is_killed()).count();
         let kills = hunted.iter().flat_map(|hunted| {
             hunted.kills.iter().zip(&hunted.schedules).filter_map(|(kill, &schedules)| {
                 let (scenario, seed, what) = kill.as_ref()?;
@@ -106,8 +116,9 @@ impl Mutants {
         });
         Self {
             total,
-            killed: hunted.iter().filter(|hunted| hunted.is_killed()).count(),
-            survivors: survivors.map(|hunted| hunted.mutant.to_string()).collect(),
+            killed,
+            looked_at: killed + survivors.len(),
+            survivors,
             seconds: elapsed.as_secs_f64(),
             most_schedules: hunted
                 .iter()
@@ -121,7 +132,8 @@ impl Mutants {
 
     fn text(&self) -> String {
         let mut text = pairs(&[
-            ("mutants killed", format!("{} of {}", self.killed, self.total)),
+            ("mutants killed", format!("{} of {}", self.killed, self.looked_at)),
+            ("mutants not looked at", (self.total - self.looked_at).to_string()),
             ("most schedules for one", self.most_schedules.to_string()),
             ("time for mutants", format!("{:.1} s", self.seconds)),
         ]);

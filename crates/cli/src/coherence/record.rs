@@ -11,6 +11,8 @@ use tombolo_programs::{Program, ProgramName, Recorder};
 
 use super::run::{InputArgs, program};
 
+use crate::output;
+
 pub(super) const ABOUT: &str = "\
 Write a binary trace of what a program does to memory (docs/traces.md), for `tombolo coherence run \
 --trace` and for other simulators.
@@ -51,6 +53,9 @@ pub(super) fn run(args: &RecordArgs) -> Result<()> {
     program.verify()?;
     let (records, writer) = recorder.finish().with_context(cannot)?;
     writer.into_inner().map_err(std::io::IntoInnerError::into_error).with_context(cannot)?;
-    println!("{shown}: {records} accesses of {} threads of {}", args.threads, args.workload);
+    output::say(format!(
+        "{shown}: {records} accesses of {} threads of {}\n",
+        args.threads, args.workload
+    ))?;
     Ok(())
 }

@@ -135,7 +135,7 @@ pub(super) fn run(args: &MegalonArgs) -> Result<()> {
     })?;
     bar.finish_and_clear();
     eprintln!("all of it: {}", spent.lock().expect(WHOLE).on_all());
-    print!("{}", folder.text(&drawn));
+    output::say(folder.text(&drawn))?;
     Ok(())
 }
 

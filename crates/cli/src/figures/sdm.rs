@@ -88,6 +88,6 @@ pub(super) fn run(args: &SdmArgs) -> Result<()> {
     for which in 0..drawn.len() {
         folder.write(which, &drawn)?;
     }
-    print!("{}", folder.text(&drawn));
+    output::say(folder.text(&drawn))?;
     Ok(())
 }

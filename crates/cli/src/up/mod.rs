@@ -10,6 +10,7 @@ use tombolo::{ObjectArea, PodSpec, format_size};
 use self::status::{Display, Status};
 use crate::children::{HostProcess, wait_for_all};
 use crate::cli::{Sizes, UpArgs};
+use crate::output;
 use crate::place::Place;
 use crate::stop::Stop;
 
@@ -33,31 +34,43 @@ pub(crate) fn run(args: &UpArgs) -> Result<()> {
     };
     let place = Place::new(args.pod.as_ref(), "up", sizes.total());
     let pod = tombolo_sharing::create(&place.spec, sizes.options_for(args.hosts))?;
-    println!(
-        "pod {} in {}: {} for objects, {} coherent, {} coherence records",
+    output::say(format!(
+        "pod {} in {}: {} for objects, {} coherent, {} coherence records\n",
         pod.identity().uuid,
         place.spec,
         format_size(pod.layout().lnr_bytes),
         format_size(pod.layout().scr_bytes),
         ObjectArea::first(&pod)?.geometry().records,
-    );
+    ))?;
     let lnr_bytes = pod.layout().lnr_bytes;
-    let mut hosts = Vec::new();
-    for (number, &port) in ports.iter().enumerate() {
-        hosts.push(Host::start(args, &place.spec, number, port, lnr_bytes)?);
-    }
+    let start = |(number, &port)| Host::start(args, &place.spec, number, port, lnr_bytes);
+    let mut hosts = ports.iter().enumerate().map(start).collect::<Result<Vec<_>>>()?;
     for host in &mut hosts {
         host.wait_until_ready(&stop)?;
     }
-    println!("{} hosts, each serves every key: redis-cli -p {}", hosts.len(), ports[0]);
-    let outcome = watch(&mut hosts, args, &stop);
-    hosts.iter_mut().for_each(|host| host.process.ask_to_leave());
-    let left = wait_for_all(hosts.iter_mut().map(|host| &mut host.process));
+    output::say(format!(
+        "{} hosts, each serves every key: redis-cli -p {}\n",
+        hosts.len(),
+        ports[0]
+    ))?;
+    let watched = watch(&mut hosts, args, &stop);
+    let mut left: Vec<&mut HostProcess> =
+        hosts.iter_mut().map(|host| &mut host.process).filter_map(still_running).collect();
+    left.iter_mut().for_each(|process| process.ask_to_leave());
+    let left = wait_for_all(left);
     drop(pod);
-    outcome?;
+    watched?;
     left?;
-    println!("all hosts have left{}", if args.pod.is_none() { "; the pod is removed" } else { "" });
+    output::say(format!(
+        "all hosts have left{}\n",
+        if args.pod.is_none() { "; the pod is removed" } else { "" }
+    ))?;
     Ok(())
+}
+
+/// One that has ended before has been told of.
+fn still_running(process: &mut HostProcess) -> Option<&mut HostProcess> {
+    process.is_running().then_some(process)
 }
 
 fn ports(args: &UpArgs) -> Result<Vec<u16>> {
@@ -68,9 +81,31 @@ fn ports(args: &UpArgs) -> Result<Vec<u16>> {
     Ok((args.port..=last).collect())
 }
 
+/// How long a host that has ended stays so: twice as long each time, unless it ran for long.
+const BACK_OFF: Duration = Duration::from_secs(1);
+const MOST_BACK_OFF: Duration = Duration::from_secs(30);
+
 struct Host {
-    process: HostProcess,
+    number: usize,
     port: u16,
+    words: Vec<String>,
+    password: Option<String>,
+    process: HostProcess,
+    state: State,
+    /// How long it will stay so if it ends.
+    back_off: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Starting,
+    /// It has said so on its first line.
+    Ready {
+        since: Instant,
+    },
+    Ended {
+        until: Instant,
+    },
 }
 
 impl Host {
@@ -98,15 +133,13 @@ impl Host {
                 format!("--load-hosts={}", args.hosts),
             ]);
         }
-        let process = HostProcess::start(
-            format!("host {number} (port {port})"),
-            &words,
-            args.requirepass.as_deref(),
-        )?;
-        Ok(Self { process, port })
+        let password = args.requirepass.clone();
+        let process = process(number, port, &words, password.as_deref())?;
+        let (state, back_off) = (State::Starting, BACK_OFF);
+        Ok(Self { number, port, words, password, process, state, back_off })
     }
 
-    /// It says so on its first line.
+    /// Waits for its first line, without which there is nothing to be watched.
     fn wait_until_ready(&mut self, stop: &Stop) -> Result<()> {
         let started = Instant::now();
         while self.process.line(Duration::from_millis(20))?.is_none() {
@@ -117,16 +150,67 @@ impl Host {
                 bail!("the host at port {} does not start", self.port);
             }
         }
+        self.state = State::Ready { since: Instant::now() };
         Ok(())
+    }
+
+    /// Starts it again if it has ended, in its own time; what there is to be said of that.
+    fn look_after(&mut self) -> Option<String> {
+        let name = format!("host {} (port {})", self.number, self.port);
+        match self.state {
+            State::Ended { until } if Instant::now() < until => None,
+            State::Ended { .. } => {
+                match process(self.number, self.port, &self.words, self.password.as_deref()) {
+                    Ok(process) => {
+                        self.process = process;
+                        self.state = State::Starting;
+                        Some(format!("{name} is started again"))
+                    }
+                    Err(error) => Some(self.has_ended(&format!("{error:#}"))),
+                }
+            }
+            // A host that the others have fenced is one that ends, too.
+            State::Starting | State::Ready { .. } => match self.process.line(Duration::ZERO) {
+                Err(error) => {
+                    let long =
+                        matches!(self.state, State::Ready { since } if since.elapsed() > PATIENCE);
+                    if long {
+                        self.back_off = BACK_OFF;
+                    }
+                    Some(self.has_ended(&error.to_string()))
+                }
+                Ok(Some(_)) if self.state == State::Starting => {
+                    self.state = State::Ready { since: Instant::now() };
+                    Some(format!("{name} serves again"))
+                }
+                Ok(_) => None,
+            },
+        }
+    }
+
+    fn has_ended(&mut self, how: &str) -> String {
+        let pause = self.back_off;
+        self.state = State::Ended { until: Instant::now() + pause };
+        self.back_off = (2 * pause).min(MOST_BACK_OFF);
+        format!("{how}; the others go on, and it is started again in {} s", pause.as_secs())
     }
 }
 
-/// Shows how the hosts are doing until it is time to stop.
+fn process(
+    number: usize,
+    port: u16,
+    words: &[String],
+    password: Option<&str>,
+) -> Result<HostProcess> {
+    HostProcess::start(format!("host {number} (port {port})"), words, password)
+}
+
+/// Shows how the hosts are doing, and looks after them, until it is time to stop.
 fn watch(hosts: &mut [Host], args: &UpArgs, stop: &Stop) -> Result<()> {
     let started = Instant::now();
     let end = args.seconds.map(Duration::from_secs);
     let ports: Vec<u16> = hosts.iter().map(|host| host.port).collect();
-    let mut status = Status::new(&ports, args.requirepass.clone())?;
+    let mut status = Status::new(&ports, args.requirepass.clone());
     let display = Display::new();
     loop {
         let step = Duration::from_secs(1);
@@ -134,14 +218,18 @@ fn watch(hosts: &mut [Host], args: &UpArgs, stop: &Stop) -> Result<()> {
         if left.is_zero() || stop.within(step.min(left)) {
             break;
         }
-        for host in hosts.iter_mut() {
-            if !host.process.is_running() {
-                bail!("the host at port {} has died; its last words are above", host.port);
-            }
-        }
-        display.show(&format!("{:.0} s: {}", started.elapsed().as_secs_f64(), status.next()?));
+        hosts.iter_mut().filter_map(Host::look_after).for_each(|event| display.say(&event));
+        let serves = |number: usize| matches!(hosts[number].state, State::Ready { .. });
+        display.show(&format!(
+            "{:.0} s: {}",
+            started.elapsed().as_secs_f64(),
+            status.next(serves)
+        ))?;
     }
     display.end();
-    println!("{} operations in {:.1} s", status.operations(), started.elapsed().as_secs_f64());
-    Ok(())
+    output::say(format!(
+        "{} operations in {:.1} s\n",
+        status.operations(),
+        started.elapsed().as_secs_f64()
+    ))
 }

@@ -5,65 +5,110 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use comfy_table::Table;
 use indicatif::{ProgressBar, ProgressStyle};
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
 use tombolo::format_size;
 
-use crate::output::table;
+use crate::output::{self, table};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a host may take to say how it is doing: the others are not asked meanwhile.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 const COLUMNS: [&str; 8] =
     ["host", "port", "ops/s", "commands/s", "objects", "records", "churn/s", "log lag"];
 
 /// The figures of all hosts, and when they were asked for last.
 pub(super) struct Status {
-    hosts: Vec<(u16, Figures)>,
+    hosts: Vec<Shown>,
     password: Option<String>,
     asked: Instant,
 }
 
+struct Shown {
+    port: u16,
+    /// What it said last.
+    figures: Figures,
+    /// Operations of processes that the host was before.
+    before: u64,
+}
+
+impl Shown {
+    /// Asks the host again, and adds what it says to a table, or what is wrong with it.
+    fn next(&mut self, number: usize, password: Option<&str>, seconds: f64, rows: &mut Table) {
+        match Figures::of(self.port, password) {
+            Ok(figures) => {
+                let old = std::mem::replace(&mut self.figures, figures);
+                if self.figures.operations() < old.operations() {
+                    self.before += old.operations();
+                }
+                rows.add_row(self.figures.row(number, self.port, &old, seconds));
+            }
+            Err(error) => {
+                rows.add_row(trouble(number, self.port, &format!("{error:#}")));
+            }
+        }
+    }
+
+    fn operations(&self) -> u64 {
+        self.before + self.figures.operations()
+    }
+}
+
+fn trouble(number: usize, port: u16, what: &str) -> [String; 3] {
+    [number.to_string(), port.to_string(), what.to_owned()]
+}
+
 impl Status {
-    /// The figures of the hosts at `ports` now.
-    pub(super) fn new(ports: &[u16], password: Option<String>) -> Result<Self> {
-        let ask = |&port: &u16| Ok((port, Figures::of(port, password.as_deref())?));
-        let hosts = ports.iter().map(ask).collect::<Result<_>>()?;
-        Ok(Self { hosts, password, asked: Instant::now() })
+    /// Nothing is known yet of the hosts at `ports` but what they say now.
+    pub(super) fn new(ports: &[u16], password: Option<String>) -> Self {
+        let ask = |&port: &u16| {
+            let figures = Figures::of(port, password.as_deref()).unwrap_or_default();
+            Shown { port, figures, before: 0 }
+        };
+        let hosts = ports.iter().map(ask).collect();
+        Self { hosts, password, asked: Instant::now() }
     }
 
     /// All operations the hosts have done, as far as is known.
     pub(super) fn operations(&self) -> u64 {
-        self.hosts.iter().map(|(_, figures)| figures.operations()).sum()
+        self.hosts.iter().map(Shown::operations).sum()
     }
 
-    /// Asks all hosts again; a sum of what they say, and a table.
-    pub(super) fn next(&mut self) -> Result<String> {
+    /// Asks all hosts again that serve; a sum of what they say, and a table.
+    pub(super) fn next(&mut self, serves: impl Fn(usize) -> bool) -> String {
         let seconds = self.asked.elapsed().as_secs_f64();
         self.asked = Instant::now();
         let before = self.operations();
         let mut rows = table(&COLUMNS);
-        for (number, (port, figures)) in self.hosts.iter_mut().enumerate() {
-            let old = std::mem::replace(figures, Figures::of(*port, self.password.as_deref())?);
-            rows.add_row(figures.row(number, *port, &old, seconds));
+        for (number, shown) in self.hosts.iter_mut().enumerate() {
+            if serves(number) {
+                shown.next(number, self.password.as_deref(), seconds, &mut rows);
+            } else {
+                rows.add_row(trouble(number, shown.port, "is not there"));
+            }
         }
-        let per_s = (self.operations() - before) as f64 / seconds;
-        let memory = self.hosts.last().map_or_else(String::new, |(_, figures)| figures.memory());
-        Ok(format!("{per_s:.0} ops/s in all, {memory}\n{rows}"))
+        let per_s = self.operations().saturating_sub(before) as f64 / seconds;
+        let memory = self.hosts.last().map_or_else(String::new, |shown| shown.figures.memory());
+        format!("{per_s:.0} ops/s in all, {memory}\n{rows}")
     }
 }
 
 /// What a host says of itself.
+#[derive(Default)]
 struct Figures(HashMap<String, u64>);
 
 impl Figures {
     /// Asks the server at `port`.
     fn of(port: u16, password: Option<&str>) -> Result<Self> {
         let ask = || -> Result<Self> {
-            let stream = TcpStream::connect(("127.0.0.1", port))?;
+            let stream = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), PATIENCE)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             Self::ask(stream, password)
         };
-        ask().with_context(|| format!("the host at port {port} does not answer"))
+        ask().context("does not answer")
     }
 
     fn ask(mut stream: TcpStream, password: Option<&str>) -> Result<Self> {
@@ -77,7 +122,8 @@ impl Figures {
         write!(stream, "INFO Tombolo Stats\r\n")?;
         line.clear();
         reader.read_line(&mut line)?;
-        let length: u64 = line.trim().trim_start_matches('$').parse().context("no INFO")?;
+        let length = line.trim().strip_prefix('$').and_then(|length| length.parse().ok());
+        let Some(length) = length else { bail!("it says {:?}", line.trim()) };
         let mut text = String::new();
         reader.take(length).read_to_string(&mut text)?;
         let pair = |line: &str| {
@@ -130,16 +176,32 @@ impl Display {
         Self(bar)
     }
 
-    pub(super) fn show(&self, text: &str) {
+    pub(super) fn show(&self, text: &str) -> Result<()> {
         match &self.0 {
-            Some(bar) => bar.set_message(text.to_owned()),
-            None => println!("{text}"),
+            // The terminal is another program's as long as this one is in the background.
+            Some(bar) if is_in_foreground() => bar.set_message(text.to_owned()),
+            Some(_) => {}
+            None => output::say(format!("{text}\n"))?,
+        }
+        Ok(())
+    }
+
+    /// Says what has happened, for good.
+    pub(super) fn say(&self, event: &str) {
+        match &self.0 {
+            Some(bar) if is_in_foreground() => bar.suspend(|| eprintln!("tombolo: {event}")),
+            _ => eprintln!("tombolo: {event}"),
         }
     }
 
     pub(super) fn end(&self) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = self.0.as_ref().filter(|_| is_in_foreground()) {
             bar.abandon();
         }
     }
+}
+
+/// Whether the terminal is this program's to draw on.
+fn is_in_foreground() -> bool {
+    tcgetpgrp(std::io::stderr()).is_ok_and(|group| group == getpgrp())
 }

@@ -10,5 +10,6 @@ mod mount;
 mod poison;
 mod saved;
 mod soak;
+mod streams;
 mod tombolo;
 mod up;

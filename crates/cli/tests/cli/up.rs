@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use redis::Commands;
@@ -9,7 +10,7 @@ use redis::Commands;
 use crate::tombolo::{Running, complaint, connect, printed};
 
 /// The first of some ports in a row that are free, and that no other test here is given, nor one of the next process.
-fn ports(count: u16) -> u16 {
+pub(crate) fn ports(count: u16) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 20_000 + (std::process::id() % 400 * 30) as u16;
     let free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
@@ -92,4 +93,40 @@ fn its_hosts_want_the_password() {
     assert!(denied.is_err());
     // It asks its hosts itself, with the password.
     up.line_with("ops/s in all");
+}
+
+/// One host that was killed was the end of all, and of the pod with what was in it.
+#[test]
+fn a_host_that_is_killed_is_started_again_and_the_others_go_on() {
+    let port = ports(2);
+    let number = port.to_string();
+    let mut up = Running::start(&[&["up", "--hosts", "2", "--port", &number], &SMALL[..]].concat());
+    let pod = pod_of(&up.line_with("pod "));
+    up.line_with("each serves every key");
+    let mut other = connect(([127, 0, 0, 1], port + 1).into());
+    let () = other.set("key", 7).unwrap();
+    let mut victim = connect(([127, 0, 0, 1], port).into());
+    let said: String = redis::cmd("INFO").arg("Tombolo").query(&mut victim).unwrap();
+    let seat: u64 =
+        said.lines().find_map(|line| line.strip_prefix("host:")?.trim().parse().ok()).unwrap();
+    let info: serde_json::Value =
+        serde_json::from_str(&printed(&["pod", "info", &pod, "--format", "json"])).unwrap();
+    let host = info["hosts"].as_array().unwrap().iter().find(|host| host["host"] == seat).unwrap();
+    let killed = Command::new("kill").args(["-KILL", &host["pid"].to_string()]).status().unwrap();
+    assert!(killed.success());
+    up.line_with("is not there");
+    let got: u32 = other.get("key").unwrap();
+    assert_eq!(got, 7);
+    let addresses = [port, port + 1].map(|port| ([127, 0, 0, 1], port).into());
+    let serves = |address| {
+        let client = redis::Client::open(format!("redis://{address}")).unwrap();
+        client.get_connection().is_ok_and(|mut with| with.get::<_, u32>("key") == Ok(7))
+    };
+    let serves_all = || addresses.iter().all(|address: &std::net::SocketAddr| serves(*address));
+    while !serves_all() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    up.signal("-TERM");
+    assert!(up.end().success());
+    assert!(!Path::new(&pod).exists());
 }

@@ -40,6 +40,7 @@ impl<M: Memory> Objects<M> {
             self.shards().iter().for_each(|shard| shard.state().space.leave_poisoned());
         }
         if ticks.is_multiple_of(TICKS_TO_IDLE) {
+            self.seat().tell_time(self.memory());
             self.shards().iter().for_each(|shard| shard.state().space.release_idle());
         }
         let compacting = self.upkeep.compacting.load(Ordering::Relaxed);

@@ -1,0 +1,104 @@
+//! Where output goes that nobody takes, and what is said when a command line is wrong.
+
+use std::fs::File;
+use std::process::{Command, Output, Stdio};
+
+use crate::tombolo::{Running, folder, printed, tombolo};
+use crate::up::ports;
+
+fn command(args: &[&str]) -> Command {
+    let mut command = tombolo(args);
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Commands that print something, with a pod of their own.
+fn commands(pod: &str) -> Vec<Vec<&str>> {
+    let create = vec!["pod", "create", pod, "--size", "8MiB", "--scr", "1MiB"];
+    vec![
+        create.clone(),
+        vec!["pod", "info", pod],
+        vec!["pod", "info", pod, "--format", "json"],
+        vec!["pod", "check", pod],
+        vec!["check", "--list"],
+        vec!["check", "--scenario", "claimer-dies", "--seeds", "2"],
+        [create, vec!["--dry-run", "--force"]].concat(),
+    ]
+}
+
+/// `tombolo pod info POD | true` panicked.
+#[test]
+fn a_pipe_that_is_closed_is_a_quiet_end() {
+    let folder = folder();
+    let pod = folder.path().join("pod");
+    for args in commands(pod.to_str().unwrap()) {
+        let mut child = command(&args).stdout(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        assert!(ended.status.success() && words(&ended).is_empty(), "{args:?}: {}", words(&ended));
+    }
+}
+
+/// `tombolo pod info POD >/dev/full` panicked.
+#[test]
+fn a_full_disk_is_said_in_a_sentence() {
+    let folder = folder();
+    let pod = folder.path().join("pod");
+    for args in commands(pod.to_str().unwrap()) {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let ended = command(&args).stdout(full).output().unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{args:?}");
+        let said = words(&ended);
+        assert!(said.contains("cannot write to the standard output: No space left"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+/// `tombolo up | head -1` panicked, and left the pod behind.
+#[test]
+fn up_ends_in_order_when_nobody_reads_on() {
+    let port = ports(1).to_string();
+    let args = ["up", "--hosts", "1", "--port", &port, "--size", "16MiB", "--scr", "1MiB"];
+    let mut child = command(&args).stdout(Stdio::piped()).spawn().unwrap();
+    let left = format!("/dev/shm/tombolo-up-{}", child.id());
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success() && !words(&ended).contains("panicked"), "{}", words(&ended));
+    assert!(!std::path::Path::new(&left).exists());
+}
+
+#[test]
+fn errors_are_json_where_results_are() {
+    let ended = command(&["pod", "info", "/nowhere/pod", "--format", "json"]).output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let said: serde_json::Value = serde_json::from_str(&words(&ended)).unwrap();
+    assert!(said["error"].as_str().unwrap().contains("/nowhere/pod"));
+}
+
+/// An orchestrator sets `TOMBOLO_PORT` for a service of that name, and the error did not say where the value came from.
+#[test]
+fn an_environment_variable_that_is_wrong_is_named() {
+    let ended = command(&["up"]).env("TOMBOLO_PORT", "tcp://10.0.0.1:7000").output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(words(&ended).contains("environment variable TOMBOLO_PORT"), "{}", words(&ended));
+}
+
+/// Hosts that had ended in other PID namespaces were shown alive.
+#[test]
+fn a_host_that_was_killed_is_shown_dead() {
+    let folder = folder();
+    let pod = folder.path().join("pod");
+    let pod = pod.to_str().unwrap();
+    printed(&["pod", "create", pod, "--size", "8MiB", "--scr", "1MiB"]);
+    let serve = ["serve", "--pod", pod, "--listen", "127.0.0.1:0"];
+    let mut host = Running::start(&serve);
+    host.line_with("listening on");
+    assert!(!printed(&["pod", "info", pod]).contains("dead"));
+    host.signal("-KILL");
+    host.end();
+    assert!(printed(&["pod", "info", pod]).contains(", dead"));
+}
