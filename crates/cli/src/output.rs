@@ -52,11 +52,28 @@ pub(crate) fn print<T: Serialize>(
     format: Format,
     to_text: impl FnOnce(&T) -> String,
 ) -> anyhow::Result<()> {
+    say(text(report, format, to_text)?)
+}
+
+/// The same beside the standard output, which holds something else.
+pub(crate) fn print_aside<T: Serialize>(
+    report: &T,
+    format: Format,
+    to_text: impl FnOnce(&T) -> String,
+) -> anyhow::Result<()> {
+    eprint!("{}", text(report, format, to_text)?);
+    Ok(())
+}
+
+fn text<T: Serialize>(
+    report: &T,
+    format: Format,
+    to_text: impl FnOnce(&T) -> String,
+) -> anyhow::Result<String> {
     match format {
-        Format::Table => say(to_text(report)),
+        Format::Table => Ok(to_text(report)),
         Format::Json => {
-            let json = serde_json::to_string_pretty(report).context("cannot write JSON")?;
-            say(json + "\n")
+            Ok(serde_json::to_string_pretty(report).context("cannot write JSON")? + "\n")
         }
     }
 }

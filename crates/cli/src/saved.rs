@@ -1,6 +1,7 @@
 //! `tombolo pod save` and `tombolo pod load`.
 
 use std::fs::{self, File};
+use std::io::{self, IsTerminal, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,12 +10,12 @@ use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressDrawTarget;
 use serde::Serialize;
 use tempfile::NamedTempFile;
-use tombolo::saved::{self, Existing, SavedFile, check_pod};
+use tombolo::saved::{Contents, Existing, SavedFile, check_pod};
 use tombolo::{ObjectArea, Objects, Options, PodSpec, format_size};
 use tombolo_memory::Source;
 
 use crate::cli::{self, LoadFileArgs, SaveArgs};
-use crate::output::{pairs, print, progress};
+use crate::output::{pairs, print, print_aside, progress};
 use crate::stop::Stop;
 
 const OBJECTS: &str = "{prefix} {bar:30} {human_pos} of {human_len} objects, {elapsed}";
@@ -35,6 +36,19 @@ struct Saved {
 }
 
 impl Saved {
+    fn new(args: &SaveArgs, contents: &Contents, file_bytes: u64, started: Instant) -> Self {
+        Self {
+            spec: args.spec.to_string(),
+            uuid: contents.pod.to_string(),
+            file: args.file.clone(),
+            objects: contents.saved.objects,
+            bytes: contents.saved.bytes,
+            file_bytes,
+            lost: contents.lost,
+            seconds: started.elapsed().as_secs_f64(),
+        }
+    }
+
     fn text(&self) -> String {
         let mut rows = vec![
             ("saved", format!("{} objects of {}", self.objects, format_size(self.bytes))),
@@ -52,29 +66,49 @@ impl Saved {
 
 pub(crate) fn save(args: &SaveArgs) -> Result<()> {
     let started = Instant::now();
+    if is_stream(&args.file) {
+        let output = std::io::stdout();
+        ensure!(
+            !output.is_terminal(),
+            "the standard output is a terminal; redirect it, or name a file"
+        );
+        let (objects, mut counted) = (Joined::new(&args.spec)?, Counted { output, bytes: 0 });
+        let contents = objects.save(args, &mut counted)?;
+        counted.output.flush().context("cannot write to the standard output")?;
+        objects.pod.leave()?;
+        let report = Saved::new(args, &contents, counted.bytes, started);
+        return print_aside(&report, args.format, Saved::text);
+    }
     let place = Place::new(args)?;
     let objects = Joined::new(&args.spec)?;
     let mut temporary = place.temporary()?;
-    let bar = progress("saving", objects.pod.object_count()?, OBJECTS);
-    let saved = objects.pod.save(temporary.as_file_mut(), |saved| {
-        bar.set_position(saved.objects);
-        objects.goes_on()
-    });
-    bar.finish_and_clear();
-    let contents = saved.with_context(|| format!("{} is not saved", args.spec))?;
+    let contents = objects.save(args, temporary.as_file_mut())?;
     let file_bytes = place.put(temporary)?;
     objects.pod.leave()?;
-    let report = Saved {
-        spec: args.spec.to_string(),
-        uuid: contents.pod.to_string(),
-        file: args.file.clone(),
-        objects: contents.saved.objects,
-        bytes: contents.saved.bytes,
-        file_bytes,
-        lost: contents.lost,
-        seconds: started.elapsed().as_secs_f64(),
-    };
-    print(&report, args.format, Saved::text)
+    print(&Saved::new(args, &contents, file_bytes, started), args.format, Saved::text)
+}
+
+/// Whether `-` was given for a file: the standard input or output.
+fn is_stream(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+/// A stream, and how many bytes went there.
+struct Counted<W> {
+    output: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.output.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
 }
 
 /// A pod that is left in good order whatever happens, also if the process is told to stop.
@@ -89,6 +123,16 @@ impl Joined {
         check_pod(&ObjectArea::first(&pod)?).with_context(|| spec.to_string())?;
         let stop = Stop::on_signals()?;
         Ok(Self { pod: Objects::join_pod(pod, Options::default())?, stop })
+    }
+
+    fn save(&self, args: &SaveArgs, out: impl Write) -> Result<Contents> {
+        let bar = progress("saving", self.pod.object_count()?, OBJECTS);
+        let saved = self.pod.save(out, |saved| {
+            bar.set_position(saved.objects);
+            self.goes_on()
+        });
+        bar.finish_and_clear();
+        saved.with_context(|| format!("{} is not saved", args.spec))
     }
 
     fn goes_on(&self) -> bool {
@@ -203,7 +247,7 @@ impl Loaded {
 pub(crate) fn load(args: &LoadFileArgs) -> Result<()> {
     let started = Instant::now();
     let mut file = checked(&args.file)?;
-    let saved::Contents { pod: uuid, saved, .. } = file.contents();
+    let Contents { pod: uuid, saved, .. } = file.contents();
     let existing = args.existing.into();
     let objects = Joined::new(&args.spec)?;
     let bar = progress("loading", saved.objects, OBJECTS);
@@ -226,10 +270,19 @@ pub(crate) fn load(args: &LoadFileArgs) -> Result<()> {
     print(&report, args.format, |report| report.text(existing))
 }
 
+/// What comes from the standard input: it is checked before any of it is loaded, so it is read twice.
+fn spooled() -> io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    io::copy(&mut io::stdin().lock(), &mut file)?;
+    file.rewind()?;
+    Ok(file)
+}
+
 /// A file, once all of it is known to be sound.
 fn checked(path: &Path) -> Result<SavedFile<indicatif::ProgressBarIter<File>>> {
     let name = path.display();
-    let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+    let file = if is_stream(path) { spooled() } else { File::open(path) };
+    let file = file.with_context(|| format!("cannot open {name}"))?;
     let bytes = file.metadata().with_context(|| format!("cannot look at {name}"))?.len();
     let bar = progress("checking", bytes, BYTES);
     let checked = SavedFile::check(bar.wrap_read(file));

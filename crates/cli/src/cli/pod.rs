@@ -46,7 +46,8 @@ until then. It is private to its owner.";
 const SAVE_EXAMPLES: &str = "\
 Examples:
   tombolo pod save /dev/shm/pod monday.pod
-  tombolo pod save /dev/dax0.0 latest.pod --force --format json";
+  tombolo pod save /dev/dax0.0 latest.pod --force --format json
+  tombolo pod save /dev/shm/pod - | zstd > monday.pod.zst";
 
 const LOAD: &str = "\
 Load objects from a file into a pod, which may be in use.
@@ -148,7 +149,7 @@ pub(crate) struct FenceArgs {
 pub(crate) struct SaveArgs {
     /// The pod: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
     pub(crate) spec: PodSpec,
-    /// Where to save it.
+    /// Where to save it; - is the standard output.
     pub(crate) file: PathBuf,
     /// Replace the file if there is one.
     #[arg(long)]
@@ -173,7 +174,7 @@ pub(crate) enum Existing {
 pub(crate) struct LoadFileArgs {
     /// The pod: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
     pub(crate) spec: PodSpec,
-    /// A file that `tombolo pod save` has made.
+    /// A file that `tombolo pod save` has made; - is the standard input.
     pub(crate) file: PathBuf,
     /// What becomes of an object that is there already.
     #[arg(long, value_enum, default_value_t = Existing::Fail)]

@@ -102,3 +102,24 @@ fn a_host_that_was_killed_is_shown_dead() {
     host.end();
     assert!(printed(&["pod", "info", pod]).contains(", dead"));
 }
+
+/// `pod save POD -` made a file of that name.
+#[test]
+fn a_pod_is_saved_to_the_standard_output_and_loaded_from_the_standard_input() {
+    let folder = folder();
+    let [pod, other] = ["pod", "other"].map(|name| folder.path().join(name));
+    let [pod, other] = [&pod, &other].map(|path| path.to_str().unwrap());
+    for pod in [pod, other] {
+        printed(&["pod", "create", pod, "--size", "8MiB", "--scr", "1MiB"]);
+    }
+    let mut saving = command(&["pod", "save", pod, "-"]);
+    let saved = saving.current_dir(folder.path()).output().unwrap();
+    assert!(saved.status.success() && saved.stdout.starts_with(b"TOMBSAVE"), "{}", words(&saved));
+    assert!(words(&saved).contains("0 objects"), "{}", words(&saved));
+    assert!(!folder.path().join("-").exists());
+    let file = folder.path().join("saved");
+    std::fs::write(&file, &saved.stdout).unwrap();
+    let mut loading = command(&["pod", "load", other, "-"]);
+    let loaded = loading.stdin(File::open(&file).unwrap()).output().unwrap();
+    assert!(loaded.status.success(), "{}", words(&loaded));
+}
