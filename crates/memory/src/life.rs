@@ -18,6 +18,7 @@
 //! * **Which file.** A lock belongs to an inode of one running kernel. A second device node, or another machine, has
 //!   locks of its own, and there a free lock proves nothing. So a lock has a name, made of the kernel's boot, the file
 //!   system and the inode. The boot identifier must differ between machines that share memory.
+//! * **Shared locks.** Network file systems make a lock of the whole file of `flock`, which users of the memory share.
 //! * **Where locks do not work**, a host has none, and a pidfd is what remains. That shows when the lock is taken: the
 //!   second description must see it.
 #![allow(unsafe_code)]
@@ -80,7 +81,7 @@ impl LifeLocks {
 
     /// Holds the lock `number` for as long as memory is mapped; `None` if that cannot be had.
     pub(crate) fn hold(&self, number: u32) -> Option<LifeLock> {
-        self.at(self.held.as_raw_fd(), libc::F_OFD_SETLK, number).ok()?;
+        self.at(self.held.as_raw_fd(), libc::F_OFD_SETLK, libc::F_RDLCK, number).ok()?;
         let lock = LifeLock { file: self.name, number };
         (self.is_free(lock) == Some(false)).then_some(lock)
     }
@@ -90,13 +91,20 @@ impl LifeLocks {
         if lock.file != self.name {
             return None;
         }
-        let found = self.at(self.asking.as_raw_fd(), libc::F_OFD_GETLK, lock.number).ok()?;
+        let asking = self.asking.as_raw_fd();
+        let found = self.at(asking, libc::F_OFD_GETLK, libc::F_WRLCK, lock.number).ok()?;
         Some(i32::from(found.l_type) == libc::F_UNLCK)
     }
 
-    fn at(&self, file: RawFd, command: libc::c_int, number: u32) -> io::Result<libc::flock> {
+    fn at(
+        &self,
+        file: RawFd,
+        command: libc::c_int,
+        kind: libc::c_int,
+        number: u32,
+    ) -> io::Result<libc::flock> {
         let mut lock = libc::flock {
-            l_type: libc::F_WRLCK as libc::c_short,
+            l_type: kind as libc::c_short,
             l_whence: libc::SEEK_SET as libc::c_short,
             l_start: self.first + i64::from(number),
             l_len: 1,
