@@ -1,9 +1,9 @@
 //! `tombolo mount`.
 
 use std::io::{IsTerminal, stderr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use tombolo_mount::Mounted;
 use tombolo_pagecache::{Counts, Options};
@@ -12,7 +12,7 @@ use crate::cli::MountArgs;
 use crate::output;
 use crate::stop::Stop;
 
-/// How often to see whether somebody else has unmounted it.
+/// How often to see whether it was unmounted, or fenced.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &MountArgs) -> Result<()> {
@@ -39,10 +39,32 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
         args.backing.display(),
         args.mountpoint.display()
     ))?;
-    while !stop.within(LOOK) && !mounted.is_over() {}
+    while !stop.within(LOOK) && !mounted.is_over() && !mounted.is_fenced() {}
+    if !mounted.is_over() {
+        // What is dirty is safe before anything can go wrong.
+        let written = mounted.write_back(&mut |_| ());
+        mounted.detach()?;
+        wait_for_last_close(&mounted, &stop)?;
+        if mounted.is_fenced() {
+            mounted.abandon();
+            bail!(
+                "this host was fenced: the others go on without it, and its process has to end; mount {} again",
+                args.backing.display()
+            );
+        }
+        if !mounted.is_over() {
+            let written = written.and_then(|()| mounted.write_back(&mut |_| ()));
+            mounted.abandon();
+            written?;
+            bail!(
+                "ended with files open; what was written to them is in {}",
+                args.backing.display()
+            );
+        }
+    }
     let counts = mounted.counts();
     let bar = stderr().is_terminal().then(|| ProgressBar::new(0));
-    mounted.unmount(&mut |left| {
+    mounted.leave(&mut |left| {
         if let Some(bar) = &bar {
             bar.set_message("pages to write back");
             bar.set_length(bar.length().unwrap_or(0).max(left as u64));
@@ -53,6 +75,21 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
         "unmounted; pages: {} read from files, {} written to them, {} evicted\n",
         counts.admitted, counts.written_back, counts.evicted
     ))?;
+    Ok(())
+}
+
+/// Waits until nothing is open any more, unless this host was fenced or is told once more to stop.
+fn wait_for_last_close(mounted: &Mounted, stop: &Stop) -> Result<()> {
+    let started = Instant::now();
+    let mut said = false;
+    while !mounted.is_over() && !mounted.is_fenced() && !stop.within(LOOK) {
+        if !said && started.elapsed() > Duration::from_secs(1) {
+            output::say(
+                "files are still open, and served until they are closed; stop once more to end at once\n",
+            )?;
+            said = true;
+        }
+    }
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use parking_lot::RwLock;
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 use tombolo_memory::FileHandle;
-use tombolo_pagecache::{Attributes, Backing, Fate, FileId, Handle, NO_HANDLE};
+use tombolo_pagecache::{Attributes, Backing, Below, Fate, FileId, Handle, NO_HANDLE};
 
 use crate::nodes::{self, Access};
 
@@ -136,6 +136,12 @@ impl Backing for Files {
             Ok(())
         })?;
         Ok(found)
+    }
+
+    fn below(&self) -> Option<Below> {
+        let root = self.root.as_ref()?;
+        let found = nodes::look(&nodes::open_path(root).ok()?).ok()?;
+        Some(Below { id: nodes::id(&found), path: root.display().to_string() })
     }
 
     fn handle(&self, file: FileId) -> io::Result<Handle> {

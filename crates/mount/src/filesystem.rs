@@ -174,6 +174,7 @@ impl Filesystem for Mount {
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let made = || {
             let (node, parent) = (self.0.nodes.get(number)?, self.0.nodes.get(parent)?);
+            self.0.may_change()?;
             rustix::fs::linkat(node.fd()?, "", parent.fd()?, name, AtFlags::EMPTY_PATH)?;
             self.0.entry(&parent, name)
         };
@@ -192,6 +193,7 @@ impl Filesystem for Mount {
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = || -> Outcome<()> {
             let parent = self.0.nodes.get(parent)?;
+            self.0.may_change()?;
             Ok(rustix::fs::unlinkat(parent.fd()?, name, AtFlags::REMOVEDIR)?)
         };
         answer!(reply, removed(), _done => reply.ok());
@@ -405,6 +407,7 @@ impl Filesystem for Mount {
     ) {
         let set = || -> Outcome<()> {
             refuse_acl(name)?;
+            self.0.may_change()?;
             let flags = XattrFlags::from_bits_retain(flags.cast_unsigned());
             Ok(self
                 .0
@@ -442,6 +445,7 @@ impl Filesystem for Mount {
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = || -> Outcome<()> {
             refuse_acl(name)?;
+            self.0.may_change()?;
             Ok(self.0.nodes.get(number)?.at_path(|at| rustix::fs::removexattr(at, name))?)
         };
         answer!(reply, removed(), _done => reply.ok());

@@ -26,6 +26,7 @@ mod files;
 mod filesystem;
 mod locks;
 mod nodes;
+mod place;
 mod shared;
 
 use std::fs;
@@ -39,7 +40,7 @@ use std::time::{Duration, Instant};
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tombolo_memory::Mapped;
-use tombolo_pagecache::{Counts, Options};
+use tombolo_pagecache::{Counts, Error, Options};
 use tombolo_pod::Pod;
 
 pub use files::Files;
@@ -78,8 +79,10 @@ pub enum MountError {
     Unmount(io::Error),
 }
 
-/// A mounted file system. [`unmount`](Self::unmount) it: what is dirty is written back then.
+/// A mounted file system. [`detach`](Self::detach) it, wait until it [is over](Self::is_over), and
+/// [`leave`](Self::leave): what is dirty is written back then.
 pub struct Mounted {
+    mountpoint: PathBuf,
     cache: Arc<Cache>,
     shared: Arc<Shared>,
     session: BackgroundSession,
@@ -89,18 +92,24 @@ pub struct Mounted {
 /// Threads that do the background work.
 struct Background {
     stopping: Arc<AtomicBool>,
+    /// The other hosts go on without this one.
+    fenced: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Background {
     fn start(cache: &Arc<Cache>) -> Self {
-        let stopping = Arc::new(AtomicBool::new(false));
+        let (stopping, fenced): (Arc<AtomicBool>, Arc<AtomicBool>) = Default::default();
         let every = |time: Duration, work: fn(&Cache) -> Result<(), _>| {
             let (stopping, cache) = (Arc::clone(&stopping), Arc::clone(cache));
+            let fenced = Arc::clone(&fenced);
             thread::spawn(move || {
                 let mut last = None;
                 while !stopping.load(Ordering::Relaxed) {
                     if let Err(error) = work(&cache) {
+                        if matches!(&error, Error::Objects(error) if error.is_fenced()) {
+                            return fenced.store(true, Ordering::Relaxed);
+                        }
                         // The same error comes with each attempt: once in a while is enough.
                         let now = Instant::now();
                         if last.is_none_or(|last| now - last > Duration::from_secs(5)) {
@@ -113,7 +122,7 @@ impl Background {
             })
         };
         let threads = vec![every(TICK, Cache::tick), every(TIDY, Cache::tidy)];
-        Self { stopping, threads }
+        Self { stopping, fenced, threads }
     }
 
     fn stop(self) {
@@ -143,7 +152,7 @@ impl Mounted {
         let background = Background::start(&cache);
         let mounted = Self::mount(&cache, &background, &backing, &mountpoint, threads);
         match mounted {
-            Ok((shared, session)) => Ok(Self { cache, shared, session, background }),
+            Ok((shared, session)) => Ok(Self { mountpoint, cache, shared, session, background }),
             Err(error) => {
                 background.stop();
                 cache.leave()?;
@@ -167,8 +176,8 @@ impl Mounted {
         let shared = Arc::new(shared);
         let mut config = Config::default();
         config.mount_options = vec![
-            MountOption::FSName("tombolo".to_owned()),
-            MountOption::Subtype("tombolo".to_owned()),
+            MountOption::FSName(place::NAME.to_owned()),
+            MountOption::Subtype(place::NAME.to_owned()),
             MountOption::DefaultPermissions,
         ];
         if rustix::process::geteuid().is_root() {
@@ -181,9 +190,14 @@ impl Mounted {
         Ok((shared, session))
     }
 
-    /// Whether somebody else has unmounted it.
+    /// Whether it is not mounted any more, and nothing is open there.
     pub fn is_over(&self) -> bool {
         self.session.guard.is_finished()
+    }
+
+    /// Whether the other hosts have shut this one out: whatever it is asked fails from then on.
+    pub fn is_fenced(&self) -> bool {
+        self.background.fenced.load(Ordering::Relaxed)
     }
 
     /// What this host has done.
@@ -191,23 +205,53 @@ impl Mounted {
         self.cache.counts()
     }
 
-    /// Unmounts, writes back what is dirty and leaves the pod; says now and then how many dirty pages are
-    /// left.
+    /// Lets go of the mount point. What is open is served until it is closed.
     ///
     /// # Errors
-    /// [`MountError::Unmount`] if the kernel does not let go; [`MountError::Cache`] if pages cannot be
-    /// written back: then this host is still in the pod.
-    pub fn unmount(self, progress: &mut dyn FnMut(usize)) -> Result<(), MountError> {
-        let Self { cache, shared, session, background } = self;
-        if !session.guard.is_finished() {
-            session.umount_and_join().map_err(MountError::Unmount)?;
+    /// [`MountError::Unmount`].
+    pub fn detach(&self) -> Result<(), MountError> {
+        if self.is_over() {
+            return Ok(());
         }
+        place::detach(&self.mountpoint).map_err(MountError::Unmount)
+    }
+
+    /// Writes back what is dirty; says now and then how many pages are left.
+    ///
+    /// # Errors
+    /// [`MountError::Cache`]: pages stay dirty, and other hosts, or the next one that mounts the
+    /// directory, try again.
+    pub fn write_back(&self, progress: &mut dyn FnMut(usize)) -> Result<(), MountError> {
+        Ok(self.cache.write_back_all(progress)?)
+    }
+
+    /// Waits until it [is over](Self::is_over), writes back what is dirty and leaves the pod.
+    ///
+    /// # Errors
+    /// [`MountError::Cache`] if pages cannot be written back: then this host is still in the pod.
+    pub fn leave(self, progress: &mut dyn FnMut(usize)) -> Result<(), MountError> {
+        let Self { cache, shared, session, background, .. } = self;
+        while !session.guard.is_finished() {
+            thread::sleep(TICK);
+        }
+        forget(session);
         shared.close_all();
         drop(shared);
         cache.write_back_all(progress)?;
         background.stop();
         Ok(cache.leave()?)
     }
+
+    /// Ends at once, whatever is open, without leaving the pod: other hosts take this one for dead when its
+    /// process ends.
+    pub fn abandon(self) {
+        forget(self.session);
+    }
+}
+
+/// Dropping a session unmounts what is mounted in the same place by now, whatever that is.
+fn forget(session: BackgroundSession) {
+    std::mem::forget(session);
 }
 
 /// Lets this process have as many descriptors as it may: each open file takes one.
@@ -222,14 +266,10 @@ fn check(backing: &Path, mountpoint: &Path) -> Result<(PathBuf, PathBuf), MountE
     let below = fs::canonicalize(backing)
         .and_then(|path| fs::read_dir(&path).map(|_| path))
         .map_err(|error| MountError::Backing(backing.to_owned(), error))?;
-    let refuse = |why: &str| MountError::Mountpoint(mountpoint.to_owned(), why.to_owned());
-    let on = fs::canonicalize(mountpoint).map_err(|error| refuse(&error.to_string()))?;
-    let mut entries = fs::read_dir(&on).map_err(|error| refuse(&error.to_string()))?;
-    if entries.next().is_some() {
-        return Err(refuse("it is not empty; give an empty directory"));
-    }
+    let on = place::check(mountpoint)?;
     if on.starts_with(&below) || below.starts_with(&on) {
-        return Err(refuse("it and the backing directory must lie apart"));
+        let why = "it and the backing directory must lie apart".to_owned();
+        return Err(MountError::Mountpoint(mountpoint.to_owned(), why));
     }
     fs::File::options().read(true).write(true).open("/dev/fuse").map_err(MountError::NoFuse)?;
     Ok((below, on))

@@ -91,6 +91,15 @@ impl Shared {
         self.cache.backing()
     }
 
+    /// Whether this host may still change anything: names are not asked of the page cache, which would know.
+    ///
+    /// # Errors
+    /// `ENOTCONN` once it was fenced.
+    pub(crate) fn may_change(&self) -> Outcome<()> {
+        let seat = self.cache.objects().seat();
+        if seat.holds(self.cache.memory()) { Ok(()) } else { Err(Os::NOTCONN.into()) }
+    }
+
     pub(crate) fn entry(&self, parent: &Node, name: &OsStr) -> Outcome<(FileAttr, Generation)> {
         let (node, found) = self.nodes.look_up(parent, name)?;
         let attributes = self.current(&node, nodes::attributes(node.number, &found));
@@ -162,6 +171,7 @@ impl Shared {
         mode: u32,
         flags: i32,
     ) -> Outcome<(FileAttr, Generation, FileHandle)> {
+        self.may_change()?;
         let parent = self.nodes.get(parent)?;
         let folder = parent.fd()?;
         let (file, is_new) = make_or_open(caller, &folder, name, mode, flags)?;
@@ -218,6 +228,7 @@ impl Shared {
         mode: u32,
         make: impl FnOnce(&Fd<'_>) -> Result<(), Os>,
     ) -> Outcome<(FileAttr, Generation)> {
+        self.may_change()?;
         let parent = self.nodes.get(parent)?;
         let folder = parent.fd()?;
         caller.make(mode, || make(&folder))?;
@@ -236,6 +247,7 @@ impl Shared {
         name: &OsStr,
         unname: impl FnOnce() -> Result<(), Os>,
     ) -> Outcome<()> {
+        self.may_change()?;
         let before = nodes::open_name(parent, name);
         unname()?;
         let Ok(fd) = before else { return Ok(()) };
@@ -249,6 +261,7 @@ impl Shared {
     }
 
     pub(crate) fn set_attributes(&self, node: &Node, change: &Change) -> Outcome<FileAttr> {
+        self.may_change()?;
         if let Some(mode) = change.mode {
             node.at_path(|at| rustix::fs::chmod(at, Mode::from_raw_mode(mode)))?;
         }

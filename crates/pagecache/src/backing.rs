@@ -5,6 +5,8 @@ use std::io;
 
 use tombolo_memory::FileHandle;
 
+use crate::Below;
+
 /// Which file: the same on every host, and never another one's while pages of it may be in the pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
@@ -56,6 +58,11 @@ pub trait Backing: Send + Sync + 'static {
     /// # Errors
     /// What the file system says.
     fn find(&self, files: &BTreeSet<FileId>) -> io::Result<BTreeSet<FileId>>;
+
+    /// The directory that the files are in; `None` if there is nothing that would tell it from others.
+    fn below(&self) -> Option<Below> {
+        None
+    }
 
     /// What finds a file again for as long as it has a name or a user on any host; all zeros where there is
     /// no such thing.

@@ -181,7 +181,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Joins a pod that was made for a page cache. Whoever joins first finds it empty.
     ///
     /// # Errors
-    /// [`Error::NotForPages`]; [`Error::Objects`] if there is no seat.
+    /// [`Error::NotForPages`]; [`Error::OtherFiles`]; [`Error::Objects`] if there is no seat.
     pub fn join(
         pod: Pod<MemoryOf<P>>,
         backing: Arc<B>,
@@ -219,7 +219,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         };
         let pages = P::attach(host, area, options.objects.clone(), write_back())?;
         let most_dirty = Self::most_dirty(&pages, page_bytes, options.dirty_percent);
-        Ok(Self {
+        let cache = Self {
             pages,
             limit: Limit::new(most_dirty),
             write_back: write_back(),
@@ -229,7 +229,12 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             backing,
             page_bytes,
             options,
-        })
+        };
+        if let Err(refused) = cache.agree_on_files() {
+            cache.objects().leave()?;
+            return Err(refused);
+        }
+        Ok(cache)
     }
 
     /// Writes back what is dirty and leaves the pod. Nothing else may be done with the handle

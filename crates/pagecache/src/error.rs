@@ -11,6 +11,16 @@ pub enum Error {
         "the pod is not made for a page cache; create one with `tombolo pod create --page-cache`"
     )]
     NotForPages,
+    /// The pod's hosts have another directory below.
+    #[error(
+        "the pod holds files of another directory ({pods} on the host that came first) than {own}; give all hosts the same one, or create another pod"
+    )]
+    OtherFiles {
+        /// What the first host calls the pod's.
+        pods: String,
+        /// This host's.
+        own: String,
+    },
     /// A host is in the middle of something with the file, and does not get on.
     #[error(
         "a file was in use by host {host} for {waited_ms} ms without getting on; try again, and see whether that host hangs"

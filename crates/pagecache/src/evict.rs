@@ -28,7 +28,9 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     pub(crate) fn after_making_room(&self, full: Error) -> Result<(), Error> {
         // What cannot be evicted here and now, others may be using or writing back.
         let evicted = self.make_room(self.batch())?;
-        let hopeless = evicted == 0 && self.objects().object_count()? == 0;
+        // One of them says what is below.
+        let fixed = u64::from(self.backing.below().is_some());
+        let hopeless = evicted == 0 && self.objects().object_count()? <= fixed;
         if hopeless { Err(full) } else { Ok(()) }
     }
 

@@ -34,6 +34,7 @@
 //! schemes than MEGALON.
 
 mod backing;
+mod below;
 mod cache;
 mod clock;
 mod dead;
@@ -52,6 +53,7 @@ mod sites;
 mod uses;
 
 pub use backing::{Attributes, Backing, Fate, FileId, Handle, NO_HANDLE};
+pub use below::Below;
 pub use cache::{Counts, Options, PAGE_BYTES, PageCache};
 pub use error::Error;
 pub use in_header::InHeader;

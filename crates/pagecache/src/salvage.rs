@@ -17,6 +17,7 @@ use tombolo_memory::Memory;
 use tombolo_objects::{CrashRecovery, Orphans};
 
 use crate::backing::Backing;
+use crate::below;
 use crate::head::{ALL, Head};
 use crate::key::Key;
 use crate::page::{LENGTH, MARK, PageWriteBack, WORD_BYTES};
@@ -73,7 +74,13 @@ impl<B: Backing> PageWriteBack<B> {
         orphans: &Orphans<'_, M>,
     ) -> Result<BTreeMap<FileId, Remains>, Error> {
         let mut files = BTreeMap::<FileId, Remains>::new();
+        let mut refused = None;
         orphans.visit(|key, value| {
+            if key == below::KEY
+                && let (Some(own), Some(value)) = (self.backing.below(), value)
+            {
+                refused = own.check(value).err().or(refused.take());
+            }
             let Some(key) = Key::decode(key) else { return Ok(()) };
             let file = files.entry(key.file).or_default();
             let Some(block) = key.block() else {
@@ -91,7 +98,7 @@ impl<B: Backing> PageWriteBack<B> {
             }
             Ok(())
         })?;
-        Ok(files)
+        refused.map_or(Ok(files), Err)
     }
 
     fn bring_back<M: Memory>(

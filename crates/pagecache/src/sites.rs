@@ -1,6 +1,8 @@
 //! The steps of this crate that the simulator can take out.
 
 tombolo_memory::sites! {
+    /// A host that joins has the same files below as the others.
+    JOIN_BELOW = "pagecache.join.below";
     /// One thread at a time admits a page.
     LATCH_TAKE = "pagecache.latch.take";
     /// A page is looked for once more under the latch, before its file is read.

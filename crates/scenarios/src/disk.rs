@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tombolo_pagecache::{Attributes, Backing, Fate, FileId, Handle, NO_HANDLE};
+use tombolo_pagecache::{Attributes, Backing, Below, Fate, FileId, Handle, NO_HANDLE};
 
 /// Bytes of a page: too many for it to be undone where only heads are.
 pub(crate) const PAGE: u64 = 80;
@@ -58,11 +58,23 @@ pub(crate) struct Desk {
     away: Mutex<BTreeSet<FileId>>,
     /// Files that are at hand only until they are put back.
     found: Mutex<BTreeSet<FileId>>,
+    below: Option<Below>,
 }
 
 impl Desk {
     pub(crate) fn new(disk: &Arc<Disk>) -> Self {
-        Self { disk: Arc::clone(disk), away: Mutex::default(), found: Mutex::default() }
+        Self {
+            disk: Arc::clone(disk),
+            away: Mutex::default(),
+            found: Mutex::default(),
+            below: None,
+        }
+    }
+
+    /// One whose files are in this directory.
+    pub(crate) fn in_folder(disk: &Arc<Disk>, inode: u64) -> Self {
+        let below = Below { id: FileId { inode, born: 1 }, path: inode.to_string() };
+        Self { below: Some(below), ..Self::new(disk) }
     }
 
     fn away(&self) -> MutexGuard<'_, BTreeSet<FileId>> {
@@ -190,6 +202,10 @@ impl Backing for Desk {
         let (named, mut away): (BTreeSet<_>, _) = (named.collect(), self.away());
         self.found().extend(named.iter().filter(|file| away.remove(file)));
         Ok(named)
+    }
+
+    fn below(&self) -> Option<Below> {
+        self.below.clone()
     }
 
     fn handle(&self, file: FileId) -> io::Result<Handle> {

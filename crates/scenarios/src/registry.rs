@@ -143,6 +143,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "page-append" Long pages::appending;
     "page-growth" Long pages::growing;
     "page-records" Long pages::few_records;
+    "page-other-files" Long pages::other_files;
     "page-power-cut" Long pages::power_cut_at_once;
     "page-comes-and-goes" Long pages::comes_and_goes;
     "page-cut-and-admitted" Long pages::cut_and_admitted;
@@ -348,6 +349,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pagecache.salvage.size", "page-all-die"),
     ("pagecache.dead.files", "page-file-holder-dies"),
     ("pagecache.gone.files", "page-unlinker-dies"),
+    ("pagecache.join.below", "page-other-files"),
     ("objects.latch.free", "page-host-dies"),
     ("pagecache.dead.keep", "page-size-changer-dies"),
     ("pagecache.grown.by-dead", "page-size-changer-dies"),

@@ -68,6 +68,14 @@ impl Running {
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
 
+    /// Tells it to end until it has ended.
+    pub(crate) fn stop_at_once(&mut self) {
+        while matches!(self.child.try_wait(), Ok(None)) {
+            self.signal("-TERM");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
     pub(crate) fn end(&mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }

@@ -6,10 +6,12 @@ mod others;
 mod units;
 mod world;
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tombolo_memory::Memory;
-use tombolo_pagecache::{Backing, FileId};
+use tombolo_pagecache::{Backing, Error, FileId};
 use tombolo_simulator::Trial;
 
 use self::units::{Operation, UNITS, tags, units};
@@ -357,6 +359,37 @@ pub(crate) fn few_records(trial: &Trial) {
             (1, writes(2).chain([read(1), Step::Evict, read(2)]).collect()),
         ],
     );
+}
+
+/// Three hosts join at once, one of them with another directory below. Those that are let in have the
+/// same one.
+pub(crate) fn other_files(trial: &Trial) {
+    let mut world = World::<Megalon>::unopened(trial, &Megalon::setup(3, 8));
+    let joined = Rc::new(RefCell::new(Vec::new()));
+    let tried = Rc::new(Cell::new(0));
+    for host in 0..3 {
+        let folder = 1 + u64::from(host == trial.seed as usize % 3);
+        let join = world.joiner_with(3, Desk::in_folder(&world.disk, folder));
+        let (joined, tried) = (Rc::clone(&joined), Rc::clone(&tried));
+        world.simulation.spawn(host, move |memory| {
+            let cache = match join(memory.clone()) {
+                Err(Error::OtherFiles { .. }) => None,
+                cache => Some(cache.unwrap()),
+            };
+            joined.borrow_mut().extend(cache.as_ref().map(|_| folder));
+            tried.set(tried.get() + 1);
+            while tried.get() < 3 {
+                if let Some(cache) = &cache {
+                    cache.tick().unwrap();
+                }
+                memory.pause();
+            }
+        });
+    }
+    world.simulation.run().unwrap();
+    let joined = joined.take();
+    let same = joined.iter().all(|folder| *folder == joined[0]);
+    assert!(same && !joined.is_empty(), "hosts of one pod have the same files below: {joined:?}");
 }
 
 /// Files change while nobody is in the pod.

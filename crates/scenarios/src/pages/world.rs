@@ -140,6 +140,15 @@ impl<P: Way> World<P> {
         &self,
         hosts: usize,
     ) -> impl FnOnce(SimMemory) -> Result<Cache<P>, Error> + use<P> {
+        self.joiner_with(hosts, Desk::new(&self.disk))
+    }
+
+    /// The same, with these files.
+    pub(super) fn joiner_with(
+        &self,
+        hosts: usize,
+        desk: Desk,
+    ) -> impl FnOnce(SimMemory) -> Result<Cache<P>, Error> + use<P> {
         let options = Options {
             page_bytes: PAGE,
             watermark_percent: 70,
@@ -148,8 +157,7 @@ impl<P: Way> World<P> {
             write_back_after: Duration::from_micros(20),
             ..Options::with(P::options(&self.trial, hosts))
         };
-        let desk = Arc::new(Desk::new(&self.disk));
-        move |memory| Cache::join(Pod::open(memory).unwrap(), desk, options)
+        move |memory| Cache::join(Pod::open(memory).unwrap(), Arc::new(desk), options)
     }
 
     /// All hosts leave, and then join again.
