@@ -19,7 +19,7 @@ use rustix::fs::{AtFlags, Mode, XattrFlags};
 use rustix::io::Errno as Os;
 
 use crate::caller::Caller;
-use crate::locks::Range;
+use crate::locks::{Asker, Range};
 use crate::nodes::{Access, Fd};
 use crate::shared::{Change, Failure, Outcome, Shared, is_acl};
 
@@ -475,19 +475,19 @@ impl Filesystem for Mount {
         &self,
         _: &Request,
         number: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         owner: LockOwner,
         start: u64,
         end: u64,
         kind: i32,
-        pid: u32,
+        process: u32,
         sleep: bool,
         reply: ReplyEmpty,
     ) {
-        let wanted = Range { start, end, kind };
+        let (wanted, asker) = (Range { start, end, kind }, Asker { owner, handle, process });
         let now = || -> Outcome<_> {
             let node = self.0.nodes.get(number)?;
-            let taken = self.0.locks.set(&node, owner, wanted)?;
+            let taken = self.0.locks.set(&node, asker, wanted)?;
             Ok((node, taken))
         };
         answer!(reply, now(), (node, taken) => match (taken, sleep) {
@@ -497,7 +497,7 @@ impl Filesystem for Mount {
                 let shared = Arc::clone(&self.0);
                 thread::spawn(move || {
                     let stopping = || shared.stopping.load(Ordering::Relaxed);
-                    let waited = shared.locks.wait(&node, owner, wanted, pid, stopping);
+                    let waited = shared.locks.wait(&node, asker, wanted, stopping);
                     answer!(reply, waited.map_err(Failure::from), _done => reply.ok());
                 });
             }

@@ -4,14 +4,15 @@
 //! `flock` and `fcntl` locks come to the same here, as on NFS. The kernel below knows nothing of who
 //! waits for whom: no deadlock is reported.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use fuser::{INodeNo, LockOwner};
+use fuser::{FileHandle, INodeNo, LockOwner};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use parking_lot::Mutex;
@@ -20,6 +21,9 @@ use crate::nodes::{Access, Node};
 
 /// How long to wait between two attempts to get a lock.
 const PAUSE: Duration = Duration::from_millis(2);
+
+/// How long a process waits for a lock, at most, of which it cannot be seen whether a signal waits for it.
+const UNSEEN: Duration = Duration::from_secs(10);
 
 /// A range of a file, and what is wanted with it.
 #[derive(Clone, Copy)]
@@ -46,13 +50,32 @@ impl Range {
 
 type Owner = (u64, u64);
 
+/// The locks of an owner on a file.
+struct Held {
+    file: Arc<File>,
+    /// The open files by which it took them.
+    by: BTreeSet<u64>,
+}
+
 #[derive(Default)]
-pub(crate) struct Locks(Mutex<HashMap<Owner, Arc<File>>>);
+pub(crate) struct Locks(Mutex<HashMap<Owner, Held>>);
+
+/// Who wants a lock, by which open file.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker {
+    pub(crate) owner: LockOwner,
+    pub(crate) handle: FileHandle,
+    /// Its process; 0 if that cannot be seen from here.
+    pub(crate) process: u32,
+}
 
 impl Locks {
     /// The lock of somebody else that is in the way, if there is one.
     pub(crate) fn find(&self, node: &Node, owner: LockOwner, wanted: Range) -> io::Result<Range> {
-        let file = self.file(node, owner)?;
+        let file = match self.held(node, owner) {
+            Some(file) => file,
+            None => Arc::new(open(node)?),
+        };
         let mut flock = wanted.flock();
         fcntl(&*file, FcntlArg::F_OFD_GETLK(&mut flock))?;
         let end = if flock.l_len == 0 { i64::MAX } else { flock.l_start + flock.l_len - 1 };
@@ -60,13 +83,12 @@ impl Locks {
     }
 
     /// Takes or gives up a lock; whether nobody is in the way.
-    pub(crate) fn set(&self, node: &Node, owner: LockOwner, wanted: Range) -> io::Result<bool> {
+    pub(crate) fn set(&self, node: &Node, asker: Asker, wanted: Range) -> io::Result<bool> {
         let file = if wanted.kind == libc::F_UNLCK {
-            let held = self.0.lock().get(&(node.number.0, owner.0)).cloned();
-            let Some(file) = held else { return Ok(true) };
+            let Some(file) = self.held(node, asker.owner) else { return Ok(true) };
             file
         } else {
-            self.file(node, owner)?
+            self.file(node, asker)?
         };
         match fcntl(&*file, FcntlArg::F_OFD_SETLK(&wanted.flock())) {
             Ok(_) => Ok(true),
@@ -75,19 +97,26 @@ impl Locks {
         }
     }
 
-    /// Takes a lock, for which the process `pid` waits; gives up when it is sent a signal, or when it
-    /// is time to stop.
+    /// Takes a lock, for which its asker waits; gives up when that is sent a signal, or when it is time to
+    /// stop.
+    ///
+    /// # Errors
+    /// `EINTR` if it gave up: also after a while, if it cannot be told whether there is a signal.
     pub(crate) fn wait(
         &self,
         node: &Node,
-        owner: LockOwner,
+        asker: Asker,
         wanted: Range,
-        pid: u32,
         stopping: impl Fn() -> bool,
     ) -> io::Result<()> {
-        while !self.set(node, owner, wanted)? {
-            if stopping() || has_signal(pid) {
-                return Err(io::ErrorKind::Interrupted.into());
+        let started = Instant::now();
+        while !self.set(node, asker, wanted)? {
+            let interrupted = match asker.process {
+                0 => started.elapsed() > UNSEEN,
+                process => has_signal(process),
+            };
+            if stopping() || interrupted {
+                return Err(Errno::EINTR.into());
             }
             thread::sleep(PAUSE);
         }
@@ -99,16 +128,34 @@ impl Locks {
         self.0.lock().remove(&(number.0, owner.0));
     }
 
-    fn file(&self, node: &Node, owner: LockOwner) -> io::Result<Arc<File>> {
-        let mut locks = self.0.lock();
-        if let Some(file) = locks.get(&(node.number.0, owner.0)) {
-            return Ok(Arc::clone(file));
-        }
-        let file = node.open(Access::Write).or_else(|_| node.open(Access::Read))?;
-        let file = Arc::new(file);
-        locks.insert((node.number.0, owner.0), Arc::clone(&file));
-        Ok(file)
+    /// An open file is closed for good: locks that were taken by it alone are given up. Those of processes
+    /// were before, and those of open files nobody else would give up.
+    pub(crate) fn close(&self, number: INodeNo, handle: FileHandle) {
+        self.0.lock().retain(|owner, held| {
+            let was_by = owner.0 == number.0 && held.by.remove(&handle.0);
+            !(was_by && held.by.is_empty())
+        });
     }
+
+    fn held(&self, node: &Node, owner: LockOwner) -> Option<Arc<File>> {
+        self.0.lock().get(&(node.number.0, owner.0)).map(|held| Arc::clone(&held.file))
+    }
+
+    fn file(&self, node: &Node, asker: Asker) -> io::Result<Arc<File>> {
+        let mut locks = self.0.lock();
+        let held = match locks.entry((node.number.0, asker.owner.0)) {
+            Entry::Occupied(held) => held.into_mut(),
+            Entry::Vacant(entry) => {
+                entry.insert(Held { file: Arc::new(open(node)?), by: BTreeSet::new() })
+            }
+        };
+        held.by.insert(asker.handle.0);
+        Ok(Arc::clone(&held.file))
+    }
+}
+
+fn open(node: &Node) -> io::Result<File> {
+    node.open(Access::Write).or_else(|_| node.open(Access::Read))
 }
 
 /// Whether a signal is waiting for a process, or the process is gone: the kernel does not say so.

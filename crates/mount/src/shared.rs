@@ -158,6 +158,7 @@ impl Shared {
         if let Some(owner) = owner {
             self.locks.release(node.number, owner);
         }
+        self.locks.close(node.number, handle);
         if node.is_file() { Ok(self.cache.end_use(node.id)?) } else { Ok(()) }
     }
 

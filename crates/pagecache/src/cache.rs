@@ -30,6 +30,9 @@ const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 /// Every file system has files of so many bytes.
 const ANY_FILE_BYTES: u64 = (1 << 31) - 1;
 
+/// So many words of marks are looked at in the time that it takes to find a page.
+const WORDS_A_PAGE: u64 = 256;
+
 /// Pages of a file that are looked at one by one, at most, for such as are lost to memory errors.
 const MAX_LOOKS: u64 = 1 << 20;
 
@@ -492,9 +495,9 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     pub fn write_back(&self, file: FileId) -> Result<(), Error> {
         let head = self.peek(file)?.map(|(head, _)| head);
         let pages = head.map_or(u64::MAX, |head| head.size.div_ceil(self.page_bytes));
-        // What takes fewer looks: at the file's pages, or at all marks.
+        // What takes less time: to look at the file's pages, or at all marks.
         match self.pages.reach() {
-            Some(marks) if pages <= marks => {
+            Some(marks) if pages <= marks / WORDS_A_PAGE + 2 * self.pages.marked_count() => {
                 self.write_back_pages((0..pages).map(|block| Key::page(file, block)))?;
             }
             Some(_) => {
@@ -506,7 +509,11 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let Some(head) = head else { return Ok(()) };
         self.vouch(file)?;
         self.memory().step();
-        Ok(self.backing.set_modified(file, head.modified)?)
+        // Who has only read a file leaves no trace of that.
+        if self.backing.attributes(file)?.modified != head.modified {
+            self.backing.set_modified(file, head.modified)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn write_back_pages(

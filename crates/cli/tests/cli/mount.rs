@@ -820,6 +820,79 @@ fn a_host_that_is_fenced_ends() {
     mounts.end();
 }
 
+/// `tar` said that a file changed while it was read, and `git` read everything anew: to close a file
+/// changed its time of change.
+#[test]
+fn reading_a_file_leaves_no_trace() {
+    let Some(mut mounts) = Mounts::start(&["--size", "8MiB", "--scr", "512KiB"]) else { return };
+    let name = |host: usize| mounts.places[host].join("file");
+    fs::write(name(0), "words").unwrap();
+    let times = |path: &Path| {
+        let found = fs::metadata(path).unwrap();
+        (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec())
+    };
+    let before = times(&mounts.backing.join("file"));
+    thread::sleep(Duration::from_millis(20));
+    assert_eq!(fs::read(name(1)).unwrap(), b"words");
+    drop(File::options().read(true).write(true).open(name(0)).unwrap());
+    File::open(name(1)).unwrap().sync_all().unwrap();
+    assert_eq!(times(&name(0)), before);
+    let below = mounts.backing.join("file");
+    mounts.end();
+    assert_eq!(times(&below), before);
+}
+
+/// Locks of open files were never given up, and each kept a descriptor; and a signal to a process that
+/// waited for a lock gave `EIO`.
+#[test]
+fn locks_end_with_the_open_file_and_waiting_with_a_signal() {
+    if !has("python3") {
+        return;
+    }
+    let Some(mut mounts) = Mounts::start(&["--size", "8MiB", "--scr", "512KiB"]) else { return };
+    let script = "
+import fcntl, os, signal, struct, time
+F_OFD_SETLK = 37
+def lock(fd): fcntl.fcntl(fd, F_OFD_SETLK, struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0))
+def patiently(fd):
+    # A file is released a moment after it was closed.
+    for _ in range(1000):
+        try:
+            return lock(fd)
+        except BlockingIOError:
+            time.sleep(0.01)
+    print('never released')
+for _ in range(50):
+    for place in ['one', 'two']:
+        fd = os.open(place + '/lock', os.O_RDWR | os.O_CREAT)
+        patiently(fd)
+        os.close(fd)
+first, second = [os.open(place + '/lock', os.O_RDWR) for place in ['one', 'two']]
+patiently(first)
+try:
+    lock(second)
+    print('both have it')
+except BlockingIOError:
+    pass
+def alarm(*_): raise InterruptedError
+signal.signal(signal.SIGALRM, alarm)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    fcntl.lockf(second, fcntl.LOCK_EX)
+except InterruptedError:
+    print('interrupted')
+";
+    let open = |mounts: &Mounts| {
+        let folder = format!("/proc/{}/fd", mounts.hosts[0].id());
+        fs::read_dir(folder).unwrap().count()
+    };
+    let before = open(&mounts);
+    fs::write(mounts.folder.path().join("script"), script).unwrap();
+    assert_eq!(shell(mounts.folder.path(), "python3 script"), "interrupted\n");
+    wait_until("descriptors are closed", || open(&mounts) <= before + 2);
+    mounts.end();
+}
+
 /// A page beyond what the file system below can hold was accepted, and stayed dirty for ever.
 #[test]
 fn a_file_is_no_larger_than_the_file_system_below_can_hold() {
