@@ -87,6 +87,12 @@ impl Files {
         Ok(())
     }
 
+    /// Where a file is that is at hand, as far as that can be told.
+    pub(crate) fn place_of(&self, id: FileId) -> Option<PathBuf> {
+        let file = self.file(id).ok()?;
+        fs::read_link(nodes::path_of(&*file)).ok()
+    }
+
     pub(crate) fn file(&self, id: FileId) -> io::Result<Arc<File>> {
         let files = self.used.read();
         let used = files.get(&id).ok_or_else(|| io::Error::from(rustix::io::Errno::STALE))?;
@@ -220,8 +226,7 @@ impl Backing for Files {
 
     fn attributes(&self, file: FileId) -> io::Result<Attributes> {
         let found = self.file(file)?.metadata()?;
-        let modified =
-            found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec());
+        let modified = nanoseconds(found.mtime(), found.mtime_nsec());
         Ok(Attributes { size: found.len(), modified })
     }
 
@@ -248,6 +253,9 @@ impl Backing for Files {
     }
 
     fn set_modified(&self, file: FileId, modified: i64) -> io::Result<()> {
+        if modified == FAR {
+            return Ok(());
+        }
         self.file(file)?.set_times(FileTimes::new().set_modified(time(modified)))
     }
 
@@ -257,17 +265,28 @@ impl Backing for Files {
     }
 }
 
+/// The time that a file has if it cannot be told in nanoseconds since the Unix epoch: it is what the file
+/// below says.
+pub(crate) const FAR: i64 = i64::MAX;
+
 /// A time in nanoseconds since the Unix epoch.
 pub(crate) fn time(ns: i64) -> SystemTime {
-    let distance = Duration::from_nanos(ns.unsigned_abs());
-    if ns < 0 { SystemTime::UNIX_EPOCH - distance } else { SystemTime::UNIX_EPOCH + distance }
+    moment(ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000))
 }
 
-/// Nanoseconds since the Unix epoch.
-pub(crate) fn nanoseconds(time: SystemTime) -> i64 {
-    let ns = |distance: Duration| i64::try_from(distance.as_nanos()).unwrap_or(i64::MAX);
-    match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => ns(since),
-        Err(before) => -ns(before.duration()),
-    }
+/// A time in seconds since the Unix epoch, or before it, and nanoseconds after that.
+pub(crate) fn moment(seconds: i64, ns: i64) -> SystemTime {
+    let distance = Duration::from_secs(seconds.unsigned_abs());
+    let second = if seconds < 0 {
+        SystemTime::UNIX_EPOCH.checked_sub(distance)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_add(distance)
+    };
+    second.unwrap_or(SystemTime::UNIX_EPOCH) + Duration::from_nanos(ns.unsigned_abs())
+}
+
+/// Nanoseconds since the Unix epoch, or [`FAR`].
+pub(crate) fn nanoseconds(seconds: i64, ns: i64) -> i64 {
+    let whole = seconds.checked_mul(1_000_000_000);
+    whole.and_then(|whole| whole.checked_add(ns)).unwrap_or(FAR)
 }

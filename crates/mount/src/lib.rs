@@ -45,7 +45,10 @@ use tombolo_pod::Pod;
 
 pub use files::Files;
 use filesystem::Mount;
-use shared::{Cache, Shared};
+use shared::{Cache, Shared, told};
+
+/// What a file system of layers says that it is.
+const OVERLAYFS: u64 = 0x794c_7630;
 
 /// How often the background work is done.
 const TICK: Duration = Duration::from_millis(1);
@@ -113,7 +116,7 @@ impl Background {
                         // The same error comes with each attempt: once in a while is enough.
                         let now = Instant::now();
                         if last.is_none_or(|last| now - last > Duration::from_secs(5)) {
-                            tracing::error!("{error}");
+                            tracing::error!("{}", told(&cache, &error));
                             last = Some(now);
                         }
                     }
@@ -266,6 +269,14 @@ fn check(backing: &Path, mountpoint: &Path) -> Result<(PathBuf, PathBuf), MountE
     let below = fs::canonicalize(backing)
         .and_then(|path| fs::read_dir(&path).map(|_| path))
         .map_err(|error| MountError::Backing(backing.to_owned(), error))?;
+    let kind = rustix::fs::statfs(&below).map(|found| found.f_type);
+    if kind.is_ok_and(|kind| kind as u64 == OVERLAYFS) {
+        tracing::warn!(
+            "{} is on an overlay, in which files change their inode numbers when they are first written: what hosts \
+             have open then is not what others see; use a directory of a file system of its own",
+            below.display()
+        );
+    }
     let on = place::check(mountpoint)?;
     if on.starts_with(&below) || below.starts_with(&on) {
         let why = "it and the backing directory must lie apart".to_owned();

@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use tombolo_memory::FileHandle;
 use tombolo_pagecache::FileId;
 
-use crate::files::time;
+use crate::files::moment;
 
 /// A file or directory that the kernel knows.
 pub(crate) struct Node {
@@ -199,7 +199,7 @@ fn can_use_handles(beside: &OwnedFd) -> bool {
     handle.is_some_and(|handle| matches!(handle.open(beside, OFlags::PATH), Ok(Some(_))))
 }
 
-fn path_of(fd: &impl AsFd) -> PathBuf {
+pub(crate) fn path_of(fd: &impl AsFd) -> PathBuf {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()).into()
 }
 
@@ -267,9 +267,7 @@ pub(crate) fn told(found: Found) -> FileType {
 
 /// What the kernel is told about a node.
 pub(crate) fn attributes(number: INodeNo, found: &Statx) -> FileAttr {
-    let when = |at: &StatxTimestamp| {
-        time(at.tv_sec.saturating_mul(1_000_000_000).saturating_add(i64::from(at.tv_nsec)))
-    };
+    let when = |at: &StatxTimestamp| moment(at.tv_sec, at.tv_nsec.into());
     FileAttr {
         ino: number,
         size: found.stx_size,

@@ -19,7 +19,7 @@ use tombolo_memory::Mapped;
 use tombolo_pagecache::{ByRecord, Error, FileId, PageCache};
 
 use crate::caller::Caller;
-use crate::files::{Files, nanoseconds, time};
+use crate::files::{FAR, Files, nanoseconds, time};
 use crate::locks::Locks;
 use crate::nodes::{self, Access, Fd, Node, Nodes};
 
@@ -38,6 +38,17 @@ pub(crate) struct Shared {
     pub(crate) listings: Mutex<HashMap<u64, Listing>>,
     pub(crate) handles: AtomicU64,
     pub(crate) stopping: Arc<AtomicBool>,
+}
+
+/// What is said of an error: of a file, where it is.
+pub(crate) fn told(cache: &Cache, error: &Error) -> String {
+    let Error::WriteBack(file, why) = error else { return error.to_string() };
+    match cache.backing().place_of(*file) {
+        Some(place) => {
+            format!("{} takes no pages, which are kept and tried again: {why}", place.display())
+        }
+        None => error.to_string(),
+    }
 }
 
 /// Why something was not done, as the kernel knows it.
@@ -123,7 +134,8 @@ impl Shared {
         }
         let Some(now) = self.cache.attributes(node.id)? else { return Ok(below) };
         let blocks = if now.size > below.size { now.size.div_ceil(512) } else { below.blocks };
-        Ok(FileAttr { size: now.size, mtime: time(now.modified), blocks, ..below })
+        let mtime = if now.modified == FAR { below.mtime } else { time(now.modified) };
+        Ok(FileAttr { size: now.size, mtime, blocks, ..below })
     }
 
     /// Has a file at hand while something is done with it.
@@ -288,10 +300,11 @@ impl Shared {
                 && self.cache.attributes(node.id)?.is_some()
             {
                 let modified = match modified {
-                    TimeOrNow::SpecificTime(time) => time,
-                    TimeOrNow::Now => SystemTime::now(),
+                    TimeOrNow::SpecificTime(time) => asked(time),
+                    TimeOrNow::Now => asked(SystemTime::now()),
                 };
-                let set = || Ok(self.cache.set_modified(node.id, nanoseconds(modified))?);
+                let modified = nanoseconds(modified.tv_sec, modified.tv_nsec);
+                let set = || Ok(self.cache.set_modified(node.id, modified)?);
                 self.using(node.id, Access::Read, |access| node.open(access), set)?;
             }
         }
@@ -355,7 +368,7 @@ impl Shared {
         let open: Vec<Arc<Node>> = self.open.lock().drain().map(|(_, node)| node).collect();
         for node in open.into_iter().filter(|node| node.is_file()) {
             if let Err(error) = self.cache.end_use(node.id) {
-                tracing::error!("pages of inode {} were not written back: {error}", node.id.inode);
+                tracing::error!("{}", told(&self.cache, &error));
             }
         }
     }
@@ -439,9 +452,17 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
     match time {
         None => special(rustix::fs::UTIME_OMIT),
         Some(TimeOrNow::Now) => special(rustix::fs::UTIME_NOW),
-        Some(TimeOrNow::SpecificTime(time)) => {
-            let ns = nanoseconds(time);
-            Timespec { tv_sec: ns.div_euclid(1_000_000_000), tv_nsec: ns.rem_euclid(1_000_000_000) }
-        }
+        Some(TimeOrNow::SpecificTime(time)) => asked(time),
     }
+}
+
+/// A time that the kernel asks for. Before 1970, `fuser` takes nanoseconds after a second for some before
+/// it.
+fn asked(time: SystemTime) -> Timespec {
+    let (since, sign) = match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => (since, 1),
+        Err(before) => (before.duration(), -1),
+    };
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    Timespec { tv_sec: sign * seconds, tv_nsec: since.subsec_nanos().into() }
 }

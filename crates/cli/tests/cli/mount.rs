@@ -893,6 +893,33 @@ except InterruptedError:
     mounts.end();
 }
 
+/// Times before 1970 with a fraction came out as others, and those after 2262 were all the same.
+#[test]
+fn times_are_kept_however_far_they_are() {
+    let Some(mut mounts) = Mounts::start(&["--size", "8MiB", "--scr", "512KiB"]) else { return };
+    let file = File::create(mounts.places[0].join("file")).unwrap();
+    file.write_all_at(b"words", 0).unwrap();
+    let oracle = File::create(mounts.folder.path().join("oracle")).unwrap();
+    let times = |path: &Path| {
+        let found = fs::metadata(path).unwrap();
+        (found.atime(), found.atime_nsec(), found.mtime(), found.mtime_nsec())
+    };
+    for tv_sec in [-2, -1_000_000_000, 0, 1, 9_300_000_000, 11_000_000_000] {
+        let time = rustix::fs::Timespec { tv_sec, tv_nsec: 500_000_000 };
+        let both = rustix::fs::Timestamps { last_access: time, last_modification: time };
+        rustix::fs::futimens(&file, &both).unwrap();
+        rustix::fs::futimens(&oracle, &both).unwrap();
+        let expected = times(&mounts.folder.path().join("oracle"));
+        for place in &mounts.places {
+            assert_eq!(times(&place.join("file")), expected);
+        }
+        file.sync_all().unwrap();
+        assert_eq!(times(&mounts.backing.join("file")), expected);
+    }
+    drop(file);
+    mounts.end();
+}
+
 /// A page beyond what the file system below can hold was accepted, and stayed dirty for ever.
 #[test]
 fn a_file_is_no_larger_than_the_file_system_below_can_hold() {
