@@ -70,11 +70,20 @@ fn apply(
         if !known {
             bail!("{full} is no option of `tombolo {}`; see its --help", path.replace('.', " "));
         }
-        let text = scalar(value)
-            .with_context(|| format!("{full} must be a string, a number, true or false"))?;
-        command = command.mut_arg(id, |arg| arg.default_value(text).required(false));
+        let texts = texts(value).with_context(|| {
+            format!("{full} must be a string, a number, true or false, or a list of these")
+        })?;
+        command = command.mut_arg(id, |arg| arg.default_values(texts).required(false));
     }
     Ok(command)
+}
+
+/// The values of an option; several where it may be given several times.
+fn texts(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::Array(values) => values.iter().map(scalar).collect(),
+        value => scalar(value).map(|text| vec![text]),
+    }
 }
 
 fn scalar(value: &Value) -> Option<String> {
@@ -126,6 +135,18 @@ mod tests {
         assert_eq!((up.hosts, up.port, up.sizes.size), (2, 8000, Some(64 << 20)));
     }
 
+    #[test]
+    fn options_that_may_be_given_several_times_take_a_list() {
+        let toml = "[bench.ycsb]\nfiles = ['a', 'b']\nproperties = 'recordcount=7'";
+        let cli::Command::Bench(cli::BenchCommand::Ycsb(args)) =
+            parse(toml, &["tombolo", "bench", "ycsb"]).unwrap().command
+        else {
+            panic!("`bench ycsb` was parsed");
+        };
+        assert_eq!(args.workload.files, ["a", "b"]);
+        assert_eq!(args.workload.properties, ["recordcount=7"]);
+    }
+
     /// A number with a point was refused as being none.
     #[test]
     fn numbers_may_have_a_point() {
@@ -136,7 +157,7 @@ mod tests {
     /// A mistake in one command's table was the end of every command.
     #[test]
     fn a_mistake_in_the_table_of_another_command_does_no_harm() {
-        let toml = "[serve]\nlisten = [1]\n[pod.create]\nnonsense = 1\n[up]\nhosts = 2";
+        let toml = "[serve]\nlisten = [{}]\n[pod.create]\nnonsense = 1\n[up]\nhosts = 2";
         parse(toml, &["tombolo", "up"]).unwrap();
         let error = parse(toml, &["tombolo", "pod", "create", "x"]).unwrap_err();
         assert!(error.to_string().contains("pod.create.nonsense"), "{error:#}");
@@ -146,7 +167,7 @@ mod tests {
     fn mistakes_in_the_file_are_named() {
         let error = |toml| format!("{:#}", parse(toml, &["tombolo", "up"]).unwrap_err());
         assert!(error("[up]\nhots = 5").contains("up.hots is no option of `tombolo up`"));
-        assert!(error("[up]\nhosts = [1]").contains("up.hosts must be"));
+        assert!(error("[up]\nhosts = [{}]").contains("up.hosts must be"));
         assert!(error("[up]\nhosts = 99").contains("99"));
     }
 

@@ -12,7 +12,7 @@ pub(crate) mod worker;
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use tombolo_baselines::{HcMetaOptions, Pace, Victims};
 use tombolo_experiments::{PhaseResult, Sharing};
@@ -64,6 +64,10 @@ fn measure(args: &YcsbArgs, scheme: Scheme, again: bool, stop: &Stop) -> Result<
     let threads = args.threads.unwrap_or(workload.thread_count);
     workload.thread_count = threads * u32::from(hosts);
     workload.check()?;
+    ensure!(
+        workload.operation_count.is_some() || workload.max_execution_time.is_some(),
+        "operationcount is 0, and there is no maxexecutiontime: this would run for ever; give one of them (-p operationcount=100000)"
+    );
     let sizes = sizes(args, scheme, &workload);
     let place = Place::new(args.pod.as_ref(), "bench", sizes.total());
     let pod = create(&place.spec, CreateOptions { force: again, ..sizes.options_for(hosts) })?;

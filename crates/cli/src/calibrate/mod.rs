@@ -49,7 +49,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<()> {
     let text = text(args, cores, &medians(&rounds));
     Profile::parse("calibration", &text)?;
     match &args.out {
-        None => output::say(format!("{text}"))?,
+        None => output::say(text)?,
         Some(path) => {
             std::fs::write(path, text)
                 .with_context(|| format!("cannot write {}", path.display()))?;

@@ -125,10 +125,11 @@ impl LocalArgs {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WorkloadArgs {
     /// A YCSB property file, or a letter for a stock workload: a, b, c, d, f. May be given several
-    /// times; later properties override earlier ones.
+    /// times; later properties override earlier ones. In an options file: files = ["a", "my.properties"].
     #[arg(short = 'P', value_name = "FILE")]
     pub(crate) files: Vec<String>,
-    /// A YCSB property, such as recordcount=1000000; overrides the files.
+    /// A YCSB property, such as recordcount=1000000; overrides the files. In an options file:
+    /// properties = ["recordcount=1000000"].
     #[arg(short = 'p', value_name = "KEY=VALUE")]
     pub(crate) properties: Vec<String>,
     /// Determines keys, values and the order of operations.

@@ -123,3 +123,11 @@ fn a_pod_is_saved_to_the_standard_output_and_loaded_from_the_standard_input() {
     let loaded = loading.stdin(File::open(&file).unwrap()).output().unwrap();
     assert!(loaded.status.success(), "{}", words(&loaded));
 }
+
+/// It ran until it was interrupted, and was meant to do nothing.
+#[test]
+fn a_benchmark_without_an_end_is_refused() {
+    let ended = command(&["bench", "ycsb", "-P", "a", "-p", "operationcount=0"]).output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(words(&ended).contains("would run for ever"), "{}", words(&ended));
+}
