@@ -14,6 +14,7 @@ mod cli;
 mod coherence;
 mod config;
 mod figures;
+mod files;
 mod metrics;
 mod mount;
 mod output;
@@ -66,6 +67,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => return serve::run(&args),
         Command::Pod(PodCommand::Create(args)) => pod::create(&args)?,
         Command::Pod(PodCommand::Info(args)) => pod::info(&args)?,
+        Command::Pod(PodCommand::List(args)) => files::list(&args)?,
+        Command::Pod(PodCommand::Remove(args)) => files::remove(&args)?,
         Command::Pod(PodCommand::Fence(args)) => pod::fence(&args)?,
         Command::Pod(PodCommand::Save(args)) => saved::save(&args)?,
         Command::Pod(PodCommand::Load(args)) => saved::load(&args)?,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use tombolo::PodSpec;
 
+use crate::files::left_behind;
+
 /// Where a pod is for as long as a command runs. A file that nobody asked for is removed again.
 pub(crate) struct Place {
     pub(crate) spec: PodSpec,
@@ -11,6 +13,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Files of earlier runs of the same command that were killed.
+    pub(crate) fn left_behind(what: &str) -> Vec<PathBuf> {
+        let folders = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
+        let prefix = format!("tombolo-{what}-");
+        folders.iter().flat_map(|folder| left_behind(folder, &prefix)).collect()
+    }
+
     /// The pod that was asked for, or a new one of about `bytes` bytes.
     pub(crate) fn new(given: Option<&PodSpec>, what: &str, bytes: u64) -> Self {
         if let Some(spec) = given {

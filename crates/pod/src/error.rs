@@ -14,7 +14,7 @@ pub enum PodError {
     NotAPod,
     /// The pod was made by another version.
     #[error(
-        "the pod has format version {found}, this program reads {expected}; use the program that made it, or create the pod anew"
+        "the pod has format version {found}, this program reads {expected}; use the program that made it, or save the pod with that (`tombolo pod save`), create it anew, and load the file (`tombolo pod load`)"
     )]
     Version {
         /// The version found.

@@ -20,7 +20,8 @@ pub(crate) use bench::{
 };
 pub(crate) use hosts::{LoadArgs, MountArgs, ServeArgs, UpArgs};
 pub(crate) use pod::{
-    CreateArgs, Existing, FenceArgs, InfoArgs, LoadFileArgs, PodCheckArgs, PodCommand, SaveArgs,
+    CreateArgs, Existing, FenceArgs, InfoArgs, ListArgs, LoadFileArgs, PodCheckArgs, PodCommand,
+    RemoveArgs, SaveArgs,
 };
 pub(crate) use shared::{LocalArgs, Sizes, WorkloadArgs};
 pub(crate) use soak::{SoakArgs, SoakWorkerArgs};

@@ -69,6 +69,10 @@ pub(crate) enum PodCommand {
     Create(CreateArgs),
     /// Tell what a pod is like, and who is in it.
     Info(InfoArgs),
+    /// List pods that are files, and tell which of them nobody uses.
+    List(ListArgs),
+    /// Remove the files of a pod that nobody uses.
+    Remove(RemoveArgs),
     /// Verify a pod: its superblock and, if nobody uses it, every object.
     #[command(after_help = POD_CHECK_EXAMPLES)]
     Check(PodCheckArgs),
@@ -116,6 +120,22 @@ pub(crate) struct InfoArgs {
     /// How the result is written.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Where to look.
+    #[arg(value_name = "FOLDER", default_value = "/dev/shm")]
+    pub(crate) folders: Vec<PathBuf>,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArgs {
+    /// The pod: /dev/shm/pod, or SCR+LNR.
+    pub(crate) spec: PodSpec,
 }
 
 #[derive(Debug, Args)]

@@ -32,6 +32,12 @@ pub(crate) fn run(args: &UpArgs) -> Result<()> {
         scr: args.sizes.scr.or(args.pod.is_none().then_some(DEFAULT_SCR)),
         ..args.sizes
     };
+    for left in Place::left_behind("up") {
+        let left = left.display();
+        eprintln!(
+            "tombolo: {left} is left of an earlier run that was killed; `tombolo pod remove {left}` removes it"
+        );
+    }
     let place = Place::new(args.pod.as_ref(), "up", sizes.total());
     let pod = tombolo_sharing::create(&place.spec, sizes.options_for(args.hosts))?;
     output::say(format!(

@@ -131,3 +131,30 @@ fn a_benchmark_without_an_end_is_refused() {
     assert_eq!(ended.status.code(), Some(1));
     assert!(words(&ended).contains("would run for ever"), "{}", words(&ended));
 }
+
+/// A pod of an `up` that was killed stayed in memory, and nobody said so.
+#[test]
+fn pods_that_nobody_uses_are_found_and_removed() {
+    let folder = folder();
+    let [used, left] = ["used", "left"].map(|name| folder.path().join(name));
+    let [used, left] = [&used, &left].map(|path| path.to_str().unwrap());
+    for pod in [used, left] {
+        printed(&["pod", "create", pod, "--size", "8MiB", "--scr", "1MiB"]);
+    }
+    std::fs::write(folder.path().join("foreign"), "no pod").unwrap();
+    let mut host = Running::start(&["serve", "--pod", used, "--listen", "127.0.0.1:0"]);
+    host.line_with("listening on");
+    let list = || printed(&["pod", "list", folder.path().to_str().unwrap(), "--format", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&list()).unwrap();
+    let in_use = |number: usize| (found[number]["path"].clone(), found[number]["in_use"].clone());
+    assert_eq!((in_use(0), in_use(1)), ((left.into(), false.into()), (used.into(), true.into())));
+    printed(&["pod", "remove", left]);
+    assert!(!std::path::Path::new(left).exists());
+    let refused = words(&command(&["pod", "remove", used]).output().unwrap());
+    assert!(refused.contains("is in use"), "{refused}");
+    let foreign = folder.path().join("foreign");
+    assert!(
+        !command(&["pod", "remove", foreign.to_str().unwrap()]).output().unwrap().status.success()
+    );
+    assert!(foreign.exists() && std::path::Path::new(used).exists());
+}
