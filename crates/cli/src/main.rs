@@ -1,7 +1,8 @@
 //! The command `tombolo`.
 //!
 //! Exit codes: 0 if all went well, 1 if something went wrong, 2 if the command line is wrong, 3 if
-//! `pod check` found problems, `check` or `soak` failures, 4 if these found none but could not decide all.
+//! `pod check` found problems, `check` or `soak` failures, 4 if these found none but could not decide all, 5 if
+//! a host that serves was fenced.
 
 mod bench;
 mod calibrate;
@@ -53,7 +54,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Up(args) => up::run(&args)?,
         Command::Mount(args) => mount::run(&args)?,
-        Command::Serve(args) => serve::run(&args)?,
+        Command::Serve(args) => return serve::run(&args),
         Command::Pod(PodCommand::Create(args)) => pod::create(&args)?,
         Command::Pod(PodCommand::Info(args)) => pod::info(&args)?,
         Command::Pod(PodCommand::Fence(args)) => pod::fence(&args)?,

@@ -1,9 +1,9 @@
-//! `/metrics`, as Prometheus reads it.
+//! `/metrics`, as Prometheus reads it, and `/healthz`, which says whether this host is in the pod.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -17,30 +17,63 @@ use crate::served::figures;
 const MAX_REQUEST_BYTES: u64 = 8 << 10;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Serves metrics from now on, for as long as the process lives. Neither the store nor the server is
-/// kept from ending.
-pub(crate) fn serve(
-    address: &str,
-    store: &Arc<Store>,
-    server: &Arc<Server>,
-) -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind(address)
-        .with_context(|| format!("cannot serve metrics on {address}; choose another --metrics"))?;
-    let bound = listener.local_addr()?;
-    let (store, server) = (Arc::downgrade(store), Arc::downgrade(server));
-    thread::spawn(move || {
-        // One scraper at a time is enough, and a slow one is given up.
-        for stream in listener.incoming().flatten() {
-            let _ = answer(stream, || {
-                let (store, server) = (store.upgrade()?, server.upgrade()?);
-                Some(text(&store, &server.stats()))
-            });
-        }
-    });
-    Ok(bound)
+/// The store and the server that are watched, as long as there are such.
+type Watched = Arc<Mutex<(Weak<Store>, Weak<Server>)>>;
+
+/// What is served over HTTP.
+pub(crate) struct Metrics {
+    watched: Watched,
+    bound: SocketAddr,
 }
 
-fn answer(mut stream: TcpStream, text: impl Fn() -> Option<String>) -> std::io::Result<()> {
+impl Metrics {
+    /// Serves from now on, for as long as the process lives.
+    pub(crate) fn serve(address: &str) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(address).with_context(|| {
+            format!("cannot serve metrics on {address}; choose another --metrics")
+        })?;
+        let bound = listener.local_addr()?;
+        let watched = Watched::default();
+        let answered = watched.clone();
+        thread::spawn(move || {
+            // One scraper at a time is enough, and a slow one is given up.
+            for stream in listener.incoming().flatten() {
+                let _ = answer(stream, &answered);
+            }
+        });
+        Ok(Self { watched, bound })
+    }
+
+    /// Where.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.bound
+    }
+
+    /// From here on this is about a store and its server, neither of which is kept from ending.
+    pub(crate) fn watch(&self, store: &Arc<Store>, server: &Arc<Server>) {
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) =
+            (Arc::downgrade(store), Arc::downgrade(server));
+    }
+}
+
+fn watched(watched: &Watched) -> Option<(Arc<Store>, Arc<Server>)> {
+    let watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
+    watched.0.upgrade().zip(watched.1.upgrade())
+}
+
+/// Whether this host is in the pod, in words.
+fn health(store: &Store) -> (&'static str, String) {
+    let seat = store.objects().seat();
+    if seat.holds(store.objects().memory()) {
+        ("200 OK", format!("host {} is in the pod\n", seat.host()))
+    } else {
+        (UNAVAILABLE, format!("host {} was fenced\n", seat.host()))
+    }
+}
+
+const UNAVAILABLE: &str = "503 Service Unavailable";
+
+fn answer(mut stream: TcpStream, of: &Watched) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut request = BufReader::new((&stream).take(MAX_REQUEST_BYTES));
@@ -51,12 +84,13 @@ fn answer(mut stream: TcpStream, text: impl Fn() -> Option<String>) -> std::io::
         line.clear();
         request.read_line(&mut line)?;
     }
-    let (status, body) = match path.split('?').next() {
-        Some("/metrics") => match text() {
-            Some(text) => ("200 OK", text),
-            None => ("503 Service Unavailable", "this host is leaving the pod\n".to_owned()),
-        },
-        _ => ("404 Not Found", "see /metrics\n".to_owned()),
+    let (status, body) = match (path.split('?').next(), watched(of)) {
+        (Some("/metrics"), Some((store, server))) => ("200 OK", text(&store, &server.stats())),
+        (Some("/healthz"), Some((store, _))) => health(&store),
+        (Some("/metrics" | "/healthz"), None) => {
+            (UNAVAILABLE, "this host has left the pod, or is joining it\n".to_owned())
+        }
+        _ => ("404 Not Found", "see /metrics and /healthz\n".to_owned()),
     };
     write!(
         stream,

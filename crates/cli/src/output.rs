@@ -24,6 +24,9 @@ pub(crate) const PROBLEMS: u8 = 3;
 /// The exit code of one that found none, but could not decide everything, or left something out.
 pub(crate) const UNDECIDED: u8 = 4;
 
+/// The exit code of a host that was fenced.
+pub(crate) const FENCED: u8 = 5;
+
 /// A table whose first column holds names, and whose other columns are aligned to the right.
 pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();

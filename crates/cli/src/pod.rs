@@ -1,14 +1,17 @@
 //! `tombolo pod`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
-use tombolo::{CreateOptions, Geometry, Objects, Options, Pod, PodSpec, format_size};
+use tombolo::{AreaOptions, LayoutOptions, Objects, Options, Pod, PodSpec, format_size};
 use tombolo_log::Ring;
-use tombolo_pod::{DEFAULT_HOSTS, Phase, TornWrites};
+use tombolo_memory::Mapped;
+use tombolo_objects::Findings;
+use tombolo_pod::{Area, DEFAULT_HOSTS, Layout, Phase, SeatState, Stay};
+use tombolo_sharing::{CreateOptions, Geometry, OBJECTS, ObjectArea, TornWrites};
 
 use crate::cli::{CreateArgs, FenceArgs, InfoArgs, PodCheckArgs, Sizes};
 use crate::output::{PROBLEMS, pairs, print};
@@ -26,7 +29,7 @@ impl Sizes {
 
     /// What `pod create` makes of them.
     fn options(&self, hosts: u8) -> CreateOptions {
-        let layout = tombolo_pod::Options {
+        let layout = LayoutOptions {
             hosts: Some(hosts),
             records: self.records,
             record_width: self.record_bits,
@@ -39,15 +42,51 @@ impl Sizes {
     }
 }
 
+/// What a pod is like as a whole.
 #[derive(Serialize)]
-struct Layout {
+struct Whole {
     max_hosts: u64,
     scr_bytes: u64,
-    /// What of it is for hosts, the log and tables, whatever is in the pod.
-    scr_fixed_bytes: u64,
+    lnr_bytes: u64,
+}
+
+impl From<&Layout> for Whole {
+    fn from(layout: &Layout) -> Self {
+        let &Layout { hosts: max_hosts, scr_bytes, lnr_bytes, .. } = layout;
+        Self { max_hosts, scr_bytes, lnr_bytes }
+    }
+}
+
+impl Whole {
+    fn rows(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("for", format!("up to {} hosts", self.max_hosts)),
+            ("SCR", format_size(self.scr_bytes)),
+            ("LNR", format_size(self.lnr_bytes)),
+        ]
+    }
+}
+
+/// What an area is like.
+#[derive(Serialize)]
+struct AreaLayout {
+    /// What lives in it.
+    kind: String,
+    version: u64,
+    scr_bytes: u64,
     lnr_bytes: u64,
     log_shards: u64,
     ring_entries: u64,
+    /// Nothing, if this program does not know what lives in the area.
+    #[serde(flatten)]
+    objects: Option<ObjectLayout>,
+}
+
+/// What an area for objects or pages is like.
+#[derive(Serialize)]
+struct ObjectLayout {
+    /// What of SCR is for hosts, the log and tables, whatever is in the area.
+    scr_fixed_bytes: u64,
     chunk_bytes: u64,
     chunks: u64,
     records: u64,
@@ -57,15 +96,10 @@ struct Layout {
     page_cache: bool,
 }
 
-impl From<&Geometry> for Layout {
-    fn from(geometry: &Geometry) -> Self {
+impl ObjectLayout {
+    fn of(geometry: &Geometry, scr_start: u64) -> Self {
         Self {
-            max_hosts: geometry.hosts,
-            scr_bytes: geometry.scr_bytes,
-            scr_fixed_bytes: geometry.areas().records.offset(),
-            lnr_bytes: geometry.lnr_bytes,
-            log_shards: geometry.log_shards,
-            ring_entries: geometry.ring_entries,
+            scr_fixed_bytes: geometry.areas().records.offset() - scr_start,
             chunk_bytes: geometry.chunk_bytes,
             chunks: geometry.chunks,
             records: geometry.records,
@@ -75,9 +109,7 @@ impl From<&Geometry> for Layout {
             page_cache: geometry.has_marks(),
         }
     }
-}
 
-impl Layout {
     fn of_torn(&self) -> &'static str {
         if self.torn_writes == TornWrites::Undo.to_string() {
             "has its old value"
@@ -86,25 +118,55 @@ impl Layout {
         }
     }
 
-    fn of_partitions(&self) -> &'static str {
-        if self.partition_backup { "in the pod, too" } else { "lost with their host" }
+    fn rows(&self) -> Vec<(&'static str, String)> {
+        let partitions =
+            if self.partition_backup { "in the pod, too" } else { "lost with their host" };
+        vec![
+            ("  of it, hosts, log and tables", format_size(self.scr_fixed_bytes)),
+            ("  coherence records", format!("{} of {} bits", self.records, self.record_bits)),
+            ("  writes that are cut off", format!("the object {}", self.of_torn())),
+            ("  objects in hosts' own memory", partitions.to_owned()),
+            ("  chunks", format!("{} of {}", self.chunks, format_size(self.chunk_bytes))),
+        ]
+    }
+}
+
+impl AreaLayout {
+    fn of(layout: &Layout, area: &tombolo_pod::AreaLayout) -> Self {
+        let geometry = Geometry::within(layout, area).ok().filter(|_| is_known(area));
+        Self {
+            kind: area.kind.to_string(),
+            version: area.version,
+            scr_bytes: area.scr.bytes,
+            lnr_bytes: area.lnr.bytes,
+            log_shards: area.log_shards,
+            ring_entries: area.ring_entries,
+            objects: geometry.map(|geometry| ObjectLayout::of(&geometry, area.scr.start)),
+        }
     }
 
     fn rows(&self) -> Vec<(&'static str, String)> {
-        let made_for = if self.page_cache { "a page cache" } else { "objects" };
-        vec![
-            ("made for", format!("{made_for}, up to {} hosts", self.max_hosts)),
-            ("SCR", format_size(self.scr_bytes)),
-            ("of it, hosts, log and tables", format_size(self.scr_fixed_bytes)),
-            ("LNR", format_size(self.lnr_bytes)),
-            ("coherence records", format!("{} of {} bits", self.records, self.record_bits)),
-            ("writes that are cut off", format!("the object {}", self.of_torn())),
-            ("objects in hosts' own memory", self.of_partitions().to_owned()),
-            ("log shards", self.log_shards.to_string()),
-            ("log entries per shard", self.ring_entries.to_string()),
-            ("chunks", format!("{} of {}", self.chunks, format_size(self.chunk_bytes))),
-        ]
+        let made_for = match &self.objects {
+            Some(objects) if objects.page_cache => "a page cache".to_owned(),
+            Some(_) => "objects".to_owned(),
+            None => format!("{}, which this program does not know", self.kind),
+        };
+        let mut rows = vec![
+            ("made for", made_for),
+            ("  SCR", format_size(self.scr_bytes)),
+            ("  LNR", format_size(self.lnr_bytes)),
+            ("  log shards", self.log_shards.to_string()),
+            ("  log entries per shard", self.ring_entries.to_string()),
+        ];
+        rows.extend(self.objects.iter().flat_map(ObjectLayout::rows));
+        rows
     }
+}
+
+/// Whether objects or pages live in an area, in the format that this program reads.
+fn is_known(area: &tombolo_pod::AreaLayout) -> bool {
+    let kinds = [OBJECTS, tombolo_sharing::PAGES];
+    kinds.contains(&area.kind) && area.version == tombolo_sharing::AREA_VERSION
 }
 
 /// Latches of a page cache: more than there are threads that admit pages.
@@ -114,21 +176,38 @@ pub(crate) const LATCHES: u64 = 256;
 struct Created {
     spec: String,
     uuid: Option<String>,
-    layout: Layout,
+    layout: Whole,
+    areas: Vec<AreaLayout>,
+}
+
+/// The areas that a new pod is to have: objects, a page cache, or both.
+fn areas(args: &CreateArgs, options: &CreateOptions) -> Vec<AreaOptions> {
+    let objects = options.area();
+    let latches = LayoutOptions { latches: Some(LATCHES), ..objects.layout };
+    let pages = |lnr_bytes| AreaOptions { scr_bytes: None, lnr_bytes, layout: latches };
+    match args.page_cache {
+        None => vec![objects],
+        Some(None) => vec![pages(None)],
+        Some(Some(size)) => vec![objects, pages(Some(size))],
+    }
 }
 
 pub(crate) fn create(args: &CreateArgs) -> Result<()> {
-    let mut options = CreateOptions { force: args.force, ..args.sizes.options(args.hosts) };
-    if args.page_cache {
-        options.layout.latches = Some(LATCHES);
-    }
-    let (uuid, geometry) = if args.dry_run {
-        (None, tombolo_pod::plan(&args.spec, options)?)
+    let options = CreateOptions { force: args.force, ..args.sizes.options(args.hosts) };
+    let areas = areas(args, &options);
+    let (uuid, layout) = if args.dry_run {
+        (None, tombolo_sharing::plan_created(&args.spec, options.sizes(), &areas)?)
     } else {
-        let pod = tombolo_pod::create(&args.spec, options)?;
-        (Some(pod.identity().uuid.to_string()), *pod.geometry())
+        let pod = tombolo_sharing::create_areas(&args.spec, options.sizes(), &areas)?;
+        (Some(pod.identity().uuid.to_string()), pod.layout().clone())
     };
-    let created = Created { spec: args.spec.to_string(), uuid, layout: (&geometry).into() };
+    let of = |area| AreaLayout::of(&layout, area);
+    let created = Created {
+        spec: args.spec.to_string(),
+        uuid,
+        layout: (&layout).into(),
+        areas: layout.areas.iter().map(of).collect(),
+    };
     print(&created, args.format, |created| {
         let what = match &created.uuid {
             Some(uuid) => ("created", uuid.clone()),
@@ -136,10 +215,12 @@ pub(crate) fn create(args: &CreateArgs) -> Result<()> {
         };
         let mut rows = vec![what, ("in", created.spec.clone())];
         rows.extend(created.layout.rows());
+        rows.extend(created.areas.iter().flat_map(AreaLayout::rows));
         pairs(&rows)
     })
 }
 
+/// A host that takes part in an area.
 #[derive(Serialize)]
 struct Host {
     host: u8,
@@ -149,28 +230,47 @@ struct Host {
     log_lag: u64,
 }
 
+/// An area, and the hosts that take part in it.
 #[derive(Serialize)]
-struct Info {
-    spec: String,
-    uuid: String,
-    format_version: u64,
+struct AreaInfo {
+    #[serde(flatten)]
+    layout: AreaLayout,
     state: &'static str,
-    layout: Layout,
     /// Summed up over the log's shards, as are the hosts' lags.
     log_tail: u64,
     hosts: Vec<Host>,
-    /// Hosts that were fenced, and are not cleared up after.
+    /// Hosts that were fenced, and are not cleared up after here.
     fenced: Vec<u8>,
     /// Chunks of LNR that get no new objects because of memory errors.
     chunks_poisoned: u64,
 }
 
-impl Info {
-    fn of(spec: &PodSpec, pod: &Pod) -> Self {
-        let members = pod.membership();
-        let rings: Vec<_> = pod.geometry().shards().map(|shard| Ring::new(pod, shard)).collect();
+/// A host that is in the pod.
+#[derive(Serialize)]
+struct Seat {
+    host: u8,
+    pid: u64,
+    alive: bool,
+}
+
+#[derive(Serialize)]
+struct Info {
+    spec: String,
+    uuid: String,
+    format_version: u64,
+    layout: Whole,
+    hosts: Vec<Seat>,
+    /// Hosts that were fenced, and are not known to be gone, or not cleared up after in some area.
+    fenced: Vec<u8>,
+    areas: Vec<AreaInfo>,
+}
+
+impl AreaInfo {
+    fn of(pod: &Pod, area: &Area<Mapped>) -> Self {
+        let members = area.membership();
+        let rings: Vec<_> = area.layout().shards().map(|shard| Ring::new(area, shard)).collect();
         let tails: Vec<u64> = rings.iter().map(Ring::tail).collect();
-        let mut lags = BTreeMap::<u8, u64>::new();
+        let mut lags: BTreeMap<u8, u64> = members.hosts().map(|host| (host, 0)).collect();
         for (ring, tail) in rings.iter().zip(&tails) {
             for (host, applied) in ring.progress() {
                 *lags.entry(host).or_default() += tail.saturating_sub(applied);
@@ -180,34 +280,29 @@ impl Info {
             let pid = pod.pid_at(host);
             Host { host, pid, alive: is_alive(pid), ready: members.is_ready(host), log_lag }
         };
+        let objects = ObjectArea::new(area.clone());
         Self {
-            spec: spec.to_string(),
-            uuid: pod.identity().uuid.to_string(),
-            format_version: tombolo_pod::FORMAT_VERSION,
+            layout: AreaLayout::of(pod.layout(), area.layout()),
             state: match members.phase() {
                 Phase::Closed => "closed",
                 Phase::Opening => "opening",
                 Phase::Open => "open",
                 Phase::Closing => "closing",
             },
-            layout: pod.geometry().into(),
             log_tail: tails.iter().sum(),
             hosts: lags.into_iter().map(host).collect(),
             fenced: members.fenced().collect(),
-            chunks_poisoned: tombolo_objects::poisoned_chunks(pod),
+            chunks_poisoned: objects.map_or(0, |area| tombolo_objects::poisoned_chunks(&area)),
         }
     }
 
     fn text(&self) -> String {
-        let mut rows = vec![
-            ("pod", self.uuid.clone()),
-            ("in", self.spec.clone()),
-            ("format version", self.format_version.to_string()),
-            ("state", self.state.to_owned()),
-        ];
-        rows.extend(self.layout.rows());
-        rows.push(("log tail", self.log_tail.to_string()));
-        rows.push(("hosts", self.hosts.len().to_string()));
+        let mut rows = self.layout.rows();
+        rows.extend([
+            ("  state", self.state.to_owned()),
+            ("  log tail", self.log_tail.to_string()),
+            ("  hosts", self.hosts.len().to_string()),
+        ]);
         let mut text = pairs(&rows);
         for host in &self.hosts {
             let alive = if host.alive { "" } else { ", not on this machine or dead" };
@@ -218,15 +313,57 @@ impl Info {
             );
         }
         for host in &self.fenced {
-            text +=
-                &format!("  host {host}: fenced; its seat is free once it is known to be gone\n");
+            text += &format!(
+                "  host {host}: fenced; a host that takes part here clears up after it once it is gone\n"
+            );
         }
         if self.chunks_poisoned > 0 {
             text += &format!(
-                "{} chunks have memory errors, and get no new objects; have the device checked\n",
+                "  {} chunks have memory errors, and get no new objects; have the device checked\n",
                 self.chunks_poisoned
             );
         }
+        text
+    }
+}
+
+impl Info {
+    fn of(spec: &PodSpec, pod: &Pod) -> Self {
+        let seat = |stay: Stay| {
+            let pid = pod.pid_at(stay.host);
+            Seat { host: stay.host, pid, alive: is_alive(pid) }
+        };
+        let areas: Vec<_> = pod.areas().map(|area| AreaInfo::of(pod, &area)).collect();
+        let seats = pod.stays_in(SeatState::Fenced).map(|stay| stay.host);
+        let fenced: BTreeSet<u8> =
+            areas.iter().flat_map(|area| area.fenced.clone()).chain(seats).collect();
+        Self {
+            spec: spec.to_string(),
+            uuid: pod.identity().uuid.to_string(),
+            format_version: tombolo_pod::FORMAT_VERSION,
+            layout: pod.layout().into(),
+            hosts: pod.stays_in(SeatState::Seated).map(seat).collect(),
+            fenced: fenced.into_iter().collect(),
+            areas,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut rows = vec![
+            ("pod", self.uuid.clone()),
+            ("in", self.spec.clone()),
+            ("format version", self.format_version.to_string()),
+        ];
+        rows.extend(self.layout.rows());
+        rows.push(("hosts", self.hosts.len().to_string()));
+        let mut text = pairs(&rows);
+        for host in &self.fenced {
+            text += &format!(
+                "  host {host}: fenced; if it is gone, and nothing here can tell, say so with `tombolo pod fence {} {host} --gone`\n",
+                self.spec
+            );
+        }
+        text.extend(self.areas.iter().map(AreaInfo::text));
         text
     }
 }
@@ -251,7 +388,7 @@ struct Fenced {
 
 pub(crate) fn fence(args: &FenceArgs) -> Result<()> {
     let (pod, host) = (tombolo_pod::inspect(&args.spec)?, args.host);
-    let hosts = pod.geometry().hosts;
+    let hosts = pod.layout().hosts;
     ensure!(u64::from(host) < hosts, "the pod is made for {hosts} hosts, 0 to {}", hosts - 1);
     let stay = pod.stay_of(host);
     let fenced = pod.fence(stay);
@@ -275,10 +412,10 @@ pub(crate) fn fence(args: &FenceArgs) -> Result<()> {
 /// Puts a pod in order whose hosts have all ended: by opening it, and leaving it again.
 fn repair(spec: &PodSpec) -> Result<()> {
     let pod = tombolo_pod::open(spec)?;
-    for host in pod.membership().hosts() {
-        let (ended, pid) = (pod.has_ended(pod.stay_of(host)), pod.pid_at(host));
+    for stay in pod.stays_in(SeatState::Seated) {
+        let (host, pid) = (stay.host, pod.pid_at(stay.host));
         ensure!(
-            ended,
+            pod.has_ended(stay),
             "host {host} (pid {pid}) is in the pod, or not known to have ended: nothing is repaired under its hands; stop it, or say that it is gone with `tombolo pod fence {spec} {host} --gone`"
         );
     }
@@ -302,14 +439,17 @@ pub(crate) fn check(args: &PodCheckArgs) -> Result<ExitCode> {
         repair(&args.spec)?;
     }
     let pod = tombolo_pod::inspect(&args.spec)?;
-    let objects_checked = pod.membership().phase() == Phase::Closed;
-    let mut findings =
-        if objects_checked { tombolo_objects::check(&pod) } else { Default::default() };
+    let closed = |area: &Area<Mapped>| area.membership().phase() == Phase::Closed;
+    let objects_checked = pod.areas().all(|area| closed(&area));
+    let mut findings = Findings::default();
+    for area in pod.areas().filter(|area| is_known(area.layout()) && objects_checked) {
+        findings.add(tombolo_objects::check(&ObjectArea::new(area)?));
+    }
     let info = Info::of(&args.spec, &pod);
-    for host in info.hosts.iter().filter(|host| !host.alive) {
+    for seat in info.hosts.iter().filter(|seat| !seat.alive) {
         findings.problems.push(format!(
             "host {0} (pid {1}) has a seat but does not run on this machine; the others clear up after it, or `--repair` does if there are none; if it ran on another machine, say that it is gone with `tombolo pod fence {2} {0} --gone`",
-            host.host, host.pid, args.spec
+            seat.host, seat.pid, args.spec
         ));
     }
     let checked = Checked {

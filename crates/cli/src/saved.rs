@@ -10,7 +10,7 @@ use indicatif::ProgressDrawTarget;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 use tombolo::saved::{self, Existing, SavedFile, check_pod};
-use tombolo::{Objects, Options, PodSpec, format_size};
+use tombolo::{ObjectArea, Objects, Options, PodSpec, format_size};
 use tombolo_memory::Source;
 
 use crate::cli::{self, LoadFileArgs, SaveArgs};
@@ -86,7 +86,7 @@ struct Joined {
 impl Joined {
     fn new(spec: &PodSpec) -> Result<Self> {
         let pod = tombolo_pod::open(spec)?;
-        check_pod(&pod).with_context(|| spec.to_string())?;
+        check_pod(&ObjectArea::first(&pod)?).with_context(|| spec.to_string())?;
         let stop = Stop::on_signals()?;
         Ok(Self { pod: Objects::join_pod(pod, Options::default())?, stop })
     }

@@ -1,28 +1,42 @@
 //! `tombolo serve`.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use tombolo::Store;
+use anyhow::{Context, Result};
+use tombolo::{OBJECTS, Store, StoreError as KvError};
 use tombolo_experiments::Driver;
 use tombolo_server::{Config, Server};
 
 use crate::cli::{LoadArgs, ServeArgs, WorkloadArgs};
-use crate::metrics;
+use crate::metrics::Metrics;
+use crate::output::FENCED;
 use crate::served::Served;
 use crate::stop::Stop;
 use crate::workload::Values;
 
-pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+/// How often a host looks whether it is still in the pod.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a host that was fenced tries to join again: its old seat may be the only one.
+const REJOIN_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why a host serves no longer.
+enum End {
+    Told,
+    Fenced { host: u8 },
+}
+
+pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
     let stop = Stop::on_signals()?;
     if args.with_parent {
         stop.with_parent()?;
     }
     let usual = Config::default();
-    let config = Config {
+    let mut config = Config {
         listen: args.listen.clone(),
         password: args.requirepass.clone(),
         workers: args.workers.map_or(usual.workers, usize::from),
@@ -30,32 +44,84 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     };
     // What is wrong with the address is said before anything is joined.
     config.address()?;
-    let pod = tombolo_pod::open(&args.pod)?;
-    if pod.geometry().has_marks() {
-        bail!(
-            "{} is made for a page cache, and keeps nothing; create one without --page-cache",
-            args.pod
+    let metrics = args.metrics.as_deref().map(Metrics::serve).transpose()?;
+    let mut store = join(args)?;
+    loop {
+        let host = match serve(args, &mut config, metrics.as_ref(), store, &stop)? {
+            End::Told => return Ok(ExitCode::SUCCESS),
+            End::Fenced { host } => host,
+        };
+        eprintln!(
+            "tombolo: host {host} was fenced: it gave no sign of life, or an operator said so, and the others go on without it; its clients are disconnected"
         );
+        if !args.rejoin {
+            return Ok(ExitCode::from(FENCED));
+        }
+        store = match join_again(args, &stop)? {
+            Some(store) => store,
+            None => return Ok(ExitCode::SUCCESS),
+        };
     }
-    let store = Arc::new(Store::join_pod(pod, args.local.options())?);
-    let server = Arc::new(Server::start(config, Arc::new(Served(store.clone())))?);
-    let seat = store.objects().seat();
-    println!("host {}: listening on {}", seat.host(), server.local_addr());
-    if let Some(address) = &args.metrics {
-        let bound = metrics::serve(address, &store, &server)?;
-        println!("host {}: metrics on http://{bound}/metrics", seat.host());
-    }
-    let loaded = with_load(&store, &args.load, || stop.wait());
-    // Connections end before the pod is left: nobody may use it afterwards.
-    drop(server);
-    leave(store)?;
-    loaded
 }
 
-fn leave(mut store: Arc<Store>) -> Result<()> {
+fn join(args: &ServeArgs) -> Result<Store> {
+    let pod = tombolo_pod::open(&args.pod)?;
+    pod.area_of(OBJECTS).with_context(|| {
+        format!("{} is made for a page cache alone, which keeps nothing", args.pod)
+    })?;
+    Ok(Store::join_pod(pod, args.local.options())?)
+}
+
+/// Joins after this host was fenced; `None` if it is told to stop before it could.
+fn join_again(args: &ServeArgs, stop: &Stop) -> Result<Option<Store>> {
+    let (started, mut pause) = (Instant::now(), LOOK);
+    loop {
+        match join(args) {
+            Ok(store) => return Ok(Some(store)),
+            Err(error) if started.elapsed() > REJOIN_PATIENCE => return Err(error),
+            Err(_) if stop.within(pause) => return Ok(None),
+            Err(_) => pause = (2 * pause).min(Duration::from_secs(2)),
+        }
+    }
+}
+
+/// Serves until this host is told to stop, or finds that it was fenced, and leaves the pod.
+fn serve(
+    args: &ServeArgs,
+    config: &mut Config,
+    metrics: Option<&Metrics>,
+    store: Store,
+    stop: &Stop,
+) -> Result<End> {
+    let store = Arc::new(store);
+    let server = Arc::new(Server::start(config.clone(), Arc::new(Served(store.clone())))?);
+    // If it begins anew, clients find it where it was.
+    config.listen = server.local_addr().to_string();
+    let seat = store.objects().seat().clone();
+    println!("host {}: listening on {}", seat.host(), server.local_addr());
+    if let Some(metrics) = metrics {
+        metrics.watch(&store, &server);
+        println!("host {}: metrics on http://{}/metrics", seat.host(), metrics.address());
+    }
+    let is_in = || seat.holds(store.objects().memory());
+    let loaded = with_load(&store, &args.load, || while is_in() && !stop.within(LOOK) {});
+    let fenced = !is_in();
+    // Connections end before the pod is left: nobody may use it afterwards.
+    drop(server);
+    match leave(store) {
+        Err(KvError::Objects(error)) if error.is_fenced() => {}
+        left => left?,
+    }
+    if fenced {
+        return Ok(End::Fenced { host: seat.host() });
+    }
+    loaded.map(|()| End::Told)
+}
+
+fn leave(mut store: Arc<Store>) -> Result<(), KvError> {
     loop {
         match Arc::try_unwrap(store) {
-            Ok(store) => return Ok(store.leave()?),
+            Ok(store) => return store.leave(),
             // Somebody is just looking at the metrics.
             Err(shared) => store = shared,
         }

@@ -1,6 +1,7 @@
 //! Sets of hosts.
 
-/// Hosts, a bit each. Up to 64 of them are one word, and what is done with them an instruction or two.
+/// Hosts, a bit each. Up to 64 of them are one word, and what is done with them an instruction or
+/// two.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Hosts<const WORDS: usize = 1>([u64; WORDS]);
 

@@ -51,9 +51,9 @@ pub enum Message {
 pub enum Channel {
     /// `CXL.mem`: reads and writes.
     Mem,
-    /// `CXL.cache`: what caches tell each other.
+    /// `CXL.cache`: messages among caches.
     Cache,
-    /// `CXL.io`: what is for the device.
+    /// `CXL.io`: messages for the device.
     Io,
 }
 

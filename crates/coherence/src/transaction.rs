@@ -50,7 +50,7 @@ pub trait Holders {
 pub struct Transaction<const WORDS: usize = 1> {
     /// What the host may do that has asked.
     pub granted: State,
-    /// Who may have the line now.
+    /// Hosts that may have the line now.
     pub known: Known<WORDS>,
     /// Others had to be asked.
     pub snooped: bool,
@@ -62,13 +62,13 @@ pub struct Transaction<const WORDS: usize = 1> {
     pub sent: u64,
 }
 
-/// A memory node, which does one transaction on a line after the other. A protocol's tables are written out here, so that what hosts say and
-/// are told is looked up, with nothing to be decided.
+/// A memory node, which does one transaction on a line after the other. A protocol's tables are
+/// written out here, so that what hosts say and are told is looked up, with nothing to be decided.
 #[derive(Clone, Debug)]
 pub struct Node {
     filter: Filter,
     hosts: usize,
-    /// By state and access: what a host asks for.
+    /// The host's request, by state and access.
     asks: [[Option<Ask>; 2]; State::ALL.len()],
     /// By what a host asks for.
     rows: [Row; Ask::ALL.len()],
@@ -119,7 +119,8 @@ impl Node {
         }
     }
 
-    /// What a host asks for first, that wants to access a line it has in this state; nothing, if it may go ahead.
+    /// What a host asks for first, that wants to access a line it has in this state; nothing, if it
+    /// may go ahead.
     #[inline]
     pub fn ask(&self, state: State, access: Access) -> Option<Ask> {
         self.asks[state as usize][access as usize]

@@ -1,14 +1,15 @@
 //! Floor 1: threads as coroutines of one OS thread, for simulators.
 //!
-//! A thread runs from [`Thread::resume`] to its next [`suspend`], or to its end; who runs when is for the
-//! caller to decide, so a run can be done again. Stacks are recycled.
+//! A thread runs from [`Thread::resume`] to its next [`suspend`], or to its end. The caller decides
+//! which thread runs when, so a run can be done again. Stacks are recycled.
 //!
-//! * A thread that panics ends, and its panic is handed to whoever resumed it.
-//! * A thread that is dropped before its end is abandoned where it stands: unwinding it would run code that
-//!   a thread which just stops does not run. What its stack holds is never given back.
+//! * A thread that panics ends, and its panic is handed to the thread that resumed it.
+//! * A thread that is dropped before its end is abandoned where it stands: unwinding it would run
+//!   code that a thread which just stops does not run. The contents of its stack are never given
+//!   back.
 //! * Threads may be nested: a thread may resume others.
 //!
-//! Left out: who is next, time, locks.
+//! Left out: the choice of the next thread, time, locks.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -21,8 +22,9 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// Stacks are pages, so threads that are suspended at one place would have what they need next in the same few sets of this
-/// machine's caches: so each begins so many bytes below another one, out of so many.
+/// Stacks are pages, so threads that are suspended at one place would have what they need next in
+/// the same few sets of this machine's caches: so each begins so many bytes below another one, out
+/// of so many.
 const COLOUR_BYTES: usize = 320;
 const COLOURS: usize = 32;
 
@@ -37,7 +39,8 @@ struct Coloured {
     unused: usize,
 }
 
-// SAFETY: it is a part of a stack with the guard page of that, aligned as it is since `COLOUR_BYTES` is, and much larger than it has to be.
+// SAFETY: it is a part of a stack with the guard page of that, aligned as it is since
+// `COLOUR_BYTES` is, and much larger than it has to be.
 unsafe impl Stack for Coloured {
     #[inline]
     fn base(&self) -> StackPointer {
@@ -124,8 +127,8 @@ pub fn suspend() {
         return;
     }
     let Some(yielder) = RUNNING.get() else { return };
-    // SAFETY: `RUNNING` is set only while the coroutine that owns the yielder runs, and that coroutine is
-    // what calls us; its yielder lives until its closure returns.
+    // SAFETY: `RUNNING` is set only while the coroutine that owns the yielder runs, and that
+    // coroutine is what calls us; its yielder lives until its closure returns.
     unsafe { yielder.as_ref() }.suspend(());
     RUNNING.set(Some(yielder));
 }

@@ -1,7 +1,7 @@
 //! Records of a trace that are read some time before they are done.
 //!
-//! Nearly each record misses this machine's caches several times, in tables of which one says where to look in the next.
-//! While many records wait for theirs, nobody does.
+//! Nearly each record misses this machine's caches several times, in tables of which one says where
+//! to look in the next. While many records wait for theirs, nobody does.
 
 use tombolo_programs::Record;
 

@@ -47,8 +47,8 @@ impl Protocol {
 /// How much a core has under way at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffers {
-    /// Instructions from the first that is not through to the last that has begun. One: the core waits for
-    /// each read.
+    /// Instructions from the first that is not through to the last that has begun. One: the core
+    /// waits for each read.
     pub window: usize,
     /// Writes that are not through.
     pub stores: usize,
@@ -65,7 +65,8 @@ pub struct Config {
     pub filter: Filter,
     /// Hosts, [`MOST_HOSTS`] at most.
     pub hosts: usize,
-    /// Threads, each on a core of its own. As many as evenly possible are on a host, those in a row together.
+    /// Threads, each on a core of its own. As many as evenly possible are on a host, those in a row
+    /// together.
     pub threads: usize,
     /// What a core has under way at once.
     pub buffers: Buffers,
@@ -93,8 +94,8 @@ pub struct Config {
     pub translation_ns: f64,
     /// Tables that a walk for a page's place in a memory node goes through.
     pub page_levels: u32,
-    /// Each access waits for its permission, as in the paper's equation 1; else a processor's own caches serve what
-    /// they have without asking.
+    /// Each access waits for its permission, as in the paper's equation 1; else a processor's own
+    /// caches serve what they have without asking.
     pub asks_always: bool,
     /// Accesses of a host that may wait for their permission at once.
     pub replay_entries: usize,
@@ -123,14 +124,15 @@ pub struct ConfigError {
 impl Config {
     /// The system of SDM's paper (its table II), with `hosts` hosts and 32 threads.
     ///
-    /// The table is that of a computing node, and the paper's equation 1 has three levels of caches before the
-    /// memory node. So a host has one L3, and remote lines are in that, which is the system agent's cache: the
-    /// paper gives no other one a size. Of cores it says nothing (accesses of threads on a real machine are counted):
-    /// reorder and store buffers and line fill buffers are those of Broadwell, which its reference for the system
-    /// agent is about. It says nothing of bandwidths, of TLBs and of the length of a page
-    /// walk; these are ours. It has translations cached in the host's own memory, which takes 80 ns by its
-    /// table; how many, it does not say: a megabyte, here, at 16 bytes each. A walk through the host's own
-    /// tables takes one access to its memory: the upper tables are taken to be in caches.
+    /// The table is that of a computing node, and the paper's equation 1 has three levels of caches
+    /// before the memory node. So a host has one L3, and remote lines are in that, which is the
+    /// system agent's cache: the paper gives no other one a size. Of cores it says nothing
+    /// (accesses of threads on a real machine are counted): reorder and store buffers and line fill
+    /// buffers are those of Broadwell, which its reference for the system agent is about. It says
+    /// nothing of bandwidths, of TLBs and of the length of a page walk; these are ours. It has
+    /// translations cached in the host's own memory, which takes 80 ns by its table; how many, it
+    /// does not say: a megabyte, here, at 16 bytes each. A walk through the host's own tables takes
+    /// one access to its memory: the upper tables are taken to be in caches.
     pub fn paper(protocol: Protocol, hosts: usize) -> Self {
         let cache = |kib, ways, latency_ns| Cache { kib, ways, latency_ns };
         Self {

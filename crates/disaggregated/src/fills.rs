@@ -7,7 +7,8 @@ use tombolo_timing::Ps;
 
 use crate::pages::PageHasher;
 
-/// When lines arrive that the host has asked for. Whoever wants one of them meanwhile does not ask again.
+/// When lines arrive that the host has asked for. A core that wants one of them meanwhile does not
+/// ask again.
 #[derive(Default)]
 pub(crate) struct Fills {
     arrives: HashMap<u64, Ps, BuildHasherDefault<PageHasher>>,

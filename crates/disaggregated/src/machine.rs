@@ -1,4 +1,5 @@
-//! What an access takes: caches, translation, permission, the protocol's messages, and the memory node.
+//! What an access takes: caches, translation, permission, the protocol's messages, and the memory
+//! node.
 
 use tombolo_coherence::{Access, Ask, Holders, Hosts, Message, Node, Protocol, State};
 use tombolo_programs::{Access as Kind, Record};
@@ -79,8 +80,8 @@ struct Request {
     now: Ps,
 }
 
-/// What is known of a record before it is done. It may be otherwise then, except for the place of a page, which stays
-/// where it is: this decides what is fetched, and nothing else.
+/// What is known of a record before it is done. It may be otherwise then, except for the place of a
+/// page, which stays where it is: this decides what is fetched, and nothing else.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Foreseen<const WORDS: usize> {
     host: usize,
@@ -198,8 +199,8 @@ impl<const WORDS: usize> Machine<WORDS> {
         *clock = window.drain(*clock);
     }
 
-    /// A thread reads or writes bytes at an address, now that it has come to that. The place of the first line's page
-    /// may be known.
+    /// A thread reads or writes bytes at an address, now that it has come to that. The place of the
+    /// first line's page may be known.
     #[inline]
     pub(crate) fn access(
         &mut self,
@@ -271,7 +272,8 @@ impl<const WORDS: usize> Machine<WORDS> {
         self.results.waited += takes;
     }
 
-    /// A thread does what a record of a trace says, and waits for it. The place of the first line's page may be known.
+    /// A thread does what a record of a trace says, and waits for it. The place of the first line's
+    /// page may be known.
     #[inline]
     pub(crate) fn replay(&mut self, record: &Record, place: Option<usize>) {
         let Record { thread, address, bytes, write, instructions } = *record;
@@ -298,8 +300,8 @@ impl<const WORDS: usize> Machine<WORDS> {
         *seen = Foreseen { host, line, place, goes: None, holders: Hosts::default() };
     }
 
-    /// The next step, when what the first one has looked up is there: does the host have the line, and if not, who
-    /// does?
+    /// The next step, when what the first one has looked up is there: does the host have the line,
+    /// and if not, who does?
     #[inline]
     pub(crate) fn foresee_miss(&self, seen: &mut Foreseen<WORDS>) {
         let Foreseen { host, line, place, .. } = *seen;
@@ -312,7 +314,8 @@ impl<const WORDS: usize> Machine<WORDS> {
         }
     }
 
-    /// The next step: who has the line that has to go, and what do those note that have this one?
+    /// The next step: which hosts have the line that has to go, and what do holders of this one
+    /// note?
     #[inline]
     pub(crate) fn foresee_notes(&self, seen: &Foreseen<WORDS>) {
         if let Some(goes) = seen.goes {
@@ -349,7 +352,8 @@ impl<const WORDS: usize> Machine<WORDS> {
         (place, self.times.tlb_miss)
     }
 
-    /// A page is allocated by the backplane, for whoever touches it first, and waits for that.
+    /// A page is allocated by the backplane, for the host that touches it first, which waits for
+    /// that.
     fn allocate(&mut self, thread: usize) {
         self.results.messages.add(Message::Ralloc, 1);
         self.results.messages.add(Message::Cmp, 1);
@@ -393,8 +397,8 @@ impl<const WORDS: usize> Machine<WORDS> {
             let has = if let Cached::NotAlone(found) = cached { Some(found) } else { None };
             on_its_way + self.fetch(request, has, start + on_its_way)
         };
-        // A request to the memory node is checked on its way, for all who wait for its answer; what is here
-        // waits for an answer of its own.
+        // A request to the memory node is checked on its way, for all who wait for its answer. A
+        // line that is here waits for an answer of its own.
         let waits = match (self.speculates, here) {
             (true, _) => finds,
             (false, true) if joins => finds,
@@ -440,8 +444,8 @@ impl<const WORDS: usize> Machine<WORDS> {
         self.times.network + self.times.memory
     }
 
-    /// Gets a line from its memory node, or the right to change one that the host has; how long that takes from
-    /// `start` on.
+    /// Gets a line from its memory node, or the right to change one that the host has; how long
+    /// that takes from `start` on.
     fn fetch(&mut self, request: Request, has: Option<Found>, start: Ps) -> Ps {
         let Request { thread, line, place, kind, .. } = request;
         let write = kind.writes();
@@ -491,8 +495,8 @@ impl<const WORDS: usize> Machine<WORDS> {
         }
     }
 
-    /// An access turns out not to be permitted: what was written is as it was before, and what was read
-    /// is not there any more.
+    /// An access turns out not to be permitted: written bytes are as they were before, and read
+    /// ones are not there any more.
     fn roll_back(&mut self, request: &Request) {
         let Request { thread, line, place, .. } = *request;
         let host = self.threads[thread].host;

@@ -1,4 +1,5 @@
-//! Pages of the memory nodes, and their lines: who may use them, who has them, who has used them.
+//! Pages of the memory nodes, and their lines: which hosts may use them, have them, and have used
+//! them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -13,9 +14,9 @@ use crate::config::{Config, LINE_BYTES, PAGE_BYTES};
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 pub(crate) struct LineEntry<const WORDS: usize> {
-    /// Who may have it.
+    /// Hosts that may have it.
     pub(crate) holders: Hosts<WORDS>,
-    /// Who has accessed it.
+    /// Hosts that have accessed it.
     pub(crate) touched: Hosts<WORDS>,
     /// Twice how often it was accessed, and one if it was granted to one host alone.
     accesses_and_alone: u64,
@@ -57,9 +58,9 @@ pub(crate) struct Page<const WORDS: usize> {
     lines: [LineEntry<WORDS>; LINES],
     /// Whose permission the backplane knows.
     pub(crate) flagged: Hosts<WORDS>,
-    /// Who may read it.
+    /// Hosts that may read it.
     pub(crate) readable: Hosts<WORDS>,
-    /// Who may write it.
+    /// Hosts that may write it.
     pub(crate) writable: Hosts<WORDS>,
 }
 
@@ -130,7 +131,7 @@ impl<const WORDS: usize> Pages<WORDS> {
         prefetch(&self.pages[place].lines[line as usize % LINES]);
     }
 
-    /// Who may have a line.
+    /// Hosts that may have a line.
     #[inline]
     pub(crate) fn holders(&self, place: usize, line: u64) -> Hosts<WORDS> {
         self.pages[place].lines[line as usize % LINES].holders

@@ -118,9 +118,9 @@ impl Results {
         self.primitives.values().map(|(count, ..)| count).sum()
     }
 
-    /// The mean access time as the paper computes it from what was counted (its equations 1 and 2): each of
-    /// so many messages takes the network's latency, and nothing else does. Permission is for what leaves the
-    /// processor's caches, and the system agent's cache is a fourth level.
+    /// The mean access time as the paper computes it from what was counted (its equations 1 and 2):
+    /// each of so many messages takes the network's latency, and nothing else does. Permission is
+    /// for what leaves the processor's caches, and the system agent's cache is a fourth level.
     fn amat_by_equations(&self, messages: impl Fn(&(u64, u64, u64)) -> u64) -> f64 {
         let hops: u64 = self.primitives.values().map(messages).sum();
         let per_access = |count: u64| count as f64 / self.accesses.max(1) as f64;
@@ -172,11 +172,12 @@ impl Results {
 pub struct Summary {
     /// Instructions of all threads per cycle of a nanosecond.
     pub ipc: f64,
-    /// Mean time from when an access begins to when it is over. A read that is served by what its core has
-    /// asked for already counts as a hit in the first cache: the time is that of who asked.
+    /// Mean time from when an access begins to when it is over. A read that is served by what its
+    /// core has asked for already counts as a hit in the first cache: the time is that of who
+    /// asked.
     pub amat_ns: f64,
-    /// The same by the paper's equations, from what was counted: of each transaction's messages, those that
-    /// are waited for, as snoops are under way at the same time.
+    /// The same by the paper's equations, from what was counted: of each transaction's messages,
+    /// those that are waited for, as snoops are under way at the same time.
     pub amat_equations_ns: f64,
     /// The same, with all messages of a transaction, as if they came one after the other.
     pub amat_all_messages_ns: f64,

@@ -67,8 +67,8 @@ impl<const WORDS: usize> Shared<WORDS> {
     }
 }
 
-/// A core of a [`System`], as the thread on it sees it. An access that is not permitted does not return, and
-/// neither does any other of the program's then.
+/// A core of a [`System`], as the thread on it sees it. An access that is not permitted does not
+/// return, and neither does any other of the program's then.
 #[derive(Clone)]
 pub struct Core<const WORDS: usize = 1> {
     shared: Rc<Shared<WORDS>>,
@@ -149,8 +149,9 @@ impl<const WORDS: usize> System<WORDS> {
         Core { shared: Rc::clone(&self.shared), thread }
     }
 
-    /// Runs the threads of a program to their ends, the first on the first core and so on; or until one of
-    /// them does what it may not. Then all of them stop where they are: the others may be waiting for it.
+    /// Runs the threads of a program to their ends, the first on the first core and so on; or until
+    /// one of them does what it may not. Then all of them stop where they are: the others may be
+    /// waiting for it.
     ///
     /// # Panics
     /// If there are more threads than cores, or one of them panics.
@@ -206,9 +207,10 @@ impl<const WORDS: usize> System<WORDS> {
         self.run((0..program.threads()).map(body).collect());
     }
 
-    /// Does what the records of a trace say; how many there were. They are done in the order in which they come;
-    /// each takes its own thread's time, and is waited for: a trace does not tell what depends on what. A thread
-    /// that has done what it may not does nothing any more; the others go on.
+    /// Does what the records of a trace say; how many there were. They are done in the order in
+    /// which they come; each takes its own thread's time, and is waited for: a trace does not tell
+    /// what depends on what. A thread that has done what it may not does nothing any more; the
+    /// others go on.
     ///
     /// # Errors
     /// The first error among the records; the last ones before it may not be done then.
@@ -333,8 +335,8 @@ mod tests {
             (counts.seconds * 1e9) as u64
         };
         let (free, dependent, in_order) = (takes(false, 192), takes(true, 192), takes(false, 1));
-        // The first one also takes the page, its place, and its flag; behind it the others are for nothing,
-        // or take a line's time each.
+        // The first one also takes the page, its place, and its flag; behind it the others are for
+        // nothing, or take a line's time each.
         assert_eq!(dependent - free, 8 * 1160, "{free} {dependent}");
         // In order, the second read of each line begins when the first is over.
         assert_eq!(in_order - dependent, 9, "{in_order} {dependent}");
@@ -408,7 +410,8 @@ mod tests {
         };
         let question = 500.0;
         assert!(amat(Protocol::Sha, true) > amat(Protocol::Sha, false) + question / 2.0);
-        // Nobody waits for what is granted meanwhile, but in the end all wait for room in the replay buffer.
+        // Nobody waits for what is granted meanwhile, but in the end all wait for room in the
+        // replay buffer.
         assert!(amat(Protocol::ShaSpec, true) < amat(Protocol::Sha, true));
     }
 

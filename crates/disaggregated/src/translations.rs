@@ -2,7 +2,8 @@
 
 use tombolo_memory::prefetch;
 
-/// Pages by their places. One that was not used lately goes for a new one (a clock's hand finds it).
+/// Pages by their places. One that was not used lately goes for a new one (a clock's hand finds
+/// it).
 pub(crate) struct Translations {
     /// Each one's place, and whether it was used since the hand came by.
     slots: Vec<(u32, bool)>,

@@ -10,8 +10,8 @@ use crate::config::Buffers;
 /// An instruction, and a cycle.
 pub(crate) const INSTRUCTION: Ps = 1000;
 
-/// Accesses in order, each with its number and when it is through. The one that comes so many numbers later
-/// has to wait for it.
+/// Accesses in order, each with its number and when it is through. The one that comes so many
+/// numbers later has to wait for it.
 struct Buffer {
     under_way: VecDeque<(u64, Ps)>,
     entries: u64,
@@ -209,8 +209,8 @@ mod tests {
         let mut window = window(4, 2, 4);
         let first = access(&mut window, 0, Access::Write, 100_000);
         let second = access(&mut window, first, Access::Write, 5000);
-        // The window does not wait for them; the third finds no room until the first is through, and the
-        // fourth none until the second is, which goes after it.
+        // The window does not wait for them; the third finds no room until the first is through,
+        // and the fourth none until the second is, which goes after it.
         assert_eq!(window.works(second, 8), 10_000);
         assert_eq!(access(&mut window, 10_000, Access::Write, 5000), 101_000);
         assert_eq!(access(&mut window, 101_000, Access::Write, 5000), 102_000);

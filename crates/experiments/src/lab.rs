@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use tombolo_baselines::{HcMeta, HcMetaOptions, Pace};
 use tombolo_objects::{Locks, Objects, Options};
 use tombolo_pagecache::{self as pages, ByRecord, InHeader};
-use tombolo_pod::{Geometry, Options as Layout};
+use tombolo_sharing::{Geometry, Options as Layout, plan_layout};
 use tombolo_timing::{Counts, Profile};
 use tombolo_workloads::Workload;
 
@@ -45,8 +45,8 @@ pub struct Setup {
     pub seed: u64,
     /// Check every value that is read.
     pub verify: bool,
-    /// Objects are so many pages of a file, in a page cache. Then the number at the end of a key is that of
-    /// a page, and records are whole pages.
+    /// Objects are so many pages of a file, in a page cache. Then the number at the end of a key is
+    /// that of a page, and records are whole pages.
     pub pages: Option<u64>,
 }
 
@@ -86,21 +86,22 @@ impl Lab {
     pub fn create(setup: Setup) -> Result<Self> {
         let Profile { name, pod, .. } = &setup.profile;
         ensure!(setup.hosts <= pod.hosts, "{name} has {} hosts, not {}", pod.hosts, setup.hosts);
-        let geometry = Geometry::plan(setup.scr_bytes, setup.lnr_bytes, setup.layout)?;
+        let layout = plan_layout(setup.scr_bytes, setup.lnr_bytes, setup.layout)?;
+        let geometry = Geometry::within(&layout, &layout.areas[0])?;
         let (bench, pace): (Box<dyn Bench>, _) = match setup.sharing.clone() {
             Sharing::Megalon(options) => {
                 // Nobody dies in virtual time, and hosts that have nothing to do stand still.
                 let options = Options { host_timeout: Duration::MAX, ..options };
                 let bench: Box<dyn Bench> = match (setup.pages, options.locks) {
-                    (None, _) => Hosts::<Plain<Objects<_>>>::boxed(setup, geometry, options)?,
+                    (None, _) => Hosts::<Plain<Objects<_>>>::boxed(setup, &layout, options)?,
                     (_, Locks::Log) => {
                         let options = pages::Options::with(options);
-                        Hosts::<Paged<InHeader<Objects<_>>>>::boxed(setup, geometry, options)?
+                        Hosts::<Paged<InHeader<Objects<_>>>>::boxed(setup, &layout, options)?
                     }
                     (_, Locks::Records) => {
                         let small_lines = pages::Options::default().objects.small_lines;
                         let options = pages::Options::with(Options { small_lines, ..options });
-                        Hosts::<Paged<ByRecord<_>>>::boxed(setup, geometry, options)?
+                        Hosts::<Paged<ByRecord<_>>>::boxed(setup, &layout, options)?
                     }
                 };
                 (bench, Pace::default())
@@ -110,10 +111,10 @@ impl Lab {
                 // Without time to look in, once is enough.
                 let options = HcMetaOptions { idle_looks: 1, pace: Pace::default(), ..options };
                 let bench: Box<dyn Bench> = if setup.pages.is_none() {
-                    Hosts::<Plain<HcMeta<_>>>::boxed(setup, geometry, options)?
+                    Hosts::<Plain<HcMeta<_>>>::boxed(setup, &layout, options)?
                 } else {
                     let options = pages::Options::with(options);
-                    Hosts::<Paged<InHeader<HcMeta<_>>>>::boxed(setup, geometry, options)?
+                    Hosts::<Paged<InHeader<HcMeta<_>>>>::boxed(setup, &layout, options)?
                 };
                 (bench, pace)
             }
@@ -123,7 +124,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The pod's layout.
+    /// Where objects lie in the pod.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -138,7 +139,8 @@ impl Lab {
         self.scr_fixed_bytes() + self.geometry.areas().chunks.offset()
     }
 
-    /// Loads the records of a workload, which takes no time; pages are admitted. There may be others.
+    /// Loads the records of a workload, which takes no time; pages are admitted. There may be
+    /// others.
     ///
     /// # Errors
     /// Those of the scheme.
@@ -154,8 +156,8 @@ impl Lab {
         self.bench.demand(demand)
     }
 
-    /// Runs so many operations in virtual time. Who is faster does more of them, so that all threads end
-    /// together.
+    /// Runs so many operations in virtual time. A faster thread does more of them, so that all
+    /// threads end together.
     ///
     /// # Errors
     /// Those of the scheme.
@@ -163,8 +165,8 @@ impl Lab {
         self.bench.run(operations, None)
     }
 
-    /// Runs so many operations without caches and links: for what only many operations bring about. Each
-    /// takes `pace`, so that hosts get to their background work as often as they would.
+    /// Runs so many operations without caches and links: for what only many operations bring about.
+    /// Each takes `pace`, so that hosts get to their background work as often as they would.
     ///
     /// # Errors
     /// Those of the scheme.
@@ -172,8 +174,9 @@ impl Lab {
         self.bench.run(operations, Some(pace))
     }
 
-    /// Brings about what so many operations would have, as far as that depends on which objects were used
-    /// last: of each object's operations only the last one is done, in their order, as [`skip`](Self::skip) does them.
+    /// Brings about what so many operations would have, as far as that depends on which objects
+    /// were used last: of each object's operations only the last one is done, in their order, as
+    /// [`skip`](Self::skip) does them.
     ///
     /// # Errors
     /// Those of the scheme, or if operations insert objects.
@@ -181,9 +184,9 @@ impl Lab {
         self.bench.recall(operations, pace)
     }
 
-    /// From now on owners answer so fast, if there are owners, wherever operations take time. One that
-    /// serves one request after the other looks for them whenever it may, whatever its host's threads
-    /// do.
+    /// From now on owners answer so fast, if there are owners, wherever operations take time. One
+    /// that serves one request after the other looks for them whenever it may, whatever its host's
+    /// threads do.
     pub fn pace_owners(&mut self, pace: Pace) {
         self.bench.pace_owners(pace);
     }

@@ -30,14 +30,15 @@ impl Iterator for Requests {
     }
 }
 
-/// Of so many operations of all threads the last one about each object, by thread, the last one first. They are drawn
-/// from the last one to the first: in which order makes no difference to what is drawn.
+/// Of so many operations of all threads the last one about each object, by thread, the last one
+/// first. They are drawn from the last one to the first: in which order makes no difference to what
+/// is drawn.
 pub(crate) fn last_of_each(
     requests: &[RefCell<Requests>],
     objects: u64,
     operations: u64,
 ) -> Result<Vec<Vec<Op>>> {
-    // A bit each: what of it is looked at last should be in the processor's caches.
+    // A bit each, so that the bits looked at last should be in the processor's caches.
     let mut used = vec![0_u64; objects.div_ceil(64) as usize];
     let mut last = vec![Vec::new(); requests.len()];
     for _ in 0..operations / requests.len() as u64 {

@@ -124,7 +124,7 @@ impl<S: Experimental> Subject for Plain<S> {
     }
 }
 
-/// A file of zeros that takes no time to read or write: what a page cache takes by itself is measured.
+/// A file of zeros that takes no time to read or write, so the page cache alone is measured.
 pub(crate) struct Blank {
     size: u64,
 }

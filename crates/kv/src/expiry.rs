@@ -20,8 +20,8 @@ const IDLE: Pace = Pace { keys: 8, steps: 2 };
 /// While many have.
 const BUSY: Pace = Pace { keys: 256, steps: 64 };
 
-/// A walk through all keys that goes on for ever: fast while at least a quarter of what it finds has
-/// expired, slowly while it hasn't. Every host does its own.
+/// A walk through all keys that goes on for ever: fast while at least a quarter of what it finds
+/// has expired, slowly while it hasn't. Every host does its own.
 pub(crate) struct Expiry {
     cursor: AtomicU64,
     busy: AtomicBool,

@@ -1,8 +1,8 @@
 //! Floor 4: a key-value store with expiry, which every host of a pod serves whole.
 //!
-//! A [`Store`] is objects, shared under any [`Scheme`](tombolo_sharing::Scheme), whose values carry a deadline. There is nothing else: no leader, no
-//! partition, no message. What one host has put, every other reads from the moment the put has
-//! returned.
+//! A [`Store`] is objects, shared under any [`Scheme`](tombolo_sharing::Scheme), whose values carry
+//! a deadline. There is nothing else: no leader, no partition, no message. Every other host reads a
+//! value from the moment its put has returned.
 //!
 //! Invariants:
 //! * A value whose deadline has passed for one host has passed for all ([`PodClock`]); it is gone

@@ -21,8 +21,8 @@ pub enum Change {
 
 /// A key-value store, as one host serves it. Shared by the host's threads.
 ///
-/// Keys have 1 to [`MAX_KEY_BYTES`](tombolo_sharing::MAX_KEY_BYTES) bytes. Operations on one key are
-/// linearizable across all hosts, expiry included.
+/// Keys have 1 to [`MAX_KEY_BYTES`](tombolo_sharing::MAX_KEY_BYTES) bytes. Operations on one key
+/// are linearizable across all hosts, expiry included.
 pub struct Store<S: Scheme> {
     pub(crate) objects: S,
     pub(crate) expiry: Expiry,
@@ -45,8 +45,8 @@ impl<S: Scheme> Store<S> {
         Ok(self.objects.leave()?)
     }
 
-    /// Does what has to be done in the background: that of the objects, and removing expired values.
-    /// To be called about every millisecond, by one thread of each host.
+    /// Does what has to be done in the background: that of the objects, and removing expired
+    /// values. To be called about every millisecond, by one thread of each host.
     ///
     /// # Errors
     /// As of [`Scheme::tick`].
@@ -74,14 +74,15 @@ impl<S: Scheme> Store<S> {
         Ok(self.get_into(key, &mut entry)?.then_some(entry))
     }
 
-    /// Reads the value of `key` into `entry`, in the room that this has, if that is enough; whether there is one. If there is none,
-    /// what is in `entry` means nothing. Who gets one value after the other saves the time that new room takes.
+    /// Reads the value of `key` into `entry`, in the room that this has, if that is enough; returns
+    /// whether there is one. If there is none, the contents of `entry` mean nothing. A caller that
+    /// gets one value after the other saves the time that new room takes.
     ///
     /// # Errors
     /// Those of [`get`](Self::get).
     pub fn get_into(&self, key: &[u8], entry: &mut Entry) -> Result<bool, Error> {
         let mut prefix = [0; PREFIX_BYTES];
-        // (No closure, and no loop: what compilers prepare for those comes before the read.)
+        // (No closure, and no loop: compilers prepare for those before the read.)
         let version = match self.objects.read_split(key, &mut prefix, &mut entry.value) {
             Ok(Some(version)) => version,
             Ok(None) => return Ok(false),
@@ -109,7 +110,8 @@ impl<S: Scheme> Store<S> {
         self.get_into(key, entry)
     }
 
-    /// Repeats `attempt` where the value of `key` went with a host that has died, or with memory: then there is none.
+    /// Repeats `attempt` where the value of `key` went with a host that has died, or with memory:
+    /// then there is none.
     pub(crate) fn unless_lost<T>(
         &self,
         key: &[u8],
@@ -123,8 +125,9 @@ impl<S: Scheme> Store<S> {
         }
     }
 
-    /// Shows the values of all `keys` to `visit`, one after the other, each as of some moment since this
-    /// began; `items` is room for reading them, which grows as it has to and is there to be used again.
+    /// Shows the values of all `keys` to `visit`, one after the other, each as of some moment since
+    /// this began; `items` is room for reading them, which grows as it has to and is there to be
+    /// used again.
     ///
     /// # Errors
     /// Those of [`get`](Self::get), of the first key that has one; none is shown then.
@@ -170,8 +173,8 @@ impl<S: Scheme> Store<S> {
         Ok(())
     }
 
-    /// Gives each of these keys a value that lasts, in their order, whatever they had before; what became of each. Several
-    /// together take less time than one after the other.
+    /// Gives each of these keys a value that lasts, in their order, whatever they had before;
+    /// returns the outcome of each. Several together take less time than one after the other.
     pub fn put_each<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: &[(K, V)],
@@ -212,8 +215,8 @@ impl<S: Scheme> Store<S> {
         }
     }
 
-    /// Reads the value of `key`, lets `change` decide, and does it, all in one step. `change` may be
-    /// called several times; the last call counts.
+    /// Reads the value of `key`, lets `change` decide, and does it, all in one step. `change` may
+    /// be called several times; the last call counts.
     ///
     /// # Errors
     /// [`Error::NotAValue`], and those of [`Scheme::update`].
@@ -237,8 +240,8 @@ impl<S: Scheme> Store<S> {
         if foreign { Err(Error::NotAValue) } else { Ok(()) }
     }
 
-    /// Shows at least `count` keys to `visit`, unless there are no more, and returns the next cursor:
-    /// see [`Scheme::scan`].
+    /// Shows at least `count` keys to `visit`, unless there are no more, and returns the next
+    /// cursor: see [`Scheme::scan`].
     ///
     /// # Errors
     /// Those of [`Scheme::scan`].

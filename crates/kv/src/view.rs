@@ -7,15 +7,16 @@ use tombolo_sharing::{View, Viewed};
 use crate::value::{PREFIX_BYTES, decode_prefix};
 use crate::{Error, Store};
 
-/// A value that stays as it is for as long as this is there, whatever is put meanwhile, and also if it expires.
+/// A value that stays as it is for as long as this is there, whatever is put meanwhile, and also if
+/// it expires.
 #[must_use = "it holds room in the pod as long as it is there"]
 pub struct ValueView<V> {
     object: V,
 }
 
 impl<S: Viewed> Store<S> {
-    /// Views the value of `key`, if it has one: it is not copied, if it is large. Who puts another one or deletes it does not
-    /// wait for that.
+    /// Views the value of `key`, if it has one. A large value is not copied. A host that puts
+    /// another one or deletes it does not wait for that.
     ///
     /// # Errors
     /// [`Error::NotAValue`], and those of [`Viewed::view`].
@@ -47,7 +48,7 @@ impl<V: View> ValueView<V> {
         }
     }
 
-    /// Ends the view: what was looked at was the value.
+    /// Ends the view. The bytes that were looked at were the value, unless this is an error.
     ///
     /// # Errors
     /// As of [`View::end`].

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tombolo_kv::{Change, Entry, Error, Store};
 use tombolo_memory::Mapped;
 use tombolo_objects::{IndexLimits, Objects, Options};
-use tombolo_pod::{CreateOptions, PodSpec, create, open};
+use tombolo_pod::{PodSpec, open};
+use tombolo_sharing::{CreateOptions, create};
 
 struct Hosts {
     stores: [Store<Objects<Mapped>>; 2],

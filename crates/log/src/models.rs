@@ -1,8 +1,8 @@
 //! What the threads of one host share, under the model checker (`--cfg loom`).
 //!
 //! A model is as small as it can be and still go wrong: each ordering of this crate is taken out in
-//! turn, and one of them must notice. What is put into the log are tags; the state is the sets of
-//! those applied and those that had an effect, at which readers look without a lock, as at an index.
+//! turn, and one of them must notice. Entries of the log are tags. The state is the sets of those
+//! applied and those that had an effect, at which readers look without a lock, as at an index.
 
 use std::rc::Rc;
 
@@ -201,7 +201,7 @@ fn every_step_is_needed() {
     let superfluous = [
         // The outcome, loaded before and stored after, orders it.
         "segment.rs: let applied = ring.is_applied_by_all(self.positions[slot].load(Ordering::Acquire));",
-        // Whoever settles the entry has read it, which is after this.
+        // The thread that settles the entry has read it, which is after this.
         "segment.rs: self.outcomes[self.slot(number)].store(Outcome::Pending as u8, Ordering::Release);",
         // As the load of it.
         "segment.rs: self.positions[slot].store(position, Ordering::Release);",

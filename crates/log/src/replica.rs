@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory, Work};
-use tombolo_pod::{Pod, Seat, Stay};
+use tombolo_pod::{Area, Enrolment, Stay};
 
 use crate::entry::{self, Content, Entry, Header, LineBytes};
 use crate::ring::{End, Full, Look, Ring, Run};
@@ -28,8 +28,9 @@ pub trait State {
     type Writer;
 
     /// Applies the event at `position`; whether it had an effect. The answer depends on the entries
-    /// before it alone. Whether the event is this host's `own` makes no difference to the state; what is done in shared memory
-    /// because of that is there before anybody sees this host past the event.
+    /// before it alone. Whether the event is this host's `own` makes no difference to the state.
+    /// Changes of shared memory that follow from it are there before others see this host past the
+    /// event.
     fn apply(
         &self,
         writer: &mut Self::Writer,
@@ -74,15 +75,15 @@ impl Fences {
 
 /// A replica of `S`, and the way to change it on all hosts. Shared by a host's threads.
 pub struct Replica<M: Memory, S: State> {
-    pod: Pod<M>,
-    seat: Seat,
+    area: Area<M>,
+    enrolment: Enrolment,
     /// Where the hosts' segments start.
     segments: LnrAddr,
     ring: Ring<M>,
     segment: Segment<M>,
     state: S,
-    /// Everything below is applied. Stored by the holder of `applier`. A host that was fenced stands
-    /// at [`NOWHERE`], so that nobody takes the log's end for what it has applied.
+    /// Everything below is applied. Stored by the holder of `applier`. A host that was fenced
+    /// stands at [`NOWHERE`], so that nobody takes the log's end for what it has applied.
     applied: AtomicU64,
     applier: HostMutex<M, Applier<S>>,
     /// The number that this host's next entry gets.
@@ -110,35 +111,35 @@ impl<S: State> Applier<S> {
 }
 
 impl<M: Memory, S: State> Replica<M, S> {
-    /// Announces the host in `seat` to shard `shard` of the log: from now on it keeps everything from
+    /// Announces an enrolled host to shard `shard` of the log: from now on it keeps everything from
     /// the returned position on.
-    pub fn announce(pod: &Pod<M>, seat: &Seat, shard: u8) -> u64 {
-        let ring = Ring::new(pod, shard);
+    pub fn announce(area: &Area<M>, enrolment: &Enrolment, shard: u8) -> u64 {
+        let ring = Ring::new(area, shard);
         let tail = ring.tail();
-        ring.announce_applied(seat.host(), tail);
+        ring.announce_applied(enrolment.host(), tail);
         tail
     }
 
     /// A replica for shard `shard` whose `state` is that at `position`, which is not below the
     /// announced one, and by which these stays were fenced.
     pub fn new(
-        pod: Pod<M>,
-        seat: &Seat,
+        area: Area<M>,
+        enrolment: &Enrolment,
         shard: u8,
         (position, fences): (u64, Fences),
         state: S,
         writer: S::Writer,
     ) -> Self {
-        let ring = Ring::new(&pod, shard);
-        // Others may have filled the log since this host announced where it needs it from: if all of
-        // that is in `state`, nothing would be left to apply, and to announce.
-        if pod.memory().keeps(sites::JOIN_ANNOUNCE) {
-            ring.announce_applied(seat.host(), position);
+        let ring = Ring::new(&area, shard);
+        // Others may have filled the log since this host announced where it needs it from: if all
+        // of that is in `state`, nothing would be left to apply, and to announce.
+        if area.memory().keeps(sites::JOIN_ANNOUNCE) {
+            ring.announce_applied(enrolment.host(), position);
         }
-        let segment = Segment::new(&pod, seat, shard, ring.tail());
+        let segment = Segment::new(&area, enrolment, shard, ring.tail());
         Self {
-            seat: seat.clone(),
-            segments: segment_start(&pod, shard, 0),
+            enrolment: enrolment.clone(),
+            segments: segment_start(&area, shard, 0),
             ring,
             segment,
             state,
@@ -146,7 +147,7 @@ impl<M: Memory, S: State> Replica<M, S> {
             applier: HostMutex::<M, _>::new(Applier::new(writer, fences)),
             submitted: HostMutex::<M, _>::new(0),
             ordered: HostMutex::<M, _>::new(0),
-            pod,
+            area,
         }
     }
 
@@ -156,12 +157,13 @@ impl<M: Memory, S: State> Replica<M, S> {
         &self.state
     }
 
-    /// The pod the log lies in.
-    pub fn pod(&self) -> &Pod<M> {
-        &self.pod
+    /// The area the log lies in.
+    pub fn area(&self) -> &Area<M> {
+        &self.area
     }
 
-    /// How often an entry of this host lost a place in the log to another's, and had to try the next.
+    /// How often an entry of this host lost a place in the log to another's, and had to try the
+    /// next.
     pub fn lost_places(&self) -> u64 {
         self.ring.lost()
     }
@@ -183,18 +185,22 @@ impl<M: Memory, S: State> Replica<M, S> {
         self.applied.load(Ordering::Acquire)
     }
 
-    /// Applies the log up to its end. Returns where it ended when this looked: the state is at least that
-    /// new, and everything a reader may rely on happened before.
+    /// Applies the log up to its end. Returns where it ended when this looked: the state is at
+    /// least that new, and everything a reader may rely on happened before.
     ///
     /// # Errors
     /// [`LogError::Damaged`].
     #[inline(always)]
     pub fn sync(&self) -> Result<u64, LogError> {
-        if self.pod.memory().keeps(sites::TAIL_SYNC) { self.catch_up() } else { Ok(self.applied()) }
+        if self.area.memory().keeps(sites::TAIL_SYNC) {
+            self.catch_up()
+        } else {
+            Ok(self.applied())
+        }
     }
 
-    /// Where the log ends, if it has been applied up to there: what [`sync`](Self::sync) returns if there is
-    /// nothing to be done.
+    /// Where the log ends, if it has been applied up to there: what [`sync`](Self::sync) returns if
+    /// there is nothing to be done.
     #[inline(always)]
     pub fn at_end(&self) -> Option<End<'_, M>> {
         self.ring.end_at(self.applied())
@@ -215,8 +221,8 @@ impl<M: Memory, S: State> Replica<M, S> {
         look(self.applied(), &applier.fences, &self.state, &mut applier.writer)
     }
 
-    /// Makes everything that `stay` orders from here on have no effect: by a fence in the log, unless
-    /// there is one.
+    /// Makes everything that `stay` orders from here on have no effect: by a fence in the log,
+    /// unless there is one.
     ///
     /// # Errors
     /// As of [`commit`](Self::commit).
@@ -238,9 +244,9 @@ impl<M: Memory, S: State> Replica<M, S> {
         self.ring.slowest().map(|(host, _)| host)
     }
 
-    /// Puts `entry` into the log and applies the log past it; whether it had an effect. While the log is
-    /// full, `meanwhile` is called again and again: those who are waited for may be waiting for something
-    /// that this host could do.
+    /// Puts `entry` into the log and applies the log past it; whether it had an effect. While the
+    /// log is full, `meanwhile` is called again and again: those who are waited for may be waiting
+    /// for something that this host could do.
     ///
     /// Entries of several threads are cleaned together and ordered by one of them.
     ///
@@ -255,7 +261,7 @@ impl<M: Memory, S: State> Replica<M, S> {
         content: &Content<S::Entry>,
         meanwhile: &dyn Fn(),
     ) -> Result<bool, LogError> {
-        self.pod.memory().works(Work::Append);
+        self.area.memory().works(Work::Append);
         let number = self.submit(content, meanwhile)?;
         loop {
             if let Some(mut ordered) = self.ordered.try_lock() {
@@ -269,10 +275,10 @@ impl<M: Memory, S: State> Replica<M, S> {
                 Some(Outcome::Done) => return Ok(true),
                 Some(Outcome::Refused) => return Ok(false),
                 Some(Outcome::Cancelled) => return Err(self.stalled(PATIENCE)),
-                Some(Outcome::Pending) | None if self.pod.memory().is_gone() => {
+                Some(Outcome::Pending) | None if self.area.memory().is_gone() => {
                     return Err(self.stalled(Duration::ZERO));
                 }
-                Some(Outcome::Pending) | None => self.pod.memory().pause(),
+                Some(Outcome::Pending) | None => self.area.memory().pause(),
             }
         }
     }
@@ -314,13 +320,14 @@ impl<M: Memory, S: State> Replica<M, S> {
         })
     }
 
-    /// Tries until there is room, applying the log meanwhile: this host may be what others wait for.
+    /// Tries until there is room, applying the log meanwhile: this host may be what others wait
+    /// for.
     fn with_patience<T>(
         &self,
         meanwhile: &dyn Fn(),
         attempt: impl Fn() -> Result<T, Full>,
     ) -> Result<T, LogError> {
-        let memory = self.pod.memory();
+        let memory = self.area.memory();
         // Looked up once there is something to wait for.
         let mut started = None;
         loop {
@@ -339,13 +346,17 @@ impl<M: Memory, S: State> Replica<M, S> {
     }
 
     fn stalled(&self, waited: Duration) -> LogError {
-        let slowest = self.slowest().unwrap_or(self.seat.host());
+        let slowest = self.slowest().unwrap_or(self.enrolment.host());
         LogError::Stalled { slowest, waited_ms: waited.as_millis() as u64 }
     }
 
     /// Applies the log up to its end, which is returned.
     #[cold]
     fn replay(&self) -> Result<u64, LogError> {
+        if self.area.memory().is_forked() {
+            // Before the lock, which another thread may have had.
+            return Err(self.fenced());
+        }
         let applier = &mut *self.applier.lock();
         let started = self.applied();
         if started == NOWHERE {
@@ -369,7 +380,7 @@ impl<M: Memory, S: State> Replica<M, S> {
             }
         }
         if position > started {
-            self.ring.announce_applied(self.seat.host(), position);
+            self.ring.announce_applied(self.enrolment.host(), position);
         }
         Ok(position)
     }
@@ -378,19 +389,24 @@ impl<M: Memory, S: State> Replica<M, S> {
     #[cold]
     fn fenced(&self) -> LogError {
         self.applied.store(NOWHERE, Ordering::Release);
-        LogError::Fenced { host: self.seat.host() }
+        let host = self.enrolment.host();
+        if self.area.memory().is_forked() {
+            LogError::Forked { host }
+        } else {
+            LogError::Fenced { host }
+        }
     }
 
-    /// Whether this host is still waited for: places of the log that it has not applied are not used again.
-    /// What it has read of them before it asks this is what was there.
+    /// Whether this host is still waited for: places of the log that it has not applied are not
+    /// used again. What it has read of them before it asks this is what was there.
     fn is_waited_for(&self) -> bool {
-        self.pod.memory().check(sites::REPLAY_SEAT, self.seat.holds(self.pod.memory()))
+        self.area.memory().check(sites::REPLAY_SEAT, self.enrolment.holds(self.area.memory()))
     }
 
     /// The runs from `position` on, or as many of them as are read at once.
     fn read_runs(&self, mut position: u64, runs: &mut Vec<Run>) -> Result<(), LogError> {
         runs.clear();
-        let (hosts, places) = (self.pod.geometry().hosts, self.segment.entries());
+        let (hosts, places) = (self.area.pod().layout().hosts, self.segment.entries());
         while runs.len() < BATCH {
             let run = match self.ring.look(position).1 {
                 Look::Run(run) => run,
@@ -409,14 +425,14 @@ impl<M: Memory, S: State> Replica<M, S> {
 
     fn drop_stale(&self, runs: &[Run]) {
         let lines = |&run: &Run| Lines::new(self.start_of(run).line(), run.entries);
-        self.pod.memory().consume(sites::REPLAY_INVALIDATE, |_| ((), runs.iter().map(lines)));
+        self.area.memory().consume(sites::REPLAY_INVALIDATE, |_| ((), runs.iter().map(lines)));
     }
 
-    /// The entries of the runs that begin at `position`. Those of several are read before any is applied,
-    /// so that a processor fetches what they take side by side.
+    /// The entries of the runs that begin at `position`. Those of several are read before any is
+    /// applied, so that a processor fetches what they take side by side.
     fn read_entries(&self, mut position: u64, applier: &mut Applier<S>) -> Result<(), LogError> {
         let Applier { runs, entries, lines, .. } = applier;
-        let (memory, since) = (self.pod.memory(), self.pod.memory().moment());
+        let (memory, since) = (self.area.memory(), self.area.memory().moment());
         let count: u64 = runs.iter().map(|run| run.entries).sum();
         lines.resize(count as usize, [0; size_of::<LineBytes>()]);
         let mut rest = lines.as_mut_slice();
@@ -459,7 +475,7 @@ impl<M: Memory, S: State> Replica<M, S> {
             let author = Stay { host: run.host, number: header.incarnation };
             let counts = !fences.contains(author);
             let own = self.segment.owns(run, header);
-            let effect = self.pod.memory().check(sites::FENCE_IGNORED, counts)
+            let effect = self.area.memory().check(sites::FENCE_IGNORED, counts)
                 && match content {
                     Content::Event(event) => self.state.apply(writer, position, event, own),
                     Content::Fence(stay) => {
@@ -482,7 +498,7 @@ impl<M: Memory, S: State> Replica<M, S> {
     }
 
     fn stay(&self) -> Stay {
-        Stay { host: self.seat.host(), number: self.seat.incarnation() }
+        self.enrolment.stay()
     }
 
     fn start_of(&self, run: Run) -> LnrAddr {

@@ -4,22 +4,22 @@
 //! ring word   lap (32 bits) | host (8) | entries, less one (5) | place in its segment (19)
 //! ```
 //!
-//! A word orders a *run*: entries that lie side by side in a host's segment, and get positions side by
-//! side. It stands at the run's first position, modulo the ring's length; the places of the run's other
-//! positions are passed over. So the threads of a host share one compare-and-swap.
+//! A word orders a *run*: entries that lie side by side in a host's segment, and get positions side
+//! by side. It stands at the run's first position, modulo the ring's length; the places of the
+//! run's other positions are passed over. So the threads of a host share one compare-and-swap.
 //!
-//! Position `p` is one of lap `p` divided by the ring's length. A word belongs to `p` only if it is of
-//! that lap. The log ends at the first position, from any that was ordered, whose place has a word of an
-//! earlier lap: there is no other record of it, so whoever appends changes one line that others look at, and
-//! whoever looks finds what to apply next. (Laps are compared modulo 2^32: a place would have to be passed over
-//! in 2^31 laps in a row to be taken for one of a later lap.)
+//! Position `p` is one of lap `p` divided by the ring's length. A word belongs to `p` only if it is
+//! of that lap. The log ends at the first position, from any that was ordered, whose place has a
+//! word of an earlier lap: there is no other record of it. So an append changes one line that
+//! others look at, and a look finds the entries to apply next. (Laps are compared modulo 2^32: a
+//! place would have to be passed over in 2^31 laps in a row to be taken for one of a later lap.)
 //!
-//! A place is used again only when all members have applied what it held. So a member that finds a word
-//! of a later lap has applied the log past it meanwhile. For who is not a member yet, there is the *milestone*, a
-//! position that is moved on before places below it are used again.
+//! A place is used again only when all members have applied what it held. So a member that finds a
+//! word of a later lap has applied the log past it meanwhile. For who is not a member yet, there is
+//! the *milestone*, a position that is moved on before places below it are used again.
 
 use tombolo_memory::{FetchOp, Located, Memory, ScrAddr};
-use tombolo_pod::{Areas, LogAreas, MAX_SEGMENT_ENTRIES, Membership, Pod};
+use tombolo_pod::{Area, AreaPlaces, LogPlaces, MAX_SEGMENT_ENTRIES, Membership};
 
 use crate::sites;
 use crate::sync::{AtomicU64, Ordering};
@@ -92,8 +92,8 @@ pub(crate) struct Full;
 /// The ring of one shard of the log, as one host sees it.
 pub struct Ring<M> {
     memory: M,
-    areas: Areas,
-    log: LogAreas,
+    places: AreaPlaces,
+    log: LogPlaces,
     /// A power of two.
     entries: u64,
     /// How often another run was faster.
@@ -104,12 +104,12 @@ pub struct Ring<M> {
 
 impl<M: Memory> Ring<M> {
     /// The ring of shard `shard` of a pod's log.
-    pub fn new(pod: &Pod<M>, shard: u8) -> Self {
+    pub fn new(area: &Area<M>, shard: u8) -> Self {
         Self {
-            memory: pod.memory().clone(),
-            areas: pod.areas(),
-            log: pod.geometry().log_areas(shard),
-            entries: pod.geometry().ring_entries,
+            memory: area.memory().clone(),
+            places: *area.places(),
+            log: area.log(shard),
+            entries: area.layout().ring_entries,
             lost: AtomicU64::new(0),
             head: AtomicU64::new(0),
         }
@@ -183,8 +183,8 @@ impl<M: Memory> Ring<M> {
         LONGEST_RUN.min(self.entries / 2)
     }
 
-    /// Gives the entries of `run` the next free positions; up to `applied` this host has applied the log. If
-    /// the log goes round meanwhile, there is no room as far as this knows.
+    /// Gives the entries of `run` the next free positions; up to `applied` this host has applied
+    /// the log. If the log goes round meanwhile, there is no room as far as this knows.
     pub(crate) fn order(&self, run: Run, applied: u64) -> Result<(), Full> {
         let mut position = applied;
         loop {
@@ -218,8 +218,8 @@ impl<M: Memory> Ring<M> {
 
     /// Whether every member has applied the entry at `position`.
     pub(crate) fn is_applied_by_all(&self, position: u64) -> bool {
-        // Pairs with `refresh_head` of another thread: what is written over places below the head comes
-        // after what all members read there.
+        // Pairs with `refresh_head` of another thread: stores over places below the head come after
+        // all members' reads there.
         position < self.head.load(Ordering::Acquire) || position < self.refresh_head()
     }
 
@@ -238,15 +238,15 @@ impl<M: Memory> Ring<M> {
 
     /// Up to where each member has applied the log.
     ///
-    /// Whoever joins looks for the end of the log once it is a member, and needs the log from there on.
-    /// So what members have applied says how far the head may go only if nobody has joined meanwhile:
-    /// then whoever joins later finds an end that is not below any of it.
+    /// A joining host looks for the end of the log once it is a member, and needs the log from
+    /// there on. So the members' positions say how far the head may go only if no host has joined
+    /// meanwhile. A host that joins later finds an end that is not below any of them.
     pub fn progress(&self) -> Vec<(u8, u64)> {
         loop {
-            let members = Membership::load(&self.memory, &self.areas);
+            let members = Membership::load(&self.memory, &self.places);
             let applied = |host| (host, self.memory.load(self.applied(host)));
             let progress = members.hosts().map(applied).collect();
-            let current = members.is_current(&self.memory, &self.areas);
+            let current = members.is_current(&self.memory, &self.places);
             if self.memory.check(sites::HEAD_MEMBERS, current) {
                 return progress;
             }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use tombolo_memory::{Lines, LnrAddr, Memory};
-use tombolo_pod::{Pod, Seat};
+use tombolo_pod::{Area, Enrolment};
 
 use crate::entry::{self, Content, Entry, Header, LineBytes};
 use crate::ring::{Ring, Run};
@@ -40,15 +40,15 @@ pub(crate) struct Segment<M> {
 }
 
 impl<M: Memory> Segment<M> {
-    /// The segment of the host in `seat` in shard `shard`. Its places may still hold entries of the seat's earlier
-    /// holder, all of them ordered before `end`.
-    pub(crate) fn new(pod: &Pod<M>, seat: &Seat, shard: u8, end: u64) -> Self {
-        let entries = pod.geometry().segment_entries;
+    /// The segment of an enrolled host in shard `shard`. Its places may still hold entries of the
+    /// seat's earlier host, all of them ordered before `end`.
+    pub(crate) fn new(area: &Area<M>, enrolment: &Enrolment, shard: u8, end: u64) -> Self {
+        let entries = area.layout().segment_entries;
         Self {
-            memory: pod.memory().clone(),
-            start: segment_start(pod, shard, seat.host()),
-            host: seat.host(),
-            incarnation: seat.incarnation(),
+            memory: area.memory().clone(),
+            start: segment_start(area, shard, enrolment.host()),
+            host: enrolment.host(),
+            incarnation: enrolment.incarnation(),
             positions: (0..entries).map(|_| AtomicU64::new(end.saturating_sub(1))).collect(),
             outcomes: (0..entries).map(|_| AtomicU8::new(FREE)).collect(),
         }
@@ -67,8 +67,8 @@ impl<M: Memory> Segment<M> {
 
     pub(crate) fn has_room(&self, number: u64, ring: &Ring<M>) -> bool {
         let slot = self.slot(number);
-        // The outcome first: a position loaded before it was learnt may be that of the entry before,
-        // and then others may still have to read the last one.
+        // The outcome first: a position loaded before it was learnt may be that of the entry
+        // before, and then others may still have to read the last one.
         let learnt = self.outcomes[slot].load(Ordering::Acquire) == FREE;
         if !self.memory.check(sites::SEGMENT_LEARNT, learnt) {
             return false;
@@ -144,7 +144,7 @@ impl<M: Memory> Segment<M> {
 }
 
 /// Where the segment of `host` in shard `shard` starts.
-pub(crate) fn segment_start<M: Memory>(pod: &Pod<M>, shard: u8, host: u8) -> LnrAddr {
-    let bytes = pod.geometry().segment_entries * size_of::<LineBytes>() as u64;
-    pod.geometry().log_areas(shard).segments.plus(u64::from(host) * bytes)
+pub(crate) fn segment_start<M: Memory>(area: &Area<M>, shard: u8, host: u8) -> LnrAddr {
+    let bytes = area.layout().segment_entries * size_of::<LineBytes>() as u64;
+    area.log(shard).segments.plus(u64::from(host) * bytes)
 }

@@ -27,7 +27,7 @@ tombolo_memory::sites! {
     RING_PASSED = "log.ring.passed";
     /// A host that has no seat any more applies nothing: what it reads may be overwritten.
     REPLAY_SEAT = "log.replay.seat";
-    /// What a host has ordered after it was fenced has no effect.
+    /// Entries that a host has ordered after it was fenced have no effect.
     FENCE_IGNORED = "log.fence.ignored";
     /// The milestone has moved before a place is used again.
     RING_MILESTONE = "log.ring.milestone";

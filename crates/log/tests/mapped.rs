@@ -5,7 +5,8 @@ use std::thread;
 
 use tombolo_log::{Fences, Replica};
 use tombolo_memory::Mapped;
-use tombolo_pod::{CreateOptions, Options, PodSpec, create, open};
+use tombolo_pod::{PodSpec, open};
+use tombolo_sharing::{CreateOptions, Options, create};
 
 use tombolo_scenarios::append::{Append, History, check_agreement};
 
@@ -14,10 +15,11 @@ const ENTRIES: u64 = 1000;
 
 fn join(spec: &PodSpec) -> Replica<Mapped, History> {
     let pod = open(spec).unwrap();
-    let (seat, _) = pod.join().unwrap();
-    seat.ready(pod.memory()).unwrap();
-    let position = Replica::<_, History>::announce(&pod, &seat, 0);
-    Replica::new(pod, &seat, 0, (position, Fences::default()), History::default(), ())
+    let area = pod.areas().next().unwrap();
+    let (enrolment, _) = area.enrol(&pod.join().unwrap()).unwrap();
+    enrolment.ready(pod.memory()).unwrap();
+    let position = Replica::<_, History>::announce(&area, &enrolment, 0);
+    Replica::new(area, &enrolment, 0, (position, Fences::default()), History::default(), ())
 }
 
 /// A ring of 16 entries for 6 threads: it is full most of the time.

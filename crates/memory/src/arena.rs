@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use crate::{LINE_BYTES, Lines, MemoryError, Region, Window, copy};
 
-/// Lines of memory that belongs to this process, zeros at first; memory is taken where they are used.
+/// Lines of memory that belongs to this process, zeros at first; memory is taken where they are
+/// used.
 ///
-/// Threads may copy bytes in and out of the same place at the same time. What was copied out then is
+/// Threads may copy bytes in and out of the same place at the same time. Bytes copied out then are
 /// torn: validate before use.
 #[derive(Debug)]
 pub struct Arena {

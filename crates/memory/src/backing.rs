@@ -13,14 +13,27 @@ use std::sync::Arc;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
+use crate::life::LifeLocks;
 use crate::region::Region;
 use crate::spec::Source;
 use crate::{MemoryError, MemorySpec};
 
 const HUGETLBFS_MAGIC: u64 = 0x958458f6;
 const SYSFS_MAGIC: u64 = 0x62656572;
-const FAMFS_MAGIC: u64 = 0x87b282ff;
 const TMPFS_MAGIC: u64 = 0x01021994;
+
+/// File systems whose files no other machine can have. Of all others that is not known.
+const LOCAL_MAGICS: [u64; 9] = [
+    TMPFS_MAGIC,
+    HUGETLBFS_MAGIC,
+    0x858458f6, // ramfs
+    0xef53,     // ext2, ext3, ext4
+    0x58465342, // XFS
+    0x9123683e, // Btrfs
+    0xf2f52010, // F2FS
+    0x2fc12fc1, // ZFS
+    0x794c7630, // overlay
+];
 
 /// An open file or device, or a promise of anonymous memory.
 #[derive(Debug)]
@@ -109,7 +122,7 @@ impl Backing {
         }
     }
 
-    /// Whether hosts of other machines cannot have it, so that the lock tells all users.
+    /// Whether it is known that hosts of other machines cannot have it, so that the lock tells all users.
     pub fn is_local(&self) -> bool {
         !matches!(self.kind, Kind::File { local: false, .. } | Kind::Device { .. })
     }
@@ -258,6 +271,12 @@ impl Backing {
         Ok(region)
     }
 
+    /// Locks by which those who use it know of each other that they live; `None` if it is no file.
+    pub(crate) fn life_locks(&self) -> Option<LifeLocks> {
+        let Source::Path(path) = &self.spec.source else { return None };
+        LifeLocks::new(self.file.clone()?, path, self.spec.offset)
+    }
+
     /// The size that the spec or the device gives it, or that the file has.
     ///
     /// # Errors
@@ -298,7 +317,7 @@ impl Kind {
             HUGETLBFS_MAGIC => Self::File { page: system.f_bsize as u64, local: true },
             // A PCI BAR: its size is the hardware's.
             SYSFS_MAGIC => Self::Device { bytes: metadata.len(), page },
-            magic => Self::File { page, local: magic != FAMFS_MAGIC },
+            magic => Self::File { page, local: LOCAL_MAGICS.contains(&magic) },
         })
     }
 

@@ -3,11 +3,12 @@
 //! On x86-64 lines are cleaned by CLWB where the processor has it, which keeps them cached; else by
 //! CLFLUSHOPT, which drops them too; else by CLFLUSH, which is slower because it waits for one line
 //! before it starts with the next. They are invalidated by CLFLUSHOPT or CLFLUSH: x86-64 lets
-//! programs drop a line only together with its write-back. On AArch64 it is `dc cvac` and `dc civac`.
+//! programs drop a line only together with its write-back. On AArch64 it is `dc cvac` and `dc
+//! civac`.
 //!
-//! CLWB and CLFLUSHOPT are not ordered with later stores or loads. So a clean ends with a store fence:
-//! a store after it is seen only once the lines are in memory. An invalidate stands between two full
-//! fences: it happens after every earlier load, and before every later one.
+//! CLWB and CLFLUSHOPT are not ordered with later stores or loads. So a clean ends with a store
+//! fence: a store after it is seen only once the lines are in memory. An invalidate stands between
+//! two full fences: it happens after every earlier load, and before every later one.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -87,7 +88,8 @@ mod instructions {
             }
         }
 
-        /// What this thread has stored before is seen before what it stores from here on, in whatever way.
+        /// What this thread has stored before is seen before what it stores from here on, in
+        /// whatever way.
         #[inline]
         pub(crate) fn fence_stores(self) {
             // SAFETY: SSE is part of x86-64.
@@ -137,7 +139,8 @@ mod instructions {
             }
         }
 
-        /// What this thread has stored before is seen before what it stores from here on, in whatever way.
+        /// What this thread has stored before is seen before what it stores from here on, in
+        /// whatever way.
         #[inline]
         pub(crate) fn fence_stores(self) {
             self.fence();
@@ -168,8 +171,8 @@ impl CacheControl {
         false
     }
 
-    /// Begins to write back `lines` lines at `start`; after [`fence_stores`](Self::fence_stores) they are in memory before anything
-    /// that this thread stores from there on.
+    /// Begins to write back `lines` lines at `start`; after [`fence_stores`](Self::fence_stores)
+    /// they are in memory before anything that this thread stores from there on.
     ///
     /// # Safety
     /// They are mapped, and the processor has the instructions.

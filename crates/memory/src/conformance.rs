@@ -1,8 +1,8 @@
 //! What every back end must do, as checks that any of them can be put through.
 //!
-//! Each takes two hosts of one memory, of at least 4 KiB of SCR and 16 KiB of LNR that nobody else uses, and
-//! panics if the back end does not keep its word. The promises about stale lines can only be broken
-//! by a back end whose caches are incoherent.
+//! Each takes two hosts of one memory, of at least 4 KiB of SCR and 16 KiB of LNR that nobody else
+//! uses, and panics if the back end does not keep its word. The promises about stale lines can only
+//! be broken by a back end whose caches are incoherent.
 
 use crate::{FetchOp, LINE_BYTES, Lines, LnrAddr, Located, Memory, ScrAddr, Site, Whole, Word};
 
@@ -134,7 +134,8 @@ pub fn published_bytes_arrive<M: Memory>(first: &M, second: &M) {
     }
 }
 
-/// So do long bytes, and several that are written at once: the host that wrote them reads them at once, the other one once they are published.
+/// So do long bytes, and several that are written at once: the host that wrote them reads them at
+/// once, the other one once they are published.
 pub fn much_at_once<M: Memory>(first: &M, second: &M) {
     let flag = ScrAddr::<u64>::new(256);
     // Short and long ones, that begin and end anywhere in a line.
@@ -169,7 +170,8 @@ pub fn much_at_once<M: Memory>(first: &M, second: &M) {
     }
 }
 
-/// Values that are written whole are published with what stands before them, and what is between stays.
+/// Values that are written whole are published with what stands before them, and what is between
+/// stays.
 pub fn whole_values<M: Memory>(first: &M, second: &M) {
     let flag = ScrAddr::<u64>::new(256);
     let key = |n: u64| (0..n).map(|n| n as u8).collect::<Vec<u8>>();

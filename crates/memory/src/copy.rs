@@ -41,7 +41,8 @@ pub(crate) unsafe fn append(from: *const u8, bytes: usize, to: &mut Vec<u8>) {
     fence(Ordering::Acquire);
 }
 
-/// The 16 bytes in shared memory at `from`, and whether `behind` follows them; completed before any later access.
+/// The 16 bytes in shared memory at `from`, and whether `behind` follows them; completed before any
+/// later access.
 ///
 /// # Safety
 /// `from` is mapped for as many bytes.
@@ -220,8 +221,8 @@ pub(crate) mod x86 {
     use std::arch::{asm, is_x86_feature_detected};
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    /// From this length on one string instruction is fastest, if both ends are aligned alike. If they are not, it may take ten times as long as
-    /// wide loads and stores of whole lines do.
+    /// From this length on one string instruction is fastest, if both ends are aligned alike. If
+    /// they are not, it may take ten times as long as wide loads and stores of whole lines do.
     const STRING_COPY_BYTES: usize = 4096;
     /// What is aligned: lines, which are also the widest loads.
     const LINE: usize = 64;
@@ -379,7 +380,8 @@ pub(crate) mod x86 {
         let width = Width::of_this_processor();
         let (from_offset, to_offset) = (from.addr() % LINE, to.addr() % LINE);
         let wide = if width == Width::Of64 { copy_by_64 } else { copy_by_32 };
-        // SAFETY: by contract of the caller; what is before the first whole line of the target is less than a line, and copied with it.
+        // SAFETY: by contract of the caller; the bytes before the first whole line of the target
+        // are less than a line, and copied with it.
         unsafe {
             if width == Width::Narrow || from_offset == to_offset {
                 return copy_string(from, to, bytes);

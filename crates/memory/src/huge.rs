@@ -6,8 +6,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use crate::prefer_huge_pages;
 use crate::processor::HUGE_PAGE;
 
-/// The system's allocator; for large blocks it asks for huge pages, if the system has any: for tables that
-/// are looked up at random.
+/// The system's allocator; for large blocks it asks for huge pages, if the system has any: for
+/// tables that are looked up at random.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HugePages;
 
@@ -17,7 +17,8 @@ pub struct HugePages;
 /// `block` is null, or has `bytes` bytes.
 unsafe fn advised(block: *mut u8, bytes: usize) -> *mut u8 {
     if bytes >= HUGE_PAGE && !block.is_null() {
-        // SAFETY: the caller says so, and bytes that nobody has written are not read, as their type says.
+        // SAFETY: the caller says so, and bytes that nobody has written are not read, as their type
+        // says.
         prefer_huge_pages(unsafe {
             std::slice::from_raw_parts(block.cast::<std::mem::MaybeUninit<u8>>(), bytes)
         });
@@ -56,7 +57,8 @@ mod tests {
     fn blocks_are_as_the_systems() {
         for bytes in [1, HUGE_PAGE - 1, HUGE_PAGE, 6 * HUGE_PAGE + 5] {
             let layout = Layout::from_size_align(bytes, 64).unwrap();
-            // SAFETY: the layout has bytes, the block is as large as is said, and is given back once.
+            // SAFETY: the layout has bytes, the block is as large as is said, and is given back
+            // once.
             unsafe {
                 let block = HugePages.alloc_zeroed(layout);
                 assert!(!block.is_null() && block.addr().is_multiple_of(64));

@@ -4,15 +4,17 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::cache::CacheControl;
+use crate::life::LifeLocks;
 use crate::region::Window;
 use crate::whole::InLines;
 use crate::word::{AtomicWord, MappedWord};
 use crate::{
-    FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Whole, Word, copy, past,
-    stream,
+    Backing, FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, Process, ScrAddr, Site, Whole, Word,
+    copy, fork, past, stream,
 };
 
 /// A waiting thread lets others run once in so many rounds.
@@ -27,6 +29,11 @@ pub struct Mapped {
     /// From this length on bytes are stored past the caches.
     streamed: u64,
     started: Instant,
+    /// By these others know that this host lives.
+    life: Option<Arc<LifeLocks>>,
+    place: Option<Arc<str>>,
+    /// What tells its process from children of that.
+    forks: u64,
 }
 
 impl Mapped {
@@ -43,7 +50,16 @@ impl Mapped {
         assert!(CacheControl::available().contains(&caches), "no {caches:?} on this processor");
         // Old processors may leave in a line that their caches have what was stored past them.
         let streamed = if caches.is_old() { u64::MAX } else { stream::STREAMED_BYTES };
-        Self { scr, lnr, caches, streamed, started: Instant::now() }
+        scr.is_scr();
+        let (started, forks) = (Instant::now(), fork::count());
+        Self { scr, lnr, caches, streamed, started, life: None, place: None, forks }
+    }
+
+    /// The same memory, which is at `place` as command lines name it, and whose users hold locks of the file behind it.
+    #[must_use]
+    pub fn with_locks_of(self, backing: &Backing, place: &str) -> Self {
+        let life = backing.life_locks().map(Arc::new);
+        Self { life, place: Some(place.into()), ..self }
     }
 
     /// The same memory, where everything is stored through the caches, however long it is.
@@ -352,8 +368,23 @@ impl Memory for Mapped {
         Process::own()
     }
 
+    fn is_forked(&self) -> bool {
+        self.forks != fork::count()
+    }
+
+    fn place(&self) -> String {
+        self.place.as_deref().unwrap_or("POD").to_owned()
+    }
+
+    fn process_holding(&self, number: u32) -> Process {
+        let lock = self.life.as_ref().and_then(|locks| locks.hold(number));
+        Process { lock, ..Process::own() }
+    }
+
     fn has_ended(&self, process: Process) -> bool {
-        process.has_ended()
+        let is_free =
+            process.lock.zip(self.life.as_ref()).and_then(|(lock, locks)| locks.is_free(lock));
+        is_free == Some(true) || process.has_ended()
     }
 
     fn is_running(&self, process: Process) -> bool {

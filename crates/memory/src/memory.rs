@@ -221,7 +221,7 @@ pub trait Memory: Clone + 'static {
 
     /// From here on this host asks, after it has read from `lines` and before it relies on having written there, whether
     /// they are [`poisoned`](Self::poisoned): a memory error costs what lies there. In all other memory it ends the process. The lines of
-    /// the last call count.
+    /// all calls count, of up to 16 different ones.
     #[inline]
     fn survives_poison(&self, lines: Lines) {
         let _ = lines;
@@ -271,10 +271,29 @@ pub trait Memory: Clone + 'static {
     /// The process that this host runs in.
     fn process(&self) -> Process;
 
-    /// Whether a process is known to have ended: then nothing that it did is still under way.
+    /// The same, which from here on holds the lock with this number for as long as it has this memory, if
+    /// the memory has such locks.
+    fn process_holding(&self, number: u32) -> Process {
+        let _ = number;
+        self.process()
+    }
+
+    /// Whether this process is a child of the one that has this memory, and has nothing of it: words of SCR are
+    /// none that a host stores, and lines of LNR are zeros, for this process alone.
+    fn is_forked(&self) -> bool {
+        false
+    }
+
+    /// Where this memory is, as a command line names it.
+    fn place(&self) -> String {
+        "POD".to_owned()
+    }
+
+    /// Whether a process is known to have ended, or to have let go of this memory: then nothing that it did there is still
+    /// under way. What cannot be read, or not be compared, is not known.
     fn has_ended(&self, process: Process) -> bool;
 
-    /// Whether a process is known to be neither ended nor stopped.
+    /// Whether a process is known to have something to do: a thread of it has a processor, or waits for one.
     fn is_running(&self, process: Process) -> bool {
         let _ = process;
         false

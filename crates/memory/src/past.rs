@@ -1,11 +1,14 @@
 //! Lines that this thread has stored past the caches: they need not be cleaned.
 //!
-//! A non-temporal store has its line evicted, and goes to memory itself; a fence of stores makes sure that it has arrived. To clean such a line all the same
-//! takes as long as to clean a dirty one. So what is stored that way is noted here, and left out of the next clean. Nobody
-//! else has to know: whoever writes cleans what he has written, in whatever way that came about.
+//! A non-temporal store has its line evicted, and goes to memory itself; a fence of stores makes
+//! sure that it has arrived. To clean such a line all the same takes as long as to clean a dirty
+//! one. So lines that are stored that way are noted here, and left out of the next clean. No other
+//! code has to know: a writer cleans the lines that it has written, in whatever way that came
+//! about.
 //!
-//! Invariant: none of the lines that are noted is dirty by this thread's doing. So what one thread writes no other cleans: what holds a lock to
-//! write stays with its thread (it is not `Send`).
+//! Invariant: none of the lines that are noted is dirty by this thread's doing. So no thread cleans
+//! what another writes: a guard that holds a lock to write stays with its thread (it is not
+//! `Send`).
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -1,26 +1,35 @@
-//! Memory errors: what a processor cannot read any more costs what lay there, and not the process.
+//! Memory errors: a line that a processor cannot read any more costs the bytes there, and not the
+//! process.
 //!
-//! The kernel says by SIGBUS that a page of a mapping is poisoned, or is not there any more. The handler puts a private page
-//! of zeros in its place, notes that in the mapping's own bits, and lets the instruction go on: so copies run to their end, and
-//! whoever reads asks afterwards ([`Memory::poisoned`](crate::Memory::poisoned)). What this process stores there from then on, nobody else sees.
+//! The kernel says by SIGBUS that a page of a mapping is poisoned, or is not there any more. The
+//! handler puts a private page of zeros in its place, notes that in the mapping's own bits, and
+//! lets the instruction go on: so copies run to their end, and a reader asks afterwards
+//! ([`Memory::poisoned`](crate::Memory::poisoned)). From then on no other process sees this one's
+//! stores there.
 //!
-//! Only lines of which somebody asks so are given up like this ([`Memory::survives_poison`](crate::Memory::survives_poison)). An error anywhere else
-//! in a mapping ends the process, and says so: other hosts go on without it. A fault outside all mappings is for whoever handled it before.
+//! Only lines of which somebody asks so are given up like this
+//! ([`Memory::survives_poison`](crate::Memory::survives_poison)). An error anywhere else in a
+//! mapping ends the process, and says so: other hosts go on without it. A fault outside all
+//! mappings goes to the handler that was there before.
 //!
-//! **In a signal handler** nothing but atomics, and system calls: mappings are in a list that only grows, whose nodes are used again.
+//! **In a signal handler** nothing but atomics, and system calls: mappings are in a list that only
+//! grows, whose nodes are used again.
 #![allow(unsafe_code)]
 
 use std::fmt::{self, Write};
 use std::io;
+use std::os::fd::RawFd;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 
 use libc::{c_int, c_void, siginfo_t};
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Codes of a SIGBUS, as the kernel has them: there is no such page; hardware says so; there is poison where a
-/// processor reads; there is poison somewhere.
+use crate::fork;
+
+/// Codes of a SIGBUS, as the kernel has them: there is no such page; hardware says so; there is
+/// poison where a processor reads; there is poison somewhere.
 const ERRORS: [c_int; 4] = [2, 3, 4, 5];
 const CODES_WITH_SIZE: [c_int; 2] = [4, 5];
 /// Where in a `siginfo_t` the kernel says how large the poisoned page is, as a power of two.
@@ -30,7 +39,11 @@ const EXIT_CODE: c_int = 74;
 
 const BITS: usize = u64::BITS as usize;
 
-/// Pages that are poisoned, in all mappings: as long as there are none, nobody has to look for them.
+/// Ranges of a mapping in which errors are survived: the windows of a pod, and each of its areas.
+const RANGES: usize = 16;
+
+/// Pages that are poisoned, in all mappings: as long as there are none, nobody has to look for
+/// them.
 static PAGES: AtomicU64 = AtomicU64::new(0);
 
 static MAPPINGS: AtomicPtr<Mapping> = AtomicPtr::new(null_mut());
@@ -44,7 +57,11 @@ pub(crate) struct Mapping {
     bytes: AtomicUsize,
     page: AtomicUsize,
     /// From which address to which one an error does not end the process.
-    survives: [AtomicUsize; 2],
+    survives: [[AtomicUsize; 2]; RANGES],
+    /// From which address to which one SCR is.
+    scr: [AtomicUsize; 2],
+    /// The descriptor of the file; -1 if there is none.
+    file: AtomicI32,
     /// A bit per page.
     poisoned: AtomicPtr<AtomicU64>,
     taken: AtomicBool,
@@ -53,8 +70,15 @@ pub(crate) struct Mapping {
 
 impl Mapping {
     /// Notes that the `bytes` bytes from `base` on are mapped, in pages of `page` bytes.
-    pub(crate) fn note(base: usize, bytes: usize, page: usize) -> io::Result<&'static Self> {
+    /// They are of `file`, if of any.
+    pub(crate) fn note(
+        base: usize,
+        bytes: usize,
+        page: usize,
+        file: Option<RawFd>,
+    ) -> io::Result<&'static Self> {
         install();
+        fork::watch();
         let mapping = Self::unused();
         let bits = bits_bytes(bytes, page);
         let (access, flags) =
@@ -65,8 +89,10 @@ impl Mapping {
         mapping.base.store(base, Ordering::Relaxed);
         mapping.page.store(page, Ordering::Relaxed);
         mapping.poisoned.store(poisoned.cast(), Ordering::Relaxed);
-        mapping.survives.iter().for_each(|address| address.store(0, Ordering::Relaxed));
-        // With the load in `around`: whoever finds it finds the rest of it.
+        let ranges = mapping.survives.iter().flatten().chain(&mapping.scr);
+        ranges.for_each(|address| address.store(0, Ordering::Relaxed));
+        mapping.file.store(file.unwrap_or(-1), Ordering::Relaxed);
+        // With the load in `around`: a thread that finds it finds the rest of it.
         mapping.bytes.store(bytes, Ordering::Release);
         Ok(mapping)
     }
@@ -79,7 +105,8 @@ impl Mapping {
         if PAGES.load(Ordering::Relaxed) > 0 {
             PAGES.fetch_sub(pages.map(u64::from).sum(), Ordering::Relaxed);
         }
-        // SAFETY: our own mapping, and who asks for its bits has a region, which this is the end of.
+        // SAFETY: our own mapping, and who asks for its bits has a region, which this is the end
+        // of.
         let _ = unsafe { rustix::mm::munmap(self.poisoned.load(Ordering::Relaxed).cast(), bits) };
         self.taken.store(false, Ordering::Release);
     }
@@ -93,7 +120,9 @@ impl Mapping {
             base: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             page: AtomicUsize::new(1),
-            survives: [const { AtomicUsize::new(0) }; 2],
+            survives: [const { [const { AtomicUsize::new(0) }; 2] }; RANGES],
+            scr: [const { AtomicUsize::new(0) }; 2],
+            file: AtomicI32::new(-1),
             poisoned: AtomicPtr::new(null_mut()),
             taken: AtomicBool::new(true),
             next: AtomicPtr::new(null_mut()),
@@ -108,10 +137,50 @@ impl Mapping {
         }
     }
 
+    /// SCR is the `bytes` bytes at `address`, or the first pages of the mapping that hold them.
+    pub(crate) fn note_scr(&self, address: usize, bytes: u64) {
+        let end = self.base.load(Ordering::Relaxed) + self.bytes.load(Ordering::Relaxed);
+        let to = (address + bytes as usize).next_multiple_of(rustix::param::page_size()).min(end);
+        self.scr[0].store(address, Ordering::Relaxed);
+        self.scr[1].store(to, Ordering::Relaxed);
+    }
+
+    /// In a child of `fork()`: what is mapped is its parent's alone.
+    pub(crate) fn leave_to_parent(&self) {
+        let bytes = self.bytes.load(Ordering::Acquire);
+        if bytes > 0 {
+            let [from, to] = [0, 1].map(|number| self.scr[number].load(Ordering::Relaxed));
+            fork::replace(self.base.load(Ordering::Relaxed), bytes, (from, to));
+            let file = self.file.load(Ordering::Relaxed);
+            if file >= 0 {
+                fork::give_up(file);
+            }
+        }
+    }
+
     /// An error in the `bytes` bytes at `address` costs what lies there, and not the process.
+    ///
+    /// # Panics
+    /// If there are more such ranges than a pod has parts.
     pub(crate) fn survive(&self, address: usize, bytes: u64) {
-        self.survives[0].store(address, Ordering::Relaxed);
-        self.survives[1].store(address + bytes as usize, Ordering::Relaxed);
+        let (least, most) = (address, address + bytes as usize);
+        let takes = |[start, end]: &[AtomicUsize; 2]| {
+            let free = start.compare_exchange(0, least, Ordering::AcqRel, Ordering::Acquire);
+            let ours = free.is_ok() || free == Err(least);
+            if ours {
+                // Until then the range is empty.
+                end.fetch_max(most, Ordering::AcqRel);
+            }
+            ours
+        };
+        assert!(self.survives.iter().any(takes), "a mapping has more than {RANGES} such ranges");
+    }
+
+    fn does_survive(&self, from: usize, to: usize) -> bool {
+        self.survives.iter().any(|range| {
+            let [least, most] = [0, 1].map(|number| range[number].load(Ordering::Relaxed));
+            least != 0 && from >= least && to <= most
+        })
     }
 
     /// Whether one of the pages is poisoned on which the `bytes` bytes at `address` lie.
@@ -126,7 +195,8 @@ impl Mapping {
     }
 
     fn word(&self, number: usize) -> &AtomicU64 {
-        // SAFETY: callers name words of pages of this mapping, for which there are bits as long as it is noted.
+        // SAFETY: callers name words of pages of this mapping, for which there are bits as long as
+        // it is noted.
         unsafe { &*self.poisoned.load(Ordering::Relaxed).add(number) }
     }
 
@@ -138,18 +208,18 @@ impl Mapping {
         })
     }
 
-    /// Puts zeros in the place of what cannot be read at `address`, in a unit of `size` bytes; whether that could be done.
+    /// Puts zeros in the place of what cannot be read at `address`, in a unit of `size` bytes;
+    /// whether that could be done.
     fn give_up(&self, address: usize, size: usize) -> bool {
         let (base, page) = (self.base.load(Ordering::Relaxed), self.page.load(Ordering::Relaxed));
         let end = base + self.bytes.load(Ordering::Relaxed);
         let size = size.max(page);
         let from = (address - address % size).max(base);
         let to = (from - from % size + size).min(end);
-        let [least, most] = [0, 1].map(|number| self.survives[number].load(Ordering::Relaxed));
-        if from < least || to > most {
+        if !self.does_survive(from, to) {
             return false;
         }
-        // First the note: who finds zeros there finds it.
+        // First the note: a thread that finds zeros there finds it.
         for page in (from - base) / page..(to - base).div_ceil(page) {
             let bit = 1 << (page % BITS);
             if self.word(page / BITS).fetch_or(bit, Ordering::AcqRel) & bit == 0 {
@@ -166,8 +236,8 @@ impl Mapping {
 
 /// Whether any page is poisoned, of whatever mapping.
 ///
-/// Relaxed, since who has read from a page that was replaced, in whatever thread, has done so through a mapping that
-/// the kernel changed after this was noted.
+/// Relaxed, since who has read from a page that was replaced, in whatever thread, has done so
+/// through a mapping that the kernel changed after this was noted.
 #[inline]
 pub(crate) fn is_any() -> bool {
     PAGES.load(Ordering::Relaxed) > 0
@@ -178,7 +248,7 @@ fn bits_bytes(bytes: usize, page: usize) -> usize {
     bytes.div_ceil(page).div_ceil(BITS).max(1) * 8
 }
 
-fn all() -> impl Iterator<Item = &'static Mapping> {
+pub(crate) fn all() -> impl Iterator<Item = &'static Mapping> {
     let mut next = MAPPINGS.load(Ordering::Acquire);
     std::iter::from_fn(move || {
         // SAFETY: null, or a node, which lives for ever.
@@ -192,7 +262,8 @@ fn all() -> impl Iterator<Item = &'static Mapping> {
 fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // SAFETY: zeros are a `sigaction`, which is filled in, and `on_error` does only what a handler may.
+        // SAFETY: zeros are a `sigaction`, which is filled in, and `on_error` does only what a
+        // handler may.
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
             libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before);
@@ -207,7 +278,8 @@ fn install() {
 }
 
 extern "C" fn on_error(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands over a whole `siginfo_t`, which for these codes has an address and a size.
+    // SAFETY: the kernel hands over a whole `siginfo_t`, which for these codes has an address and a
+    // size.
     let (code, address, size) = unsafe {
         let size = info.byte_add(SIZE_AT).cast::<u16>().read();
         ((*info).si_code, (*info).si_addr() as usize, size)
@@ -224,7 +296,7 @@ extern "C" fn on_error(signal: c_int, info: *mut siginfo_t, context: *mut c_void
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let handler = PREVIOUS.get().map_or(libc::SIG_DFL, |before| before.sa_sigaction);
     let takes_info = PREVIOUS.get().is_some_and(|before| before.sa_flags & libc::SA_SIGINFO != 0);
-    // SAFETY: what was installed before is a handler of the kind that its flags say.
+    // SAFETY: the handler that was installed before is of the kind that its flags say.
     unsafe {
         if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
             libc::signal(signal, libc::SIG_DFL);

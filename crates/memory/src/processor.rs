@@ -1,4 +1,4 @@
-//! What processors do for whoever searches tables of this process' own memory.
+//! Processors' help for searches in tables of this process' own memory.
 #![allow(unsafe_code)]
 
 use rustix::mm::Advice;
@@ -31,7 +31,8 @@ pub(crate) fn prefetch_at(at: *const u8) {
     let _ = at;
 }
 
-/// Asks for huge pages for what lies in `memory` and has not been touched yet; the system may have none.
+/// Asks for huge pages for what lies in `memory` and has not been touched yet; the system may have
+/// none.
 pub fn prefer_huge_pages<T>(memory: &[T]) {
     let (base, bytes) = (memory.as_ptr().cast::<u8>(), size_of_val(memory));
     let before = base.align_offset(HUGE_PAGE);
@@ -46,7 +47,8 @@ pub fn prefer_huge_pages<T>(memory: &[T]) {
 /// As many tags as are searched together.
 pub const TAGS: usize = 16;
 
-/// Numbers of 24 bits, which a few vector instructions search: what compilers make of a loop takes five times as long.
+/// Numbers of 24 bits, which a few vector instructions search. A compiled loop takes five times as
+/// long.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tags {
     low: [u16; TAGS],
@@ -74,7 +76,8 @@ impl Tags {
             _mm_and_si128, _mm_cmpeq_epi8, _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8,
             _mm_packs_epi16, _mm_set1_epi8, _mm_set1_epi16,
         };
-        // SAFETY: SSE2 is part of x86-64; eight tags are loaded from each half of `low`, and all from `high`.
+        // SAFETY: SSE2 is part of x86-64; eight tags are loaded from each half of `low`, and all
+        // from `high`.
         unsafe {
             let (low, high) = (_mm_set1_epi16(tag as i16), _mm_set1_epi8((tag >> 16) as i8));
             let [first, second] = [0, TAGS / 2].map(|from| {

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::poison::{self, Mapping};
 use crate::processor::{HUGE_PAGE, prefetch_at};
 use crate::{LINE_BYTES, Lines, ScrAddr, Word, numa};
 
-/// Memory mapped into this process, shared with whoever else maps it, if anybody can.
+/// Memory mapped into this process, shared with other processes that map it, if others can.
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<u8>,
@@ -21,7 +22,7 @@ pub struct Region {
     /// Where memory errors are noted; nowhere, if the memory is this process' alone.
     mapping: Option<&'static Mapping>,
     /// Holds the backing's lock.
-    _file: Option<Arc<File>>,
+    file: Option<Arc<File>>,
 }
 
 // SAFETY: the mapping belongs to no thread; all access to it is by `Window`, which makes no
@@ -43,7 +44,7 @@ impl Region {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let place = Reserved::new(length, offset, page)?;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: what is replaced is the part of our own reservation that is kept for it.
+        // SAFETY: the replaced part is of our own reservation, and is kept for it.
         let base = unsafe {
             match &file {
                 Some(file) => {
@@ -54,9 +55,10 @@ impl Region {
         };
         place.keep(length);
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut region = Self { base, mapped: length, bytes, mapping: None, _file: file };
+        let mut region = Self { base, mapped: length, bytes, mapping: None, file };
         let address = base.as_ptr().expose_provenance();
-        region.mapping = Some(Mapping::note(address, length, page as usize)?);
+        let file = region.file.as_ref().map(|file| file.as_raw_fd());
+        region.mapping = Some(Mapping::note(address, length, page as usize, file)?);
         Ok(region)
     }
 
@@ -68,7 +70,7 @@ impl Region {
         // SAFETY: as in `map`.
         let base = unsafe { rustix::mm::mmap_anonymous(hint, length, access, MapFlags::PRIVATE) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { base, mapped: length, bytes, mapping: None, _file: None })
+        Ok(Self { base, mapped: length, bytes, mapping: None, file: None })
     }
 
     /// Asks for huge pages.
@@ -79,8 +81,9 @@ impl Region {
         Ok(())
     }
 
-    /// Brings the pages of a file in shared memory together into huge ones, as far as the system can: the
-    /// file's own, for all who map it. Where there are no pages yet, there are some afterwards.
+    /// Brings the pages of a file in shared memory together into huge ones, as far as the system
+    /// can: the file's own, for all who map it. Where there are no pages yet, there are some
+    /// afterwards.
     pub(crate) fn gather_huge_pages(&self) -> io::Result<()> {
         for at in (0..self.mapped / HUGE_PAGE).map(|number| number * HUGE_PAGE) {
             let start = self.base.as_ptr().wrapping_add(at).cast();
@@ -109,7 +112,8 @@ impl Region {
     }
 }
 
-/// Addresses that are kept for a mapping. It starts so that a huge page of the file is one of the mapping.
+/// Addresses that are kept for a mapping. It starts so that a huge page of the file is one of the
+/// mapping.
 struct Reserved {
     base: *mut u8,
     bytes: usize,
@@ -190,6 +194,12 @@ impl Window {
     /// How many bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// This window is a host's SCR.
+    pub(crate) fn is_scr(&self) {
+        let address = self.base.addr().get();
+        self.region.mapping.inspect(|mapping| mapping.note_scr(address, self.bytes));
     }
 
     /// Where the `bytes` bytes from `offset` lie.

@@ -11,7 +11,8 @@ use std::fmt;
 pub struct Site(&'static str);
 
 impl Site {
-    /// A site called `name`, such as `objects.read.invalidate`. Declare sites with [`sites!`](crate::sites).
+    /// A site called `name`, such as `objects.read.invalidate`. Declare sites with
+    /// [`sites!`](crate::sites).
     pub const fn new(name: &'static str) -> Self {
         Self(name)
     }

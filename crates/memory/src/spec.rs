@@ -10,9 +10,9 @@ use crate::MemoryError;
 
 /// Names one piece of memory, and says how to map it.
 ///
-/// `PATH[,size=SIZE][,offset=SIZE][,huge][,numa=NODE]`, where `PATH` is a file in tmpfs, hugetlbfs or
-/// famfs, a DAX device, or a PCI BAR's `resourceN` file; or `anon:` instead of a path, for memory
-/// that only this process has. Sizes are written `200MiB`, `1.5GiB`, `4096`.
+/// `PATH[,size=SIZE][,offset=SIZE][,huge][,numa=NODE]`, where `PATH` is a file in tmpfs, hugetlbfs
+/// or famfs, a DAX device, or a PCI BAR's `resourceN` file; or `anon:` instead of a path, for
+/// memory that only this process has. Sizes are written `200MiB`, `1.5GiB`, `4096`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemorySpec {
     /// Where the memory is.

@@ -1,12 +1,14 @@
 //! Stores past the caches: whole lines, of which no old bytes are fetched first.
 //!
-//! A store through the caches fetches its line, and a clean has it sent back: a line that is written as a whole goes twice over the
-//! link. Non-temporal stores go to memory at once, and leave no line in the caches. That wins where several lines are written at once. What is
-//! shorter is better left in the caches, since it may well be read again soon.
+//! A store through the caches fetches its line, and a clean has it sent back: a line that is
+//! written as a whole goes twice over the link. Non-temporal stores go to memory at once, and leave
+//! no line in the caches. That wins where several lines are written at once. A shorter value is
+//! better left in the caches, since it may well be read again soon.
 //!
-//! They are ordered with other stores by fences and read-modify-writes only. So whoever stores this way has a fence before it: what a host has noted
-//! of a write is seen before the write is. Behind them there is none: whoever has written cleans before it says so. Lines
-//! that were stored this way are [left out](past) of that, and its fence is all they need.
+//! They are ordered with other stores by fences and read-modify-writes only. So a thread that
+//! stores this way has a fence before it: the intent of a write is seen before the write is. Behind
+//! them there is none: a writer cleans before it says so. Lines that were stored this way are [left
+//! out](past) of that, and its fence is all they need.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -16,7 +18,8 @@ use crate::{LINE_BYTES, copy, past};
 
 const LINE: usize = LINE_BYTES as usize;
 
-/// Does something with the function that copies whole lines past the caches, the best of this processor's.
+/// Does something with the function that copies whole lines past the caches, the best of this
+/// processor's.
 macro_rules! with_copy {
     (|$copy:ident| $act:expr) => {{
         #[cfg(target_arch = "x86_64")]
@@ -36,11 +39,13 @@ macro_rules! with_copy {
     }};
 }
 
-/// From this length on bytes are stored past the caches; never, where a processor is asked for nothing special.
+/// From this length on bytes are stored past the caches; never, where a processor is asked for
+/// nothing special.
 pub(crate) const STREAMED_BYTES: u64 = if cfg!(target_arch = "x86_64") { 512 } else { u64::MAX };
 
-/// Copies `bytes` into shared memory: whole lines past the caches, and what is before and behind them through the caches. Earlier loads come
-/// before it; so do earlier stores, if there is a fence of stores between.
+/// Copies `bytes` into shared memory: whole lines past the caches, and what is before and behind
+/// them through the caches. Earlier loads come before it; so do earlier stores, if there is a fence
+/// of stores between.
 ///
 /// # Safety
 /// `to` is mapped for as many bytes.
@@ -55,7 +60,7 @@ pub(crate) unsafe fn write(to: *mut u8, bytes: &[u8]) {
     }
 }
 
-/// The same; what is behind the bytes in their last line is written, too.
+/// The same; the rest of the bytes' last line is written, too.
 ///
 /// # Safety
 /// `to` is mapped for as many bytes, and to the end of the last line.
@@ -66,7 +71,8 @@ pub(crate) unsafe fn write_padded(to: *mut u8, bytes: &[u8]) {
     unsafe { note(to, &write_lines_padded(to, bytes)) };
 }
 
-/// Writes whole lines past the caches. Who calls it notes nothing, and has nothing to clean but a fence to wait for.
+/// Writes whole lines past the caches. The caller notes nothing, and has nothing to clean but a
+/// fence to wait for.
 ///
 /// # Safety
 /// So many lines are mapped at `start`.
@@ -85,8 +91,8 @@ pub(crate) unsafe fn write_in_lines(start: *mut u8, lines: &InLines<'_>) {
     }
 }
 
-/// Writes a header and a value piece by piece, past the caches what is in whole lines if it `streams`. How many lines are dirty then, from the
-/// first on. Who calls it cleans these, and notes nothing.
+/// Writes a header and a value piece by piece, whole lines past the caches if it `streams`. Returns
+/// how many lines are dirty then, from the first on. The caller cleans these, and notes nothing.
 ///
 /// # Safety
 /// Its lines are mapped at `start`.
@@ -107,13 +113,15 @@ pub(crate) unsafe fn write_in_pieces(start: *mut u8, value: &Whole<'_>, streams:
     value.lines.count()
 }
 
-/// Copies all bytes but those before the first whole line past the caches, the last line with some behind it: which of them, by number.
+/// Copies all bytes but those before the first whole line past the caches, the last line with some
+/// behind it: which of them, by number.
 ///
 /// # Safety
 /// As of `write_padded`.
 #[inline(always)]
 unsafe fn write_lines_padded(to: *mut u8, bytes: &[u8]) -> Range<usize> {
-    // SAFETY: by contract of the caller; what `write_lines` leaves is less than a line, and begins at one.
+    // SAFETY: by contract of the caller; `write_lines` leaves less than a line, which begins at
+    // one.
     unsafe {
         let (mut lines, rest) = write_lines(to, bytes);
         if !rest.is_empty() {
@@ -132,8 +140,9 @@ fn forget_first(to: *const u8) {
     past::forget(to.addr()..to.addr().next_multiple_of(LINE));
 }
 
-/// Copies all but the bytes in a last line that is not whole: which of them are now in lines that were stored past the caches, and
-/// which are left. Who calls it forgets what was before them, and notes them.
+/// Copies all but the bytes in a last line that is not whole. Returns which of them are now in
+/// lines that were stored past the caches, and which are left. The caller forgets what was before
+/// them, and notes them.
 ///
 /// # Safety
 /// As of `write`.
@@ -142,7 +151,8 @@ unsafe fn write_lines(to: *mut u8, bytes: &[u8]) -> (Range<usize>, &[u8]) {
     let before = (to.addr().wrapping_neg() % LINE).min(bytes.len());
     let (first, bytes) = bytes.split_at(before);
     let (lines, rest) = bytes.split_at(bytes.len() / LINE * LINE);
-    // SAFETY: by contract of the caller; `to + before` begins a line, if there is anything to be copied there.
+    // SAFETY: by contract of the caller; `to + before` begins a line, if there is anything to be
+    // copied there.
     unsafe {
         // The compiler keeps all accesses before it, and what is done behind it there.
         copy::write(to, first);
@@ -190,7 +200,8 @@ mod x86 {
         ($name:ident, [$($load:literal, $store:literal),*], $end:literal, [$($clobbered:tt),*]) => {
             #[inline]
             pub(super) unsafe fn $name(from: *const u8, to: *mut u8, bytes: usize) {
-                // SAFETY: by contract of the caller, who has looked whether the processor has these instructions.
+                // SAFETY: by contract of the caller, who has looked whether the processor has these
+                // instructions.
                 unsafe {
                     // Counts up to 0, at the ends of both.
                     asm!(

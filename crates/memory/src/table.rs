@@ -9,8 +9,9 @@ use std::ptr::NonNull;
 use crate::prefer_huge_pages;
 use crate::processor::HUGE_PAGE;
 
-/// As many values as are asked for, in place: a boxed slice that is in huge pages, if it is as large as one and the system has
-/// any. To look a place up takes a walk through page tables else, which may well be out of the caches, too.
+/// As many values as are asked for, in place: a boxed slice that is in huge pages, if it is as
+/// large as one and the system has any. To look a place up takes a walk through page tables else,
+/// which may well be out of the caches, too.
 #[derive(Debug)]
 pub struct Table<T> {
     start: NonNull<T>,
@@ -40,7 +41,7 @@ impl<T: Default> Table<T> {
     pub fn new(length: usize) -> Self {
         let layout = layout::<T>(length);
         assert!(layout.size() > 0, "a table has values, and they have bytes");
-        // SAFETY: the layout has bytes; what it is for is written before anybody reads it.
+        // SAFETY: the layout has bytes; they are written before any read.
         unsafe {
             let start = NonNull::new(alloc(layout).cast::<T>());
             let start = start.unwrap_or_else(|| handle_alloc_error(layout));
@@ -54,8 +55,8 @@ impl<T: Default> Table<T> {
 }
 
 impl<T> Table<T> {
-    /// The value with a number, of which only so many of the lowest bits count as there are values: for tables of as many as a
-    /// power of two. Whoever looks up at random has no bounds to check then.
+    /// The value with a number, of which only so many of the lowest bits count as there are values:
+    /// for tables of as many as a power of two. A random lookup has no bounds to check then.
     #[inline(always)]
     pub fn at(&self, number: usize) -> &T {
         debug_assert!(self.length.is_power_of_two(), "a table of {} values", self.length);
@@ -69,14 +70,16 @@ impl<T> Deref for Table<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: there are so many values, for as long as the table is there, and nobody has them mutably.
+        // SAFETY: there are so many values, for as long as the table is there, and nobody has them
+        // mutably.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }
 
 impl<T> Drop for Table<T> {
     fn drop(&mut self) {
-        // SAFETY: the values are all there, and nobody's any more; the memory was allocated with this layout.
+        // SAFETY: the values are all there, and nobody's any more; the memory was allocated with
+        // this layout.
         unsafe {
             NonNull::slice_from_raw_parts(self.start, self.length).drop_in_place();
             dealloc(self.start.as_ptr().cast(), layout::<T>(self.length));

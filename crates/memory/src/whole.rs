@@ -1,8 +1,9 @@
 //! Values that are written whole, with what stands before them in their lines.
 //!
-//! Past the caches go whole lines only, and the first and the last one of a value have parts that come from elsewhere. They can be put
-//! together when it becomes known what is to be written, which is before it is locked: then memory is waited for, and it
-//! costs nothing. Of several values that are written together nothing is waited for one by one.
+//! Past the caches go whole lines only, and the first and the last one of a value have parts that
+//! come from elsewhere. They can be put together when it becomes known what is to be written, which
+//! is before it is locked: then memory is waited for, and it costs nothing. Of several values that
+//! are written together nothing is waited for one by one.
 
 use std::iter::once;
 
@@ -11,7 +12,8 @@ use crate::{LINE_BYTES, Lines, LnrAddr, Memory, Site};
 
 const LINE: usize = LINE_BYTES as usize;
 
-/// What takes the place of all that is in some lines: a header, a key, and a value in two pieces, one behind the other.
+/// What takes the place of all that is in some lines: a header, a key, and a value in two pieces,
+/// one behind the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Whole<'a> {
     pub(crate) lines: Lines,
@@ -21,7 +23,8 @@ pub struct Whole<'a> {
     pub(crate) rest: &'a [u8],
 }
 
-/// The same as lines that are stored past the caches: the first, those that are whole as they are, and the last, filled up with zeros.
+/// The same as lines that are stored past the caches: the first, those that are whole as they are,
+/// and the last, filled up with zeros.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InLines<'a> {
     pub(crate) first: [u8; LINE],
@@ -32,8 +35,9 @@ pub(crate) struct InLines<'a> {
 }
 
 impl<'a> Whole<'a> {
-    /// What begins with `lines`, and ends in the last of them. What is behind it there means nothing to anybody, and may change. The key
-    /// is there already; it may be written again, as it is. `head` has a few bytes, or none.
+    /// Writes an object that begins with `lines`, and ends in the last of them. Bytes behind it
+    /// there mean nothing, and may change. The key is there already; it may be written again, as it
+    /// is. `head` has a few bytes, or none.
     ///
     /// # Panics
     /// If it does not take these lines.
@@ -77,12 +81,14 @@ impl<'a> Whole<'a> {
         self.header.len() + self.key.len()
     }
 
-    /// What is written again of the key: all of it, if the rest of the value begins in the first line, too.
+    /// What is written again of the key: all of it, if the rest of the value begins in the first
+    /// line, too.
     pub(crate) fn rewritten_key(&self) -> &'a [u8] {
         if self.before() + self.head.len() <= LINE { self.key } else { &[] }
     }
 
-    /// Lines of what begins in the first one, and is not short, its first and its last line put together.
+    /// Lines of what begins in the first one, and is not short, its first and its last line put
+    /// together.
     #[inline(always)]
     pub(crate) fn in_lines(&self) -> Option<InLines<'a>> {
         let Self { ref header, key, head, rest, .. } = *self;
@@ -94,7 +100,8 @@ impl<'a> Whole<'a> {
         first[..16].copy_from_slice(header);
         first[16..key_end].copy_from_slice(key);
         first[key_end..head_end].copy_from_slice(head);
-        // More than there is room for in the line: so many bytes always take the same few instructions.
+        // More than there is room for in the line: so many bytes always take the same few
+        // instructions.
         first[head_end..][..LINE].copy_from_slice(&rest[..LINE]);
         let (middle, left) = rest[LINE - head_end..].as_chunks::<LINE>();
         let mut last = [0; 2 * LINE];

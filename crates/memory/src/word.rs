@@ -40,7 +40,8 @@ pub trait Word: sealed::Sealed + Copy + Eq + Debug + Send + Sync + 'static {
     type Atomic: AtomicWord<Self> + 'static;
 }
 
-/// A word that was [located](Memory::locate): what [`Memory`] does with a word by its address, without another look at where that is.
+/// A word that was [located](Memory::locate). It has [`Memory`]'s operations on words, without
+/// another look at where the address is.
 pub trait Located<W: Word>: Copy {
     /// As [`Memory::load`].
     #[track_caller]

@@ -61,9 +61,9 @@ pub fn fails(run: fn()) -> bool {
     catch_unwind(AssertUnwindSafe(|| check(run))).is_err()
 }
 
-/// Takes out each ordering that the models meet and each of `sites`, one after the other. Some model
-/// has to fail each time, but for the orderings listed as `superfluous`, by `file: source line`; and
-/// each model has to fail at some time.
+/// Takes out each ordering that the models meet and each of `sites`, one after the other. Some
+/// model has to fail each time, but for the orderings listed as `superfluous`, by `file: source
+/// line`; and each model has to fail at some time.
 ///
 /// # Panics
 /// If that is not so, or a model fails with every step in place.

@@ -1,8 +1,8 @@
 //! Beside the house: the threads of one host under a model checker.
 //!
 //! The simulator runs threads in turns, so each sees every store at once; a load that may still
-//! return an older value is beyond it. Here [`loom`] runs a small model through every schedule (up to
-//! a bound on preemptions) and every value that C11's memory model lets a load return.
+//! return an older value is beyond it. Here [`loom`] runs a small model through every schedule (up
+//! to a bound on preemptions) and every value that C11's memory model lets a load return.
 //!
 //! The crate is empty unless compiled with `--cfg loom`. Then [`sync`] stands in for the atomics of
 //! the crates under test, [`HostMemory`] is a [`Memory`](tombolo_memory::Memory) of one host, and
@@ -12,9 +12,9 @@
 //! * Nothing of this crate is in a normal build.
 //! * The code under test is the product's, with other atomics under it; only orderings differ.
 //!
-//! Left out: incoherence (LNR is coherent here, but a data race in it is an error), what loom leaves
-//! out (a load never returns a store that comes later in the schedule), and models of more than five
-//! threads or some hundreds of steps.
+//! Left out: incoherence (LNR is coherent here, but a data race in it is an error), what loom
+//! leaves out (a load never returns a store that comes later in the schedule), and models of more
+//! than five threads or some hundreds of steps.
 #![cfg_attr(not(loom), allow(rustdoc::broken_intra_doc_links))]
 
 #[cfg(loom)]

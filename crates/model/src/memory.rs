@@ -100,7 +100,8 @@ impl HostMemory {
     }
 }
 
-/// The pieces of a range of bytes that lie in one line each: line, offset in it, bytes before, length.
+/// The pieces of a range of bytes that lie in one line each: line, offset in it, bytes before,
+/// length.
 fn pieces(start: LnrAddr, bytes: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     Lines::covering(start, bytes as u64).numbers().scan(0, move |done, line| {
         let offset = (start.plus(*done as u64).offset() % LINE_BYTES) as usize;

@@ -33,8 +33,9 @@ impl LoomMutex {
     }
 }
 
-// SAFETY: the flag goes from clear to set in one step, by whoever acquires, and is cleared by the
-// release. loom's threads are coroutines of one OS thread (`OnceCell` makes this type `!Sync`).
+// SAFETY: the flag goes from clear to set in one step, by the thread that acquires, and is cleared
+// by the release. loom's threads are coroutines of one OS thread (`OnceCell` makes this type
+// `!Sync`).
 unsafe impl lock_api::RawMutex for LoomMutex {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Self(OnceCell::new());

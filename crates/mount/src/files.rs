@@ -2,7 +2,7 @@
 //!
 //! A file can be got at as long as somebody on this host uses it: has it open, or is changing its size.
 //! Whoever is the last to use it writes its pages back first, so a page that is dirty has a host that
-//! can write it.
+//! can write it. If that fails, the file stays at hand without a user, and is tried again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, FileTimes};
@@ -13,12 +13,17 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::RwLock;
-use tombolo_pagecache::{Attributes, Backing, FileId};
+use rustix::fs::{OFlags, SeekFrom};
+use rustix::io::Errno;
+use tombolo_memory::FileHandle;
+use tombolo_pagecache::{Attributes, Backing, Fate, FileId, Handle, NO_HANDLE};
 
-use crate::nodes;
+use crate::nodes::{self, Access};
 
 struct Used {
     file: Arc<File>,
+    access: Access,
+    /// None, if what was written to it could not be brought there so far.
     users: usize,
     /// How often somebody began to use it.
     uses: u64,
@@ -31,13 +36,15 @@ struct Used {
 pub struct Files {
     /// Where to look for others.
     root: Option<PathBuf>,
+    /// What says which file system handles are of.
+    beside: Option<File>,
     used: RwLock<HashMap<FileId, Used>>,
 }
 
 impl Files {
     /// Files in this directory, and below it on the same file system.
     pub fn below(root: &Path) -> Self {
-        Self { root: Some(root.to_owned()), ..Self::default() }
+        Self { root: Some(root.to_owned()), beside: File::open(root).ok(), ..Self::default() }
     }
 
     /// Has a file at hand from now on, under the name that all hosts know it by.
@@ -45,26 +52,38 @@ impl Files {
     /// # Errors
     /// If it cannot be opened.
     pub fn share(&self, path: &Path) -> io::Result<FileId> {
-        let file = File::options().read(true).write(true).open(path)?;
+        let file = nodes::open_path(path)?;
         let id = nodes::id(&nodes::look(&file)?);
-        self.enter(id, || Ok(file))?;
+        self.enter(id, Access::Write, |access| nodes::open(&file, access))?;
         Ok(id)
     }
 
-    /// One more uses a file, which `open` opens if nobody else does.
+    /// One more uses a file, which `open` opens as needed. Also a file that is wanted for reading is opened
+    /// for writing, if that can be done: other hosts' pages may have to be written to it.
+    ///
+    /// # Errors
+    /// Those of `open`, if the file cannot be opened as it is wanted.
     pub(crate) fn enter(
         &self,
         id: FileId,
-        open: impl FnOnce() -> io::Result<File>,
+        wanted: Access,
+        open: impl Fn(Access) -> io::Result<File>,
     ) -> io::Result<()> {
         let mut files = self.used.write();
         if let Some(used) = files.get_mut(&id) {
+            if wanted == Access::Write && used.access == Access::Read {
+                (used.file, used.access) = (Arc::new(open(wanted)?), wanted);
+            }
             used.users += 1;
             used.uses += 1;
             return Ok(());
         }
-        let file = Arc::new(open()?);
-        files.insert(id, Used { file, users: 1, uses: 1, written_back: None });
+        let (file, access) = match (open(Access::Write), wanted) {
+            (Err(_), Access::Read) => (open(Access::Read)?, Access::Read),
+            (file, _) => (file?, Access::Write),
+        };
+        let file = Arc::new(file);
+        files.insert(id, Used { file, access, users: 1, uses: 1, written_back: None });
         Ok(())
     }
 
@@ -101,7 +120,7 @@ impl Files {
 
 impl Backing for Files {
     fn knows(&self, file: FileId) -> bool {
-        self.used.read().contains_key(&file)
+        self.used.read().get(&file).is_some_and(|used| used.access == Access::Write)
     }
 
     fn find(&self, files: &BTreeSet<FileId>) -> io::Result<BTreeSet<FileId>> {
@@ -112,11 +131,71 @@ impl Backing for Files {
             let Ok(file) = nodes::open_path(path) else { return Ok(()) };
             let id = nodes::id(&nodes::look(&file)?);
             if files.contains(&id) && found.insert(id) {
-                self.enter(id, || nodes::open(&file))?;
+                self.enter(id, Access::Write, |access| nodes::open(&file, access))?;
             }
             Ok(())
         })?;
         Ok(found)
+    }
+
+    fn handle(&self, file: FileId) -> io::Result<Handle> {
+        let handle = FileHandle::of(&*self.file(file)?)?;
+        Ok(handle.map_or(NO_HANDLE, |handle| handle.encode()))
+    }
+
+    fn fate(&self, handle: &Handle) -> Fate {
+        let (Some(handle), Some(beside)) = (FileHandle::decode(handle), &self.beside) else {
+            return Fate::Unknown;
+        };
+        match handle.open(beside, OFlags::PATH) {
+            Ok(Some(_)) => Fate::There,
+            Ok(None) => Fate::Gone,
+            Err(_) => Fate::Unknown,
+        }
+    }
+
+    fn has_name(&self, file: FileId) -> io::Result<bool> {
+        Ok(self.file(file)?.metadata()?.nlink() > 0)
+    }
+
+    fn put_off(&self, file: FileId) {
+        let has_name = self.has_name(file).unwrap_or(true);
+        let mut files = self.used.write();
+        let Some(used) = files.get_mut(&file) else { return };
+        used.users = used.users.saturating_sub(1);
+        // As long as this host had it open, the file below would not be gone.
+        if used.users == 0 && !has_name {
+            files.remove(&file);
+        }
+    }
+
+    fn take_put_off(&self) -> Vec<FileId> {
+        let mut files = self.used.write();
+        let put_off = files.iter_mut().filter(|(_, used)| used.users == 0);
+        put_off
+            .map(|(file, used)| {
+                used.users = 1;
+                used.uses += 1;
+                *file
+            })
+            .collect()
+    }
+
+    fn reserve(&self, file: FileId, offset: u64, bytes: u64) -> io::Result<()> {
+        let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&*self.file(file)?, flags, offset, bytes) {
+            // Then room is what writing it back takes.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            reserved => Ok(reserved?),
+        }
+    }
+
+    fn admits(&self, file: FileId, size: u64) -> io::Result<()> {
+        // Nobody uses this position. It may be up to the largest size there is.
+        match rustix::fs::seek(&*self.file(file)?, SeekFrom::Start(size)) {
+            Err(Errno::INVAL | Errno::OVERFLOW) => Err(Errno::FBIG.into()),
+            found => Ok(found.map(drop)?),
+        }
     }
 
     fn put_back(&self, file: FileId) -> bool {

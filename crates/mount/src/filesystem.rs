@@ -1,8 +1,8 @@
 //! What the kernel asks, and what it is answered.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,8 +18,10 @@ use fuser::{
 use rustix::fs::{AtFlags, Mode, XattrFlags};
 use rustix::io::Errno as Os;
 
+use crate::caller::Caller;
 use crate::locks::Range;
-use crate::shared::{Change, Failure, Outcome, Shared};
+use crate::nodes::{Access, Fd};
+use crate::shared::{Change, Failure, Outcome, Shared, is_acl};
 
 /// The kernel keeps nothing: another host may have changed it.
 const NEVER: Duration = Duration::ZERO;
@@ -54,6 +56,11 @@ fn xattr(reply: ReplyXattr, size: u32, outcome: Outcome<Vec<u8>>) {
             reply.data(&bytes);
         }
     });
+}
+
+/// Permissions are asked by the kernel above, which looks at modes alone.
+fn refuse_acl(name: &OsStr) -> Outcome<()> {
+    if is_acl(name.as_bytes()) { Err(Os::OPNOTSUPP.into()) } else { Ok(()) }
 }
 
 /// Bytes that hold any attribute, or any list of them.
@@ -113,7 +120,7 @@ impl Filesystem for Mount {
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
         let read = || -> Outcome<_> {
-            Ok(rustix::fs::readlinkat(&self.0.nodes.get(number)?.fd, "", Vec::new())?)
+            Ok(rustix::fs::readlinkat(self.0.nodes.get(number)?.fd()?, "", Vec::new())?)
         };
         answer!(reply, read(), target => reply.data(target.as_bytes()));
     }
@@ -129,9 +136,9 @@ impl Filesystem for Mount {
         reply: ReplyEntry,
     ) {
         let kind = rustix::fs::FileType::from_raw_mode(mode);
-        let made = self.0.make(request, parent, name, |parent| {
+        let made = self.0.make(Caller::new(request), parent, name, mode, |parent| {
             let mode = Mode::from_raw_mode(mode);
-            rustix::fs::mknodat(&parent.fd, name, kind, mode, u64::from(rdev))
+            rustix::fs::mknodat(parent, name, kind, mode, u64::from(rdev))
         });
         answer!(reply, made, entry => reply.entry(&NEVER, &entry.0, entry.1));
     }
@@ -145,8 +152,8 @@ impl Filesystem for Mount {
         _: u32,
         reply: ReplyEntry,
     ) {
-        let made = self.0.make(request, parent, name, |parent| {
-            rustix::fs::mkdirat(&parent.fd, name, Mode::from_raw_mode(mode))
+        let made = self.0.make(Caller::new(request), parent, name, mode, |parent| {
+            rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode))
         });
         answer!(reply, made, entry => reply.entry(&NEVER, &entry.0, entry.1));
     }
@@ -159,16 +166,15 @@ impl Filesystem for Mount {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let made = self
-            .0
-            .make(request, parent, name, |parent| rustix::fs::symlinkat(target, &parent.fd, name));
+        let link = |parent: &Fd<'_>| rustix::fs::symlinkat(target, parent, name);
+        let made = self.0.make(Caller::new(request), parent, name, 0, link);
         answer!(reply, made, entry => reply.entry(&NEVER, &entry.0, entry.1));
     }
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let made = || {
             let (node, parent) = (self.0.nodes.get(number)?, self.0.nodes.get(parent)?);
-            rustix::fs::linkat(&node.fd, "", &parent.fd, name, AtFlags::EMPTY_PATH)?;
+            rustix::fs::linkat(node.fd()?, "", parent.fd()?, name, AtFlags::EMPTY_PATH)?;
             self.0.entry(&parent, name)
         };
         answer!(reply, made(), entry => reply.entry(&NEVER, &entry.0, entry.1));
@@ -177,7 +183,7 @@ impl Filesystem for Mount {
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let unlinked = || {
             let parent = self.0.nodes.get(parent)?;
-            let unlink = || rustix::fs::unlinkat(&parent.fd, name, AtFlags::empty());
+            let unlink = || rustix::fs::unlinkat(parent.fd()?, name, AtFlags::empty());
             self.0.unname(&parent, name, unlink)
         };
         answer!(reply, unlinked(), _done => reply.ok());
@@ -186,7 +192,7 @@ impl Filesystem for Mount {
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = || -> Outcome<()> {
             let parent = self.0.nodes.get(parent)?;
-            Ok(rustix::fs::unlinkat(&parent.fd, name, AtFlags::REMOVEDIR)?)
+            Ok(rustix::fs::unlinkat(parent.fd()?, name, AtFlags::REMOVEDIR)?)
         };
         answer!(reply, removed(), _done => reply.ok());
     }
@@ -204,14 +210,14 @@ impl Filesystem for Mount {
         let renamed = || {
             let (from, to) = (self.0.nodes.get(parent)?, self.0.nodes.get(new_parent)?);
             let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-            let rename = || rustix::fs::renameat_with(&from.fd, name, &to.fd, new_name, flags);
+            let rename = || rustix::fs::renameat_with(from.fd()?, name, to.fd()?, new_name, flags);
             self.0.unname(&to, new_name, rename)
         };
         answer!(reply, renamed(), _done => reply.ok());
     }
 
-    fn open(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let opened = || self.0.opened(self.0.nodes.get(number)?);
+    fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let opened = || self.0.opened(self.0.nodes.get(number)?, Access::of(flags.0));
         answer!(reply, opened(), handle => reply.opened(handle, OPENED));
     }
 
@@ -225,7 +231,7 @@ impl Filesystem for Mount {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let created = self.0.create(request, parent, name, mode, flags);
+        let created = self.0.create(Caller::new(request), parent, name, mode, flags);
         answer!(reply, created, (attributes, generation, handle) => {
             reply.created(&NEVER, &attributes, generation, handle, OPENED)
         });
@@ -257,12 +263,18 @@ impl Filesystem for Mount {
         _: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        how: WriteFlags,
         flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let written = || self.0.write(self.0.nodes.get(number)?.id, offset, data, flags.0);
+        let written = || {
+            let node = self.0.nodes.get(number)?;
+            if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+                self.0.end_privileges(node.id)?;
+            }
+            self.0.write(node.id, offset, data, flags.0)
+        };
         answer!(reply, written(), length => reply.written(length));
     }
 
@@ -359,15 +371,15 @@ impl Filesystem for Mount {
     }
 
     fn fsyncdir(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let synced =
-            || -> Outcome<()> { Ok(File::open(self.0.nodes.get(number)?.path())?.sync_all()?) };
+        let synced = || -> Outcome<()> { Ok(self.0.nodes.get(number)?.open_folder()?.sync_all()?) };
         answer!(reply, synced(), _done => reply.ok());
     }
 
     fn statfs(&self, _: &Request, number: INodeNo, reply: ReplyStatfs) {
         let found = || -> Outcome<_> {
             let node = self.0.nodes.get(number)?;
-            Ok((rustix::fs::fstatvfs(&node.fd)?, rustix::fs::fstatfs(&node.fd)?.f_bsize))
+            let fd = node.fd()?;
+            Ok((rustix::fs::fstatvfs(&fd)?, rustix::fs::fstatfs(&fd)?.f_bsize))
         };
         answer!(reply, found(), (found, block) => reply.statfs(
             found.f_blocks,
@@ -392,17 +404,23 @@ impl Filesystem for Mount {
         reply: ReplyEmpty,
     ) {
         let set = || -> Outcome<()> {
+            refuse_acl(name)?;
             let flags = XattrFlags::from_bits_retain(flags.cast_unsigned());
-            Ok(rustix::fs::setxattr(self.0.nodes.get(number)?.path(), name, value, flags)?)
+            Ok(self
+                .0
+                .nodes
+                .get(number)?
+                .at_path(|at| rustix::fs::setxattr(at, name, value, flags))?)
         };
         answer!(reply, set(), _done => reply.ok());
     }
 
     fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let get = || -> Outcome<Vec<u8>> {
+            refuse_acl(name)?;
             let mut value = vec![0; XATTR_BYTES];
-            let path = self.0.nodes.get(number)?.path();
-            let length = rustix::fs::getxattr(path, name, &mut value)?;
+            let node = self.0.nodes.get(number)?;
+            let length = node.at_path(|at| rustix::fs::getxattr(at, name, &mut value))?;
             value.truncate(length);
             Ok(value)
         };
@@ -412,16 +430,19 @@ impl Filesystem for Mount {
     fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
         let list = || -> Outcome<Vec<u8>> {
             let mut names = vec![0; XATTR_BYTES];
-            let length = rustix::fs::listxattr(self.0.nodes.get(number)?.path(), &mut names)?;
+            let node = self.0.nodes.get(number)?;
+            let length = node.at_path(|at| rustix::fs::listxattr(at, &mut names))?;
             names.truncate(length);
-            Ok(names)
+            let shown = names.split_inclusive(|&byte| byte == 0).filter(|name| !is_acl(name));
+            Ok(shown.flatten().copied().collect())
         };
         xattr(reply, size, list());
     }
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = || -> Outcome<()> {
-            Ok(rustix::fs::removexattr(self.0.nodes.get(number)?.path(), name)?)
+            refuse_acl(name)?;
+            Ok(self.0.nodes.get(number)?.at_path(|at| rustix::fs::removexattr(at, name))?)
         };
         answer!(reply, removed(), _done => reply.ok());
     }

@@ -18,8 +18,10 @@
 //! that all hosts reach, and that shows each host what others wrote: on one machine any one.
 //!
 //! Left out: mounts within the backing directory, sparse operations (`fallocate` makes room, and
-//! nothing else), ACLs, deadlock detection among locks.
+//! nothing else), deadlock detection among locks. ACLs are refused (`EOPNOTSUPP`); those that files
+//! have below are not looked at.
 
+mod caller;
 mod files;
 mod filesystem;
 mod locks;
@@ -35,6 +37,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tombolo_memory::Mapped;
 use tombolo_pagecache::{Counts, Options};
 use tombolo_pod::Pod;
@@ -158,6 +161,7 @@ impl Mounted {
     ) -> Result<(Arc<Shared>, BackgroundSession), MountError> {
         // The kernel has applied the mask of whoever creates a file; this process has none of its own.
         rustix::process::umask(rustix::fs::Mode::empty());
+        raise_descriptors();
         let shared = Shared::new(Arc::clone(cache), backing, Arc::clone(&background.stopping))
             .map_err(|error| MountError::Backing(backing.to_owned(), error))?;
         let shared = Arc::new(shared);
@@ -204,6 +208,13 @@ impl Mounted {
         background.stop();
         Ok(cache.leave()?)
     }
+}
+
+/// Lets this process have as many descriptors as it may: each open file takes one.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // Fewer do as well, until more files are open at once.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Both directories, as what they really are.

@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use parking_lot::Mutex;
 
-use crate::nodes::Node;
+use crate::nodes::{Access, Node};
 
 /// How long to wait between two attempts to get a lock.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -104,7 +104,8 @@ impl Locks {
         if let Some(file) = locks.get(&(node.number.0, owner.0)) {
             return Ok(Arc::clone(file));
         }
-        let file = Arc::new(node.open()?);
+        let file = node.open(Access::Write).or_else(|_| node.open(Access::Read))?;
+        let file = Arc::new(file);
         locks.insert((node.number.0, owner.0), Arc::clone(&file));
         Ok(file)
     }

@@ -1,13 +1,16 @@
 //! The files and directories that the kernel knows, by inode number.
 //!
-//! Each is held open by a descriptor that stands for the file and not for its name: so it does not
-//! matter who renames it, on which host, and its inode number is nobody else's as long as it is known.
+//! Each is found again by a handle that stands for the file and not for its name: so it does not matter
+//! which host renames it. Nothing is open for it meanwhile: the kernel may know more names than there
+//! are descriptors, and a file that is deleted on any host gives its space back. Where handles cannot
+//! be used, each has a descriptor instead.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +18,7 @@ use fuser::{FileAttr, FileType, INodeNo};
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, FileType as Found, Mode, OFlags, Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
+use tombolo_memory::FileHandle;
 use tombolo_pagecache::FileId;
 
 use crate::files::time;
@@ -24,7 +28,28 @@ pub(crate) struct Node {
     pub(crate) number: INodeNo,
     pub(crate) id: FileId,
     pub(crate) kind: FileType,
-    pub(crate) fd: OwnedFd,
+    place: Place,
+}
+
+/// How a node is found again.
+enum Place {
+    Handle(FileHandle, Arc<OwnedFd>),
+    Open(OwnedFd),
+}
+
+/// A descriptor of a node, good for everything but its bytes.
+pub(crate) enum Fd<'a> {
+    Kept(BorrowedFd<'a>),
+    Opened(OwnedFd),
+}
+
+impl AsFd for Fd<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Fd::Kept(fd) => *fd,
+            Fd::Opened(fd) => fd.as_fd(),
+        }
+    }
 }
 
 struct Known {
@@ -35,6 +60,8 @@ struct Known {
 pub(crate) struct Nodes {
     root: Arc<Node>,
     device: (u32, u32),
+    /// What says which file system handles are of, if they can be used.
+    beside: Option<Arc<OwnedFd>>,
     known: Mutex<HashMap<u64, Known>>,
 }
 
@@ -44,8 +71,20 @@ impl Nodes {
         let fd = rustix::fs::open(root, flags, Mode::empty())?;
         let found = look(&fd)?;
         let device = (found.stx_dev_major, found.stx_dev_minor);
-        let root = Arc::new(Node { number: INodeNo::ROOT, id: id(&found), kind: kind(&found), fd });
-        Ok(Self { root, device, known: Mutex::default() })
+        let beside = Arc::new(rustix::fs::open(root, flags - OFlags::PATH, Mode::empty())?);
+        let beside = can_use_handles(&beside).then_some(beside);
+        let (number, id, kind) = (INodeNo::ROOT, id(&found), kind(&found));
+        let root = Arc::new(Node { number, id, kind, place: Place::Open(fd) });
+        Ok(Self { root, device, beside, known: Mutex::default() })
+    }
+
+    /// How to find again what a descriptor stands for.
+    fn place(&self, fd: OwnedFd) -> Place {
+        let handle = self.beside.as_ref().and_then(|beside| {
+            let handle = FileHandle::of(&fd).ok().flatten()?;
+            Some(Place::Handle(handle, Arc::clone(beside)))
+        });
+        handle.unwrap_or(Place::Open(fd))
     }
 
     pub(crate) fn get(&self, number: INodeNo) -> Result<Arc<Node>, Errno> {
@@ -63,14 +102,38 @@ impl Nodes {
         if (found.stx_dev_major, found.stx_dev_minor) != self.device {
             return Err(Errno::XDEV);
         }
+        Ok((self.know(fd, &found), found))
+    }
+
+    /// The node of a file that is open, which the kernel knows once more from now on.
+    pub(crate) fn know_file(&self, file: &File) -> Result<Arc<Node>, Errno> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path_of(file), flags, Mode::empty())?;
+        Ok(self.know(fd, &look(file)?))
+    }
+
+    /// The node that a descriptor stands for, which the kernel knows once more from now on.
+    fn know(&self, fd: OwnedFd, found: &Statx) -> Arc<Node> {
+        let node = || {
+            let (number, place) = (INodeNo(found.stx_ino), self.place(fd));
+            Arc::new(Node { number, id: id(found), kind: kind(found), place })
+        };
         let mut known = self.known.lock();
-        let entry = known.entry(found.stx_ino).or_insert_with(|| {
-            let number = INodeNo(found.stx_ino);
-            let node = Node { number, id: id(&found), kind: kind(&found), fd };
-            Known { node: Arc::new(node), lookups: 0 }
-        });
-        entry.lookups += 1;
-        Ok((Arc::clone(&entry.node), found))
+        match known.entry(found.stx_ino) {
+            Entry::Vacant(entry) => {
+                let entry = entry.insert(Known { node: node(), lookups: 1 });
+                Arc::clone(&entry.node)
+            }
+            Entry::Occupied(entry) => {
+                let entry = entry.into_mut();
+                // A file that is gone had the number before. The kernel forgets both by it.
+                if entry.node.id != id(found) || entry.node.kind != kind(found) {
+                    entry.node = node();
+                }
+                entry.lookups += 1;
+                Arc::clone(&entry.node)
+            }
+        }
     }
 
     /// The kernel forgets so many lookups.
@@ -91,34 +154,78 @@ impl Node {
     }
 
     pub(crate) fn look(&self) -> Result<Statx, Errno> {
-        look(&self.fd)
+        look(&self.fd()?)
     }
 
-    /// A path that leads to this very file, for what takes one.
-    pub(crate) fn path(&self) -> PathBuf {
-        path_of(&self.fd)
+    /// A descriptor of it.
+    ///
+    /// # Errors
+    /// `ESTALE` if it is no more.
+    pub(crate) fn fd(&self) -> Result<Fd<'_>, Errno> {
+        match &self.place {
+            Place::Open(fd) => Ok(Fd::Kept(fd.as_fd())),
+            Place::Handle(handle, beside) => {
+                let opened = handle.open(beside, OFlags::PATH | OFlags::NOFOLLOW);
+                let number = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+                opened.map_err(number)?.map(Fd::Opened).ok_or(Errno::STALE)
+            }
+        }
     }
 
-    /// The file, for reading and writing.
-    pub(crate) fn open(&self) -> io::Result<File> {
-        open(&self.fd)
+    /// Does something that takes a path, with one that leads to this very file.
+    pub(crate) fn at_path<T>(
+        &self,
+        body: impl FnOnce(&Path) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let fd = self.fd()?;
+        body(&path_of(&fd))
+    }
+
+    /// The directory, for reading.
+    pub(crate) fn open_folder(&self) -> Result<File, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(self.fd()?, ".", flags, Mode::empty())?.into())
+    }
+
+    /// The file, for reading, and for writing if that is wanted.
+    pub(crate) fn open(&self, access: Access) -> io::Result<File> {
+        open(&self.fd()?, access)
     }
 }
 
-pub(crate) fn path_of(fd: &OwnedFd) -> PathBuf {
-    format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
+/// Whether handles of this file system can be opened by this process.
+fn can_use_handles(beside: &OwnedFd) -> bool {
+    let handle = FileHandle::of(beside).ok().flatten();
+    handle.is_some_and(|handle| matches!(handle.open(beside, OFlags::PATH), Ok(Some(_))))
 }
 
-/// Opens what a descriptor stands for; only for reading, if there is no other way.
-pub(crate) fn open(fd: &OwnedFd) -> io::Result<File> {
-    let path = path_of(fd);
-    let both = File::options().read(true).write(true).open(&path);
-    both.or_else(|error| File::open(&path).map_err(|_| error))
+fn path_of(fd: &impl AsFd) -> PathBuf {
+    format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()).into()
+}
+
+/// What an open file is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    /// And for reading.
+    Write,
+}
+
+impl Access {
+    /// What a file is good for that is opened with these flags.
+    pub(crate) fn of(flags: i32) -> Self {
+        if flags & libc::O_ACCMODE == libc::O_RDONLY { Self::Read } else { Self::Write }
+    }
+}
+
+/// Opens what a descriptor stands for.
+pub(crate) fn open(fd: &impl AsFd, access: Access) -> io::Result<File> {
+    File::options().read(true).write(access == Access::Write).open(path_of(fd))
 }
 
 pub(crate) fn open_name(parent: &Node, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(&parent.fd, name, flags, Mode::empty())
+    rustix::fs::openat(parent.fd()?, name, flags, Mode::empty())
 }
 
 pub(crate) fn open_path(path: &Path) -> Result<OwnedFd, Errno> {

@@ -11,18 +11,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Generation, INodeNo, LockOwner, Request, TimeOrNow,
-};
+use fuser::{Errno, FileAttr, FileHandle, FileType, Generation, INodeNo, LockOwner, TimeOrNow};
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno as Os;
 use tombolo_memory::Mapped;
-use tombolo_pagecache::{Backing, ByRecord, Error, FileId, PageCache};
+use tombolo_pagecache::{ByRecord, Error, FileId, PageCache};
 
+use crate::caller::Caller;
 use crate::files::{Files, nanoseconds, time};
 use crate::locks::Locks;
-use crate::nodes::{self, Node, Nodes};
+use crate::nodes::{self, Access, Fd, Node, Nodes};
 
 /// The page cache of a mounted file system.
 pub(crate) type Cache = PageCache<ByRecord<Mapped>, Files>;
@@ -122,42 +121,27 @@ impl Shared {
     fn using<T>(
         &self,
         id: FileId,
-        open: impl FnOnce() -> io::Result<File>,
+        wanted: Access,
+        open: impl Fn(Access) -> io::Result<File>,
         body: impl FnOnce() -> Outcome<T>,
     ) -> Outcome<T> {
-        self.files().enter(id, open)?;
+        self.files().enter(id, wanted, open)?;
         let done = body();
-        self.close(id)?;
+        self.cache.end_use(id)?;
         done
     }
 
-    /// One use of a file ends. The last one writes its pages back, or has them forgotten if the file has
-    /// no name any more.
-    fn close(&self, id: FileId) -> Outcome<()> {
-        while !self.files().put_back(id) {
-            // If its pages cannot be written, it stays at hand for the next attempt.
-            self.last_use(id)?;
-        }
-        Ok(())
-    }
-
-    fn last_use(&self, id: FileId) -> Outcome<()> {
-        let links = rustix::fs::fstat(&*self.files().file(id)?)?.st_nlink;
-        if links == 0 {
-            self.cache.forget(id)?
-        } else {
-            self.cache.write_back(id)?
-        }
-        Ok(())
-    }
-
-    pub(crate) fn opened(&self, node: Arc<Node>) -> Outcome<FileHandle> {
+    pub(crate) fn opened(&self, node: Arc<Node>, wanted: Access) -> Outcome<FileHandle> {
         if node.is_file() {
-            self.files().enter(node.id, || node.open())?;
+            self.files().enter(node.id, wanted, |access| node.open(access))?;
         }
+        Ok(self.handle(node))
+    }
+
+    fn handle(&self, node: Arc<Node>) -> FileHandle {
         let number = self.handles.fetch_add(1, Ordering::Relaxed);
         self.open.lock().insert(number, node);
-        Ok(FileHandle(number))
+        FileHandle(number)
     }
 
     pub(crate) fn release(&self, handle: FileHandle, owner: Option<LockOwner>) -> Outcome<()> {
@@ -165,52 +149,84 @@ impl Shared {
         if let Some(owner) = owner {
             self.locks.release(node.number, owner);
         }
-        if node.is_file() { self.close(node.id) } else { Ok(()) }
+        if node.is_file() { Ok(self.cache.end_use(node.id)?) } else { Ok(()) }
     }
 
+    /// Makes a file of that name and opens it, or opens the one that another host has just made, if the
+    /// caller may.
     pub(crate) fn create(
         &self,
-        request: &Request,
+        caller: Caller,
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
         flags: i32,
     ) -> Outcome<(FileAttr, Generation, FileHandle)> {
         let parent = self.nodes.get(parent)?;
-        let exclusive = OFlags::from_bits_retain(flags.cast_unsigned()) & OFlags::EXCL;
-        let how = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | exclusive;
-        let fd = rustix::fs::openat(&parent.fd, name, how, Mode::from_raw_mode(mode))?;
-        self.give(request, &parent, name)?;
-        drop(fd);
-        let (attributes, generation) = self.entry(&parent, name)?;
-        let node = self.nodes.get(attributes.ino)?;
-        let handle = self.opened(Arc::clone(&node))?;
-        if flags & libc::O_TRUNC != 0 && attributes.size > 0 {
-            // Another host was faster.
-            self.cache.truncate(node.id, 0)?;
+        let folder = parent.fd()?;
+        let (file, is_new) = make_or_open(caller, &folder, name, mode, flags)?;
+        let created = self.created(&file, is_new, flags);
+        if created.is_err() && is_new {
+            unmake(&folder, name, &file);
         }
-        Ok((self.attributes(&node)?, generation, handle))
+        created
     }
 
-    /// A new file or directory belongs to who asked for it.
-    fn give(&self, request: &Request, parent: &Node, name: &OsStr) -> Outcome<()> {
-        let inherits = u32::from(parent.look()?.stx_mode) & libc::S_ISGID != 0;
-        let group = (!inherits).then(|| Gid::from_raw(request.gid()));
-        let owner = Some(Uid::from_raw(request.uid()));
-        Ok(rustix::fs::chownat(&parent.fd, name, owner, group, AtFlags::SYMLINK_NOFOLLOW)?)
+    fn created(
+        &self,
+        file: &File,
+        is_new: bool,
+        flags: i32,
+    ) -> Outcome<(FileAttr, Generation, FileHandle)> {
+        let node = self.nodes.know_file(file)?;
+        let opened = || -> Outcome<_> {
+            // The descriptor of a new file is good for everything, whatever its mode says.
+            let open = |access| if is_new { file.try_clone() } else { node.open(access) };
+            self.files().enter(node.id, Access::of(flags), open)?;
+            let mut attributes = self.attributes(&node);
+            if let Ok(found) = &attributes
+                && flags & libc::O_TRUNC != 0
+                && found.size > 0
+            {
+                // Another host was faster.
+                let cut = self.cache.truncate(node.id, 0).map_err(Failure::from);
+                attributes = cut.and_then(|()| self.attributes(&node));
+            }
+            if attributes.is_err() {
+                self.cache.end_use(node.id)?;
+            }
+            attributes
+        };
+        match opened() {
+            Ok(attributes) => {
+                let generation = Generation(node.id.born);
+                Ok((attributes, generation, self.handle(node)))
+            }
+            Err(error) => {
+                self.nodes.forget(node.number, 1);
+                Err(error)
+            }
+        }
     }
 
+    /// Makes something in a directory that belongs to the caller.
     pub(crate) fn make(
         &self,
-        request: &Request,
+        caller: Caller,
         parent: INodeNo,
         name: &OsStr,
-        make: impl FnOnce(&Node) -> Result<(), Os>,
+        mode: u32,
+        make: impl FnOnce(&Fd<'_>) -> Result<(), Os>,
     ) -> Outcome<(FileAttr, Generation)> {
         let parent = self.nodes.get(parent)?;
-        make(&parent)?;
-        self.give(request, &parent, name)?;
-        self.entry(&parent, name)
+        let folder = parent.fd()?;
+        caller.make(mode, || make(&folder))?;
+        let made = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        self.entry(&parent, name).inspect_err(|_| {
+            if let Ok(made) = made {
+                remove_if(&folder, name, made.st_ino);
+            }
+        })
     }
 
     /// Does something that takes the name of a file away; if that was its last, its pages go, too.
@@ -227,31 +243,32 @@ impl Shared {
         let is_file = u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG;
         let id = nodes::id(&found);
         if found.stx_nlink == 0 && is_file && self.cache.attributes(id)?.is_some() {
-            self.using(id, || nodes::open(&fd), || Ok(()))?;
+            self.using(id, Access::Read, |access| nodes::open(&fd, access), || Ok(()))?;
         }
         Ok(())
     }
 
     pub(crate) fn set_attributes(&self, node: &Node, change: &Change) -> Outcome<FileAttr> {
         if let Some(mode) = change.mode {
-            rustix::fs::chmod(node.path(), Mode::from_raw_mode(mode))?;
+            node.at_path(|at| rustix::fs::chmod(at, Mode::from_raw_mode(mode)))?;
         }
         if change.uid.is_some() || change.gid.is_some() {
             let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
-            rustix::fs::chownat(&node.fd, "", uid, gid, AtFlags::EMPTY_PATH)?;
+            rustix::fs::chownat(node.fd()?, "", uid, gid, AtFlags::EMPTY_PATH)?;
         }
         if let Some(size) = change.size {
             if !node.is_file() {
                 return Err(Os::INVAL.into());
             }
-            self.using(node.id, || node.open(), || Ok(self.cache.truncate(node.id, size)?))?;
+            let truncate = || Ok(self.cache.truncate(node.id, size)?);
+            self.using(node.id, Access::Write, |access| node.open(access), truncate)?;
         }
         if change.accessed.is_some() || change.modified.is_some() {
             let times = Timestamps {
                 last_access: timespec(change.accessed),
                 last_modification: timespec(change.modified),
             };
-            rustix::fs::utimensat(&node.fd, "", &times, AtFlags::EMPTY_PATH)?;
+            rustix::fs::utimensat(node.fd()?, "", &times, AtFlags::EMPTY_PATH)?;
             if let Some(modified) = change.modified
                 && node.is_file()
                 && self.cache.attributes(node.id)?.is_some()
@@ -261,7 +278,7 @@ impl Shared {
                     TimeOrNow::Now => SystemTime::now(),
                 };
                 let set = || Ok(self.cache.set_modified(node.id, nanoseconds(modified))?);
-                self.using(node.id, || node.open(), set)?;
+                self.using(node.id, Access::Read, |access| node.open(access), set)?;
             }
         }
         self.attributes(node)
@@ -269,12 +286,7 @@ impl Shared {
 
     pub(crate) fn list(&self, number: INodeNo) -> Outcome<Listing> {
         let node = self.nodes.get(number)?;
-        let fd = rustix::fs::openat(
-            &node.fd,
-            ".",
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
+        let fd = node.open_folder()?;
         let mut listing = Listing::new();
         for entry in rustix::fs::Dir::new(fd)? {
             let entry = entry?;
@@ -283,6 +295,20 @@ impl Shared {
             listing.push((name, entry.ino(), kind));
         }
         Ok(listing)
+    }
+
+    /// Takes from a file what gives its user's or group's rights to all that run it.
+    pub(crate) fn end_privileges(&self, id: FileId) -> Outcome<()> {
+        let file = self.files().file(id)?;
+        let mode = rustix::fs::fstat(&*file)?.st_mode;
+        let group = libc::S_ISGID | libc::S_IXGRP;
+        let of_group = if mode & group == group { libc::S_ISGID } else { 0 };
+        let ended = mode & (libc::S_ISUID | of_group);
+        if ended != 0 {
+            let left = Mode::from_raw_mode(mode & 0o7777 & !ended);
+            rustix::fs::fchmod(&*file, left)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn write(&self, id: FileId, offset: u64, data: &[u8], flags: i32) -> Outcome<u32> {
@@ -314,14 +340,74 @@ impl Shared {
     pub(crate) fn close_all(&self) {
         let open: Vec<Arc<Node>> = self.open.lock().drain().map(|(_, node)| node).collect();
         for node in open.into_iter().filter(|node| node.is_file()) {
-            if let Err(Failure(errno)) = self.close(node.id) {
-                tracing::error!(
-                    "pages of inode {} were not written back: {errno:?}",
-                    node.id.inode
-                );
+            if let Err(error) = self.cache.end_use(node.id) {
+                tracing::error!("pages of inode {} were not written back: {error}", node.id.inode);
             }
         }
     }
+}
+
+/// How often a file is looked for that others make and delete all the time.
+const ATTEMPTS: u32 = 100;
+
+/// Makes a file in a directory, or opens the one that is there, as the flags of `open` say; and whether
+/// it is new. A new one is open for reading and writing.
+///
+/// # Errors
+/// `ESTALE` if the caller has to look at the name again.
+fn make_or_open(
+    caller: Caller,
+    folder: &Fd<'_>,
+    name: &OsStr,
+    mode: u32,
+    flags: i32,
+) -> Result<(File, bool), Os> {
+    let flags = OFlags::from_bits_retain(flags.cast_unsigned());
+    let always = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let make = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | always;
+    // Whoever cuts a file has to be allowed to write to it.
+    let cuts = flags.contains(OFlags::TRUNC) && flags & OFlags::ACCMODE == OFlags::RDONLY;
+    let open = if cuts { OFlags::RDWR } else { flags & OFlags::ACCMODE } | always;
+    for _ in 0..ATTEMPTS {
+        let mode = Mode::from_raw_mode(mode);
+        let made = caller.make(mode.as_raw_mode(), || rustix::fs::openat(folder, name, make, mode));
+        match made {
+            Err(Os::EXIST) if !flags.contains(OFlags::EXCL) => {}
+            made => return Ok((made?.into(), true)),
+        }
+        match caller.ask(|| rustix::fs::openat(folder, name, open, Mode::empty())) {
+            // It is gone again.
+            Err(Os::NOENT) => {}
+            Err(Os::LOOP | Os::ISDIR | Os::NXIO) => return Err(Os::STALE),
+            found => {
+                let found: File = found?.into();
+                let is_file = nodes::look(&found)?.stx_mode & 0o170_000 == 0o100_000;
+                return if is_file { Ok((found, false)) } else { Err(Os::STALE) };
+            }
+        }
+    }
+    Err(Os::STALE)
+}
+
+/// Takes a new file away again that could not be opened.
+fn unmake(folder: &Fd<'_>, name: &OsStr, file: &File) {
+    if let Ok(found) = rustix::fs::fstat(file) {
+        remove_if(folder, name, found.st_ino);
+    }
+}
+
+/// Takes a name away if it stands for what was just made. That may fail: it is on the way out of an error.
+fn remove_if(folder: &Fd<'_>, name: &OsStr, inode: u64) {
+    let found = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+    let Some(found) = found.ok().filter(|found| found.st_ino == inode) else { return };
+    let is_folder = found.st_mode & libc::S_IFMT == libc::S_IFDIR;
+    let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+    let _ = rustix::fs::unlinkat(folder, name, flags);
+}
+
+/// Whether an extended attribute is an ACL.
+pub(crate) fn is_acl(name: &[u8]) -> bool {
+    name.starts_with(b"system.posix_acl_")
 }
 
 /// What is to be changed about a node.

@@ -14,7 +14,8 @@ use std::process::{Command, ExitCode};
 
 use tombolo_memory::Mapped;
 use tombolo_objects::{Item, Objects, Options};
-use tombolo_pod::{CreateOptions, PodSpec, create, open};
+use tombolo_pod::{PodSpec, open};
+use tombolo_sharing::{CreateOptions, create};
 
 /// By how much, in parts of a thousand, an operation may be above its baseline.
 const TOLERANCE: u64 = 20;

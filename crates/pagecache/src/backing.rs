@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::io;
 
+use tombolo_memory::FileHandle;
+
 /// Which file: the same on every host, and never another one's while pages of it may be in the pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
@@ -10,6 +12,23 @@ pub struct FileId {
     pub inode: u64,
     /// When it came to be, in nanoseconds since the Unix epoch: inode numbers are used again.
     pub born: u64,
+}
+
+/// What finds a file again, as [`FileHandle`] encodes it.
+pub type Handle = [u8; FileHandle::BYTES];
+
+/// The handle of a file that has none.
+pub const NO_HANDLE: Handle = [0; FileHandle::BYTES];
+
+/// What has become of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It has a name, or somebody has it open.
+    There,
+    /// It has neither, on any host, and never will.
+    Gone,
+    /// That cannot be told.
+    Unknown,
 }
 
 /// What is known of a file besides its bytes.
@@ -37,6 +56,60 @@ pub trait Backing: Send + Sync + 'static {
     /// # Errors
     /// What the file system says.
     fn find(&self, files: &BTreeSet<FileId>) -> io::Result<BTreeSet<FileId>>;
+
+    /// What finds a file again for as long as it has a name or a user on any host; all zeros where there is
+    /// no such thing.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn handle(&self, file: FileId) -> io::Result<Handle> {
+        let _ = file;
+        Ok(NO_HANDLE)
+    }
+
+    /// What has become of the file with this handle.
+    fn fate(&self, handle: &Handle) -> Fate {
+        let _ = handle;
+        Fate::Unknown
+    }
+
+    /// Whether a file that this host has at hand has a name.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn has_name(&self, file: FileId) -> io::Result<bool> {
+        let _ = file;
+        Ok(true)
+    }
+
+    /// A use of a file ends, although what was written to it could not be brought there. A file that has a
+    /// name stays at hand without a user.
+    fn put_off(&self, file: FileId) {
+        let _ = file;
+    }
+
+    /// The files that stay at hand without a user. Each of them is used once more from now on.
+    fn take_put_off(&self) -> Vec<FileId> {
+        Vec::new()
+    }
+
+    /// Makes sure that there is room for these bytes of the file below, whose size stays as it is.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn reserve(&self, file: FileId, offset: u64, bytes: u64) -> io::Result<()> {
+        let _ = (file, offset, bytes);
+        Ok(())
+    }
+
+    /// Whether the file may have so many bytes.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn admits(&self, file: FileId, size: u64) -> io::Result<()> {
+        let _ = (file, size);
+        Ok(())
+    }
 
     /// A use of a file that was found ends, if this says so. It does not if it is the last, and the first attempt to end it, or others
     /// have used the file since the last one: write its pages back, and ask again.

@@ -6,15 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tombolo_host::Host;
 use tombolo_memory::{HostMutex, Memory};
-use tombolo_pod::{Pod, Stay};
-use tombolo_sharing::{Guarded, Scheme};
+use tombolo_pod::{Area, Pod, Stay};
+
+use tombolo_sharing::{Guarded, PAGES, Scheme};
 
 pub(crate) use crate::backing::Backing;
 use crate::clock::Clock;
 use crate::head::ALL;
 use crate::key::Key;
-use crate::page::{Piece, Stored, Washer, pieces};
+use crate::limit::Limit;
+use crate::page::{PageWriteBack, Piece, Stored, pieces};
 use crate::pages::{MemoryOf, OptionsOf, Pages};
 use crate::{Attributes, Error, FileId, sites};
 
@@ -23,6 +26,9 @@ pub const PAGE_BYTES: u64 = 4096;
 
 /// The largest file.
 const MAX_FILE_BYTES: u64 = i64::MAX as u64;
+
+/// Every file system has files of so many bytes.
+const ANY_FILE_BYTES: u64 = (1 << 31) - 1;
 
 /// Pages of a file that are looked at one by one, at most, for such as are lost to memory errors.
 const MAX_LOOKS: u64 = 1 << 20;
@@ -39,6 +45,9 @@ pub struct Options<O = tombolo_objects::Options> {
     pub page_bytes: u64,
     /// Pages are evicted in the background while more than this share of LNR is in use, in percent.
     pub watermark_percent: u64,
+    /// This share of the pages that the pod has room for may be dirty, in percent; half of them of one
+    /// file.
+    pub dirty_percent: u64,
     /// Pages that were dirty for this long, and less than twice as long, are written back.
     pub write_back_after: Duration,
 }
@@ -57,6 +66,7 @@ impl<O> Options<O> {
             objects,
             page_bytes: PAGE_BYTES,
             watermark_percent: 97,
+            dirty_percent: 50,
             write_back_after: Duration::from_millis(500),
         }
     }
@@ -126,6 +136,24 @@ impl Counted {
     }
 }
 
+/// What came of writing pages back.
+#[derive(Default)]
+struct Tried {
+    /// Files that did not take a page.
+    refused: BTreeSet<FileId>,
+    /// Files that this host does not have at hand.
+    unknown: BTreeSet<FileId>,
+    /// What the first of the files said that refused.
+    error: Option<Error>,
+}
+
+impl Tried {
+    /// Whether pages of a file were left out.
+    fn left_out(&self, file: FileId) -> bool {
+        self.refused.contains(&file) || self.unknown.contains(&file)
+    }
+}
+
 /// What the background work remembers.
 #[derive(Default)]
 pub(crate) struct Upkeep {
@@ -140,9 +168,10 @@ pub(crate) struct Upkeep {
 pub struct PageCache<P: Pages, B: Backing> {
     pub(crate) pages: P,
     pub(crate) backing: Arc<B>,
-    pub(crate) washer: Washer<B>,
+    pub(crate) write_back: PageWriteBack<B>,
     pub(crate) counted: Arc<Counted>,
     pub(crate) clock: Clock,
+    pub(crate) limit: Limit<P>,
     pub(crate) page_bytes: u64,
     options: Options<OptionsOf<P>>,
     pub(crate) upkeep: HostMutex<MemoryOf<P>, Upkeep>,
@@ -158,17 +187,42 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         backing: Arc<B>,
         options: Options<OptionsOf<P>>,
     ) -> Result<Self, Error> {
-        if !pod.geometry().has_marks() {
+        let area = pod.area_of(PAGES).map_err(|_| Error::NotForPages)?;
+        let host = Host::join(pod).map_err(tombolo_sharing::Error::from)?;
+        let attached = Self::attach(&host, area, backing, options);
+        if attached.is_err() {
+            host.leave();
+        }
+        attached
+    }
+
+    /// Takes part in an area for pages of the pod that `host` is in, besides other tenants of that host.
+    ///
+    /// # Errors
+    /// [`Error::NotForPages`]; [`Error::Objects`].
+    pub fn attach(
+        host: &Arc<Host<MemoryOf<P>>>,
+        area: Area<MemoryOf<P>>,
+        backing: Arc<B>,
+        options: Options<OptionsOf<P>>,
+    ) -> Result<Self, Error> {
+        if area.layout().kind != PAGES {
             return Err(Error::NotForPages);
         }
         let page_bytes = options.page_bytes;
-        let most = pod.geometry().lnr_bytes / page_bytes;
+        let most = area.places().lnr.bytes / page_bytes;
         let counted: Arc<Counted> = Arc::default();
-        let washer =
-            || Washer { backing: Arc::clone(&backing), page_bytes, counted: Arc::clone(&counted) };
+        let write_back = || PageWriteBack {
+            backing: Arc::clone(&backing),
+            page_bytes,
+            counted: Arc::clone(&counted),
+        };
+        let pages = P::attach(host, area, options.objects.clone(), write_back())?;
+        let most_dirty = Self::most_dirty(&pages, page_bytes, options.dirty_percent);
         Ok(Self {
-            pages: P::join(pod, options.objects.clone(), washer())?,
-            washer: washer(),
+            pages,
+            limit: Limit::new(most_dirty),
+            write_back: write_back(),
             counted,
             clock: Clock::new(most),
             upkeep: HostMutex::<MemoryOf<P>, _>::new(Upkeep::default()),
@@ -268,14 +322,15 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// one step.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::Backing`], [`Error::Stalled`], [`Error::Objects`]. Some pages may be
-    /// written.
+    /// [`Error::TooLarge`]; [`Error::Backing`], [`Error::WriteBack`]: the file system below has no room.
+    /// [`Error::Stalled`], [`Error::Objects`]. Some pages may be written.
     pub fn write(&self, file: FileId, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        check_size(offset, bytes.len())?;
+        self.check_end(file, offset, bytes.len())?;
         let mut rest = bytes;
         for piece in pieces(self.page_bytes, offset, bytes.len() as u64) {
             let (part, others) = rest.split_at(piece.bytes as usize);
             rest = others;
+            self.may_write(file, piece)?;
             self.wait(|| {
                 let head = match self.head(file)? {
                     Ok(head) => head,
@@ -320,9 +375,14 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// As of [`write`](Self::write); the file is as long as it was.
     pub fn append(&self, file: FileId, bytes: &[u8]) -> Result<u64, Error> {
         let end = |size: u64| size.saturating_add(bytes.len() as u64);
+        // Where the end is now is near enough: what is wanted of it is room for so many bytes.
+        let at = self.peek(file)?.map_or(0, |(head, _)| head.size);
+        self.check_end(file, at, bytes.len())?;
+        pieces(self.page_bytes, at, bytes.len() as u64)
+            .try_for_each(|piece| self.may_write(file, piece))?;
         let alone = self.alone(file, |size| (size, end(size)))?;
         let offset = alone.head.size;
-        check_size(offset, bytes.len())?;
+        self.check_end(file, offset, bytes.len())?;
         let mut rest = bytes;
         for piece in pieces(self.page_bytes, offset, bytes.len() as u64) {
             let (part, others) = rest.split_at(piece.bytes as usize);
@@ -408,7 +468,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             return Ok(0);
         }
         // A walk leaves out what lies in memory that cannot be read. The head may be lost, too.
-        let room = self.objects().pod().geometry().lnr_bytes / self.page_bytes;
+        let room = self.objects().area().geometry().lnr.bytes / self.page_bytes;
         let size = self.peek(file)?.map(|(head, _)| head.size.div_ceil(self.page_bytes));
         let most = size.unwrap_or(room).min(MAX_LOOKS);
         let pages = (0..most).map(|block| Key::page(file, block));
@@ -449,7 +509,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         pages: impl IntoIterator<Item = Key>,
     ) -> Result<(), Error> {
         for key in pages {
-            if !self.clean(key)? {
+            if !self.ensure_clean(key)? {
                 let error = std::io::Error::from(std::io::ErrorKind::NotFound);
                 return Err(Error::WriteBack(key.file, error));
             }
@@ -461,22 +521,44 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// left to look at.
     ///
     /// # Errors
-    /// [`Error::WriteBack`], [`Error::Objects`].
+    /// [`Error::WriteBack`]: all files are written back that can be. [`Error::Objects`].
     pub fn write_back_all(&self, progress: &mut dyn FnMut(usize)) -> Result<(), Error> {
         let pages = self.dirty_pages()?;
-        for (number, key) in pages.iter().enumerate() {
-            progress(pages.len() - number);
-            self.clean(*key)?;
-        }
+        let all = pages.len();
+        let pages = (0..).zip(pages).map(|(number, key)| {
+            progress(all - number);
+            key
+        });
+        let tried = self.try_write_back(pages)?;
         progress(0);
-        Ok(())
+        tried.error.map_or(Ok(()), Err)
     }
 
-    /// The pages that are dirty, as far as [`Pages::marked`] shows them.
+    /// Writes pages back as far as that can be done. Once a file refuses a page, its others are left out.
+    fn try_write_back(&self, pages: impl Iterator<Item = Key>) -> Result<Tried, Error> {
+        let mut tried = Tried::default();
+        for key in pages {
+            if tried.left_out(key.file) {
+                continue;
+            }
+            match self.ensure_clean(key) {
+                Ok(true) => {}
+                Ok(false) => _ = tried.unknown.insert(key.file),
+                Err(error @ (Error::WriteBack(..) | Error::Backing(_))) => {
+                    tried.refused.insert(key.file);
+                    tried.error.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(tried)
+    }
+
+    /// The pages that are dirty, as far as [`Pages::visit_dirty`] shows them.
     pub(crate) fn dirty_pages(&self) -> Result<Vec<Key>, Error> {
         self.patiently(|| {
             let mut pages = Vec::new();
-            self.pages.marked(|key| pages.push(key))?;
+            self.pages.visit_dirty(|key| pages.push(key))?;
             Ok(pages)
         })
     }
@@ -510,15 +592,15 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             std::mem::take(&mut upkeep.dirty)
         };
         let dirty: BTreeSet<Key> = self.dirty_pages()?.into_iter().collect();
-        let mut outcome = Ok(());
-        for &key in dirty.intersection(&old) {
-            if let Err(error) = self.clean(key) {
-                outcome = Err(error);
-            }
-        }
-        let outcome = outcome.and(self.look_after_the_dead());
-        self.upkeep.lock().dirty = &dirty - &old;
-        outcome
+        let tried = self.try_write_back(dirty.intersection(&old).copied())?;
+        let again = |key: &Key| !old.contains(key) || tried.left_out(key.file);
+        self.upkeep.lock().dirty = dirty.iter().copied().filter(again).collect();
+        self.limit.set_refused(tried.refused);
+        let mut outcome = tried.error.map_or(Ok(()), Err);
+        // A file that takes no pages is in nobody's way.
+        outcome = outcome.and(self.drop_gone(&tried.unknown).map(drop));
+        outcome = outcome.and(self.end_put_off());
+        outcome.and(self.look_after_the_dead())
     }
 
     /// Repeats `attempt` until it comes to something, which it tells from the host that is in the way.
@@ -556,6 +638,13 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         attempt: impl Fn() -> Result<T, tombolo_sharing::Error>,
     ) -> Result<T, Error> {
         self.wait(|| Ok(Ok(attempt()?)))
+    }
+
+    /// Whether a file may have bytes up to there.
+    fn check_end(&self, file: FileId, offset: u64, bytes: usize) -> Result<(), Error> {
+        check_size(offset, bytes)?;
+        let end = offset + bytes as u64;
+        if end > ANY_FILE_BYTES { Ok(self.backing.admits(file, end)?) } else { Ok(()) }
     }
 
     /// This host's seat, for [`wait`](Self::wait).

@@ -3,7 +3,7 @@
 //! Whoever uses such a file next ends what the dead host was at. But that may be nobody, before all leave and the cache is gone. So each of the
 //! others looks for it once, in the background, and the last of them does so before it leaves.
 //!
-//! Left out: files that have no name any more, which nobody will read.
+//! Files that have no name any more, and that nobody uses, leave the cache: [`gone`](crate::gone).
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Looks after files of a host that has died since this was done last, once it is cleared up after.
     pub(crate) fn look_after_the_dead(&self) -> Result<(), Error> {
         let dead = self.pages.fenced();
-        let cleared_up = self.objects().pod().membership().fenced().next().is_none();
+        let cleared_up = self.objects().area().membership().fenced().next().is_none();
         let keeps = self.memory().keeps(sites::DEAD_FILES);
         if dead == self.upkeep.lock().dead || !cleared_up || !keeps {
             return Ok(());
@@ -30,7 +30,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let files: BTreeSet<FileId> = dirty.iter().map(|key| key.file).chain(held).collect();
         let (known, unknown): (BTreeSet<_>, BTreeSet<_>) =
             files.into_iter().partition(|&file| self.backing.knows(file));
-        let found = self.backing.find(&unknown)?;
+        let found = self.backing.find(&self.drop_gone(&unknown)?)?;
+        let mut through = Ok(());
         for &file in known.union(&found) {
             let mut outcome = match self.head(file) {
                 // Whoever uses the file next makes it anew.
@@ -40,12 +41,15 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             if found.contains(&file) {
                 let pages = dirty.iter().copied().filter(|key| key.file == file);
                 outcome = outcome.and_then(|()| self.write_back_pages(pages));
-                while !self.backing.put_back(file) {
-                    outcome = outcome.and_then(|()| self.write_back(file));
-                }
+                outcome = outcome.and(self.end_use(file));
             }
-            outcome?;
+            match outcome {
+                // It is tried again in the background, and in nobody's way.
+                Err(Error::WriteBack(..) | Error::Backing(_)) => {}
+                outcome => through = through.and(outcome),
+            }
         }
+        through?;
         self.upkeep.lock().dead = dead;
         Ok(())
     }

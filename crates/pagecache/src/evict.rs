@@ -16,7 +16,7 @@ use crate::{Error, FileId, sites};
 impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Pages evicted at once.
     pub(crate) fn batch(&self) -> u64 {
-        (self.objects().pod().geometry().lnr_bytes / self.page_bytes / 256).clamp(1, 64)
+        (self.objects().area().geometry().lnr.bytes / self.page_bytes / 256).clamp(1, 64)
     }
 
     /// Creates an object, for which others are evicted if need be.
@@ -100,7 +100,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         if self.memory().keeps(sites::EVICT_CLEAN) && !self.clean_now(key)? {
             return Ok(false);
         }
-        let evicted = self.pages.delete_unmarked(key)?;
+        let evicted = self.pages.delete_unless_dirty(key)?;
         if evicted {
             self.counted.evicted();
         }
@@ -130,13 +130,13 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Writes a page to its file and takes it out of the cache. A writer that had it before this thread had
     /// the file may mark it in between: then it is clean no more.
     fn take_out_clean(&self, key: Key) -> Result<Result<(), u64>, Error> {
-        if !self.clean(key)? {
+        if !self.ensure_clean(key)? {
             let error = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(Error::WriteBack(key.file, error));
         }
         let bytes = key.bytes();
         let out = if self.memory().keeps(sites::CUT_UNMARKED) {
-            self.pages.delete_unmarked(key)? || self.objects().stat(&bytes)?.is_none()
+            self.pages.delete_unless_dirty(key)? || self.objects().stat(&bytes)?.is_none()
         } else {
             self.objects().delete(&bytes).map(|_| true)?
         };
@@ -149,7 +149,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         if !self.memory().keeps(sites::CUT_BARRIER) {
             return Ok(());
         }
-        let latches = self.objects().pod().geometry().latches;
+        let latches = self.objects().area().geometry().latches;
         let some: BTreeSet<u64> = if last - first.min(last) < latches {
             (first..last).map(|block| self.latch_of(Key::page(file, block))).collect()
         } else {

@@ -1,8 +1,10 @@
 //! The head of a file: what all hosts have to agree on besides its pages.
 //!
 //! ```text
-//! head   epoch (8 bytes) | size (8) | modified (8) | a host's stay (8) | keep (8) | reach (8)
+//! head   epoch (8 bytes) | size (8) | modified (8) | a host's stay (8) | keep (8) | reach (8) | handle (24)
 //! ```
+//!
+//! The *handle* finds the file again on any host, also when it has no name any more. It never changes.
 //!
 //! The *stay* is of the host that has the file alone, or else of the one that last made it longer, and may not have written there yet.
 //! If that host is dead, whoever comes next ends what it was at. Of a file that was held, it takes out what lies from *keep* to
@@ -24,8 +26,9 @@ use tombolo_sharing::{Guard, Guarded, Scheme, Version};
 use crate::cache::{Backing, PageCache};
 use crate::key::Key;
 use crate::pages::{Held, Pages};
-use crate::{Attributes, Error, FileId, sites};
+use crate::{Attributes, Error, FileId, Handle, NO_HANDLE, sites};
 
+/// Bytes of what changes of a head.
 pub(crate) const HEAD_BYTES: usize = 48;
 
 /// What is to be kept of a file: all that is there.
@@ -142,15 +145,15 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
 
     /// Whether who has a file alone has left, or has died and is cleared up after.
     pub(crate) fn is_left(&self, head: &Head) -> bool {
-        let pod = self.objects().pod();
-        let is_over = |stay| stay != self.stay() && !pod.is_seated(stay) && !pod.is_fenced(stay);
+        let area = self.objects().area();
+        let is_over = |stay| stay != self.stay() && !area.is_member(stay) && !area.is_fenced(stay);
         head.by.is_some_and(is_over)
     }
 
     /// Whether who made a file longer is not in the pod any more: it may not have written there.
     pub(crate) fn is_doubtful(&self, head: &Head) -> bool {
-        let pod = self.objects().pod();
-        let is_out = |stay| stay != self.stay() && !pod.is_seated(stay);
+        let area = self.objects().area();
+        let is_out = |stay| stay != self.stay() && !area.is_member(stay);
         head.by.is_some_and(is_out) && self.memory().keeps(sites::GROWN_BY_DEAD)
     }
 
@@ -179,8 +182,16 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
 
     /// This host's stay.
     fn stay(&self) -> Stay {
-        let seat = self.objects().seat();
-        Stay { host: seat.host(), number: seat.incarnation() }
+        self.objects().seat().stay()
+    }
+
+    /// The handle of a file whose head is in the cache.
+    pub(crate) fn handle_of(&self, file: FileId) -> Result<Option<Handle>, Error> {
+        let (key, mut handle) = (Key::head(file), NO_HANDLE);
+        match self.objects().read_bytes(&key.bytes(), HEAD_BYTES as u64, &mut handle) {
+            Err(error) if error.is_loss() => Ok(None),
+            read => Ok(read?.map(|_| handle)),
+        }
     }
 
     fn admit_head(&self, file: FileId) -> Result<Head, Error> {
@@ -195,7 +206,9 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let Attributes { size, modified } = self.backing.attributes(file)?;
         let epoch = self.memory().random() & !1;
         let head = Head { epoch, size, modified, by: None, keep: ALL, reach: 0 };
-        match self.create(key, &head.encode()) {
+        let handle = self.backing.handle(file)?;
+        let whole = |head: Head| [&head.encode()[..], &handle].concat();
+        match self.create(key, &whole(head)) {
             Err(Error::Objects(Exists)) => Ok(self.peek(file)?.map_or(head, |(head, _)| head)),
             // It was lost: pages say where the file ends.
             Err(Error::Objects(error)) if error.is_loss() => {
@@ -204,7 +217,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
                     false => size,
                 };
                 let head = Head { size, modified: self.now(), ..head };
-                self.patiently(|| self.objects().put(&key.bytes(), &head.encode()))?;
+                self.patiently(|| self.objects().put(&key.bytes(), &whole(head)))?;
                 Ok(head)
             }
             created => created.map(|()| head),

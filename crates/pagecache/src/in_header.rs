@@ -9,14 +9,16 @@
 //! away holds the page, or looks at it afterwards.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use tombolo_host::Host;
 use tombolo_memory::{HostMutex, Memory};
-use tombolo_pod::Pod;
+use tombolo_pod::Area;
 use tombolo_sharing::{Error, Guard, Guarded, Version};
 
 use crate::backing::Backing;
 use crate::key::Key;
-use crate::page::{MARK, WORD_BYTES, Washer, word};
+use crate::page::{MARK, PageWriteBack, WORD_BYTES, word};
 use crate::pages::Pages;
 use crate::sites;
 
@@ -39,7 +41,7 @@ impl<S: Guarded> InHeader<S> {
     }
 
     /// Whether a page is marked; if it is not, it is not noted any more, either.
-    fn is_marked(&self, key: Key) -> Result<bool, Error> {
+    fn is_dirty(&self, key: Key) -> Result<bool, Error> {
         // Who marks it after the look notes it again.
         let first = self.memory().keeps(sites::HEADER_FORGET_FIRST);
         let noted = first && self.noted.lock().remove(&key);
@@ -63,13 +65,14 @@ impl<S: Guarded> InHeader<S> {
 impl<S: Guarded + 'static> Pages for InHeader<S> {
     type Scheme = S;
 
-    fn join<B: Backing>(
-        pod: Pod<S::Memory>,
+    fn attach<B: Backing>(
+        host: &Arc<Host<S::Memory>>,
+        area: Area<S::Memory>,
         options: S::Options,
-        _: Washer<B>,
+        _: PageWriteBack<B>,
     ) -> Result<Self, Error> {
         let noted = HostMutex::<S::Memory, _>::new(BTreeSet::new());
-        Ok(Self { objects: S::join(pod, options)?, noted })
+        Ok(Self { objects: S::attach(host, area, options)?, noted })
     }
 
     #[inline]
@@ -77,7 +80,7 @@ impl<S: Guarded + 'static> Pages for InHeader<S> {
         &self.objects
     }
 
-    fn mark(&self, key: Key, page: &mut S::Guard<'_>) -> Result<(), Error> {
+    fn set_dirty(&self, key: Key, page: &mut S::Guard<'_>) -> Result<(), Error> {
         let found = word(page)?;
         if found & MARK == 0 {
             page.write(0, &(found | MARK).to_le_bytes())?;
@@ -88,14 +91,14 @@ impl<S: Guarded + 'static> Pages for InHeader<S> {
         Ok(())
     }
 
-    fn unmark(&self, key: Key, page: &mut S::Guard<'_>) -> Result<(), Error> {
+    fn clear_dirty(&self, key: Key, page: &mut S::Guard<'_>) -> Result<(), Error> {
         let found = word(page)?;
         self.noted.lock().remove(&key);
         page.write(0, &(found & !MARK).to_le_bytes())
     }
 
-    fn write_marked(&self, key: Key) -> Result<Option<S::Guard<'_>>, Error> {
-        if !self.is_marked(key)? {
+    fn write_dirty(&self, key: Key) -> Result<Option<S::Guard<'_>>, Error> {
+        if !self.is_dirty(key)? {
             return Ok(None);
         }
         match self.objects.write_start(&key.bytes()) {
@@ -104,15 +107,15 @@ impl<S: Guarded + 'static> Pages for InHeader<S> {
         }
     }
 
-    fn try_write_marked(&self, key: Key) -> Result<Option<Option<S::Guard<'_>>>, Error> {
-        if !self.is_marked(key)? {
+    fn try_write_dirty(&self, key: Key) -> Result<Option<Option<S::Guard<'_>>>, Error> {
+        if !self.is_dirty(key)? {
             return Ok(Some(None));
         }
         let page = self.objects.try_write_start(&key.bytes())?;
         page.map(|page| self.if_marked(page)).transpose()
     }
 
-    fn delete_unmarked(&self, key: Key) -> Result<bool, Error> {
+    fn delete_unless_dirty(&self, key: Key) -> Result<bool, Error> {
         let Some((version, marked)) = self.look(key)? else { return Ok(false) };
         if !self.memory().check(sites::HEADER_UNMARKED, !marked) {
             return Ok(false);
@@ -126,10 +129,14 @@ impl<S: Guarded + 'static> Pages for InHeader<S> {
         }
     }
 
-    fn marked(&self, visit: impl FnMut(Key)) -> Result<(), Error> {
+    fn visit_dirty(&self, visit: impl FnMut(Key)) -> Result<(), Error> {
         let noted = self.noted.lock().clone();
         noted.into_iter().for_each(visit);
         Ok(())
+    }
+
+    fn dirty_count(&self) -> u64 {
+        self.noted.lock().len() as u64
     }
 
     fn reach(&self) -> Option<u64> {

@@ -24,7 +24,7 @@ pub(crate) struct Latch<'a, M: Memory> {
 
 impl<P: Pages, B: Backing> PageCache<P, B> {
     pub(crate) fn latch_of(&self, key: Key) -> u64 {
-        key.mixed() & (self.objects().pod().geometry().latches - 1)
+        key.mixed() & (self.objects().area().geometry().latches - 1)
     }
 
     /// Takes a latch.
@@ -33,7 +33,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// [`Error::Stalled`].
     pub(crate) fn latch(&self, number: u64) -> Result<Latch<'_, MemoryOf<P>>, Error> {
         let memory = self.memory();
-        let word = self.objects().pod().areas().latches.element(number);
+        let word = self.objects().area().areas().latches.element(number);
         let mine = self.seat() + 1;
         self.wait(|| {
             let found = memory.load(word);

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 
 use tombolo_memory::Memory;
-use tombolo_objects::{Cleaner, WriteGuard};
+use tombolo_objects::{WriteBack, WriteGuard};
 use tombolo_sharing::{Guard, Guarded, Scheme};
 
 use crate::cache::{Backing, Counted, PageCache};
@@ -58,20 +58,28 @@ pub(crate) fn pieces(page_bytes: u64, offset: u64, bytes: u64) -> impl Iterator<
 }
 
 /// Brings dirty pages to their files.
-pub struct Washer<B> {
+pub struct PageWriteBack<B> {
     pub(crate) backing: Arc<B>,
     pub(crate) page_bytes: u64,
     pub(crate) counted: Arc<Counted>,
 }
 
-impl<B: Backing> Washer<B> {
+// Without asking that `B` is `Clone`.
+impl<B> Clone for PageWriteBack<B> {
+    fn clone(&self) -> Self {
+        let Self { backing, page_bytes, counted } = self;
+        Self { backing: Arc::clone(backing), page_bytes: *page_bytes, counted: Arc::clone(counted) }
+    }
+}
+
+impl<B: Backing> PageWriteBack<B> {
     /// Writes a page that is held and marked to its file, and has its mark taken off; whether it could.
-    pub(crate) fn wash<G: Guard>(
+    pub(crate) fn write_page_back<G: Guard>(
         &self,
         memory: &impl Memory,
         key: Key,
         page: &mut G,
-        unmark: impl Fn(&mut G) -> Result<(), tombolo_sharing::Error>,
+        clear_dirty: impl Fn(&mut G) -> Result<(), tombolo_sharing::Error>,
     ) -> io::Result<bool> {
         let Some(block) = key.block() else { return Ok(false) };
         if !self.backing.knows(key.file) {
@@ -79,7 +87,7 @@ impl<B: Backing> Washer<B> {
         }
         let first = memory.keeps(sites::CLEAN_WRITE_FIRST);
         if !first {
-            unmark(page).map_err(io::Error::other)?;
+            clear_dirty(page).map_err(io::Error::other)?;
         }
         let bytes = page_of_file(page, self.page_bytes).map_err(io::Error::other)?;
         memory.step();
@@ -89,7 +97,7 @@ impl<B: Backing> Washer<B> {
         }
         self.counted.written_back();
         if first {
-            unmark(page).map_err(io::Error::other)?;
+            clear_dirty(page).map_err(io::Error::other)?;
         }
         Ok(true)
     }
@@ -110,22 +118,22 @@ pub(crate) fn word(page: &mut impl Guard) -> Result<u64, tombolo_sharing::Error>
     Ok(u64::from_le_bytes(word))
 }
 
-impl<M: Memory, B: Backing> Cleaner<M> for Washer<B> {
+impl<M: Memory, B: Backing> WriteBack<M> for PageWriteBack<B> {
     /// A page that is not dirty is as it is in its file.
-    fn can_be_had_anew(&self, key: &[u8]) -> bool {
+    fn can_be_reread(&self, key: &[u8]) -> bool {
         Key::decode(key).is_some_and(|key| key.block().is_some())
     }
 
-    fn clean(&self, key: &[u8], mut page: WriteGuard<'_, M>) {
+    fn write_back(&self, key: &[u8], mut page: WriteGuard<'_, M>) {
         if let Some(key) = Key::decode(key) {
             let memory = page.memory().clone();
-            let unmark = |page: &mut WriteGuard<'_, M>| {
-                page.unmark();
+            let clear_dirty = |page: &mut WriteGuard<'_, M>| {
+                page.clear_dirty();
                 Ok(())
             };
             // If it fails, the page stays dirty and keeps its record; who synchronises the file is told
             // why.
-            let _ = self.wash(&memory, key, &mut page, unmark);
+            let _ = self.write_page_back(&memory, key, &mut page, clear_dirty);
         }
     }
 }
@@ -184,12 +192,12 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         }
         if memory.keeps(sites::WRITE_MARK_FIRST) {
             if memory.keeps(sites::WRITE_MARK) {
-                self.pages.mark(key, &mut guard)?;
+                self.pages.set_dirty(key, &mut guard)?;
             }
             return Ok(Stored::Yes);
         }
         drop(guard);
-        self.pages.mark(key, &mut self.objects().write_start(&key.bytes())?)?;
+        self.pages.set_dirty(key, &mut self.objects().write_start(&key.bytes())?)?;
         Ok(Stored::Yes)
     }
 
@@ -235,27 +243,27 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     }
 
     /// Writes a page to its file if it is dirty; whether it is clean now.
-    pub(crate) fn clean(&self, key: Key) -> Result<bool, Error> {
-        match self.patiently(|| self.pages.write_marked(key)) {
+    pub(crate) fn ensure_clean(&self, key: Key) -> Result<bool, Error> {
+        match self.patiently(|| self.pages.write_dirty(key)) {
             // There is nothing to be written any more. Whoever synchronises the file is told.
             Err(Error::Objects(error)) if error.is_loss() => Ok(true),
-            page => page?.map_or(Ok(true), |page| self.wash(key, page)),
+            page => page?.map_or(Ok(true), |page| self.write_page_back(key, page)),
         }
     }
 
     /// The same, unless that takes waiting.
     pub(crate) fn clean_now(&self, key: Key) -> Result<bool, Error> {
-        match self.pages.try_write_marked(key)? {
+        match self.pages.try_write_dirty(key)? {
             None => Ok(false),
             Some(None) => Ok(true),
-            Some(Some(page)) => self.wash(key, page),
+            Some(Some(page)) => self.write_page_back(key, page),
         }
     }
 
-    fn wash(&self, key: Key, mut page: Held<'_, P>) -> Result<bool, Error> {
-        let unmark = |page: &mut Held<'_, P>| self.pages.unmark(key, page);
-        self.washer
-            .wash(self.memory(), key, &mut page, unmark)
+    fn write_page_back(&self, key: Key, mut page: Held<'_, P>) -> Result<bool, Error> {
+        let clear_dirty = |page: &mut Held<'_, P>| self.pages.clear_dirty(key, page);
+        self.write_back
+            .write_page_back(self.memory(), key, &mut page, clear_dirty)
             .map_err(|error| Error::WriteBack(key.file, error))
     }
 }

@@ -1,14 +1,17 @@
 //! What a page cache needs of a way of sharing, and how dirty pages are known: on MEGALON, by marks of
 //! their coherence records.
 
+use std::sync::Arc;
+
+use tombolo_host::Host;
 use tombolo_memory::Memory;
-use tombolo_objects::{Objects, WriteGuard};
-use tombolo_pod::{Pod, Stay};
+use tombolo_objects::{Objects, Setup, WriteGuard};
+use tombolo_pod::{Area, Stay};
 use tombolo_sharing::{Error, Guarded, Scheme};
 
 use crate::backing::Backing;
 use crate::key::Key;
-use crate::page::{MARK, Washer, word};
+use crate::page::{MARK, PageWriteBack, word};
 use crate::sites;
 
 /// The memory of whoever shares pages like this.
@@ -30,31 +33,32 @@ pub trait Pages: Sized + 'static {
     /// How they are shared.
     type Scheme: Guarded;
 
-    /// Joins a pod. `washer` is for schemes that have to have a page cleaned before they can take
-    /// something from it.
-    fn join<B: Backing>(
-        pod: Pod<MemoryOf<Self>>,
+    /// Takes part in an area for pages. `write_back` is for schemes that have to have a page cleaned before
+    /// they can take something from it.
+    fn attach<B: Backing>(
+        host: &Arc<Host<MemoryOf<Self>>>,
+        area: Area<MemoryOf<Self>>,
         options: OptionsOf<Self>,
-        washer: Washer<B>,
+        write_back: PageWriteBack<B>,
     ) -> Result<Self, Error>;
 
     /// The pages, and heads of files.
     fn objects(&self) -> &Self::Scheme;
 
     /// Marks a page.
-    fn mark(&self, key: Key, page: &mut Held<'_, Self>) -> Result<(), Error>;
+    fn set_dirty(&self, key: Key, page: &mut Held<'_, Self>) -> Result<(), Error>;
 
     /// Takes the mark off a page.
-    fn unmark(&self, key: Key, page: &mut Held<'_, Self>) -> Result<(), Error>;
+    fn clear_dirty(&self, key: Key, page: &mut Held<'_, Self>) -> Result<(), Error>;
 
     /// Holds a page if it is there and marked.
-    fn write_marked(&self, key: Key) -> Result<Option<Held<'_, Self>>, Error>;
+    fn write_dirty(&self, key: Key) -> Result<Option<Held<'_, Self>>, Error>;
 
     /// The same, unless that takes waiting for who holds it: then the outer `None`.
-    fn try_write_marked(&self, key: Key) -> Result<Option<Option<Held<'_, Self>>>, Error>;
+    fn try_write_dirty(&self, key: Key) -> Result<Option<Option<Held<'_, Self>>>, Error>;
 
     /// Takes a page out of the cache unless it is marked; whether it did.
-    fn delete_unmarked(&self, key: Key) -> Result<bool, Error>;
+    fn delete_unless_dirty(&self, key: Key) -> Result<bool, Error>;
 
     /// Whether there are pages, or heads, that are lost with a host that died.
     fn has_lost(&self) -> Result<bool, Error> {
@@ -68,9 +72,12 @@ pub trait Pages: Sized + 'static {
 
     /// Shows pages to `visit` that are marked, and perhaps others: all of them, or, if there is no
     /// [`reach`](Self::reach), those that this host has marked.
-    fn marked(&self, visit: impl FnMut(Key)) -> Result<(), Error>;
+    fn visit_dirty(&self, visit: impl FnMut(Key)) -> Result<(), Error>;
 
-    /// At how many places [`marked`](Self::marked) looks in order to find all marked pages; `None` if it
+    /// How many pages [`visit_dirty`](Self::visit_dirty) shows.
+    fn dirty_count(&self) -> u64;
+
+    /// At how many places [`visit_dirty`](Self::visit_dirty) looks in order to find all marked pages; `None` if it
     /// does not.
     fn reach(&self) -> Option<u64>;
 }
@@ -82,13 +89,18 @@ pub struct ByRecord<M: Memory>(Objects<M>);
 impl<M: Memory> Pages for ByRecord<M> {
     type Scheme = Objects<M>;
 
-    fn join<B: Backing>(
-        pod: Pod<M>,
+    fn attach<B: Backing>(
+        host: &Arc<Host<M>>,
+        area: Area<M>,
         options: tombolo_objects::Options,
-        washer: Washer<B>,
+        write_back: PageWriteBack<B>,
     ) -> Result<Self, Error> {
-        let objects = Objects::join_as(pod, options, &washer)?;
-        objects.set_cleaner(Box::new(washer));
+        let objects = Objects::attach(
+            host,
+            area,
+            Setup { options, recovery: Some(Arc::new(write_back.clone())) },
+        )?;
+        objects.set_write_back(Box::new(write_back));
         Ok(Self(objects))
     }
 
@@ -98,8 +110,8 @@ impl<M: Memory> Pages for ByRecord<M> {
     }
 
     #[inline]
-    fn mark(&self, _: Key, page: &mut WriteGuard<'_, M>) -> Result<(), Error> {
-        page.mark();
+    fn set_dirty(&self, _: Key, page: &mut WriteGuard<'_, M>) -> Result<(), Error> {
+        page.set_dirty();
         // When all hosts have died, that is all that tells what was written.
         let found = word(page)?;
         if found & MARK == 0 && page.memory().keeps(sites::WRITE_WRITTEN) {
@@ -108,21 +120,21 @@ impl<M: Memory> Pages for ByRecord<M> {
         Ok(())
     }
 
-    fn unmark(&self, _: Key, page: &mut WriteGuard<'_, M>) -> Result<(), Error> {
-        page.unmark();
+    fn clear_dirty(&self, _: Key, page: &mut WriteGuard<'_, M>) -> Result<(), Error> {
+        page.clear_dirty();
         Ok(())
     }
 
-    fn write_marked(&self, key: Key) -> Result<Option<WriteGuard<'_, M>>, Error> {
-        self.0.write_marked(&key.bytes())
+    fn write_dirty(&self, key: Key) -> Result<Option<WriteGuard<'_, M>>, Error> {
+        self.0.write_dirty(&key.bytes())
     }
 
-    fn try_write_marked(&self, key: Key) -> Result<Option<Option<WriteGuard<'_, M>>>, Error> {
-        self.0.try_write_marked(&key.bytes())
+    fn try_write_dirty(&self, key: Key) -> Result<Option<Option<WriteGuard<'_, M>>>, Error> {
+        self.0.try_write_dirty(&key.bytes())
     }
 
-    fn delete_unmarked(&self, key: Key) -> Result<bool, Error> {
-        self.0.delete_unmarked(&key.bytes())
+    fn delete_unless_dirty(&self, key: Key) -> Result<bool, Error> {
+        self.0.delete_unless_dirty(&key.bytes())
     }
 
     fn has_lost(&self) -> Result<bool, Error> {
@@ -133,15 +145,19 @@ impl<M: Memory> Pages for ByRecord<M> {
         self.0.last_fenced()
     }
 
-    fn marked(&self, mut visit: impl FnMut(Key)) -> Result<(), Error> {
-        self.0.marked(|key| {
+    fn visit_dirty(&self, mut visit: impl FnMut(Key)) -> Result<(), Error> {
+        self.0.visit_dirty(|key| {
             if let Some(key) = Key::decode(key) {
                 visit(key);
             }
         })
     }
 
+    fn dirty_count(&self) -> u64 {
+        self.0.dirty_count()
+    }
+
     fn reach(&self) -> Option<u64> {
-        Some(self.0.pod().geometry().mark_words())
+        Some(self.0.area().geometry().mark_words())
     }
 }

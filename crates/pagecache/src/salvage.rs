@@ -10,15 +10,16 @@
 //! Left out: files that were changed by others than hosts since. What pages say counts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 
 use tombolo_memory::Memory;
-use tombolo_objects::{Heir, Left};
+use tombolo_objects::{CrashRecovery, Orphans};
 
 use crate::backing::Backing;
-use crate::head::{ALL, HEAD_BYTES, Head};
+use crate::head::{ALL, Head};
 use crate::key::Key;
-use crate::page::{LENGTH, MARK, WORD_BYTES, Washer};
+use crate::page::{LENGTH, MARK, PageWriteBack, WORD_BYTES};
 use crate::{Error, FileId, sites};
 
 /// What is known of a file.
@@ -45,9 +46,9 @@ impl Remains {
     }
 }
 
-impl<M: Memory, B: Backing> Heir<M> for Washer<B> {
-    fn inherit(&self, left: &Left<'_, M>) -> Result<(), tombolo_sharing::Error> {
-        self.salvage(left).map_err(|error| match error {
+impl<M: Memory, B: Backing> CrashRecovery<M> for PageWriteBack<B> {
+    fn recover(&self, orphans: &Orphans<'_, M>) -> Result<(), tombolo_sharing::Error> {
+        self.salvage(orphans).map_err(|error| match error {
             Error::Objects(error) => error,
             error => tombolo_sharing::Error::Setup(format!(
                 "its hosts have died, and what they had written cannot be brought to its files: {error}"
@@ -56,25 +57,27 @@ impl<M: Memory, B: Backing> Heir<M> for Washer<B> {
     }
 }
 
-impl<B: Backing> Washer<B> {
-    fn salvage<M: Memory>(&self, left: &Left<'_, M>) -> Result<(), Error> {
-        let remains = self.look(left)?;
+impl<B: Backing> PageWriteBack<B> {
+    fn salvage<M: Memory>(&self, orphans: &Orphans<'_, M>) -> Result<(), Error> {
+        let remains = self.look(orphans)?;
         let wanted = remains.iter().filter(|(_, file)| file.wanted).map(|(file, _)| *file);
         let found = self.backing.find(&wanted.collect())?;
-        let done = self.bring_back(left, &remains, &found);
+        let done = self.bring_back(orphans, &remains, &found);
         // Nobody else uses them.
         found.iter().for_each(|&file| while !self.backing.put_back(file) {});
         done
     }
 
-    fn look<M: Memory>(&self, left: &Left<'_, M>) -> Result<BTreeMap<FileId, Remains>, Error> {
+    fn look<M: Memory>(
+        &self,
+        orphans: &Orphans<'_, M>,
+    ) -> Result<BTreeMap<FileId, Remains>, Error> {
         let mut files = BTreeMap::<FileId, Remains>::new();
-        left.visit(|key, value| {
+        orphans.visit(|key, value| {
             let Some(key) = Key::decode(key) else { return Ok(()) };
             let file = files.entry(key.file).or_default();
             let Some(block) = key.block() else {
-                let head: Option<&[u8; HEAD_BYTES]> = value.and_then(|value| value.try_into().ok());
-                file.head = head.map(Head::decode);
+                file.head = value.and_then(|value| value.first_chunk()).map(Head::decode);
                 file.wanted |= file.head.is_some_and(|head| head.is_held());
                 return Ok(());
             };
@@ -93,18 +96,18 @@ impl<B: Backing> Washer<B> {
 
     fn bring_back<M: Memory>(
         &self,
-        left: &Left<'_, M>,
+        orphans: &Orphans<'_, M>,
         remains: &BTreeMap<FileId, Remains>,
         found: &BTreeSet<FileId>,
     ) -> Result<(), Error> {
         let mut sizes = BTreeMap::new();
         for &file in found {
-            left.memory().step();
+            orphans.memory().step();
             let below = self.backing.attributes(file)?.size;
             sizes.insert(file, remains[&file].size(below));
         }
         let mut failed = None;
-        left.visit(|key, value| {
+        orphans.visit(|key, value| {
             let Some((file, block)) =
                 Key::decode(key).and_then(|key| Some((key.file, key.block()?)))
             else {
@@ -113,7 +116,7 @@ impl<B: Backing> Washer<B> {
             let Some(&size) = sizes.get(&file) else { return Ok(()) };
             match value.and_then(Page::parse) {
                 Some(page) if page.written => {
-                    let outcome = self.bring_page(left.memory(), file, block, page.bytes, size);
+                    let outcome = self.bring_page(orphans.memory(), file, block, page.bytes, size);
                     failed = failed.take().or(outcome.err());
                 }
                 Some(_) => {}
@@ -126,9 +129,9 @@ impl<B: Backing> Washer<B> {
         if let Some(error) = failed {
             return Err(error);
         }
-        sizes
-            .into_iter()
-            .try_for_each(|(file, size)| self.end_file(left.memory(), file, size, &remains[&file]))
+        sizes.into_iter().try_for_each(|(file, size)| {
+            self.end_file(orphans.memory(), file, size, &remains[&file])
+        })
     }
 
     fn bring_page(
@@ -143,9 +146,13 @@ impl<B: Backing> Washer<B> {
         let within = size.saturating_sub(offset).min(bytes.len() as u64) as usize;
         if within > 0 && memory.keeps(sites::SALVAGE_PAGE) {
             memory.step();
-            let written = self.backing.write(file, offset, &bytes[..within]);
-            written.map_err(|error| Error::WriteBack(file, error))?;
-            self.counted.salvaged.fetch_add(1, Ordering::Relaxed);
+            let brought = match self.backing.write(file, offset, &bytes[..within]) {
+                // No attempt will do: the pod would never be opened again.
+                Err(error) if error.kind() == ErrorKind::FileTooLarge => &self.counted.lost,
+                Err(error) => return Err(Error::WriteBack(file, error)),
+                Ok(()) => &self.counted.salvaged,
+            };
+            brought.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }

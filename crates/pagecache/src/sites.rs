@@ -37,6 +37,8 @@ tombolo_memory::sites! {
     WRITE_WRITTEN = "pagecache.write.written";
     /// What a dead host wrote to a file that nobody else has at hand is brought there.
     DEAD_FILES = "pagecache.dead.files";
+    /// Pages of a file that has neither a name nor a user leave the cache.
+    GONE_FILES = "pagecache.gone.files";
     /// When all hosts have died, pages that were written are brought to their files.
     SALVAGE_PAGE = "pagecache.salvage.page";
     /// And files end where they ended.

@@ -11,7 +11,8 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tombolo_memory::{Backing as Place, Mapped, MemorySpec, Window};
 use tombolo_pagecache::{Attributes, Backing, ByRecord, Error, FileId, Options, PageCache};
-use tombolo_pod::{Geometry, Pod};
+use tombolo_pod::Pod;
+use tombolo_sharing::plan_layout;
 
 const SCR: u64 = 64 << 10;
 
@@ -82,8 +83,8 @@ fn pod(lnr: u64, latches: Option<u64>) -> Pod<Mapped> {
     let spec = MemorySpec::anonymous(SCR + lnr);
     let region = Arc::new(Place::open(&spec).unwrap().map(SCR + lnr).unwrap());
     let memory = Mapped::new(Window::new(region.clone(), 0, SCR), Window::new(region, SCR, lnr));
-    let options = tombolo_pod::Options { latches, ..Default::default() };
-    Pod::format(memory, Geometry::plan(SCR, lnr, options).unwrap()).unwrap()
+    let options = tombolo_sharing::Options { latches, ..Default::default() };
+    Pod::format(memory, &plan_layout(SCR, lnr, options).unwrap()).unwrap()
 }
 
 fn options() -> Options {

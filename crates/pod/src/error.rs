@@ -1,5 +1,7 @@
 //! What can go wrong with a pod as a whole.
 
+use crate::layout::Kind;
+
 /// Why a pod cannot be formatted, opened or joined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -54,9 +56,11 @@ pub enum PodError {
     },
     /// Nobody is in the pod, but a host that was fenced may still be at something.
     #[error(
-        "host {host} (process {pid}) was fenced, and it is not known that it has ended; end that process, and say so with `tombolo pod fence {host} --gone`"
+        "host {host} (process {pid}) was fenced, and it is not known that it has ended; end that process, and say so with `tombolo pod fence {place} {host} --gone`"
     )]
     NotGone {
+        /// Where the pod is.
+        place: String,
         /// The host.
         host: u8,
         /// Its process.
@@ -81,11 +85,36 @@ pub enum PodError {
     Memory(#[from] tombolo_memory::MemoryError),
     /// All seats are taken.
     #[error(
-        "the pod takes no more hosts at once than it was made for ({hosts}); let one leave first, or create a pod for more (--hosts)"
+        "the pod takes no more hosts at once than it was made for ({hosts}); let one leave first, or create a pod for more (--hosts){}",
+        about_fenced(place, fenced)
     )]
     Full {
         /// How many it takes.
         hosts: u8,
+        /// Where the pod is.
+        place: String,
+        /// The hosts that have no seat any more, and are not known to have ended.
+        fenced: Vec<u8>,
+    },
+    /// The pod has no area for what is to be used in it.
+    #[error("the pod has no area for {kind} ({}); create a pod with one", list(there))]
+    NoArea {
+        /// What is to be used.
+        kind: Kind,
+        /// What the pod has areas for.
+        there: Vec<String>,
+    },
+    /// The tenant of an area was made by another version.
+    #[error(
+        "the pod's area for {kind} has format version {found}, this program reads {expected}; use the program that made it, or create the pod anew"
+    )]
+    AreaVersion {
+        /// What lives in the area.
+        kind: Kind,
+        /// The version found.
+        found: u64,
+        /// The version this program reads.
+        expected: u64,
     },
     /// Others have taken over every seat that a host has claimed.
     #[error(
@@ -95,17 +124,17 @@ pub enum PodError {
         /// Seats it has claimed in vain.
         claims: u32,
     },
-    /// The pod was closed under a host that was joining it, or opened anew.
+    /// An area was closed under a host that was joining it, or opened anew, or the host was fenced.
     #[error(
-        "while host {host} was joining the pod, the last host left and closed it, or all died and another one opened it anew: nobody waits for that for ever; join again"
+        "while host {host} was joining the pod, the last host left and closed it, or all died and another one opened it anew, or this host was taken for dead; join again"
     )]
     Expelled {
         /// The seat it had.
         host: u8,
     },
-    /// The pod is being opened or closed, and this takes too long.
+    /// An area is being opened or closed, and this takes too long.
     #[error(
-        "host {host} (pid {pid}) has been {doing} the pod for {waited_ms} ms; if that process is gone, create the pod anew"
+        "host {host} (pid {pid}) has been {doing} the pod's {kind} for {waited_ms} ms; if that process is gone, create the pod anew"
     )]
     Busy {
         /// The host that is at it.
@@ -114,7 +143,24 @@ pub enum PodError {
         pid: u64,
         /// What it does.
         doing: &'static str,
+        /// What lives in the area.
+        kind: Kind,
         /// How long the wait was, in milliseconds.
         waited_ms: u64,
     },
+}
+
+/// What can be done about hosts that were fenced, if there are such.
+fn about_fenced(place: &str, fenced: &[u8]) -> String {
+    let Some(first) = fenced.first() else { return String::new() };
+    let names: Vec<String> = fenced.iter().map(u8::to_string).collect();
+    let (hosts, were) = if fenced.len() == 1 { ("host", "was") } else { ("hosts", "were") };
+    format!(
+        "; {hosts} {} {were} fenced and not known to have ended: when the process has, free its seat with `tombolo pod fence {place} {first} --gone`",
+        names.join(", ")
+    )
+}
+
+fn list(there: &[String]) -> String {
+    if there.is_empty() { "it has none".to_owned() } else { format!("it has {}", there.join(", ")) }
 }

@@ -1,45 +1,51 @@
-//! Floor 2: what a pod is, and which hosts are in it.
+//! Floor 2: what a pod is, what lives in it, and which hosts are in it.
 //!
-//! [`Geometry`] plans where everything lies in SCR and LNR; [`Pod::format`] writes the format,
-//! [`Pod::open`] verifies it. [`Pod::join`] takes one of the seats that the pod was made with, up to
-//! [`MAX_HOSTS`]; [`Seat::leave`] gives it back. `docs/format.md` draws the bytes. [`create`] and [`open`] do so in mapped memory that a
-//! [`PodSpec`] names. A [`Mailbox`] is how hosts ask each other for something.
+//! A pod has *areas*: parts of SCR and of LNR in which one tenant lives each, as its directory says.
+//! [`Layout`] plans where everything lies; [`Pod::format`] writes the format, [`Pod::open`] verifies
+//! it. [`Pod::join`] takes one of the seats that the pod was made with, up to [`MAX_HOSTS`];
+//! [`Area::enrol`] takes part in an area; [`Enrolment::leave`] and [`Seat::leave`] give both back.
+//! `docs/format.md` draws the bytes. [`create`] and [`open`] do so in mapped memory that a [`PodSpec`]
+//! names. A [`Mailbox`] is how hosts ask each other for something.
 //!
 //! Invariants:
-//! * A pod is known by UUID *and* incarnation: the incarnation grows with every host that joins, so
-//!   no two stays of any host share one.
-//! * Who comes or leaves does so by one compare-and-swap of the membership word; what seats' own
-//!   words say follows from it. Exactly one host opens a closed pod, and exactly one, the last to
-//!   leave, closes it.
+//! * No two stays of any hosts in a pod have one number.
+//! * A host comes to an area, or leaves it, by one compare-and-swap of the roster's word; what the
+//!   entries' own words say follows from it. Exactly one host opens a closed area, and exactly one, the
+//!   last to leave, closes it.
 //! * Nothing read from shared memory is used before it is checked.
+//! * A fenced host's seat is another's only when the host is gone, and its entry in an area only when it is
+//!   cleared up after there ([`fencing`]).
 //!
-//! * A fenced host's seat is free only when the host is gone and cleared up after ([`fencing`]).
-//!
-//! Left out: what the areas hold, and so what there is to clear up. This crate knows no entries and no objects.
+//! Left out: what lies in the areas, and so what there is to clear up. This crate knows no entries of a
+//! log and no objects.
 
+mod area;
 mod clock;
+mod directory;
 mod error;
 pub mod fencing;
-mod geometry;
+mod layout;
 mod mailbox;
 mod mapped;
-mod membership;
-mod options;
+mod roster;
+mod seats;
 mod sites;
 mod superblock;
 mod transfer;
 
+pub use area::Area;
 pub use clock::PodClock;
 pub use error::PodError;
-pub use fencing::{Stay, Watch, fence_ended};
-pub use geometry::{
-    Areas, DEFAULT_HOSTS, Geometry, LogAreas, MAX_HOSTS, MAX_PIN_WORDS, MAX_SEGMENT_ENTRIES,
-    NOTE_WORDS,
+pub use fencing::{Stay, Watch};
+pub use layout::{
+    AreaLayout, AreaPlaces, AreaRequest, Budget, DEFAULT_HOSTS, Kind, Layout, LogOptions,
+    LogPlaces, MAX_AREAS, MAX_HOSTS, MAX_SEGMENT_ENTRIES, PARAMETERS, PodOptions, Stretch, power,
+    power_of_two_within,
 };
-pub use mailbox::{MAX_ANSWER, Mailbox, PAYLOAD_BYTES, Reply, Request, Ticket};
-pub use mapped::{CreateOptions, PodSpec, create, inspect, open, plan};
-pub use membership::{Leave, Membership, Phase, Seat};
-pub use options::{Options, RecordWidth, TornWrites};
+pub use mailbox::{MAX_ANSWER, MailSlots, Mailbox, PAYLOAD_BYTES, Reply, Request, Ticket};
+pub use mapped::{Plan, PodSpec, Sizes, create, inspect, open, plan};
+pub use roster::{Enrolment, Leave, Membership, Phase};
+pub use seats::{Seat, SeatState};
 pub use sites::ALL as SITES;
 pub use superblock::{FORMAT_VERSION, Identity, Pod};
 pub use transfer::{Giver, Taker};

@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 
 use tombolo_memory::{Backing, Mapped, MemoryError, MemorySpec, Source, Window, format_size};
 
+use crate::layout::HEAD_BYTES;
+use crate::seats::SeatState;
 use crate::superblock::{self, SUPERBLOCK_BYTES};
-use crate::{Geometry, Options, Pod, PodError};
+use crate::{Layout, Pod, PodError};
 
 /// How long to wait for a pod that somebody else is creating.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -80,31 +82,19 @@ impl fmt::Display for PodSpec {
     }
 }
 
-/// What a new pod is to be like.
+/// How much memory a new pod is to take.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CreateOptions {
+pub struct Sizes {
     /// Bytes of SCR; if not given, all of a memory that is for SCR alone, else 64 MiB or a quarter.
     pub scr_bytes: Option<u64>,
     /// Bytes of LNR; if not given, all there are.
     pub lnr_bytes: Option<u64>,
-    /// Choices of layout.
-    pub layout: Options,
     /// Overwrite what is there.
     pub force: bool,
 }
 
-impl CreateOptions {
-    /// A pod with `lnr_bytes` bytes of LNR.
-    pub fn sized(lnr_bytes: u64) -> Self {
-        Self { lnr_bytes: Some(lnr_bytes), ..Self::default() }
-    }
-
-    /// Overwrite what is there.
-    #[must_use]
-    pub fn forced(self) -> Self {
-        Self { force: true, ..self }
-    }
-}
+/// Plans a layout for so many bytes of SCR and of LNR.
+pub type Plan<'a> = &'a dyn Fn(u64, u64) -> Result<Layout, PodError>;
 
 /// Creates an empty pod.
 ///
@@ -112,7 +102,7 @@ impl CreateOptions {
 /// [`PodError::Exists`] or [`PodError::Occupied`] unless forced; [`PodError::InUse`] even so;
 /// [`PodError::TooSmall`], [`PodError::Memory`]. What was there before is still there, and files
 /// that were not there are gone again.
-pub fn create(spec: &PodSpec, options: CreateOptions) -> Result<Pod<Mapped>, PodError> {
+pub fn create(spec: &PodSpec, sizes: Sizes, plan: Plan<'_>) -> Result<Pod<Mapped>, PodError> {
     let mut backings = Vec::new();
     // Dropped first: files are removed while they are still locked.
     let mut made = MadeFiles::default();
@@ -123,14 +113,14 @@ pub fn create(spec: &PodSpec, options: CreateOptions) -> Result<Pod<Mapped>, Pod
         }
         if is_new {
             made.0.extend(backing.file_path().map(PathBuf::from));
-        } else if !options.force {
+        } else if !sizes.force {
             refuse_to_overwrite(spec, &backing)?;
         }
         backings.push(backing);
     }
-    let geometry = layout(&backings, Backing::natural_bytes, options)?;
-    reserve(&mut backings, &geometry)?;
-    let pod = Pod::format(map(&backings, &geometry)?, geometry)?;
+    let layout = layout(&backings, Backing::natural_bytes, sizes, plan)?;
+    reserve(&mut backings, &layout)?;
+    let pod = Pod::format(map(&backings, &layout)?, &layout)?;
     // Now that there is a pod, hosts may come.
     for backing in &backings {
         backing.try_lock_shared()?;
@@ -143,14 +133,14 @@ pub fn create(spec: &PodSpec, options: CreateOptions) -> Result<Pod<Mapped>, Pod
 ///
 /// # Errors
 /// As of [`create`], but for what only shows when room is taken.
-pub fn plan(spec: &PodSpec, options: CreateOptions) -> Result<Geometry, PodError> {
+pub fn plan(spec: &PodSpec, sizes: Sizes, plan: Plan<'_>) -> Result<Layout, PodError> {
     let memories: Vec<&MemorySpec> = spec.memories().collect();
     for memory in &memories {
         if let Some(backing) = existing(memory)? {
             if !backing.try_lock_exclusive()? {
                 return Err(PodError::InUse { spec: spec.to_string() });
             }
-            if !options.force {
+            if !sizes.force {
                 refuse_to_overwrite(spec, &backing)?;
             }
         }
@@ -160,7 +150,7 @@ pub fn plan(spec: &PodSpec, options: CreateOptions) -> Result<Geometry, PodError
         (None, Some(bytes)) => Ok(bytes),
         (None, None) => Err(MemoryError::NoSize { path: memory.to_string() }),
     };
-    layout(&memories, natural, options)
+    layout(&memories, natural, sizes, plan)
 }
 
 /// What `spec` names, if it is there.
@@ -229,9 +219,10 @@ fn refuse_to_overwrite(spec: &PodSpec, backing: &Backing) -> Result<(), PodError
 fn layout<T>(
     memories: &[T],
     natural: impl Fn(&T) -> Result<u64, MemoryError>,
-    options: CreateOptions,
-) -> Result<Geometry, PodError> {
-    let (scr, lnr) = match (memories, options.scr_bytes, options.lnr_bytes) {
+    sizes: Sizes,
+    plan: Plan<'_>,
+) -> Result<Layout, PodError> {
+    let (scr, lnr) = match (memories, sizes.scr_bytes, sizes.lnr_bytes) {
         ([_], Some(scr), Some(lnr)) => (scr, lnr),
         ([_], None, Some(lnr)) => (DEFAULT_SCR_BYTES.min(lnr / 4), lnr),
         ([both], scr, None) => {
@@ -248,45 +239,46 @@ fn layout<T>(
         }
         _ => unreachable!("a pod spec names one memory or two"),
     };
-    Geometry::plan(scr.next_multiple_of(SPLIT_BYTES), lnr, options.layout)
+    plan(scr.next_multiple_of(SPLIT_BYTES), lnr)
 }
 
-fn reserve(backings: &mut [Backing], geometry: &Geometry) -> Result<(), PodError> {
-    let shares = shares(geometry, backings.len());
+fn reserve(backings: &mut [Backing], layout: &Layout) -> Result<(), PodError> {
+    let shares = shares(layout, backings.len());
     backings.iter_mut().zip(shares).try_for_each(|(backing, bytes)| Ok(backing.reserve(bytes)?))
 }
 
 /// How many bytes of each of its `memories` a pod takes.
-fn shares(geometry: &Geometry, memories: usize) -> Vec<u64> {
+fn shares(layout: &Layout, memories: usize) -> Vec<u64> {
     match memories {
-        1 => vec![geometry.scr_bytes + geometry.lnr_bytes],
-        _ => vec![geometry.scr_bytes, geometry.lnr_bytes],
+        1 => vec![layout.scr_bytes + layout.lnr_bytes],
+        _ => vec![layout.scr_bytes, layout.lnr_bytes],
     }
 }
 
-fn map(backings: &[Backing], geometry: &Geometry) -> Result<Mapped, PodError> {
+fn map(backings: &[Backing], layout: &Layout) -> Result<Mapped, PodError> {
     let regions = backings
         .iter()
-        .zip(shares(geometry, backings.len()))
+        .zip(shares(layout, backings.len()))
         .map(|(backing, bytes)| Ok(Arc::new(backing.map(bytes)?)))
         .collect::<Result<Vec<_>, PodError>>()?;
-    let scr = Window::new(regions[0].clone(), 0, geometry.scr_bytes);
+    let scr = Window::new(regions[0].clone(), 0, layout.scr_bytes);
     let lnr = match &regions[..] {
-        [both] => Window::new(both.clone(), geometry.scr_bytes, geometry.lnr_bytes),
-        [_, lnr, ..] => Window::new(lnr.clone(), 0, geometry.lnr_bytes),
+        [both] => Window::new(both.clone(), layout.scr_bytes, layout.lnr_bytes),
+        [_, lnr, ..] => Window::new(lnr.clone(), 0, layout.lnr_bytes),
         [] => unreachable!("a pod spec names one memory or two"),
     };
-    Ok(Mapped::new(scr, lnr))
+    let names: Vec<String> = backings.iter().map(|backing| backing.spec().to_string()).collect();
+    Ok(Mapped::new(scr, lnr).with_locks_of(&backings[0], &names.join("+")))
 }
 
 /// The pod in `backings`, mapped as its superblock says.
 fn attach(backings: &[Backing]) -> Result<Pod<Mapped>, PodError> {
-    let bytes = backings[0].bytes()?.min(SUPERBLOCK_BYTES);
+    let bytes = backings[0].bytes()?.min(HEAD_BYTES);
     if bytes == 0 {
         return Err(PodError::NotAPod);
     }
-    let geometry = Pod::peek(&map_start(&backings[0], bytes)?)?;
-    Pod::open(map(backings, &geometry)?)
+    let layout = Pod::peek(&map_start(&backings[0], bytes)?)?;
+    Pod::open(map(backings, &layout)?)
 }
 
 /// The first bytes of a memory, as SCR.
@@ -299,9 +291,7 @@ fn map_start(backing: &Backing, bytes: u64) -> Result<Mapped, PodError> {
 /// Nobody has the memory of this machine open, so nobody is at anything, whatever the pod says. That includes hosts that died
 /// before they had said which processes they are.
 fn note_all_gone(pod: &Pod<Mapped>) {
-    let members = pod.membership();
-    for host in members.hosts().chain(members.fenced()) {
-        let stay = pod.stay_of(host);
+    for stay in pod.stays_in(SeatState::Seated).chain(pod.stays_in(SeatState::Fenced)) {
         pod.fence(stay);
         pod.note_gone(stay);
     }

@@ -11,36 +11,44 @@ tombolo_memory::sites! {
     TRANSFER_INVALIDATE = "pod.transfer.invalidate";
     /// A request for a replica is answered by one host.
     TRANSFER_ANSWER = "pod.transfer.answer";
-    /// Seats, readiness and phase change in one step, and so does what is known of a fenced host.
-    MEMBER_CHANGE = "pod.member.change";
-    /// The last change is written to the seat that it is about before the next one is made.
-    MEMBER_SETTLE = "pod.member.settle";
-    /// It is not written any more once there were others.
-    MEMBER_SAME = "pod.member.same";
-    /// It is written once, over what was there before it.
-    MEMBER_SEAT = "pod.member.seat";
-    /// Who has lost its seat changes nothing.
-    MEMBER_OURS = "pod.member.ours";
-    /// What a host has been told by one that has died counts only as long as nobody has opened the pod anew.
-    MEMBER_OPENED = "pod.member.opened";
-    /// Who gives up leaves the phase alone, unless it is opening the pod itself.
-    MEMBER_OPENER = "pod.member.opener";
-    /// Whose seat was taken so may store something until it knows that: the seat is not free before.
-    MEMBER_EXPEL_FENCED = "pod.member.expel-fenced";
-    /// Who has a seat has said which process it is.
+    /// A seat goes from one state to the next in one step.
+    SEAT_STEP = "pod.seat.step";
+    /// What is known of the end of a stay changes in one step.
+    END_CHANGE = "pod.end.change";
+    /// No two claims have one number.
+    JOIN_NUMBER = "pod.join.number";
+    /// A seat is claimed by one host.
+    JOIN_CLAIM = "pod.join.claim";
+    /// A host that has a seat has said which process it is.
     JOIN_NAME = "pod.join.name";
-    /// What a later claimer of its seat has said, a slow one leaves alone: it looks whether it has lost its claim.
+    /// What a later claimer of its seat has said, a slow host leaves alone: it looks whether it has lost its claim.
     JOIN_CLAIMED = "pod.join.claimed";
     /// And when it has looked, too.
     JOIN_WORD = "pod.join.word";
-    /// Who has lost its claim does not enter.
-    JOIN_STILL_CLAIMED = "pod.join.still-claimed";
     /// Seats that were claimed, and not taken, are others'.
     JOIN_TAKE_OVER = "pod.join.take-over";
-    /// Who joins a pod that is being closed is not ready.
-    MEMBER_OPEN = "pod.member.open";
-    /// When a pod has been closed, nobody has a seat in it.
-    MEMBER_EXPEL = "pod.member.expel";
+    /// Entries, readiness and phase of an area change in one step.
+    ROSTER_CHANGE = "pod.roster.change";
+    /// The last change is written to the entry that it is about before the next one is made.
+    ROSTER_SETTLE = "pod.roster.settle";
+    /// It is not written any more once there were others.
+    ROSTER_SAME = "pod.roster.same";
+    /// It is written once, over what was there before it.
+    ROSTER_ENTRY = "pod.roster.entry";
+    /// A host that has lost its entry changes nothing.
+    ROSTER_OURS = "pod.roster.ours";
+    /// A host enrols when what the last one in its seat has left is cleared up.
+    ROSTER_CLEARED = "pod.roster.cleared";
+    /// What a host has been told by one that has died counts only as long as no other has opened the area anew.
+    ROSTER_OPENED = "pod.roster.opened";
+    /// A host that gives up leaves the phase alone, unless it is opening the area itself.
+    ROSTER_OPENER = "pod.roster.opener";
+    /// A host that was expelled may store something until it knows that: its entry is not free before.
+    ROSTER_EXPEL_FENCED = "pod.roster.expel-fenced";
+    /// A host that joins an area that is being closed is not ready.
+    ROSTER_OPEN = "pod.roster.open";
+    /// When an area has been closed, no host takes part in it.
+    ROSTER_EXPEL = "pod.roster.expel";
     /// The pod's clock never goes back.
     CLOCK_MAX = "pod.clock.max";
     /// Whoever reports that a deadline has passed makes it pass for all.
@@ -49,6 +57,8 @@ tombolo_memory::sites! {
     MAIL_CLEAN = "pod.mail.clean";
     /// A request is read afresh.
     MAIL_INVALIDATE = "pod.mail.invalidate";
+    /// A tenant takes what is about its own area.
+    MAIL_AREA = "pod.mail.area";
     /// A request is taken by one thread, as it was when it was copied.
     MAIL_TAKE = "pod.mail.take";
     /// An answer is for a request that nobody has given up on.

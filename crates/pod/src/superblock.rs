@@ -1,18 +1,27 @@
 //! The superblock: 32 words at the start of SCR, and a twin at the start of LNR by which the two
 //! halves of a pod recognise each other.
 //!
+//! ```text
+//! words  0, 1   magic number, version of the format
+//! words  2..4   UUID
+//! words  4..6   secret that keys the hash of object keys
+//! words  6, 7   sizes of SCR and LNR
+//! words  8..11  hosts, slots of a mailbox, bytes of a transfer window
+//! word   11     areas in the directory
+//! word   31     checksum of the others
+//! ```
+//!
 //! The magic number is written last, so a pod whose creation was cut off is no pod.
 
 use tombolo_memory::{Lines, LnrAddr, Memory, ScrAddr};
 use uuid::Uuid;
 
-use crate::geometry::{Areas, Geometry};
-use crate::membership::Membership;
-use crate::options::{RecordWidth, TornWrites};
-use crate::{PodClock, PodError, sites};
+use crate::area::Area;
+use crate::layout::{Kind, Layout, MAX_AREAS, Places};
+use crate::{PodClock, PodError, directory, sites};
 
 /// The version of the format that this crate writes and reads.
-pub const FORMAT_VERSION: u64 = 12;
+pub const FORMAT_VERSION: u64 = 13;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TOMBOLO\0");
 const WORDS: usize = 32;
@@ -25,7 +34,7 @@ const fn word(index: usize) -> ScrAddr<u64> {
     ScrAddr::new(8 * index as u64)
 }
 
-/// Who a pod is.
+/// By which a pod is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The pod's UUID.
@@ -38,21 +47,21 @@ pub struct Identity {
 #[derive(Clone)]
 pub struct Pod<M> {
     memory: M,
-    geometry: Geometry,
-    /// As of the geometry.
-    areas: Areas,
+    layout: Layout,
+    /// As of the layout.
+    places: Places,
     identity: Identity,
 }
 
 impl<M: Memory> Pod<M> {
-    /// Writes an empty, closed pod into memory, over whatever is there. The caller makes sure that
-    /// nobody uses it.
+    /// Writes an empty pod into memory, over whatever is there; all its areas are closed. The caller
+    /// makes sure that nobody uses the memory.
     ///
     /// # Errors
-    /// [`PodError::TooSmall`] if the geometry does not fit the memory.
-    pub fn format(memory: M, geometry: Geometry) -> Result<Self, PodError> {
-        geometry.check().map_err(PodError::TooSmall)?;
-        if geometry.scr_bytes > memory.scr_bytes() || geometry.lnr_bytes > memory.lnr_bytes() {
+    /// [`PodError::TooSmall`] if the layout does not fit the memory.
+    pub fn format(memory: M, layout: &Layout) -> Result<Self, PodError> {
+        layout.check().map_err(PodError::TooSmall)?;
+        if layout.scr_bytes > memory.scr_bytes() || layout.lnr_bytes > memory.lnr_bytes() {
             return Err(PodError::TooSmall("the memory is smaller than the layout".to_owned()));
         }
         memory.store(word(0), 0);
@@ -61,9 +70,12 @@ impl<M: Memory> Pod<M> {
                 .into_uuid(),
             hash_key: (memory.random(), memory.random()),
         };
-        let pod = Self { memory, geometry, areas: geometry.areas(), identity };
+        let pod = Self { memory, layout: layout.clone(), places: layout.places(), identity };
         pod.write_tables();
-        let words = encode(&pod.geometry, &pod.identity);
+        for (number, area) in pod.layout.areas.iter().enumerate() {
+            directory::write(&pod.memory, number, area);
+        }
+        let words = encode(&pod.layout, &pod.identity);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let twin = Lines::covering(LnrAddr::new(0), bytes.len() as u64);
         pod.memory.takes_blank(twin);
@@ -82,12 +94,12 @@ impl<M: Memory> Pod<M> {
     /// # Errors
     /// What is wrong with it: see [`PodError`].
     pub fn open(memory: M) -> Result<Self, PodError> {
-        let geometry = Self::peek(&memory)?;
-        if geometry.scr_bytes > memory.scr_bytes() || geometry.lnr_bytes > memory.lnr_bytes() {
+        let layout = Self::peek(&memory)?;
+        if layout.scr_bytes > memory.scr_bytes() || layout.lnr_bytes > memory.lnr_bytes() {
             return Err(PodError::Damaged(format!(
                 "it needs {} bytes of SCR and {} of LNR, but the memory has {} and {}",
-                geometry.scr_bytes,
-                geometry.lnr_bytes,
+                layout.scr_bytes,
+                layout.lnr_bytes,
                 memory.scr_bytes(),
                 memory.lnr_bytes()
             )));
@@ -104,15 +116,15 @@ impl<M: Memory> Pod<M> {
         if !words.iter().zip(bytes.chunks(8)).all(same) {
             return Err(PodError::Mismatched);
         }
-        Ok(Self { memory, geometry, areas: geometry.areas(), identity })
+        Ok(Self { memory, places: layout.places(), layout, identity })
     }
 
-    /// The geometry in a superblock, without looking at anything else: `memory` needs 256 bytes of
-    /// SCR, and no LNR.
+    /// The layout that superblock and directory tell, without looking at anything else: `memory`
+    /// needs the first 4 KiB of SCR, and no LNR.
     ///
     /// # Errors
     /// [`PodError::NotAPod`], [`PodError::Version`] or [`PodError::Damaged`].
-    pub fn peek(memory: &M) -> Result<Geometry, PodError> {
+    pub fn peek(memory: &M) -> Result<Layout, PodError> {
         if memory.scr_bytes() < SUPERBLOCK_BYTES {
             return Err(PodError::NotAPod);
         }
@@ -123,46 +135,26 @@ impl<M: Memory> Pod<M> {
         if words[1] != FORMAT_VERSION {
             return Err(PodError::Version { found: words[1], expected: FORMAT_VERSION });
         }
-        if words[CHECKSUM] != checksum(&words) {
+        if words[CHECKSUM] != checksum(&words[..CHECKSUM]) {
             return Err(PodError::Damaged("its checksum is wrong".to_owned()));
         }
-        let geometry = Geometry {
+        let areas = words[11] as usize;
+        let head = (1 + words[11]).saturating_mul(SUPERBLOCK_BYTES);
+        if areas > MAX_AREAS || head > memory.scr_bytes() {
+            return Err(PodError::Damaged(format!("its directory has {} entries", words[11])));
+        }
+        let layout = Layout {
             scr_bytes: words[6],
             lnr_bytes: words[7],
-            ring_entries: words[8],
-            segment_entries: words[9],
+            hosts: words[8],
+            mail_slots: words[9],
             window_bytes: words[10],
-            chunk_bytes: words[11],
-            chunks: words[12],
-            records: words[13],
-            counter_bits: words[14],
-            record_width: RecordWidth::decode(words[15]).ok_or_else(|| {
-                PodError::Damaged(format!("records have no width with the code {}", words[15]))
-            })?,
-            mail_slots: words[16],
-            log_shards: words[17],
-            latches: words[18],
-            hosts: words[19],
-            writes: words[20],
-            undo_bytes: words[21],
-            torn_writes: TornWrites::decode(words[22]).ok_or_else(|| {
-                PodError::Damaged(format!(
-                    "torn writes have no meaning with the code {}",
-                    words[22]
-                ))
-            })?,
-            partition_backup: match words[23] {
-                0 => false,
-                1 => true,
-                other => {
-                    return Err(PodError::Damaged(format!(
-                        "its objects in hosts' own memory have a backup, or none, not {other}"
-                    )));
-                }
-            },
+            areas: (0..areas)
+                .map(|number| directory::read(memory, number))
+                .collect::<Result<_, _>>()?,
         };
-        geometry.check().map_err(PodError::Damaged)?;
-        Ok(geometry)
+        layout.check().map_err(PodError::Damaged)?;
+        Ok(layout)
     }
 
     /// The memory the pod lies in.
@@ -171,52 +163,60 @@ impl<M: Memory> Pod<M> {
     }
 
     /// The pod's layout.
-    pub fn geometry(&self) -> &Geometry {
-        &self.geometry
+    pub fn layout(&self) -> &Layout {
+        &self.layout
     }
 
-    /// Where the pod's areas start.
     #[inline]
-    pub fn areas(&self) -> Areas {
-        self.areas
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
     }
 
-    /// Who the pod is.
+    /// By which the pod is known.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// Who is in the pod now.
-    pub fn membership(&self) -> Membership {
-        Membership::load(&self.memory, &self.areas())
-    }
-
     /// The clock by which deadlines pass for all hosts at once.
     pub fn clock(&self) -> PodClock {
-        PodClock::new(self.areas().clock)
+        PodClock::new(self.places.clock)
     }
 
-    /// Whether its hosts share objects in another way than by records, or did when they died.
-    pub fn is_under_other_scheme(&self) -> bool {
-        self.memory.load(self.areas().scheme) != 0
+    /// The areas, in the order of their numbers.
+    pub fn areas(&self) -> impl Iterator<Item = Area<M>> {
+        (0..self.layout.areas.len()).map(|number| Area::new(self, number))
     }
 
-    /// Says that its hosts do so, or that all who did have left it in order.
-    pub fn put_under_other_scheme(&self, other: bool) {
-        self.memory.store(self.areas().scheme, other.into());
-    }
-
-    /// Everything but the superblock: empty tables, and the log at its first position.
+    /// The first area of `kind`.
     ///
-    /// All of SCR that the layout uses is set to zero, since a device has what was there before.
+    /// # Errors
+    /// [`PodError::NoArea`] if there is none.
+    pub fn area_of(&self, kind: Kind) -> Result<Area<M>, PodError> {
+        let found = self.areas().find(|area| area.layout().kind == kind);
+        found.ok_or_else(|| PodError::NoArea {
+            kind,
+            there: self.layout.areas.iter().map(|area| area.kind.to_string()).collect(),
+        })
+    }
+
+    /// Empty tables, and areas whose SCR is all zero, but for the logs' first position.
     fn write_tables(&self) {
-        let tables = self.areas().membership;
-        let words = (self.geometry.scr_end() - tables.offset()) / 8;
-        (0..words).for_each(|index| self.memory.store(tables.element(index), 0));
-        for shard in self.geometry.shards() {
-            // The first lap starts at one ring's length: no word of it can look like a zero.
-            let milestone = self.geometry.log_areas(shard).milestone;
-            self.memory.store(milestone, self.geometry.ring_entries);
+        let (places, hosts) = (&self.places, self.layout.hosts);
+        let zero = |from: ScrAddr<u64>, words: u64| {
+            (0..words).for_each(|index| self.memory.store(from.element(index), 0));
+        };
+        zero(places.stays, 8);
+        zero(places.clock, 8);
+        zero(places.hosts, 8 * hosts);
+        zero(places.names, 8 * hosts);
+        zero(places.mail_words, hosts * self.layout.mail_slots);
+        for area in &self.layout.areas {
+            zero(ScrAddr::new(area.scr.start), area.scr.bytes / 8);
+            let own = self.layout.area_places(area);
+            for shard in area.shards() {
+                // The first lap starts at one ring's length: no word of it can look like a zero.
+                self.memory.store(own.log(shard).milestone, area.ring_entries);
+            }
         }
     }
 }
@@ -240,7 +240,7 @@ fn read_words<M: Memory>(memory: &M) -> [u64; WORDS] {
     std::array::from_fn(|index| memory.load(word(index)))
 }
 
-fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
+fn encode(layout: &Layout, identity: &Identity) -> [u64; WORDS] {
     let (low, high) = identity.uuid.as_u64_pair();
     let used = [
         MAGIC,
@@ -249,33 +249,22 @@ fn encode(geometry: &Geometry, identity: &Identity) -> [u64; WORDS] {
         high.to_be(),
         identity.hash_key.0,
         identity.hash_key.1,
-        geometry.scr_bytes,
-        geometry.lnr_bytes,
-        geometry.ring_entries,
-        geometry.segment_entries,
-        geometry.window_bytes,
-        geometry.chunk_bytes,
-        geometry.chunks,
-        geometry.records,
-        geometry.counter_bits,
-        geometry.record_width.encode(),
-        geometry.mail_slots,
-        geometry.log_shards,
-        geometry.latches,
-        geometry.hosts,
-        geometry.writes,
-        geometry.undo_bytes,
-        geometry.torn_writes.encode(),
-        geometry.partition_backup.into(),
+        layout.scr_bytes,
+        layout.lnr_bytes,
+        layout.hosts,
+        layout.mail_slots,
+        layout.window_bytes,
+        layout.areas.len() as u64,
     ];
     let mut words = [0; WORDS];
     words[..used.len()].copy_from_slice(&used);
-    words[CHECKSUM] = checksum(&words);
+    words[CHECKSUM] = checksum(&words[..CHECKSUM]);
     words
 }
 
-fn checksum(words: &[u64; WORDS]) -> u64 {
-    let bytes: Vec<u8> = words[..CHECKSUM].iter().flat_map(|word| word.to_le_bytes()).collect();
+/// The checksum of these words.
+pub(crate) fn checksum(words: &[u64]) -> u64 {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     u64::from(crc32c::crc32c(&bytes))
 }
 

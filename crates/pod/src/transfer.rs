@@ -1,4 +1,5 @@
-//! Handing a large message from one host to a joining one, through the joiner's window in LNR.
+//! Handing a snapshot of an area's tenant from one host to a joining one, through the joiner's window in
+//! LNR.
 //!
 //! The joiner asks in its own request word; whichever host sees it first answers. Pieces go one at
 //! a time: the window is written by the giver only while it holds the request, and read by the
@@ -8,6 +9,11 @@
 //! request word   state (8 bits) | giver (8) | last piece (1) | length of the piece (32)
 //! IDLE -> WANTED (taker) -> GIVING (giver, by compare-and-swap) -> GIVEN (giver) -> TAKEN (taker)
 //!                                                         -> GIVEN ... last GIVEN -> IDLE (taker)
+//! ```
+//!
+//! ```text
+//! message   frame: magic (8 bytes) | kind of the tenant (8) | version of its format (8) | area (8) |
+//!           length of the snapshot (8); snapshot; checksum of all of it (4)
 //! ```
 //!
 //! Who waits for the other side gives up as soon as that is out of the pod, or dead: all others may be waiting
@@ -20,9 +26,9 @@ use std::time::Duration;
 
 use tombolo_memory::{Lines, LnrAddr, Memory, ScrAddr};
 
-use crate::geometry::Geometry;
-use crate::membership::{Seat, request_word};
-use crate::{Pod, Stay, sites};
+use crate::area::Area;
+use crate::roster::request_word;
+use crate::{Stay, sites};
 
 /// How long one side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -61,40 +67,66 @@ impl Request {
     }
 }
 
-fn window(geometry: &Geometry, taker: u8) -> LnrAddr {
-    geometry.areas().windows.plus(u64::from(taker) * geometry.window_bytes)
+fn window<M: Memory>(area: &Area<M>, taker: u8) -> (LnrAddr, u64) {
+    let bytes = area.pod().layout().window_bytes;
+    (area.pod().places().windows.plus(u64::from(taker) * bytes), bytes)
+}
+
+/// The beginning of a snapshot's frame.
+const MAGIC: u64 = u64::from_le_bytes(*b"SNAPSHOT");
+
+/// Bytes of a frame before its snapshot.
+const FRAME_BYTES: usize = 40;
+
+fn frame<M>(area: &Area<M>, length: usize) -> [u8; FRAME_BYTES] {
+    let layout = area.layout();
+    let kind = u64::from_le_bytes(layout.kind.0);
+    let words = [MAGIC, kind, layout.version, area.number().into(), length as u64];
+    let mut bytes = [0; FRAME_BYTES];
+    bytes.chunks_mut(8).zip(words).for_each(|(at, word)| at.copy_from_slice(&word.to_le_bytes()));
+    bytes
+}
+
+fn framed<M>(area: &Area<M>, snapshot: Vec<u8>) -> Vec<u8> {
+    let mut message = frame(area, snapshot.len()).to_vec();
+    message.extend(snapshot);
+    message.extend(crc32c::crc32c(&message).to_le_bytes());
+    message
+}
+
+/// The snapshot in a message, if it is whole and of this area's tenant.
+fn unframed<M>(area: &Area<M>, mut message: Vec<u8>) -> Option<Vec<u8>> {
+    let checksum = message.split_off(message.len().checked_sub(4)?);
+    if crc32c::crc32c(&message).to_le_bytes() != *checksum {
+        return None;
+    }
+    let snapshot = message.split_off(FRAME_BYTES.min(message.len()));
+    (message == frame(area, snapshot.len())).then_some(snapshot)
 }
 
 /// The joining host's side.
 pub struct Taker<'a, M> {
-    pod: &'a Pod<M>,
+    area: &'a Area<M>,
     word: ScrAddr<u64>,
     window: LnrAddr,
     window_bytes: u64,
 }
 
 impl<'a, M: Memory> Taker<'a, M> {
-    /// The side of the host in `seat`.
-    pub fn new(pod: &'a Pod<M>, seat: &Seat) -> Self {
-        let geometry = pod.geometry();
-        Self {
-            pod,
-            word: request_word(&geometry.areas(), seat.host()),
-            window: window(geometry, seat.host()),
-            window_bytes: geometry.window_bytes,
-        }
+    /// The side of `host`, which has enrolled in `area`.
+    pub fn new(area: &'a Area<M>, host: u8) -> Self {
+        let (window, window_bytes) = window(area, host);
+        Self { area, word: request_word(area.places(), host), window, window_bytes }
     }
 
-    /// Asks for the message and receives it whole; `None` if nobody answers in time, who does dies, or it arrived
-    /// damaged.
+    /// Asks for the snapshot and receives it whole; `None` if no host answers in time, the one that does
+    /// dies, or what arrives is damaged or no snapshot of this area.
     pub fn take(&self) -> Option<Vec<u8>> {
-        let mut message = self.take_pieces()?;
-        let checksum = message.split_off(message.len().checked_sub(4)?);
-        (crc32c::crc32c(&message).to_le_bytes() == *checksum).then_some(message)
+        unframed(self.area, self.take_pieces()?)
     }
 
     fn take_pieces(&self) -> Option<Vec<u8>> {
-        let (memory, mut message) = (self.pod.memory(), Vec::new());
+        let (memory, mut message) = (self.area.memory(), Vec::new());
         memory.store(self.word, Request { state: WANTED, giver: 0, last: false, length: 0 }.word());
         loop {
             let given = wait_for(
@@ -121,14 +153,14 @@ impl<'a, M: Memory> Taker<'a, M> {
 
     /// Whether a giver can go on: only who is ready is one.
     fn is_there(&self, giver: u8) -> bool {
-        let ended = || self.pod.has_ended(self.pod.stay_of(giver));
-        self.pod.membership().is_ready(giver) && !ended()
+        let ended = || self.area.pod().has_ended(self.area.stay_of(giver));
+        self.area.membership().is_ready(giver) && !ended()
     }
 }
 
 /// The answering host's side.
 pub struct Giver<'a, M> {
-    pod: &'a Pod<M>,
+    area: &'a Area<M>,
     taker: Stay,
     word: ScrAddr<u64>,
     window: LnrAddr,
@@ -137,31 +169,24 @@ pub struct Giver<'a, M> {
 }
 
 impl<'a, M: Memory> Giver<'a, M> {
-    /// Takes on the request of `taker`, if it has one that nobody has taken on.
-    pub fn answer(pod: &'a Pod<M>, seat: &Seat, taker: u8) -> Option<Self> {
-        let (memory, geometry) = (pod.memory(), pod.geometry());
-        let stay = pod.stay_of(taker);
-        let word = request_word(&geometry.areas(), taker);
+    /// `host` takes on the request of `taker`, if it has one that no host has taken on.
+    pub fn answer(area: &'a Area<M>, host: u8, taker: u8) -> Option<Self> {
+        let (memory, stay) = (area.memory(), area.stay_of(taker));
+        let word = request_word(area.places(), taker);
         let found = memory.load(word);
         let request = Request::from_word(found);
         if request.state != WANTED {
             return None;
         }
-        let giving = Request { state: GIVING, giver: seat.host(), ..request };
+        let giving = Request { state: GIVING, giver: host, ..request };
         memory.compare_exchange(sites::TRANSFER_ANSWER, word, found, giving.word()).ok()?;
-        Some(Self {
-            pod,
-            taker: stay,
-            word,
-            window: window(geometry, taker),
-            window_bytes: geometry.window_bytes,
-            host: seat.host(),
-        })
+        let (window, window_bytes) = window(area, taker);
+        Some(Self { area, taker: stay, word, window, window_bytes, host })
     }
 
-    /// Hands the message over; whether the taker waited for all of it.
-    pub fn give(&self, mut message: Vec<u8>) -> bool {
-        message.extend(crc32c::crc32c(&message).to_le_bytes());
+    /// Hands the snapshot over; whether the taker waited for all of it.
+    pub fn give(&self, snapshot: Vec<u8>) -> bool {
+        let message = framed(self.area, snapshot);
         let pieces = message.chunks(self.window_bytes as usize);
         let count = pieces.len();
         pieces.enumerate().all(|(index, piece)| {
@@ -172,8 +197,9 @@ impl<'a, M: Memory> Giver<'a, M> {
 
     fn hand_over(&self, piece: &[u8], when: u64, last: bool) -> bool {
         let ours = |request: Request| request.state == when && request.giver == self.host;
-        let is_gone = |_| !self.pod.is_seated(self.taker) || self.pod.has_ended(self.taker);
-        let memory = self.pod.memory();
+        let ended = || self.area.pod().has_ended(self.taker);
+        let is_gone = |_| !self.area.is_member(self.taker) || ended();
+        let memory = self.area.memory();
         if wait_for(memory, self.word, ours, is_gone).is_none() {
             return false;
         }

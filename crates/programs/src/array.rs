@@ -26,7 +26,8 @@ pub struct Region {
 #[derive(Default)]
 pub(crate) struct Layout {
     regions: Vec<Region>,
-    /// Ways to spoil each array: its values are turned round; a single one is again what it was at first.
+    /// Ways to spoil each array: its values are turned round; a single one is again what it was at
+    /// first.
     #[cfg(test)]
     pub(crate) spoilers: Vec<Box<dyn Fn()>>,
 }

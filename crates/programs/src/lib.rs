@@ -15,8 +15,8 @@
 //! * NAS, to the digits of the published results: `ep`, `ft` and `mg`. Like NAS: `cg` (one system,
 //!   with a matrix that is simpler to make) and `is` (the same keys in every round).
 //! * Like programs of PARSEC: `blackscholes`, `bodytrack`, `canneal`, `dedup`, `ferret`,
-//!   `fluidanimate`, `raytrace`, `streamcluster`, `swaptions` and `x264`. They are our own, named after the programs they stand for; they
-//!   are not PARSEC.
+//!   `fluidanimate`, `raytrace`, `streamcluster`, `swaptions` and `x264`. They are our own, named
+//!   after the programs they stand for; they are not PARSEC.
 //!
 //! # Invariants
 //!
@@ -29,8 +29,8 @@
 //!
 //! # Left out
 //!
-//! * Fetching instructions, and the stack: local variables are in registers. What a thread keeps
-//!   for itself that is larger than that lies in arrays of its own.
+//! * Fetching instructions, and the stack: local variables are in registers. Larger things of a
+//!   thread lie in arrays of its own.
 //! * How many instructions lie between two accesses is an estimate, about what a compiler makes of
 //!   the loop.
 //! * Vector instructions: elements are read one by one.

@@ -32,7 +32,7 @@ struct Shared {
     longest_turn: usize,
     threads: usize,
     waiting: Cell<usize>,
-    /// Barriers passed; who waits for one waits for this to change.
+    /// Barriers passed. A thread that waits for one waits for this to change.
     passed: Cell<u64>,
 }
 

@@ -7,7 +7,8 @@ pub enum Access {
     Read,
     /// Writes. A machine may let the thread go on.
     Write,
-    /// Reads and writes in one step (atomic): all that came before is over, and all that comes after waits.
+    /// Reads and writes in one step (atomic): all that came before is over, and all that comes
+    /// after waits.
     Update,
 }
 

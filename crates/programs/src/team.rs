@@ -60,8 +60,8 @@ impl<P: Processor> Member<P> {
         share(length, self.thread, self.team.threads)
     }
 
-    /// Shares `length` things out in pieces of up to `piece`, to whoever comes first. All threads
-    /// call this, and pass a barrier before the next such loop.
+    /// Shares `length` things out in pieces of up to `piece`, to the thread that comes first. All
+    /// threads call this, and pass a barrier before the next such loop.
     pub(crate) fn each_piece(
         &self,
         length: usize,

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use tombolo_memory::Memory;
-use tombolo_pod::TornWrites;
+use tombolo_sharing::TornWrites;
 use tombolo_simulator::{Deaths, Kills, Trial};
 use tombolo_verify::models::Operation::{Create, Delete, Get, Put};
 
@@ -51,7 +51,7 @@ fn nothing_is_lost(hosts: &[Host]) {
         for key in KEYS {
             match host.read(key.as_bytes(), &mut Vec::new()) {
                 Err(error) => assert!(!error.is_loss(), "{key}: {error}"),
-                Ok(_) => host.return_all().unwrap(),
+                Ok(_) => host.move_out_all().unwrap(),
             }
         }
     }

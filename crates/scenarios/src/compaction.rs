@@ -34,7 +34,7 @@ fn sparse(world: &World) -> Vec<String> {
     remove(second, first, &before);
     let all = fill(second, first, "k");
     // Of two shards one is full first, after how many objects the hashes of their keys say.
-    let in_one_shard = first.pod().geometry().log_shards == 1;
+    let in_one_shard = first.area().geometry().log_shards == 1;
     assert!(all.len() >= before.len() || !in_one_shard, "freed slots are there again");
     let (stay, go): (Vec<_>, Vec<_>) =
         all.into_iter().enumerate().partition(|(number, _)| number % IN_A_CHUNK == 0);
@@ -94,7 +94,7 @@ pub(crate) fn room_is_made(trial: &Trial) {
     });
     let hosts = world.hosts.clone();
     world.finish();
-    let one_in_each_chunk = hosts[0].pod().geometry().log_shards == 1;
+    let one_in_each_chunk = hosts[0].area().geometry().log_shards == 1;
     assert!(moves(&hosts) > 0 || !one_in_each_chunk, "nothing was moved");
 }
 

@@ -10,7 +10,8 @@ use std::rc::Rc;
 use tombolo_log::{LogError, Replica};
 use tombolo_memory::Memory;
 use tombolo_objects::{Error, Usage};
-use tombolo_pod::{Pod, PodError, RecordWidth};
+use tombolo_pod::{Pod, PodError};
+use tombolo_sharing::RecordWidth;
 use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 use tombolo_verify::models::Operation;
 
@@ -119,7 +120,7 @@ fn read_and_leave(world: &mut World, living: &[Host], keys: &[&str]) {
     let scribe = world.scribe();
     for host in living {
         keys.iter().for_each(|key| perform(&**host, &scribe, key, Operation::Get));
-        host.return_all().unwrap();
+        host.move_out_all().unwrap();
     }
     world.check_history();
     let Some(last) = living.last() else { return };
@@ -127,7 +128,7 @@ fn read_and_leave(world: &mut World, living: &[Host], keys: &[&str]) {
     assert_eq!(last.unowned_records(), 0, "all records in use are objects'");
     let used = last.usage();
     living.iter().for_each(|host| host.leave().unwrap());
-    let at_rest = tombolo_objects::check(last.pod());
+    let at_rest = tombolo_objects::check(last.area());
     assert!(at_rest.problems.is_empty(), "{:?}", at_rest.problems);
     let reopened = try_join(last.memory().clone()).unwrap().usage();
     let in_use = |usage: Usage| (usage.objects, usage.lnr_used_bytes);

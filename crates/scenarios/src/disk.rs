@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tombolo_pagecache::{Attributes, Backing, FileId};
+use tombolo_pagecache::{Attributes, Backing, Fate, FileId, Handle, NO_HANDLE};
 
 /// Bytes of a page: too many for it to be undone where only heads are.
 pub(crate) const PAGE: u64 = 80;
@@ -47,6 +47,8 @@ struct File {
 #[derive(Default)]
 struct State {
     files: BTreeMap<FileId, File>,
+    /// Files without a name, and whether anybody has them open.
+    nameless: BTreeMap<FileId, bool>,
     now: Time,
 }
 
@@ -117,6 +119,11 @@ impl Disk {
         self.change(file, |file, _| file.bytes.clone())
     }
 
+    /// A file has no name from now on; whether anybody has it open.
+    pub(crate) fn unlink(&self, file: FileId, is_open: bool) {
+        self.state().nameless.insert(file, is_open);
+    }
+
     /// A client begins to write a page.
     pub(crate) fn expect(&self, file: FileId, page: u64, tag: u64) {
         self.change(file, |file, began| {
@@ -178,9 +185,29 @@ impl Backing for Desk {
     }
 
     fn find(&self, files: &BTreeSet<FileId>) -> io::Result<BTreeSet<FileId>> {
-        let mut away = self.away();
-        self.found().extend(files.iter().filter(|file| away.remove(file)));
-        Ok(files.clone())
+        let nameless = self.disk.state().nameless.clone();
+        let named = files.iter().copied().filter(|file| !nameless.contains_key(file));
+        let (named, mut away): (BTreeSet<_>, _) = (named.collect(), self.away());
+        self.found().extend(named.iter().filter(|file| away.remove(file)));
+        Ok(named)
+    }
+
+    fn handle(&self, file: FileId) -> io::Result<Handle> {
+        let mut handle = NO_HANDLE;
+        handle[..8].copy_from_slice(&file.inode.to_le_bytes());
+        handle[8..16].copy_from_slice(&file.born.to_le_bytes());
+        Ok(handle)
+    }
+
+    fn fate(&self, handle: &Handle) -> Fate {
+        let word = |at: usize| {
+            handle[at..].first_chunk().map_or(0, |bytes: &[u8; 8]| u64::from_le_bytes(*bytes))
+        };
+        let file = FileId { inode: word(0), born: word(8) };
+        match self.disk.state().nameless.get(&file) {
+            Some(false) => Fate::Gone,
+            _ => Fate::There,
+        }
     }
 
     fn put_back(&self, file: FileId) -> bool {

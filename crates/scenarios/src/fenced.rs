@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use tombolo_memory::Memory;
 use tombolo_objects::Objects;
-use tombolo_pod::{RecordWidth, TornWrites};
 use tombolo_sharing::{Error, Scheme};
+use tombolo_sharing::{RecordWidth, TornWrites};
 use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 use tombolo_verify::models::Operation::{self, Create, Get, Put};
 use tombolo_verify::models::Result as Answer;
@@ -365,7 +365,7 @@ pub(crate) fn a_loss_is_left_behind(trial: &Trial) {
     let Some(last) = living.last() else { return };
     let whole = read_whole_or_lost(&**last);
     living.iter().for_each(|host| host.leave().unwrap());
-    let at_rest = tombolo_objects::check(last.pod());
+    let at_rest = tombolo_objects::check(last.area());
     assert!(at_rest.problems.is_empty(), "{:?}", at_rest.problems);
     let reopened = try_join(last.memory().clone()).unwrap();
     assert_eq!(reopened.usage().objects, at_rest.objects);

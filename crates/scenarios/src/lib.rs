@@ -32,6 +32,7 @@ mod saved;
 mod seats;
 mod shards;
 mod short;
+mod tenants;
 mod together;
 mod transfer;
 mod views;

@@ -5,11 +5,12 @@ use std::rc::Rc;
 
 use tombolo_log::{Fences, Replica};
 use tombolo_memory::Memory;
-use tombolo_pod::{Geometry, Options, Pod};
+use tombolo_pod::{Area, Pod};
+use tombolo_sharing::{Options, plan_layout};
 use tombolo_simulator::{Config, Kills, SimMemory, Simulation, Trial};
 
 use crate::append::{Append, History, check_agreement};
-use crate::world::{places, windows};
+use crate::world::{contended, places};
 
 pub(crate) type Host = Rc<Replica<SimMemory, History>>;
 
@@ -34,7 +35,7 @@ pub(crate) fn pod_with(
     let mut config = Config {
         kills,
         hosts,
-        scr_bytes: 8 << 10,
+        scr_bytes: 12 << 10,
         lnr_bytes: 128 << 10,
         max_steps: 200_000,
         ..Config::default()
@@ -49,22 +50,35 @@ pub(crate) fn pod_with(
         mail_slots: Some(2),
         ..Options::default()
     };
-    let geometry = Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap();
+    let layout = plan_layout(config.scr_bytes, config.lnr_bytes, options).unwrap();
     if trial.record {
-        config.places = places(&geometry);
+        config.places = places(&layout);
     }
-    config.contended = Some(windows(&geometry));
+    config.contended = contended(&layout);
     let simulation = Simulation::new(config, trial);
-    Pod::format(simulation.memory(0), geometry).unwrap();
+    Pod::format(simulation.memory(0), &layout).unwrap();
     simulation
+}
+
+/// The area of such a pod.
+pub(crate) fn area_of(pod: &Pod<SimMemory>) -> Area<SimMemory> {
+    pod.areas().next().expect("it has one")
 }
 
 pub(crate) fn join(memory: SimMemory) -> Host {
     let pod = Pod::open(memory).unwrap();
-    let (seat, _) = pod.join().unwrap();
-    seat.ready(pod.memory()).unwrap();
-    let position = Replica::<_, History>::announce(&pod, &seat, 0);
-    Rc::new(Replica::new(pod, &seat, 0, (position, Fences::default()), History::default(), ()))
+    let area = area_of(&pod);
+    let (enrolment, _) = area.enrol(&pod.join().unwrap()).unwrap();
+    enrolment.ready(pod.memory()).unwrap();
+    let position = Replica::<_, History>::announce(&area, &enrolment, 0);
+    Rc::new(Replica::new(
+        area,
+        &enrolment,
+        0,
+        (position, Fences::default()),
+        History::default(),
+        (),
+    ))
 }
 
 /// Two threads on each of two hosts commit, a third host only follows; all replicas end up with the same history, which holds
@@ -121,7 +135,7 @@ pub(crate) fn reads_see_what_was_committed_before(trial: &Trial) {
     simulation.spawn(0, move |_| {
         for tag in 0..20 {
             writer.commit(&Append { tag, expected: None }, &|| ()).unwrap();
-            writer.pod().memory().answered();
+            writer.area().memory().answered();
             *noted.borrow_mut() = tag + 1;
         }
     });
@@ -152,15 +166,22 @@ pub(crate) fn joining_by_copy(trial: &Trial) {
     });
     simulation.spawn(1, move |memory| {
         let pod = Pod::open(memory.clone()).unwrap();
-        let (seat, _) = pod.join().unwrap();
-        Replica::<_, History>::announce(&pod, &seat, 0);
+        let area = area_of(&pod);
+        let (enrolment, _) = area.enrol(&pod.join().unwrap()).unwrap();
+        Replica::<_, History>::announce(&area, &enrolment, 0);
         (0..memory.random() % 200).for_each(|_| memory.pause());
         // What is copied is not older than what this host has announced.
         first.sync().unwrap();
         let (position, entries) = first.paused(|position, _, state, _| (position, state.entries()));
-        let second =
-            Replica::new(pod, &seat, 0, (position, Fences::default()), History::of(entries), ());
-        seat.ready(&memory).unwrap();
+        let second = Replica::new(
+            area,
+            &enrolment,
+            0,
+            (position, Fences::default()),
+            History::of(entries),
+            (),
+        );
+        enrolment.ready(&memory).unwrap();
         second.commit(&Append { tag: 99, expected: None }, &|| ()).unwrap();
         while second.state().entries().len() < 41 {
             second.sync().unwrap();
@@ -210,13 +231,20 @@ pub(crate) fn join_and_fill(trial: &Trial) {
         while committed.get() < after {
             memory.pause();
         }
-        let (seat, _) = pod.join().unwrap();
-        let position = Replica::<_, History>::announce(&pod, &seat, 0);
+        let area = area_of(&pod);
+        let (enrolment, _) = area.enrol(&pod.join().unwrap()).unwrap();
+        let position = Replica::<_, History>::announce(&area, &enrolment, 0);
         // As long as it takes to get a replica.
         (0..64).for_each(|_| memory.pause());
-        let host =
-            Replica::new(pod, &seat, 0, (position, Fences::default()), History::default(), ());
-        seat.ready(&memory).unwrap();
+        let host = Replica::new(
+            area,
+            &enrolment,
+            0,
+            (position, Fences::default()),
+            History::default(),
+            (),
+        );
+        enrolment.ready(&memory).unwrap();
         host.commit(&Append { tag: 999, expected: None }, &|| ()).unwrap();
         committed.set(committed.get() + 1);
         while committed.get() <= 2 * ENTRIES {
@@ -271,7 +299,7 @@ pub(crate) fn short_commits(trial: &Trial) {
     let done = Rc::new(RefCell::new(Vec::new()));
     for (tag, host) in [(1, 0), (2, 0), (3, 1)] {
         let (host, done) = (Rc::clone(&hosts[host]), Rc::clone(&done));
-        simulation.spawn(host.pod().memory().host(), move |memory| {
+        simulation.spawn(host.area().memory().host(), move |memory| {
             let before = done.borrow().len();
             assert!(host.commit(&Append { tag, expected: None }, &|| ()).unwrap());
             memory.answered();

@@ -4,17 +4,21 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tombolo_memory::Memory;
-use tombolo_pod::{Leave, Mailbox, PAYLOAD_BYTES, Pod, Reply, Request, Seat, Ticket};
+use tombolo_pod::{
+    Enrolment, Leave, MailSlots, Mailbox, PAYLOAD_BYTES, Pod, Reply, Request, Seat, Ticket,
+};
 use tombolo_simulator::{SimMemory, Trial};
 
-use crate::log::{HOSTS, pod};
+use crate::log::{HOSTS, area_of, pod};
 
 /// A host that has a seat and a mailbox, and nothing else.
 struct Host {
     pod: Pod<SimMemory>,
     seat: Seat,
+    enrolment: Enrolment,
     mailbox: Mailbox<SimMemory>,
     book: Rc<Book>,
 }
@@ -46,11 +50,12 @@ impl Book {
 
 fn join(memory: SimMemory, book: &Rc<Book>) -> Rc<Host> {
     let pod = Pod::open(memory).unwrap();
-    let (seat, _) = pod.join().unwrap();
+    let (seat, area) = (pod.join().unwrap(), area_of(&pod));
     assert!(book.stays.borrow_mut().insert(seat.incarnation()), "one number for two stays");
-    seat.ready(pod.memory()).unwrap();
-    let mailbox = Mailbox::new(&pod, &seat);
-    Rc::new(Host { pod, seat, mailbox, book: Rc::clone(book) })
+    let (enrolment, _) = area.enrol(&seat).unwrap();
+    enrolment.ready(pod.memory()).unwrap();
+    let mailbox = Mailbox::new(&area, &seat, Arc::new(MailSlots::new(&pod, &seat)));
+    Rc::new(Host { pod, seat, enrolment, mailbox, book: Rc::clone(book) })
 }
 
 /// A request that shows when it is torn.
@@ -198,7 +203,8 @@ pub(crate) fn mail_for_the_last_one(trial: &Trial) {
                 assert!(host.ask(others, tag, None), "it has not left");
                 std::mem::forget(host.post(others, tag + 1));
                 (0..memory.random() % 16).for_each(|_| _ = host.serve());
-                assert!(host.seat.leave(&memory, false) == Leave::Left);
+                assert!(host.enrolment.leave(&memory, false) == Leave::Left);
+                assert!(host.seat.leave(&memory));
             }
             busy.set(busy.get() - 1);
         });

@@ -260,7 +260,7 @@ pub(crate) fn join_at_once(trial: &Trial) {
         });
     }
     world.finish();
-    assert_eq!(world.hosts[0].pod().membership().count(), 1, "all who left are gone");
+    assert_eq!(world.hosts[0].area().membership().count(), 1, "all who left are gone");
 }
 
 /// A host joins, leaves, and joins again with what is in its caches, while others change everything.

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory};
 use tombolo_objects::Objects;
-use tombolo_pod::{RecordWidth, TornWrites};
 use tombolo_sharing::{Error, HEADER_BYTES};
+use tombolo_sharing::{RecordWidth, TornWrites};
 use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 use tombolo_verify::models::Operation::{self, Create, Delete, Get, Put};
 
@@ -67,8 +67,8 @@ fn client(world: &mut World, host: usize, operations: &'static [(&'static str, O
 
 /// The line in which the object with `key` begins.
 pub(crate) fn first_line(host: &Objects<SimMemory>, key: &[u8]) -> u64 {
-    let geometry = host.pod().geometry();
-    let first = host.pod().areas().chunks.line();
+    let geometry = host.area().geometry();
+    let first = host.area().areas().chunks.line();
     let mut lines = first..first + geometry.chunks * geometry.chunk_bytes / LINE_BYTES;
     let begins = |line: &u64| {
         let mut bytes = [0; LINE_BYTES as usize];
@@ -95,7 +95,7 @@ fn end(mut world: World) {
     check_rest(&hosts);
     let used = hosts[0].usage();
     hosts.iter().for_each(|host| host.leave().unwrap());
-    let at_rest = tombolo_objects::check(hosts[0].pod());
+    let at_rest = tombolo_objects::check(hosts[0].area());
     assert!(at_rest.problems.is_empty(), "{:?}", at_rest.problems);
     let reopened = join(hosts[2].memory().clone());
     let found = reopened.usage();
@@ -262,7 +262,7 @@ pub(crate) fn a_home_is_poisoned(trial: &Trial) {
     }
     let hosts = world.hosts.clone();
     // Where it is in its slot, too, another may have met the error there first.
-    let at_home = hosts[0].usage().home_bytes > 0 && !hosts[0].pod().geometry().partition_backup;
+    let at_home = hosts[0].usage().home_bytes > 0 && !hosts[0].area().geometry().partition_backup;
     hosts[0].memory().poison(Lines::new(slot + trial.seed / 4 % 2, 1));
     hosts[0].memory().evict(Lines::new(slot, 2));
     client(&mut world, 0, &[("a", Get), ("a", Put(LONGER + 6 * 7)), ("a", Get)]);

@@ -5,7 +5,7 @@ use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
     backup, baselines, compaction, crash, deaths, expiry, fenced, log, mail, objects, pages,
-    poisoned, saved, seats, shards, short, together, transfer, views,
+    poisoned, saved, seats, shards, short, tenants, together, transfer, views,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -104,6 +104,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "closed-under-others" Long seats::closed_under_others;
     "many-seats" Long seats::many_come_and_leave;
     "many-hosts" Long seats::many_hosts;
+    "two-tenants" Long tenants::two_tenants;
+    "mail-of-tenants" Long tenants::mail_of_tenants;
     "crowded-segment" Long log::crowded_segment;
     "join-and-fill" Long log::join_and_fill;
     "leave-and-return" Long objects::leave_and_return;
@@ -172,6 +174,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "page-all-die" Crash pages::crash::all_die;
     "page-openers-die" Crash pages::crash::openers_die;
     "page-file-holder-dies" Crash pages::crash::who_has_the_file_dies;
+    "page-unlinker-dies" Crash pages::crash::who_has_an_unlinked_file_dies;
     "host-dies" Crash crash::a_host_dies;
     "all-die" Crash crash::all_hosts_die;
     "host-fenced" Crash crash::a_host_is_fenced;
@@ -228,6 +231,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "member-dies" Crash seats::a_member_dies;
     "pod-opened-anew" Crash seats::opened_anew;
     "claimer-dies" Crash seats::a_claimer_dies;
+    "host-of-two-dies" Crash tenants::a_host_of_two_dies;
     "openers-die" Crash crash::openers_die;
     "torn-openers-die" Crash crash::openers_of_torn_objects_die;
     "joiner-dies" Crash crash::a_joiner_dies;
@@ -316,16 +320,17 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.slot.known-first", "other-size"),
     ("objects.span.assign", "clearer-dies"),
     ("objects.open.log-end", "only-helper-dies"),
-    ("pod.member.opened", "pod-opened-anew"),
-    ("pod.member.opener", "pod-opened-anew"),
-    ("pod.member.expel", "member-dies"),
-    ("pod.member.expel-fenced", "closed-under-others"),
+    ("pod.roster.opened", "pod-opened-anew"),
+    ("pod.roster.opener", "pod-opened-anew"),
+    ("pod.roster.expel", "member-dies"),
+    ("pod.roster.expel-fenced", "closed-under-others"),
     ("pod.join.name", "claimer-dies"),
     ("pod.join.claimed", "claimer-dies"),
     ("pod.join.word", "claimer-dies"),
-    ("pod.join.still-claimed", "claimer-dies"),
     ("pod.join.take-over", "claimer-dies"),
     ("pod.clock.max", "deadlines"),
+    ("pod.roster.cleared", "host-of-two-dies"),
+    ("pod.mail.area", "mail-of-tenants"),
     ("pod.mail.answer", "busy-mail"),
     ("pod.mail.renew", "mail-for-the-last-one"),
     ("pod.transfer.answer", "two-givers"),
@@ -342,6 +347,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pagecache.salvage.page", "page-all-die"),
     ("pagecache.salvage.size", "page-all-die"),
     ("pagecache.dead.files", "page-file-holder-dies"),
+    ("pagecache.gone.files", "page-unlinker-dies"),
     ("objects.latch.free", "page-host-dies"),
     ("pagecache.dead.keep", "page-size-changer-dies"),
     ("pagecache.grown.by-dead", "page-size-changer-dies"),

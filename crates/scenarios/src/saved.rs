@@ -11,7 +11,7 @@ use std::rc::Rc;
 use tombolo_memory::Memory;
 use tombolo_objects::Objects;
 use tombolo_objects::saved::{Existing, SavedFile};
-use tombolo_pod::TornWrites;
+use tombolo_sharing::TornWrites;
 use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 use tombolo_verify::models::{Operation, Result as Answer};
 

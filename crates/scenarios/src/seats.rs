@@ -1,4 +1,4 @@
-//! Hosts that come and leave at once: whose seats are whose, and who opens and closes the pod.
+//! Hosts that come and leave at once: whose seats are whose, and which host opens and closes an area.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,11 +6,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tombolo_memory::{Memory, Process};
-use tombolo_pod::{Leave, Phase, Pod, PodError, Seat, Stay, fence_ended};
+use tombolo_pod::{Area, Enrolment, Leave, Phase, Pod, PodError, Seat, SeatState, Stay};
 use tombolo_simulator::{Deaths, Kills, SimMemory, Simulation, Trial};
 use tombolo_verify::models::Operation;
 
-use crate::log;
+use crate::log::{self, area_of};
 use crate::objects::contents;
 use crate::operations::perform;
 use crate::world::{Setup, World, join};
@@ -24,10 +24,10 @@ struct Book {
     stays: BTreeSet<u32>,
     /// Who may be storing something as the host in a seat: from when it has joined until it leaves, or knows that it is out.
     storing: BTreeMap<u8, Process>,
-    /// Which stay has which seat, and a replica.
+    /// Which stay is ready as which host.
     ready: BTreeMap<u8, u32>,
     openings: u32,
-    /// The stay that is opening or closing the pod, and so has it alone.
+    /// The stay that is opening or closing the area, and so has it alone.
     alone: Option<Stay>,
 }
 
@@ -38,46 +38,53 @@ fn pause_a_little(memory: &SimMemory) {
 /// A host joins, is ready after a while, and leaves; it waits for who is still joining, or does not. Whether it was in the
 /// pod, or is to come again.
 fn visit(pod: &Pod<SimMemory>, book: &RefCell<Book>, manners: Manners) -> Result<bool, PodError> {
-    let memory = pod.memory();
-    let (mut seat, first) = pod.join()?;
+    let (memory, area) = (pod.memory(), &area_of(pod));
+    let seat = pod.join()?;
     let stay = seat.incarnation();
     assert!(book.borrow_mut().stays.insert(stay), "one number for two stays");
     let before = book.borrow_mut().storing.insert(seat.host(), memory.process());
     let over = before.is_none_or(|process| memory.has_ended(process));
     assert!(over, "a host has a seat in which another one may still be storing something");
-    let opens = first || manners.opens_anew && finds_nobody(pod, &mut seat);
+    let (mut enrolment, first) = match area.enrol(&seat) {
+        Ok(enrolled) => enrolled,
+        Err(error) => {
+            leave_pod(pod, book, &seat);
+            return Err(error);
+        }
+    };
+    let opens = first || manners.opens_anew && finds_nobody(area, &mut enrolment);
     if opens {
-        bury(book, pod);
+        bury(book, area);
         let mut book = book.borrow_mut();
         assert!(book.ready.is_empty() && book.alone.is_none(), "two open the pod");
-        (book.openings, book.alone) = (book.openings + 1, Some(stay_in(&seat)));
+        (book.openings, book.alone) = (book.openings + 1, Some(seat.stay()));
     }
-    let in_order = !opens || put_in_order(pod);
+    let in_order = !opens || put_in_order(area);
     let opening = book.borrow().openings;
     pause_a_little(memory);
-    let named = || pod.process_of(stay_in(&seat)) == Some(memory.process());
+    let named = || pod.process_of(seat.stay()) == Some(memory.process());
     assert!(named() || !seat.holds(memory), "a host has a seat, and its process cannot be told");
     if opens {
         book.borrow_mut().alone = None;
     }
-    if !in_order || seat.is_overtaken(memory) {
-        give_up(pod, book, &seat);
+    if !in_order || enrolment.is_overtaken(memory) {
+        give_up(pod, book, &seat, &enrolment);
         return Ok(false);
     }
-    if let Err(expelled) = seat.ready(memory) {
+    if let Err(expelled) = enrolment.ready(memory) {
         assert!(matches!(expelled, PodError::Expelled { .. }), "{expelled}");
-        give_up(pod, book, &seat);
+        give_up(pod, book, &seat, &enrolment);
         return Ok(true);
     }
-    bury(book, pod);
+    bury(book, area);
     book.borrow_mut().enter(&seat, opening);
     pause_a_little(memory);
     assert!(named(), "another host has written over a host's name");
     assert_eq!(book.borrow_mut().ready.remove(&seat.host()), Some(stay));
-    book.borrow_mut().storing.remove(&seat.host());
-    while !leave(&seat, pod, book, manners.waits) {
+    while !leave(&enrolment, area, book, manners.waits) {
         memory.pause();
     }
+    leave_pod(pod, book, &seat);
     Ok(true)
 }
 
@@ -93,14 +100,14 @@ struct Manners {
 }
 
 /// Looks for a host that is ready, for a while; whether there is none, and this one opens the pod anew.
-fn finds_nobody(pod: &Pod<SimMemory>, seat: &mut Seat) -> bool {
-    let memory = pod.memory();
+fn finds_nobody(area: &Area<SimMemory>, enrolment: &mut Enrolment) -> bool {
+    let memory = area.memory();
     for _ in 0..20 {
-        fence_ended(pod, pod.membership());
-        if seat.opens_anew(memory) {
+        area.fence_ended();
+        if enrolment.opens_anew(memory) {
             return true;
         }
-        let members = pod.membership();
+        let members = area.membership();
         if members.hosts().any(|host| members.is_ready(host)) {
             break;
         }
@@ -110,17 +117,25 @@ fn finds_nobody(pod: &Pod<SimMemory>, seat: &mut Seat) -> bool {
 }
 
 /// A host that has joined leaves without having been ready.
-fn give_up(pod: &Pod<SimMemory>, book: &RefCell<Book>, seat: &Seat) {
+fn give_up(pod: &Pod<SimMemory>, book: &RefCell<Book>, seat: &Seat, enrolment: &Enrolment) {
+    enrolment.give_up(pod.memory());
+    area_of(pod).note_gone(seat.stay());
+    leave_pod(pod, book, seat);
+}
+
+/// A host that takes part in nothing any more gives its seat back.
+fn leave_pod(pod: &Pod<SimMemory>, book: &RefCell<Book>, seat: &Seat) {
     book.borrow_mut().storing.remove(&seat.host());
-    seat.give_up(pod.memory());
-    pod.note_gone(stay_in(seat));
+    if !seat.leave(pod.memory()) {
+        pod.note_gone(seat.stay());
+    }
 }
 
 /// Whoever opens a pod finds all in order that hosts have left who were fenced, if they are gone; else it may not open it.
-fn put_in_order(pod: &Pod<SimMemory>) -> bool {
-    let gone = pod.membership().fenced().all(|host| pod.is_gone(pod.stay_of(host)));
+fn put_in_order(area: &Area<SimMemory>) -> bool {
+    let gone = area.membership().fenced().all(|host| area.is_gone(area.stay_of(host)));
     if gone {
-        pod.release_fenced();
+        area.release_fenced();
     }
     gone
 }
@@ -136,35 +151,31 @@ impl Book {
 }
 
 /// Whoever has died, and was fenced, is nowhere any more. Its seat may be another's.
-fn bury(book: &RefCell<Book>, pod: &Pod<SimMemory>) {
+fn bury(book: &RefCell<Book>, area: &Area<SimMemory>) {
     let known = |book: &Book| -> Vec<Stay> {
         let ready = book.ready.iter().map(|(&host, &number)| Stay { host, number });
         ready.chain(book.alone).collect()
     };
     let stays = known(&book.borrow());
-    let dead: Vec<Stay> = stays.into_iter().filter(|&stay| !pod.is_seated(stay)).collect();
+    let dead: Vec<Stay> = stays.into_iter().filter(|&stay| !area.is_member(stay)).collect();
     let mut book = book.borrow_mut();
     book.ready.retain(|&host, &mut number| !dead.contains(&Stay { host, number }));
     book.alone = book.alone.filter(|stay| !dead.contains(stay));
 }
 
-fn stay_in(seat: &Seat) -> Stay {
-    Stay { host: seat.host(), number: seat.incarnation() }
-}
-
 /// Tries to leave; whether the host has left.
-fn leave(seat: &Seat, pod: &Pod<SimMemory>, book: &RefCell<Book>, waits: bool) -> bool {
-    let memory = pod.memory();
-    match seat.leave(memory, waits) {
+fn leave(enrolment: &Enrolment, area: &Area<SimMemory>, book: &RefCell<Book>, waits: bool) -> bool {
+    let memory = area.memory();
+    match enrolment.leave(memory, waits) {
         Leave::Left => true,
         Leave::Wait => false,
         Leave::Close => {
-            bury(book, pod);
-            assert!(book.borrow().ready.is_empty(), "a host closes a pod that others are in");
-            book.borrow_mut().alone = Some(stay_in(seat));
+            bury(book, area);
+            assert!(book.borrow().ready.is_empty(), "a host closes an area that others are in");
+            book.borrow_mut().alone = Some(enrolment.stay());
             pause_a_little(memory);
             book.borrow_mut().alone = None;
-            seat.closed(memory);
+            enrolment.closed(memory);
             true
         }
     }
@@ -181,7 +192,7 @@ fn visits(
     for number in 0..hosts {
         let book = Rc::clone(&book);
         let pod = Pod::open(simulation.memory(number)).unwrap();
-        let scarce = (pod.geometry().hosts as usize) < hosts;
+        let scarce = (pod.layout().hosts as usize) < hosts;
         simulation.spawn(number, move |memory| {
             let mut left = times;
             while left > 0 {
@@ -203,9 +214,11 @@ fn visits(
 /// So many hosts come so often; all of them leave.
 fn visit_and_leave(trial: &Trial, hosts: usize, times: u64, manners: fn(&SimMemory) -> Manners) {
     let pod = visits(log::pod_for(trial, hosts, None), hosts, times, manners);
-    let members = pod.membership();
+    let (area, free) = (area_of(&pod), pod.stays_in(SeatState::Free).count());
+    let members = area.membership();
     assert_eq!((members.phase(), members.count()), (Phase::Closed, 0), "somebody is still in");
-    assert!(!pod.has_joining(), "somebody is still counted");
+    assert!(!area.has_joining(), "somebody is still counted");
+    assert_eq!(free as u64, pod.layout().hosts, "a seat is not free");
 }
 
 /// Two hosts come and leave, with a seat for each.
@@ -239,11 +252,12 @@ pub(crate) fn many_come_and_leave(trial: &Trial) {
 pub(crate) fn a_member_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::One });
     let pod = visits(log::pod_for(trial, 3, kills), 3, 2, |_| Manners { waits: false, ..WAITS });
-    let members = pod.membership();
+    let area = area_of(&pod);
+    let members = area.membership();
     let joining = members.hosts().any(|host| !members.is_ready(host));
     assert!(members.count() <= 1, "{members:?}");
     assert!(members.phase() != Phase::Closed || members.count() == 0, "nobody is in a closed pod");
-    assert_eq!(pod.has_joining(), joining, "{members:?}");
+    assert_eq!(area.has_joining(), joining, "{members:?}");
     let died = pod.memory().deaths() > 0;
     assert!(died || members.phase() == Phase::Closed, "{members:?}");
     assert!(died || members.count() == 0, "{members:?}");
@@ -289,27 +303,9 @@ pub(crate) fn many_hosts(trial: &Trial) {
     }
     let first = Rc::clone(&world.hosts[0]);
     world.finish();
-    assert_eq!(first.pod().membership().count(), 1, "all who left are gone");
+    assert_eq!(first.area().membership().count(), 1, "all who left are gone");
     for number in 1..HOSTS {
         let found = contents(&first, &[&number.to_string()]);
         assert_eq!(found, [Some(7 * number as u64)], "what host {number} wrote");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tombolo_simulator::Mutant;
-
-    use super::*;
-    use crate::sites;
-
-    /// Without the step that writes what became of a seat, a host loses each of its claims.
-    #[test]
-    fn who_never_gets_a_seat_gives_up() {
-        let settle = sites().find(|site| site.name() == "pod.member.settle").unwrap();
-        let trial = Trial::new(0).leaving_out(Mutant::Step(settle));
-        let simulation = log::pod(&trial, None);
-        let pod = Pod::open(simulation.memory(0)).unwrap();
-        assert!(matches!(pod.join(), Err(PodError::Slow { claims: 1000 })));
     }
 }

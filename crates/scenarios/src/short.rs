@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tombolo_memory::Memory;
 use tombolo_objects::Objects;
-use tombolo_pod::RecordWidth;
+use tombolo_sharing::RecordWidth;
 use tombolo_simulator::{SimMemory, Trial};
 use tombolo_verify::models::Operation::{
     self, CompareAndSwap, Create, Delete, Get, Put, Replace, Update,
@@ -237,11 +237,11 @@ pub(crate) fn a_mark_changes_hands(trial: &Trial) {
     for key in [b"a", b"b"] {
         first.create(key, &value(SHORT)).unwrap();
     }
-    first.write_start(b"a").unwrap().mark();
+    first.write_start(b"a").unwrap().set_dirty();
     world.client(0, |host, _| assert!(host.delete(b"a").unwrap()));
-    world.client(1, |host, _| host.write_start(b"b").unwrap().mark());
+    world.client(1, |host, _| host.write_start(b"b").unwrap().set_dirty());
     world.finish();
-    assert!(second.write_marked(b"b").unwrap().is_some(), "a mark was lost");
+    assert!(second.write_dirty(b"b").unwrap().is_some(), "a dirty bit was lost");
 }
 
 /// An object outgrows its slot while another host reads it.

@@ -7,7 +7,7 @@ use tombolo_memory::Memory;
 use tombolo_pod::{Giver, Pod, Taker};
 use tombolo_simulator::Trial;
 
-use crate::log::pod;
+use crate::log::{area_of, pod};
 
 /// A message of two pieces or more.
 fn message(giver: u8) -> Vec<u8> {
@@ -20,35 +20,36 @@ pub(crate) fn two_givers(trial: &Trial) {
     let pods: Vec<_> =
         (0..3).map(|host| Rc::new(Pod::open(simulation.memory(host)).unwrap())).collect();
     let join = |(host, pod): (usize, &Rc<Pod<_>>)| {
-        let (seat, _) = pod.join().unwrap();
+        let (area, seat) = (area_of(pod), pod.join().unwrap());
+        let (enrolment, _) = area.enrol(&seat).unwrap();
         if host < 2 {
-            seat.ready(pod.memory()).unwrap();
+            enrolment.ready(pod.memory()).unwrap();
         }
-        Rc::new(seat)
+        (area, seat.host())
     };
     let seats: Vec<_> = pods.iter().enumerate().map(join).collect();
-    let taker = seats[2].host();
+    let taker = seats[2].1;
     let (asked, answered) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let done = Rc::new(Cell::new(false));
     for host in 0..2 {
-        let (pod, seat, done) = (Rc::clone(&pods[host]), Rc::clone(&seats[host]), Rc::clone(&done));
+        let ((area, giver), done) = (seats[host].clone(), Rc::clone(&done));
         let (asked, answered) = (Rc::clone(&asked), Rc::clone(&answered));
         simulation.spawn(host, move |memory| {
             while !done.get() {
-                if let Some(giver) = Giver::answer(&pod, &seat, taker) {
+                if let Some(giving) = Giver::answer(&area, giver, taker) {
                     answered.set(answered.get() + 1);
                     assert!(answered.get() <= asked.get(), "two hosts answer one request");
-                    giver.give(message(seat.host()));
+                    giving.give(message(giver));
                 }
                 memory.pause();
             }
         });
     }
-    let (pod, seat) = (Rc::clone(&pods[2]), Rc::clone(&seats[2]));
+    let (area, taker) = seats[2].clone();
     simulation.spawn(2, move |_| {
         while !done.get() {
             asked.set(asked.get() + 1);
-            if let Some(bytes) = Taker::new(&pod, &seat).take() {
+            if let Some(bytes) = Taker::new(&area, taker).take() {
                 assert!(bytes == message(bytes[0]), "a mixture of two messages");
                 done.set(true);
             }

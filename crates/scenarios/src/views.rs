@@ -213,7 +213,7 @@ fn move_home(trial: &Trial, backup: bool, kills: Option<Kills>) -> World {
     world.client(0, |host, scribe| {
         perform(host, scribe, "a", Get);
         (1..4).for_each(|n| perform(host, scribe, "a", Put(7 * n + HALF)));
-        host.return_all().unwrap();
+        host.move_out_all().unwrap();
     });
     world
 }

@@ -10,8 +10,9 @@ use std::time::Duration;
 use tombolo_log::LogError;
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options, Thresholds};
-use tombolo_pod::{Geometry, NOTE_WORDS, Pod, RecordWidth, TornWrites};
+use tombolo_pod::{AreaLayout, Layout, Pod};
 use tombolo_sharing::Scheme;
+use tombolo_sharing::{Geometry, NOTE_WORDS, RecordWidth, TornWrites, plan_layout};
 use tombolo_simulator::{Config, Deaths, Kills, Places, SimMemory, Simulation, Trial};
 use tombolo_verify::models::KeyValue;
 
@@ -50,9 +51,13 @@ pub(crate) const HOME: Local = Local { copies: 2 << 10, home: 2 << 10 };
 
 /// The windows by which replicas are handed over, in which hosts may write at the same time: who hands one
 /// over may have been given up on, and a checksum tells.
-pub(crate) fn windows(geometry: &Geometry) -> Lines {
-    let areas = geometry.areas();
-    Lines::covering(areas.windows, areas.chunks.offset() - areas.windows.offset())
+pub(crate) fn contended(layout: &Layout) -> Vec<Lines> {
+    let windows = layout.windows();
+    let undo = layout.areas.iter().map(|area| {
+        let areas = Geometry::within(layout, area).expect("planned by `plan_layout`").areas();
+        Lines::covering(areas.undo, areas.chunks.offset() - areas.undo.offset())
+    });
+    undo.chain([Lines::covering(LnrAddr::new(windows.start), windows.bytes)]).collect()
 }
 
 /// What kind of pod a scenario takes place in.
@@ -127,7 +132,7 @@ impl Setup {
         let local = self.local.unwrap_or(by_seed);
         Options {
             copies_bytes: local.copies,
-            home_bytes: local.home,
+            partition_bytes: local.home,
             placement: Arc::new(Thresholds { copy_after: 1, move_after: 3 }),
             ..options()
         }
@@ -147,13 +152,13 @@ impl Setup {
         let before_chunks = before_chunks.next_multiple_of(CHUNK_BYTES);
         let mut config = Config {
             hosts: self.hosts,
-            scr_bytes: (8 + 2 * log_shards) << 10,
+            scr_bytes: (10 + 2 * log_shards) << 10,
             lnr_bytes: before_chunks + self.chunks * CHUNK_BYTES,
             max_steps: 400_000,
             kills: self.kills.clone(),
             ..Config::default()
         };
-        config.contended = Some(windows(&self.geometry(&config)));
+        config.contended = contended(&self.layout(&config));
         config
     }
 
@@ -166,9 +171,9 @@ impl Setup {
         self.hosts as u8 + self.kills.as_ref().map_or(0, deaths)
     }
 
-    fn geometry(&self, config: &Config) -> Geometry {
+    fn layout(&self, config: &Config) -> Layout {
         let width = self.width.unwrap_or_default();
-        let options = tombolo_pod::Options {
+        let options = tombolo_sharing::Options {
             hosts: Some(self.seats()),
             log_shards: self.log_shards,
             ring_entries: Some(8),
@@ -183,7 +188,7 @@ impl Setup {
             partition_backup: self.backup.unwrap_or_default(),
             latches: (self.latches > 0).then_some(self.latches),
         };
-        Geometry::plan(config.scr_bytes, config.lnr_bytes, options).unwrap()
+        plan_layout(config.scr_bytes, config.lnr_bytes, options).unwrap()
     }
 
     /// The pod, formatted and closed.
@@ -197,19 +202,19 @@ impl Setup {
             ..self.clone()
         };
         let mut config = setup.config();
-        let geometry = setup.geometry(&config);
+        let layout = setup.layout(&config);
         if trial.record {
-            config.places = places(&geometry);
+            config.places = places(&layout);
         }
         let simulation = Simulation::new(config, trial);
-        Pod::format(simulation.memory(0), geometry).unwrap();
+        Pod::format(simulation.memory(0), &layout).unwrap();
         simulation
     }
 
     /// Formats the pod anew.
     pub(crate) fn format(&self, memory: SimMemory) {
         let config = self.config();
-        Pod::format(memory, self.geometry(&config)).unwrap();
+        Pod::format(memory, &self.layout(&config)).unwrap();
     }
 }
 
@@ -217,40 +222,45 @@ fn by_seed(trial: &Trial) -> TornWrites {
     [TornWrites::Lost, TornWrites::Undo][trial.seed as usize / 2 % 2]
 }
 
-/// What lies where in a pod.
-pub(crate) fn places(geometry: &Geometry) -> Places {
-    let (areas, hosts) = (geometry.areas(), geometry.hosts);
-    let segment = geometry.segment_entries * LINE_BYTES;
-    let places = Places::default()
-        .scr("superblock", ScrAddr::<u64>::new(0), 256, 1)
-        .scr("members", areas.membership, 8, 1)
-        .scr("pod's clock", areas.clock, 8, 1)
-        .scr("host", areas.hosts, LINE_BYTES, hosts)
-        .scr("name of", areas.names, LINE_BYTES, hosts)
+/// What lies where in a pod with areas for objects.
+pub(crate) fn places(layout: &Layout) -> Places {
+    let (scr, lnr) = layout.tables();
+    let tables = scr.into_iter().fold(Places::default(), |places, (name, part, count)| {
+        places.scr(name, ScrAddr::<u64>::new(part.start), part.bytes, count)
+    });
+    let tables = lnr.into_iter().fold(tables, |places, (name, part, count)| {
+        places.lnr(name, LnrAddr::new(part.start), part.bytes, count)
+    });
+    layout.areas.iter().fold(tables, |places, area| area_places(layout, area, places))
+}
+
+fn area_places(layout: &Layout, area: &AreaLayout, places: Places) -> Places {
+    let (own, hosts) = (layout.area_places(area), layout.hosts);
+    let geometry = Geometry::within(layout, area).expect("planned by `plan_layout`");
+    let areas = geometry.areas();
+    let places = places
+        .scr("roster", own.roster, 8, 1)
+        .scr("member", own.members, LINE_BYTES, hosts)
         .scr("chunk", areas.chunk_table, 8, geometry.chunks)
         .scr("pins of chunk", areas.pins, 8, geometry.pin_words())
-        .scr("mail of", areas.mail_words, 8 * geometry.mail_slots, hosts)
         .scr("notes of", areas.writes, 8 * NOTE_WORDS * geometry.writes, hosts)
         .scr("quarantine of", areas.quarantine, 8 * geometry.writes, hosts)
         .scr("records", areas.records, 4, geometry.record_bytes().div_ceil(4))
-        .lnr("superblock", LnrAddr::new(0), 256, 1)
-        .lnr("mail of", areas.mail_lines, LINE_BYTES * geometry.mail_slots, hosts)
         .scr("latch", areas.latches, 8, geometry.latches)
         .scr("marks", areas.marks, 8, geometry.mark_words())
-        .lnr("window", areas.windows, geometry.window_bytes, hosts)
         .lnr("undo of", areas.undo, geometry.undo_bytes * geometry.writes, hosts)
         .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks);
     let names = [
         ["milestone", "applied by", "ring", "segment"],
         ["other milestone", "other applied by", "other ring", "other segment"],
     ];
-    names.into_iter().zip(geometry.shards()).fold(places, |places, (names, shard)| {
-        let log = geometry.log_areas(shard);
+    names.into_iter().zip(area.shards()).fold(places, |places, (names, shard)| {
+        let log = own.log(shard);
         places
             .scr(names[0], log.milestone, 8, 1)
             .scr(names[1], log.applied, LINE_BYTES, hosts)
-            .scr(names[2], log.ring, 8, geometry.ring_entries)
-            .lnr(names[3], log.segments, segment, hosts)
+            .scr(names[2], log.ring, 8, area.ring_entries)
+            .lnr(names[3], log.segments, area.segment_entries * LINE_BYTES, hosts)
     })
 }
 
@@ -337,7 +347,7 @@ impl World {
         self.run();
         self.check_cleared_up();
         // From here on hosts take turns: nobody answers another.
-        self.living().iter().for_each(|host| host.return_all().unwrap());
+        self.living().iter().for_each(|host| host.move_out_all().unwrap());
         self.check_replicas();
     }
 
@@ -356,7 +366,7 @@ impl World {
             });
         }
         self.simulation.run_calmly().unwrap();
-        let dead = first.pod().membership().fenced().count();
+        let dead = first.area().membership().fenced().count();
         assert_eq!(dead, 0, "whoever is dead is cleared up after");
     }
 

@@ -11,8 +11,9 @@ pub struct Config {
     pub listen: String,
     /// The password that clients have to give. An empty one is none.
     pub password: Option<String>,
-    /// Threads that serve connections: one fewer than there are processors, unless chosen otherwise. One is left to what the kernel and the
-    /// host do besides; and where clients run on the same machine, a thread more would take from them what it adds.
+    /// Threads that serve connections: one fewer than there are processors, unless chosen
+    /// otherwise. One is left to what the kernel and the host do besides; and where clients run on
+    /// the same machine, a thread more would take from them what it adds.
     pub workers: usize,
     /// Connections at a time.
     pub max_clients: usize,

@@ -24,8 +24,8 @@ pub(crate) const WRITE_BYTES: usize = 256 << 10;
 /// Buffers that have held more do not keep their memory for as long as the connection lasts.
 const KEEP_BYTES: usize = 4 * WRITE_BYTES;
 
-/// Serves a client until it goes, or does something that cannot be understood. If the server stops, its threads
-/// do not come back to this.
+/// Serves a client until it goes, or does something that cannot be understood. If the server stops,
+/// its threads do not come back to this.
 pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: Arc<Shared>) {
     let mut pipeline = Pipeline::default();
     let mut decoder = Decoder::default();
@@ -88,8 +88,8 @@ pub(crate) async fn serve(mut stream: TcpStream, mut session: Session, shared: A
     }
 }
 
-/// Room for what comes next, after so many bytes have come. Requests that are read at once are done together, so who sends many at a time
-/// gets more of it.
+/// Room for what comes next, after so many bytes have come. Requests that are read at once are done
+/// together, so who sends many at a time gets more of it.
 fn next_room(room: usize, read_bytes: usize) -> usize {
     if read_bytes >= room {
         (2 * room).min(MOST_READ_BYTES)

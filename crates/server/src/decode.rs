@@ -19,7 +19,7 @@ const MAX_LINE_BYTES: usize = 64 << 10;
 #[error("Protocol error: {0}")]
 pub(crate) struct ProtocolError(pub(crate) String);
 
-/// Who sends the requests, which decides how long they may be.
+/// The sender of the requests, which decides how long they may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sender {
     /// Has not given the password.
@@ -27,8 +27,8 @@ pub(crate) enum Sender {
     Client,
 }
 
-/// Takes requests out of a stream of bytes, wherever that was cut into pieces. What has been looked
-/// at is not looked at again.
+/// Takes requests out of a stream of bytes, wherever that was cut into pieces. No byte is looked at
+/// twice.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     arguments: Vec<Bytes>,
@@ -41,8 +41,8 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// The next request, if `buffer` holds all of it; its bytes are taken out. A request has at least
-    /// one argument.
+    /// The next request, if `buffer` holds all of it; its bytes are taken out. A request has at
+    /// least one argument.
     pub(crate) fn next(
         &mut self,
         buffer: &mut BytesMut,
@@ -65,8 +65,8 @@ impl Decoder {
         }
     }
 
-    /// Reads the first line of a request. A request in words is whole then; one that is empty, or an
-    /// array that only begins here, comes back empty.
+    /// Reads the first line of a request. A request in words is whole then; one that is empty, or
+    /// an array that only begins here, comes back empty.
     fn begin(
         &mut self,
         buffer: &mut BytesMut,

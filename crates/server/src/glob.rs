@@ -40,8 +40,8 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Whether `byte` is of the class at the start of `pattern`, and how long that is. A class without an
-/// end goes to the end of the pattern.
+/// Whether `byte` is of the class at the start of `pattern`, and how long that is. A class without
+/// an end goes to the end of the pattern.
 fn class(pattern: &[u8], byte: u8) -> (bool, usize) {
     let negated = pattern.get(1) == Some(&b'^');
     let mut at = if negated { 2 } else { 1 };

@@ -1,21 +1,21 @@
 //! A server that speaks Redis' protocol, RESP2 and RESP3, over any [`Store`].
 //!
-//! One task per connection reads what has arrived, executes all whole commands in it, and sends their
-//! replies together: pipelines cost one system call a batch. Commands run where they were read;
-//! those that may take long move other connections to other threads first.
+//! One task per connection reads what has arrived, executes all whole commands in it, and sends
+//! their replies together: pipelines cost one system call a batch. Commands run where they were
+//! read; those that may take long move other connections to other threads first.
 //!
 //! Invariants:
-//! * No length that a peer claims is allocated for: buffers grow as bytes arrive. Requests are arrays
-//!   of strings, so nothing a peer sends nests.
-//! * Before a client has given the password, if there is one, it can do nothing but give it, and not
-//!   much is kept of what it sends.
-//! * A server without a password listens on loopback only, and executes nothing that comes in an HTTP
-//!   request: web pages can reach loopback, too.
+//! * No length that a peer claims is allocated for: buffers grow as bytes arrive. Requests are
+//!   arrays of strings, so nothing a peer sends nests.
+//! * Before a client has given the password, if there is one, it can do nothing but give it, and
+//!   not much is kept of what it sends.
+//! * A server without a password listens on loopback only, and executes nothing that comes in an
+//!   HTTP request: web pages can reach loopback, too.
 //! * Replies and errors are those of Redis 7 for what is supported (where several things are wrong
 //!   with a request, it may name another first); everything else gets a clean error.
 //!
-//! Left out: types other than strings, databases other than 0, transactions, scripts, subscriptions,
-//! persistence, TLS. `MSET` and `DEL` of several keys are not atomic as a whole.
+//! Left out: types other than strings, databases other than 0, transactions, scripts,
+//! subscriptions, persistence, TLS. `MSET` and `DEL` of several keys are not atomic as a whole.
 
 mod commands;
 mod config;

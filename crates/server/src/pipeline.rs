@@ -34,7 +34,8 @@ impl Pipeline {
         kind.is_some() && (self.is_empty() || kind == self.kind)
     }
 
-    /// Adds a request that it [`takes`](Self::takes); whether more may follow before they are answered.
+    /// Adds a request that it [`takes`](Self::takes); whether more may follow before they are
+    /// answered.
     pub(crate) fn add(&mut self, request: Vec<Bytes>) -> bool {
         let written = request.get(2).map(Bytes::len);
         self.kind = Some(if written.is_some() { Kind::Set } else { Kind::Get });

@@ -35,7 +35,7 @@ pub trait Store: Send + Sync + 'static {
     /// Shows the value of each of `keys` to `visit`, in turn, as of some moment each.
     ///
     /// # Errors
-    /// [`StoreError`]; what has been shown by then does not count.
+    /// [`StoreError`]; keys that were shown by then do not count.
     fn get_each(
         &self,
         keys: &[Bytes],
@@ -52,7 +52,7 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn put(&self, key: &[u8], entry: &Entry) -> Result<(), StoreError>;
 
-    /// Gives each of these keys a value that lasts, in their order; what became of each.
+    /// Gives each of these keys a value that lasts, in their order; returns the outcome of each.
     fn put_each(&self, pairs: &[(Bytes, Bytes)]) -> Vec<Result<(), StoreError>> {
         let put = |(key, value): &(Bytes, Bytes)| self.put(key, &Entry::lasting(value.to_vec()));
         pairs.iter().map(put).collect()
@@ -64,8 +64,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn delete(&self, key: &[u8]) -> Result<bool, StoreError>;
 
-    /// Lets `change` decide, from the value `key` has, what becomes of it, as one step. `change` may
-    /// be called several times; the last call counts.
+    /// Lets `change` decide, from the value `key` has, what becomes of it, as one step. `change`
+    /// may be called several times; the last call counts.
     ///
     /// # Errors
     /// [`StoreError`].

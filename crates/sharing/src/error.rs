@@ -70,7 +70,7 @@ pub enum Error {
         "the object stayed in use by {} for {waited_ms} ms; try again, and see whether a host hangs", name_of(*host)
     )]
     Busy {
-        /// Who had it in use when last seen, if that is known.
+        /// The host that had it in use when last seen, if that is known.
         host: Option<u8>,
         /// How long the wait was, in milliseconds.
         waited_ms: u64,
@@ -85,8 +85,8 @@ pub enum Error {
         /// How long the wait was, in milliseconds.
         waited_ms: u64,
     },
-    /// The value went with the host that was changing it, or had it in its own memory. Writing the whole value
-    /// anew or deleting the object ends that.
+    /// The value went with the host that was changing it, or had it in its own memory. Writing the
+    /// whole value anew or deleting the object ends that.
     #[error(
         "the object's value is lost: host {host} died or was fenced while it changed it or had it in its own memory; write it anew, or delete it"
     )]
@@ -94,8 +94,8 @@ pub enum Error {
         /// The host.
         host: u8,
     },
-    /// The memory in which the object lies, or where it was being written, cannot be read any more. Writing the whole value anew
-    /// or deleting the object ends that.
+    /// The memory in which the object lies, or where it was being written, cannot be read any more.
+    /// Writing the whole value anew or deleting the object ends that.
     #[error(
         "the object's value is lost: the memory in which it lay has an error; write it anew, or delete it, and have the device checked"
     )]
@@ -150,7 +150,8 @@ impl Error {
         matches!(self, Self::Log(LogError::Fenced { .. }))
     }
 
-    /// Whether the object's value is gone for all: [`Lost`](Self::Lost) or [`Poisoned`](Self::Poisoned). Putting a value there or
+    /// Whether the object's value is gone for all: [`Lost`](Self::Lost) or
+    /// [`Poisoned`](Self::Poisoned). Putting a value there or
     /// [`Scheme::forget_lost`](crate::Scheme::forget_lost) ends that.
     pub fn is_loss(&self) -> bool {
         matches!(self, Self::Lost { .. } | Self::Poisoned)

@@ -4,8 +4,8 @@ use tombolo_pod::Seat;
 
 use crate::{Error, Scheme, Version};
 
-/// An object whose lock this thread holds. Nobody else reads or changes it before this is dropped, and
-/// whoever does so afterwards finds what was written.
+/// An object whose lock this thread holds. No other thread reads or changes it before this is
+/// dropped. A later reader finds the written bytes.
 pub trait Guard {
     /// Copies `into.len()` bytes of the value from `offset` on.
     ///
@@ -46,7 +46,8 @@ pub trait Guarded: Scheme {
     /// waiting for somebody, or more than its lock, or if there is no such object.
     fn try_write_start(&self, key: &[u8]) -> Result<Option<Self::Guard<'_>>, Error>;
 
-    /// Reads `into.len()` bytes of the value of `key` from `offset` on; `None` if there is no such object.
+    /// Reads `into.len()` bytes of the value of `key` from `offset` on; `None` if there is no such
+    /// object.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
@@ -75,15 +76,15 @@ pub trait Guarded: Scheme {
         self.read_bytes(key, offset, into).map(Some)
     }
 
-    /// Bytes of LNR that objects take up, as far as this host knows, and that there are for them: as of
-    /// [`usage`](Scheme::usage), and cheap enough to be asked for all the time.
+    /// Bytes of LNR that objects take up, as far as this host knows, and that there are for them:
+    /// as of [`usage`](Scheme::usage), and cheap enough to be asked for all the time.
     fn lnr_usage(&self) -> (u64, u64) {
         let usage = self.usage();
         (usage.lnr_used_bytes, usage.lnr_bytes)
     }
 
-    /// Does what other hosts may be waiting for: to be called again and again by who waits for one of
-    /// them, for something else than an object.
+    /// Does what other hosts may be waiting for: to be called again and again by who waits for one
+    /// of them, for something else than an object.
     #[inline]
     fn meanwhile(&self) -> Result<(), Error> {
         Ok(())

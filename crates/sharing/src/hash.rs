@@ -6,11 +6,12 @@ use tombolo_pod::Pod;
 
 use crate::{Error, MAX_KEY_BYTES};
 
-/// Up to this length all variants of rapidhash V3 are alike, but the full one can be written in place: less to be done before a key is looked for.
+/// Up to this length all variants of rapidhash V3 are alike, but the full one can be written in
+/// place: less to be done before a key is looked for.
 const ALIKE_BYTES: usize = 48;
 
-/// How a pod's keys are hashed: by rapidhash V3 nano, with multipliers that follow from the pod's secret, so that nobody can
-/// make keys collide from outside.
+/// How a pod's keys are hashed: by rapidhash V3 nano, with multipliers that follow from the pod's
+/// secret, so that nobody can make keys collide from outside.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyHasher(RapidSecrets);
 

@@ -99,8 +99,8 @@ impl Header {
         sound.then_some(usize::from(whole.key_bytes))
     }
 
-    /// What the slot of an object with a key of this length begins with while its value is in the own memory
-    /// of `host`, or lost with it.
+    /// What the slot of an object with a key of this length begins with while its value is in the
+    /// own memory of `host`, or lost with it.
     pub fn encode_away(key_bytes: u16, host: u8) -> [u8; HEADER_BYTES] {
         let away = Self { version: Version(0), key_bytes, value_bytes: host.into() };
         let mut bytes = away.encode();
@@ -108,8 +108,8 @@ impl Header {
         bytes
     }
 
-    /// With which host the value is of the object in `capacity` bytes that begin with `bytes`, and how long its
-    /// key is, if it is not there.
+    /// With which host the value is of the object in `capacity` bytes that begin with `bytes`, and
+    /// how long its key is, if it is not there.
     pub fn decode_away(bytes: &[u8], capacity: u64) -> Option<(u8, usize)> {
         let away = u16::from_le_bytes(*bytes.get(14..)?.first_chunk()?) == AWAY;
         let key_bytes = Self::decode_key_bytes(bytes, capacity).filter(|_| away)?;

@@ -1,11 +1,12 @@
-//! Floor 3: what every way of sharing objects has in common.
+//! Floor 3: common parts of all ways of sharing objects.
 //!
-//! A [`Scheme`] shares objects, keys and bytes, among the hosts of a pod: MEGALON is one, the ways it
-//! is compared with are others. What is built upon objects is written against the trait, and so can
-//! be run, checked and measured under each of them. Where objects can be held while they are changed,
-//! a scheme is [`Guarded`], too. Here is also what schemes agree on: how an object
-//! lies in its slot ([`Header`]), which slot sizes there are ([`Classes`]), how keys are hashed, what
-//! can go wrong ([`Error`]), and what is counted ([`Stats`]).
+//! A [`Scheme`] shares objects, keys and bytes, among the hosts of a pod: MEGALON is one, the ways
+//! it is compared with are others. The store and the page cache are written against the trait, so
+//! they can be run, checked and measured under each scheme. Where objects can be held while they
+//! are changed, a scheme is [`Guarded`], too. Here is also what schemes agree on: how an object
+//! lies in its slot ([`Header`]), which slot sizes there are ([`Classes`]), how keys are hashed,
+//! what can go wrong ([`Error`]), where objects lie in a pod ([`Geometry`]), and what is counted
+//! ([`Stats`]).
 //!
 //! Left out: any protocol.
 
@@ -14,6 +15,8 @@ mod error;
 mod guarded;
 mod hash;
 mod header;
+mod layout;
+mod options;
 mod part;
 mod patience;
 mod scheme;
@@ -25,6 +28,11 @@ pub use error::Error;
 pub use guarded::{Guard, Guarded};
 pub use hash::{KeyHasher, hash_key};
 pub use header::{HEADER_BYTES, Header, MARK_BYTES, PREFIX_BYTES, object_bytes};
+pub use layout::{
+    AREA_VERSION, AreaOptions, Areas, CreateOptions, Geometry, MAX_PIN_WORDS, NOTE_WORDS, OBJECTS,
+    ObjectArea, PAGES, create, create_areas, plan_areas, plan_created, plan_layout,
+};
+pub use options::{Options, RecordWidth, TornWrites};
 pub use part::Part;
 pub use patience::{persist, watch};
 pub use scheme::{Change, Item, Scheme, Usage, split};

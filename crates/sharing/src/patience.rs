@@ -6,14 +6,16 @@ use tombolo_memory::Memory;
 
 use crate::Error;
 
-/// Longer than it takes to go on without a host that has an object in use and is not given its turn.
+/// Longer than it takes to go on without a host that has an object in use and is not given its
+/// turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long the wait before another attempt gets: some microseconds. Whoever looks at a lock again and again keeps its line from the host
-/// that has to release it.
+/// How long the wait before another attempt gets: some microseconds. A thread that looks at a lock
+/// again and again keeps its line from the host that has to release it.
 const MOST_PAUSES: u32 = 128;
 
-/// Repeats `attempt` until it comes to something, for as long as patience lasts, and waits twice as long each time.
+/// Repeats `attempt` until it comes to something, for as long as patience lasts, and waits twice as
+/// long each time.
 ///
 /// # Errors
 /// [`Error::Busy`] when it is over, and those of `attempt`.
@@ -24,7 +26,8 @@ pub fn persist<M: Memory, T>(
     repeat(memory, MOST_PAUSES, attempt)
 }
 
-/// The same without waiting longer and longer: for who waits for an answer, or answers others in between.
+/// The same without waiting longer and longer: for who waits for an answer, or answers others in
+/// between.
 ///
 /// # Errors
 /// Those of [`persist`].

@@ -1,10 +1,13 @@
 //! The trait that ways of sharing have in common.
 
-use serde::{Deserialize, Serialize};
-use tombolo_memory::Memory;
-use tombolo_pod::Pod;
+use std::sync::Arc;
 
-use crate::{Error, Part, Stats, Version};
+use serde::{Deserialize, Serialize};
+use tombolo_host::Host;
+use tombolo_memory::Memory;
+use tombolo_pod::{Area, Pod};
+
+use crate::{Error, ObjectArea, Part, Stats, Version};
 
 /// What [`Scheme::update`] makes of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +36,8 @@ pub struct Usage {
     pub objects: u64,
     /// Bytes of LNR in slots that hold objects.
     pub lnr_used_bytes: u64,
-    /// Bytes of LNR that are divided into slots, some with objects, and that no object takes up: for
-    /// objects of other sizes they are there only when those have been moved together.
+    /// Bytes of LNR that are divided into slots, some with objects, and that no object takes up:
+    /// for objects of other sizes they are there only when those have been moved together.
     pub lnr_fragmented_bytes: u64,
     /// Bytes of LNR in chunks that get no new objects any more, because of memory errors.
     pub lnr_poisoned_bytes: u64,
@@ -72,22 +75,48 @@ pub trait Scheme: Sized {
     /// How a host takes part.
     type Options: Clone + Default + 'static;
 
-    /// Joins a pod.
+    /// Takes part in an area for objects or pages of the pod that `host` is in, besides other tenants of
+    /// that host.
     ///
     /// # Errors
-    /// [`Error::Pod`] if there is no seat; [`Error::NobodyAnswers`].
-    fn join(pod: Pod<Self::Memory>, options: Self::Options) -> Result<Self, Error>;
+    /// [`Error::Pod`] if the area is of another kind; [`Error::NobodyAnswers`] if no host hands over its
+    /// replica; [`Error::Damaged`].
+    fn attach(
+        host: &Arc<Host<Self::Memory>>,
+        area: Area<Self::Memory>,
+        options: Self::Options,
+    ) -> Result<Self, Error>;
 
-    /// Leaves the pod. The last host leaves it closed, with all objects in place. Nothing else may
-    /// be done with the handle afterwards, or meanwhile.
+    /// Joins a pod, and the first area for objects in it; if there is none, that for pages.
+    ///
+    /// # Errors
+    /// [`Error::Pod`] if there is no seat; as of [`attach`](Self::attach).
+    fn join(pod: Pod<Self::Memory>, options: Self::Options) -> Result<Self, Error> {
+        let area = ObjectArea::first(&pod)?;
+        let host = Host::join(pod)?;
+        let attached = Self::attach(&host, (*area).clone(), options);
+        if attached.is_err() {
+            host.leave();
+        }
+        attached
+    }
+
+    /// Leaves the area, and the pod with the last tenant of its host. The last host leaves the area
+    /// closed, with all objects in place. Nothing else may be done with the handle afterwards, or
+    /// meanwhile.
     fn leave(&self) -> Result<(), Error>;
 
-    /// Does a little of what has to be done in the background. To be called about every millisecond,
-    /// by one thread of each host.
+    /// Does a little of what has to be done in the background. To be called about every
+    /// millisecond, by one thread of each host.
     fn tick(&self) -> Result<(), Error>;
 
+    /// The area of the pod in which the objects lie.
+    fn area(&self) -> &ObjectArea<Self::Memory>;
+
     /// The pod.
-    fn pod(&self) -> &Pod<Self::Memory>;
+    fn pod(&self) -> &Pod<Self::Memory> {
+        self.area().pod()
+    }
 
     /// The memory this host sees.
     fn memory(&self) -> &Self::Memory {
@@ -107,8 +136,8 @@ pub trait Scheme: Sized {
     /// there is no such object.
     fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error>;
 
-    /// As [`read`](Self::read), but the first bytes of the value go into `head`, and all others into `rest`:
-    /// who wants them apart need not move them.
+    /// As [`read`](Self::read), but the first bytes of the value go into `head`, and all others
+    /// into `rest`. A caller that wants them apart need not move them.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if the value is shorter than `head`.
@@ -140,7 +169,8 @@ pub trait Scheme: Sized {
     /// [`Error::NotFound`], [`Error::OutOfRange`].
     fn read_range(&self, key: &[u8], offset: u64, into: &mut [u8]) -> Result<Version, Error>;
 
-    /// The length of the value of `key` in bytes, and its version; `None` if there is no such object.
+    /// The length of the value of `key` in bytes, and its version; `None` if there is no such
+    /// object.
     fn stat(&self, key: &[u8]) -> Result<Option<(u64, Version)>, Error>;
 
     /// Has the processor fetch what it takes to find `key`, which is wanted soon.
@@ -151,8 +181,8 @@ pub trait Scheme: Sized {
     /// Creates an object.
     ///
     /// # Errors
-    /// [`Error::Exists`]; [`Error::LnrFull`], [`Error::TooLarge`] or [`Error::IndexFull`] if there is
-    /// no room.
+    /// [`Error::Exists`]; [`Error::LnrFull`], [`Error::TooLarge`] or [`Error::IndexFull`] if there
+    /// is no room.
     fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error>;
 
     /// Replaces the value of an existing object; it may have another length. On an error the old
@@ -171,11 +201,12 @@ pub trait Scheme: Sized {
     /// Creates the object, or replaces its value.
     ///
     /// # Errors
-    /// As of [`write`](Self::write) and [`create`](Self::create), but for the absence or presence of
-    /// the object.
+    /// As of [`write`](Self::write) and [`create`](Self::create), but for the absence or presence
+    /// of the object.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<Version, Error>;
 
-    /// As [`put`](Self::put), of a value that begins with `head` and ends with `rest`: who has them apart need not move them.
+    /// As [`put`](Self::put), of a value that begins with `head` and ends with `rest`. A caller
+    /// that has them apart need not move them.
     ///
     /// # Errors
     /// Those of [`put`](Self::put).
@@ -188,8 +219,8 @@ pub trait Scheme: Sized {
         self.put(key, &[head, rest].concat())
     }
 
-    /// Creates the objects with these keys, or replaces their values, in their order, each as [`put`](Self::put) does; what
-    /// became of each. They are not written at one instant.
+    /// Creates the objects with these keys, or replaces their values, in their order, each as
+    /// [`put`](Self::put) does; what became of each. They are not written at one instant.
     fn multi_put<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: &[(K, V)],
@@ -208,8 +239,9 @@ pub trait Scheme: Sized {
         value: &[u8],
     ) -> Result<Version, Error>;
 
-    /// Reads an object, lets `change` decide, and does it, all in one step. `change` gets the value,
-    /// or `None` if there is no such object; it may be called several times, the last call counts.
+    /// Reads an object, lets `change` decide, and does it, all in one step. `change` gets the
+    /// value, or `None` if there is no such object; it may be called several times, the last call
+    /// counts.
     ///
     /// # Errors
     /// Those of [`put`](Self::put).
@@ -235,8 +267,8 @@ pub trait Scheme: Sized {
     /// an object may be met twice.
     fn scan(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error>;
 
-    /// The same, but for objects that only another host can reach without being asked to: that host meets
-    /// them.
+    /// The same, but for objects that only another host can reach without being asked to: that host
+    /// meets them.
     ///
     /// # Errors
     /// Those of [`scan`](Self::scan).

@@ -18,7 +18,8 @@ pub trait Viewed: Scheme {
     fn view(&self, key: &[u8]) -> Result<Option<Self::View<'_>>, Error>;
 }
 
-/// One version of a value, which stays as it is for as long as this is there, whatever becomes of the object.
+/// One version of a value, which stays as it is for as long as this is there, whatever becomes of
+/// the object.
 pub trait View {
     /// The version.
     fn version(&self) -> Version;
@@ -29,7 +30,7 @@ pub trait View {
     /// The value; copied, if it does not lie together.
     fn bytes(&self) -> Cow<'_, [u8]>;
 
-    /// Ends the view: what was looked at was the value.
+    /// Ends the view. The bytes that were looked at were the value, unless this is an error.
     ///
     /// # Errors
     /// [`Error::Poisoned`]: it may not have been, because of a memory error.

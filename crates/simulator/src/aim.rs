@@ -1,7 +1,8 @@
-//! Deaths that are aimed: a host dies exactly when it has come to a step of a protocol that has a name.
+//! Deaths that are aimed: a host dies exactly when it has come to a step of a protocol that has a
+//! name.
 //!
-//! A run in which who would die by aim is *spared* tells to which steps it can be aimed: up to its death, an aimed
-//! run under the same seed is the same run.
+//! A run in which who would die by aim is *spared* tells to which steps it can be aimed: up to its
+//! death, an aimed run under the same seed is the same run.
 
 use std::fmt;
 
@@ -15,10 +16,10 @@ pub enum Death {
     /// At random moments.
     #[default]
     AtRandom,
-    /// At a step: all that are to die together, or one of them. If they die in turn, the seed says whose death is
-    /// aimed; those before and after it are random.
+    /// At a step: all that are to die together, or one of them. If they die in turn, the seed says
+    /// whose death is aimed; those before and after it are random.
     Aimed(Aim),
-    /// Who would die by aim does not, and to which steps it comes is noted.
+    /// A host that would die by aim does not, and the steps to which it comes are noted.
     Spared,
 }
 
@@ -33,7 +34,8 @@ pub struct Aim {
     pub operations: u32,
     /// What becomes of its dirty lines.
     pub fate: Fate,
-    /// Which of them it is, if it is one: from 0 on, of those that are dirty then. The seed decides, unless it is given.
+    /// Which of them it is, if it is one: from 0 on, of those that are dirty then. The seed
+    /// decides, unless it is given.
     pub line: Option<u32>,
 }
 

@@ -20,7 +20,7 @@ pub struct Config {
     /// Hosts that the adversary may kill, and in which runs.
     pub kills: Option<Kills>,
     /// Lines whose owner no rule names: a checksum tells what became of them.
-    pub contended: Option<Lines>,
+    pub contended: Vec<Lines>,
     /// What lies where, for reports.
     pub places: Places,
 }
@@ -28,7 +28,7 @@ pub struct Config {
 /// When hosts die.
 #[derive(Clone, Debug)]
 pub struct Kills {
-    /// Who may.
+    /// Hosts that may.
     pub hosts: Vec<usize>,
     /// One run in so many.
     pub one_in: u64,
@@ -43,7 +43,8 @@ pub enum Deaths {
     One,
     /// All of them at once.
     Together,
-    /// All of them, one after the other as they are listed: who is listed twice dies again, if it is there again.
+    /// All of them, one after the other as they are listed. A host that is listed twice dies again,
+    /// if it is there again.
     InTurn,
 }
 
@@ -56,7 +57,7 @@ impl Default for Config {
             max_steps: 2_000_000,
             clock_skew_ms: 50,
             kills: None,
-            contended: None,
+            contended: Vec::new(),
             places: Places::default(),
         }
     }

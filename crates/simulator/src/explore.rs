@@ -59,8 +59,8 @@ pub struct Exhausted {
 }
 
 /// Runs `test` under every schedule with up to `preemptions` switches of a thread that could have
-/// gone on, while caches behave as `caches` says. Where threads wait, they take turns. Ends early if
-/// `goes_on`, asked before each run, says so.
+/// gone on, while caches behave as `caches` says. Where threads wait, they take turns. Ends early
+/// if `goes_on`, asked before each run, says so.
 pub fn enumerate(
     trial: &Trial,
     preemptions: usize,

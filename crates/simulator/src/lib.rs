@@ -2,21 +2,21 @@
 //! [`Memory`](tombolo_memory::Memory).
 //!
 //! **Fault model.** Every host has a cache of its own over LNR that holds stale lines and keeps
-//! dirty ones. At every memory operation the [`Adversary`] may switch threads, evict any line of any
-//! host (a dirty one is written back *whole*, over whatever newer bytes memory holds), prefetch any
-//! line into any cache, hold a host's stores to SCR back, let what was issued complete before its
-//! fence, tear a copy, let a thread sleep for long, and kill a host, whose dirty lines and held
-//! stores are lost, written back, or any subset of them: at a random moment, or when it has come to a
-//! step of a protocol that an [`Aim`] names. A dead host may be started again. Wall
-//! clocks of hosts are skewed; time leaps when all wait. One seed decides everything: the same seed
-//! gives the same run on any machine.
+//! dirty ones. At every memory operation the [`Adversary`] may switch threads, evict any line of
+//! any host (a dirty one is written back *whole*, over whatever newer bytes memory holds), prefetch
+//! any line into any cache, hold a host's stores to SCR back, let what was issued complete before
+//! its fence, tear a copy, let a thread sleep for long, and kill a host, whose dirty lines and held
+//! stores are lost, written back, or any subset of them: at a random moment, or when it has come to
+//! a step of a protocol that an [`Aim`] names. A dead host may be started again. Wall clocks of
+//! hosts are skewed; time leaps when all wait. One seed decides everything: the same seed gives the
+//! same run on any machine.
 //!
 //! Hosts' threads are coroutines on one OS thread. A run that exceeds its step budget is reported
 //! as [`Failure::Stuck`]. A step of a protocol, or its fence, can be left out ([`Mutant`]), which
 //! must make some run fail.
 //!
-//! **The line sanitizer** (`sanitizer.rs`) knows whose each line is and reports whoever breaks a
-//! rule, with the operations that led to it.
+//! **The line sanitizer** (`sanitizer.rs`) knows which host owns each line, and reports each broken
+//! rule with the operations that led to it.
 //!
 //! Left out: the threads of one host see each other's stores at once, in program order (what is
 //! local to a process is a matter for a model checker of its memory model); stores to SCR are

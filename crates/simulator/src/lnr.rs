@@ -1,13 +1,14 @@
 //! LNR: memory, and every host's cache over it.
 //!
-//! **Fault model.** Per host and line: absent; clean, as of some version of memory; or dirty, with a
-//! mask of the bytes that were written. A dirty line goes back whole, as hardware writes it, over
+//! **Fault model.** Per host and line: absent; clean, as of some version of memory; or dirty, with
+//! a mask of the bytes that were written. A dirty line goes back whole, as hardware writes it, over
 //! whatever newer bytes memory holds. A clean or an invalidate is issued first and completes at any
 //! time until its fence.
 //!
-//! A line may be *poisoned*: memory that cannot be read any more. Hosts that have it in their caches go on with that. A host that
-//! fetches it meets the poison, and loses the line's whole page to a private one of zeros: what it writes there reaches nobody, while
-//! others go on reading the page's other lines. What of those was dirty is written back. Nothing heals a line.
+//! A line may be *poisoned*: memory that cannot be read any more. Hosts that have it in their
+//! caches go on with that. A host that fetches it meets the poison, and loses the line's whole page
+//! to a private one of zeros. Its stores there reach no other host, while others go on reading the
+//! page's other lines. Dirty ones of those are written back. Nothing heals a line.
 //!
 //! Leaves out associativity and levels: the adversary evicts whatever it likes. Bytes of different
 //! hosts never mix within a transfer.
@@ -192,7 +193,7 @@ impl Lnr {
         for line in first..(first + PAGE_LINES).min(self.lines.len() as u32) {
             self.touch(line);
             if self.is_present(host, line) {
-                // Whoever has an older copy is not blamed for it.
+                // A host with an older copy is not blamed for it.
                 self.evict(host, line, u64::MAX);
             }
             self.lines[line as usize].met |= 1 << host;

@@ -231,8 +231,8 @@ impl SimMemory {
     }
 
     fn is_contended(&self, line: u32) -> bool {
-        let contended = self.world.config.contended;
-        contended.is_some_and(|lines| lines.numbers().contains(&u64::from(line)))
+        let contended = &self.world.config.contended;
+        contended.iter().any(|lines| lines.numbers().contains(&u64::from(line)))
     }
 }
 
@@ -399,14 +399,14 @@ impl Memory for SimMemory {
     }
 
     fn process(&self) -> Process {
-        Process { id: self.host as u64 + 1, machine: 1, started: self.life.into() }
+        Process { id: self.host as u64 + 1, machine: 1, mark: self.life.into(), lock: None }
     }
 
     fn has_ended(&self, process: Process) -> bool {
         let host = process.id.checked_sub(1).map(|host| host as usize);
         let state = self.world.state();
         let life = host.and_then(|host| state.lives.get(host));
-        life.is_some_and(|&life| process.started < u64::from(life))
+        life.is_some_and(|&life| process.mark < u64::from(life))
     }
 
     fn takes(&self, lines: Lines) {

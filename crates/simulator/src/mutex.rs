@@ -11,9 +11,9 @@ pub struct SimRawMutex {
     locked: Cell<bool>,
 }
 
-// SAFETY: `locked` is set by whoever acquires and cleared by its release. Threads are coroutines of
-// one OS thread (`Cell` makes this type `!Sync`) and switch only in `running`, so testing and
-// setting cannot be interleaved.
+// SAFETY: `locked` is set by the thread that acquires and cleared by its release. Threads are
+// coroutines of one OS thread (`Cell` makes this type `!Sync`) and switch only in `running`, so
+// testing and setting cannot be interleaved.
 unsafe impl lock_api::RawMutex for SimRawMutex {
     const INIT: Self = Self { locked: Cell::new(false) };
 

@@ -6,7 +6,7 @@
 //! 4. When a host gives a line, the line is not dirty in its cache.
 //! 5. When a host gives a line, none of its bytes that count is an older one which a partial store
 //!    into a stale line brought back.
-//! 6. What a thread relies on was not out of date when it began.
+//! 6. Bytes that a thread relies on were not out of date when it began.
 //!
 //! A seventh, that nothing atomic is done to LNR, is kept by types: atomics take an
 //! [`ScrAddr`](tombolo_memory::ScrAddr).

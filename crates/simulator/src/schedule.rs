@@ -23,7 +23,7 @@ pub enum Action {
     Complete(u8, u32),
     /// A copy is interrupted after so many bytes of a line.
     Tear(u8),
-    /// A host dies; what becomes of its dirty lines and held stores is drawn from the number.
+    /// A host dies; the fate of its dirty lines and held stores is drawn from the number.
     Kill(u8, Outcome),
 }
 

@@ -23,8 +23,8 @@ const IDLE: u32 = 256;
 /// Operations between two rounds of waiting, up to which a thread does nothing but wait.
 const LOOKING: u32 = 64;
 
-/// Steps in which no client anywhere has got on, after which all that happens is waiting: background
-/// work that changes something in every round and comes to nothing, for one.
+/// Steps in which no client anywhere has got on, after which all that happens is waiting:
+/// background work that changes something in every round and comes to nothing, for one.
 const STANDSTILL: u64 = 60_000;
 
 /// What a step takes.
@@ -39,7 +39,7 @@ pub(crate) struct State {
     /// The first stands for who sets the simulation up.
     pub(crate) threads: Vec<ThreadState>,
     pub(crate) current: usize,
-    /// Who is to run next, if that is settled.
+    /// The thread to run next, if that is settled.
     pub(crate) next: Option<usize>,
     /// How often each host has died.
     pub(crate) lives: Vec<u32>,
@@ -81,7 +81,8 @@ pub(crate) struct ThreadState {
     waited_at: u32,
     rng: Xoshiro256PlusPlus,
     stale_reads: Vec<StaleRead>,
-    /// The steps of protocols that it came to last, all after the same of its decisions, and which that was.
+    /// The steps of protocols that it came to last, all after the same of its decisions, and which
+    /// that was.
     at: Vec<Site>,
     at_decision: u32,
 }
@@ -136,7 +137,7 @@ impl State {
             skews_ms: (0..config.hosts).map(|_| rng.next_u64() % skew).collect(),
             progressed_at: 0,
         };
-        // Who sets the simulation up does the same for every seed.
+        // The set-up of the simulation is the same for every seed.
         state.add_thread(0, 0);
         state
     }
@@ -232,7 +233,7 @@ impl State {
         thread.waits += 1;
         thread.waited_at = thread.decisions;
         let all_idle = thread.waits >= IDLE && self.threads.iter().all(ThreadState::is_idle);
-        // Whoever sleeps wakes up: it may be what the others wait for.
+        // Sleeping threads wake up: one may be the one that the others wait for.
         if all_idle || now > self.progressed_at + STANDSTILL {
             self.advance_clock(LEAP);
             self.deliver_all();

@@ -36,7 +36,7 @@ impl fmt::Display for Mutant {
 pub struct Trial {
     /// Decides everything that the adversary does not, and what a random adversary does.
     pub seed: u64,
-    /// Who decides what happens when.
+    /// The decider of what happens when.
     pub adversary: Adversary,
     /// When hosts die that may.
     pub death: Death,

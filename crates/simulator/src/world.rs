@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// A decision of the adversary; who runs next is then settled in the state.
+    /// A decision of the adversary; the state then says which thread runs next.
     pub(crate) fn decide(&self, state: &mut State, point: Point, at: &'static Location<'static>) {
         let turn = state.take_turn();
         if !state.disturbed {

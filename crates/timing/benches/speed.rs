@@ -1,8 +1,9 @@
-//! How many memory operations are simulated per second and core: lines that are accessed, and words.
+//! How many memory operations are simulated per second and core: lines that are accessed, and
+//! words.
 //!
-//! `cargo bench -p tombolo-timing --bench speed`. 3 hosts with 8 threads each, 1 KiB objects in 256 MiB of LNR,
-//! chosen at random with seed 1; medians of 5 rounds, in time of the one
-//! processor that does it all.
+//! `cargo bench -p tombolo-timing --bench speed`. 3 hosts with 8 threads each, 1 KiB objects in 256
+//! MiB of LNR, chosen at random with seed 1; medians of 5 rounds, in time of the one processor that
+//! does it all.
 
 use rustix::time::{ClockId, clock_gettime};
 use tombolo_memory::{FetchOp, LnrAddr, Memory, ScrAddr, Site};

@@ -1,10 +1,12 @@
 //! A set-associative cache that holds tags: which lines are there, and in what state.
 //!
-//! A set remembers which of its lines were used lately, a bit each; once all were, only the last one was.
-//! One that was not used lately is the one to go: what processors do, too, instead of keeping an order.
+//! A set remembers which of its lines were used lately, a bit each; once all were, only the last
+//! one was. One that was not used lately is the one to go. Processors do so, too, instead of
+//! keeping an order.
 //!
-//! A set is one line of this machine: what limits a simulation is how many lines of its own tables it
-//! misses. Of a line there is a tag, and a bit each for whether it was used lately and whether it is marked.
+//! A set is one line of this machine, because a simulation is limited by misses of its own tables.
+//! Of a line there is a tag, and a bit each for whether it was used lately and whether it is
+//! marked.
 
 use tombolo_coherence::ones;
 use tombolo_memory::{LINE_BYTES, TAGS, Tags, prefer_huge_pages, prefetch};
@@ -56,7 +58,8 @@ impl Line {
         self.0 & ((1 << REGION) - 1)
     }
 
-    /// Its page, as a line that has the page's number; `bits` is the logarithm of how many lines a page has.
+    /// Its page, as a line that has the page's number; `bits` is the logarithm of how many lines a
+    /// page has.
     #[inline(always)]
     pub(crate) fn page(self, bits: u32) -> Self {
         Self(self.0 >> REGION << REGION | self.number() >> bits)
@@ -180,8 +183,8 @@ pub(crate) fn blank<T: Copy + Default>(count: usize) -> Vec<T> {
 
 /// Some caches of one kind: one of each core, say.
 ///
-/// Two lines of a set have the same tag once in a million searches. Who minds looks at [`matches`](Self::matches), and
-/// knows which lines are there; others leave it at that.
+/// Two lines of a set have the same tag once in a million searches. A caller that minds looks at
+/// [`matches`](Self::matches), and knows which lines are there; others leave it at that.
 pub(crate) struct Cache {
     /// Of one cache after the other.
     sets: Vec<Set>,
@@ -190,8 +193,8 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// `count` caches of `kib` KiB. The number of sets is a power of two; so that they hold as much as they are to, they
-    /// may have more ways than `ways`, or fewer.
+    /// `count` caches of `kib` KiB. The number of sets is a power of two; so that they hold as much
+    /// as they are to, they may have more ways than `ways`, or fewer.
     pub(crate) fn new(kib: f64, ways: u32, count: usize) -> Self {
         Self::of_lines((kib * 1024.0) as usize / LINE_BYTES as usize, ways as usize, count)
     }

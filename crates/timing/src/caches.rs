@@ -1,8 +1,10 @@
-//! The caches of one host: private ones of each core, and one that all share and that includes them.
+//! The caches of one host: private ones of each core, and one that all share and that includes
+//! them.
 //!
-//! The shared cache notes which cores may have a line, whether it is dirty in any of them, and whether the
-//! host has it alone, as it must before a core may change a coherent line (others it has alone always). A core that has changed a line
-//! notes so in its own caches, and changes it again without asking.
+//! The shared cache notes which cores may have a line, whether it is dirty in any of them, and
+//! whether the host has it alone, as it must before a core may change a coherent line (others it
+//! has alone always). A core that has changed a line notes so in its own caches, and changes it
+//! again without asking.
 
 use tombolo_coherence::{State, ones};
 
@@ -71,7 +73,8 @@ impl HostCaches {
         Some((place, self.shared.note(place).state()))
     }
 
-    /// From now on the host may do less with a line, which it has there, because another one wants it; whether it was dirty.
+    /// From now on the host may do less with a line, which it has there, because another one wants
+    /// it; whether it was dirty.
     #[inline(always)]
     pub fn settle_at(&mut self, place: Place, key: Key, state: State) -> bool {
         match state {
@@ -80,8 +83,8 @@ impl HostCaches {
         }
     }
 
-    /// A core will access these lines. Looking them up one after the other, this machine would wait for its
-    /// own memory each time; unless they are those of just now.
+    /// A core will access these lines. Looking them up one after the other, this machine would wait
+    /// for its own memory each time; unless they are those of just now.
     #[inline]
     pub fn foresee(&self, core: usize, lines: impl Iterator<Item = Line> + Clone) {
         let Some(first) = lines.clone().next() else { return };
@@ -120,8 +123,8 @@ impl HostCaches {
         self.shared.prefetch(Key::of(line));
     }
 
-    /// When its set has been fetched: what is noted of a line, or of the one that would have to go for it. Where that
-    /// is, and whether the line is there.
+    /// When its set has been fetched: the note of a line, or of the one that would have to go for
+    /// it. Where that is, and whether the line is there.
     #[inline]
     pub fn foresee_note(&self, line: Line) -> (Place, bool) {
         self.shared.prefetch_note(Key::of(line))
@@ -152,7 +155,8 @@ impl HostCaches {
         self.access_shared(core, key, write, None)
     }
 
-    /// The same, where the core's own caches do not suffice; `near` is the nearest one that has the line.
+    /// The same, where the core's own caches do not suffice; `near` is the nearest one that has the
+    /// line.
     #[inline(always)]
     fn access_shared(
         &mut self,
@@ -184,7 +188,7 @@ impl HostCaches {
         Access::Served(if slow { nearest.max(self.core_to_core) } else { nearest })
     }
 
-    /// A line has come from memory; what was noted of the one that had to go for it.
+    /// A line has come from memory; returns the note of the one that had to go for it.
     #[inline(always)]
     pub fn fill(&mut self, core: usize, key: Key, write: bool, alone: bool) -> Option<Note> {
         let gone = self.shared.add(key, Note::new(core, key.line, write, alone));
@@ -242,7 +246,8 @@ impl HostCaches {
         dirty
     }
 
-    /// A core that has used a line has it in all of its caches. Those that are nearer than `near` do not have it yet.
+    /// A core that has used a line has it in all of its caches. Those that are nearer than `near`
+    /// do not have it yet.
     #[inline(always)]
     fn hold_at(&mut self, core: usize, key: Key, mine: bool, near: Option<(usize, Place)>) {
         let Some((number, place)) = near else { return self.add_at(core, key, mine) };

@@ -8,11 +8,12 @@ const THREAD_BITS: u32 = 12;
 /// As many threads as there are numbers.
 const THREADS: usize = 1 << THREAD_BITS;
 
-/// The clock of whoever cannot run, which is later than all others: more than an hour.
+/// The clock of a thread that cannot run, which is later than all others: more than an hour.
 const NEVER: Ps = Ps::MAX >> THREAD_BITS;
 
-/// A thread's clock, and its number: one word, so that the smaller one of two is found without a branch. (Nobody can foretell who wins,
-/// this machine's processor least of all.) Of two threads with one clock, the one with the smaller number wins.
+/// A thread's clock, and its number: one word, so that the smaller one of two is found without a
+/// branch. (No processor can foretell which one wins, this machine's processor least of all.) Of
+/// two threads with one clock, the one with the smaller number wins.
 type Player = u64;
 
 fn player(clock: Ps, thread: usize) -> Player {
@@ -25,13 +26,14 @@ fn clock_of(player: Player) -> Ps {
 
 /// The clocks.
 pub struct Clocks {
-    /// Those who met in match `n` are at `2 * n` and `2 * n + 1`, in match 1 the last two, and threads themselves are from `leaves`
-    /// on. There is room for all from the start, so that nothing has to be checked in a match.
+    /// Those who met in match `n` are at `2 * n` and `2 * n + 1`, in match 1 the last two, and
+    /// threads themselves are from `leaves` on. There is room for all from the start, so that
+    /// nothing has to be checked in a match.
     matches: Box<[Player; 2 * THREADS]>,
     /// A power of two, 2 or more.
     leaves: usize,
-    /// The winner of all, and who would be without it. So who wins is known before the matches are played that say who
-    /// is second: the processor goes on with the winner meanwhile.
+    /// The winner of all, and who would be without it. So who wins is known before the matches are
+    /// played that say who is second: the processor goes on with the winner meanwhile.
     winner: Player,
     second: Player,
 }
@@ -73,7 +75,8 @@ impl Clocks {
         self.play(thread, changed);
     }
 
-    /// Plays the matches of a thread whose clock has changed, and finds out who is the best of those that the winner of all meets.
+    /// Plays the matches of a thread whose clock has changed, and finds out who is the best of
+    /// those that the winner of all meets.
     #[inline]
     fn play(&mut self, thread: usize, mut changed: Player) {
         let (mut at, mut best) = (self.leaves + thread, player(NEVER, 0));

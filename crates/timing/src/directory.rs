@@ -1,8 +1,8 @@
-//! Who has which coherent line: the device knows, and has others drop a line, or hand it back, before it is
-//! granted. What it says to them then is the protocol's (`tombolo-coherence`).
+//! Which host has which coherent line: the device knows, and has others drop a line, or hand it
+//! back, before it is granted. Its messages to them are the protocol's (`tombolo-coherence`).
 //!
-//! Lines of SCR are coherent, and those of LNR if the profile says so. All of SCR's are in a table; of LNR's only
-//! those that some host may have, since there is so much of it.
+//! Lines of SCR are coherent, and those of LNR if the profile says so. All of SCR's are in a table;
+//! of LNR's only those that some host may have, since there is so much of it.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,8 @@ pub(crate) struct Granted {
 }
 
 impl Directory {
-    /// One of so many hosts and so much SCR; `lnr_latency` is that of a line of LNR about which nobody is asked.
+    /// One of so many hosts and so much SCR; `lnr_latency` is that of a line of LNR about which
+    /// nobody is asked.
     pub(crate) fn new(
         coherence: &profile::Coherence,
         hosts: usize,

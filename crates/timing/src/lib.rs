@@ -1,28 +1,30 @@
 //! Floor 1: a pod in virtual time, the third back end of [`Memory`](tombolo_memory::Memory).
 //!
-//! Every thread has a clock, and the one with the smallest runs. What an operation takes follows from a
-//! [`Profile`]: caches that hold tags, links and devices with so much bandwidth, a directory that keeps
-//! SCR coherent, and what the code's own steps take on a processor. One seed gives one run, to the
-//! picosecond.
+//! Every thread has a clock, and the one with the smallest runs. An operation's time follows from a
+//! [`Profile`]: caches that hold tags, links and devices with so much bandwidth, a directory that
+//! keeps SCR coherent, and the time of the code's own steps on a processor. One seed gives one run,
+//! to the picosecond.
 //!
 //! **Timing model.**
-//! * A core has private caches, a host a shared one that includes them (`cache.rs`, `shared.rs`, `caches.rs`). Lines are
-//!   kept least recently used. Hosts' caches over LNR know nothing of each other, unless the profile says that they do.
+//! * A core has private caches, a host a shared one that includes them (`cache.rs`, `shared.rs`,
+//!   `caches.rs`). Lines are kept least recently used. Hosts' caches over LNR know nothing of each
+//!   other, unless the profile says that they do.
 //! * SCR is kept coherent by the device, which knows who has a line and sends back-invalidations
 //!   (`directory.rs`). Changes of one line go one after the other.
-//! * A core overlaps as many misses as it has buffers for, and begins so many in a time; stores retire before they complete, atomics and
-//!   fences wait for them (`overlap.rs`).
-//! * Local memory, each host's link and the device have a bandwidth, shared by all who use them, and
-//!   slow down as it is used up (`pipe.rs`).
-//! * A step of the code costs what the profile says ([`Work`](tombolo_memory::Work)); this host's own memory is
-//!   touched by name, not by address, so that runs can be done again.
+//! * A core overlaps as many misses as it has buffers for, and begins so many in a time; stores
+//!   retire before they complete, atomics and fences wait for them (`overlap.rs`).
+//! * Local memory, each host's link and the device have a bandwidth, shared by all who use them,
+//!   and slow down as it is used up (`pipe.rs`).
+//! * A step of the code costs what the profile says ([`Work`](tombolo_memory::Work)); this host's
+//!   own memory is touched by name, not by address, so that runs can be done again.
 //!
-//! **Bytes** are there once: nothing is stale, which is what the simulator is for. Lines of zeros take no
-//! memory (`sparse.rs`), so objects without content can be many.
+//! **Bytes** are there once: nothing is stale, which is what the simulator is for. Lines of zeros
+//! take no memory (`sparse.rs`), so objects without content can be many.
 //!
-//! Left out: prefetchers (but that a core which reads one line after the other has the next ones under
-//! way), levels of TLBs and what a page walk reads, page faults but those of a page's first touch, simultaneous
-//! multithreading, frequency, more threads than cores, DRAM banks, the directory's own capacity.
+//! Left out: prefetchers (but that a core which reads one line after the other has the next ones
+//! under way), levels of TLBs and what a page walk reads, page faults but those of a page's first
+//! touch, simultaneous multithreading, frequency, more threads than cores, DRAM banks, the
+//! directory's own capacity.
 
 mod cache;
 mod caches;

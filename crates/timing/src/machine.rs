@@ -89,7 +89,8 @@ const PAGES: usize = 4;
 /// What a core remembers besides its caches.
 #[derive(Clone, Default)]
 struct Core {
-    /// Pages that it has looked up lately: of those in some sets the last one each. Looking that up again would change nothing.
+    /// Pages that it has looked up lately: of those in some sets the last one each. Looking that up
+    /// again would change nothing.
     pages: [Line; PAGES],
     /// The line after the last one it has read.
     next: Line,
@@ -206,7 +207,8 @@ impl Machine {
         self.walk_elsewhere(at, key)
     }
 
-    /// The same, of a line in another page than the last ones: few are, so it is not in the way of the others.
+    /// The same, of a line in another page than the last ones: few are, so it is not in the way of
+    /// the others.
     #[cold]
     fn walk_elsewhere(&mut self, at: CoreId, key: Key) -> Ps {
         let host = &mut self.hosts[at.host];
@@ -219,7 +221,8 @@ impl Machine {
         self.costs.page_walk + if first { self.costs.first_touch } else { 0 }
     }
 
-    /// How long that takes for lines of which each is the next one, from `first` on: most are in the page of the one before.
+    /// How long that takes for lines of which each is the next one, from `first` on: most are in
+    /// the page of the one before.
     #[inline(always)]
     fn walk_on(&mut self, at: CoreId, line: Line, first: Line) -> Ps {
         let begins_page = line.number().trailing_zeros() >= self.costs.page_bits;
@@ -418,7 +421,7 @@ mod tests {
         let one = machine.read(AT, [lnr(0)].into_iter(), 0);
         let many = machine.read(AT, (100..108).map(lnr), 0);
         assert_eq!(one, 300_000);
-        // Whoever goes on where it was has the next line under way.
+        // A thread that goes on where it was has the next line under way.
         assert_eq!(machine.read(AT, [lnr(108)].into_iter(), many) - many, 75_000);
         // Four at once.
         assert!((600_000..620_000).contains(&many), "{many}");
@@ -498,7 +501,7 @@ mod tests {
                 machine.access(AT, lnr(1), true, 2_000_000),
                 machine.access(AT, lnr(1), true, 3_000_000),
             ];
-            // Whoever drops it, drops it for all.
+            // A host that drops it, drops it for all.
             machine.invalidate(OTHER, 1..2, 4_000_000);
             takes.push(machine.access(AT, lnr(1), false, 5_000_000));
             takes

@@ -44,7 +44,7 @@ impl TimedMemory {
         Line::new(Region::Scr, at.offset() / LINE_BYTES)
     }
 
-    /// Changes a word by `change`, in one step; what stood there before.
+    /// Changes a word by `change`, in one step; returns the word before.
     #[inline]
     fn modify<W: Word>(&self, at: ScrAddr<W>, change: impl FnOnce(W) -> Option<W>) -> W {
         let mut state = self.world.in_turn();

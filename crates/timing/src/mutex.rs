@@ -6,8 +6,8 @@ use std::cell::Cell;
 
 use crate::world;
 
-/// The host-local mutex. Taking it costs an atomic step, and a line from another core if that had it
-/// last; who finds it locked sleeps until it is released.
+/// The host-local mutex. Taking it costs an atomic step, and a line from another core if that had
+/// it last. A thread that finds it locked sleeps until it is released.
 pub struct TimedRawMutex {
     locked: Cell<bool>,
     waiting: Cell<bool>,
@@ -28,9 +28,9 @@ impl TimedRawMutex {
     }
 }
 
-// SAFETY: `locked` is set by whoever acquires and cleared by its release. Threads are coroutines of one
-// OS thread (`Cell` makes this type `!Sync`) and switch only where they say so, so testing and setting
-// cannot be interleaved.
+// SAFETY: `locked` is set by the thread that acquires and cleared by its release. Threads are
+// coroutines of one OS thread (`Cell` makes this type `!Sync`) and switch only where they say so,
+// so testing and setting cannot be interleaved.
 unsafe impl lock_api::RawMutex for TimedRawMutex {
     const INIT: Self =
         Self { locked: Cell::new(false), waiting: Cell::new(false), last: Cell::new(0) };

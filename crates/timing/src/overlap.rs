@@ -21,8 +21,8 @@ impl<'a> Overlap<'a> {
         Self { done, buffer: 0, next: now, end: now }
     }
 
-    /// Begins an access, which `latency` says how long it takes from then on; the next one begins `gap`
-    /// later at the earliest.
+    /// Begins an access, which `latency` says how long it takes from then on; the next one begins
+    /// `gap` later at the earliest.
     #[inline]
     pub(crate) fn begin(&mut self, gap: Ps, latency: impl FnOnce(Ps) -> Ps) {
         let begins = self.next.max(self.done[self.buffer]);

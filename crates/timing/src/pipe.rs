@@ -1,8 +1,8 @@
 //! Something with a bandwidth, that many use: a link, a device, a host's memory.
 //!
-//! Time is divided into windows. What does not fit into one goes into the next, which is what a queue of a
-//! fixed rate comes to; and whoever comes while much of the bandwidth is in use waits longer anyhow, as the
-//! profile's curve says. Requests need not come in the order of their times.
+//! Time is divided into windows. Bytes that do not fit into one go into the next, as with a queue
+//! of a fixed rate. A request that comes while much of the bandwidth is in use waits longer anyhow,
+//! as the profile's curve says. Requests need not come in the order of their times.
 
 use std::ops::Range;
 
@@ -78,7 +78,8 @@ impl Pipe {
         waits
     }
 
-    /// What is waited while so many bytes of a window's are in use: looked up if they are lines, or all.
+    /// What is waited while so many bytes of a window's are in use: looked up if they are lines, or
+    /// all.
     #[inline]
     fn waits_at(&self, used: u64) -> Ps {
         match self.waits.get(used.div_ceil(LINE_BYTES) as usize) {
@@ -87,7 +88,8 @@ impl Pipe {
         }
     }
 
-    /// Bytes do not go through in the first window, but in later ones; when the first of these begins.
+    /// Bytes do not go through in the first window, but in later ones; when the first of these
+    /// begins.
     #[cold]
     fn take_later(&mut self, first: u64, bytes: u64) -> Ps {
         let number = self.with_room(first);

@@ -8,8 +8,8 @@ use tombolo_coherence::{BACK_INVALIDATION, Filter, INVALIDATING, Protocol, SHARI
 
 /// A pod to be simulated, as read from TOML. Times are in nanoseconds, bandwidths in GB/s (10^9).
 ///
-/// `docs/simulation.md` explains every entry; `profiles/` has one file per machine, which says of every number
-/// where it comes from.
+/// `docs/simulation.md` explains every entry; `profiles/` has one file per machine, which says of
+/// every number where it comes from.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -23,7 +23,8 @@ pub struct Profile {
     pub core: Core,
     /// Where a core remembers where pages are.
     pub tlb: Tlb,
-    /// Caches from the core outwards; the last one is shared by a host's cores, and includes the others.
+    /// Caches from the core outwards; the last one is shared by a host's cores, and includes the
+    /// others.
     pub cache: Vec<Cache>,
     /// A host's own memory.
     pub local: Memory,
@@ -83,8 +84,8 @@ pub struct Tlb {
     pub pages: u32,
     /// Finding out where another page is.
     pub miss_ns: f64,
-    /// What is added when a host touches a page of the device for the first time; nothing, unless given: pages may
-    /// be mapped in advance.
+    /// What is added when a host touches a page of the device for the first time; nothing, unless
+    /// given: pages may be mapped in advance.
     #[serde(default)]
     pub first_ns: f64,
 }
@@ -145,7 +146,8 @@ pub struct Coherence {
     /// Whom the device asks.
     #[serde(default)]
     pub filter: CoherenceFilter,
-    /// Whether LNR is kept coherent, too, as where hosts are processes of one machine; it is not, unless given.
+    /// Whether LNR is kept coherent, too, as where hosts are processes of one machine; it is not,
+    /// unless given.
     #[serde(default)]
     pub lnr: bool,
 }
@@ -277,7 +279,8 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The same machine with caches that hold `share` as much, for workloads that are as much smaller.
+    /// The same machine with caches that hold `share` as much, for workloads that are as much
+    /// smaller.
     #[must_use]
     pub fn with_caches_of(mut self, share: f64) -> Self {
         self.cache.iter_mut().for_each(|cache| cache.kib *= share);

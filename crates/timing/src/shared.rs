@@ -116,7 +116,7 @@ impl Shared {
         &mut self.notes[place.number()]
     }
 
-    /// Adds a line that is not there; what was noted of the one that had to go, if one had to.
+    /// Adds a line that is not there; returns the note of the one that had to go, if one had to.
     #[inline(always)]
     pub(crate) fn add(&mut self, key: Key, note: Note) -> Option<Note> {
         let (place, goes) = self.cache.add(0, key, false);
@@ -124,7 +124,7 @@ impl Shared {
         goes.then_some(gone)
     }
 
-    /// Drops the line there; what was noted of it.
+    /// Drops the line there; returns its note.
     #[inline(always)]
     pub(crate) fn remove_at(&mut self, place: Place) -> Note {
         self.cache.remove_at(place);
@@ -137,8 +137,9 @@ impl Shared {
         self.cache.prefetch(0, key);
     }
 
-    /// When its set has been fetched, has this machine fetch what is noted of a line, or of the one that would have to go
-    /// for it. Where that is, and whether the line is there; of lines with the same tag it may be the wrong one.
+    /// When its set has been fetched, has this machine fetch what is noted of a line, or of the one
+    /// that would have to go for it. Where that is, and whether the line is there; of lines with
+    /// the same tag it may be the wrong one.
     #[inline(always)]
     pub(crate) fn prefetch_note(&self, key: Key) -> (Place, bool) {
         let (place, found) = self.cache.guess(0, key);

@@ -1,7 +1,7 @@
 //! Bytes of which most are zero: lines of zeros take no memory.
 //!
-//! What a page keeps lies in one block, of a size that follows from how many lines those are. Blocks are cut
-//! from large segments, since millions of them are looked up at random.
+//! What a page keeps lies in one block, of a size that follows from how many lines those are.
+//! Blocks are cut from large segments, since millions of them are looked up at random.
 
 use std::ops::Range;
 
@@ -195,7 +195,8 @@ impl Sparse {
     }
 }
 
-/// Cuts bytes from `start` on where multiples of `unit` bytes are: where each piece starts, and which of the bytes it is.
+/// Cuts bytes from `start` on where multiples of `unit` bytes are: where each piece starts, and
+/// which of the bytes it is.
 fn pieces(start: u64, bytes: usize, unit: u64) -> impl Iterator<Item = (u64, Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {

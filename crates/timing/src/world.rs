@@ -82,7 +82,7 @@ impl World {
             now: 0,
             horizon: Ps::MAX,
             current: 0,
-            // The first stands for whoever sets the pod up.
+            // The first stands for the creator of the pod.
             threads: vec![Thread::default()],
             clocks: Clocks::default(),
             machine: Machine::new(&profile, scr_bytes, lnr_bytes),
@@ -125,7 +125,7 @@ pub(crate) fn within<R>(world: &Rc<World>, run: impl FnOnce() -> R) -> R {
     outcome
 }
 
-/// Who runs when.
+/// Which thread runs when.
 impl State {
     /// Adds a thread that starts now; its number.
     pub(crate) fn add_thread(&mut self, at: CoreId) -> usize {
@@ -160,7 +160,7 @@ impl State {
         self.clocks.stop(self.current);
     }
 
-    /// No thread runs: who goes on outside is at least as late as all of them.
+    /// No thread runs: the code that goes on outside is at least as late as all of them.
     pub(crate) fn all_ended(&mut self) {
         (self.current, self.horizon) = (0, Ps::MAX);
         self.threads.truncate(1);

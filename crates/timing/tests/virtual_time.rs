@@ -166,7 +166,8 @@ fn a_seed_gives_one_run() {
     assert_eq!(run(), run());
 }
 
-/// Every profile that comes with the program is sound, and says of every number where it comes from.
+/// Every profile that comes with the program is sound, and says of every number where it comes
+/// from.
 #[test]
 fn profiles_are_sound_and_say_where_numbers_come_from() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles");

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tombolo::{CreateOptions, Objects, Pod, PodSpec};
+use tombolo::{CreateOptions, OBJECTS, Objects, Pod, PodSpec};
 use tombolo_log::Ring;
 
 const HOSTS: usize = 2;
@@ -76,8 +76,9 @@ fn case(path: &str, shards: u64) -> Case {
 
 fn run(case: &Case, threads: usize, time: Duration) -> Round {
     let tails = || {
-        let tail = |shard| Ring::new(&case.pod, shard).tail();
-        case.pod.geometry().shards().map(tail).sum::<u64>()
+        let area = case.pod.area_of(OBJECTS).expect("it was created with one");
+        let tail = |shard| Ring::new(&area, shard).tail();
+        area.layout().shards().map(tail).sum::<u64>()
     };
     let lost = || case.hosts.iter().map(|host| host.lost_places()).sum::<u64>();
     let (tails_before, lost_before) = (tails(), lost());

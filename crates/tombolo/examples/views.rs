@@ -1,4 +1,5 @@
-//! Blocks of a cache that one host makes and another looks at where they lie, without a copy, while they are replaced.
+//! Blocks of a cache that one host makes and another looks at where they lie, without a copy, while
+//! they are replaced.
 //!
 //! `cargo run --release -p tombolo --example views`
 
@@ -25,7 +26,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let view = user.view(&key(number))?.ok_or("the block is gone")?;
         fastest = fastest.min(started.elapsed().as_secs_f64());
 
-        // Who replaces the block does not wait for who looks at it; and that one sees what it began with.
+        // A host that replaces the block does not wait for the one that views it, which sees the
+        // old block.
         let (old, new) = (view.bytes()[0], number.wrapping_add(round as u8));
         maker.put(&key(number), &vec![new; BYTES])?;
         assert!(view.bytes().iter().all(|&byte| byte == old), "a view stays as it is");

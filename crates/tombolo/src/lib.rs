@@ -2,8 +2,8 @@
 //!
 //! A *pod* is memory that several hosts map: a file in `/dev/shm`, a DAX device, a PCI BAR. One
 //! process [creates](create) it, any of up to 64 [join](Member::join) it, as [`Objects`] (keys and
-//! bytes, versions, partial writes, guards) or as a [`Store`] (keys and values that expire). What one
-//! host has written, every other reads from the moment the write has returned.
+//! bytes, versions, partial writes, guards) or as a [`Store`] (keys and values that expire). Each
+//! other host reads a write from the moment it has returned.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,15 +28,16 @@
 //!
 //! # What to know
 //!
-//! * Handles are shared by the threads of a process: pass references, or wrap them in `Arc`. A thread
-//!   that each handle has does its background work.
+//! * Handles are shared by the threads of a process: pass references, or wrap them in `Arc`. A
+//!   thread that each handle has does its background work.
 //! * Dropping a handle, or [`Member::leave`], leaves the pod. A process may also be killed at any time:
 //!   the other hosts take over its locks and go on, and its seat becomes free. The value that it was
 //!   just writing is lost, unless the pod keeps what writes overwrite. If all are killed, the next host
 //!   that joins finds what they had written, as long as the pod's memory keeps its bytes. Nothing is
 //!   lost if a process catches signals, and leaves.
-//! * A view ([`Objects::view`](tombolo_objects::Objects::view), [`Store::view`](tombolo_kv::Store::view)) shows a large value where it lies, and keeps its room until it is
-//!   dropped: look, and let go.
+//! * A view ([`Objects::view`](tombolo_objects::Objects::view),
+//!   [`Store::view`](tombolo_kv::Store::view)) shows a large value where it lies, and keeps its
+//!   room until it is dropped: look, and let go.
 //! * Objects stay in the pod when all hosts have left, for as long as its memory keeps its bytes.
 //! * Values that a [`Store`] has put are objects whose first bytes say when they expire. Use a pod
 //!   through one of the two interfaces.
@@ -53,7 +54,11 @@ pub use tombolo_objects::{
     Placement, Profile, ReadGuard, Recency, Stats, Thresholds, Usage, Version, View, WriteGuard,
     saved,
 };
-pub use tombolo_pod::{CreateOptions, Geometry, MAX_HOSTS, PodError, PodSpec};
+pub use tombolo_pod::{Kind, MAX_AREAS, MAX_HOSTS, PodError, PodSpec, Sizes};
+pub use tombolo_sharing::{
+    AreaOptions, CreateOptions, Geometry, OBJECTS, ObjectArea, Options as LayoutOptions, PAGES,
+    RecordWidth, TornWrites,
+};
 
 /// A pod in mapped memory.
 pub type Pod = tombolo_pod::Pod<Mapped>;
@@ -64,13 +69,22 @@ pub type Objects = Member<tombolo_objects::Objects<Mapped>>;
 /// The key-value store of a pod, as this host serves it.
 pub type Store = Member<tombolo_kv::Store<tombolo_objects::Objects<Mapped>>>;
 
-/// Creates an empty pod in the memory that `spec` names: `/dev/shm/pod`, `/dev/dax0.0`, or two specs
-/// for a coherent and a non-coherent part, `/dev/dax0.0+/dev/dax1.0`.
+/// Creates an empty pod in the memory that `spec` names: `/dev/shm/pod`, `/dev/dax0.0`, or two
+/// specs for a coherent and a non-coherent part, `/dev/dax0.0+/dev/dax1.0`.
 ///
 /// # Errors
-/// [`PodError`]. What was there before is still there, unless `options` force it.
+/// [`PodError`]. The memory's contents are still there then, unless `options` force it.
 pub fn create(spec: &str, options: CreateOptions) -> Result<Pod, PodError> {
-    tombolo_pod::create(&spec.parse()?, options)
+    tombolo_sharing::create(&spec.parse()?, options)
+}
+
+/// Creates an empty pod with several areas, in which tenants live side by side: objects, and the pages
+/// of a page cache.
+///
+/// # Errors
+/// As of [`create`].
+pub fn create_areas(spec: &str, sizes: Sizes, areas: &[AreaOptions]) -> Result<Pod, PodError> {
+    tombolo_sharing::create_areas(&spec.parse()?, sizes, areas)
 }
 
 /// Opens the pod that `spec` names, without joining it.

@@ -73,6 +73,8 @@ pub struct Member<H: Handle> {
 struct Background {
     stopping: Arc<AtomicBool>,
     thread: JoinHandle<()>,
+    /// In which the thread runs: a child of it has none.
+    process: u32,
 }
 
 impl<H: Handle> Member<H> {
@@ -134,10 +136,13 @@ impl Background {
                 thread::park_timeout(TICK);
             }
         });
-        Self { stopping, thread }
+        Self { stopping, thread, process: std::process::id() }
     }
 
     fn stop(self) {
+        if self.process != std::process::id() {
+            return;
+        }
         self.stopping.store(true, Ordering::Release);
         self.thread.thread().unpark();
         // If it panicked, that was printed; leaving is still right.

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tombolo::{CreateOptions, Entry, Error, Objects, PodError, Store};
+use tombolo_memory::in_child;
 
 struct Place {
     spec: String,
@@ -86,7 +87,7 @@ fn sixteen_hosts_and_no_more() {
     let place = pod();
     let mut hosts: Vec<Store> = (0..16).map(|_| Store::join(&place.spec).unwrap()).collect();
     let error = Objects::join(&place.spec).err().unwrap();
-    assert!(matches!(error, Error::Pod(PodError::Full { hosts: 16 })), "{error}");
+    assert!(matches!(error, Error::Pod(PodError::Full { hosts: 16, .. })), "{error}");
     for (number, host) in hosts.iter().enumerate() {
         host.put(b"key", &Entry::lasting(vec![number as u8])).unwrap();
         for other in &hosts {
@@ -137,4 +138,62 @@ fn what_is_no_pod_is_refused() {
     let path = folder.path().join("nothing");
     let error = Objects::join(path.to_str().unwrap()).err().unwrap();
     assert!(error.to_string().contains("create it first"), "{error}");
+}
+
+/// A child of `fork()` took itself for its parent's host: entries of both were in one segment of the log, which then was full for
+/// ever.
+#[test]
+fn a_child_of_fork_has_no_place_in_the_pod() {
+    let place = pod();
+    let parent = Store::join(&place.spec).unwrap();
+    let put = |store: &Store, n: u32| {
+        store.put(&(n % 1000).to_le_bytes(), &Entry::lasting(n.to_le_bytes().to_vec()))
+    };
+    (0..1000).for_each(|n| put(&parent, n).unwrap());
+    let is_told = |error: &dyn std::fmt::Display| error.to_string().contains("was forked from");
+    for round in 0..3 {
+        let fine = in_child(|| {
+            let key = 7u32.to_le_bytes();
+            let mut told = (0..100).all(|n| put(&parent, n).is_err_and(|error| is_told(&error)));
+            told &= parent.get(&key).is_err_and(|error| is_told(&error));
+            told &= parent.delete(&key).is_err_and(|error| is_told(&error));
+            told &=
+                parent.put(b"new", &Entry::lasting(vec![1])).is_err_and(|error| is_told(&error));
+            told &= parent.key_count().is_err_and(|error| is_told(&error));
+            // It may be a host itself.
+            let own = Store::join(&place.spec).unwrap();
+            let value = own.get(&key).unwrap().unwrap().value;
+            own.put(b"child", &Entry::lasting(value)).unwrap();
+            own.leave().unwrap();
+            told
+        });
+        assert!(fine.unwrap(), "in round {round}");
+        // More than the log has room for.
+        for n in 0..20_000 {
+            put(&parent, n).unwrap();
+            parent.delete(&(n % 1000).to_le_bytes()).unwrap();
+        }
+        (0..1000).for_each(|n| put(&parent, n).unwrap());
+        assert_eq!(parent.get(b"child").unwrap().unwrap().value, 7u32.to_le_bytes());
+    }
+}
+
+#[test]
+fn a_child_of_fork_may_drop_what_it_has_of_its_parent() {
+    let place = pod();
+    let parent = Store::join(&place.spec).unwrap();
+    parent.put(b"key", &Entry::lasting(vec![1])).unwrap();
+    let mut held = Some(parent);
+    let fine = in_child(|| {
+        let left = held.take().unwrap().leave();
+        left.is_err_and(|error| error.to_string().contains("was forked from"))
+    });
+    assert!(fine.unwrap());
+    let parent = held.unwrap();
+    assert_eq!(parent.get(b"key").unwrap().unwrap().value, [1]);
+    // Of its lock nothing is left with children that live on.
+    let pod = tombolo::open(&place.spec).unwrap();
+    let stay = pod.stay_of(parent.objects().seat().host());
+    assert!(pod.is_seated(stay) && !pod.has_ended(stay));
+    parent.leave().unwrap();
 }

@@ -10,7 +10,7 @@ pub use recorder::{Client, Invocation, Recorder};
 /// one moment between `invoked_at` and the response, both included.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record<K, O, R> {
-    /// Who did it. A client may have several operations in progress.
+    /// The client that did it. A client may have several operations in progress.
     pub client: u32,
     /// What it was done to.
     pub key: K,

@@ -3,9 +3,10 @@
 //!
 //! * [`history`]: operations with their invocation and response times, and a [`Recorder`] for them
 //!   that threads and single-threaded coroutines use alike.
-//! * [`linearizability`]: [`check`] searches each key for an order of its operations that keeps real
-//!   time (what responded before another was invoked comes first) and that a sequential [`Model`]
-//!   accepts. If there is none, the [`Violation`] shows how far an order gets, and a timeline.
+//! * [`linearizability`]: [`check`] searches each key for an order of its operations that keeps
+//!   real time (what responded before another was invoked comes first) and that a sequential
+//!   [`Model`] accepts. If there is none, the [`Violation`] shows how far an order gets, and a
+//!   timeline.
 //! * [`models`]: the sequential behaviour of one key of a key-value store.
 //!
 //! # Invariants
@@ -29,16 +30,18 @@
 //!
 //! Three things keep usual histories far from the worst case, and none loses a linearization:
 //!
-//! * Operations that cannot change the state are placed as soon as they are legal, without a choice.
-//! * Operations of unknown outcome are tried last, and only where they make a difference to the next.
+//! * Operations that cannot change the state are placed as soon as they are legal, without a
+//!   choice.
+//! * Operations of unknown outcome are tried last, and only where they make a difference to the
+//!   next.
 //! * Of two ways to reach the same state with the same known results, only the one is followed that
 //!   has used up fewer operations of unknown outcome.
 //!
 //! # Left out
 //!
-//! Operations on several keys at once (scans, transactions), weaker conditions such as sequential or
-//! causal consistency, and progress: a history in which nothing ever returns is linearizable. Times
-//! must come from one clock; histories of hosts whose clocks disagree cannot be merged.
+//! Operations on several keys at once (scans, transactions), weaker conditions such as sequential
+//! or causal consistency, and progress: a history in which nothing ever returns is linearizable.
+//! Times must come from one clock; histories of hosts whose clocks disagree cannot be merged.
 //!
 //! ```
 //! use tombolo_verify::history::{Outcome, Recorder};

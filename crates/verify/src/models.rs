@@ -35,10 +35,10 @@ pub enum Operation<V> {
         /// What it holds afterwards.
         new: V,
     },
-    /// Stores, whatever was there. [`Result::Value`]: what was there.
+    /// Stores, whatever was there. [`Result::Value`]: the value before.
     Update(V),
-    /// Adds to what is there as [`Accumulate`] says, or stores if the key is absent.
-    /// [`Result::Value`]: what is there now.
+    /// Adds to the value as [`Accumulate`] says, or stores if the key is absent. [`Result::Value`]:
+    /// the value now.
     Append(V),
 }
 

@@ -3,8 +3,8 @@
 /// Draws ranks from 0 (the most popular) to `items - 1`.
 ///
 /// Rank `r` shall be drawn with a probability proportional to `exp(-decay * r)`. YCSB draws again
-/// when a rank is too high; here what is beyond the last is cut off, which gives the same law with one
-/// draw.
+/// when a rank is too high; here what is beyond the last is cut off, which gives the same law with
+/// one draw.
 #[derive(Clone, Debug)]
 pub(crate) struct Exponential {
     decay: f64,

@@ -39,11 +39,11 @@ impl Workload {
     ///
     /// The fields of [`Workload`] name the properties that are used. Some others of YCSB's are
     /// accepted, without effect:
-    /// * with any value: `columnfamily`, `core_workload_insertion_retry_interval`, `db`, `exporter`,
-    ///   `exportfile`, `fieldlengthhistogram`, `fieldnameprefix`, `label`, `latencytrackederrors`,
-    ///   `measurementtype`, `readallfieldsbyname`, `reportlatencyforeacherror`, `status`,
-    ///   `status.interval`, `table`, and what begins with `hdrhistogram.`, `histogram.`, `htrace.`,
-    ///   `measurement.` or `timeseries.`;
+    /// * with any value: `columnfamily`, `core_workload_insertion_retry_interval`, `db`,
+    ///   `exporter`, `exportfile`, `fieldlengthhistogram`, `fieldnameprefix`, `label`,
+    ///   `latencytrackederrors`, `measurementtype`, `readallfieldsbyname`,
+    ///   `reportlatencyforeacherror`, `status`, `status.interval`, `table`, and what begins with
+    ///   `hdrhistogram.`, `histogram.`, `htrace.`, `measurement.` or `timeseries.`;
     /// * with the one value that describes what is done anyway: a `workload` that is a
     ///   `CoreWorkload` of any package, `dotransactions=true`, `target=0` and
     ///   `core_workload_insertion_retry_limit=0`.

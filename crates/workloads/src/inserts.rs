@@ -12,12 +12,12 @@ use crate::Workload;
 
 /// Numbers the records that the threads of one run insert, and knows which of them are there.
 ///
-/// All threads of a host share one. A thread gets the number with its [`Op::Insert`](crate::Op::Insert),
-/// and calls [`acknowledge`](Self::acknowledge) when the store has confirmed the insert; only then
-/// may the record be chosen by this host, and only after all that it inserts with lower numbers. An
-/// insert that never is acknowledged therefore hides all later ones from the `latest` distribution;
-/// if a thread gives up on one, it should acknowledge it nevertheless and expect reads to find
-/// nothing.
+/// All threads of a host share one. A thread gets the number with its
+/// [`Op::Insert`](crate::Op::Insert), and calls [`acknowledge`](Self::acknowledge) when the store
+/// has confirmed the insert; only then may the record be chosen by this host, and only after all
+/// that it inserts with lower numbers. An insert that never is acknowledged therefore hides all
+/// later ones from the `latest` distribution; if a thread gives up on one, it should acknowledge it
+/// nevertheless and expect reads to find nothing.
 #[derive(Debug)]
 pub struct Inserts {
     loaded: u64,
@@ -53,8 +53,8 @@ impl Inserts {
         }
     }
 
-    /// How many records are there, as far as this host knows: those that were loaded, and those that
-    /// it inserted itself, without a gap.
+    /// How many records are there, as far as this host knows: those that were loaded, and those
+    /// that it inserted itself, without a gap.
     pub fn known(&self) -> u64 {
         self.loaded + self.acknowledged.load(Ordering::Acquire)
     }

@@ -1,47 +1,48 @@
-//! YCSB's core workload: its parameters, the operations it consists of, and the keys and values they
-//! are about. Nothing here knows a store, a clock or a thread; callers run the operations.
+//! YCSB's core workload: its parameters, the operations it consists of, and the keys and values
+//! they are about. Nothing here knows a store, a clock or a thread; callers run the operations.
 //!
 //! * [`Properties`] reads YCSB's workload files and `-p name=value`, [`Workload`] is what they say.
 //! * [`Operations`] are the operations of one thread, about records that have numbers.
-//! * [`Workload::key`] names a record; [`fill_value`] makes its value, and [`check_value`] tells whether,
-//!   and as which version, it came back whole.
+//! * [`Workload::key`] names a record; [`fill_value`] makes its value, and [`check_value`] tells
+//!   whether, and as which version, it came back whole.
 //!
 //! # Invariants
 //!
-//! * What is given is used, accepted because it makes no difference, or refused with the place where
-//!   it stands; nothing is guessed or silently dropped.
-//! * A seed and a thread fix all of that thread's choices, to the bit and on every machine. (Records
-//!   inserted while the workload runs are numbered in the order of asking, across threads.) Hosts
-//!   insert records of their own.
+//! * What is given is used, accepted because it makes no difference, or refused with the place
+//!   where it stands; nothing is guessed or silently dropped.
+//! * A seed and a thread fix all of that thread's choices, to the bit and on every machine.
+//!   (Records inserted while the workload runs are numbered in the order of asking, across
+//!   threads.) Hosts insert records of their own.
 //! * No operation reads or changes a record before its insert was acknowledged.
 //!
 //! # How records are chosen
 //!
-//! As in YCSB, `uniform`, `zipfian`, `hotspot` and `sequential` choose among the records loaded at the
-//! start, and `latest` and `exponential` among all that are there, the newest being the most popular.
-//! Differences:
+//! As in YCSB, `uniform`, `zipfian`, `hotspot` and `sequential` choose among the records loaded at
+//! the start, and `latest` and `exponential` among all that are there, the newest being the most
+//! popular. Differences:
 //!
 //! * `zipfian`: YCSB draws a rank among 10^10 whatever the number of records, and takes its hash
 //!   modulo that number. Here ranks are drawn among the records themselves, by the same formula
-//!   ([`Zipfian`]), and scrambled by the same hash (FNV-1a) modulo their number. So the most popular
-//!   record gets the share Zipf's law gives it, 1 / zeta(n). Since ranks can fall on the same record,
-//!   about 37 % (1 / e) of the records are never chosen, while others have the popularity of several
-//!   ranks together; YCSB's ranks are so many that each record gets some.
+//!   ([`Zipfian`]), and scrambled by the same hash (FNV-1a) modulo their number. So the most
+//!   popular record gets the share Zipf's law gives it, 1 / zeta(n). Since ranks can fall on the
+//!   same record, about 37 % (1 / e) of the records are never chosen, while others have the
+//!   popularity of several ranks together; YCSB's ranks are so many that each record gets some.
 //! * `zipfian`: YCSB makes room for twice the inserts it expects and draws again while a record is
 //!   not there. Here inserted records are not chosen.
-//! * `latest`: YCSB never chooses record 0, and may recompute zeta with the count of another thread.
+//! * `latest`: YCSB never chooses record 0, and may recompute zeta with the count of another
+//!   thread.
 //! * `sequential`: YCSB's threads share one position. Here each has its own, and they start evenly
 //!   spread.
 //! * Scans and fields: of Zipfian length if asked for, by the same formula with the same constant.
-//! * `dataintegrity` goes with fields of varying length too: lengths, like bytes, follow from the key
-//!   and the version ([`ValueLengths`]).
+//! * `dataintegrity` goes with fields of varying length too: lengths, like bytes, follow from the
+//!   key and the version ([`ValueLengths`]).
 //!
 //! # Left out
 //!
-//! Single fields (a value is all fields as one), field lengths from a histogram's file, and throttling
-//! (`target`). Some parameters only the caller can follow; whoever cannot must refuse them: scans
-//! ([`Proportions::scan`]), [`Workload::field_lengths`], [`Workload::data_integrity`],
-//! [`Workload::max_execution_time`] and [`Workload::seed`].
+//! Single fields (a value is all fields as one), field lengths from a histogram's file, and
+//! throttling (`target`). Some parameters only the caller can follow; a caller that cannot must
+//! refuse them: scans ([`Proportions::scan`]), [`Workload::field_lengths`],
+//! [`Workload::data_integrity`], [`Workload::max_execution_time`] and [`Workload::seed`].
 //!
 //! ```
 //! use std::sync::Arc;
@@ -77,7 +78,8 @@
 //!     }
 //! }
 //!
-//! let error = properties.set("recordcont=7").and_then(|()| Workload::from_properties(&properties));
+//! let set = properties.set("recordcont=7");
+//! let error = set.and_then(|()| Workload::from_properties(&properties));
 //! assert_eq!(
 //!     error.unwrap_err().to_string(),
 //!     r#"-p: unknown property "recordcont"; the nearest known one is "recordcount""#,

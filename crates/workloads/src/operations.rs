@@ -90,8 +90,8 @@ impl Operations {
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Impossible`] if [`Workload::check`] finds something, or if `inserts` was made
-    /// for a workload with fewer records.
+    /// [`WorkloadError::Impossible`] if [`Workload::check`] finds something, or if `inserts` was
+    /// made for a workload with fewer records.
     pub fn new(
         workload: &Workload,
         seed: u64,

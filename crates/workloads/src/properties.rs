@@ -1,9 +1,9 @@
 //! Java property files, the format of YCSB's workload files.
 //!
-//! The grammar is that of `java.util.Properties`: `name=value`, `name: value` or `name value`; blank
-//! lines and lines that start with `#` or `!` say nothing; a line that ends with an odd number of
-//! backslashes goes on in the next; `\t`, `\n`, `\r`, `\f`, `\uXXXX` and a backslash before any other
-//! character are escapes; the last of several values of one name holds.
+//! The grammar is that of `java.util.Properties`: `name=value`, `name: value` or `name value`;
+//! blank lines and lines that start with `#` or `!` say nothing; a line that ends with an odd
+//! number of backslashes goes on in the next; `\t`, `\n`, `\r`, `\f`, `\uXXXX` and a backslash
+//! before any other character are escapes; the last of several values of one name holds.
 //!
 //! Two deviations, both for the sake of hand-written files: white space at the end of a value is
 //! dropped (Java keeps it, and then cannot read the number before it), and a name may not be empty.
@@ -44,7 +44,8 @@ pub(crate) struct Property {
     pub(crate) origin: Origin,
 }
 
-/// Names with values, and where each was given. What is read or set later overrides what was there.
+/// Names with values, and where each was given. A value that is read or set later overrides an
+/// earlier one.
 #[derive(Clone, Debug, Default)]
 pub struct Properties {
     list: Vec<Property>,

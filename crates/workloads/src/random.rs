@@ -1,6 +1,6 @@
 //! Random numbers whose bits are the same on every machine and with every version of every library:
-//! ChaCha's and SplitMix64's are by definition, and what is made of them here uses nothing but exact
-//! arithmetic.
+//! ChaCha's and SplitMix64's are by definition, and what is made of them here uses nothing but
+//! exact arithmetic.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -21,7 +21,8 @@ pub(crate) fn unit(word: u64) -> f64 {
     (word >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A random word as a number below `end`, each with a probability that is within 2^-64 of 1 / `end`.
+/// A random word as a number below `end`, each with a probability that is within 2^-64 of 1 /
+/// `end`.
 pub(crate) fn below(word: u64, end: u64) -> u64 {
     ((u128::from(word) * u128::from(end)) >> 64) as u64
 }

@@ -64,8 +64,8 @@ pub enum Corruption {
     },
 }
 
-/// Fills `value` with what `version` of record `key_number` holds. The bytes depend on these two and
-/// the length alone.
+/// Fills `value` with what `version` of record `key_number` holds. The bytes depend on these two
+/// and the length alone.
 pub fn fill_value(key_number: u64, version: u64, value: &mut [u8]) {
     let len = value.len();
     let step = step(key_number, len);

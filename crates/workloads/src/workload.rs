@@ -56,8 +56,8 @@ pub enum RequestDistribution {
         /// `hotspotopnfraction`, 0.8 unless given.
         operation_fraction: f64,
     },
-    /// The newer a record, the more requests it gets, falling by the same factor from each record to
-    /// the next.
+    /// The newer a record, the more requests it gets, falling by the same factor from each record
+    /// to the next.
     Exponential {
         /// `exponential.frac`, 6 / 7 unless given: a fraction of the loaded records.
         data_fraction: f64,
@@ -117,8 +117,8 @@ pub struct Workload {
     pub field_count: u64,
     /// `fieldlength`, 100 unless given: the length of the longest field, in bytes.
     pub field_length_bytes: u64,
-    /// `minfieldlength`, 1 unless given: the length of the shortest field, in bytes, unless all have
-    /// the same.
+    /// `minfieldlength`, 1 unless given: the length of the shortest field, in bytes, unless all
+    /// have the same.
     pub min_field_length_bytes: u64,
     /// `fieldlengthdistribution`, constant unless given: for callers who write values of
     /// [`ValueLengths`](crate::ValueLengths). `histogram` is refused.
@@ -141,7 +141,7 @@ pub struct Workload {
     pub insert_order: InsertOrder,
     /// `zeropadding`, 1 unless given: the fewest digits in a key.
     pub zero_padding: u32,
-    /// `keyprefix`, `user` unless given (not one of YCSB's): what every key begins with.
+    /// `keyprefix`, `user` unless given (not one of YCSB's): the beginning of each key.
     pub key_prefix: String,
     /// `keylength`, 0 unless given (not one of YCSB's): the fewest bytes in a key, reached by more
     /// zeros. No key is longer either, unless `zeropadding` makes it so.

@@ -1,17 +1,17 @@
 //! Zipf-distributed ranks, by the formula of Gray et al., "Quickly Generating Billion-Record
 //! Synthetic Databases" (SIGMOD 1994), which is YCSB's.
 //!
-//! Rank `r` of `n` (from 0) shall be drawn with probability `(r + 1)^-theta / zeta(n)`, where `zeta(n)`
-//! is the sum of `i^-theta` for `i` from 1 to `n`. The formula does so exactly for ranks 0 and 1 and
-//! approximates the others by a continuous curve.
+//! Rank `r` of `n` (from 0) shall be drawn with probability `(r + 1)^-theta / zeta(n)`, where
+//! `zeta(n)` is the sum of `i^-theta` for `i` from 1 to `n`. The formula does so exactly for ranks
+//! 0 and 1 and approximates the others by a continuous curve.
 //!
-//! `zeta(n)` is not summed up: the first [`HEAD`] terms are, and the Euler-Maclaurin formula gives the
-//! rest to within 1e-13. So a change of `n`, by one or by a billion, up or down, costs one power,
-//! and the result depends on `n` alone, not on the steps that led there.
+//! `zeta(n)` is not summed up: the first [`HEAD`] terms are, and the Euler-Maclaurin formula gives
+//! the rest to within 1e-13. So a change of `n`, by one or by a billion, up or down, costs one
+//! power, and the result depends on `n` alone, not on the steps that led there.
 //!
 //! Powers come from `libm`, since the standard library's differ between machines in their last bit,
-//! which would now and then give another rank. Those of single ranks are made of a logarithm, which is
-//! twice as fast and true to 13 digits.
+//! which would now and then give another rank. Those of single ranks are made of a logarithm, which
+//! is twice as fast and true to 13 digits.
 
 /// Terms of zeta that are summed up.
 const HEAD: u64 = 128;
@@ -71,8 +71,8 @@ impl Zipfian {
         self.items
     }
 
-    /// The sum of the popularities of all items, that of rank 0 being 1. So the share of rank `r` is
-    /// `(r + 1)^-theta / zeta`.
+    /// The sum of the popularities of all items, that of rank 0 being 1. So the share of rank `r`
+    /// is `(r + 1)^-theta / zeta`.
     pub fn zeta(&self) -> f64 {
         self.zeta
     }
@@ -97,8 +97,8 @@ fn sum(count: u64, theta: f64) -> f64 {
     (1..=count).map(|i| libm::pow(i as f64, -theta)).sum()
 }
 
-/// What grows with `count` as `zeta(count)` does, once `count` is large: the Euler-Maclaurin formula
-/// up to the third derivative.
+/// What grows with `count` as `zeta(count)` does, once `count` is large: the Euler-Maclaurin
+/// formula up to the third derivative.
 fn tail(count: u64, theta: f64) -> f64 {
     let x = count as f64;
     let third = theta * (theta + 1.0) * (theta + 2.0) / (720.0 * x * x * x);

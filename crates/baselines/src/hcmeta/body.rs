@@ -145,8 +145,8 @@ impl<'a, M: Memory> Body<'a, M> {
         }
     }
 
-    /// Replaces the value, in another slot if it does not fit or leaves most of this one empty. On an
-    /// error nothing is changed.
+    /// Replaces the value, in another slot if it does not fit or leaves most of this one empty. On
+    /// an error nothing is changed.
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let bytes = object_bytes(key, value)?;
         let capacity = self.lines.bytes();

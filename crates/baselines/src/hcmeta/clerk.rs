@@ -6,21 +6,21 @@ use std::time::Duration;
 use tombolo_memory::{HostMutex, Memory};
 use tombolo_pod::Request;
 
-/// How fast owners answer. With zeros, as fast as they can: then each of an owner's threads serves all
-/// requests that it finds.
+/// How fast owners answer. With zeros, as fast as they can: then each of an owner's threads serves
+/// all requests that it finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// An answer takes at least so long, however many are asked for at once.
     pub delay: Duration,
-    /// An owner serves one request after the other, and takes so long for each before it does what it
-    /// is asked for.
+    /// An owner serves one request after the other, and takes so long for each before it does what
+    /// it is asked for.
     pub service: Duration,
     /// An owner that has served all requests there were looks for others after so long.
     pub sleep: Duration,
 }
 
-/// Who serves requests one after the other: no thread of its own, but whichever of its host's
-/// threads looks when it is its time.
+/// Serves requests one after the other: no thread of its own, but whichever of its host's threads
+/// looks when it is its time.
 pub(crate) struct Clerk<M: Memory> {
     delay_ns: AtomicU64,
     service_ns: AtomicU64,

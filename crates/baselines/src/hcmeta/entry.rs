@@ -58,8 +58,8 @@ pub(crate) struct Held<'a, M: Memory> {
 }
 
 impl<M: Memory> HcMeta<M> {
-    /// Reads part of the value, if the entry is that of the object with `key`. A part that the value
-    /// does not have is an error of its own: the read was good.
+    /// Reads part of the value, if the entry is that of the object with `key`. A part that the
+    /// value does not have is an error of its own: the read was good.
     pub(crate) fn read_entry(
         &self,
         entry: EntryNumber,

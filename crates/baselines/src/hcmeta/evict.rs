@@ -16,8 +16,8 @@ pub enum Victims {
     /// One that was not used since the clock went over its entry last.
     #[default]
     NotUsed,
-    /// The one that was written least since it got its entry, however often it was read: so the published
-    /// prototype does, among ten that it draws by lot.
+    /// The one that was written least since it got its entry, however often it was read: so the
+    /// published prototype does, among ten that it draws by lot.
     LeastWritten,
 }
 
@@ -30,7 +30,7 @@ impl<M: Memory> HcMeta<M> {
         sharing: &mut Sharing,
         hash: u64,
     ) -> Result<Option<EntryNumber>, Error> {
-        let set = self.table.set(self.seat.host(), hash);
+        let set = self.table.set(self.enrolment.host(), hash);
         match self.options.victims {
             Victims::NotUsed => {
                 for _ in 0..2 * set.len() + 1 {
@@ -69,15 +69,15 @@ impl<M: Memory> HcMeta<M> {
             return None;
         }
         if Layout::is_used(record) {
-            // Whoever is faster uses it, and has it spared by that.
+            // A faster thread uses it, and has it spared by that.
             let _ = memory.compare_exchange(sites::CLOCK, at, record, Layout::unused(record));
             return None;
         }
         Some(record)
     }
 
-    /// The entries of a set with their records, those of objects that were written least first; of two that
-    /// are alike, lot decides.
+    /// The entries of a set with their records, those of objects that were written least first; of
+    /// two that are alike, lot decides.
     fn by_writes(&self, sharing: &Sharing, set: Range<EntryNumber>) -> Vec<(EntryNumber, u32)> {
         let mut entries: Vec<_> =
             set.map(|entry| (entry, self.memory().load(self.table.record(entry)))).collect();
@@ -90,8 +90,8 @@ impl<M: Memory> HcMeta<M> {
         entries
     }
 
-    /// Takes an entry with this record from its object, unless others are at it; `shard`, which has this
-    /// number, is locked already.
+    /// Takes an entry with this record from its object, unless others are at it; `shard`, which has
+    /// this number, is locked already.
     fn take(
         &self,
         number: usize,

@@ -1,7 +1,7 @@
 //! Holding an object while it is changed.
 //!
-//! One that has an entry is held by the lock of its record. One that has none is lent by its owner to one
-//! of its own threads: nobody else gets at it meanwhile, and no mutex is held.
+//! One that has an entry is held by the lock of its record. One that has none is lent by its owner
+//! to one of its own threads: nobody else gets at it meanwhile, and no mutex is held.
 
 use tombolo_memory::Memory;
 use tombolo_sharing::{Error, Guard, Version};

@@ -1,11 +1,13 @@
 //! All hosts come before the first operation, and leave after the last.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
+use tombolo_host::{Host, Joining, Tenant};
 use tombolo_memory::{FetchOp, LINE_BYTES, Lines, Memory, ScrAddr};
-use tombolo_pod::{Leave, Mailbox, Pod, Seat};
-use tombolo_sharing::{Counters, Error, Usage};
+use tombolo_pod::{Area, Kind, Leave, Mailbox};
+use tombolo_sharing::{AREA_VERSION, Counters, Error, OBJECTS, ObjectArea, PAGES, Usage};
 
 use super::body::no_slot;
 use super::clerk::Clerk;
@@ -19,66 +21,23 @@ use super::{HcMeta, Options, sites};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl<M: Memory> HcMeta<M> {
-    /// Joins a pod, and waits for all other hosts to join.
+    /// Takes part in an area for objects or pages of the pod that `host` is in, and waits for all
+    /// other hosts to do so.
     ///
     /// # Errors
-    /// [`Error::Setup`] if the others do not come, the pod is used under another scheme, or it is too
-    /// small; [`Error::Pod`].
-    pub fn join(pod: Pod<M>, options: Options) -> Result<Self, Error> {
-        let (seat, first) = pod.join()?;
-        let joined = Self::enter(pod.clone(), seat.clone(), first, options);
-        if joined.is_err() {
-            seat.give_up(pod.memory());
+    /// [`Error::Setup`] if the others do not come, the area is used under another scheme, or it is
+    /// too small; [`Error::Pod`].
+    pub(crate) fn attach_all(
+        host: &Arc<Host<M>>,
+        area: Area<M>,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let scheme: Self = host.attach(area, options)?;
+        if scheme.meet(scheme.table.come())? {
+            return Ok(scheme);
         }
-        joined
-    }
-
-    fn enter(pod: Pod<M>, seat: Seat, first: bool, options: Options) -> Result<Self, Error> {
-        let (host, hosts) = (seat.host(), options.hosts);
-        if !(1..=MAX_HOSTS).contains(&hosts) {
-            return Err(Error::Setup(format!(
-                "HCMeta takes up to {MAX_HOSTS} hosts, whose bits fit into a record, not {hosts}"
-            )));
-        }
-        if host >= hosts {
-            return Err(Error::Setup(format!(
-                "there are to be {hosts} hosts, and this is one more"
-            )));
-        }
-        if pod.geometry().lnr_bytes > LINE_BYTES << 32 {
-            return Err(Error::Setup("LNR is larger than 256 GiB".to_owned()));
-        }
-        let table = Table::new(&pod, hosts, options.key_bytes)?;
-        if first {
-            refuse_what_the_dead_left(&pod)?;
-            pod.put_under_other_scheme(true);
-            if pod.geometry().has_marks() {
-                open_empty(&pod);
-            }
-            table.format();
-        } else if !table.is_there() {
-            return Err(Error::Setup("its hosts use another scheme, or other options".to_owned()));
-        }
-        seat.ready(pod.memory())?;
-        let scheme = Self {
-            mailbox: Mailbox::new(&pod, &seat),
-            layout: Layout::new(hosts, host),
-            space: Space::new(&pod, host, hosts),
-            partition: Partition::new(options.shards.max(1), table.entries(), table.ways()),
-            counters: Counters::new(),
-            versions: AtomicU64::new(u64::from(seat.incarnation()) << 40),
-            clerk: Clerk::new(options.pace),
-            active: AtomicBool::new(true),
-            table,
-            options: Options { shards: options.shards.max(1), ..options },
-            seat,
-            pod,
-        };
-        scheme.restore()?;
-        if !scheme.meet(scheme.table.come())? {
-            return Err(Error::Setup(format!("not all of its {hosts} hosts have come")));
-        }
-        Ok(scheme)
+        scheme.enrolment.give_up(scheme.memory());
+        Err(Error::Setup(format!("not all of its {} hosts have come", scheme.options.hosts)))
     }
 
     /// Waits until all hosts have got as far; whether they have.
@@ -116,10 +75,10 @@ impl<M: Memory> HcMeta<M> {
     fn restore_slot(&self, chunk: u64, line: u64) -> Result<(), Error> {
         let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
         match self.header_at(sites::OPEN_INVALIDATE, lines)? {
-            None if chunk % u64::from(self.options.hosts) == u64::from(self.seat.host()) => {
+            None if chunk % u64::from(self.options.hosts) == u64::from(self.enrolment.host()) => {
                 self.space.free(line);
             }
-            Some((_, key)) if self.owner_of(self.hash(&key)?) == self.seat.host() => {
+            Some((_, key)) if self.owner_of(self.hash(&key)?) == self.enrolment.host() => {
                 let hash = self.hash(&key)?;
                 let place = self.withdraw(line, false, hash, &key)?;
                 self.enrol(&mut self.partition.shard(hash).lock(), hash, &key, place);
@@ -129,24 +88,26 @@ impl<M: Memory> HcMeta<M> {
         Ok(())
     }
 
-    /// Waits for all hosts to leave, and leaves LNR such that a slot holds a header if and only if it
-    /// holds an object.
+    /// Waits for all hosts to leave, and leaves LNR such that a slot holds a header if and only if
+    /// it holds an object.
     pub(crate) fn leave_with_all(&self) -> Result<(), Error> {
         let memory = self.memory();
         self.meet(self.table.left())?;
         self.settle()?;
         loop {
-            match self.seat.leave(memory, true) {
-                Leave::Left => return Ok(()),
+            match self.enrolment.leave(memory, true) {
+                Leave::Left => break,
                 Leave::Wait => memory.pause(),
                 Leave::Close => {
                     self.table.clear();
-                    self.pod.put_under_other_scheme(false);
-                    self.seat.closed(memory);
-                    return Ok(());
+                    self.area.put_under_other_scheme(false);
+                    self.enrolment.closed(memory);
+                    break;
                 }
             }
         }
+        self.host.detached(&self.area);
+        Ok(())
     }
 
     fn settle(&self) -> Result<(), Error> {
@@ -156,7 +117,7 @@ impl<M: Memory> HcMeta<M> {
                 let (lines, bytes) = match &owned.place {
                     Place::Shared(_) | Place::Lent => continue,
                     // A pod for pages opens empty, and LNR may have no room for all.
-                    Place::Local { .. } if self.pod.geometry().has_marks() => continue,
+                    Place::Local { .. } if self.area.geometry().has_marks() => continue,
                     Place::Private(private) => {
                         let line = private.line;
                         let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
@@ -221,10 +182,78 @@ impl<M: Memory> HcMeta<M> {
     }
 }
 
+impl<M: Memory> Tenant<M> for HcMeta<M> {
+    const KINDS: &'static [(Kind, u64)] = &[(OBJECTS, AREA_VERSION), (PAGES, AREA_VERSION)];
+    type Options = Options;
+    type Error = Error;
+    type Announced = Table<M>;
+    type Replica = ();
+
+    fn announce(joining: &Joining<M>, options: &Options) -> Result<Table<M>, Error> {
+        let (host, hosts) = (joining.enrolment.host(), options.hosts);
+        if !(1..=MAX_HOSTS).contains(&hosts) {
+            return Err(Error::Setup(format!(
+                "HCMeta takes up to {MAX_HOSTS} hosts, whose bits fit into a record, not {hosts}"
+            )));
+        }
+        if host >= hosts {
+            return Err(Error::Setup(format!(
+                "there are to be {hosts} hosts, and this is one more"
+            )));
+        }
+        if joining.area.pod().layout().lnr_bytes > LINE_BYTES << 32 {
+            return Err(Error::Setup("LNR is larger than 256 GiB".to_owned()));
+        }
+        Table::new(&ObjectArea::new(joining.area.clone())?, hosts, options.key_bytes)
+    }
+
+    fn open(joining: &Joining<M>, table: &Table<M>, _: &Options) -> Result<(), Error> {
+        let area = ObjectArea::new(joining.area.clone())?;
+        refuse_what_the_dead_left(&area)?;
+        area.put_under_other_scheme(true);
+        if area.geometry().has_marks() {
+            open_empty(&area);
+        }
+        table.format();
+        Ok(())
+    }
+
+    fn follow(_: &mut Joining<M>, table: &Table<M>, _: &Options) -> Result<(), Error> {
+        if table.is_there() {
+            return Ok(());
+        }
+        Err(Error::Setup("its hosts use another scheme, or other options".to_owned()))
+    }
+
+    fn start(joining: &Joining<M>, (): (), options: Options) -> Result<Self, Error> {
+        let Joining { host, area, enrolment } = joining;
+        let area = ObjectArea::new(area.clone())?;
+        let (me, hosts) = (enrolment.host(), options.hosts);
+        let table = Table::new(&area, hosts, options.key_bytes)?;
+        let scheme = Self {
+            mailbox: Mailbox::new(&area, host.seat(), host.mail()),
+            layout: Layout::new(hosts, me),
+            space: Space::new(&area, me, hosts),
+            partition: Partition::new(options.shards.max(1), table.entries(), table.ways()),
+            counters: Counters::new(),
+            versions: AtomicU64::new(u64::from(enrolment.incarnation()) << 40),
+            clerk: Clerk::new(options.pace),
+            active: AtomicBool::new(true),
+            table,
+            options: Options { shards: options.shards.max(1), ..options },
+            host: Arc::clone(host),
+            enrolment: enrolment.clone(),
+            area,
+        };
+        scheme.restore()?;
+        Ok(scheme)
+    }
+}
+
 /// Hosts that have died leave objects half written, and slots that seem to hold some.
-fn refuse_what_the_dead_left<M: Memory>(pod: &Pod<M>) -> Result<(), Error> {
-    let dead = pod.membership().fenced().next();
-    if pod.is_under_other_scheme() {
+fn refuse_what_the_dead_left<M: Memory>(area: &ObjectArea<M>) -> Result<(), Error> {
+    let dead = area.membership().fenced().next();
+    if area.is_under_other_scheme() {
         let dead = dead.map_or(String::new(), |host| format!(" (host {host} among them)"));
         return Err(Error::Setup(format!(
             "hosts have died in it under HCMeta{dead}, which does not survive that; create it anew"
@@ -239,8 +268,8 @@ fn refuse_what_the_dead_left<M: Memory>(pod: &Pod<M>) -> Result<(), Error> {
 }
 
 /// A pod for a page cache begins without objects, and without anybody who holds a latch.
-fn open_empty<M: Memory>(pod: &Pod<M>) {
-    let (memory, areas, geometry) = (pod.memory(), pod.areas(), pod.geometry());
+fn open_empty<M: Memory>(area: &ObjectArea<M>) {
+    let (memory, areas, geometry) = (area.memory(), area.areas(), area.geometry());
     (0..geometry.latches).for_each(|latch| memory.store(areas.latches.element(latch), 0));
     if memory.keeps(sites::OPEN_EMPTY) {
         (0..geometry.chunks).for_each(|chunk| memory.store(areas.chunk_table.element(chunk), 0));

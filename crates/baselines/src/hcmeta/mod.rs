@@ -1,28 +1,30 @@
 //! HCMeta: the index and the coherence records lie in SCR, physically shared.
 //!
 //! Keys are partitioned among the hosts by their hash. An object's owner always knows of it; other
-//! hosts find it through an entry in SCR, which names its slot and says whose caches are current. Who
-//! finds no entry asks the owner, by message, which makes one, if need be by taking another object's
-//! away: the object is *shared*, the other one *unshared*. That is this scheme's churn. Reads and
-//! writes of shared objects take no messages; nor do the owner's of its own objects.
+//! hosts find it through an entry in SCR, which names its slot and says whose caches are current. A
+//! host that finds no entry asks the owner, by message, which makes one, if need be by taking
+//! another object's away: the object is *shared*, the other one *unshared*. That is this scheme's
+//! churn. Reads and writes of shared objects take no messages; nor do the owner's of its own
+//! objects.
 //!
 //! Variants: unshared objects stay in LNR, or are moved to their owner's own memory
-//! ([`Options::local`]). (With an SCR in which all entries fit there is no churn.) An object gets an
-//! entry when it is created, as long as there are free ones.
+//! ([`Options::local`]). (With an SCR in which all entries fit there is no churn.) An object gets
+//! an entry when it is created, as long as there are free ones.
 //!
-//! An owner looks for messages before each of its operations, while it waits for others, and when it
-//! is idle. Everything an answer takes is done by whoever finds the message. To be compared with
+//! An owner looks for messages before each of its operations, while it waits for others, and when
+//! it is idle. The thread that finds the message does all that an answer takes. To be compared with
 //! owners that are slower than that, an owner can be given a [`Pace`].
 //!
 //! Invariants:
 //! * An object is shared or unshared under the mutex of its shard; only its owner does so.
 //! * An entry changes hands only while its record is locked, and has another version afterwards: a
-//!   reader to whom record, key and place look the same before and after its read has read one object.
+//!   reader to whom record, key and place look the same before and after its read has read one
+//!   object.
 //! * An unshared object's lines are its owner's alone, and may be dirty in its caches.
 //!
 //! All hosts join before the first operation, and leave together (Tigon, too, has a fixed set of
-//! them); a host that dies takes its objects with it. An owner that does not answer for five seconds
-//! is given up on; what it was asked for may still happen.
+//! them); a host that dies takes its objects with it. An owner that does not answer for five
+//! seconds is given up on; it may still do what it was asked for.
 
 mod body;
 mod clerk;
@@ -40,11 +42,13 @@ mod space;
 mod table;
 mod value;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use tombolo_host::Host;
 use tombolo_memory::{LINE_BYTES, Local, Memory, ScrAddr, Work};
-use tombolo_pod::{Mailbox, Pod, Reply, Seat};
-use tombolo_sharing::{Counter, Counters, Error, hash_key, watch};
+use tombolo_pod::{Enrolment, Mailbox, Reply};
+use tombolo_sharing::{Counter, Counters, Error, ObjectArea, hash_key, watch};
 
 use body::Means;
 use clerk::Clerk;
@@ -70,7 +74,7 @@ pub struct Options {
     pub local: bool,
     /// How fast owners answer.
     pub pace: Pace,
-    /// Who gives an entry up if there is none left.
+    /// The object that gives an entry up if there is none left.
     pub victims: Victims,
     /// Shards of what a host knows of its objects.
     pub shards: usize,
@@ -97,8 +101,9 @@ const LOOK: Duration = Duration::from_micros(1);
 
 /// The objects of a pod, as one host shares them under HCMeta.
 pub struct HcMeta<M: Memory> {
-    pod: Pod<M>,
-    seat: Seat,
+    area: ObjectArea<M>,
+    host: Arc<Host<M>>,
+    enrolment: Enrolment,
     options: Options,
     mailbox: Mailbox<M>,
     table: Table<M>,
@@ -114,12 +119,12 @@ pub struct HcMeta<M: Memory> {
 
 impl<M: Memory> HcMeta<M> {
     fn memory(&self) -> &M {
-        self.pod.memory()
+        self.area.memory()
     }
 
     fn means(&self) -> Means<'_, M> {
-        let Self { pod, space, counters, versions, .. } = self;
-        Means { memory: pod.memory(), space, counters, versions }
+        let Self { area, space, counters, versions, .. } = self;
+        Means { memory: area.memory(), space, counters, versions }
     }
 
     fn count(&self, counter: Counter) {
@@ -128,7 +133,7 @@ impl<M: Memory> HcMeta<M> {
 
     fn hash(&self, key: &[u8]) -> Result<u64, Error> {
         self.memory().works(Work::Operation);
-        hash_key(&self.pod, key)
+        hash_key(self.area.pod(), key)
     }
 
     /// Tells what of this host's memory it takes to look an object of its own up.
@@ -158,7 +163,7 @@ impl<M: Memory> HcMeta<M> {
     /// # Errors
     /// [`Error::KeyLength`].
     pub fn owner(&self, key: &[u8]) -> Result<u8, Error> {
-        Ok(self.owner_of(hash_key(&self.pod, key)?))
+        Ok(self.owner_of(hash_key(self.area.pod(), key)?))
     }
 
     /// Whose the object with this hash is.
@@ -167,7 +172,7 @@ impl<M: Memory> HcMeta<M> {
     }
 
     fn own_count(&self) -> ScrAddr<u64> {
-        self.table.objects(self.seat.host())
+        self.table.objects(self.enrolment.host())
     }
 
     /// Repeats `attempt` until it comes to something; in between this host answers others.
@@ -223,7 +228,8 @@ impl<M: Memory> HcMeta<M> {
         means.publish(sites::HAND_CLEAN, [lines], |memory| {
             memory.gives(lines, header.total_bytes());
         });
-        // Unless there is an answer, the owner may still look at the slot: then nobody uses it again.
+        // Unless there is an answer, the owner may still look at the slot: then nobody uses it
+        // again.
         let outcome = self.ask(owner, wish, KeyAt::Line(lines.first()))?;
         self.space.free(lines.first());
         Ok(outcome)
@@ -242,8 +248,8 @@ impl<M: Memory> HcMeta<M> {
     }
 }
 
-/// Where what belongs to the object with this hash might lie in its owner's memory, if it takes so many
-/// lines: apart from others', nearly always.
+/// Where what belongs to the object with this hash might lie in its owner's memory, if it takes so
+/// many lines: apart from others', nearly always.
 fn own_line(hash: u64, lines: u64) -> u64 {
     hash % ((1 << 40) / lines) * lines
 }

@@ -4,10 +4,13 @@ use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
 use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
 use tombolo_memory::{LINE_BYTES, Memory};
-use tombolo_pod::{Pod, Seat};
+
+use tombolo_host::Host;
+use tombolo_pod::{Area, Seat};
 use tombolo_sharing::{
-    Change, Counter, Error, Guarded, Header, Part, Scheme, Stats, Usage, Version,
+    Change, Counter, Error, Guarded, Header, ObjectArea, Part, Scheme, Stats, Usage, Version,
 };
 
 use super::body::{Opened, no_slot};
@@ -18,8 +21,8 @@ use super::request::{KeyAt, Outcome, Wish};
 use super::table::EntryNumber;
 use super::{HcMeta, Options, sites};
 
-/// Length and version of an object of which a part was read; a part that it does not have is an error of
-/// its own.
+/// Length and version of an object of which a part was read; a part that it does not have is an
+/// error of its own.
 type ReadPart = Result<(u64, Version), Error>;
 
 /// What came of looking for an object without asking anybody.
@@ -49,7 +52,7 @@ impl<M: Memory> HcMeta<M> {
         shared: &mut impl FnMut(EntryNumber) -> Result<Tried<T>, Error>,
     ) -> Result<Found<T>, Error> {
         let owner = self.owner_of(hash);
-        let own = owner == self.seat.host();
+        let own = owner == self.enrolment.host();
         let entries: SmallVec<[EntryNumber; 2]> = if own {
             let mut shard = self.partition.shard(hash).lock();
             self.owned_touched(hash);
@@ -72,8 +75,8 @@ impl<M: Memory> HcMeta<M> {
         Ok(if own { Found::Busy } else { Found::Unknown })
     }
 
-    /// The same; the object's owner is asked, if need be. Outer `None`: try again; inner: there is no such
-    /// object.
+    /// The same; the object's owner is asked, if need be. Outer `None`: try again; inner: there is
+    /// no such object.
     fn find<T>(
         &self,
         hash: u64,
@@ -144,7 +147,8 @@ impl<M: Memory> HcMeta<M> {
         Ok(self.read_entry(entry, key, part, into)?.map(|read| read.map(of_header)))
     }
 
-    /// Does something to an object that nobody else uses meanwhile; `None` if there is no such object.
+    /// Does something to an object that nobody else uses meanwhile; `None` if there is no such
+    /// object.
     fn change<T>(
         &self,
         key: &[u8],
@@ -182,7 +186,7 @@ impl<M: Memory> HcMeta<M> {
         let hash = self.hash(key)?;
         let owner = self.owner_of(hash);
         let deleted = self.persist(|| {
-            let outcome = if owner == self.seat.host() {
+            let outcome = if owner == self.enrolment.host() {
                 self.remove(hash, key, expected)?
             } else {
                 self.ask_about(owner, Wish::Delete(expected), key)?
@@ -212,7 +216,8 @@ impl<M: Memory> HcMeta<M> {
         means.publish(sites::HAND_CLEAN, [lines], |memory| {
             memory.gives(lines, header.total_bytes());
         });
-        // Unless there is an answer, the owner may still take it on: then nobody uses the slot again.
+        // Unless there is an answer, the owner may still take it on: then nobody uses the slot
+        // again.
         match self.ask(owner, Wish::Create, KeyAt::Line(lines.first()))? {
             Outcome::Done(_) => Ok(header.version),
             _ => {
@@ -268,8 +273,8 @@ impl<M: Memory> Scheme for HcMeta<M> {
     type Memory = M;
     type Options = Options;
 
-    fn join(pod: Pod<M>, options: Options) -> Result<Self, Error> {
-        Self::join(pod, options)
+    fn attach(host: &Arc<Host<M>>, area: Area<M>, options: Options) -> Result<Self, Error> {
+        Self::attach_all(host, area, options)
     }
 
     fn leave(&self) -> Result<(), Error> {
@@ -289,8 +294,8 @@ impl<M: Memory> Scheme for HcMeta<M> {
         Ok(())
     }
 
-    fn pod(&self) -> &Pod<M> {
-        &self.pod
+    fn area(&self) -> &ObjectArea<M> {
+        &self.area
     }
 
     fn stats(&self) -> Stats {
@@ -324,7 +329,7 @@ impl<M: Memory> Scheme for HcMeta<M> {
         let hash = self.hash(key)?;
         let owner = self.owner_of(hash);
         let version = self.persist(|| {
-            if owner == self.seat.host() {
+            if owner == self.enrolment.host() {
                 return self.create_own(hash, key, value).map(Some);
             }
             self.create_at(owner, key, value).map(Some)
@@ -425,7 +430,7 @@ impl<M: Memory> Scheme for HcMeta<M> {
         if owner >= self.options.hosts {
             return Ok(0);
         }
-        let keys = if owner == self.seat.host() {
+        let keys = if owner == self.enrolment.host() {
             self.serve()?;
             self.keys_of(shard as usize)
         } else {
@@ -447,7 +452,7 @@ impl<M: Memory> Guarded for HcMeta<M> {
     type Guard<'a> = WriteGuard<'a, M>;
 
     fn seat(&self) -> &Seat {
-        &self.seat
+        self.host.seat()
     }
 
     fn write_start(&self, key: &[u8]) -> Result<WriteGuard<'_, M>, Error> {

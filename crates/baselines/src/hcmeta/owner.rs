@@ -151,8 +151,8 @@ impl<M: Memory> HcMeta<M> {
         self.memory().fetch(sites::COUNT_OBJECT, self.own_count(), FetchOp::Add, 1);
     }
 
-    /// Gives an object of this host's an entry, if there is a free one, or with `evict` one that is taken
-    /// from another object.
+    /// Gives an object of this host's an entry, if there is a free one, or with `evict` one that is
+    /// taken from another object.
     fn share(
         &self,
         number: usize,
@@ -162,7 +162,7 @@ impl<M: Memory> HcMeta<M> {
         evict: bool,
     ) -> Result<Outcome, Error> {
         let mut sharing = self.partition.sharing.lock();
-        let set = self.table.set(self.seat.host(), hash);
+        let set = self.table.set(self.enrolment.host(), hash);
         let free = set.clone().find(|&entry| sharing.hashes[self.index_of(entry)].is_none());
         let entry = match free {
             None if evict => self.evict(number, shard, &mut sharing, hash)?,
@@ -290,7 +290,7 @@ impl<M: Memory> HcMeta<M> {
         Ok(())
     }
 
-    /// The slot of an object that was this host's alone becomes whoever's wants it.
+    /// The slot of an object that was this host's alone goes to the host that wants it.
     fn hand_out(&self, private: Private) -> Result<(), Error> {
         let Private { line, dirty, .. } = private;
         let lines = self.space.lines(line).ok_or_else(|| no_slot(line))?;
@@ -341,8 +341,9 @@ impl<M: Memory> HcMeta<M> {
         Ok(WriteGuard(Hold::Lent(Lent { scheme: self, hash, key, object })))
     }
 
-    /// Deletes an object of this host's, if it is at version `expected`. Whoever wants that gets its slot, at
-    /// the line that the outcome names, if it had one: who deletes makes room for itself.
+    /// Deletes an object of this host's, if it is at version `expected`. The asking host gets its
+    /// slot, at the line that the outcome names, if it had one: a host that deletes makes room for
+    /// itself.
     pub(crate) fn remove(
         &self,
         hash: u64,

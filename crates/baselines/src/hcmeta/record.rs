@@ -1,12 +1,14 @@
-//! Coherence records: who may trust its caches for an object.
+//! Coherence records: which hosts may trust their caches for an object.
 //!
 //! ```text
-//! record   locked (1 bit) | used lately (1) | version (30 - hosts) | a bit per host: its caches are current
+//! record   locked (1 bit) | used lately (1) | version (30 - hosts) |
+//!          a bit per host: its caches are current
 //! ```
 //!
-//! A writer holds the lock, moves the version on, and clears the bits of all other hosts. The version
-//! is what lets readers do without a lock; it is never reset, not even when a record changes hands.
-//! A reader would have to sleep through 2^(30 - hosts) writes, or a multiple, to be deceived.
+//! A writer holds the lock, moves the version on, and clears the bits of all other hosts. The
+//! version is what lets readers do without a lock; it is never reset, not even when a record
+//! changes hands. A reader would have to sleep through 2^(30 - hosts) writes, or a multiple, to be
+//! deceived.
 
 /// Hosts at most: each has a bit in a record, which leaves the version as many.
 pub(crate) const MAX_HOSTS: u8 = 16;
@@ -68,8 +70,8 @@ impl Layout {
         version(later).wrapping_sub(version(earlier)) & (USED - 1) >> self.hosts
     }
 
-    /// Unlocked, used, at the next version if `moved`; this host's caches alone are current, if they
-    /// are, and the others' only if `others`.
+    /// Unlocked, used, at the next version if `moved`; this host's caches alone are current, if
+    /// they are, and the others' only if `others`.
     pub(crate) fn released(self, record: u32, moved: bool, current: bool, others: bool) -> u32 {
         let step = if moved { 1 << self.hosts } else { 0 };
         let version = (record & !self.all()).wrapping_add(step) & !(LOCKED | USED);

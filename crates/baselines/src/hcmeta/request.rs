@@ -1,8 +1,8 @@
-//! What hosts ask an object's owner for, and its answers.
+//! Requests to an object's owner, and its answers.
 //!
 //! ```text
-//! request   kind (1 byte) | key in LNR (1) | length of the key (2) | zeros (4) | version or shard (8) |
-//!           key, or line of the slot that holds it (40)
+//! request   kind (1 byte) | key in LNR (1) | length of the key (2) | zeros (4) |
+//!           version or shard (8) | key, or line of the slot that holds it (40)
 //! answer    outcome (8 bits) | entry, or bytes (32)
 //! ```
 

@@ -1,19 +1,20 @@
 //! Slots in LNR.
 //!
-//! A host takes chunks from the pod's table and divides them for good. A slot is its host's until an
-//! object in it is another's; whoever frees a slot has it from then on. So slots need no messages,
-//! but a host that only deletes piles them up. Who has an object deleted that is another host's gets
-//! its slot, too.
+//! A host takes chunks from the pod's table and divides them for good. A slot is its host's until
+//! an object in it is another's; the host that frees a slot has it from then on. So slots need no
+//! messages, but a host that only deletes piles them up. A host that has another host's object
+//! deleted gets its slot, too.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, ScrAddr};
-use tombolo_pod::Pod;
+use tombolo_sharing::ObjectArea;
 use tombolo_sharing::{Classes, Error, UNDIVIDED};
 
 use super::sites;
 
-/// The state of a chunk that is divided and that nobody alone gives slots out of, as MEGALON has it.
+/// The state of a chunk that is divided and that nobody alone gives slots out of, as MEGALON has
+/// it.
 const SHARED: u64 = 2;
 
 pub(crate) struct Space<M: Memory> {
@@ -36,17 +37,17 @@ struct Free {
 }
 
 impl<M: Memory> Space<M> {
-    pub(crate) fn new(pod: &Pod<M>, host: u8, hosts: u8) -> Self {
-        let geometry = pod.geometry();
+    pub(crate) fn new(area: &ObjectArea<M>, host: u8, hosts: u8) -> Self {
+        let geometry = area.geometry();
         let classes = Classes::new(geometry.chunk_bytes);
         let free = Free {
             slots: vec![Vec::new(); classes.count()],
             next_chunk: geometry.chunks / u64::from(hosts) * u64::from(host),
         };
         Self {
-            memory: pod.memory().clone(),
-            table: pod.areas().chunk_table,
-            first_line: pod.areas().chunks.line(),
+            memory: area.memory().clone(),
+            table: area.areas().chunk_table,
+            first_line: area.areas().chunks.line(),
             chunks: geometry.chunks,
             classes,
             free: HostMutex::<M, _>::new(free),
@@ -54,8 +55,8 @@ impl<M: Memory> Space<M> {
         }
     }
 
-    /// Bytes that are in use, as far as this host knows, and of all: those of the chunks that are divided,
-    /// without the slots that it can give out.
+    /// Bytes that are in use, as far as this host knows, and of all: those of the chunks that are
+    /// divided, without the slots that it can give out.
     pub(crate) fn usage(&self) -> (u64, u64) {
         let bytes = self.classes.chunk_lines() * LINE_BYTES;
         let divided = (0..self.chunks).filter(|&chunk| self.word(chunk) != 0).count() as u64;
@@ -72,8 +73,8 @@ impl<M: Memory> Space<M> {
         self.classes.class_for(bytes).ok_or(Error::TooLarge { bytes, most })
     }
 
-    /// The first line of a slot for `bytes` bytes: if need be a larger one, since chunks are never divided
-    /// anew.
+    /// The first line of a slot for `bytes` bytes: if need be a larger one, since chunks are never
+    /// divided anew.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<u64, Error> {
         let class = self.class_for(bytes)?;
         let mut free = self.free.lock();

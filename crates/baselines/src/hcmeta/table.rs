@@ -1,20 +1,21 @@
 //! The index and the records in SCR.
 //!
-//! It lies where MEGALON has its records, and their marks, if there are any. Each host has a part of it, for the objects that it owns,
-//! and is the only one to add and remove entries there; all hosts look up and lock them.
+//! It lies where MEGALON has its records, and their marks, if there are any. Each host has a part
+//! of it, for the objects that it owns, and is the only one to add and remove entries there; all
+//! hosts look up and lock them.
 //!
 //! ```text
 //! header   tag | hosts that have come | hosts that leave | ... | a count of objects per host
 //! part     sets: fingerprints (4 bytes each), records (4) | entries: line of the slot (4), key
 //! ```
 //!
-//! An entry takes 12 bytes and a key, 52 at keys of 40 bytes. A key that is longer than the table has
-//! room for is cut off, a shorter one padded; in any case the whole key, in LNR, decides.
+//! An entry takes 12 bytes and a key, 52 at keys of 40 bytes. A key that is longer than the table
+//! has room for is cut off, a shorter one padded; in any case the whole key, in LNR, decides.
 
 use smallvec::SmallVec;
 use tombolo_memory::{LINE_BYTES, Memory, ScrAddr};
-use tombolo_pod::Pod;
 use tombolo_sharing::Error;
+use tombolo_sharing::ObjectArea;
 
 /// Entries of a set, if there are that many: their fingerprints and records fill a line.
 const WAYS: u64 = 8;
@@ -25,7 +26,7 @@ const HEADER_LINES: u64 = 3;
 /// The number of an entry among all hosts'.
 pub(crate) type EntryNumber = u32;
 
-pub(crate) struct Table<M> {
+pub struct Table<M> {
     memory: M,
     start: u64,
     bytes: u64,
@@ -46,8 +47,8 @@ struct Fields {
 
 impl<M: Memory> Table<M> {
     /// A table for `hosts` hosts, whose entries have room for keys of `key_bytes` bytes.
-    pub(crate) fn new(pod: &Pod<M>, hosts: u8, key_bytes: u64) -> Result<Self, Error> {
-        let (areas, geometry) = (pod.areas(), pod.geometry());
+    pub(crate) fn new(area: &ObjectArea<M>, hosts: u8, key_bytes: u64) -> Result<Self, Error> {
+        let (areas, geometry) = (area.areas(), area.geometry());
         let start = areas.records.offset();
         let marks = areas.marks.element(geometry.mark_words());
         let bytes = geometry.record_bytes().max(marks.offset() - start) / 8 * 8;
@@ -65,7 +66,7 @@ impl<M: Memory> Table<M> {
             )));
         }
         let sets = entries / ways;
-        let memory = pod.memory().clone();
+        let memory = area.memory().clone();
         Ok(Self { memory, start, bytes, part_bytes, hosts, sets, ways, key_words })
     }
 

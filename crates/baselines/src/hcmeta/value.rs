@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Bytes. Zeros take no memory as long as there is nothing else: so there can be many objects without
-/// content, as where only time is simulated.
+/// Bytes. Zeros take no memory as long as there is nothing else: so there can be many objects
+/// without content, as where only time is simulated.
 #[derive(Default)]
 pub(crate) struct Value {
     length: usize,

@@ -17,7 +17,7 @@ use clap::ValueEnum;
 use tombolo_baselines::{HcMetaOptions, Pace, Victims};
 use tombolo_experiments::{PhaseResult, Sharing};
 use tombolo_objects::{Locks, Options};
-use tombolo_pod::{CreateOptions, create};
+use tombolo_sharing::{CreateOptions, ObjectArea, create};
 use tombolo_timing::Profile;
 use tombolo_workloads::Workload;
 
@@ -67,7 +67,7 @@ fn measure(args: &YcsbArgs, scheme: Scheme, again: bool, stop: &Stop) -> Result<
     let sizes = sizes(args, scheme, &workload);
     let place = Place::new(args.pod.as_ref(), "bench", sizes.total());
     let pod = create(&place.spec, CreateOptions { force: again, ..sizes.options_for(hosts) })?;
-    let scr_fixed_bytes = pod.areas().records.offset();
+    let scr_fixed_bytes = ObjectArea::first(&pod)?.areas().records.offset();
 
     let mut processes = Hosts::start(args, scheme, &place, hosts, threads, stop)?;
     processes.phase("joining", 0, &[], |event| matches!(event, Event::Joined))?;

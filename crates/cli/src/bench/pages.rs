@@ -22,7 +22,7 @@ use tombolo_objects::{Locks, Objects};
 use tombolo_pagecache::{
     ByRecord, Counts, FileId, InHeader, KEY_BYTES, Options, OptionsOf, PAGE_BYTES, PageCache, Pages,
 };
-use tombolo_pod::{CreateOptions, create};
+use tombolo_sharing::{CreateOptions, ObjectArea, create};
 use tombolo_sharing::{Scheme as _, Stats};
 use tombolo_timing::Profile;
 use tombolo_workloads::{InsertOrder, Proportions, Workload, Zipfian};
@@ -255,7 +255,7 @@ fn measure(
         .collect();
     hosts.iter_mut().try_for_each(|host| host.tell("leave"))?;
     wait_for_all(&mut hosts)?;
-    Report::new(args, "mapped", scheme, pod.geometry(), &ran)
+    Report::new(args, "mapped", scheme, ObjectArea::first(&pod)?.geometry(), &ran)
 }
 
 /// The sizes given, or such as the file needs.
@@ -321,8 +321,8 @@ impl Report {
             hosts: args.hosts,
             threads_per_host: args.load.threads,
             file_bytes: args.load.file_size,
-            lnr_bytes: pod.lnr_bytes,
-            scr_bytes: pod.scr_bytes,
+            lnr_bytes: pod.lnr.end(),
+            scr_bytes: pod.scr.end(),
             read_percent: args.load.read_percent,
             zipf: args.load.zipf,
             operations,

@@ -12,7 +12,8 @@ use anyhow::{Context, Result};
 use tombolo_experiments::{Driver, Load, Objects as Driven};
 use tombolo_memory::{Backing, Mapped, Memory, MemorySpec, Window};
 use tombolo_objects::{Objects, Options};
-use tombolo_pod::{Geometry, Mailbox, Pod};
+use tombolo_pod::{Layout, Mailbox, Pod};
+use tombolo_sharing::plan_layout;
 use tombolo_timing::{Profile, Simulation, Spec, TimedMemory};
 use tombolo_workloads::Workload;
 
@@ -79,7 +80,7 @@ fn on_this_machine() -> Result<Times> {
     let region = Arc::new(Backing::open(&MemorySpec::anonymous(SCR + LNR))?.map(SCR + LNR)?);
     let window = |offset, bytes| Window::new(Arc::clone(&region), offset, bytes);
     let memory = Mapped::new(window(0, SCR), window(SCR, LNR));
-    Pod::format(memory.clone(), geometry()?)?;
+    Pod::format(memory.clone(), &layout()?)?;
     let first = join(memory.clone())?;
     let second = std::thread::scope(|scope| {
         let second = scope.spawn(|| join(memory.clone()));
@@ -94,7 +95,7 @@ fn on_this_machine() -> Result<Times> {
 fn in_virtual_time(profile: Profile) -> Result<Times> {
     type Slot<T> = Rc<RefCell<Option<Result<T>>>>;
     let mut simulation = Simulation::new(Spec { profile, scr_bytes: SCR, lnr_bytes: LNR, seed: 1 });
-    Pod::format(simulation.memory(0), geometry()?)?;
+    Pod::format(simulation.memory(0), &layout()?)?;
     let joined: [Slot<Objects<TimedMemory>>; 2] = Default::default();
     for (host, slot) in joined.iter().enumerate() {
         let (mine, other) = (Rc::clone(slot), Rc::clone(&joined[1]));
@@ -119,8 +120,8 @@ fn in_virtual_time(profile: Profile) -> Result<Times> {
     outcome.take().context("the measurement has not ended")?
 }
 
-fn geometry() -> Result<Geometry> {
-    Ok(Geometry::plan(SCR, LNR, tombolo_pod::Options::default())?)
+fn layout() -> Result<Layout> {
+    Ok(plan_layout(SCR, LNR, tombolo_sharing::Options::default())?)
 }
 
 fn join<M: Memory>(memory: M) -> Result<Objects<M>> {
@@ -209,7 +210,10 @@ fn driven<M: Memory>(objects: &Objects<M>, reads: f64) -> Result<f64> {
 }
 
 fn message<M: Memory>(first: &Objects<M>, second: &Objects<M>) -> Result<f64> {
-    let boxes = [first, second].map(|objects| Mailbox::new(objects.pod(), objects.seat()));
+    let boxes = [first, second].map(|objects| {
+        let host = objects.host();
+        Mailbox::new(objects.area(), host.seat(), host.mail())
+    });
     let payload = [0; tombolo_pod::PAYLOAD_BYTES];
     let memory = first.memory();
     let mut rounds = Vec::new();

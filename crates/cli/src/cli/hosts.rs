@@ -7,6 +7,14 @@ use tombolo::PodSpec;
 
 use super::shared::{LocalArgs, Sizes, hosts};
 
+pub(super) const SERVE: &str = "\
+Join a pod and serve it to Redis clients.
+
+The others fence a host that gives no sign of life, or that an operator tells them to. A host that \
+finds itself fenced says so, ends its clients' connections, and ends with exit code 5; with --rejoin \
+it joins again instead. At the metrics address, /healthz says 200 while the host is in the pod, and \
+503 when it is not.";
+
 pub(super) const MOUNT: &str = "\
 Mount a directory through a pod, so that all hosts that do so share one cache of its pages.
 
@@ -71,7 +79,7 @@ pub(crate) struct ServeArgs {
     /// Address and port to listen on. Any other than loopback takes --requirepass.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7000", env = "TOMBOLO_LISTEN")]
     pub(crate) listen: String,
-    /// Address and port at which /metrics is served, as Prometheus reads it.
+    /// Address and port at which /metrics is served, as Prometheus reads it, and /healthz.
     #[arg(long, value_name = "ADDR", env = "TOMBOLO_METRICS")]
     pub(crate) metrics: Option<String>,
     /// Clients have to give this password (AUTH).
@@ -83,6 +91,9 @@ pub(crate) struct ServeArgs {
     /// Connections at a time.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) max_clients: usize,
+    /// Join again, as a new host at the same address, after the others have fenced this one.
+    #[arg(long)]
+    pub(crate) rejoin: bool,
     /// Stop when the process that started this one ends.
     #[arg(long, hide = true)]
     pub(crate) with_parent: bool,

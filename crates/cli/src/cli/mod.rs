@@ -25,7 +25,7 @@ pub(crate) use pod::{
 pub(crate) use shared::{LocalArgs, Sizes, WorkloadArgs};
 pub(crate) use soak::{SoakArgs, SoakWorkerArgs};
 
-use hosts::{MOUNT, MOUNT_EXAMPLES};
+use hosts::{MOUNT, MOUNT_EXAMPLES, SERVE};
 use soak::{SOAK, SOAK_EXAMPLES};
 
 const EXAMPLES: &str = "\
@@ -78,6 +78,7 @@ pub(crate) enum Command {
     /// Create a pod in shared memory and start a server per host, until Ctrl-C.
     Up(UpArgs),
     /// Join a pod and serve it to Redis clients.
+    #[command(long_about = SERVE)]
     Serve(ServeArgs),
     /// Mount a directory whose pages all hosts share.
     #[command(long_about = MOUNT, after_help = MOUNT_EXAMPLES)]

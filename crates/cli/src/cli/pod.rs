@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use tombolo::PodSpec;
 use tombolo_pod::DEFAULT_HOSTS;
 
-use super::shared::{Sizes, hosts};
+use super::shared::{Sizes, hosts, size};
 use crate::output::Format;
 
 const FENCE: &str = "\
@@ -86,16 +86,17 @@ pub(crate) enum PodCommand {
 pub(crate) struct CreateArgs {
     /// Where: /dev/shm/pod, /dev/dax0.0, or SCR+LNR; each may have ,size= ,offset= ,huge ,numa=.
     pub(crate) spec: PodSpec,
-    /// Hosts that may be in the pod at once, up to 64. Each takes 256 bytes of coherent memory (64
-    /// more for each further log shard), and some of the other, whether it is there or not.
+    /// Hosts that may be in the pod at once, up to 64. Each takes 704 bytes of coherent memory or
+    /// more (64 for each further log shard), and some of the other, whether it is there or not.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_HOSTS, value_parser = hosts())]
     pub(crate) hosts: u8,
     #[command(flatten)]
     pub(crate) sizes: Sizes,
     /// Make it for a page cache (`tombolo mount`), with a mark per coherence record: 1/32 more SCR.
-    /// Such a pod is empty again once all hosts have left it.
-    #[arg(long)]
-    pub(crate) page_cache: bool,
+    /// Pages are in no pod any more once all hosts have left it. With a size, the pod has so much
+    /// of its LNR for pages, and the rest for objects (`tombolo serve`), side by side.
+    #[arg(long, value_parser = size, value_name = "SIZE", num_args = 0..=1, require_equals = true)]
+    pub(crate) page_cache: Option<Option<u64>>,
     /// Overwrite what is there. A pod that hosts of this machine use is never overwritten.
     #[arg(long)]
     pub(crate) force: bool,
@@ -120,8 +121,8 @@ pub(crate) struct InfoArgs {
 pub(crate) struct PodCheckArgs {
     /// The pod: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
     pub(crate) spec: PodSpec,
-    /// First put in order what hosts have left behind that were killed, all of them; whoever opens the pod
-    /// next does that, too.
+    /// First put in order what hosts have left behind that were killed, all of them; whoever opens
+    /// the pod next does that, too.
     #[arg(long)]
     pub(crate) repair: bool,
     /// How the result is written.

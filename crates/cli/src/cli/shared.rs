@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{BoolishValueParser, RangedU64ValueParser};
 use tombolo::{MAX_HOSTS, Options, Thresholds};
-use tombolo_pod::{RecordWidth, TornWrites};
+use tombolo_sharing::{RecordWidth, TornWrites};
 
 /// How many hosts a pod may have.
 pub(super) fn hosts() -> RangedU64ValueParser<u8> {
@@ -98,7 +98,7 @@ impl LocalArgs {
     pub(crate) fn options(&self) -> Options {
         Options {
             copies_bytes: self.copies.unwrap_or(0),
-            home_bytes: self.partition.unwrap_or(0),
+            partition_bytes: self.partition.unwrap_or(0),
             placement: Arc::new(Thresholds {
                 copy_after: self.copy_after,
                 move_after: self.move_after,

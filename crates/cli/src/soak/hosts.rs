@@ -5,8 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use tombolo::{Pod, PodSpec};
-use tombolo_pod::TornWrites;
+use tombolo::PodSpec;
+use tombolo_memory::Mapped;
+use tombolo_sharing::{ObjectArea, TornWrites};
 
 use super::adversary::Adversary;
 use super::clock::now;
@@ -42,7 +43,7 @@ pub(super) struct Worked {
 pub(super) struct Hosts<'a> {
     args: &'a SoakArgs,
     spec: &'a PodSpec,
-    pod: &'a Pod,
+    area: &'a ObjectArea<Mapped>,
     hosts: Vec<Host>,
     adversary: Adversary,
     /// Processes started so far.
@@ -73,11 +74,15 @@ pub(super) struct Happened {
 
 impl<'a> Hosts<'a> {
     /// Starts all of them, and waits until they are in the pod.
-    pub(super) fn start(args: &'a SoakArgs, spec: &'a PodSpec, pod: &'a Pod) -> Result<Self> {
+    pub(super) fn start(
+        args: &'a SoakArgs,
+        spec: &'a PodSpec,
+        area: &'a ObjectArea<Mapped>,
+    ) -> Result<Self> {
         let mut all = Self {
             args,
             spec,
-            pod,
+            area,
             hosts: Vec::new(),
             adversary: Adversary::new(args),
             lives: 0,
@@ -182,7 +187,7 @@ impl<'a> Hosts<'a> {
             self.happened.deaths.add(&records);
             self.happened.stops.add(&records);
         }
-        let loses = self.pod.geometry().torn_writes == TornWrites::Lost;
+        let loses = self.area.geometry().torn_writes == TornWrites::Lost;
         let writes = |began: &Began| began.attempt != Attempt::Read;
         for began in host.journal.under_way().filter(writes) {
             self.doubts.add(Doubt::of(host.life, began, loses));
@@ -349,7 +354,7 @@ impl<'a> Hosts<'a> {
 
     /// Whether the pod takes it for a host that has a replica, and it may still work.
     fn is_ready(&self, host: &Host) -> bool {
-        host.is_in() && self.pod.membership().is_ready(host.seat)
+        host.is_in() && self.area.membership().is_ready(host.seat)
     }
 
     /// Hosts of which any may go: another one stays, and can go on.
@@ -408,7 +413,7 @@ impl<'a> Hosts<'a> {
 
     /// What a host has in its own memory may be lost.
     fn doubt_objects_of(&mut self, number: usize, at: u64) {
-        if self.args.local.partition.is_some() && !self.pod.geometry().partition_backup {
+        if self.args.local.partition.is_some() && !self.area.geometry().partition_backup {
             let (life, client) = (self.hosts[number].life, number as u32);
             (0..self.args.keys)
                 .for_each(|key| self.doubts.add(Doubt::at_home(life, client, key, at)));

@@ -28,8 +28,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressBar;
-use tombolo::{Objects, Pod, PodSpec};
-use tombolo_pod::{Phase, create};
+use tombolo::{Objects, PodSpec};
+use tombolo_memory::Mapped;
+use tombolo_pod::Phase;
+use tombolo_sharing::{ObjectArea, create};
 
 use self::checker::{Checker, Round};
 use self::hosts::{Happened, Hosts, Worked};
@@ -69,9 +71,10 @@ pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
     let pod = create(&place.spec, options)?;
     let mut soak = Soak::new(args);
     let started = Instant::now();
-    let outcome = soak.run(&place.spec, &pod, &stop);
+    let area = ObjectArea::first(&pod)?;
+    let outcome = soak.run(&place.spec, &area, &stop);
     let elapsed = started.elapsed();
-    let report = soak.report(&pod, elapsed, outcome);
+    let report = soak.report(&area, elapsed, outcome);
     output::print(&report, args.format, Report::text)?;
     Ok(ExitCode::from(report.exit_code()))
 }
@@ -89,11 +92,11 @@ fn sizes(args: &SoakArgs) -> Sizes {
 }
 
 /// Once all hosts have left, the pod has to hold what they read last, and nothing besides.
-fn check_at_rest(pod: &Pod, values: &[Held], in_use: InUse) -> Result<()> {
-    if pod.membership().phase() != Phase::Closed {
+fn check_at_rest(area: &ObjectArea<Mapped>, values: &[Held], in_use: InUse) -> Result<()> {
+    if area.membership().phase() != Phase::Closed {
         bail!("all hosts have left, but the pod is not closed");
     }
-    let findings = tombolo_objects::check(pod);
+    let findings = tombolo_objects::check(area);
     if let Some(problem) = findings.problems.first() {
         bail!("the pod is damaged once all hosts have left: {problem}");
     }
@@ -104,7 +107,7 @@ fn check_at_rest(pod: &Pod, values: &[Held], in_use: InUse) -> Result<()> {
             findings.objects
         );
     }
-    let objects = Objects::join_pod(pod.clone(), tombolo::Options::default())
+    let objects = Objects::join_pod(area.pod().clone(), tombolo::Options::default())
         .context("cannot open the pod again")?;
     let reopened = InUse::of(&objects);
     objects.leave()?;
@@ -141,14 +144,14 @@ impl<'a> Soak<'a> {
     }
 
     /// Runs rounds until it is over, and looks at what is left.
-    fn run(&mut self, spec: &PodSpec, pod: &Pod, stop: &Stop) -> Result<()> {
-        let mut hosts = Hosts::start(self.args, spec, pod)?;
+    fn run(&mut self, spec: &PodSpec, area: &ObjectArea<Mapped>, stop: &Stop) -> Result<()> {
+        let mut hosts = Hosts::start(self.args, spec, area)?;
         let outcome = self.run_rounds(&mut hosts, stop);
         self.totals.happened = std::mem::take(&mut hosts.happened);
         let in_use = outcome?;
         self.totals.in_use = Some(in_use);
         hosts.leave()?;
-        check_at_rest(pod, &self.values, in_use)
+        check_at_rest(area, &self.values, in_use)
     }
 
     /// Runs rounds until time is up or enough hosts have died, it is told to stop, or something fails. What is in
@@ -198,7 +201,7 @@ impl<'a> Soak<'a> {
         Ok(self.checker.submit(Round { number, start, initial, records, doubts }))
     }
 
-    fn report(self, pod: &Pod, elapsed: Duration, outcome: Result<()>) -> Report {
+    fn report(self, area: &ObjectArea<Mapped>, elapsed: Duration, outcome: Result<()>) -> Report {
         let checked = self.checker.finish();
         let Totals { rounds, happened, .. } = self.totals;
         let mut failures = checked.failures;
@@ -210,7 +213,7 @@ impl<'a> Soak<'a> {
             hosts: self.args.hosts,
             threads_per_host: self.args.threads,
             keys: self.args.keys,
-            coherence_records: pod.geometry().records,
+            coherence_records: area.geometry().records,
             operations: self.totals.operations,
             operations_per_s: self.totals.operations as f64 / elapsed.as_secs_f64(),
             rounds,
@@ -220,8 +223,8 @@ impl<'a> Soak<'a> {
             churn: happened.counts.churn,
             moves: happened.counts.moves,
             without_room: self.totals.without_room,
-            torn_writes: pod.geometry().torn_writes.to_string(),
-            partition_backup: pod.geometry().partition_backup,
+            torn_writes: area.geometry().torn_writes.to_string(),
+            partition_backup: area.geometry().partition_backup,
             deaths: happened.deaths.events(),
             stops: happened.stops.events(),
             fenced: happened.fenced,

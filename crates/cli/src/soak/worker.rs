@@ -179,7 +179,7 @@ fn settle(objects: &Objects) -> Result<InUse> {
     let started = Instant::now();
     loop {
         objects.object_count()?;
-        let fenced: Vec<u8> = objects.pod().membership().fenced().collect();
+        let fenced: Vec<u8> = objects.area().membership().fenced().collect();
         let unowned = objects.unowned_records();
         if fenced.is_empty() && unowned == 0 {
             return Ok(InUse::of(objects));
@@ -199,8 +199,8 @@ fn settle(objects: &Objects) -> Result<InUse> {
 
 /// Why a host that was fenced is not cleared up after, as far as this one can tell.
 fn what_is_left(objects: &Objects, host: u8) -> String {
-    let stay = objects.pod().stay_of(host);
-    let gone = if objects.pod().is_gone(stay) { "gone" } else { "not known to be gone" };
+    let stay = objects.area().stay_of(host);
+    let gone = if objects.area().is_gone(stay) { "gone" } else { "not known to be gone" };
     // An error that the background work meets again and again.
     let error = objects.fence(host).err();
     let error = error.map_or_else(String::new, |error| format!(": {error}"));

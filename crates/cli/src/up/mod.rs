@@ -5,7 +5,7 @@ mod status;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use tombolo::{PodSpec, format_size};
+use tombolo::{ObjectArea, PodSpec, format_size};
 
 use self::status::{Display, Status};
 use crate::children::{HostProcess, wait_for_all};
@@ -32,16 +32,16 @@ pub(crate) fn run(args: &UpArgs) -> Result<()> {
         ..args.sizes
     };
     let place = Place::new(args.pod.as_ref(), "up", sizes.total());
-    let pod = tombolo_pod::create(&place.spec, sizes.options_for(args.hosts))?;
+    let pod = tombolo_sharing::create(&place.spec, sizes.options_for(args.hosts))?;
     println!(
         "pod {} in {}: {} for objects, {} coherent, {} coherence records",
         pod.identity().uuid,
         place.spec,
-        format_size(pod.geometry().lnr_bytes),
-        format_size(pod.geometry().scr_bytes),
-        pod.geometry().records,
+        format_size(pod.layout().lnr_bytes),
+        format_size(pod.layout().scr_bytes),
+        ObjectArea::first(&pod)?.geometry().records,
     );
-    let lnr_bytes = pod.geometry().lnr_bytes;
+    let lnr_bytes = pod.layout().lnr_bytes;
     let mut hosts = Vec::new();
     for (number, &port) in ports.iter().enumerate() {
         hosts.push(Host::start(args, &place.spec, number, port, lnr_bytes)?);

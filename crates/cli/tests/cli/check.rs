@@ -75,7 +75,7 @@ fn a_failure_is_explained_and_replayed() {
     let what = failure["what"].as_str().unwrap();
     assert!(what.contains("made stale by host"), "{what}");
     // Reads of objects that a host knows have a file of their own.
-    let read = ["objects/src/read.rs:", "objects/src/fresh.rs:"];
+    let read = ["objects/src/read/mod.rs:", "objects/src/read/fast.rs:"];
     assert!(read.iter().any(|place| what.contains(place)), "{what}");
     assert!(!failure["schedule"].as_array().unwrap().is_empty());
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -20,12 +20,55 @@ struct Mounts {
     hosts: Vec<Running>,
     places: Vec<PathBuf>,
     backing: PathBuf,
+    disk: Option<SmallDisk>,
     folder: TempDir,
+}
+
+/// A file system in memory that is soon full.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None`, with the reason printed, where it cannot be mounted.
+    fn mount(place: &Path, size: &str) -> Option<Self> {
+        let size = format!("size={size}");
+        let mount = ["-t", "tmpfs", "-o", &size, "tmpfs", path(place)];
+        let mounted = Command::new("mount").args(mount).status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: a tmpfs cannot be mounted");
+            return None;
+        }
+        Some(Self(place.to_owned()))
+    }
+
+    fn free_bytes(&self) -> u64 {
+        let found = rustix::fs::statvfs(&self.0).unwrap();
+        found.f_bavail * found.f_frsize
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l", path(&self.0)]).status();
+    }
 }
 
 impl Mounts {
     /// `None`, with the reason printed, where FUSE cannot be used.
     fn start(create: &[&str]) -> Option<Self> {
+        let mut mounts = Self::unmounted(create)?;
+        mounts.mount_all();
+        Some(mounts)
+    }
+
+    /// The same over a file system of so many bytes.
+    fn on_small_disk(create: &[&str], size: &str) -> Option<Self> {
+        let mut mounts = Self::unmounted(create)?;
+        mounts.disk = Some(SmallDisk::mount(&mounts.backing, size)?);
+        mounts.mount_all();
+        Some(mounts)
+    }
+
+    fn unmounted(create: &[&str]) -> Option<Self> {
         if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
             eprintln!("skipped: /dev/fuse cannot be opened: {error}");
             return None;
@@ -42,9 +85,16 @@ impl Mounts {
         printed(&[&["pod", "create", path(&spec), "--page-cache"], create].concat());
         fs::create_dir(&backing).unwrap();
         places.iter().for_each(|place| fs::create_dir(place).unwrap());
-        let mut mounts = Self { hosts: vec![], places, backing, folder };
-        mounts.hosts = (0..2).map(|host| mounts.mount(host, &[])).collect();
-        Some(mounts)
+        Some(Self { hosts: vec![], places, backing, disk: None, folder })
+    }
+
+    fn mount_all(&mut self) {
+        self.hosts = (0..2).map(|host| self.mount(host, &[])).collect();
+    }
+
+    /// Mounts again what a host had mounted that has ended.
+    fn remount(&mut self, host: usize, options: &[&str]) {
+        self.hosts[host] = self.mount(host, options);
     }
 
     fn mount(&self, host: usize, options: &[&str]) -> Running {
@@ -125,6 +175,9 @@ fn locks_hold_among_hosts() {
     drop(first);
     lock(&second, FlockOperation::LockExclusive).unwrap();
 }
+
+/// What a write is told when the disk is full.
+const NO_SPACE: i32 = 28;
 
 /// Bytes of a file, at most.
 const SPAN: u64 = 300_000;
@@ -368,6 +421,332 @@ fn what_a_killed_host_wrote_comes_to_its_file() {
         thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(fs::read(mounts.places[1].join("file")).unwrap(), [7; 100_000]);
+}
+
+/// Waits until something holds, for a minute at most.
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Writes to a file until it is told that there is no room, and then closes it.
+fn fill(path: &Path) {
+    let file = File::create(path).unwrap();
+    let full = (0..1000).find_map(|n| {
+        let written = file.write_all_at(&[7; 64 << 10], n * (64 << 10));
+        written.and_then(|()| file.sync_data()).err()
+    });
+    assert_eq!(full.and_then(|error| error.raw_os_error()), Some(NO_SPACE));
+}
+
+/// A disk was full, and dirty pages that it did not take filled the pod: each host stood still for
+/// half a minute, and then all files gave `EIO`.
+#[test]
+fn a_full_disk_stands_in_nobodys_way() {
+    let create = ["--size", "8MiB", "--scr", "512KiB"];
+    let Some(mut mounts) = Mounts::on_small_disk(&create, "3m") else { return };
+    let [one, two] = [0, 1].map(|host| mounts.places[host].clone());
+    let other = File::create(one.join("other")).unwrap();
+    other.write_all_at(&vec![1; 1 << 20], 0).unwrap();
+    other.sync_all().unwrap();
+    for number in 0..6 {
+        let file = File::create(one.join(format!("full{number}"))).unwrap();
+        let write = |n: u64| file.write_all_at(&[7; 64 << 10], n * (64 << 10));
+        let full = (0..400).find_map(|n| write(n).err()).expect("the disk is full");
+        assert_eq!(full.raw_os_error(), Some(NO_SPACE), "it is told while it writes");
+    }
+    let again = File::options().read(true).write(true).open(two.join("other")).unwrap();
+    for round in 0..20u8 {
+        again.write_all_at(&vec![round; 1 << 20], 0).unwrap();
+        again.sync_all().unwrap();
+        assert_eq!(fs::read(one.join("other")).unwrap(), vec![round; 1 << 20]);
+    }
+    drop((other, again));
+    for number in 0..6 {
+        fs::remove_file(two.join(format!("full{number}"))).unwrap();
+    }
+    let disk = mounts.disk.as_ref().unwrap();
+    wait_until("room is given back", || disk.free_bytes() >= 3 << 19);
+    let last = File::create(two.join("last")).unwrap();
+    last.write_all_at(&vec![9; 1 << 20], 0).unwrap();
+    last.sync_all().unwrap();
+    drop(last);
+    mounts.end();
+    assert_eq!(fs::read(mounts.backing.join("last")).unwrap(), vec![9; 1 << 20]);
+}
+
+/// Pages that were written before the disk was full are kept, and are in the file once there is room.
+#[test]
+fn what_a_full_disk_did_not_take_is_written_when_there_is_room() {
+    let create = ["--size", "8MiB", "--scr", "512KiB"];
+    let Some(mut mounts) = Mounts::on_small_disk(&create, "2m") else { return };
+    let bytes = vec![5; 200_000];
+    let file = File::create(mounts.places[0].join("late")).unwrap();
+    fill(&mounts.places[0].join("large"));
+    let _ = fs::write(mounts.backing.join("more"), [0; 64 << 10]);
+    let told = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all()).unwrap_err();
+    assert_eq!(told.raw_os_error(), Some(NO_SPACE));
+    let written = file.metadata().unwrap().len() as usize;
+    drop(file);
+    fs::remove_file(mounts.backing.join("more")).unwrap();
+    fs::remove_file(mounts.places[1].join("large")).unwrap();
+    let late = mounts.backing.join("late");
+    wait_until("it is written", || fs::read(&late).unwrap() == bytes[..written]);
+    assert_eq!(fs::read(mounts.places[1].join("late")).unwrap(), bytes[..written]);
+    mounts.end();
+}
+
+/// A host was killed that had unlinked files. Their pages stayed dirty, until there was no room for
+/// others.
+#[test]
+fn unlinked_files_of_a_killed_host_leave_the_pod() {
+    let Some(mut mounts) = Mounts::start(&["--size", "8MiB", "--scr", "512KiB"]) else { return };
+    for _ in 0..4 {
+        mounts.hosts[0].signal("-TERM");
+        mounts.hosts[0].end();
+        mounts.remount(0, &["--write-back-ms", "600000"]);
+        let files: Vec<File> = (0..4)
+            .map(|number| {
+                let path = mounts.places[0].join(format!("temporary{number}"));
+                let file = File::create(&path).unwrap();
+                fs::remove_file(path).unwrap();
+                file.write_all_at(&vec![7; 700_000], 0).unwrap();
+                file
+            })
+            .collect();
+        mounts.kill(0);
+        drop(files);
+        mounts.remount(0, &[]);
+    }
+    let file = File::create(mounts.places[1].join("file")).unwrap();
+    for n in 0..100 {
+        file.write_all_at(&vec![n as u8; 100_000], n * 100_000).unwrap();
+    }
+    file.sync_all().unwrap();
+    drop(file);
+    mounts.end();
+    assert_eq!(fs::read_dir(&mounts.backing).unwrap().count(), 1);
+}
+
+/// Each name that the kernel knew took a descriptor: with 1,008 files and the usual limit, everything
+/// was told that there are too many open files.
+#[test]
+fn the_kernel_knows_more_names_than_there_are_descriptors() {
+    if !has("prlimit") {
+        return;
+    }
+    let Some(mut mounts) = Mounts::start(&["--size", "16MiB", "--scr", "1MiB"]) else { return };
+    let host = mounts.hosts[0].id().to_string();
+    let limited = Command::new("prlimit").args(["--pid", &host, "--nofile=128:128"]).status();
+    assert!(limited.unwrap().success());
+    let name = |number: u32| mounts.places[0].join(format!("file{number}"));
+    for number in 0..500 {
+        fs::write(name(number), number.to_string()).unwrap();
+    }
+    for number in 0..500 {
+        assert_eq!(fs::read_to_string(name(number)).unwrap(), number.to_string());
+    }
+    mounts.end();
+}
+
+/// An ordinary user.
+const USER: u32 = 1001;
+
+/// Whether other users can be tried here.
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: only root serves several users");
+    }
+    root
+}
+
+/// Runs a script as an ordinary user with one more group; whether it succeeded, and what it said.
+fn as_user(folder: &Path, script: &str) -> (bool, String) {
+    let id = USER.to_string();
+    let user = ["--reuid", &id, "--regid", &id, "--groups", "1007", "sh", "-c", script];
+    let output = Command::new("setpriv").args(user).current_dir(folder).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+/// Lets everybody reach the mounts.
+fn open_to_all(mounts: &Mounts) {
+    let all = fs::Permissions::from_mode(0o777);
+    for folder in [mounts.folder.path(), &mounts.backing] {
+        fs::set_permissions(folder, all.clone()).unwrap();
+    }
+}
+
+/// A user opened a name with `O_CREAT` that root had made on another host a moment before, and was
+/// given the file.
+#[test]
+fn nobody_is_given_anothers_file() {
+    if !is_root() {
+        return;
+    }
+    let Some(mut mounts) = Mounts::start(&["--size", "16MiB", "--scr", "1MiB"]) else { return };
+    open_to_all(&mounts);
+    let over = mounts.folder.path().join("over");
+    let script = format!(
+        "while [ ! -e {0} ]; do for n in 0 1 2 3; do echo mine >> f$n; mkdir d$n; ln -s x l$n; done; done 2>&- || :",
+        path(&over)
+    );
+    let two = mounts.places[1].clone();
+    let other = thread::spawn(move || as_user(&two, &script));
+    let started = Instant::now();
+    let (mut made, mut late) = (0, 0);
+    while made < 1500 && started.elapsed() < Duration::from_secs(20) {
+        let number = made % 4;
+        let [file, folder, link] =
+            ["f", "d", "l"].map(|kind| mounts.places[0].join(format!("{kind}{number}")));
+        let _ = fs::remove_file(&file);
+        let mut options = OpenOptions::new();
+        let new = options.write(true).create_new(true).mode(0o600).open(&file);
+        let Ok(new) = new else {
+            late += 1;
+            continue;
+        };
+        made += 1;
+        let found = new.metadata().unwrap();
+        assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (0, 0, 0o600));
+        new.write_all_at(b"secret", 0).unwrap();
+        thread::yield_now();
+        let found = new.metadata().unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o777), (0, 0o600), "it is root's");
+        let mut bytes = [0; 16];
+        let read = File::open(&file).and_then(|file| file.read_at(&mut bytes, 0));
+        assert!(read.is_err() || read.is_ok_and(|read| bytes[..read] == *b"secret"));
+        let (_, _) = (fs::remove_dir(&folder), fs::remove_file(&link));
+        if fs::create_dir(&folder).is_ok() {
+            let owner = fs::metadata(&folder).map(|found| found.uid());
+            assert!(owner.is_ok_and(|owner| owner == 0), "only root removes root's folder");
+        }
+    }
+    fs::write(over, "").unwrap();
+    other.join().unwrap();
+    assert!(made > 100, "made {made}, late {late}");
+    mounts.end();
+}
+
+/// What a user makes is the user's, with the mode that was asked for, and where it may not be made,
+/// nothing is.
+#[test]
+fn what_is_made_belongs_to_the_user_that_makes_it() {
+    if !is_root() {
+        return;
+    }
+    let Some(mut mounts) = Mounts::start(&["--size", "8MiB", "--scr", "512KiB"]) else { return };
+    open_to_all(&mounts);
+    let make =
+        "umask 027; echo a > file; mkdir folder; ln -s file link; mkfifo pipe; mkdir shared/in";
+    let shared = mounts.places[0].join("shared");
+    fs::create_dir(&shared).unwrap();
+    std::os::unix::fs::chown(&shared, Some(0), Some(1007)).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o2770)).unwrap();
+    assert_eq!(as_user(&mounts.places[1], make), (true, String::new()));
+    let look = |name: &str| fs::symlink_metadata(mounts.backing.join(name)).unwrap();
+    for (name, mode) in [("file", 0o640), ("folder", 0o750), ("link", 0o777), ("pipe", 0o640)] {
+        let found = look(name);
+        let facts = (found.uid(), found.gid(), found.mode() & 0o7777);
+        assert_eq!(facts, (USER, USER, mode), "{name}");
+    }
+    let inner = look("shared/in");
+    assert_eq!((inner.uid(), inner.gid(), inner.mode() & 0o7777), (USER, 1007, 0o2750));
+    fs::create_dir_all(mounts.places[0].join("root")).unwrap();
+    let (made, said) = as_user(&mounts.places[1], "echo a > root/file || mkdir root/folder");
+    assert!(!made && said.contains("ermission denied"), "{said}");
+    assert_eq!(fs::read_dir(mounts.backing.join("root")).unwrap().count(), 0);
+    mounts.end();
+}
+
+/// A file kept its set-user-ID bit when another user wrote to it, lost it when it was made with it, and
+/// ACLs were accepted that nobody looked at.
+#[test]
+fn privileges_end_with_a_write_and_acls_are_refused() {
+    if !is_root() {
+        return;
+    }
+    let Some(mut mounts) = Mounts::start(&["--size", "8MiB", "--scr", "512KiB"]) else { return };
+    open_to_all(&mounts);
+    let file = mounts.places[0].join("file");
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o6755).open(&file).unwrap();
+    let mode = || fs::metadata(mounts.places[1].join("file")).unwrap().mode() & 0o7777;
+    assert_eq!(mode(), 0o6755, "as it was asked for");
+    made.write_all_at(b"root", 0).unwrap();
+    assert_eq!(mode(), 0o6755, "root may");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o6777)).unwrap();
+    assert_eq!(as_user(&mounts.places[1], "echo a >> file"), (true, String::new()));
+    assert_eq!(mode(), 0o777);
+    // Owner, another user, group, mask and others: kind, rights, and whose.
+    let none = u32::MAX;
+    let entries = [(1u16, 7u16, none), (2, 4, USER), (4, 5, none), (16, 7, none), (32, 5, none)];
+    let bytes = entries.iter().flat_map(|(kind, rights, of)| {
+        [&kind.to_le_bytes()[..], &rights.to_le_bytes(), &of.to_le_bytes()].concat()
+    });
+    let acl: Vec<u8> = 2u32.to_le_bytes().into_iter().chain(bytes).collect();
+    let set = rustix::fs::setxattr(
+        &file,
+        "system.posix_acl_access",
+        &acl,
+        rustix::fs::XattrFlags::empty(),
+    );
+    assert_eq!(set, Err(rustix::io::Errno::OPNOTSUPP));
+    drop(made);
+    mounts.end();
+}
+
+/// Files that could not be written below were opened, and writes to them accepted.
+#[test]
+fn a_file_that_cannot_be_written_below_is_not_opened_for_writing() {
+    let Some(mut mounts) = Mounts::unmounted(&["--size", "8MiB", "--scr", "512KiB"]) else {
+        return;
+    };
+    let Some(disk) = SmallDisk::mount(&mounts.backing, "4m") else { return };
+    mounts.disk = Some(disk);
+    fs::write(mounts.backing.join("file"), "as it was").unwrap();
+    let read_only = ["-o", "remount,ro", path(&mounts.backing)];
+    assert!(Command::new("mount").args(read_only).status().unwrap().success());
+    mounts.mount_all();
+    let file = mounts.places[0].join("file");
+    let read = File::open(&file).unwrap();
+    let refused = |told: std::io::Result<File>| {
+        assert_eq!(told.unwrap_err().raw_os_error(), Some(30), "EROFS");
+    };
+    refused(File::options().write(true).open(&file));
+    refused(File::options().append(true).open(&file));
+    refused(File::create(mounts.places[0].join("new")));
+    let mut bytes = [0; 9];
+    read.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"as it was");
+    drop(read);
+    mounts.end();
+}
+
+/// A page beyond what the file system below can hold was accepted, and stayed dirty for ever.
+#[test]
+fn a_file_is_no_larger_than_the_file_system_below_can_hold() {
+    const FAR: u64 = 17 << 40;
+    let Some(mut mounts) = Mounts::unmounted(&["--size", "8MiB", "--scr", "512KiB"]) else {
+        return;
+    };
+    let below = tempfile::tempdir().unwrap();
+    mounts.backing = below.path().to_owned();
+    let plain = File::create(below.path().join("plain")).unwrap();
+    let Err(expected) = plain.write_all_at(b"far", FAR) else {
+        eprintln!("skipped: the file system of temporary files holds files of 17 TiB");
+        return;
+    };
+    mounts.mount_all();
+    let file = File::create(mounts.places[0].join("file")).unwrap();
+    let told = file.write_all_at(b"far", FAR).unwrap_err();
+    assert_eq!(told.raw_os_error(), expected.raw_os_error());
+    assert_eq!(file.metadata().unwrap().len(), 0);
+    drop(file);
+    mounts.end();
 }
 
 #[test]

@@ -109,7 +109,8 @@ impl Automaton {
         arrivals.map(|&(_, to)| to as usize)
     }
 
-    /// Whether there is no end of messages in no order of arrivals: states by arrivals have no cycle.
+    /// Whether there is no end of messages in no order of arrivals: states by arrivals have no
+    /// cycle.
     fn comes_to_rest(&self) -> bool {
         let mut before = vec![0usize; self.seen.len()];
         let all = 0..self.seen.len();
@@ -128,7 +129,8 @@ impl Automaton {
         done == self.seen.len()
     }
 
-    /// Finds the places that hosts may change: those after which the same states and steps are there.
+    /// Finds the places that hosts may change: those after which the same states and steps are
+    /// there.
     pub(super) fn find_symmetries(&mut self) {
         let worlds = std::mem::take(&mut self.worlds);
         let numbers: HashMap<&World, u32> = worlds.iter().zip(0..).collect();

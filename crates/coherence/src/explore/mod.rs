@@ -1,17 +1,18 @@
 //! Every order in which messages can arrive.
 //!
-//! A state is what hosts and node know of some lines, and which messages are under way. Of data it says
-//! only whether a copy is the last that was written. A step is a processor that wants something, a host
-//! that evicts a line, or a message that arrives. [`explore`] takes every step in every state that can be
-//! reached, first of one line ([`automaton`]), then of several ([`product`]); [`wander`] takes steps at
-//! random, where there are too many.
+//! A state is what hosts and node know of some lines, and which messages are under way. Of data it
+//! says only whether a copy is the last that was written. A step is a processor that wants
+//! something, a host that evicts a line, or a message that arrives. [`explore`] takes every step in
+//! every state that can be reached, first of one line ([`automaton`]), then of several
+//! ([`product`]); [`wander`] takes steps at random, where there are too many.
 //!
 //! In each state:
 //! * If a host may change a line, no other host has it.
 //! * Whatever a host has is what was written last.
 //! * What was written last is somewhere: nothing overwrites it with something older.
 //! * A message that arrives is a request, or the answer to one that waits for it.
-//! * If no message is under way, nobody waits; and that comes about once processors want nothing more.
+//! * If no message is under way, nobody waits; and that comes about once processors want nothing
+//!   more.
 
 mod automaton;
 mod product;
@@ -50,7 +51,7 @@ const MOST_OF_ONE_LINE: usize = 10_000_000;
 pub enum Fault {
     /// One of the hosts that have to be asked is not.
     SnoopDropped,
-    /// Who has changed a line answers before it has written it back.
+    /// A host that has changed a line answers before it has written it back.
     AnswerFirst,
     /// A line is granted to one host alone, though others keep it, or may.
     GrantAlone,
@@ -66,7 +67,8 @@ impl Fault {
 pub struct Explored {
     /// States that there are, as far as they were met.
     pub states: usize,
-    /// Those that were visited: of several lines, one of all that differ by the names of hosts and lines.
+    /// Those that were visited: of several lines, one of all that differ by the names of hosts and
+    /// lines.
     pub visited: usize,
     /// Steps that were taken.
     pub steps: usize,
@@ -112,8 +114,8 @@ pub fn explore(
     Product::new(&line, limits).map_or(beyond, |lines| lines.explore())
 }
 
-/// Visits every state that can be reached, in the order of the steps to it, and tells of each step from
-/// where to where it leads, by numbers. All states; and whether there are no more.
+/// Visits every state that can be reached, in the order of the steps to it, and tells of each step
+/// from where to where it leads, by numbers. All states; and whether there are no more.
 fn search(
     rules: &Rules<'_>,
     most: usize,

@@ -1,15 +1,16 @@
 //! Several lines at once.
 //!
-//! What a step does to a line depends on that line alone. So a state of several lines is a state of each, by
-//! its number, and what they share: the order in which messages of different lines are under way to a
-//! host, and a processor that wants one line at a time. Such a state is one word.
+//! What a step does to a line depends on that line alone. So a state of several lines is a state of
+//! each, by its number, and what they share: the order in which messages of different lines are
+//! under way to a host, and a processor that wants one line at a time. Such a state is one word.
 //!
-//! What lines share only rules out steps: seen from one line, what several do is something that one alone may
-//! do, too. So what was checked of each state of one line holds here, and messages come to an end since those
-//! of each line do. What is left to be checked is that lines do not keep each other waiting for ever.
+//! Lines share channels only, which rules out steps: seen from one line, the steps of several are
+//! steps that one alone may do, too. So the checks of each state of one line hold here, and
+//! messages come to an end since those of each line do. One check is left: lines must not keep each
+//! other waiting for ever.
 //!
-//! States that differ by nothing but the names of hosts and lines are visited once: the smallest of their
-//! words.
+//! States that differ by nothing but the names of hosts and lines are visited once: the smallest of
+//! their words.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -53,7 +54,8 @@ pub(super) struct Product<'a> {
     limits: Limits,
     /// Bits of a state's number, and of a line's.
     bits: (u32, u32),
-    /// By state of a line, the smallest that it becomes when hosts change places, and which changes do that.
+    /// By state of a line, the smallest that it becomes when hosts change places, and which changes
+    /// do that.
     smallest: Vec<(u32, Vec<u8>)>,
     line_orders: Vec<Vec<usize>>,
 }
@@ -160,8 +162,8 @@ impl<'a> Product<'a> {
         }
     }
 
-    /// The smallest word of those that differ from this by the names of hosts and lines, and in how many ways
-    /// it becomes that.
+    /// The smallest word of those that differ from this by the names of hosts and lines, and in how
+    /// many ways it becomes that.
     fn smallest_word(&self, pair: &Pair) -> (u64, usize) {
         let least = |line: usize| self.smallest[pair.lines[line] as usize].0;
         let (mut found, mut ways) = (u64::MAX, 0);

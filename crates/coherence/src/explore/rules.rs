@@ -1,4 +1,5 @@
-//! How states follow each other: what hosts and the node do when something is wanted, or a message arrives.
+//! How states follow each other: the steps of hosts and of the node when something is wanted, or a
+//! message arrives.
 
 use super::world::{Letter, Work, World};
 use super::{Fault, Limits};
@@ -231,7 +232,7 @@ impl Rules<'_> {
         match message {
             Message::CmpE => (here.state, here.last) = (State::Exclusive, last),
             Message::CmpS => (here.state, here.last) = (State::Shared, last),
-            // Who has lost the line meanwhile asks for it.
+            // A host that has lost the line meanwhile asks for it.
             _ if here.state == State::Shared => here.state = State::Exclusive,
             _ => {}
         }

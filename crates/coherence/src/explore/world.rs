@@ -22,7 +22,7 @@ pub(super) struct AtHost {
 pub(super) struct Work {
     pub(super) host: u8,
     pub(super) ask: Ask,
-    /// Who has not answered yet.
+    /// Hosts that have not answered yet.
     pub(super) waits: Hosts,
     pub(super) shared: bool,
 }
@@ -42,7 +42,8 @@ pub(super) struct Letter {
     pub(super) host: u8,
     pub(super) line: u8,
     pub(super) message: Message,
-    /// For a request, whether the line is to be changed; for `Cmp`, whether what it ends is a `MemInv`.
+    /// For a request, whether the line is to be changed; for `Cmp`, whether what it ends is a
+    /// `MemInv`.
     pub(super) mark: bool,
     /// It brings what was written last.
     pub(super) last: bool,

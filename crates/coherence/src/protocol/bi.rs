@@ -1,5 +1,5 @@
-//! CXL 3.0's back-invalidations: the device has hosts drop a line, or hand it back, on a channel of their
-//! own.
+//! CXL 3.0's back-invalidations: the device has hosts drop a line, or hand it back, on a channel of
+//! their own.
 //!
 //! | state | read | write | asked `BISnpData` | asked `BISnpInv` |
 //! | --- | --- | --- | --- | --- |

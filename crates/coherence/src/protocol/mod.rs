@@ -76,14 +76,15 @@ impl Ask {
 pub enum Filter {
     /// Nothing: it asks all other hosts.
     Broadcast,
-    /// Who may have it: it asks these, as far as they are concerned.
+    /// Hosts that may have it: it asks these, as far as they are concerned.
     Directory,
 }
 
 impl Filter {
-    /// Which hosts the node asks for `ask` of `host`, one of `hosts`; and whether the host is granted the line as one of several in any case.
+    /// Which hosts the node asks for `ask` of `host`, one of `hosts`; and whether the host is
+    /// granted the line as one of several in any case.
     ///
-    /// Who shares a line has not changed it, and needs not be asked for a read.
+    /// A host that shares a line has not changed it, and needs not be asked for a read.
     #[inline]
     pub fn concerned<const WORDS: usize>(
         self,
@@ -103,7 +104,7 @@ impl Filter {
     }
 }
 
-/// Who may have a line, as far as a node has granted it.
+/// Hosts that may have a line, as far as a node has granted it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Known<const WORDS: usize = 1> {
     /// These.
@@ -127,8 +128,8 @@ pub struct Answer {
 pub struct Protocol {
     /// Its name.
     pub name: &'static str,
-    /// What a host asks for first, that wants to access a line it has in this state; nothing, if it may
-    /// go ahead.
+    /// What a host asks for first, that wants to access a line it has in this state; nothing, if it
+    /// may go ahead.
     pub ask: fn(State, Access) -> Option<Ask>,
     /// What other hosts are asked then.
     pub snoop: fn(Ask) -> Message,

@@ -13,13 +13,13 @@
 //! invalidate-before-modify   H1 MemInv, node CLFlush, others GO-I, node Cmp
 //! ```
 //!
-//! A `MemRd` says whether the line is to be changed, as in CXL, and that decides between `RdOwn` and
-//! `RdAny`. So who changes a line that others have, and it has not, needs one transaction; in the paper,
-//! where `RdOwn` is for lines that nobody has, two. Nobody knows that before it has asked: a line that
-//! nobody has is asked for with `RdAny` when it is read, and granted alone.
+//! A `MemRd` says whether the line is to be changed, as in CXL, and that decides between `RdOwn`
+//! and `RdAny`. So who changes a line that others have, and it has not, needs one transaction; in
+//! the paper, where `RdOwn` is for lines that nobody has, two. Nobody knows that before it has
+//! asked: a line that nobody has is asked for with `RdAny` when it is read, and granted alone.
 //!
-//! A host that has sent `MemInv` may lose the line before it is done. It is told `Cmp` all the same, and
-//! asks for the line.
+//! A host that has sent `MemInv` may lose the line before it is done. It is told `Cmp` all the
+//! same, and asks for the line.
 
 use super::{Access, Answer, Ask, Protocol, State};
 use crate::Message;

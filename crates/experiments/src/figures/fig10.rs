@@ -1,6 +1,6 @@
 //! Widths of coherence records.
 
-use tombolo_pod::RecordWidth;
+use tombolo_sharing::RecordWidth;
 
 use super::Figure;
 use super::point::{CHURN, Points, THROUGHPUT, curves};

@@ -5,8 +5,8 @@ use super::point::{CHURN, Points, THROUGHPUT};
 use super::run::{Mix, Run, Step};
 use super::scheme::Scheme;
 
-/// With the paper's ratios, of which it states those of B and C as a range. C is the read-only workload of
-/// figure 5, so it has the upper end. D comes last, because it inserts.
+/// With the paper's ratios, of which it states those of B and C as a range. C is the read-only
+/// workload of figure 5, so it has the upper end. D comes last, because it inserts.
 const WORKLOADS: [(char, &str, f64); 5] =
     [('c', "C", 14.18), ('b', "B", 9.12), ('a', "A", 3.93), ('f', "F", 3.18), ('d', "D", 4.55)];
 

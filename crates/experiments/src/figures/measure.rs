@@ -18,27 +18,30 @@ const OBJECTS_PER_OPERATION: u64 = 4;
 const LEAST_OPERATIONS: u64 = 7_200;
 const MOST_OPERATIONS: u64 = 60_000;
 
-/// Where some churn, nearly all the time may go there, so that how many happen to decides what is measured. So there are
-/// as many operations as let so many of them churn, within bounds.
+/// Where some churn, nearly all the time may go there, so that how many happen to decides what is
+/// measured. So there are as many operations as let so many of them churn, within bounds.
 const CHURNS: f64 = 8_000.0;
 const MOST_CHURNING: u64 = 250_000;
 
-/// The same where threads wait for slow owners: now for one, now for another, so how long one of them has nothing to do is a
-/// matter of luck besides.
+/// The same where threads wait for slow owners: now for one, now for another, so how long one of
+/// them has nothing to do is a matter of luck besides.
 const SLOW_CHURNS: f64 = 16_000.0;
 
-/// A thread that waits for a slow owner is simulated looking for messages all the time; fewer operations do there to fill caches, and if few churn.
+/// A thread that waits for a slow owner is simulated looking for messages all the time; fewer
+/// operations do there to fill caches, and if few churn.
 const SLOW_SHARE: u64 = 2;
 
 /// Operations by which caches are filled, at full scale.
 const CACHE_OPERATIONS: f64 = 450_000.0;
 
-/// If some operations bring about changes, others are done before, one for so many objects, without caches and links. How many is
-/// fixed: who went on until it makes no difference would end here with one seed, and there with another.
+/// If some operations bring about changes, others are done before, one for so many objects, without
+/// caches and links. How many is fixed: a run that went on until it makes no difference would end
+/// here with one seed, and there with another.
 const OBJECTS_PER_SKIPPED: u64 = 8;
 
-/// Before that, wherever other objects are popular than were: what would follow from so many operations for each object, as far as it
-/// depends on which were used last. In 30 s, as the published scripts go on before they measure, the published HCMeta does as many.
+/// Before that, wherever other objects are popular than were, comes the result of so many
+/// operations for each object, as far as it depends on which were used last. In 30 s, as the
+/// published scripts go on before they measure, the published HCMeta does as many.
 const RECALLED_PER_OBJECT: u64 = 2;
 
 /// What is done for a point, one after the other.
@@ -169,9 +172,9 @@ impl Pod<'_> {
         Ok(workload)
     }
 
-    /// How many objects that have not been written are to be before a step. Some time each will have been, and needed a record. With the
-    /// skew that follows, that would take more operations than can be simulated. Once all records are in use, one that is
-    /// written takes another's.
+    /// How many objects that have not been written are to be before a step. Some time each will
+    /// have been, and needed a record. With the skew that follows, that would take more operations
+    /// than can be simulated. Once all records are in use, one that is written takes another's.
     fn to_write(&self, step: &Step, objects: u64) -> u64 {
         let writes = step.mix.changes() && self.run.scheme == Scheme::Megalon;
         let new = if writes { objects.saturating_sub(self.written) } else { 0 };

@@ -1,12 +1,13 @@
 //! The MEGALON paper's evaluation in virtual time: figures 4 to 15, and its comparison of memory.
 //!
-//! A [`Figure`] says what is run for it, what is measured, and what the paper states about it. What is run
-//! is pods, and in each of them one step after the other: so a pod is loaded once, and grows, and figures share those that are
-//! made alike (`plan`). Pods are run in parallel, each in one OS thread, and know nothing of each other; a figure comes out the
-//! same whatever else is drawn.
+//! A [`Figure`] says what is run for it, what is measured, and what the paper states about it. A
+//! figure runs pods, and in each of them one step after the other. So a pod is loaded once, and
+//! grows, and figures share those that are made alike (`plan`). Pods are run in parallel, each in
+//! one OS thread, and know nothing of each other; a figure comes out the same whatever else is
+//! drawn.
 //!
-//! At a scale of less than 1 datasets, SCR and caches are that much smaller, and what is stated per object
-//! stays as it is. Nothing is fitted to a figure.
+//! At a scale of less than 1 datasets, SCR and caches are that much smaller, and what is stated per
+//! object stays as it is. Nothing is fitted to a figure.
 
 mod chart;
 mod csv;
@@ -177,7 +178,7 @@ pub enum Event<'a> {
     Drawn(usize, &'a [Drawn]),
 }
 
-/// Who is told, by several threads.
+/// Told by several threads.
 pub type Tell<'a> = dyn Fn(Event<'_>) -> Result<()> + Sync + 'a;
 
 /// Draws figures, one after the other, up to `jobs` pods at a time, and no more than find room in

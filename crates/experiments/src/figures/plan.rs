@@ -1,9 +1,11 @@
 //! Which pods there are to be for figures, and what is done in each of them.
 //!
-//! To load a pod takes most of the time, so figures share those that are made alike: their steps are done in one pod, the smallest first,
-//! and what two of them want to know is measured once. What is only read stays as it was created; so who only reads comes first, and has
-//! a pod of its own if that has to grow once others have written. The plan is that of all figures, also if few are
-//! drawn: then the steps before theirs are done all the same, and a figure comes out as it does with all others.
+//! To load a pod takes most of the time, so figures share those that are made alike: their steps
+//! are done in one pod, the smallest first, and a point that two of them need is measured once.
+//! Objects that are only read stay as they were created. So steps that only read come first, and
+//! have a pod of their own if that has to grow once others have written. The plan is that of all
+//! figures, also if few are drawn: then the steps before theirs are done all the same, and a figure
+//! comes out as it does with all others.
 
 use std::cmp::Ordering;
 
@@ -66,7 +68,8 @@ impl Plan {
         self
     }
 
-    /// Pods in which there is something to do, those of earlier figures first, and of these the largest, so that none is left for the end.
+    /// Pods in which there is something to do, those of earlier figures first, and of these the
+    /// largest, so that none is left for the end.
     pub(super) fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.pods.len()).collect();
         order.retain(|&pod| self.todo[pod] > 0);
@@ -105,7 +108,8 @@ impl Kind {
         }
     }
 
-    /// One pod, or one for reads and one for the rest, if the first has to grow after the other's steps.
+    /// One pod, or one for reads and one for the rest, if the first has to grow after the other's
+    /// steps.
     fn pods(self) -> impl Iterator<Item = Self> {
         let Self { run, mut steps } = self;
         steps.sort_by(|(_, a), (_, b)| by_size(a, b));

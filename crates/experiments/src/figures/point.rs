@@ -143,8 +143,8 @@ impl Points<'_> {
         self.at(panel, Scheme::Megalon.name(), x)
     }
 
-    /// How many times more operations per second MEGALON does than another scheme, once for each of its
-    /// editions.
+    /// How many times more operations per second MEGALON does than another scheme, once for each of
+    /// its editions.
     pub(crate) fn speedup(&mut self, over: Scheme, panel: &str, x: &str, at: &str, paper: f64) {
         for &edition in over.editions() {
             let other = self.at(panel, &over.curve(edition), x);

@@ -16,8 +16,8 @@ impl Room {
         Self { bytes, free: Mutex::new(bytes), freed: Condvar::new() }
     }
 
-    /// Does `work`, which takes so many bytes, once there are as many. What needs more than there are at all
-    /// has all of them.
+    /// Does `work`, which takes so many bytes, once there are as many. Work that needs more than
+    /// there are at all has all of them.
     pub(super) fn with<R>(&self, bytes: u64, work: impl FnOnce() -> R) -> R {
         let bytes = bytes.min(self.bytes);
         let free = self.free.lock().expect(WHOLE);

@@ -1,7 +1,7 @@
 //! What is run for a figure: pods, and in each of them one step after the other.
 
 use tombolo_pagecache::PAGE_BYTES;
-use tombolo_pod::{Options as Layout, RecordWidth};
+use tombolo_sharing::{Options as Layout, RecordWidth};
 use tombolo_workloads::{InsertOrder, Proportions, RequestDistribution, Workload, WorkloadError};
 
 use super::scheme::{Edition, Scheme};
@@ -21,7 +21,8 @@ const LATCHES: u64 = 256;
 pub(crate) struct Run {
     pub(crate) scheme: Scheme,
     pub(crate) edition: Edition,
-    /// Both editions are to be there, also of a scheme of which the published one is no different elsewhere.
+    /// Both editions are to be there, also of a scheme of which the published one is no different
+    /// elsewhere.
     pub(crate) both: bool,
     pub(crate) scr_mb: f64,
     pub(crate) key_bytes: u32,
@@ -110,8 +111,8 @@ impl Mix {
         matches!(self.operations, Operations::Stock('d'))
     }
 
-    /// Threads of each host in the published scripts (the paper does not say): 42 in all, but 24 where many
-    /// write to few objects.
+    /// Threads of each host in the published scripts (the paper does not say): 42 in all, but 24
+    /// where many write to few objects.
     pub(crate) fn threads(self) -> u32 {
         match self.operations {
             Operations::Writes(share) if share >= 0.5 && self.skew >= SKEW => 8,
@@ -194,8 +195,9 @@ impl Run {
         }
     }
 
-    /// Whether the other one's steps can be done in the same pod. Those that insert objects cannot, since others load these; nor can
-    /// those in which objects are for some host alone, if all have used them before.
+    /// Whether the other one's steps can be done in the same pod. Those that insert objects cannot,
+    /// since others load these; nor can those in which objects are for some host alone, if all have
+    /// used them before.
     pub(crate) fn shares_pod_with(&self, other: &Self) -> bool {
         let kind = |run: &Self| {
             (

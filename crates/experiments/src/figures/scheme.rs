@@ -157,7 +157,7 @@ impl Scheme {
                 megalon(Options { copies_bytes, ..Options::default() })
             }
             Self::MegalonPartition => {
-                megalon(Options { home_bytes: 1 << 40, ..Options::default() })
+                megalon(Options { partition_bytes: 1 << 40, ..Options::default() })
             }
             Self::AllLog => megalon(Options { locks: Locks::Log, ..Options::default() }),
             Self::HcMeta | Self::HcMetaLocal | Self::HcMetaUnlimited => {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use tombolo_baselines::Pace;
 use tombolo_memory::Memory;
 use tombolo_pagecache as pages;
-use tombolo_pod::{Geometry, Pod};
+use tombolo_pod::{Layout, Pod};
 use tombolo_timing::{Simulation, Spec, TimedMemory};
 use tombolo_workloads::{Op, Workload};
 
@@ -150,20 +150,16 @@ impl<S: Subject> Bench for Hosts<S> {
 }
 
 impl<S: Subject> Hosts<S> {
-    pub(super) fn boxed(
-        setup: Setup,
-        geometry: Geometry,
-        options: S::Options,
-    ) -> Result<Box<Self>> {
-        Self::create(setup, geometry, options).map(Box::new)
+    pub(super) fn boxed(setup: Setup, layout: &Layout, options: S::Options) -> Result<Box<Self>> {
+        Self::create(setup, layout, options).map(Box::new)
     }
 
     /// Creates a pod that all hosts have joined.
-    fn create(setup: Setup, geometry: Geometry, options: S::Options) -> Result<Self> {
+    fn create(setup: Setup, layout: &Layout, options: S::Options) -> Result<Self> {
         let Setup { profile, hosts, scr_bytes, lnr_bytes, seed, verify, pages, .. } = setup;
         let file = Arc::new(Blank::new(pages.unwrap_or(0)));
         let mut simulation = Simulation::new(Spec { profile, scr_bytes, lnr_bytes, seed });
-        Pod::format(simulation.memory(0), geometry)?;
+        Pod::format(simulation.memory(0), layout)?;
         let joined: Vec<Slot<Rc<S>>> = (0..hosts).map(|_| Slot::default()).collect();
         let count = Rc::new(Cell::new(0));
         for (host, slot) in joined.iter().enumerate() {
@@ -206,8 +202,8 @@ impl<S: Subject> Hosts<S> {
         self.now.clone().context("nothing is asked for yet")
     }
 
-    /// Has all threads do what `next` says, given their requests and numbers, until there is nothing; it takes time, unless a `pace` is
-    /// given that operations are to have.
+    /// Has all threads do what `next` says, given their requests and numbers, until there is
+    /// nothing; it takes time, unless a `pace` is given that operations are to have.
     fn operate(
         &mut self,
         Asked { plan, requests }: Asked,
@@ -259,8 +255,8 @@ impl<S: Subject> Hosts<S> {
         })
     }
 
-    /// Has all threads of all hosts do something, while each host does its background work; what came of
-    /// it, by host.
+    /// Has all threads of all hosts do something, while each host does its background work; returns
+    /// the results by host.
     fn phase(
         &mut self,
         plan: &Rc<Plan>,

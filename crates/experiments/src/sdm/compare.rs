@@ -1,4 +1,4 @@
-//! The figures: what is run for each, what is shown, and what the paper states.
+//! The figures: the runs of each, the rows shown, and the paper's statements.
 
 use tombolo_disaggregated::Summary;
 

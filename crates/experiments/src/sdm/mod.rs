@@ -1,9 +1,9 @@
 //! The evaluation of SDM's paper in virtual time: figures 3 and 8 to 11.
 //!
-//! Programs run on the system of the paper's table II, under INV-CF, under SHA-CF (the paper's SDM), and with
-//! speculative access besides (SDM-full). Two suites stand in for the paper's: GAP's kernels on synthetic
-//! graphs, and small programs of the kinds that PARSEC has. A point that several figures show is measured
-//! once.
+//! Programs run on the system of the paper's table II, under INV-CF, under SHA-CF (the paper's
+//! SDM), and with speculative access besides (SDM-full). Two suites stand in for the paper's: GAP's
+//! kernels on synthetic graphs, and small programs of the kinds that PARSEC has. A point that
+//! several figures show is measured once.
 
 mod compare;
 mod suite;
@@ -91,7 +91,7 @@ impl Measured {
     }
 }
 
-/// Who is told that so many of so many runs are done.
+/// Told that so many of so many runs are done.
 pub type Tell<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
 /// Draws figures, up to `jobs` runs at a time.

@@ -51,7 +51,8 @@ const COMPUTE: [&str; 10] = [
 const KERNELS: [&str; 4] = ["bfs", "bc", "cc", "sssp"];
 /// By so much graphs are larger than by default: they do not fit into a host's caches.
 const LARGER: i64 = 1;
-/// Sources that bfs starts from, one after the other: GAP has 64. One search alone reads little twice.
+/// Sources that bfs starts from, one after the other: GAP has 64. One search alone reads little
+/// twice.
 const SEARCHES: u32 = 4;
 
 /// A program of a suite.

@@ -111,7 +111,7 @@ impl<M: Memory> Objects<M> {
 
     /// Whether all objects might find room. If some may be there already, that is not known before.
     fn check_room(&self, all: Amount, existing: Existing) -> Result<(), SavedError> {
-        check_pod(self.pod())?;
+        check_pod(self.area())?;
         let usage = self.usage();
         let free = usage.lnr_bytes.saturating_sub(usage.lnr_used_bytes);
         let bytes = all.bytes.saturating_add(all.objects.saturating_mul(HEADER_BYTES as u64));

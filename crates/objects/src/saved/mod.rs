@@ -26,7 +26,7 @@ mod save;
 mod writer;
 
 use tombolo_memory::Memory;
-use tombolo_pod::Pod;
+use tombolo_sharing::ObjectArea;
 use uuid::Uuid;
 
 pub use error::{LoadError, SavedError};
@@ -77,8 +77,8 @@ pub struct Contents {
 ///
 /// # Errors
 /// [`SavedError::PageCache`].
-pub fn check_pod<M: Memory>(pod: &Pod<M>) -> Result<(), SavedError> {
-    if pod.geometry().has_marks() { Err(SavedError::PageCache) } else { Ok(()) }
+pub fn check_pod<M: Memory>(area: &ObjectArea<M>) -> Result<(), SavedError> {
+    if area.geometry().has_marks() { Err(SavedError::PageCache) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(super) fn read(
     from: impl Read,
     mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), SavedError>,
 ) -> Result<Contents, SavedError> {
-    let mut reader = Reader { from, at: 0, checksum: 0 };
+    let mut reader = FileReader { from, at: 0, checksum: 0 };
     let pod = reader.header()?;
     let (mut found, mut block) = (Amount::default(), Vec::new());
     loop {
@@ -56,14 +56,14 @@ fn split_record(block: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     (1..=MAX_KEY_BYTES).contains(&key_bytes).then_some((key, value, rest))
 }
 
-struct Reader<R> {
+struct FileReader<R> {
     from: R,
     at: u64,
     /// Of all that was read, but for checksums.
     checksum: u32,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> FileReader<R> {
     fn header(&mut self) -> Result<Uuid, SavedError> {
         const PART: &str = "its header";
         let mut magic = [0; MAGIC.len()];

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use tombolo_memory::Memory;
 
-use super::writer::Writer;
+use super::writer::FileWriter;
 use super::{Amount, Contents, SavedError, check_pod};
 use crate::Objects;
 
@@ -23,8 +23,8 @@ impl<M: Memory> Objects<M> {
         out: impl Write,
         mut go_on: impl FnMut(Amount) -> bool,
     ) -> Result<Contents, SavedError> {
-        check_pod(self.pod())?;
-        let writer = Writer::new(out, self.pod().identity().uuid);
+        check_pod(self.area())?;
+        let writer = FileWriter::new(out, self.pod().identity().uuid);
         let mut writer = writer.map_err(SavedError::Write)?;
         let (mut keys, mut value, mut lost, mut cursor) = (Vec::new(), Vec::new(), 0, 0);
         loop {

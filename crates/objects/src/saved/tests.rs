@@ -5,23 +5,23 @@ use std::io::Cursor;
 use proptest::prelude::*;
 
 use super::reader::read;
-use super::writer::Writer;
+use super::writer::FileWriter;
 use super::*;
 use crate::MAX_KEY_BYTES;
 
 const POD: Uuid = Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
 
-type Record = (Vec<u8>, Vec<u8>);
+type KeyAndValue = (Vec<u8>, Vec<u8>);
 
-fn written(records: &[Record], lost: u64) -> Vec<u8> {
+fn written(records: &[KeyAndValue], lost: u64) -> Vec<u8> {
     let mut file = Vec::new();
-    let mut writer = Writer::new(&mut file, POD).unwrap();
+    let mut writer = FileWriter::new(&mut file, POD).unwrap();
     records.iter().for_each(|(key, value)| writer.add(key, value).unwrap());
     writer.finish(lost).unwrap();
     file
 }
 
-fn records_in(file: &[u8]) -> Result<(Contents, Vec<Record>), SavedError> {
+fn records_in(file: &[u8]) -> Result<(Contents, Vec<KeyAndValue>), SavedError> {
     let mut found = Vec::new();
     let contents = read(file, |key, value| {
         found.push((key.to_vec(), value.to_vec()));
@@ -30,7 +30,7 @@ fn records_in(file: &[u8]) -> Result<(Contents, Vec<Record>), SavedError> {
     Ok((contents, found))
 }
 
-fn some_records() -> Vec<Record> {
+fn some_records() -> Vec<KeyAndValue> {
     (1..6u8).map(|n| (vec![n; usize::from(n)], vec![!n; 7 * usize::from(n) - 7])).collect()
 }
 
@@ -111,7 +111,7 @@ fn blocks(file: &[u8]) -> Vec<usize> {
 
 #[test]
 fn blocks_that_are_missing_or_elsewhere_are_found() {
-    let records: Vec<Record> = (1..4u8).map(|n| (vec![n], vec![n; BLOCK_BYTES])).collect();
+    let records: Vec<KeyAndValue> = (1..4u8).map(|n| (vec![n], vec![n; BLOCK_BYTES])).collect();
     let file = written(&records, 0);
     let at = blocks(&file);
     assert_eq!(at.len(), 4);
@@ -134,7 +134,7 @@ fn blocks_that_are_missing_or_elsewhere_are_found() {
 #[test]
 fn a_writer_that_counts_wrong_is_found() {
     let mut file = Vec::new();
-    let mut writer = Writer::new(&mut file, POD).unwrap();
+    let mut writer = FileWriter::new(&mut file, POD).unwrap();
     writer.add(b"key", b"value").unwrap();
     writer.saved.objects += 1;
     writer.finish(0).unwrap();

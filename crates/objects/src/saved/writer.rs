@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Puts records into blocks.
-pub(super) struct Writer<W> {
+pub(super) struct FileWriter<W> {
     out: W,
     /// Of all that was written, but for checksums.
     checksum: u32,
@@ -21,7 +21,7 @@ pub(super) struct Writer<W> {
     records: u32,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> FileWriter<W> {
     pub(super) fn new(out: W, pod: Uuid) -> io::Result<Self> {
         let (saved, block) = (Amount::default(), Vec::with_capacity(BLOCK_BYTES));
         let mut writer = Self { out, checksum: 0, pod, saved, block, records: 0 };

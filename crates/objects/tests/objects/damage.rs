@@ -7,7 +7,8 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tombolo_memory::{Backing, LnrAddr, Mapped, Memory, MemorySpec, ScrAddr, Site, Window};
 use tombolo_objects::{Objects, Options, check};
-use tombolo_pod::{Geometry, Options as PodOptions, Pod};
+use tombolo_pod::Pod;
+use tombolo_sharing::{ObjectArea, Options as PodOptions, plan_layout};
 
 const SCR: u64 = 64 << 10;
 const LNR: u64 = 4 << 20;
@@ -26,8 +27,8 @@ fn value(number: u32) -> Vec<u8> {
 
 fn filled_pod(memory: &Mapped) -> (Pod<Mapped>, Objects<Mapped>) {
     let options = PodOptions { log_shards: Some(2), ..Default::default() };
-    let geometry = Geometry::plan(SCR, LNR, options).unwrap();
-    let pod = Pod::format(memory.clone(), geometry).unwrap();
+    let layout = plan_layout(SCR, LNR, options).unwrap();
+    let pod = Pod::format(memory.clone(), &layout).unwrap();
     let objects = Objects::join(pod.clone(), Options::default()).unwrap();
     (0..OBJECTS).for_each(|n| _ = objects.put(&n.to_le_bytes(), &value(n)).unwrap());
     (pod, objects)
@@ -85,9 +86,10 @@ fn a_damaged_pod_at_rest_is_no_danger() {
         let mut dice = SmallRng::seed_from_u64(seed);
         let memory = memory();
         let (pod, objects) = filled_pod(&memory);
+        let area = ObjectArea::first(&pod).unwrap();
         objects.leave().unwrap();
-        damage(&memory, &mut dice, pod.areas().chunk_table.offset());
-        let _ = check(&pod);
+        damage(&memory, &mut dice, area.areas().chunk_table.offset());
+        let _ = check(&area);
         if let Ok(objects) = Objects::join(pod, Options::default()) {
             use_all(&objects);
         }
@@ -100,9 +102,10 @@ fn damage_under_way_is_no_danger() {
         let mut dice = SmallRng::seed_from_u64(seed);
         let memory = memory();
         let (pod, objects) = filled_pod(&memory);
+        let area = ObjectArea::first(&pod).unwrap();
         // Objects only: a damaged record is a lock that nobody releases.
         for _ in 0..20 {
-            let at = dice.random_range(pod.areas().chunks.offset()..LNR - 64);
+            let at = dice.random_range(area.areas().chunks.offset()..LNR - 64);
             memory.write(LnrAddr::new(at), &dice.random::<[u8; 16]>());
         }
         memory.clean(Site::new("test"), tombolo_memory::Lines::new(0, LNR / 64));

@@ -8,8 +8,9 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tombolo_memory::{Backing, Mapped, MemorySpec, Window};
 use tombolo_objects::{Error, Objects, Options};
-use tombolo_pod::{Geometry, Options as PodOptions, Pod};
+use tombolo_pod::Pod;
 use tombolo_sharing::{Classes, HEADER_BYTES, hash_key};
+use tombolo_sharing::{Options as PodOptions, plan_layout};
 
 const SCR: u64 = 256 << 10;
 const LNR: u64 = 8 << 20;
@@ -41,8 +42,8 @@ impl Model {
             records: Some(64),
             ..Default::default()
         };
-        let geometry = Geometry::plan(SCR, LNR, options).unwrap();
-        let pod = Pod::format(memory, geometry).unwrap();
+        let layout = plan_layout(SCR, LNR, options).unwrap();
+        let pod = Pod::format(memory, &layout).unwrap();
         let first = Objects::join(pod.clone(), Options::default()).unwrap();
         let second = std::thread::scope(|scope| {
             let joining = scope.spawn(|| Objects::join(pod.clone(), Options::default()).unwrap());
@@ -57,7 +58,7 @@ impl Model {
     /// The chunks that may be in use: for each class and shard the least that hold its objects, and one
     /// that each host holds besides; and those of objects that are larger than a chunk.
     fn chunks_in_use_at_most(&self) -> u64 {
-        let (pod, classes) = (self.hosts[0].pod(), Classes::new(CHUNK));
+        let (area, classes) = (self.hosts[0].area(), Classes::new(CHUNK));
         let mut objects = BTreeMap::<(u8, u64), u64>::new();
         let mut in_spans = 0;
         for (number, &bytes) in &self.objects {
@@ -67,8 +68,8 @@ impl Model {
                 in_spans += total.div_ceil(CHUNK);
                 continue;
             };
-            let hash = u64::from(hash_key(pod, &key).unwrap() as u32);
-            let shard = (hash * pod.geometry().log_shards) >> 32;
+            let hash = u64::from(hash_key(area.pod(), &key).unwrap() as u32);
+            let shard = (hash * area.geometry().log_shards) >> 32;
             *objects.entry((class, shard)).or_default() += 1;
         }
         let chunks = objects
@@ -90,7 +91,7 @@ impl Model {
             }
             Err(Error::LnrFull { .. }) => {
                 let (most, chunks) =
-                    (self.chunks_in_use_at_most(), self.hosts[0].pod().geometry().chunks);
+                    (self.chunks_in_use_at_most(), self.hosts[0].area().geometry().chunks);
                 let wanted = total_bytes(bytes).div_ceil(CHUNK);
                 assert!(
                     most + wanted > chunks,

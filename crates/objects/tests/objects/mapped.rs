@@ -12,7 +12,8 @@ use rand::{Rng, RngExt, SeedableRng};
 use tombolo_memory::Mapped;
 use tombolo_objects::saved::{Existing, SavedError, SavedFile};
 use tombolo_objects::{Change, Error, Objects, Options, Thresholds};
-use tombolo_pod::{CreateOptions, PodSpec, create, open};
+use tombolo_pod::{PodSpec, open};
+use tombolo_sharing::{CreateOptions, ObjectArea, create};
 use tombolo_verify::history::Recorder;
 use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::{KeyValue, Operation, Result as Answer};
@@ -67,7 +68,7 @@ fn sharded_pod(lnr_mib: u64, records: Option<u64>, log_shards: u64) -> Place {
     let folder = tempfile::tempdir().unwrap();
     let spec = PodSpec::path(folder.path().join("pod"));
     let log_shards = Some(log_shards);
-    let layout = tombolo_pod::Options { records, log_shards, ..Default::default() };
+    let layout = tombolo_sharing::Options { records, log_shards, ..Default::default() };
     let options = CreateOptions {
         scr_bytes: Some(1 << 20),
         lnr_bytes: Some(lnr_mib << 20),
@@ -385,7 +386,7 @@ fn walk(place: &Place) {
 fn what_stays_is_saved_while_others_write() {
     let (place, other) = (sharded_pod(64, Some(16), 2), pod(64, None));
     let at_home = Options {
-        home_bytes: 1 << 20,
+        partition_bytes: 1 << 20,
         placement: Arc::new(Thresholds { copy_after: 2, move_after: 2 }),
         ..Options::default()
     };
@@ -468,7 +469,7 @@ fn leave_and_return(place: &Place) {
             .step_by(3)
             .for_each(|n| assert!(host.objects.delete(&n.to_le_bytes()).unwrap()));
     }
-    let findings = tombolo_objects::check(&open(&place.spec).unwrap());
+    let findings = tombolo_objects::check(&ObjectArea::first(&open(&place.spec).unwrap()).unwrap());
     assert_eq!((findings.objects, findings.key_bytes), (666, 4 * 666));
     assert_eq!(findings.problems, Vec::<String>::new());
     let host = Host::join(&place.spec);

@@ -3,7 +3,8 @@
 use std::fs::OpenOptions;
 
 use tombolo_objects::{Error, Objects, Options};
-use tombolo_pod::{CreateOptions, PodSpec, create, open};
+use tombolo_pod::{PodSpec, open};
+use tombolo_sharing::{CreateOptions, create};
 
 const BYTES: u64 = 16 << 20;
 const OBJECTS: u32 = 4000;

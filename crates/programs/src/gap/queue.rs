@@ -52,7 +52,7 @@ impl Queue {
     }
 }
 
-/// Adds vertices; what it holds must be flushed before a barrier.
+/// Adds vertices. It must be flushed before a barrier.
 pub(crate) struct End<'a, P> {
     queue: &'a Queue,
     me: &'a Member<P>,

@@ -3,8 +3,8 @@
 //! distances; all threads' smallest bins make the next frontier; a thread empties its small bins
 //! alone.
 //!
-//! Bins lie in a log of each thread's own, whose addresses go round: what a real program's
-//! allocator would do is not known.
+//! Bins lie in a log of each thread's own, whose addresses go round. A real program's allocator
+//! might do otherwise; that is not known.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

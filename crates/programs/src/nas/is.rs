@@ -1,5 +1,5 @@
 //! IS: whole numbers, sorted by counting. Each thread puts its keys into buckets; each bucket is
-//! then counted by whoever comes first. Every round sorts the same keys.
+//! then counted by the thread that comes first. Every round sorts the same keys.
 
 use super::sequence::{START, Sequence};
 use crate::Processor;

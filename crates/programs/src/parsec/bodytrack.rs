@@ -1,8 +1,8 @@
-//! Like bodytrack: a body is followed through pictures by a particle filter. For each frame all threads find
-//! edges, each in a strip of its own; then, layer by layer of the annealing, they compare where particles
-//! think the outline is with the map of edges, which all of them read at places the particle says; and one
-//! thread draws the next layer's particles. Weights are whole numbers, so that results do not depend on how
-//! many threads there are.
+//! Like bodytrack: a body is followed through pictures by a particle filter. For each frame all
+//! threads find edges, each in a strip of its own; then, layer by layer of the annealing, they
+//! compare where particles think the outline is with the map of edges, which all of them read at
+//! places the particle says; and one thread draws the next layer's particles. Weights are whole
+//! numbers, so that results do not depend on how many threads there are.
 
 use crate::Processor;
 use crate::array::Array;

@@ -1,10 +1,11 @@
 //! Like canneal: the elements of a netlist are exchanged on a chip, two at random at a time, so
 //! that wires become short, by simulated annealing. Nothing but the two elements is locked, so
-//! decisions rest on places that may change meanwhile. As in PARSEC's, an element is a record of its own
-//! that says which place it is at, and where that is says the place: what a wire's end takes is two reads,
-//! the second of which waits for the first. Elements and moves stand in the ratio of *simlarge*, which has
-//! 400,000 elements and 15,000 moves at each of 128 temperatures, each of which is two thirds of the last
-//! (`canneal THREADS 15000 2000 400000.nets 128`); here there are a quarter of the temperatures.
+//! decisions rest on places that may change meanwhile. As in PARSEC's, an element is a record of
+//! its own that says which place it is at, and the place says where that is. So a wire's end takes
+//! two reads, the second of which waits for the first. Elements and moves stand in the ratio of
+//! *simlarge*, which has 400,000 elements and 15,000 moves at each of 128 temperatures, each of
+//! which is two thirds of the last (`canneal THREADS 15000 2000 400000.nets 128`); here there are a
+//! quarter of the temperatures.
 
 use std::cell::Cell;
 
@@ -26,7 +27,8 @@ const ELEMENTS_PER_MOVE: usize = 27;
 const COOLING: f64 = 1.5;
 /// The place of an element that is being moved.
 const TAKEN: u32 = u32::MAX;
-/// Elements and temperatures there must be for chance not to matter: wires have to be shorter in the end.
+/// Elements and temperatures there must be for chance not to matter: wires have to be shorter in
+/// the end.
 const MANY: (usize, u32) = (256, 16);
 
 pub(crate) struct Canneal {

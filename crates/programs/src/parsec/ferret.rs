@@ -1,6 +1,7 @@
-//! Like ferret: a database of pictures is asked for those that look like given ones. What stands for a
-//! picture are 14 numbers; tables of hashes that keep near what is alike say which pictures to compare a
-//! query with, and the nearest ten are ranked. Threads take queries as they come. The database is only read.
+//! Like ferret: a database of pictures is asked for those that look like given ones. A picture is
+//! 14 numbers. Tables of hashes that keep like pictures near each other say which ones to compare a
+//! query with, and the nearest ten are ranked. Threads take queries as they come. The database is
+//! only read.
 
 use crate::Processor;
 use crate::array::Array;

@@ -1,7 +1,8 @@
 //! Like fluidanimate: a fluid of particles (smoothed-particle hydrodynamics). Particles lie in
-//! cells, which have room for 16 and, as in PARSEC's, are continued elsewhere if there are more; a thread has a block of cells, and looks at each pair of near particles once, so that it
-//! changes particles of its neighbours' cells, under a lock per cell. Sums are in fixed point, so
-//! that the order of their terms does not matter.
+//! cells, which have room for 16 and, as in PARSEC's, are continued elsewhere if there are more; a
+//! thread has a block of cells, and looks at each pair of near particles once, so that it changes
+//! particles of its neighbours' cells, under a lock per cell. Sums are in fixed point, so that the
+//! order of their terms does not matter.
 //!
 //! The length at which particles feel each other is 1, and the size of a cell.
 

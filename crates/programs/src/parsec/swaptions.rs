@@ -1,5 +1,6 @@
 //! Like swaptions: prices of options on swaps, by simulating interest rates many times. A thread's
-//! paths are its own, in lines of their own, as what threads allocate is; threads share nothing but pages.
+//! paths are its own, in lines of their own, as what threads allocate is; threads share nothing but
+//! pages.
 
 use crate::Processor;
 use crate::array::{Array, LINE_BYTES};

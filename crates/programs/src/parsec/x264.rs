@@ -1,7 +1,8 @@
-//! Like x264: a film is coded frame by frame. A block of a frame is looked for near the same place in the
-//! frame before, as that was coded; what it differs by is coded coarsely, and the block is put together
-//! again. Each thread has a frame; it may begin a row of blocks when the thread of the frame before is two
-//! rows further, so that threads are a pipeline. Pixels are read eight at a time.
+//! Like x264: a film is coded frame by frame. A block of a frame is looked for near the same place
+//! in the frame before, as that was coded. The difference is coded coarsely, and the block is put
+//! together again. Each thread has a frame; it may begin a row of blocks when the thread of the
+//! frame before is two rows further, so that threads are a pipeline. Pixels are read eight at a
+//! time.
 
 use crate::Processor;
 use crate::array::Array;
@@ -73,7 +74,7 @@ impl X264 {
         (frame * self.down * BLOCK + y) * self.across + block
     }
 
-    /// Codes a block that `film` and `coded` read: what becomes of it, and where it was found.
+    /// Codes a block that `film` and `coded` read; returns its new content, and where it was found.
     fn code(
         &self,
         frame: usize,

@@ -19,7 +19,7 @@ pub const MAX_ACCESS_BYTES: u32 = 1 << 14;
 /// An access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Who made it.
+    /// The thread that made it.
     pub thread: u32,
     /// Its first byte.
     pub address: u64,

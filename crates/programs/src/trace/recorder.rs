@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::{MAX_ACCESS_BYTES, Record, TraceError, TraceWriter};
 use crate::{Access, Processor};
 
-/// A trace that threads write while they run. What is wrong with writing shows at the end.
+/// A trace that threads write while they run. Errors of writing show at the end.
 ///
 /// Barriers leave no trace: records are in the order in which the machine let threads do them.
 pub struct Recorder<W: Write> {

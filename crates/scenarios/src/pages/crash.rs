@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tombolo_memory::{Lines, Memory};
 use tombolo_pagecache::Error;
-use tombolo_pod::TornWrites;
+use tombolo_sharing::TornWrites;
 use tombolo_simulator::{Deaths, Kills, Trial};
 
 use super::units::{Operation, UNITS, tags};
@@ -314,6 +314,41 @@ pub(crate) fn who_has_the_file_dies(trial: &Trial) {
     end(world, 2);
 }
 
+/// A host dies that alone has a file open that has no name. The others drop its pages: nobody can write them any more.
+pub(crate) fn who_has_an_unlinked_file_dies(trial: &Trial) {
+    let mut world = World::in_pod(trial, &deadly(trial, 3, &[0], Deaths::One));
+    world.caches[1..].iter().for_each(|cache| cache.backing().put_away(file(0)));
+    world.disk.unlink(file(0), true);
+    client(&mut world, 0, |cache| {
+        let operation = |tag| (0, some_operation(cache.memory().random(), 3, tag));
+        (1..8).map(operation).collect()
+    });
+    for host in [1, 2] {
+        client(&mut world, host, move |_| {
+            (0..3).map(|n| (1, write(n, 1, 1000 * host as u64 + n))).collect()
+        });
+    }
+    world.run();
+    if world.living().len() == 3 {
+        return;
+    }
+    world.disk.unlink(file(0), false);
+    clear_up(&mut world);
+    let left = world.calmly(|_, cache, _| {
+        for _ in 0..100 {
+            cache.tick().unwrap();
+            cache.tidy().unwrap();
+            cache.memory().pause();
+        }
+        let mut dirty = 0;
+        let of_file = |key: &[u8]| key.starts_with(&file(0).inode.to_le_bytes());
+        cache.objects().visit_dirty(|key| dirty += u64::from(of_file(key))).unwrap();
+        dirty
+    });
+    assert!(left.iter().all(|&dirty| dirty == 0), "nothing of a file that is gone stays dirty");
+    world.living().into_iter().for_each(|host| world.caches[host].leave().unwrap());
+}
+
 /// The line in which a page of the first file begins, or its head, whose number is the largest.
 fn line_of(world: &World<Megalon>, block: u64) -> u64 {
     let key = [file(0).inode, file(0).born, block].map(u64::to_le_bytes).concat();
@@ -411,7 +446,7 @@ fn end(mut world: World<Megalon>, files: u64) {
     clear_up(&mut world);
     let living: Vec<_> = world.living().into_iter().map(|n| Rc::clone(&world.caches[n])).collect();
     for cache in &living {
-        let dead = cache.objects().pod().membership().fenced().count();
+        let dead = cache.objects().area().membership().fenced().count();
         assert_eq!(dead, 0, "whoever is dead is cleared up after");
         assert_eq!(cache.objects().unowned_records(), 0, "all records in use are pages'");
     }

@@ -143,6 +143,8 @@ impl<P: Way> World<P> {
         let options = Options {
             page_bytes: PAGE,
             watermark_percent: 70,
+            // Pages are to be dirty in every number.
+            dirty_percent: 1_000_000,
             write_back_after: Duration::from_micros(20),
             ..Options::with(P::options(&self.trial, hosts))
         };

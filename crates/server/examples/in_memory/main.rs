@@ -1,4 +1,4 @@
-//! A server over a map in this process' own memory: what a `Store` takes, at its smallest.
+//! A server over a map in this process' own memory: the smallest `Store` there can be.
 //!
 //! `cargo run --release -p tombolo-server --example in_memory -- 127.0.0.1:7000 [PASSWORD]`
 

@@ -156,8 +156,8 @@ fn patiently<T>(run: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(run)
 }
 
-/// Whether a line belongs to an HTTP request. What follows may be commands that a web page makes its
-/// reader's browser send to a server on the same machine, so they are not to be executed.
+/// Whether a line belongs to an HTTP request. Lines that follow may be commands that a web page
+/// makes its reader's browser send to a server on the same machine, so they are not to be executed.
 fn is_http(name: &[u8]) -> bool {
     is(name, "post") || is(name, "host:")
 }

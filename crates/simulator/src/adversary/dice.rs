@@ -26,7 +26,7 @@ pub(crate) struct Dice {
 /// A death that is to come.
 struct Due {
     when: When,
-    /// Who dies. If it is aimed and not all die together: one of them.
+    /// The hosts that die. If it is aimed and not all die together: one of them.
     hosts: Vec<u8>,
 }
 
@@ -59,7 +59,7 @@ impl Dice {
         self.deaths.last().filter(aimed).is_some_and(|due| due.hosts.contains(&host))
     }
 
-    /// The aimed death comes to `host`; who dies with it.
+    /// The aimed death comes to `host`; returns the hosts that die with it.
     pub(crate) fn strike(&mut self, host: u8) -> Vec<u8> {
         match self.deaths.pop_if(|due| matches!(due.when, When::Aimed { .. })) {
             Some(Due { when: When::Aimed { together: true }, hosts }) => hosts,

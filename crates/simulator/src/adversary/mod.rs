@@ -1,8 +1,8 @@
-//! Who decides what happens when.
+//! The decider of what happens when.
 //!
-//! At each operation of a thread, and whenever one waits or ends, a player may switch threads, evict
-//! and prefetch lines, hold stores back, let what was issued complete, tear copies, send a thread to
-//! sleep, and kill a host.
+//! At each operation of a thread, and whenever one waits or ends, a player may switch threads,
+//! evict and prefetch lines, hold stores back, let what was issued complete, tear copies, send a
+//! thread to sleep, and kill a host.
 
 mod aimed;
 mod dice;
@@ -24,21 +24,21 @@ use priority::Priority;
 use script::Script;
 use walk::Walk;
 
-/// Who decides what happens when.
+/// The decider of what happens when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Adversary {
     /// One of the three that follow, as the seed says.
     Mixed,
     /// At random: each seed has its own rates of switches, evictions, prefetches and delays.
     Walk,
-    /// Probabilistic concurrency testing: threads have random priorities that change at a few random
-    /// points, which finds bugs of small depth with known probability (Burckhardt et al., ASPLOS
-    /// 2010). Caches are disturbed as in a walk.
+    /// Probabilistic concurrency testing: threads have random priorities that change at a few
+    /// random points, which finds bugs of small depth with known probability (Burckhardt et al.,
+    /// ASPLOS 2010). Caches are disturbed as in a walk.
     Priority,
     /// Disturbs and switches where a host touches what another one has touched just before.
     Aimed,
-    /// Follows a script: one that was recorded, or, with caches that do something by themselves, one
-    /// that is being enumerated.
+    /// Follows a script: one that was recorded, or, with caches that do something by themselves,
+    /// one that is being enumerated.
     Script(Schedule, Option<Caches>),
 }
 
@@ -105,7 +105,8 @@ impl Player {
         }
     }
 
-    /// Whether the next death is aimed, and `host` may be who dies. In a script, deaths are written down.
+    /// Whether the next death is aimed, and `host` may be who dies. In a script, deaths are written
+    /// down.
     pub(crate) fn aims_at(&self, host: u8) -> bool {
         match self {
             Self::Walk(Walk { dice, .. }) | Self::Priority(Priority { dice, .. }) => {
@@ -116,7 +117,7 @@ impl Player {
         }
     }
 
-    /// The aimed death comes to `host`; who dies with it.
+    /// The aimed death comes to `host`; returns the hosts that die with it.
     pub(crate) fn strike(&mut self, host: u8) -> Vec<u8> {
         match self {
             Self::Walk(Walk { dice, .. }) | Self::Priority(Priority { dice, .. }) => {

@@ -21,8 +21,8 @@ pub(crate) struct Priority {
 /// Changes in a run: bugs that take one ordering more than this are found by luck.
 const CHANGES: u64 = 3;
 
-/// Steps after which a thread falls below all others, as if it waited: it may be trying something over
-/// and over that others are in the way of.
+/// Steps after which a thread falls below all others, as if it waited: it may be trying something
+/// over and over that others are in the way of.
 const TURN: u64 = 1_000;
 
 impl Priority {

@@ -1,9 +1,9 @@
 //! Recording histories as they happen.
 //!
-//! Times are ticks of one counter: exact in real-time order and never equal, at the price that every
-//! invocation and response is a full fence on one shared line. A mistake that shows only while a
-//! host's store buffer is full may thus hide from a recorded run; missing cleans and invalidates do
-//! not, as fences move no cache lines.
+//! Times are ticks of one counter: exact in real-time order and never equal, at the price that
+//! every invocation and response is a full fence on one shared line. A mistake that shows only
+//! while a host's store buffer is full may thus hide from a recorded run; missing cleans and
+//! invalidates do not, as fences move no cache lines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -39,7 +39,7 @@ impl<K, O, R> Recorder<K, O, R> {
 }
 
 impl<K: Clone, O: Clone, R: Clone> Recorder<K, O, R> {
-    /// What has happened so far. Clients may go on meanwhile; what they are in the middle of is
+    /// The history so far. Clients may go on meanwhile; their unfinished operations are
     /// [`Outcome::Pending`].
     pub fn history(&self) -> History<K, O, R> {
         let buffers = self.buffers.lock();

@@ -26,7 +26,7 @@ pub(super) struct Events {
 impl Events {
     /// The events of operations that last from `.0` to `.1`, given in order of `.1`.
     ///
-    /// At equal times calls come first: what only touches counts as concurrent.
+    /// At equal times calls come first: operations that only touch count as concurrent.
     pub(super) fn new(intervals: &[(u64, u64)]) -> Self {
         let calls = intervals.iter().enumerate().map(|(op, times)| (times.0, Event::Call(op)));
         let returns = intervals.iter().enumerate().map(|(op, times)| (times.1, Event::Return(op)));
@@ -75,8 +75,8 @@ impl Events {
         }
     }
 
-    /// Takes `op` out of the list. [`Self::candidate_after`] still takes it for `previous` until the
-    /// next change: the call goes last, so that it links past its own return.
+    /// Takes `op` out of the list. [`Self::candidate_after`] still takes it for `previous` until
+    /// the next change: the call goes last, so that it links past its own return.
     pub(super) fn lift(&mut self, op: usize) {
         for position in [self.return_of[op], self.call_of[op]] {
             let (previous, next) = (self.previous[position], self.next[position]);

@@ -37,9 +37,9 @@ struct Placed<S> {
 /// Which completed operations are placed, and what they and those in doubt have left behind.
 ///
 /// `placed` has a bit for each slot that flips whenever an operation in that slot is placed. All
-/// operations that returned before `first_to_return` are placed, so that this number fixes how often
-/// each bit has flipped for them, and what is left says which of the operations in progress are
-/// placed. Thus a configuration is as long as the history is wide.
+/// operations that returned before `first_to_return` are placed, so that this number fixes how
+/// often each bit has flipped for them, and what is left says which of the operations in progress
+/// are placed. Thus a configuration is as long as the history is wide.
 #[derive(PartialEq, Eq, Hash)]
 struct Configuration<S> {
     first_to_return: Option<usize>,
@@ -98,8 +98,8 @@ impl<'a, K, M: Model> Search<'a, K, M> {
         }
     }
 
-    /// Searches until all completed operations are placed, all ways are exhausted, or about `budget`
-    /// configurations have been visited.
+    /// Searches until all completed operations are placed, all ways are exhausted, or about
+    /// `budget` configurations have been visited.
     pub(super) fn run(&mut self, budget: u64) -> Finding {
         self.run_to(self.completed.len(), budget)
     }
@@ -156,7 +156,7 @@ impl<'a, K, M: Model> Search<'a, K, M> {
             .find(|&op| !self.in_doubt_placed[op])
     }
 
-    /// When the first operation that is not placed returned: what was invoked later must wait.
+    /// When the first operation that is not placed returned: operations invoked later must wait.
     fn deadline(&self) -> Option<u64> {
         self.completed[self.events.first_to_return()?].responded_at()
     }
@@ -181,8 +181,8 @@ impl<'a, K, M: Model> Search<'a, K, M> {
         is_new
     }
 
-    /// Whether the last operation placed is one in doubt without which `record` would lead to the same
-    /// state. Then that way is better: it leaves the other for later.
+    /// Whether the last operation placed is one in doubt without which `record` would lead to the
+    /// same state. Then that way is better: it leaves the other for later.
     fn makes_last_needless(&self, record: &RecordOf<K, M>, after: &M::State) -> bool {
         match self.path.last() {
             Some(Placed { candidate: Candidate::InDoubt(_), state_before: Some(before) }) => {
@@ -209,8 +209,8 @@ impl<'a, K, M: Model> Search<'a, K, M> {
         }
     }
 
-    /// Notes the configuration; `false` if it has been reached before with no more of the operations
-    /// in doubt, so that whatever is possible now was possible then.
+    /// Notes the configuration; `false` if it has been reached before with no more of the
+    /// operations in doubt, so that whatever is possible now was possible then.
     fn remember(&mut self) -> bool {
         let configuration = Configuration {
             first_to_return: self.events.first_to_return(),

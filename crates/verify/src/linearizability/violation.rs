@@ -10,18 +10,19 @@ use crate::history::{Outcome, Record};
 /// How many operations of each kind an explanation shows.
 const SHOWN: usize = 12;
 
-/// The proof that a key's operations have no legal order, at the first return that none explains: up to
-/// then they have one, so it is there that somebody was told what is wrong. What had not returned by then may
-/// have taken effect; what it was told later does not count.
+/// The proof that a key's operations have no legal order, at the first return that none explains.
+/// Up to then they have one, so there a client was told something wrong. Operations that had not
+/// returned by then may have taken effect; their later answers do not count.
 ///
-/// `Display` explains it with a timeline: a row for each client, `|--n--|` an operation that returned,
-/// `x` at the end of one that failed, `?` of one of unknown outcome, `>` of one that had not returned.
+/// `Display` explains it with a timeline: a row for each client, `|--n--|` an operation that
+/// returned, `x` at the end of one that failed, `?` of one of unknown outcome, `>` of one that had
+/// not returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation<K, O, R> {
     /// The key.
     pub key: K,
-    /// The longest order that is legal: its operations, those included that it needs and that nobody was told the
-    /// outcome of by then.
+    /// The longest order that is legal: its operations, those included that it needs and that
+    /// nobody was told the outcome of by then.
     pub placed: Vec<Record<K, O, R>>,
     /// The state that `placed` leaves, as its `Debug` prints it.
     pub state: String,
@@ -35,8 +36,9 @@ pub struct Violation<K, O, R> {
 
 type RecordOf<K, M> = Record<K, <M as Model>::Operation, <M as Model>::Result>;
 
-/// The explanation for `records`, of which at most `depth` completed operations can be placed. It shows a later
-/// return than the first that no order explains if searches of fewer records run out of their `budget`.
+/// The explanation for `records`, of which at most `depth` completed operations can be placed. It
+/// shows a later return than the first that no order explains if searches of fewer records run out
+/// of their `budget`.
 pub(super) fn explain<K: Clone, M: Model>(
     model: &M,
     records: &[&RecordOf<K, M>],
@@ -63,8 +65,8 @@ pub(super) fn explain<K: Clone, M: Model>(
     }
 }
 
-/// What was known of `records` at the first return that no order explains, and how many of the operations that
-/// were completed by then can be placed; of all of them, `depth` can.
+/// What was known of `records` at the first return that no order explains, and how many of the
+/// operations that were completed by then can be placed; of all of them, `depth` can.
 fn first_unexplained<K: Clone, M: Model>(
     model: &M,
     records: &[&RecordOf<K, M>],
@@ -74,7 +76,8 @@ fn first_unexplained<K: Clone, M: Model>(
     let mut returns: Vec<_> = records.iter().filter(|record| record.result().is_some()).collect();
     returns.sort_by_key(|record| record.responded_at());
     let mut found = (records.iter().copied().cloned().collect(), depth);
-    // What cannot be explained cannot be explained later either. Before `good` all can be, or it takes too long.
+    // What cannot be explained cannot be explained later either. Before `good` all can be, or it
+    // takes too long.
     let (mut good, mut bad) = (0, returns.len() - 1);
     while good < bad {
         let middle = good.midpoint(bad);
@@ -90,7 +93,8 @@ fn first_unexplained<K: Clone, M: Model>(
     found
 }
 
-/// The records of what was invoked by `time`, as they were then: what returns later is pending.
+/// The records of operations invoked by `time`, as they were then: those that return later are
+/// pending.
 fn known_at<K: Clone, O: Clone, R: Clone>(
     records: &[&Record<K, O, R>],
     time: Option<u64>,

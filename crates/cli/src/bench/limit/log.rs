@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use tombolo_log::{Entry, Fences, PAYLOAD_BYTES, Replica, State};
 use tombolo_memory::Mapped;
-use tombolo_pod::{CreateOptions, Options, create, open};
+use tombolo_pod::open;
+use tombolo_sharing::{CreateOptions, OBJECTS, Options, create};
 
 use super::bare::timed;
 use crate::place::Place;
@@ -71,10 +72,11 @@ impl Log {
         create(&place.spec, CreateOptions { scr_bytes, lnr_bytes, layout, force: false })?;
         let join = || -> Result<Host> {
             let pod = open(&place.spec)?;
-            let (seat, _) = pod.join()?;
-            seat.ready(pod.memory())?;
-            let position = Host::announce(&pod, &seat, 0);
-            Ok(Host::new(pod, &seat, 0, (position, Fences::default()), Count, 0))
+            let area = pod.area_of(OBJECTS)?;
+            let (enrolment, _) = area.enrol(&pod.join()?)?;
+            enrolment.ready(pod.memory())?;
+            let position = Host::announce(&area, &enrolment, 0);
+            Ok(Host::new(area, &enrolment, 0, (position, Fences::default()), Count, 0))
         };
         Ok(Self { appends: join()?, applies: join()?, _place: place })
     }

@@ -14,7 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tombolo::{Entry, Options, Store, Thresholds};
-use tombolo_pod::{CreateOptions, create};
+use tombolo_sharing::{CreateOptions, create};
 
 use self::bare::{Bare, Plain};
 use self::keys::key;

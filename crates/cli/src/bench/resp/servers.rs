@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use tombolo_pod::{CreateOptions, create};
+use tombolo_sharing::{CreateOptions, create};
 
 use crate::children::HostProcess;
 use crate::cli::RespArgs;

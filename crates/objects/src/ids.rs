@@ -1,0 +1,39 @@
+//! What objects, their slots and what happens to them are named by.
+
+/// The low 32 bits of a key's hash: enough to find its bucket and to tell most keys apart. Keys
+/// themselves lie with the objects.
+pub(crate) type KeyHash = u32;
+
+/// The number of the first line of an object's slot in LNR. Line 0 is no slot.
+pub(crate) type SlotLine = u64;
+
+/// Which event was the last about an object: the low bits of its position in the log.
+///
+/// Positions are unique, so a generation is never used twice, for any object, within 2^32 events.
+pub(crate) type Generation = u32;
+
+pub(crate) fn generation_at(position: u64) -> Generation {
+    (position as u32).max(1)
+}
+
+/// Where an object's bytes are to lie, and in how large a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub(crate) line: SlotLine,
+    /// Size class, or [`SPAN`](tombolo_sharing::SPAN).
+    pub(crate) class: u8,
+    /// Whole chunks that a chain takes, else 0.
+    pub(crate) chunks: u32,
+}
+
+/// In which of `shards` shards the events of objects with this hash are: its highest bits tell. (The
+/// lowest ones choose a bucket of the index.)
+pub(crate) fn shard_of(hash: KeyHash, shards: usize) -> usize {
+    ((u64::from(hash) * shards as u64) >> KeyHash::BITS) as usize
+}
+
+/// Stands for the record of an object that is locked by the log. No record has this number.
+pub(crate) const BY_LOG: u32 = (1 << 28) - 258;
+
+/// Stands, where else the host does with which a value is lost, for a memory error.
+pub(crate) const BY_POISON: u8 = u8::MAX;

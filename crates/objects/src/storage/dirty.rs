@@ -1,0 +1,102 @@
+//! Dirty bits: one per coherence record, in SCR, of which the object that has the record disposes.
+//!
+//! A page cache sets those of the pages that it has not written to their file yet (section 5 of the paper).
+//! Only a written object can be dirty, and a written object has a record: so one bit per record
+//! serves any number of objects.
+//!
+//! * A dirty bit changes only under the lock of the record, or when the record is nobody's.
+//! * A dirty object keeps its record: whoever wants to take it back has the object *written back* first,
+//!   by a [`WriteBack`](crate::WriteBack), which clears the bit. So a read-shared object is never dirty.
+//! * A record that changes hands is not dirty.
+//!
+//! Left out: what a dirty bit means.
+
+use tombolo_memory::{FetchOp, Memory, ScrAddr};
+use tombolo_sharing::ObjectArea;
+
+use crate::sites;
+
+/// The dirty bits of a pod; none exist unless it was created with latches.
+pub(crate) struct DirtyBits<M> {
+    memory: M,
+    base: ScrAddr<u64>,
+    words: u64,
+    latches: (ScrAddr<u64>, u64),
+}
+
+impl<M: Memory> DirtyBits<M> {
+    pub(crate) fn new(area: &ObjectArea<M>) -> Self {
+        let (areas, geometry) = (area.areas(), area.geometry());
+        Self {
+            memory: area.memory().clone(),
+            base: areas.marks,
+            words: geometry.mark_words(),
+            latches: (areas.latches, geometry.latches),
+        }
+    }
+
+    pub(crate) fn exist(&self) -> bool {
+        self.words > 0
+    }
+
+    pub(crate) fn is_set(&self, record: u32) -> bool {
+        self.exist() && self.memory.load(self.word(record)) & bit(record) != 0
+    }
+
+    pub(crate) fn set(&self, record: u32) {
+        assert!(self.exist(), "a pod without dirty bits");
+        if !self.is_set(record) {
+            self.memory.fetch(sites::MARK_ALONE, self.word(record), FetchOp::Or, bit(record));
+        }
+    }
+
+    pub(crate) fn clear(&self, record: u32) {
+        if self.is_set(record) {
+            self.memory.fetch(sites::MARK_ALONE, self.word(record), FetchOp::And, !bit(record));
+        }
+    }
+
+    /// Nobody has the latches any more that `host` had, which is gone.
+    pub(crate) fn free_latches_of(&self, host: u8) {
+        let (latches, count) = self.latches;
+        for latch in (0..count).map(|number| latches.element(number)) {
+            if self.memory.load(latch) == u64::from(host) + 1
+                && self.memory.keeps(sites::LATCH_FREE)
+            {
+                self.memory.store(latch, 0);
+            }
+        }
+    }
+
+    /// How many objects are dirty.
+    pub(crate) fn count(&self) -> u64 {
+        self.records().count() as u64
+    }
+
+    /// The pod is being opened, or closed: no dirty bit means anything, and nobody holds a latch.
+    pub(crate) fn reset(&self) {
+        let (latches, count) = self.latches;
+        (0..count).for_each(|latch| self.memory.store(latches.element(latch), 0));
+        (0..self.words).for_each(|word| self.memory.store(self.base.element(word), 0));
+    }
+
+    /// The records that are dirty.
+    pub(crate) fn records(&self) -> impl Iterator<Item = u32> {
+        (0..self.words).flat_map(|word| {
+            let mut bits = self.memory.load(self.base.element(word));
+            std::iter::from_fn(move || {
+                let lowest = bits.trailing_zeros();
+                bits &= bits.wrapping_sub(1);
+                (lowest < 64).then_some(64 * word as u32 + lowest)
+            })
+        })
+    }
+
+    fn word(&self, record: u32) -> ScrAddr<u64> {
+        self.base.element(u64::from(record / 64))
+    }
+}
+
+fn bit(record: u32) -> u64 {
+    1 << (record % 64)
+}

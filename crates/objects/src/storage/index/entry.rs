@@ -1,0 +1,135 @@
+//! What the index keeps of an object, and how that is told in few bits.
+
+use crate::ids::BY_LOG;
+use crate::ids::{Generation, KeyHash, SlotLine};
+
+/// What the index knows about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) hash: KeyHash,
+    pub(crate) generation: Generation,
+    pub(crate) slot: SlotLine,
+    pub(crate) sharing: Sharing,
+}
+
+/// How an object is shared, in 28 bits: 0 if it is in its slot and has no record, a record's number and 1 if it has that one; the
+/// highest values stand for hosts. It is taken apart only by who wants to know, so that entries are moved word by word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sharing(u32);
+
+pub(super) const LAST: u32 = (1 << 28) - 1;
+const PARTITIONS: u32 = LAST - u8::MAX as u32;
+const LAST_LOST: u32 = PARTITIONS - 2;
+const LOST: u32 = LAST_LOST - u8::MAX as u32;
+
+impl Sharing {
+    /// It is in its slot, and has no record.
+    pub(crate) const READ: Self = Self(0);
+
+    /// It is in its slot, and has this record.
+    pub(crate) const fn record(record: u32) -> Self {
+        Self(record + 1)
+    }
+
+    /// It is in the memory of this host.
+    pub(crate) fn in_partition(host: u8) -> Self {
+        Self(LAST - u32::from(host))
+    }
+
+    /// Its value is lost: this host died, or was fenced, while it had the only whole copy.
+    pub(crate) fn lost(host: u8) -> Self {
+        Self(LAST_LOST - u32::from(host))
+    }
+
+    #[inline(always)]
+    pub(crate) fn code(self) -> u32 {
+        self.0
+    }
+
+    /// What has this [`code`](Self::code), which is one.
+    #[inline(always)]
+    pub(super) fn of_code(code: u32) -> Self {
+        Self(code)
+    }
+
+    /// The same, whoever said so; `None` if it is none.
+    pub(crate) fn decode(code: u32) -> Option<Self> {
+        (code <= LAST).then_some(Self(code))
+    }
+}
+
+impl Entry {
+    /// An object that is in its slot, and has no record.
+    pub(crate) fn read_shared(hash: KeyHash, generation: Generation, slot: SlotLine) -> Self {
+        Self { hash, generation, slot, sharing: Sharing::READ }
+    }
+
+    /// The same object, shared like this.
+    pub(crate) fn shared(self, sharing: Sharing) -> Self {
+        Self { sharing, ..self }
+    }
+
+    /// Whether its value is there, for all to read.
+    #[inline(always)]
+    pub(crate) fn is_in_its_slot(&self) -> bool {
+        self.is_plain() || self.sharing == Sharing::record(BY_LOG)
+    }
+
+    /// The same, and nobody has locked it by the log.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.sharing.0 < LOST
+    }
+
+    /// Its record, or [`BY_LOG`].
+    #[inline(always)]
+    pub(crate) fn record(&self) -> Option<u32> {
+        let Sharing(code) = self.sharing;
+        (code != 0 && self.is_in_its_slot()).then(|| code - 1)
+    }
+
+    /// Its record in SCR.
+    #[inline(always)]
+    pub(crate) fn own_record(&self) -> Option<u32> {
+        let Sharing(code) = self.sharing;
+        (1..LOST).contains(&code).then(|| code - 1)
+    }
+
+    /// The host in whose memory the object is, if it is not in its slot.
+    #[inline(always)]
+    pub(crate) fn partition(&self) -> Option<u8> {
+        let Sharing(code) = self.sharing;
+        (PARTITIONS..=LAST).contains(&code).then(|| (LAST - code) as u8)
+    }
+
+    /// The host with which its value was lost.
+    #[inline(always)]
+    pub(crate) fn lost(&self) -> Option<u8> {
+        let Sharing(code) = self.sharing;
+        (LOST..=LAST_LOST).contains(&code).then(|| (LAST_LOST - code) as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_be_shared_reads_back() {
+        let told = |sharing: Sharing| {
+            let sharing = Sharing::decode(sharing.code()).unwrap();
+            let entry = Entry::read_shared(1, 2, 3).shared(sharing);
+            (entry.record(), entry.own_record(), entry.partition(), entry.lost())
+        };
+        assert_eq!(told(Sharing::READ), (None, None, None, None));
+        for record in [0, 1, LOST - 2] {
+            assert_eq!(told(Sharing::record(record)), (Some(record), Some(record), None, None));
+        }
+        assert_eq!(told(Sharing::record(BY_LOG)), (Some(BY_LOG), None, None, None));
+        for host in [0, 1, u8::MAX] {
+            assert_eq!(told(Sharing::in_partition(host)), (None, None, Some(host), None));
+            assert_eq!(told(Sharing::lost(host)), (None, None, None, Some(host)));
+        }
+        assert_eq!(Sharing::decode(LAST + 1), None);
+    }
+}
