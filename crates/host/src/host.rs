@@ -34,7 +34,7 @@ impl<M: Memory> Host<M> {
         let seat = pod.join()?;
         Ok(Arc::new(Self {
             watch: Watch::new(&pod),
-            mail: Arc::new(MailSlots::new(&pod, &seat)),
+            mail: MailSlots::new(&pod, &seat),
             looked: AtomicU64::new(0),
             attached: AtomicU64::new(0),
             seat,

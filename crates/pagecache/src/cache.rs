@@ -497,7 +497,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let pages = head.map_or(u64::MAX, |head| head.size.div_ceil(self.page_bytes));
         // What takes less time: to look at the file's pages, or at all marks.
         match self.pages.reach() {
-            Some(marks) if pages <= marks / WORDS_A_PAGE + 2 * self.pages.marked_count() => {
+            Some(marks) if pages <= marks / WORDS_A_PAGE + 2 * self.pages.dirty_count() => {
                 self.write_back_pages((0..pages).map(|block| Key::page(file, block)))?;
             }
             Some(_) => {

@@ -100,6 +100,17 @@ impl Stretch {
     }
 }
 
+/// A table that is no area's.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// What it holds.
+    pub name: &'static str,
+    /// Its first part.
+    pub part: Stretch,
+    /// How many parts it has, one behind the other.
+    pub count: u64,
+}
+
 /// The numbers that determine where an area's parts lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AreaLayout {
@@ -441,23 +452,26 @@ impl Layout {
         }
     }
 
-    /// The parts of a pod by name, as far as the pod itself knows them: `(name, stretch of one, how
-    /// many)` of SCR and of LNR, for tools that explain an address.
-    pub fn tables(&self) -> (Vec<(&'static str, Stretch, u64)>, Vec<(&'static str, Stretch, u64)>) {
+    /// The tables that are no area's, for tools that explain an address: those in SCR, and those in LNR.
+    pub fn tables(&self) -> (Vec<Table>, Vec<Table>) {
         let (places, hosts) = (self.places(), self.hosts);
-        let stretch = |start: u64, bytes: u64| Stretch { start, bytes };
+        let table = |name, start: u64, bytes: u64, count: u64| Table {
+            name,
+            part: Stretch { start, bytes },
+            count,
+        };
         let scr = vec![
-            ("superblock", stretch(0, ENTRY_LINES * LINE_BYTES), 1),
-            ("stays", stretch(places.stays.offset(), 8), 1),
-            ("pod's clock", stretch(places.clock.offset(), 8), 1),
-            ("host", stretch(places.hosts.offset(), LINE_BYTES), hosts),
-            ("name of", stretch(places.names.offset(), LINE_BYTES), hosts),
-            ("mail of", stretch(places.mail_words.offset(), 8 * self.mail_slots), hosts),
+            table("superblock", 0, ENTRY_LINES * LINE_BYTES, 1),
+            table("stays", places.stays.offset(), 8, 1),
+            table("pod's clock", places.clock.offset(), 8, 1),
+            table("host", places.hosts.offset(), LINE_BYTES, hosts),
+            table("name of", places.names.offset(), LINE_BYTES, hosts),
+            table("mail of", places.mail_words.offset(), 8 * self.mail_slots, hosts),
         ];
         let lnr = vec![
-            ("superblock", stretch(0, ENTRY_LINES * LINE_BYTES), 1),
-            ("mail of", stretch(places.mail_lines.offset(), LINE_BYTES * self.mail_slots), hosts),
-            ("window", stretch(places.windows.offset(), self.window_bytes), hosts),
+            table("superblock", 0, ENTRY_LINES * LINE_BYTES, 1),
+            table("mail of", places.mail_lines.offset(), LINE_BYTES * self.mail_slots, hosts),
+            table("window", places.windows.offset(), self.window_bytes, hosts),
         ];
         (scr, lnr)
     }

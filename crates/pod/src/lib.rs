@@ -39,8 +39,8 @@ pub use error::PodError;
 pub use fencing::{Stay, Watch};
 pub use layout::{
     AreaLayout, AreaPlaces, AreaRequest, Budget, DEFAULT_HOSTS, Kind, Layout, LogOptions,
-    LogPlaces, MAX_AREAS, MAX_HOSTS, MAX_SEGMENT_ENTRIES, PARAMETERS, PodOptions, Stretch, power,
-    power_of_two_within,
+    LogPlaces, MAX_AREAS, MAX_HOSTS, MAX_SEGMENT_ENTRIES, PARAMETERS, PodOptions, Stretch, Table,
+    power, power_of_two_within,
 };
 pub use mailbox::{MAX_ANSWER, MailSlots, Mailbox, PAYLOAD_BYTES, Reply, Request, Ticket};
 pub use mapped::{Plan, PodSpec, Sizes, create, inspect, open, plan};

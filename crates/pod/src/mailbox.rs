@@ -105,7 +105,7 @@ pub struct MailSlots<M> {
 
 impl<M: Memory> MailSlots<M> {
     /// The slots of the host in `seat`; nothing is under way in them.
-    pub fn new(pod: &Pod<M>, seat: &Seat) -> Self {
+    pub fn new(pod: &Pod<M>, seat: &Seat) -> Arc<Self> {
         let slots = pod.layout().mail_slots;
         let mail = Self {
             memory: pod.memory().clone(),
@@ -117,7 +117,7 @@ impl<M: Memory> MailSlots<M> {
         if mail.memory.keeps(sites::MAIL_RENEW) {
             (0..slots).for_each(|slot| mail.free(slot));
         }
-        mail
+        Arc::new(mail)
     }
 
     /// A slot for a thread of this host.

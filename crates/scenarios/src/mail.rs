@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use tombolo_memory::Memory;
 use tombolo_pod::{
@@ -54,7 +53,7 @@ fn join(memory: SimMemory, book: &Rc<Book>) -> Rc<Host> {
     assert!(book.stays.borrow_mut().insert(seat.incarnation()), "one number for two stays");
     let (enrolment, _) = area.enrol(&seat).unwrap();
     enrolment.ready(pod.memory()).unwrap();
-    let mailbox = Mailbox::new(&area, &seat, Arc::new(MailSlots::new(&pod, &seat)));
+    let mailbox = Mailbox::new(&area, &seat, MailSlots::new(&pod, &seat));
     Rc::new(Host { pod, seat, enrolment, mailbox, book: Rc::clone(book) })
 }
 

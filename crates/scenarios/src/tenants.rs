@@ -244,7 +244,7 @@ pub(crate) fn mail_of_tenants(trial: &Trial) {
     let join = |number: usize| {
         let pod = Pod::open(simulation.memory(number)).unwrap();
         let seat = pod.join().unwrap();
-        let mail = Arc::new(MailSlots::new(&pod, &seat));
+        let mail = MailSlots::new(&pod, &seat);
         let enrol = |area: usize| -> (Enrolment, Mailbox<SimMemory>) {
             let area = pod.areas().nth(area).unwrap();
             let (enrolment, _) = area.enrol(&seat).unwrap();

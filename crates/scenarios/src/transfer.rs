@@ -31,8 +31,8 @@ pub(crate) fn two_givers(trial: &Trial) {
     let taker = seats[2].1;
     let (asked, answered) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let done = Rc::new(Cell::new(false));
-    for host in 0..2 {
-        let ((area, giver), done) = (seats[host].clone(), Rc::clone(&done));
+    for (host, seat) in seats.iter().enumerate().take(2) {
+        let ((area, giver), done) = (seat.clone(), Rc::clone(&done));
         let (asked, answered) = (Rc::clone(&asked), Rc::clone(&answered));
         simulation.spawn(host, move |memory| {
             while !done.get() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tombolo_log::LogError;
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options, Thresholds};
-use tombolo_pod::{AreaLayout, Layout, Pod};
+use tombolo_pod::{AreaLayout, Layout, Pod, Table};
 use tombolo_sharing::Scheme;
 use tombolo_sharing::{Geometry, NOTE_WORDS, RecordWidth, TornWrites, plan_layout};
 use tombolo_simulator::{Config, Deaths, Kills, Places, SimMemory, Simulation, Trial};
@@ -225,10 +225,10 @@ fn by_seed(trial: &Trial) -> TornWrites {
 /// What lies where in a pod with areas for objects.
 pub(crate) fn places(layout: &Layout) -> Places {
     let (scr, lnr) = layout.tables();
-    let tables = scr.into_iter().fold(Places::default(), |places, (name, part, count)| {
+    let tables = scr.into_iter().fold(Places::default(), |places, Table { name, part, count }| {
         places.scr(name, ScrAddr::<u64>::new(part.start), part.bytes, count)
     });
-    let tables = lnr.into_iter().fold(tables, |places, (name, part, count)| {
+    let tables = lnr.into_iter().fold(tables, |places, Table { name, part, count }| {
         places.lnr(name, LnrAddr::new(part.start), part.bytes, count)
     });
     layout.areas.iter().fold(tables, |places, area| area_places(layout, area, places))
