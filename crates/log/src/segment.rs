@@ -79,6 +79,7 @@ impl<M: Memory> Segment<M> {
     }
 
     /// Stores entry `number` into this host's caches; it is not in memory yet.
+    #[inline(always)]
     pub(crate) fn write<E: Entry>(&self, number: u64, content: &Content<E>) {
         self.outcomes[self.slot(number)].store(Outcome::Pending as u8, Ordering::Release);
         let header = Header { incarnation: self.incarnation, number };
@@ -87,6 +88,7 @@ impl<M: Memory> Segment<M> {
     }
 
     /// Brings the entries `from..to` into memory, then runs `announce`.
+    #[inline(always)]
     pub(crate) fn publish<R>(&self, from: u64, to: u64, announce: impl FnOnce() -> R) -> R {
         let before_wrap = (self.entries() - from % self.entries()).min(to - from);
         let head = Lines::new(self.line(from).line(), before_wrap);

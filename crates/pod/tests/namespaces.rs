@@ -82,7 +82,10 @@ impl Place {
         let sizes = Sizes { scr_bytes: Some(64 << 10), lnr_bytes: Some(8 << 20), force: false };
         let plan = |scr, lnr| Layout::plan(scr, lnr, PodOptions::default(), &[]);
         drop(create(&PodSpec::path(&pod), sizes, &plan).unwrap());
-        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        // By another process: a file that another thread's child has open for writing cannot be started.
+        let copied =
+            Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
+        assert!(copied.unwrap().success(), "cannot copy this program");
         for (path, mode) in [(folder.path(), 0o777), (&pod, 0o666), (&program, 0o755)] {
             fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         }
