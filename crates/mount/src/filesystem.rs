@@ -545,18 +545,21 @@ impl Filesystem for Mount {
     fn copy_file_range(
         &self,
         _: &Request,
-        _: INodeNo,
+        from: INodeNo,
         _: FileHandle,
-        _: u64,
-        _: INodeNo,
+        at: u64,
+        to: INodeNo,
         _: FileHandle,
-        _: u64,
-        _: u64,
+        to_at: u64,
+        length: u64,
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        // The kernel then reads and writes.
-        reply.error(Errno::ENOSYS);
+        let copied = || {
+            let (from, to) = (self.0.nodes.get(from)?, self.0.nodes.get(to)?);
+            self.0.copy((from.id, at), (to.id, to_at), length)
+        };
+        answer!(reply, copied(), length => reply.written(length));
     }
 
     fn fallocate(

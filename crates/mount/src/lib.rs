@@ -10,6 +10,9 @@
 //! * Locks (`fcntl` and `flock`) are taken on the backing files, and so hold among all hosts.
 //! * A file can be mapped privately; what is mapped is a copy as of then. Mapping it shared is refused
 //!   by the kernel (`ENODEV`): it would not see other hosts' writes.
+//! * `sendfile` and `splice` read what the kernel keeps for them since the file was opened. They see what
+//!   other hosts wrote before that, and perhaps not what they write afterwards; `copy_file_range` sees
+//!   that, too.
 //!
 //! * Hosts may die. Files that only a dead host had open are found by their inode numbers, and what it wrote to them is written back, by
 //!   another host, or by the next one that mounts them.

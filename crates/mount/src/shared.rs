@@ -350,6 +350,34 @@ impl Shared {
         Ok(data.len() as u32)
     }
 
+    /// Copies from one place to another, as they are in the page cache; how many bytes, which may be fewer.
+    pub(crate) fn copy(
+        &self,
+        (from, at): (FileId, u64),
+        (to, to_at): (FileId, u64),
+        length: u64,
+    ) -> Outcome<u32> {
+        let most = length.min(MOST_COPIED);
+        let mut piece = vec![0; most.min(COPIED_AT_ONCE) as usize];
+        let mut done = 0;
+        while done < most {
+            let wanted = (most - done).min(COPIED_AT_ONCE) as usize;
+            let read = self.cache.read(from, at + done, &mut piece[..wanted]);
+            let copied = read.and_then(|bytes| {
+                self.cache.write(to, to_at + done, &piece[..bytes])?;
+                Ok(bytes as u64)
+            });
+            match copied {
+                Ok(0) => break,
+                Ok(bytes) => done += bytes,
+                // What was copied before counts; the next call says what is wrong.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(done as u32)
+    }
+
     pub(crate) fn allocate(&self, id: FileId, offset: u64, length: u64, mode: i32) -> Outcome<()> {
         // Holes and moved ranges would have to be taken out of the cache, too.
         if mode != 0 {
@@ -373,6 +401,12 @@ impl Shared {
         }
     }
 }
+
+/// Bytes that are copied in one request, at most: nobody can interrupt it.
+const MOST_COPIED: u64 = 16 << 20;
+
+/// Bytes of them that are read and written together.
+const COPIED_AT_ONCE: u64 = 1 << 20;
 
 /// How often a file is looked for that others make and delete all the time.
 const ATTEMPTS: u32 = 100;

@@ -920,6 +920,36 @@ fn times_are_kept_however_far_they_are() {
     mounts.end();
 }
 
+/// `copy_file_range` copied old bytes from files that were open before another host wrote to them.
+#[test]
+fn a_copied_range_is_as_other_hosts_wrote_it() {
+    if !has("python3") {
+        return;
+    }
+    let Some(mut mounts) = Mounts::start(&["--size", "8MiB", "--scr", "512KiB"]) else { return };
+    let script = "
+import os
+source = os.open('one/source', os.O_RDWR | os.O_CREAT)
+target = os.open('one/target', os.O_RDWR | os.O_CREAT)
+other = os.open('two/source', os.O_RDWR)
+for number in range(20):
+    bytes = (b'%07d ' % number) * 20000
+    os.pwrite(other, bytes, 0)
+    # The kernel copies up to the size that it was told last.
+    done = 0
+    while done < os.fstat(source).st_size:
+        copied = os.copy_file_range(source, target, len(bytes) - done, done, done)
+        assert copied > 0
+        done += copied
+    assert os.pread(target, len(bytes), 0) == bytes, number
+    assert os.copy_file_range(source, target, 10, len(bytes), 0) == 0, 'the end'
+print('copied')
+";
+    fs::write(mounts.folder.path().join("script"), script).unwrap();
+    assert_eq!(shell(mounts.folder.path(), "python3 script"), "copied\n");
+    mounts.end();
+}
+
 /// A page beyond what the file system below can hold was accepted, and stayed dirty for ever.
 #[test]
 fn a_file_is_no_larger_than_the_file_system_below_can_hold() {
