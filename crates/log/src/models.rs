@@ -10,7 +10,9 @@ use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_model::HostMemory;
 use tombolo_model::loom::sync::atomic::{AtomicU64, Ordering};
 use tombolo_model::loom::thread;
-use tombolo_pod::{Geometry, Options, Pod, Seat};
+use tombolo_pod::{
+    Area, AreaRequest, Budget, Enrolment, Kind, Layout, LogOptions, PARAMETERS, Pod, PodOptions,
+};
 
 use crate::entry::Content;
 use crate::ring::Ring;
@@ -76,42 +78,55 @@ impl State for Tags {
 
 type Host = Rc<Replica<HostMemory, Tags>>;
 
-/// A pod with `hosts` hosts, whose log is ready to be shared.
-fn pod(hosts: u8) -> (Pod<HostMemory>, Vec<Seat>) {
+/// An area in which `hosts` hosts take part, and whose log is ready to be shared.
+fn area(hosts: u8) -> (Area<HostMemory>, Vec<Enrolment>) {
     let memory = HostMemory::new(8 << 10, 96 << 10);
-    let options = Options {
-        hosts: Some(hosts),
-        ring_entries: Some(RING),
-        segment_entries: Some(SEGMENT),
-        chunk_bytes: Some(1 << 10),
-        records: Some(1),
-        ..Options::default()
+    let request = AreaRequest {
+        kind: Kind::new("tags"),
+        version: 1,
+        scr_bytes: None,
+        lnr_bytes: None,
+        log: LogOptions {
+            shards: Some(1),
+            ring_entries: Some(RING),
+            segment_entries: Some(SEGMENT),
+        },
+        plan: &|_: Budget| Ok([0; PARAMETERS]),
     };
-    let geometry = Geometry::plan(memory.scr_bytes(), memory.lnr_bytes(), options).unwrap();
-    let pod = Pod::format(memory, geometry).unwrap();
-    let seats = (0..hosts).map(|_| seat(&pod)).collect();
-    share_log(&pod, hosts);
-    (pod, seats)
+    let options = PodOptions { hosts: Some(hosts), ..PodOptions::default() };
+    let layout = Layout::plan(memory.scr_bytes(), memory.lnr_bytes(), options, &[request]).unwrap();
+    let pod = Pod::format(memory, &layout).unwrap();
+    let area = pod.areas().next().unwrap();
+    let enrolments = (0..hosts).map(|_| enrol(&area)).collect();
+    share_log(&area, hosts);
+    (area, enrolments)
 }
 
-fn seat(pod: &Pod<HostMemory>) -> Seat {
-    let (seat, _) = pod.join().unwrap();
-    seat.ready(pod.memory()).unwrap();
-    Replica::<_, Tags>::announce(pod, &seat, 0);
-    seat
+fn enrol(area: &Area<HostMemory>) -> Enrolment {
+    let (enrolment, _) = area.enrol(&area.pod().join().unwrap()).unwrap();
+    enrolment.ready(area.memory()).unwrap();
+    Replica::<_, Tags>::announce(area, &enrolment, 0);
+    enrolment
 }
 
 /// Milestone, ring and progress, and the segment of host 0, which alone commits.
-fn share_log(pod: &Pod<HostMemory>, hosts: u8) {
-    let log = pod.geometry().log_areas(0);
+fn share_log(area: &Area<HostMemory>, hosts: u8) {
+    let log = area.log(0);
     let ring = (0..RING).map(|position| log.ring.element(position));
     let progress = (0..hosts).map(|host| log.applied.line(host.into()));
-    let segment = Lines::covering(segment_start(pod, 0, 0), SEGMENT * LINE_BYTES);
-    pod.memory().share(ring.chain(progress).chain([log.milestone]), segment);
+    let segment = Lines::covering(segment_start(area, 0, 0), SEGMENT * LINE_BYTES);
+    area.memory().share(ring.chain(progress).chain([log.milestone]), segment);
 }
 
-fn replica(pod: &Pod<HostMemory>, seat: &Seat) -> Host {
-    Rc::new(Replica::new(pod.clone(), seat, 0, (START, Fences::default()), Tags::default(), ()))
+fn replica(area: &Area<HostMemory>, enrolment: &Enrolment) -> Host {
+    Rc::new(Replica::new(
+        area.clone(),
+        enrolment,
+        0,
+        (START, Fences::default()),
+        Tags::default(),
+        (),
+    ))
 }
 
 fn commit(host: &Host, tag: u64, wants_none: bool) -> thread::JoinHandle<bool> {
@@ -126,8 +141,8 @@ fn commit(host: &Host, tag: u64, wants_none: bool) -> thread::JoinHandle<bool> {
 /// Two threads commit, a third looks on: the state is as new as the tail that it loaded, and each
 /// thread learns what became of its own entry.
 fn two_commit_and_one_reads() {
-    let (pod, seats) = pod(1);
-    let host = replica(&pod, &seats[0]);
+    let (area, enrolments) = area(1);
+    let host = replica(&area, &enrolments[0]);
     let (any, first) = (commit(&host, 1, false), commit(&host, 2, true));
     let tail = host.sync().unwrap();
     let applied = u64::from(host.state().applied().count_ones());
@@ -139,8 +154,8 @@ fn two_commit_and_one_reads() {
 
 /// The segment is full of what another host has yet to read; a commit waits for that.
 fn a_commit_waits_for_a_slow_host() {
-    let (pod, seats) = pod(2);
-    let (host, slow) = (replica(&pod, &seats[0]), replica(&pod, &seats[1]));
+    let (area, enrolments) = area(2);
+    let (host, slow) = (replica(&area, &enrolments[0]), replica(&area, &enrolments[1]));
     for number in 0..SEGMENT {
         assert!(host.commit(&Tag { tag: 1 << number, wants_none: false }, &|| ()).unwrap());
     }
@@ -153,9 +168,9 @@ fn a_commit_waits_for_a_slow_host() {
 /// Another host reads an entry and says so; one thread learns it, another reuses the place.
 fn what_one_thread_learns_of_hosts_another_uses() {
     let (pod, _) = pod(2);
-    let (ring, line) = (Rc::new(Ring::new(&pod, 0)), segment_start(&pod, 0, 0));
+    let (ring, line) = (Rc::new(Ring::new(&area, 0)), segment_start(&area, 0, 0));
     ring.announce_applied(0, START + 1);
-    let (other_host, memory) = (Ring::new(&pod, 0), pod.memory().clone());
+    let (other_host, memory) = (Ring::new(&area, 0), area.memory().clone());
     let other_host = thread::spawn(move || {
         memory.read(line, &mut [0; 64]);
         other_host.announce_applied(1, START + 1);
@@ -163,7 +178,7 @@ fn what_one_thread_learns_of_hosts_another_uses() {
     let learner = Rc::clone(&ring);
     let learner = thread::spawn(move || _ = learner.is_applied_by_all(START));
     if ring.is_applied_by_all(START) {
-        pod.memory().write(line, &[1; 64]);
+        area.memory().write(line, &[1; 64]);
     }
     other_host.join().unwrap();
     learner.join().unwrap();
@@ -172,18 +187,18 @@ fn what_one_thread_learns_of_hosts_another_uses() {
 /// An entry is applied here and its outcome learnt, while a thread asks for its place; another host
 /// has not applied it.
 fn a_place_is_free_when_all_have_applied() {
-    let (pod, seats) = pod(2);
-    let segment = Rc::new(Segment::new(&pod, &seats[0], 0, START));
+    let (area, enrolments) = area(2);
+    let segment = Rc::new(Segment::new(&area, &enrolments[0], 0, START));
     segment.write(0, &Content::Event(Tag { tag: 1, wants_none: false }));
     let replayer = Rc::clone(&segment);
     let replayer = thread::spawn(move || replayer.settle(0, START, Outcome::Done));
-    let (committer, memory) = (Rc::clone(&segment), pod.memory().clone());
+    let (committer, memory) = (Rc::clone(&segment), area.memory().clone());
     let committer = thread::spawn(move || {
         while committer.take_outcome(0).is_none() {
             memory.pause();
         }
     });
-    assert!(!segment.has_room(SEGMENT, &Ring::new(&pod, 0)), "host 1 may still read the entry");
+    assert!(!segment.has_room(SEGMENT, &Ring::new(&area, 0)), "host 1 may still read the entry");
     replayer.join().unwrap();
     committer.join().unwrap();
 }
