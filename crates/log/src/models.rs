@@ -167,7 +167,7 @@ fn a_commit_waits_for_a_slow_host() {
 
 /// Another host reads an entry and says so; one thread learns it, another reuses the place.
 fn what_one_thread_learns_of_hosts_another_uses() {
-    let (pod, _) = pod(2);
+    let (area, _) = area(2);
     let (ring, line) = (Rc::new(Ring::new(&area, 0)), segment_start(&area, 0, 0));
     ring.announce_applied(0, START + 1);
     let (other_host, memory) = (Ring::new(&area, 0), area.memory().clone());
