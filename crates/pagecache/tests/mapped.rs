@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use tombolo_host::Host;
 use tombolo_memory::{Backing as Place, Mapped, MemorySpec, Window};
+use tombolo_objects::Objects;
 use tombolo_pagecache::{Attributes, Backing, ByRecord, Error, FileId, Options, PageCache};
-use tombolo_pod::Pod;
-use tombolo_sharing::plan_layout;
+use tombolo_pod::{Pod, SeatState};
+use tombolo_sharing::{AreaOptions, OBJECTS, PAGES, plan_areas, plan_layout};
 
 const SCR: u64 = 64 << 10;
 
@@ -118,6 +120,58 @@ fn with_two_hosts(lnr: u64, body: impl FnOnce(&[Arc<Cache>; 2], &Arc<Files>)) {
 fn a_pod_that_is_not_made_for_pages_is_refused() {
     let joined = Cache::join(pod(8 << 20, None), Arc::default(), options());
     assert!(matches!(joined, Err(Error::NotForPages)));
+}
+
+/// Objects and pages in one pod: one process runs both tenants in one seat, another host the objects alone.
+#[test]
+fn two_tenants_share_a_pod_and_a_seat() {
+    let (scr, lnr) = (2 * SCR, 16 << 20);
+    let spec = MemorySpec::anonymous(scr + lnr);
+    let region = Arc::new(Place::open(&spec).unwrap().map(scr + lnr).unwrap());
+    let memory = Mapped::new(Window::new(region.clone(), 0, scr), Window::new(region, scr, lnr));
+    let area = |latches| AreaOptions {
+        layout: tombolo_sharing::Options { latches, ..Default::default() },
+        ..AreaOptions::default()
+    };
+    let layout = plan_areas(scr, lnr, &[area(None), area(Some(16))]).unwrap();
+    let pod = Pod::format(memory, &layout).unwrap();
+    let seats = || pod.stays_in(SeatState::Seated).count();
+
+    let (host, files) = (Host::join(pod.clone()).unwrap(), Arc::<Files>::default());
+    let setup = || tombolo_objects::Options::default().into();
+    let objects = Objects::attach(&host, pod.area_of(OBJECTS).unwrap(), setup()).unwrap();
+    let pages = pod.area_of(PAGES).unwrap();
+    let cache = Cache::attach(&host, pages.clone(), Arc::clone(&files), options()).unwrap();
+    assert_eq!(seats(), 1, "two tenants of one host have one seat");
+
+    let other = thread::scope(|scope| {
+        let joining =
+            scope.spawn(|| Objects::join(pod.clone(), tombolo_objects::Options::default()));
+        while !joining.is_finished() {
+            objects.tick().unwrap();
+        }
+        joining.join().unwrap().unwrap()
+    });
+    assert_eq!((seats(), pages.membership().count()), (2, 1), "the other host runs no page cache");
+    let file = FileId { inode: 5, born: 0 };
+    objects.put(b"key", b"an object").unwrap();
+    cache.write(file, 0, b"a page").unwrap();
+    let mut value = Vec::new();
+    other.read(b"key", &mut value).unwrap();
+    assert_eq!(value, b"an object");
+    assert_eq!((other.object_count().unwrap(), objects.object_count().unwrap()), (1, 1));
+
+    objects.leave().unwrap();
+    assert_eq!(seats(), 2, "the page cache still runs");
+    let mut bytes = [0; 6];
+    assert_eq!(cache.read(file, 0, &mut bytes).unwrap(), 6);
+    assert_eq!(&bytes, b"a page");
+    cache.leave().unwrap();
+    assert_eq!(seats(), 1, "the host has left with its last tenant");
+    other.read(b"key", &mut value).unwrap();
+    other.leave().unwrap();
+    assert_eq!(seats(), 0);
+    assert_eq!(files.with(file, |bytes, _| bytes.clone()), b"a page");
 }
 
 #[test]

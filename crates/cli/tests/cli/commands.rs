@@ -31,6 +31,23 @@ fn a_pod_is_created_shown_and_checked() {
     assert!(printed(&["pod", "check", text(&path)]).contains("no problems"));
 }
 
+/// A pod for objects and pages: a server uses the one part, and the other is as it was.
+#[test]
+fn a_pod_has_areas_for_objects_and_for_pages() {
+    let folder = folder();
+    let path = folder.path().join("pod");
+    let create = ["pod", "create", text(&path), "--size", "64MiB", "--page-cache=16MiB"];
+    let created = printed(&create);
+    assert!(created.contains("objects") && created.contains("a page cache"), "{created}");
+    let mut host = Running::start(&["serve", "--pod", text(&path), "--listen", "127.0.0.1:0"]);
+    host.line_with("listening on");
+    let info = printed(&["pod", "info", text(&path)]);
+    assert!(info.contains("open") && info.contains("closed"), "one area of each: {info}");
+    host.signal("-TERM");
+    assert!(host.end().success());
+    assert!(printed(&["pod", "check", text(&path)]).contains("no problems"));
+}
+
 #[test]
 fn an_existing_pod_is_kept() {
     let folder = folder();
