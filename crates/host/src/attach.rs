@@ -133,7 +133,11 @@ impl<M: Memory> Joining<M> {
                 return open(self).map(Some);
             }
             let current = |_: &Vec<u8>| !self.enrolment.is_overtaken(self.area.memory());
-            let snapshot = Taker::new(&self.area, self.host.seat().host()).take().filter(current);
+            let taken = {
+                let _alone = self.host.window.lock();
+                Taker::new(&self.area, self.host.seat().host()).take()
+            };
+            let snapshot = taken.filter(current);
             if let Some(replica) = snapshot.and_then(|bytes| adopt(self, &bytes)) {
                 return Ok(Some(replica));
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tombolo_memory::Memory;
+use tombolo_memory::{HostMutex, Memory};
 use tombolo_pod::{Area, Giver, MailSlots, Pod, PodError, Seat, Stay, Watch};
 
 /// Much longer than a host that is alive takes for a tick, and short for a host that waits for it.
@@ -23,6 +23,8 @@ pub struct Host<M: Memory> {
     looked: AtomicU64,
     /// The areas whose tenants are attached, a bit each.
     attached: AtomicU64,
+    /// Held by the thread that gets a snapshot: a host has one window for them.
+    pub(crate) window: HostMutex<M, ()>,
 }
 
 impl<M: Memory> Host<M> {
@@ -37,6 +39,7 @@ impl<M: Memory> Host<M> {
             mail: MailSlots::new(&pod, &seat),
             looked: AtomicU64::new(0),
             attached: AtomicU64::new(0),
+            window: HostMutex::<M, _>::new(()),
             seat,
             pod,
         }))

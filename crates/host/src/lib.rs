@@ -9,6 +9,7 @@
 //! * A host that is taken for dead is fenced as a whole: its seat first, and its entry in each roster.
 //! * A tenant is ready only when it holds everything that its area held when it enrolled.
 //! * The seat is given back when the last tenant has left. A fenced host says then that it is gone.
+//! * A host gets one snapshot at a time, since it has one window for them.
 //! * Each tenant has a thread of its own for its background work. So a tenant that waits for others
 //!   keeps no other tenant of its host from answering them.
 //!
