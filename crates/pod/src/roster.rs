@@ -20,7 +20,7 @@
 //!
 //! `closed -> opening` by the first host to enrol, which rebuilds what lives in local memory only;
 //! `opening -> open` when it has; `open -> closing` by the last ready host to leave, which puts
-//! everything in order; `closing -> closed` when it has, and has fenced those that were
+//! everything in order; `closing -> closed` when it has, and has expelled those that were
 //! still joining. While an area is opening or closing, others wait.
 //!
 //! A host that is taken for dead is *fenced*: its entry is nobody else's before the host is known to be
@@ -317,17 +317,16 @@ impl Enrolment {
         });
     }
 
-    /// Fences a host that is still joining a pod that this one is closing; whether there was any.
+    /// Expels a host that is still joining a pod that this one is closing; whether there was any.
     fn expel_one<M: Memory>(&self, memory: &M) -> bool {
         let now = Word::load(memory, &self.places);
         settle(memory, &self.places, now);
         for host in (0..self.places.host_count).filter(|&host| host != self.stay.host) {
             let state = EntryWord::load(memory, &self.places, host).state();
             if state.takes_part() {
-                // It does not know that yet, and may still store something.
-                let fence = memory.keeps(sites::ROSTER_EXPEL_FENCED);
-                let after = if fence { State::Fenced } else { State::Free };
-                let next = now.next(Phase::Closing, host, state, after);
+                // It does not know that yet, and may still store something; but its number is no other
+                // host's as long as it has its seat.
+                let next = now.next(Phase::Closing, host, state, State::Free);
                 change(memory, &self.places, now, next);
                 return true;
             }
@@ -381,19 +380,6 @@ impl Enrolment {
             };
             Some(now.next(phase, self.stay.host, state, State::Free))
         });
-        while self.is_expelled(memory) {}
-    }
-
-    /// If this host was joining when the pod was closed, and nobody has opened it since: frees its seat; whether that is still to
-    /// be done.
-    fn is_expelled<M: Memory>(&self, memory: &M) -> bool {
-        let now = Word::load(memory, &self.places);
-        settle(memory, &self.places, now);
-        let entry = EntryWord::load(memory, &self.places, self.stay.host);
-        let closed = matches!(now.phase(), Phase::Closing | Phase::Closed);
-        let expelled = closed && entry == EntryWord::new(self.stay.number, State::Fenced);
-        let next = now.next(now.phase(), self.stay.host, State::Fenced, State::Free);
-        expelled && !change(memory, &self.places, now, next)
     }
 
     /// Makes the change that `next` says, if it says one, as long as the seat is this host's; whether

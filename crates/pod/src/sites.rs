@@ -43,8 +43,6 @@ tombolo_memory::sites! {
     ROSTER_OPENED = "pod.roster.opened";
     /// A host that gives up leaves the phase alone, unless it is opening the area itself.
     ROSTER_OPENER = "pod.roster.opener";
-    /// A host that was expelled may store something until it knows that: its entry is not free before.
-    ROSTER_EXPEL_FENCED = "pod.roster.expel-fenced";
     /// A host that joins an area that is being closed is not ready.
     ROSTER_OPEN = "pod.roster.open";
     /// When an area has been closed, no host takes part in it.

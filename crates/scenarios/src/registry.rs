@@ -89,6 +89,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "commits" Short log::short_commits;
     "two-givers" Long transfer::two_givers;
     "two-seats" Short seats::two_come_and_leave;
+    "freed-while-taken" Short seats::freed_while_taken;
     "seats" Long seats::come_and_leave;
     "format-and-open" Long objects::format_and_open;
     "anything-goes" Long objects::anything_goes;
@@ -324,7 +325,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pod.roster.opened", "pod-opened-anew"),
     ("pod.roster.opener", "pod-opened-anew"),
     ("pod.roster.expel", "member-dies"),
-    ("pod.roster.expel-fenced", "closed-under-others"),
+    ("pod.seat.step", "freed-while-taken"),
     ("pod.join.name", "claimer-dies"),
     ("pod.join.claimed", "claimer-dies"),
     ("pod.join.word", "claimer-dies"),

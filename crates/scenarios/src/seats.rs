@@ -1,6 +1,6 @@
 //! Hosts that come and leave at once: whose seats are whose, and which host opens and closes an area.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
@@ -224,6 +224,32 @@ fn visit_and_leave(trial: &Trial, hosts: usize, times: u64, manners: fn(&SimMemo
 /// Two hosts come and leave, with a seat for each.
 pub(crate) fn two_come_and_leave(trial: &Trial) {
     visit_and_leave(trial, 2, 1, |_| WAITS);
+}
+
+/// A host frees the only seat, whose host is gone, while two others want it: one of them has it at most.
+pub(crate) fn freed_while_taken(trial: &Trial) {
+    let mut simulation = log::pod_with(trial, (3, 1), None);
+    let pods = [0, 1, 2].map(|number| Pod::open(simulation.memory(number)).unwrap());
+    let gone = pods[0].join().unwrap().stay();
+    assert!(pods[0].fence(gone));
+    pods[0].note_gone(gone);
+    let seats = Rc::new(Cell::new(0));
+    for (number, pod) in pods.into_iter().enumerate() {
+        let seats = Rc::clone(&seats);
+        simulation.spawn(number, move |_| {
+            if number == 0 {
+                pod.release(gone);
+                return;
+            }
+            match pod.join() {
+                Ok(_) => seats.set(seats.get() + 1),
+                Err(PodError::Full { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        });
+    }
+    simulation.run().unwrap();
+    assert!(seats.get() <= 1, "one seat for two hosts");
 }
 
 /// Three hosts come and leave, with a seat for each.
