@@ -310,7 +310,7 @@ fn every_step_is_needed() {
     let sites = [sites::READ_SEEN_GENERATION];
     let superfluous = [
         // What a note names passes on with it. Notes of these models name nothing; those of copies do.
-        "cell.rs: validated_at(word.swap(0, Ordering::Acquire), state.generation())",
+        "cell.rs: told_by_note(word.swap(0, Ordering::Acquire), state.generation())",
     ];
     tombolo_model::every_step_is_needed(MODELS, &sites, &superfluous);
 }
