@@ -250,6 +250,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "filler-dies" Crash shards::who_fills_a_chunk_again_dies;
     "page-two-die" Crash pages::crash::two_die;
     "page-mender-dies" Crash pages::crash::who_mends_the_size_dies;
+    "page-dropper-dies" Crash pages::crash::who_drops_a_file_dies;
+    "page-joiner-dies" Crash pages::crash::who_joins_dies;
     "dies-again" Crash deaths::a_host_dies_again;
     "two-writers-die" Crash deaths::two_writers_die;
     "several-die" Crash deaths::several_die;

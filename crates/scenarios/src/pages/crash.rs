@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tombolo_memory::{Lines, Memory};
-use tombolo_pagecache::Error;
+use tombolo_pagecache::{Error, FileId};
 use tombolo_sharing::TornWrites;
 use tombolo_simulator::{Deaths, Kills, Trial};
 
@@ -17,7 +17,7 @@ use super::units::{Operation, UNITS, tags};
 use super::world::{Cache, Megalon, Scribe, Way, World, file, is_out, read_whole, try_perform};
 use super::{some_operation, write};
 use crate::crash::expect_no_help;
-use crate::disk::{Disk, PAGE};
+use crate::disk::{Desk, Disk, PAGE};
 use crate::poisoned::first_line;
 use crate::world::{OnDrop, Setup};
 
@@ -340,13 +340,72 @@ pub(crate) fn who_has_an_unlinked_file_dies(trial: &Trial) {
             cache.tidy().unwrap();
             cache.memory().pause();
         }
-        let mut dirty = 0;
-        let of_file = |key: &[u8]| key.starts_with(&file(0).inode.to_le_bytes());
-        cache.objects().visit_dirty(|key| dirty += u64::from(of_file(key))).unwrap();
-        dirty
+        has_dirty(cache, file(0))
     });
-    assert!(left.iter().all(|&dirty| dirty == 0), "nothing of a file that is gone stays dirty");
+    assert!(left.iter().all(|&dirty| !dirty), "nothing of a file that is gone stays dirty");
     world.living().into_iter().for_each(|host| world.caches[host].leave().unwrap());
+}
+
+/// A file is gone, and dirty pages of it are left. A host dies while it drops them, or another one does.
+pub(crate) fn who_drops_a_file_dies(trial: &Trial) {
+    let mut world = World::in_pod(trial, &deadly(trial, 3, &[1], Deaths::One));
+    world.prepare(|cache, scribe| {
+        (1..4).for_each(|tag| try_perform(cache, scribe, file(0), write(tag, 1, tag)).unwrap());
+    });
+    world.caches.iter().for_each(|cache| cache.backing().put_away(file(0)));
+    world.disk.unlink(file(0), false);
+    for host in [1, 2] {
+        client(&mut world, host, move |_| {
+            (0..3).map(|n| (1, write(n, 1, 1000 * host as u64 + n))).collect()
+        });
+        world.client(host, |cache, _| while !is_out(cache.tidy()) && has_dirty(cache, file(0)) {});
+    }
+    world.run();
+    clear_up(&mut world);
+    let left = world.calmly(|_, cache, _| has_dirty(cache, file(0)));
+    assert!(left.iter().all(|&dirty| !dirty), "nothing of a file that is gone stays dirty");
+    world.living().into_iter().for_each(|host| world.caches[host].leave().unwrap());
+}
+
+fn has_dirty(cache: &Cache<Megalon>, file: FileId) -> bool {
+    let mut dirty = false;
+    let of_file = |key: &[u8]| key.starts_with(&file.inode.to_le_bytes());
+    cache.objects().visit_dirty(|key| dirty |= of_file(key)).unwrap();
+    dirty
+}
+
+/// A host has a directory below the pod. Another one dies while it joins with the same one, or with one that it is not let in with.
+pub(crate) fn who_joins_dies(trial: &Trial) {
+    let mut world = World::<Megalon>::unopened(trial, &deadly(trial, 2, &[1], Deaths::One));
+    let (there, through) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+    let folder = 1 + trial.seed % 2;
+    let join = |folder| world.joiner_with(2, Desk::in_folder(&world.disk, folder));
+    let (first, second) = (join(1), join(folder));
+    let (is_there, is_through) = (Rc::clone(&there), Rc::clone(&through));
+    world.simulation.spawn(0, move |memory| {
+        let cache = first(memory.clone()).unwrap();
+        is_there.set(true);
+        while !is_through.get() {
+            cache.tick().unwrap();
+            memory.pause();
+        }
+        cache.leave().unwrap();
+    });
+    world.simulation.spawn(1, move |memory| {
+        let _through = OnDrop::new(&through);
+        while !there.get() {
+            memory.pause();
+        }
+        match second(memory) {
+            Ok(cache) => {
+                assert_eq!(folder, 1, "a host with other files below is let in");
+                cache.leave().unwrap();
+            }
+            Err(Error::OtherFiles { .. }) => assert_eq!(folder, 2, "the same files are below"),
+            Err(error) => panic!("{error}"),
+        }
+    });
+    world.simulation.run().unwrap();
 }
 
 /// The line in which a page of the first file begins, or its head, whose number is the largest.
