@@ -102,8 +102,14 @@ fn run_tenant(
         book.written.borrow_mut().insert((area, number), new);
         objects.put(b"all", &value(new)).unwrap();
         let mut found = Vec::new();
-        objects.read(b"all", &mut found).unwrap();
-        assert_eq!(tag(&found) / 1000, area as u64, "an object of another area");
+        match objects.read(b"all", &mut found) {
+            // A host that has died may have been writing it.
+            Err(error) if error.is_loss() && memory.deaths() > 0 => memory.note("a value was lost"),
+            read => {
+                read.unwrap();
+                assert_eq!(tag(&found) / 1000, area as u64, "an object of another area");
+            }
+        }
         objects.tick().unwrap();
         memory.pause();
     }
@@ -165,9 +171,9 @@ pub(crate) fn two_tenants(trial: &Trial) {
 }
 
 /// A host that runs both tenants dies. Each of two others clears up in the area in which it takes part. A fourth one takes the dead
-/// host's seat, since there is no other, and takes part in an area when the dead host is cleared up after there.
+/// host's seat, since there is no other, and takes part in an area when the dead host is cleared up after there; unless it dies, too.
 pub(crate) fn a_host_of_two_dies(trial: &Trial) {
-    let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
+    let kills = Some(Kills { hosts: vec![0, 3], one_in: 1, deaths: Deaths::InTurn });
     let mut simulation = pod(trial, (4, 3), kills);
     let book = Rc::<Book>::default();
     let shared = Shared::default();
