@@ -39,6 +39,11 @@ const MAX_LOOKS: u64 = 1 << 20;
 /// How long to wait for a host that has a file alone, or a latch.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// After so many tries in vain, each wait may be one pause longer.
+const TRIES_PER_PAUSE: u64 = 32;
+/// Pauses of one wait, at most.
+const MOST_PAUSES: u64 = 64;
+
 /// How a host takes part.
 #[derive(Clone, Debug)]
 pub struct Options<O = tombolo_objects::Options> {
@@ -621,7 +626,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         mut attempt: impl FnMut() -> Result<Result<T, u64>, Error>,
     ) -> Result<T, Error> {
         use tombolo_sharing::Error::{Busy, IndexFull, LnrFull};
-        let mut started = None;
+        let (mut started, mut tries) = (None, 0);
         loop {
             let host = match attempt() {
                 Ok(Ok(done)) => return Ok(done),
@@ -640,7 +645,10 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
                 return Err(Error::Stalled { host, waited_ms: waited.as_millis() as u64 });
             }
             self.objects().meanwhile()?;
-            self.memory().pause();
+            // Hosts that are in each other's way in turn would be so for ever if they all waited as long.
+            tries += 1;
+            let most = (tries / TRIES_PER_PAUSE).clamp(1, MOST_PAUSES);
+            (0..=self.memory().random() % most).for_each(|_| self.memory().pause());
         }
     }
 
