@@ -39,7 +39,7 @@ fn read(command: Command, path: &Path, args: &[String]) -> anyhow::Result<Comman
     apply(command, &table, "", args).with_context(|| format!("in {name}"))
 }
 
-/// Gives `command` and its subcommands the defaults in `table`. What is wrong in the table of a command that `args` do not name
+/// Gives `command` and its subcommands the defaults in `table`. A mistake in the table of a command that `args` do not name
 /// does no harm.
 fn apply(
     mut command: Command,

@@ -60,7 +60,7 @@ pub(crate) fn left_behind(folder: &Path, prefix: &str) -> Vec<PathBuf> {
 }
 
 pub(crate) fn remove(args: &RemoveArgs) -> Result<()> {
-    // What is no pod is not removed.
+    // A file that is no pod is not removed.
     drop(tombolo_pod::inspect(&args.spec)?);
     let memories: Vec<&MemorySpec> = [&args.spec.scr].into_iter().chain(&args.spec.lnr).collect();
     let backings = memories.into_iter().map(Backing::open).collect::<Result<Vec<_>, _>>()?;

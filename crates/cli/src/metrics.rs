@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The store and the server that are watched, as long as there are such.
 type Watched = Arc<Mutex<(Weak<Store>, Weak<Server>)>>;
 
-/// What is served over HTTP.
+/// The pages that are served over HTTP.
 pub(crate) struct Metrics {
     watched: Watched,
     bound: SocketAddr,

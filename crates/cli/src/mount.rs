@@ -41,7 +41,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
     ))?;
     while !stop.within(LOOK) && !mounted.is_over() && !mounted.is_fenced() {}
     if !mounted.is_over() {
-        // What is dirty is safe before anything can go wrong.
+        // Dirty pages are safe before anything can go wrong.
         let written = mounted.write_back(&mut |_| ());
         mounted.detach()?;
         wait_for_last_close(&mounted, &stop)?;

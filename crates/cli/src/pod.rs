@@ -43,7 +43,7 @@ impl Sizes {
     }
 }
 
-/// What a pod is like as a whole.
+/// The properties of a pod as a whole.
 #[derive(Serialize)]
 struct Whole {
     max_hosts: u64,
@@ -68,7 +68,7 @@ impl Whole {
     }
 }
 
-/// What an area is like.
+/// The properties of an area.
 #[derive(Serialize)]
 struct AreaLayout {
     /// What lives in it.
@@ -83,7 +83,7 @@ struct AreaLayout {
     objects: Option<ObjectLayout>,
 }
 
-/// What an area for objects or pages is like.
+/// The properties of an area for objects or pages.
 #[derive(Serialize)]
 struct ObjectLayout {
     /// What of SCR is for hosts, the log and tables, whatever is in the area.

@@ -30,7 +30,7 @@ pub trait Tenant<M: Memory>: Sized {
     const KINDS: &'static [(Kind, u64)];
     /// How a host takes part.
     type Options;
-    /// What can go wrong.
+    /// The errors of its operations.
     type Error: From<PodError>;
     /// From where on the area's log is kept for this host.
     type Announced;

@@ -33,7 +33,7 @@ impl Caller {
         mode: u32,
         make: impl FnOnce() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        // What belongs to a group keeps the bit only if the caller is in that group.
+        // A file keeps the bit only if the caller is in the file's group.
         let groups = mode & libc::S_ISGID != 0;
         self.during(groups, |all| all - CapabilitySet::FSETID, make)
     }

@@ -211,7 +211,7 @@ impl Mounted {
         self.cache.counts()
     }
 
-    /// Lets go of the mount point. What is open is served until it is closed.
+    /// Lets go of the mount point. Open files are served until they are closed.
     ///
     /// # Errors
     /// [`MountError::Unmount`].

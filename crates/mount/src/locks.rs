@@ -60,7 +60,7 @@ struct Held {
 #[derive(Default)]
 pub(crate) struct Locks(Mutex<HashMap<Owner, Held>>);
 
-/// Who wants a lock, by which open file.
+/// The process that wants a lock, and its open file.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker {
     pub(crate) owner: LockOwner,

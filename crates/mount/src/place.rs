@@ -13,13 +13,13 @@ use crate::MountError;
 /// What mounts of this kind are called where the kernel lists them.
 pub(crate) const NAME: &str = "tombolo";
 
-/// Lets go of a mount: nobody finds it any more. What is open there is served until it is closed.
+/// Lets go of a mount: nobody finds it any more. Open files there are served until they are closed.
 ///
 /// # Errors
 /// What the kernel says, where `fusermount3` does not help, either.
 pub(crate) fn detach(place: &Path) -> io::Result<()> {
     match unmount(place, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-        // Whoever is not root has a helper for it.
+        // A user other than root has a helper for it.
         Err(Errno::PERM) => helped(place),
         detached => Ok(detached?),
     }
@@ -57,7 +57,7 @@ fn is_dead(place: &Path) -> bool {
 }
 
 fn is_ours(place: &Path) -> bool {
-    // What lies above the dead mount can be looked at as ever.
+    // Directories above the dead mount can be looked at as ever.
     let (Some(folder), Some(name)) = (place.parent(), place.file_name()) else { return false };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let Ok(place) = fs::canonicalize(folder).map(|folder| folder.join(name)) else { return false };

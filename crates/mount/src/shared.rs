@@ -370,7 +370,7 @@ impl Shared {
             match copied {
                 Ok(0) => break,
                 Ok(bytes) => done += bytes,
-                // What was copied before counts; the next call says what is wrong.
+                // The bytes copied before count; the next call reports the error.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error.into()),
             }
@@ -426,7 +426,7 @@ fn make_or_open(
     let flags = OFlags::from_bits_retain(flags.cast_unsigned());
     let always = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     let make = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | always;
-    // Whoever cuts a file has to be allowed to write to it.
+    // A caller that truncates a file needs permission to write to it.
     let cuts = flags.contains(OFlags::TRUNC) && flags & OFlags::ACCMODE == OFlags::RDONLY;
     let open = if cuts { OFlags::RDWR } else { flags & OFlags::ACCMODE } | always;
     for _ in 0..ATTEMPTS {

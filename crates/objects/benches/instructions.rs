@@ -33,7 +33,7 @@ const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instruction
 
 type Host = Objects<Mapped>;
 
-/// What is counted, and how it is prepared and done.
+/// An operation whose instructions are counted: how it is prepared and done.
 struct Operation {
     name: &'static str,
     /// Whether the objects are written first, so that they have coherence records.

@@ -645,7 +645,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
                 return Err(Error::Stalled { host, waited_ms: waited.as_millis() as u64 });
             }
             self.objects().meanwhile()?;
-            // Hosts that are in each other's way in turn would be so for ever if they all waited as long.
+            // Two hosts that block each other in turn would do so for ever if both always waited the same time.
             tries += 1;
             let most = (tries / TRIES_PER_PAUSE).clamp(1, MOST_PAUSES);
             (0..=self.memory().random() % most).for_each(|_| self.memory().pause());

@@ -96,7 +96,7 @@ struct Kill {
 }
 
 impl Mutants {
-    /// What became of `total` mutants, each of which was hunted for `bound` schedules from each start unless it was found, or
+    /// The fates of `total` mutants, each of which was hunted for `bound` schedules from each start unless it was found, or
     /// the hunt was stopped.
     pub(super) fn new(hunted: &[Hunted], total: usize, bound: u64, elapsed: Duration) -> Self {
         let survived = |hunted: &&Hunted| {
@@ -276,7 +276,7 @@ impl Report {
         let incomplete = !self.missed_steps.is_empty()
             || !self.unlisted_steps.is_empty()
             || self.deaths.as_ref().is_some_and(AimedDeaths::is_incomplete);
-        // What was stopped has missed most of them.
+        // A run that was stopped has missed most of them.
         if self.undecided > 0 || (incomplete && !self.stopped) { UNDECIDED } else { 0 }
     }
 }

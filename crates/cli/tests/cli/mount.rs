@@ -185,7 +185,7 @@ fn locks_hold_among_hosts() {
     lock(&second, FlockOperation::LockExclusive).unwrap();
 }
 
-/// What a write is told when the disk is full.
+/// The error that a write gets when the disk is full.
 const NO_SPACE: i32 = 28;
 
 /// Bytes of a file, at most.
