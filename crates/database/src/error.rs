@@ -1,0 +1,115 @@
+//! What can go wrong with a transaction.
+
+use crate::TableId;
+
+/// Why two transactions could not both go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Conflict {
+    /// Another transaction holds a lock on the row.
+    Lock,
+    /// Another transaction holds a lock on the gap between two rows.
+    Gap,
+    /// A row that was read has changed since.
+    Validation,
+    /// The row was being moved between hosts.
+    Moved,
+}
+
+/// Why an operation of a transaction was not done.
+///
+/// After [`TxError::Conflict`] the transaction can only be aborted and run again. After the errors that
+/// speak of the caller's input it can go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TxError {
+    /// Another transaction is in the way. Run this one again.
+    #[error("another transaction is in the way ({0:?}); run this one again")]
+    Conflict(Conflict),
+    /// A row with this key is there already.
+    #[error("table {table} has a row with this key already")]
+    Duplicate {
+        /// The table.
+        table: TableId,
+    },
+    /// There is no such table.
+    #[error("there is no table {table}")]
+    NoTable {
+        /// The number that was given.
+        table: TableId,
+    },
+    /// The key does not fit.
+    #[error("a key of {bytes} bytes is not within 1 to {most} in table {table}; shorten it")]
+    KeyLength {
+        /// The table.
+        table: TableId,
+        /// Its length.
+        bytes: usize,
+        /// The most there can be.
+        most: usize,
+    },
+    /// The row does not fit.
+    #[error("a row of {bytes} bytes is longer than the {most} that table {table} was made for")]
+    RowLength {
+        /// The table.
+        table: TableId,
+        /// Its length.
+        bytes: usize,
+        /// The most there can be.
+        most: usize,
+    },
+    /// The transaction has too many changes to be logged as one.
+    #[error(
+        "the transaction changes {bytes} bytes, more than the {most} of a log buffer; split it"
+    )]
+    TooLarge {
+        /// Bytes of its log record.
+        bytes: u64,
+        /// The most there can be.
+        most: u64,
+    },
+    /// The row cannot be written: its table is read-only after loading.
+    #[error("table {table} has a copy on each host, and is read-only after loading")]
+    ReadOnly {
+        /// The table.
+        table: TableId,
+    },
+    /// There is no room for a row that would have to be shared.
+    #[error("{what} is full: {hint}")]
+    Full {
+        /// The memory that is full.
+        what: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// A host of the database has ended without leaving; nothing goes on before recovery.
+    #[error("host {host} of the database has died; run `tombolo db recover` on the pod")]
+    HostDied {
+        /// Its number.
+        host: u8,
+    },
+    /// A host does not answer.
+    #[error("host {host} has not answered for {waited_ms} ms; is it alive?")]
+    NoAnswer {
+        /// Its number.
+        host: u8,
+        /// How long it was waited for.
+        waited_ms: u64,
+    },
+    /// Something below the engine failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl TxError {
+    /// Whether the transaction may succeed when it is run again.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict(_))
+    }
+}
+
+impl From<Conflict> for TxError {
+    fn from(conflict: Conflict) -> Self {
+        Self::Conflict(conflict)
+    }
+}

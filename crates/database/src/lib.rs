@@ -1,0 +1,18 @@
+//! Floor 3: what all transaction engines share.
+//!
+//! An [`Engine`] keeps rows of bytes in tables, ordered by key, and runs [`Transaction`]s over them.
+//!
+//! Invariants:
+//! * Committed transactions are serializable, ranges and absent keys included.
+//! * A transaction that is not committed has changed nothing that others see.
+//!
+//! Left out: how an engine keeps its rows.
+
+mod engine;
+mod error;
+
+pub use engine::{
+    Commit, Direction, Durability, EachRow, Engine, Home, Partitioning, Range, Scan, TableId,
+    TableSpec, Transaction,
+};
+pub use error::{Conflict, TxError};
