@@ -107,7 +107,7 @@ pub struct Home(pub u8);
 
 /// Tables of rows, ordered by key, and transactions over them. One value for each host, shared by its
 /// threads.
-pub trait Engine: Sync {
+pub trait Engine {
     /// A transaction of one thread.
     type Transaction<'a>: Transaction
     where

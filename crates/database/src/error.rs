@@ -88,6 +88,20 @@ pub enum TxError {
         /// Its number.
         host: u8,
     },
+    /// The host at which the row is at home has left the database.
+    #[error("host {host}, which has the row, has left the database; start it again")]
+    HostLeft {
+        /// Its number.
+        host: u8,
+    },
+    /// A row is to be loaded on a host that is not its home.
+    #[error("partition {partition} is at home on host {host}; load its rows there")]
+    NotHome {
+        /// The row's partition.
+        partition: u32,
+        /// The number of its home.
+        host: u8,
+    },
     /// A host does not answer.
     #[error("host {host} has not answered for {waited_ms} ms; is it alive?")]
     NoAnswer {

@@ -24,6 +24,7 @@ mod clock;
 mod directory;
 mod error;
 pub mod fencing;
+mod heap;
 mod layout;
 mod mailbox;
 mod mapped;
@@ -37,6 +38,7 @@ pub use area::Area;
 pub use clock::{CLOCKS_AGREE_MS, Clocks, PodClock};
 pub use error::PodError;
 pub use fencing::{Stay, Watch};
+pub use heap::{Heap, HeapPlaces};
 pub use layout::{
     AreaLayout, AreaPlaces, AreaRequest, Budget, DEFAULT_HOSTS, Kind, Layout, LogOptions,
     LogPlaces, MAX_AREAS, MAX_HOSTS, MAX_SEGMENT_ENTRIES, PARAMETERS, PodOptions, Stretch, Table,

@@ -77,4 +77,6 @@ tombolo_memory::sites! {
     MAIL_HEAR_FIRST = "pod.mail.hear-first";
     /// A bit is set again for the requests that are left.
     MAIL_MORE = "pod.mail.more";
+    /// A chunk of a heap is taken by one host.
+    HEAP_TAKE = "pod.heap.take";
 }

@@ -34,6 +34,7 @@ mod shards;
 mod short;
 mod tenants;
 mod together;
+mod transactions;
 mod transfer;
 mod views;
 mod world;

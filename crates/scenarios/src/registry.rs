@@ -5,7 +5,7 @@ use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
     backup, baselines, compaction, crash, deaths, expiry, fenced, log, mail, objects, pages,
-    poisoned, saved, seats, shards, short, tenants, together, transfer, views,
+    poisoned, saved, seats, shards, short, tenants, together, transactions, transfer, views,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -86,6 +86,9 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "many-wraps" Long short::many_wraps;
     "split-record" Long short::split_record;
     "full-log" Long short::full_log;
+    "tigon-two-clients" Long transactions::two_clients;
+    "tigon" Long transactions::anything_goes;
+    "tigon-rows-move" Long transactions::rows_move;
     "commits" Short log::short_commits;
     "two-givers" Long transfer::two_givers;
     "two-seats" Short seats::two_come_and_leave;
@@ -272,6 +275,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
         tombolo_baselines::SITES,
         tombolo_kv::SITES,
         tombolo_pagecache::SITES,
+        tombolo_tigon::SITES,
     ];
     crates.into_iter().flatten().copied()
 }

@@ -1,0 +1,347 @@
+//! Transactions of several hosts on one database.
+//!
+//! All locks of a transaction are held when its commit begins. So the order in which commits begin is an
+//! order in which the transactions might have run one after the other: run again in that order, on a
+//! map, each must find what it has found.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::rc::Rc;
+use std::time::Duration;
+
+use tombolo_database::{
+    Direction, Engine, Partitioning, Scan, TableId, TableSpec, Transaction, TxError,
+};
+use tombolo_host::Host;
+use tombolo_memory::Memory;
+use tombolo_pod::{AreaRequest, Layout, LogOptions, Pod, PodOptions};
+use tombolo_simulator::{Config, SimMemory, Simulation, Trial};
+use tombolo_tigon::{Options, Shape, Tigon};
+
+const TABLE: TableId = TableId(0);
+
+/// Keys of a partition.
+const KEYS: u32 = 5;
+
+/// Words of the longest row, which takes two lines.
+const WORDS: u64 = 14;
+
+type Key = [u8; 8];
+
+/// What one operation of a transaction was, and has found.
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Get(Key, Option<u64>),
+    Update(Key, u64, bool),
+    Insert(Key, u64, bool),
+    Delete(Key, bool),
+    Scan(Walk, Vec<(Key, u64)>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Walk {
+    lower: Bound<Key>,
+    upper: Bound<Key>,
+    backward: bool,
+    limit: usize,
+}
+
+/// All that was committed, in the order in which the commits began.
+#[derive(Default)]
+struct Book {
+    begun: Cell<usize>,
+    committed: RefCell<Vec<(usize, Vec<Step>)>>,
+    busy: Cell<usize>,
+    tags: Cell<u64>,
+}
+
+/// How a database is made and used.
+#[derive(Clone, Copy)]
+struct Setup {
+    hosts: usize,
+    clients: usize,
+    transactions: usize,
+    /// Bytes of SCR that a host's shared rows may take.
+    budget: u64,
+}
+
+fn specs() -> Vec<TableSpec> {
+    vec![TableSpec {
+        key_bytes: 8,
+        row_bytes: WORDS as u32 * 8,
+        partitioning: Partitioning::Leading { per_partition: 1 },
+    }]
+}
+
+fn simulation(trial: &Trial, setup: Setup) -> Simulation {
+    let config = Config {
+        hosts: setup.hosts,
+        scr_bytes: 32 << 10,
+        lnr_bytes: 256 << 10,
+        max_steps: 1_500_000,
+        ..Config::default()
+    };
+    let shape = Shape {
+        homes: setup.hosts as u8,
+        partitions: setup.hosts as u32,
+        tables: 1,
+        workers: setup.clients as u16,
+    };
+    let request = AreaRequest {
+        kind: tombolo_tigon::KIND,
+        version: tombolo_tigon::VERSION,
+        scr_bytes: None,
+        lnr_bytes: None,
+        log: LogOptions { shards: Some(0), ..LogOptions::default() },
+        plan: &|budget| shape.plan(budget),
+    };
+    let options = PodOptions { hosts: Some(setup.hosts as u8), mail_slots: Some(2) };
+    let layout = Layout::plan(config.scr_bytes, config.lnr_bytes, options, &[request]).unwrap();
+    let simulation = Simulation::new(config, trial);
+    Pod::format(simulation.memory(0), &layout).unwrap();
+    simulation
+}
+
+fn key(partition: u64, number: u64) -> Key {
+    let mut key = [0; 8];
+    key[..4].copy_from_slice(&(partition as u32).to_be_bytes());
+    key[4..].copy_from_slice(&(number as u32).to_be_bytes());
+    key
+}
+
+/// A row that shows when it is torn. Its length depends on its tag.
+fn row(tag: u64) -> Vec<u8> {
+    std::iter::repeat_n(tag.to_le_bytes(), (1 + tag % WORDS) as usize).flatten().collect()
+}
+
+fn tag(bytes: &[u8]) -> u64 {
+    let tag = u64::from_le_bytes(*bytes.first_chunk().expect("a row is not empty"));
+    assert!(bytes == row(tag), "a torn row: {bytes:?}");
+    tag
+}
+
+/// One thread that runs transactions.
+struct Client<'a> {
+    db: &'a Tigon<SimMemory>,
+    book: &'a Book,
+    hosts: u64,
+}
+
+impl Client<'_> {
+    fn random(&self, below: u64) -> u64 {
+        self.db.memory().random() % below
+    }
+
+    fn any_key(&self) -> Key {
+        key(self.random(self.hosts), self.random(KEYS.into()))
+    }
+
+    fn next_tag(&self) -> u64 {
+        self.book.tags.set(self.book.tags.get() + 1);
+        self.book.tags.get()
+    }
+
+    /// Runs one transaction: with the same steps, until it commits or has had its chances.
+    fn run(&self, worker: usize) {
+        for _ in 0..6 {
+            let mut tx = self.db.begin(worker);
+            match self.steps(&mut tx) {
+                Err(error) => assert!(error.is_conflict(), "{error}"),
+                Ok(_) if self.random(8) == 0 => tx.abort(),
+                Ok(steps) => {
+                    let begun = self.book.begun.get();
+                    self.book.begun.set(begun + 1);
+                    tx.commit().unwrap();
+                    self.book.committed.borrow_mut().push((begun, steps));
+                    return;
+                }
+            }
+            (0..self.random(20)).for_each(|_| self.db.memory().pause());
+        }
+    }
+
+    fn steps(&self, tx: &mut impl Transaction) -> Result<Vec<Step>, TxError> {
+        (0..1 + self.random(4)).map(|_| self.step(tx)).collect()
+    }
+
+    fn step(&self, tx: &mut impl Transaction) -> Result<Step, TxError> {
+        let key = self.any_key();
+        Ok(match self.random(10) {
+            0 | 1 => Step::Get(key, tx.get(TABLE, &key)?.map(tag)),
+            2 => Step::Get(key, tx.get_for_update(TABLE, &key)?.map(tag)),
+            3 | 4 => {
+                let new = self.next_tag();
+                Step::Update(key, new, tx.update(TABLE, &key, &row(new))?)
+            }
+            5 | 6 => {
+                let new = self.next_tag();
+                match tx.insert(TABLE, &key, &row(new)) {
+                    Err(TxError::Duplicate { .. }) => Step::Insert(key, new, false),
+                    inserted => {
+                        inserted?;
+                        Step::Insert(key, new, true)
+                    }
+                }
+            }
+            7 => Step::Delete(key, tx.delete(TABLE, &key)?),
+            _ => self.scan(tx)?,
+        })
+    }
+
+    fn scan(&self, tx: &mut impl Transaction) -> Result<Step, TxError> {
+        let bound = || {
+            let key = self.any_key();
+            [Bound::Included(key), Bound::Excluded(key), Bound::Unbounded][self.random(3) as usize]
+        };
+        let (lower, upper) = (bound(), bound());
+        let backward = self.random(2) == 0;
+        let limit = [2, usize::MAX][self.random(2) as usize];
+        let walk = Walk { lower, upper, backward, limit };
+        let bytes = |bound: &Bound<Key>| bound.map(|key| key.to_vec());
+        let (lower, upper) = (bytes(&lower), bytes(&upper));
+        let scan = Scan {
+            range: (lower.as_ref().map(|key| &key[..]), upper.as_ref().map(|key| &key[..])),
+            direction: if backward { Direction::Backward } else { Direction::Forward },
+            limit,
+            for_update: self.random(4) == 0,
+        };
+        let mut found = Vec::new();
+        tx.scan(TABLE, scan, &mut |key, row| {
+            found.push((*key.first_chunk().expect("8 bytes"), tag(row)));
+            ControlFlow::Continue(())
+        })?;
+        Ok(Step::Scan(walk, found))
+    }
+}
+
+impl Book {
+    /// Runs all that was committed on a map.
+    fn check(&self, mut rows: BTreeMap<Key, u64>) {
+        let mut committed = self.committed.borrow().clone();
+        committed.sort_by_key(|&(begun, _)| begun);
+        for (begun, steps) in &committed {
+            for step in steps {
+                let expected = redo(&mut rows, step);
+                assert_eq!(*step, expected, "transaction {begun} of {committed:#?}");
+            }
+        }
+    }
+}
+
+/// Does a step on a map: the step, with what it finds there.
+fn redo(rows: &mut BTreeMap<Key, u64>, step: &Step) -> Step {
+    match *step {
+        Step::Get(key, _) => Step::Get(key, rows.get(&key).copied()),
+        Step::Update(key, tag, _) => {
+            let there = rows.get_mut(&key).map(|row| *row = tag).is_some();
+            Step::Update(key, tag, there)
+        }
+        Step::Insert(key, tag, _) => {
+            let absent = !rows.contains_key(&key);
+            rows.entry(key).or_insert(tag);
+            Step::Insert(key, tag, absent)
+        }
+        Step::Delete(key, _) => Step::Delete(key, rows.remove(&key).is_some()),
+        Step::Scan(walk, _) => {
+            let above = |key: &Key| match walk.lower {
+                Bound::Included(lower) => *key >= lower,
+                Bound::Excluded(lower) => *key > lower,
+                Bound::Unbounded => true,
+            };
+            let below = |key: &Key| match walk.upper {
+                Bound::Included(upper) => *key <= upper,
+                Bound::Excluded(upper) => *key < upper,
+                Bound::Unbounded => true,
+            };
+            let within = rows.iter().filter(|(key, _)| above(key) && below(key));
+            let mut found: Vec<_> = within.map(|(key, tag)| (*key, *tag)).collect();
+            if walk.backward {
+                found.reverse();
+            }
+            found.truncate(walk.limit);
+            Step::Scan(walk, found)
+        }
+    }
+}
+
+/// Hosts join, load their rows, and run transactions.
+fn run(trial: &Trial, setup: Setup) {
+    let mut simulation = simulation(trial, setup);
+    let book: Rc<Book> = Rc::default();
+    let homes: Rc<RefCell<Vec<Rc<Tigon<SimMemory>>>>> = Rc::default();
+    for host in 0..setup.hosts {
+        let homes = Rc::clone(&homes);
+        simulation.spawn(host, move |memory| {
+            let db = join(memory, setup);
+            load(&db);
+            db.meet(2).unwrap();
+            homes.borrow_mut().push(Rc::new(db));
+        });
+    }
+    simulation.run_calmly().unwrap();
+    book.busy.set(setup.hosts * setup.clients);
+    for db in homes.borrow().iter() {
+        let host = db.memory().host();
+        for worker in 0..setup.clients {
+            let (db, book) = (Rc::clone(db), Rc::clone(&book));
+            simulation.spawn(host, move |_| {
+                let client = Client { db: &db, book: &book, hosts: setup.hosts as u64 };
+                (0..setup.transactions).for_each(|_| client.run(worker));
+                book.busy.set(book.busy.get() - 1);
+            });
+        }
+        let (db, book) = (Rc::clone(db), Rc::clone(&book));
+        simulation.spawn(host, move |memory| {
+            while book.busy.get() > 0 {
+                db.tick().unwrap();
+                memory.pause();
+            }
+        });
+    }
+    simulation.run().unwrap();
+    let loaded = (0..setup.hosts as u64).flat_map(loaded_of);
+    book.check(loaded.map(|(key, tag)| (key, tag)).collect());
+    assert!(!book.committed.borrow().is_empty(), "no transaction was committed");
+}
+
+fn join(memory: SimMemory, setup: Setup) -> Tigon<SimMemory> {
+    let host = Host::join(Pod::open(memory).unwrap()).unwrap();
+    let area = host.pod().areas().next().unwrap();
+    let options = Options {
+        scr_budget: Some(setup.budget),
+        epoch: Duration::from_micros(1),
+        ..Options::new(specs())
+    };
+    Tigon::join(&host, area, options).unwrap()
+}
+
+/// Every other row of a partition is there at the beginning.
+fn loaded_of(partition: u64) -> impl Iterator<Item = (Key, u64)> {
+    let numbers = (0..u64::from(KEYS)).step_by(2);
+    numbers.map(move |number| (key(partition, number), 1_000_000 + 100 * partition + number))
+}
+
+fn load(db: &Tigon<SimMemory>) {
+    let (home, _) = db.home();
+    for (key, tag) in loaded_of(home.0.into()) {
+        db.load(TABLE, &key, &row(tag)).unwrap();
+    }
+}
+
+/// Three hosts, and room for all rows in SCR.
+pub(crate) fn anything_goes(trial: &Trial) {
+    let hosts = trial.hosts_or(3);
+    run(trial, Setup { hosts, clients: 2, transactions: 6, budget: u64::MAX });
+}
+
+/// Rows move out all the time.
+pub(crate) fn rows_move(trial: &Trial) {
+    let hosts = trial.hosts_or(2);
+    run(trial, Setup { hosts, clients: 2, transactions: 8, budget: 300 });
+}
+
+/// One client on each of two hosts.
+pub(crate) fn two_clients(trial: &Trial) {
+    run(trial, Setup { hosts: 2, clients: 1, transactions: 4, budget: 600 });
+}

@@ -1,0 +1,291 @@
+//! The cross-host active tuples (CAT): records in SCR and rows in LNR, and how they are read and written.
+//!
+//! A row in LNR is kept coherent by software, under its record's latch. A host's bit in the record says
+//! that its caches hold the row as it is. A reader whose bit is clear drops the row's lines, after it
+//! has the latch, and sets the bit. A writer cleans the row before it releases the latch, and clears
+//! the bits of all others. (Tigon paper, section 3.2.)
+//!
+//! Invariants:
+//! * Readers store nothing in LNR.
+//! * A record, a row or a node that is taken away is used again only when every transaction that may
+//!   know of it has ended.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tombolo_database::TxError;
+use tombolo_host::{HOST_TIMEOUT, Host};
+use tombolo_memory::{FetchOp, HostMutex, Memory};
+use tombolo_pod::{Area, Heap};
+
+use crate::epochs::Epochs;
+use crate::index::RecordAt;
+use crate::layout::Places;
+use crate::record::Record;
+use crate::row::{HEAD_BYTES, Slot, Version, decode_head, encode_head};
+use crate::sites;
+
+/// How often a thread waits between two looks at the other hosts.
+const ROUNDS_BETWEEN_LOOKS: u32 = 64;
+
+/// Memory that is to be used again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Retired {
+    /// A cell of SCR.
+    Scr { at: u64, bytes: u64 },
+    /// A shared row.
+    Row(Slot),
+}
+
+pub(crate) struct Cat<M: Memory> {
+    area: Area<M>,
+    host: Arc<Host<M>>,
+    places: Places,
+    pub(crate) home: u8,
+    pub(crate) epochs: Epochs<M>,
+    scr: Heap<M>,
+    rows: Heap<M>,
+    /// What is to be freed, and in which epoch it was taken away.
+    retired: HostMutex<M, VecDeque<(u64, Retired)>>,
+    /// Bytes of SCR among that.
+    retired_scr: AtomicU64,
+    /// Which host is looked at next.
+    turn: AtomicU64,
+}
+
+impl<M: Memory> Cat<M> {
+    pub(crate) fn new(
+        area: &Area<M>,
+        host: &Arc<Host<M>>,
+        places: Places,
+        home: u8,
+        epochs: Epochs<M>,
+    ) -> Self {
+        let memory = area.memory();
+        let share = f64::from(home) / f64::from(places.shape.homes);
+        Self {
+            scr: Heap::new(memory, places.scr_heap, home, share),
+            rows: Heap::new(memory, places.lnr_heap, home, share),
+            retired: HostMutex::<M, _>::new(VecDeque::new()),
+            retired_scr: AtomicU64::new(0),
+            turn: AtomicU64::new(0),
+            area: area.clone(),
+            host: Arc::clone(host),
+            places,
+            home,
+            epochs,
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &M {
+        self.area.memory()
+    }
+
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Called in every round of a loop that waits for another thread or host.
+    ///
+    /// # Errors
+    /// That a host of the database has died.
+    #[track_caller]
+    pub(crate) fn wait(&self, round: &mut u32) -> Result<(), TxError> {
+        *round += 1;
+        if round.is_multiple_of(ROUNDS_BETWEEN_LOOKS) {
+            self.look()?;
+        }
+        self.memory().pause();
+        Ok(())
+    }
+
+    /// Looks whether a host has died.
+    ///
+    /// # Errors
+    /// That one has: then all transactions end.
+    pub(crate) fn look(&self) -> Result<(), TxError> {
+        self.check()?;
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let other = (turn % u64::from(self.places.shape.homes)) as u8;
+        if let Some((host, _)) = self.seat_of(other) {
+            self.host.fence_if_dead(&self.area, host, HOST_TIMEOUT);
+        }
+        if let Some(dead) = self.area.membership().fenced().next() {
+            self.memory().store(self.places.failed, u64::from(dead) + 1);
+        }
+        self.check()
+    }
+
+    /// # Errors
+    /// That a host of the database has died.
+    pub(crate) fn check(&self) -> Result<(), TxError> {
+        match self.memory().load(self.places.failed) {
+            0 => Ok(()),
+            dead => Err(TxError::HostDied { host: (dead - 1) as u8 }),
+        }
+    }
+
+    /// The host that has home `home`, and the number of its stay.
+    pub(crate) fn seat_of(&self, home: u8) -> Option<(u8, u32)> {
+        let word = self.memory().load(self.places.home(home));
+        (word != 0).then_some((word as u8, (word >> 8) as u32))
+    }
+
+    /// Takes the latch of a record.
+    ///
+    /// # Errors
+    /// That a host of the database has died.
+    #[track_caller]
+    pub(crate) fn latch(&self, at: RecordAt) -> Result<Record, TxError> {
+        let mut round = 0;
+        loop {
+            let record = Record(self.memory().load(at.word()));
+            let latched = record.latched(self.home);
+            if !record.is_latched()
+                && self
+                    .memory()
+                    .compare_exchange(sites::LATCH_TAKE, at.word(), record.0, latched.0)
+                    .is_ok()
+            {
+                return Ok(record);
+            }
+            self.wait(&mut round)?;
+        }
+    }
+
+    /// Releases a latch that this thread holds; the record is `record` from now on.
+    pub(crate) fn release(&self, at: RecordAt, record: Record) {
+        self.memory().store(at.word(), record.unlatched().0);
+    }
+
+    /// Appends the row of a record to `to`, while this thread holds its latch: its version, and the record, which
+    /// says that this host's caches are current.
+    #[track_caller]
+    pub(crate) fn read(&self, record: Record, slot: Slot, to: &mut Vec<u8>) -> (Version, Record) {
+        let memory = self.memory();
+        let since = memory.moment();
+        let stale = !record.is_current(self.home);
+        memory.consume(sites::ROW_INVALIDATE, |_| ((), stale.then(|| slot.lines())));
+        let mut head = [0; HEAD_BYTES];
+        memory.read(slot.at(), &mut head);
+        let (version, length) = decode_head(&head, slot);
+        memory.append(slot.at().plus(HEAD_BYTES as u64), length as u64, to);
+        memory.relies_on(slot.at(), (HEAD_BYTES + length) as u64, since);
+        (version, record.with_current(self.home))
+    }
+
+    /// Writes the row of a record while this thread holds its latch, and releases it: the record is
+    /// `record` from then on, but that this host's caches alone are current.
+    #[track_caller]
+    pub(crate) fn write(
+        &self,
+        at: RecordAt,
+        record: Record,
+        slot: Slot,
+        version: Version,
+        row: &[u8],
+    ) {
+        let memory = self.memory();
+        memory.takes(slot.lines());
+        let record = self.written(record);
+        self.put(slot, version, row, |_| self.release(at, record));
+    }
+
+    /// A record whose row this host has just written.
+    fn written(&self, record: Record) -> Record {
+        let alone =
+            if self.memory().keeps(sites::ROW_ALONE) { record.without_current() } else { record };
+        alone.with_current(self.home)
+    }
+
+    /// Writes a row into a slot that no other host knows, and makes a record of it.
+    pub(crate) fn make(
+        &self,
+        at: RecordAt,
+        record: Record,
+        slot: Slot,
+        version: Version,
+        row: &[u8],
+    ) {
+        self.memory().takes_blank(slot.lines());
+        let record = record.with_current(self.home);
+        self.put(slot, version, row, |memory| memory.store(at.word(), record.0));
+    }
+
+    fn put(&self, slot: Slot, version: Version, row: &[u8], announce: impl FnOnce(&M)) {
+        let memory = self.memory();
+        memory.write(slot.at(), &encode_head(version, row.len()));
+        memory.write(slot.at().plus(HEAD_BYTES as u64), row);
+        memory.publish(sites::ROW_CLEAN, [slot.used_lines(row.len())], |memory| {
+            memory.gives(slot.lines(), (HEAD_BYTES + row.len()) as u64);
+            announce(memory);
+        });
+    }
+
+    /// A cell of SCR.
+    pub(crate) fn reserve_scr(&self, bytes: u64) -> Option<u64> {
+        self.scr.reserve(bytes).or_else(|| {
+            self.reclaim();
+            self.scr.reserve(bytes)
+        })
+    }
+
+    /// Frees a cell that no other host knows.
+    pub(crate) fn free_scr(&self, at: u64, bytes: u64) {
+        self.scr.free(at, bytes);
+    }
+
+    /// A slot for a row.
+    pub(crate) fn reserve_slot(&self, bytes: u64) -> Option<Slot> {
+        let at = self.rows.reserve(bytes).or_else(|| {
+            self.reclaim();
+            self.rows.reserve(bytes)
+        })?;
+        Some(Slot { line: at / tombolo_memory::LINE_BYTES, bytes })
+    }
+
+    /// Frees a slot that no other host knows.
+    pub(crate) fn free_slot(&self, slot: Slot) {
+        self.rows.free(slot.at().offset(), slot.bytes);
+    }
+
+    /// Bytes of SCR that this host's shared rows take, without what is to be freed.
+    pub(crate) fn scr_in_use(&self) -> u64 {
+        self.scr.used_bytes().saturating_sub(self.retired_scr.load(Ordering::Relaxed))
+    }
+
+    /// No way leads to this memory any more. It is used again later.
+    pub(crate) fn retire(&self, retired: Retired) {
+        if let Retired::Scr { bytes, .. } = retired {
+            self.retired_scr.fetch_add(bytes, Ordering::Relaxed);
+        }
+        self.retired.lock().push_back((self.epochs.current(), retired));
+    }
+
+    /// Frees what no transaction can know of any more.
+    pub(crate) fn reclaim(&self) {
+        let mut retired = self.retired.lock();
+        if retired.is_empty() {
+            return;
+        }
+        // By a read-modify-write: a transaction that this look misses finds no way to what was retired.
+        if self.memory().keeps(sites::RECLAIM_ORDER) {
+            self.memory().fetch(sites::RECLAIM_ORDER, self.places.epoch, FetchOp::Or, 0);
+        }
+        let oldest = self.epochs.oldest();
+        while let Some(&(epoch, what)) = retired.front() {
+            if !self.memory().check(sites::RECLAIM_WAIT, epoch < oldest) {
+                break;
+            }
+            retired.pop_front();
+            match what {
+                Retired::Scr { at, bytes } => {
+                    self.retired_scr.fetch_sub(bytes, Ordering::Relaxed);
+                    self.scr.free(at, bytes);
+                }
+                Retired::Row(slot) => self.free_slot(slot),
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Floor 3: Tigon, a transactional database on a pod.
+//!
+//! Tables are divided into partitions, and each partition is at home on a host, in that host's own memory.
+//! Rows that several hosts use are shared, and taken back when they are not: [`Tigon`] keeps these
+//! *cross-host active tuples* in the pod. What needs atomic operations lies in SCR, an index and a word
+//! for each shared row; the rows lie in LNR, and software keeps them coherent. So one host makes and
+//! commits all changes of a transaction, and there is no two-phase commit. (*Tigon: A Distributed
+//! Database for a CXL Pod*.)
+//!
+//! Invariants:
+//! * A row in LNR is read and written under its record's latch alone, and readers store nothing there.
+//! * A row moves in or out only by its home, and out only when no transaction has locked it.
+//! * What a transaction has found, rows and gaps between rows, stays until it ends.
+//!
+//! Left out: databases that go on when one of their hosts dies. They are recovered from their logs.
+
+mod cat;
+mod epochs;
+mod index;
+mod key;
+mod layout;
+mod member;
+mod partition;
+mod record;
+mod request;
+mod row;
+mod sites;
+mod tigon;
+mod transaction;
+mod tree;
+
+pub use key::MAX_KEY_BYTES;
+pub use layout::{KIND, MAX_TABLES, MAX_WORKERS, Shape, VERSION};
+pub use member::SetupError;
+pub use record::MAX_HOMES;
+pub use sites::ALL as SITES;
+pub use tigon::{Moves, Options, Tigon};
+pub use transaction::Tx;

@@ -1,0 +1,400 @@
+//! A table's partition at its home: its rows in order, and which of them are shared.
+//!
+//! Invariants:
+//! * The rows of a partition, and which of them are shared, change only while its rows are locked.
+//! * A row is in the shared index exactly as long as its content names a record.
+//! * The gap bit of a shared row is set only if no row is between it and the shared row before it.
+//! * A deleted row stays as a *ghost* as long as a transaction has locked it. So the place of a row that a
+//!   transaction may bring back, or has seen to be absent, does not go.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tombolo_database::TxError;
+use tombolo_memory::{HostMutex, Memory};
+
+use crate::cat::{Cat, Retired};
+use crate::index::{Index, RecordAt};
+use crate::key::Key;
+use crate::record::{Locks, MAX_LINES, Mode, Record, State};
+use crate::row::{Content, Row, Slot, Version};
+use crate::sites;
+use crate::tree::Tree;
+
+pub(crate) struct Partition<M: Memory> {
+    pub(crate) index: Index,
+    /// Bytes of a shared row.
+    slot_bytes: u64,
+    pub(crate) rows: HostMutex<M, Rows<M>>,
+}
+
+/// What a partition holds.
+pub(crate) struct Rows<M: Memory> {
+    /// All rows, and behind them the end of the partition.
+    pub(crate) tree: Tree<Arc<Row<M>>>,
+    /// Shared rows, in the order in which the clock's hand comes to them.
+    clock: VecDeque<Entry<M>>,
+    /// Rows that are to be removed, if they are still ghosts.
+    ghosts: VecDeque<Entry<M>>,
+}
+
+type Entry<M> = (Key, Arc<Row<M>>);
+
+/// What has come of locking a row.
+pub(crate) enum Locked {
+    /// It is locked, and was read: whether there is a row, and its version.
+    Done { is_valid: bool, version: Version },
+    /// Another transaction is in the way.
+    Conflict,
+    /// The row has moved, or is no part of its partition any more: it is to be looked up again.
+    Gone,
+}
+
+/// What has come of inserting a row.
+pub(crate) enum Inserted<M: Memory> {
+    /// It is there now, as a ghost.
+    Made(Arc<Row<M>>),
+    /// It was there, as a ghost or as a row.
+    Exists,
+    /// Another transaction has locked the gap.
+    GapLocked,
+}
+
+/// What has come of moving a row in or out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// It is where it was to be.
+    Done,
+    /// It stays, since a transaction has locked it, or it was used lately.
+    Stays,
+    /// There is no room.
+    NoRoom,
+}
+
+impl<M: Memory> Partition<M> {
+    pub(crate) fn new(index: Index, width: usize, slot_bytes: u64) -> Self {
+        let mut tree = Tree::new(width);
+        tree.insert(&Key::END, Row::new(false, Version::default(), &[], Locks::default()));
+        let rows = Rows { tree, clock: VecDeque::new(), ghosts: VecDeque::new() };
+        Self { index, slot_bytes, rows: HostMutex::<M, _>::new(rows) }
+    }
+
+    pub(crate) fn slot(&self, record: Record) -> Slot {
+        Slot { line: record.line(), bytes: self.slot_bytes }
+    }
+
+    /// Locks a row for a transaction that has it locked as `held` says, and appends it to `to`.
+    #[track_caller]
+    pub(crate) fn lock(
+        &self,
+        cat: &Cat<M>,
+        row: &Row<M>,
+        (wanted, held): (Mode, Option<Mode>),
+        to: &mut Vec<u8>,
+    ) -> Result<Locked, TxError> {
+        let mut content = row.content.lock();
+        if content.is_removed {
+            return Ok(Locked::Gone);
+        }
+        let Some(at) = content.shared else {
+            let Some(locks) = content.locks.acquire(wanted, held) else {
+                return Ok(Locked::Conflict);
+            };
+            content.locks = locks;
+            to.extend_from_slice(&content.bytes);
+            let Content { is_valid, version, .. } = *content;
+            return Ok(Locked::Done { is_valid, version });
+        };
+        let record = cat.latch(at)?;
+        let Some(locks) = record.locks().acquire(wanted, held) else {
+            cat.release(at, record);
+            return Ok(Locked::Conflict);
+        };
+        let record = self.refresh(cat, &mut content, record.with_locks(locks));
+        cat.release(at, record);
+        to.extend_from_slice(&content.bytes);
+        let is_valid = record.state() == State::Valid;
+        Ok(Locked::Done { is_valid, version: content.version })
+    }
+
+    /// Reads a shared row that others have written, while its record is latched: the record from then on.
+    fn refresh(&self, cat: &Cat<M>, content: &mut Content, record: Record) -> Record {
+        if !record.is_dirty() || !cat.memory().keeps(sites::ROW_DIRTY) {
+            return record;
+        }
+        let mut bytes = Vec::new();
+        let (version, record) = cat.read(record, self.slot(record), &mut bytes);
+        (content.version, content.bytes) = (version, bytes.into());
+        record.with_dirty(false)
+    }
+
+    /// Releases a transaction's lock on a row.
+    pub(crate) fn unlock(&self, cat: &Cat<M>, row: &Row<M>, held: Mode) -> Result<(), TxError> {
+        let mut content = row.content.lock();
+        match content.shared {
+            None => content.locks = content.locks.release(held),
+            Some(at) => {
+                let record = cat.latch(at)?;
+                cat.release(at, record.with_locks(record.locks().release(held)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a row that a transaction has locked, or makes a ghost of it, and releases the lock.
+    pub(crate) fn write(
+        &self,
+        cat: &Cat<M>,
+        row: &Row<M>,
+        epoch: u64,
+        bytes: Option<&[u8]>,
+    ) -> Result<(), TxError> {
+        let mut content = row.content.lock();
+        content.version = content.version.next(epoch);
+        content.bytes = bytes.unwrap_or_default().into();
+        let locks = |locks: Locks| locks.release(Mode::Exclusive);
+        match content.shared {
+            None => {
+                content.is_valid = bytes.is_some();
+                content.locks = locks(content.locks);
+            }
+            Some(at) => {
+                let record = cat.latch(at)?;
+                let state = if bytes.is_some() { State::Valid } else { State::Ghost };
+                let record = record.with_state(state).with_locks(locks(record.locks()));
+                // The home's own copy is as new.
+                let record = record.with_dirty(false);
+                cat.write(at, record, self.slot(record), content.version, &content.bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a ghost in the place of the row with `key`, for a transaction that has locked the next row as
+    /// `held` says.
+    pub(crate) fn insert(
+        &self,
+        cat: &Cat<M>,
+        rows: &mut Rows<M>,
+        key: &Key,
+        held: Option<Mode>,
+        locks: Locks,
+    ) -> Result<Inserted<M>, TxError> {
+        if rows.tree.get(key).is_some() {
+            return Ok(Inserted::Exists);
+        }
+        let (_, next) = rows.next(key);
+        if !self.open_gap(cat, &next, held)? {
+            return Ok(Inserted::GapLocked);
+        }
+        let row = Row::new(false, Version::default(), &[], locks);
+        rows.tree.insert(key, Arc::clone(&row));
+        rows.ghosts.push_back((*key, Arc::clone(&row)));
+        Ok(Inserted::Made(row))
+    }
+
+    /// Whether a row may be inserted before `next`, which is told that there is a gap before it.
+    fn open_gap(&self, cat: &Cat<M>, next: &Row<M>, held: Option<Mode>) -> Result<bool, TxError> {
+        let content = next.content.lock();
+        let is_free = |locks: Locks| {
+            let free = locks.acquire(Mode::Exclusive, held).is_some();
+            cat.memory().check(sites::GAP_LOCKED, free)
+        };
+        let Some(at) = content.shared else { return Ok(is_free(content.locks)) };
+        let record = cat.latch(at)?;
+        let free = is_free(record.locks());
+        let opens = free && cat.memory().keeps(sites::GAP_INSERT);
+        cat.release(at, if opens { record.with_gap_closed(false) } else { record });
+        Ok(free)
+    }
+
+    /// Shares a row: its record and its lines first, the entry of the index last.
+    pub(crate) fn move_in(
+        &self,
+        cat: &Cat<M>,
+        rows: &mut Rows<M>,
+        key: &Key,
+        row: &Arc<Row<M>>,
+    ) -> Result<Moved, TxError> {
+        let closes_gap = match rows.tree.before(key, false) {
+            None => true,
+            Some((_, before)) => before.content.lock().shared.is_some(),
+        };
+        let mut content = row.content.lock();
+        if content.shared.is_some() {
+            return Ok(Moved::Done);
+        }
+        let Some(slot) = cat.reserve_slot(self.slot_bytes) else { return Ok(Moved::NoRoom) };
+        debug_assert!(slot.line < MAX_LINES);
+        let Some(at) = cat.reserve_scr(8) else {
+            cat.free_slot(slot);
+            return Ok(Moved::NoRoom);
+        };
+        let state = if content.is_valid { State::Valid } else { State::Ghost };
+        let keeps = cat.memory().keeps(sites::MOVE_LOCKS);
+        let locks = if keeps { content.locks } else { Locks::default() };
+        let record = Record::new(slot.line, state, locks).with_gap_closed(closes_gap);
+        let record_at = RecordAt((at / 8) as u32);
+        cat.make(record_at, record.with_used(true), slot, content.version, &content.bytes);
+        if !self.index.insert(cat, key, record_at) {
+            cat.memory().gives(slot.lines(), 0);
+            cat.free_scr(at, 8);
+            cat.free_slot(slot);
+            return Ok(Moved::NoRoom);
+        }
+        content.shared = Some(record_at);
+        drop(content);
+        rows.clock.push_back((*key, Arc::clone(row)));
+        self.set_gap(cat, rows, key, true)?;
+        Ok(Moved::Done)
+    }
+
+    /// Takes a row back, unless it is in use: the entry of the index goes first, then the record.
+    fn move_out(
+        &self,
+        cat: &Cat<M>,
+        rows: &Rows<M>,
+        key: &Key,
+        row: &Row<M>,
+        spares_used: bool,
+    ) -> Result<Moved, TxError> {
+        let memory = cat.memory();
+        let mut content = row.content.lock();
+        let Some(at) = content.shared else { return Ok(Moved::Done) };
+        let record = cat.latch(at)?;
+        let is_free = memory.check(sites::MOVE_UNLOCKED, record.locks().is_free());
+        if !is_free || (record.is_used() && spares_used) {
+            cat.release(at, record.with_used(false));
+            return Ok(Moved::Stays);
+        }
+        if memory.keeps(sites::GAP_MOVE) {
+            self.set_gap(cat, rows, key, false)?;
+        }
+        content.is_valid = record.state() == State::Valid;
+        content.locks = Locks::default();
+        let dirty = record.is_dirty() && memory.keeps(sites::MOVE_BACK);
+        let record = if dirty { self.refresh(cat, &mut content, record) } else { record };
+        content.shared = None;
+        self.index.remove(cat, key);
+        let slot = self.slot(record);
+        let freed =
+            if memory.keeps(sites::MOVE_FREE) { record.with_state(State::Free) } else { record };
+        cat.release(at, freed);
+        cat.retire(Retired::Scr { at: u64::from(at.0) * 8, bytes: 8 });
+        cat.retire(Retired::Row(slot));
+        Ok(Moved::Done)
+    }
+
+    /// Tells the row behind `key`, if it is shared, whether a row is between it and the shared one before it.
+    fn set_gap(
+        &self,
+        cat: &Cat<M>,
+        rows: &Rows<M>,
+        key: &Key,
+        closed: bool,
+    ) -> Result<(), TxError> {
+        let Some((_, next)) = rows.tree.after(key, false) else { return Ok(()) };
+        let content = next.content.lock();
+        if let Some(at) = content.shared {
+            let record = cat.latch(at)?;
+            cat.release(at, record.with_gap_closed(closed));
+        }
+        Ok(())
+    }
+
+    /// Moves the clock's hand on until a row has moved out, or it has gone round twice: whether one has.
+    pub(crate) fn move_one_out(&self, cat: &Cat<M>) -> Result<bool, TxError> {
+        let mut rows = self.rows.lock();
+        for _ in 0..2 * rows.clock.len() {
+            let Some((key, row)) = rows.clock.pop_front() else { break };
+            if row.content.lock().shared.is_none() {
+                continue;
+            }
+            if self.move_out(cat, &rows, &key, &row, true)? == Moved::Done {
+                if !row.content.lock().is_valid && key != Key::END {
+                    rows.ghosts.push_back((key, row));
+                }
+                return Ok(true);
+            }
+            rows.clock.push_back((key, row));
+        }
+        Ok(false)
+    }
+
+    /// A row that was deleted, or that a transaction has not inserted after all, is looked at later.
+    pub(crate) fn note_ghost(&self, key: &Key, row: &Arc<Row<M>>) {
+        self.rows.lock().ghosts.push_back((*key, Arc::clone(row)));
+    }
+
+    /// Removes up to `most` ghosts, and looks at as many shared rows for others: hosts that delete a row
+    /// of another home leave a ghost.
+    pub(crate) fn sweep(&self, cat: &Cat<M>, most: usize) -> Result<(), TxError> {
+        let Some(mut rows) = self.rows.try_lock() else { return Ok(()) };
+        for _ in 0..most.min(rows.ghosts.len()) {
+            let Some((key, row)) = rows.ghosts.pop_front() else { break };
+            if !self.remove_ghost(cat, &mut rows, &key, &row)? {
+                rows.ghosts.push_back((key, row));
+            }
+        }
+        for _ in 0..most.min(rows.clock.len()) {
+            let Some((key, row)) = rows.clock.pop_front() else { break };
+            let shared = row.content.lock().shared;
+            let state = shared.map(|at| Record(cat.memory().load(at.word())).state());
+            if state == Some(State::Ghost) && key != Key::END {
+                rows.ghosts.push_back((key, Arc::clone(&row)));
+            }
+            if shared.is_some() {
+                rows.clock.push_back((key, row));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a row if it is a ghost that no transaction has locked; whether there is nothing more to do.
+    fn remove_ghost(
+        &self,
+        cat: &Cat<M>,
+        rows: &mut Rows<M>,
+        key: &Key,
+        row: &Arc<Row<M>>,
+    ) -> Result<bool, TxError> {
+        let mut content = row.content.lock();
+        if content.is_removed {
+            return Ok(true);
+        }
+        if let Some(at) = content.shared {
+            if Record(cat.memory().load(at.word())).state() == State::Valid {
+                return Ok(true);
+            }
+            drop(content);
+            if self.move_out(cat, rows, key, row, false)? == Moved::Stays {
+                return Ok(false);
+            }
+            content = row.content.lock();
+        }
+        if content.is_valid {
+            return Ok(true);
+        }
+        if !content.locks.is_free() {
+            return Ok(false);
+        }
+        content.is_removed = true;
+        drop(content);
+        rows.tree.remove(key);
+        // The gap before it and the one behind it are one now.
+        let before = rows.tree.before(key, false);
+        let is_shared = before.is_none_or(|(_, row)| row.content.lock().shared.is_some());
+        if is_shared {
+            self.set_gap(cat, rows, key, true)?;
+        }
+        Ok(true)
+    }
+}
+
+impl<M: Memory> Rows<M> {
+    /// The row behind `key`, which may be the end of the partition.
+    pub(crate) fn next(&self, key: &Key) -> Entry<M> {
+        let (key, row) = self.tree.after(key, false).expect("a partition has an end");
+        (key, Arc::clone(row))
+    }
+}

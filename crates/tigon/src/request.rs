@@ -1,0 +1,130 @@
+//! What a host asks another for: rows of the other's partitions that are to be shared.
+//!
+//! ```text
+//! request   what (1 byte) | count, or the lock that is held (1) | table (2) | partition (4) | key (48)
+//! ```
+
+use tombolo_database::TableId;
+use tombolo_pod::PAYLOAD_BYTES;
+
+use crate::key::{Key, MAX_WORDS};
+use crate::record::Mode;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// The row with the key; if there is none, the rows beside its place.
+    One,
+    /// So many rows behind the key, and the one at it if there is one.
+    After(u8),
+    /// So many rows before the key, and the one at it or behind it.
+    Before(u8),
+    /// A ghost with this key, for a transaction that has locked the next row like this. If it has, it has a
+    /// reader's lock of the ghost from the beginning: the gap was its, and half of it is the ghost's now.
+    Ghost(Option<Mode>),
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) wish: Wish,
+    pub(crate) table: TableId,
+    pub(crate) partition: u32,
+    pub(crate) key: Key,
+}
+
+/// What has come of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// What was asked for is shared.
+    Done = 1,
+    /// The ghost was made.
+    Made = 6,
+    /// Another transaction is in the way.
+    Conflict = 2,
+    /// There is no room for another shared row.
+    NoRoom = 3,
+    /// The request is of nothing that this host has.
+    Strange = 4,
+    /// A host has died.
+    Failed = 5,
+}
+
+impl Answer {
+    pub(crate) fn decode(code: u64) -> Self {
+        match code {
+            1 => Self::Done,
+            2 => Self::Conflict,
+            3 => Self::NoRoom,
+            5 => Self::Failed,
+            6 => Self::Made,
+            _ => Self::Strange,
+        }
+    }
+}
+
+impl Request {
+    pub(crate) fn encode(&self) -> [u8; PAYLOAD_BYTES] {
+        let (what, how) = match self.wish {
+            Wish::One => (1, 0),
+            Wish::After(count) => (2, count),
+            Wish::Before(count) => (3, count),
+            Wish::Ghost(None) => (4, 0),
+            Wish::Ghost(Some(Mode::Shared)) => (4, 1),
+            Wish::Ghost(Some(Mode::Exclusive)) => (4, 2),
+        };
+        let mut payload = [0; PAYLOAD_BYTES];
+        payload[..2].copy_from_slice(&[what, how]);
+        payload[2..4].copy_from_slice(&self.table.0.to_le_bytes());
+        payload[4..8].copy_from_slice(&self.partition.to_le_bytes());
+        for (bytes, word) in payload[8..].chunks_mut(8).zip(self.key.words(MAX_WORDS)) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        payload
+    }
+
+    pub(crate) fn decode(payload: &[u8; PAYLOAD_BYTES]) -> Option<Self> {
+        let wish = match (payload[0], payload[1]) {
+            (1, _) => Wish::One,
+            (2, count) => Wish::After(count),
+            (3, count) => Wish::Before(count),
+            (4, 0) => Wish::Ghost(None),
+            (4, 1) => Wish::Ghost(Some(Mode::Shared)),
+            (4, 2) => Wish::Ghost(Some(Mode::Exclusive)),
+            _ => return None,
+        };
+        let words: [u64; MAX_WORDS] = std::array::from_fn(|word| {
+            u64::from_le_bytes(payload[8 + 8 * word..][..8].try_into().expect("8 bytes"))
+        });
+        Some(Self {
+            wish,
+            table: TableId(u16::from_le_bytes([payload[2], payload[3]])),
+            partition: u32::from_le_bytes(payload[4..8].try_into().expect("4 bytes")),
+            key: Key::from_words(&words),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_read_back() {
+        let wishes = [
+            Wish::One,
+            Wish::After(7),
+            Wish::Before(255),
+            Wish::Ghost(None),
+            Wish::Ghost(Some(Mode::Shared)),
+            Wish::Ghost(Some(Mode::Exclusive)),
+        ];
+        for wish in wishes {
+            for key in [Key::END, Key::new(&[0xff; 47], MAX_WORDS), Key::new(b"a", 1)] {
+                let request = Request { wish, table: TableId(300), partition: 70_000, key };
+                assert_eq!(Request::decode(&request.encode()), Some(request));
+            }
+        }
+        assert_eq!(Request::decode(&[0; PAYLOAD_BYTES]), None);
+    }
+}

@@ -1,0 +1,436 @@
+//! One host of a database.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tombolo_database::{Conflict, Engine, Home, Partitioning, TableId, TableSpec, TxError};
+use tombolo_host::Host;
+use tombolo_memory::{HostMutex, Memory, Work};
+use tombolo_pod::{Area, Enrolment, Mailbox, Reply};
+
+use crate::cat::Cat;
+use crate::index::Index;
+use crate::key::{Key, width};
+use crate::partition::{Inserted, Moved, Partition, Rows};
+use crate::record::{Locks, Mode};
+use crate::request::{Answer, Request, Wish};
+use crate::row::{Row, Version, slot_bytes};
+use crate::sites;
+use crate::transaction::Tx;
+use crate::tree::Tree;
+
+/// How long another host may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How many ghosts, and how many shared rows, one tick looks at.
+const SWEPT: usize = 64;
+
+/// How a host takes part in a database.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The tables, the same on all hosts.
+    pub tables: Vec<TableSpec>,
+    /// Bytes of SCR that this host's shared rows may take before some move out; unless given, its share of
+    /// all there is.
+    pub scr_budget: Option<u64>,
+    /// How long an epoch lasts.
+    pub epoch: Duration,
+}
+
+impl Options {
+    /// The usual ones, with these tables.
+    pub fn new(tables: Vec<TableSpec>) -> Self {
+        Self { tables, scr_budget: None, epoch: Duration::from_millis(10) }
+    }
+}
+
+/// A database, as one host runs transactions on it.
+pub struct Tigon<M: Memory> {
+    pub(crate) area: Area<M>,
+    pub(crate) host: Arc<Host<M>>,
+    pub(crate) enrolment: Enrolment,
+    pub(crate) mailbox: Mailbox<M>,
+    pub(crate) cat: Cat<M>,
+    pub(crate) tables: Vec<Table<M>>,
+    specs: Vec<TableSpec>,
+    scr_budget: u64,
+    /// Which partition is looked at next, in its turn.
+    turn: AtomicUsize,
+    counters: Counters,
+}
+
+/// What a host has done so far.
+#[derive(Debug, Default)]
+struct Counters {
+    moved_in: AtomicU64,
+    moved_out: AtomicU64,
+    requests: AtomicU64,
+}
+
+/// What a host has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Rows of this host that it has shared.
+    pub moved_in: u64,
+    /// Rows of this host that it has taken back.
+    pub moved_out: u64,
+    /// What it has asked other hosts for.
+    pub requests: u64,
+    /// Bytes of SCR that its shared rows take now.
+    pub scr_bytes: u64,
+}
+
+/// A table, as one host has it.
+pub(crate) enum Table<M: Memory> {
+    /// A copy of the whole table.
+    Replicated(Replica<M>),
+    /// The partitions, of which some are at home here.
+    Partitioned(Vec<Part<M>>),
+}
+
+/// A partition of a table.
+pub(crate) enum Part<M: Memory> {
+    /// At home here.
+    Own(Box<Partition<M>>),
+    /// At home on another host.
+    Others(Index),
+}
+
+/// A table that is read-only after loading.
+pub(crate) struct Replica<M: Memory> {
+    loading: HostMutex<M, Option<Tree<Box<[u8]>>>>,
+    /// The rows, as soon as the first one was read.
+    pub(crate) loaded: OnceLock<Tree<Box<[u8]>>>,
+}
+
+impl<M: Memory> Replica<M> {
+    pub(crate) fn rows(&self, width: usize) -> &Tree<Box<[u8]>> {
+        self.loaded.get_or_init(|| self.loading.lock().take().unwrap_or_else(|| Tree::new(width)))
+    }
+}
+
+impl<M: Memory> Table<M> {
+    pub(crate) fn new(cat: &Cat<M>, number: u16, spec: &TableSpec) -> Self {
+        let width = width(spec.key_bytes);
+        if spec.partitioning == Partitioning::Replicated {
+            let loading = HostMutex::<M, _>::new(Some(Tree::new(width)));
+            return Self::Replicated(Replica { loading, loaded: OnceLock::new() });
+        }
+        let partition = |partition: u32| {
+            let index = Index::new(cat.places().root(number, partition), width);
+            if home_of(partition, cat.places().shape.homes) == cat.home {
+                Part::Own(Box::new(Partition::new(index, width, slot_bytes(spec.row_bytes))))
+            } else {
+                Part::Others(index)
+            }
+        };
+        Self::Partitioned((0..cat.places().shape.partitions).map(partition).collect())
+    }
+}
+
+impl<M: Memory> Table<M> {
+    fn parts(&self) -> &[Part<M>] {
+        match self {
+            Self::Partitioned(parts) => parts,
+            Self::Replicated(_) => &[],
+        }
+    }
+}
+
+/// The host at which a partition is at home.
+fn home_of(partition: u32, homes: u8) -> u8 {
+    (partition % u32::from(homes)) as u8
+}
+
+impl<M: Memory> Tigon<M> {
+    pub(crate) fn new(
+        area: Area<M>,
+        host: Arc<Host<M>>,
+        enrolment: Enrolment,
+        cat: Cat<M>,
+        options: Options,
+    ) -> Self {
+        let tables = (0..).zip(&options.tables).map(|(n, spec)| Table::new(&cat, n, spec));
+        let share = cat.places().scr_heap.cells.bytes / u64::from(cat.places().shape.homes);
+        Self {
+            mailbox: Mailbox::new(&area, host.seat(), host.mail()),
+            tables: tables.collect(),
+            specs: options.tables,
+            scr_budget: options.scr_budget.unwrap_or(share),
+            turn: AtomicUsize::new(0),
+            counters: Counters::default(),
+            area,
+            host,
+            enrolment,
+            cat,
+        }
+    }
+
+    /// The memory that the database lies in.
+    pub fn memory(&self) -> &M {
+        self.area.memory()
+    }
+
+    /// What this host has done so far.
+    pub fn moves(&self) -> Moves {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Moves {
+            moved_in: load(&self.counters.moved_in),
+            moved_out: load(&self.counters.moved_out),
+            requests: load(&self.counters.requests),
+            scr_bytes: self.cat.scr_in_use(),
+        }
+    }
+
+    /// A table and its words a key.
+    pub(crate) fn table(&self, table: TableId) -> Result<(&Table<M>, &TableSpec), TxError> {
+        let number = usize::from(table.0);
+        let spec = self.specs.get(number).ok_or(TxError::NoTable { table })?;
+        Ok((&self.tables[number], spec))
+    }
+
+    pub(crate) fn check_key(table: TableId, spec: &TableSpec, key: &[u8]) -> Result<(), TxError> {
+        let (bytes, most) = (key.len(), usize::from(spec.key_bytes));
+        if (1..=most).contains(&bytes) {
+            return Ok(());
+        }
+        Err(TxError::KeyLength { table, bytes, most })
+    }
+
+    pub(crate) fn check_row(table: TableId, spec: &TableSpec, row: &[u8]) -> Result<(), TxError> {
+        let (bytes, most) = (row.len(), spec.row_bytes as usize);
+        if bytes <= most {
+            return Ok(());
+        }
+        Err(TxError::RowLength { table, bytes, most })
+    }
+
+    /// Asks the home of a partition to share rows, and waits until it has; whether a ghost was made. Meanwhile
+    /// this host answers others.
+    pub(crate) fn ask(&self, request: Request) -> Result<bool, TxError> {
+        self.counters.requests.fetch_add(1, Ordering::Relaxed);
+        let home = home_of(request.partition, self.cat.places().shape.homes);
+        let Some((host, _)) = self.cat.seat_of(home) else {
+            return Err(TxError::HostLeft { host: home });
+        };
+        let (payload, started, mut round) = (request.encode(), self.memory().uptime(), 0);
+        let mut wait = || {
+            let waited = self.memory().uptime().saturating_sub(started);
+            if waited > ANSWER_TIMEOUT {
+                return Err(TxError::NoAnswer { host, waited_ms: waited.as_millis() as u64 });
+            }
+            self.serve()?;
+            self.cat.wait(&mut round)
+        };
+        let mut ticket = loop {
+            match self.mailbox.try_post(host, &payload) {
+                Some(ticket) => break ticket,
+                None => wait()?,
+            }
+        };
+        let answer = loop {
+            match ticket.reply() {
+                Reply::Waiting => wait()?,
+                Reply::Answered(code) => break Answer::decode(code),
+                Reply::Gone => {
+                    self.cat.look()?;
+                    return Err(TxError::HostLeft { host });
+                }
+            }
+        };
+        match answer {
+            Answer::Done => Ok(false),
+            Answer::Made => Ok(true),
+            Answer::Conflict => Err(Conflict::Gap.into()),
+            // Rows move out, and what they leave is freed when the transactions of now have ended.
+            Answer::NoRoom => Err(Conflict::Moved.into()),
+            Answer::Strange => Err(TxError::Failed(format!(
+                "host {host} does not know the partition it is home to"
+            ))),
+            Answer::Failed => {
+                self.cat.look()?;
+                Err(TxError::HostLeft { host })
+            }
+        }
+    }
+
+    /// Answers the requests that there are.
+    pub(crate) fn serve(&self) -> Result<(), TxError> {
+        while let Some(mail) = self.mailbox.next() {
+            self.memory().works(Work::Message);
+            let answer = match Request::decode(&mail.payload) {
+                Some(request) => self.grant(&request),
+                None => Ok(Answer::Strange),
+            };
+            let code = answer.as_ref().map_or(Answer::Failed, |&answer| answer);
+            self.mailbox.answer(&mail, code as u64);
+            answer?;
+            self.make_room()?;
+        }
+        Ok(())
+    }
+
+    fn grant(&self, request: &Request) -> Result<Answer, TxError> {
+        let part = match self.tables.get(usize::from(request.table.0)) {
+            Some(Table::Partitioned(parts)) => parts.get(request.partition as usize),
+            _ => None,
+        };
+        let Some(Part::Own(partition)) = part else { return Ok(Answer::Strange) };
+        let mut rows = partition.rows.lock();
+        let mut answer = Answer::Done;
+        if let Wish::Ghost(held) = request.wish {
+            let keeps = self.memory().keeps(sites::GAP_INHERIT);
+            let locks = Locks::of(held.filter(|_| keeps).map(|_| Mode::Shared));
+            match partition.insert(&self.cat, &mut rows, &request.key, held, locks)? {
+                Inserted::GapLocked => return Ok(Answer::Conflict),
+                Inserted::Made(_) => answer = Answer::Made,
+                Inserted::Exists => {}
+            }
+        }
+        for (key, row) in wanted(&rows, request) {
+            match partition.move_in(&self.cat, &mut rows, &key, &row)? {
+                Moved::NoRoom => return Ok(Answer::NoRoom),
+                Moved::Done | Moved::Stays => {
+                    self.counters.moved_in.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Moves rows out as long as this host's take more of SCR than they may.
+    fn make_room(&self) -> Result<(), TxError> {
+        let parts: usize = self.own_partitions().count();
+        let mut in_vain = 0;
+        while self.cat.scr_in_use() > self.scr_budget && in_vain < parts {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % parts;
+            let partition = self.own_partitions().nth(turn);
+            let moved =
+                partition.map_or(Ok(false), |partition| partition.move_one_out(&self.cat))?;
+            self.counters.moved_out.fetch_add(u64::from(moved), Ordering::Relaxed);
+            in_vain = if moved { 0 } else { in_vain + 1 };
+        }
+        Ok(())
+    }
+
+    fn own_partitions<'a>(&'a self) -> impl Iterator<Item = &'a Partition<M>> {
+        let own = |part: &'a Part<M>| match part {
+            Part::Own(partition) => Some(&**partition),
+            Part::Others(_) => None,
+        };
+        self.tables.iter().flat_map(Table::parts).filter_map(own)
+    }
+}
+
+/// The rows that are to be shared.
+fn wanted<M: Memory>(rows: &Rows<M>, request: &Request) -> Vec<(Key, Arc<Row<M>>)> {
+    let entry = |(key, row): (Key, &Arc<Row<M>>)| (key, Arc::clone(row));
+    let key = &request.key;
+    let at = rows.tree.after(key, true).map(entry);
+    let is_there = at.as_ref().is_some_and(|(found, _)| found == key);
+    let before = |key: &Key| rows.tree.before(key, false).map(entry);
+    match request.wish {
+        Wish::One | Wish::Ghost(_) if is_there => at.into_iter().collect(),
+        Wish::One | Wish::Ghost(_) => before(key).into_iter().chain(at).collect(),
+        Wish::After(count) => {
+            let mut found: Vec<_> = before(key).into_iter().chain(at).collect();
+            while found.len() < usize::from(count) + 2 {
+                let last = found.last().map_or(*key, |(key, _)| *key);
+                match rows.tree.after(&last, false) {
+                    Some(next) => found.push(entry(next)),
+                    None => break,
+                }
+            }
+            found
+        }
+        Wish::Before(count) => {
+            let mut found: Vec<_> = at.into_iter().collect();
+            while found.len() < usize::from(count) + 2 {
+                let last = found.last().map_or(*key, |(key, _)| *key);
+                match before(&last) {
+                    Some(previous) => found.push(previous),
+                    None => break,
+                }
+            }
+            found.reverse();
+            found
+        }
+    }
+}
+
+impl<M: Memory> Engine for Tigon<M> {
+    type Transaction<'a> = Tx<'a, M>;
+
+    fn tables(&self) -> &[TableSpec] {
+        &self.specs
+    }
+
+    fn partitions(&self) -> u32 {
+        self.cat.places().shape.partitions
+    }
+
+    fn home(&self) -> (Home, u8) {
+        (Home(self.cat.home), self.cat.places().shape.homes)
+    }
+
+    fn home_of(&self, partition: u32) -> Home {
+        Home(home_of(partition, self.cat.places().shape.homes))
+    }
+
+    fn begin(&self, worker: usize) -> Tx<'_, M> {
+        Tx::new(self, worker)
+    }
+
+    fn load(&self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), TxError> {
+        let (what, spec) = self.table(table)?;
+        Self::check_key(table, spec, key)?;
+        Self::check_row(table, spec, row)?;
+        let (duplicate, words) = (Err(TxError::Duplicate { table }), width(spec.key_bytes));
+        let key_words = Key::new(key, words);
+        match what {
+            Table::Replicated(replica) => {
+                let mut loading = replica.loading.lock();
+                let Some(rows) = &mut *loading else { return Err(TxError::ReadOnly { table }) };
+                if rows.get(&key_words).is_some() {
+                    return duplicate;
+                }
+                rows.insert(&key_words, row.into());
+            }
+            Table::Partitioned(parts) => {
+                let partition = spec.partition_of(key, self.partitions());
+                let Part::Own(partition) = &parts[partition as usize] else {
+                    let host = self.home_of(partition).0;
+                    return Err(TxError::NotHome { partition, host });
+                };
+                let mut rows = partition.rows.lock();
+                if rows.tree.get(&key_words).is_some() {
+                    return duplicate;
+                }
+                let row = Row::new(true, Version::default(), row, Locks::default());
+                rows.tree.insert(&key_words, row);
+            }
+        }
+        Ok(())
+    }
+
+    fn tick(&self) -> Result<(), TxError> {
+        self.host.beat();
+        self.cat.look()?;
+        if !self.enrolment.holds(self.memory()) {
+            return Err(TxError::HostDied { host: self.enrolment.host() });
+        }
+        self.serve()?;
+        self.cat.epochs.tick();
+        self.cat.reclaim();
+        let parts = self.own_partitions().count();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let partition = self.own_partitions().nth(turn % parts.max(1));
+        partition.map_or(Ok(()), |partition| partition.sweep(&self.cat, SWEPT))
+    }
+
+    fn durable_epoch(&self) -> u64 {
+        0
+    }
+}
