@@ -301,6 +301,7 @@ fn run(trial: &Trial, setup: Setup) {
     }
     simulation.run().unwrap();
     let loaded = (0..setup.hosts as u64).flat_map(loaded_of);
+    if std::env::var("STAT").is_ok() { let n = book.committed.borrow().len(); let m: Vec<_> = homes.borrow().iter().map(|d| d.moves()).collect(); println!("{n} commits {m:?}"); }
     book.check(loaded.map(|(key, tag)| (key, tag)).collect());
     assert!(!book.committed.borrow().is_empty(), "no transaction was committed");
 }

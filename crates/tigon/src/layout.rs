@@ -25,6 +25,7 @@ pub const MAX_TABLES: u64 = 64;
 /// Workers of a host at most.
 pub const MAX_WORKERS: u64 = 64;
 
+/// A request names a partition by 16 bits.
 const MAX_PARTITIONS: u64 = 1 << 16;
 const SPEC_WORDS: u64 = 2;
 

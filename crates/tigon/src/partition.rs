@@ -392,6 +392,11 @@ impl<M: Memory> Partition<M> {
 }
 
 impl<M: Memory> Rows<M> {
+    /// Whether the row behind `key` is the one with this record.
+    pub(crate) fn is_next(&self, key: &Key, at: RecordAt) -> bool {
+        self.next(key).1.content.lock().shared == Some(at)
+    }
+
     /// The row behind `key`, which may be the end of the partition.
     pub(crate) fn next(&self, key: &Key) -> Entry<M> {
         let (key, row) = self.tree.after(key, false).expect("a partition has an end");

@@ -1,12 +1,13 @@
 //! What a host asks another for: rows of the other's partitions that are to be shared.
 //!
 //! ```text
-//! request   what (1 byte) | count, or the lock that is held (1) | table (2) | partition (4) | key (48)
+//! request   what (1 byte) | table (1) | partition (2) | count, or the record that is locked (4) | key (48)
 //! ```
 
 use tombolo_database::TableId;
 use tombolo_pod::PAYLOAD_BYTES;
 
+use crate::index::RecordAt;
 use crate::key::{Key, MAX_WORDS};
 use crate::record::Mode;
 
@@ -16,12 +17,13 @@ pub(crate) enum Wish {
     /// The row with the key; if there is none, the rows beside its place.
     One,
     /// So many rows behind the key, and the one at it if there is one.
-    After(u8),
+    After(u32),
     /// So many rows before the key, and the one at it or behind it.
-    Before(u8),
-    /// A ghost with this key, for a transaction that has locked the next row like this. If it has, it has a
-    /// reader's lock of the ghost from the beginning: the gap was its, and half of it is the ghost's now.
-    Ghost(Option<Mode>),
+    Before(u32),
+    /// A ghost with this key, for a transaction that has locked this record like this. If it is the next
+    /// row's, the transaction has a reader's lock of the ghost from the beginning: the gap was its, and half
+    /// of it is the ghost's now.
+    Ghost(Option<(Mode, RecordAt)>),
 }
 
 /// A request.
@@ -38,8 +40,8 @@ pub(crate) struct Request {
 pub(crate) enum Answer {
     /// What was asked for is shared.
     Done = 1,
-    /// The ghost was made.
-    Made = 6,
+    /// The ghost was made, and is locked for a reader.
+    Locked = 6,
     /// Another transaction is in the way.
     Conflict = 2,
     /// There is no room for another shared row.
@@ -57,7 +59,7 @@ impl Answer {
             2 => Self::Conflict,
             3 => Self::NoRoom,
             5 => Self::Failed,
-            6 => Self::Made,
+            6 => Self::Locked,
             _ => Self::Strange,
         }
     }
@@ -65,18 +67,18 @@ impl Answer {
 
 impl Request {
     pub(crate) fn encode(&self) -> [u8; PAYLOAD_BYTES] {
-        let (what, how) = match self.wish {
+        let (what, number) = match self.wish {
             Wish::One => (1, 0),
             Wish::After(count) => (2, count),
             Wish::Before(count) => (3, count),
             Wish::Ghost(None) => (4, 0),
-            Wish::Ghost(Some(Mode::Shared)) => (4, 1),
-            Wish::Ghost(Some(Mode::Exclusive)) => (4, 2),
+            Wish::Ghost(Some((Mode::Shared, at))) => (5, at.0),
+            Wish::Ghost(Some((Mode::Exclusive, at))) => (6, at.0),
         };
         let mut payload = [0; PAYLOAD_BYTES];
-        payload[..2].copy_from_slice(&[what, how]);
-        payload[2..4].copy_from_slice(&self.table.0.to_le_bytes());
-        payload[4..8].copy_from_slice(&self.partition.to_le_bytes());
+        payload[..2].copy_from_slice(&[what, self.table.0 as u8]);
+        payload[2..4].copy_from_slice(&(self.partition as u16).to_le_bytes());
+        payload[4..8].copy_from_slice(&number.to_le_bytes());
         for (bytes, word) in payload[8..].chunks_mut(8).zip(self.key.words(MAX_WORDS)) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
@@ -84,13 +86,14 @@ impl Request {
     }
 
     pub(crate) fn decode(payload: &[u8; PAYLOAD_BYTES]) -> Option<Self> {
-        let wish = match (payload[0], payload[1]) {
-            (1, _) => Wish::One,
-            (2, count) => Wish::After(count),
-            (3, count) => Wish::Before(count),
-            (4, 0) => Wish::Ghost(None),
-            (4, 1) => Wish::Ghost(Some(Mode::Shared)),
-            (4, 2) => Wish::Ghost(Some(Mode::Exclusive)),
+        let number = u32::from_le_bytes(payload[4..8].try_into().expect("4 bytes"));
+        let wish = match payload[0] {
+            1 => Wish::One,
+            2 => Wish::After(number),
+            3 => Wish::Before(number),
+            4 => Wish::Ghost(None),
+            5 => Wish::Ghost(Some((Mode::Shared, RecordAt(number)))),
+            6 => Wish::Ghost(Some((Mode::Exclusive, RecordAt(number)))),
             _ => return None,
         };
         let words: [u64; MAX_WORDS] = std::array::from_fn(|word| {
@@ -98,8 +101,8 @@ impl Request {
         });
         Some(Self {
             wish,
-            table: TableId(u16::from_le_bytes([payload[2], payload[3]])),
-            partition: u32::from_le_bytes(payload[4..8].try_into().expect("4 bytes")),
+            table: TableId(payload[1].into()),
+            partition: u16::from_le_bytes([payload[2], payload[3]]).into(),
             key: Key::from_words(&words),
         })
     }
@@ -116,12 +119,12 @@ mod tests {
             Wish::After(7),
             Wish::Before(255),
             Wish::Ghost(None),
-            Wish::Ghost(Some(Mode::Shared)),
-            Wish::Ghost(Some(Mode::Exclusive)),
+            Wish::Ghost(Some((Mode::Shared, RecordAt(u32::MAX)))),
+            Wish::Ghost(Some((Mode::Exclusive, RecordAt(0)))),
         ];
         for wish in wishes {
             for key in [Key::END, Key::new(&[0xff; 47], MAX_WORDS), Key::new(b"a", 1)] {
-                let request = Request { wish, table: TableId(300), partition: 70_000, key };
+                let request = Request { wish, table: TableId(63), partition: 65_535, key };
                 assert_eq!(Request::decode(&request.encode()), Some(request));
             }
         }

@@ -207,8 +207,8 @@ impl<M: Memory> Tigon<M> {
         Err(TxError::RowLength { table, bytes, most })
     }
 
-    /// Asks the home of a partition to share rows, and waits until it has; whether a ghost was made. Meanwhile
-    /// this host answers others.
+    /// Asks the home of a partition to share rows, and waits until it has; whether a ghost was made that is
+    /// locked for a reader. Meanwhile this host answers others.
     pub(crate) fn ask(&self, request: Request) -> Result<bool, TxError> {
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
         let home = home_of(request.partition, self.cat.places().shape.homes);
@@ -242,7 +242,7 @@ impl<M: Memory> Tigon<M> {
         };
         match answer {
             Answer::Done => Ok(false),
-            Answer::Made => Ok(true),
+            Answer::Locked => Ok(true),
             Answer::Conflict => Err(Conflict::Gap.into()),
             // Rows move out, and what they leave is freed when the transactions of now have ended.
             Answer::NoRoom => Err(Conflict::Moved.into()),
@@ -281,12 +281,13 @@ impl<M: Memory> Tigon<M> {
         let mut rows = partition.rows.lock();
         let mut answer = Answer::Done;
         if let Wish::Ghost(held) = request.wish {
-            let keeps = self.memory().keeps(sites::GAP_INHERIT);
-            let locks = Locks::of(held.filter(|_| keeps).map(|_| Mode::Shared));
+            let held = held.filter(|&(_, at)| rows.is_next(&request.key, at)).map(|(mode, _)| mode);
+            let inherits = held.is_some() && self.memory().keeps(sites::GAP_INHERIT);
+            let locks = Locks::of(inherits.then_some(Mode::Shared));
             match partition.insert(&self.cat, &mut rows, &request.key, held, locks)? {
                 Inserted::GapLocked => return Ok(Answer::Conflict),
-                Inserted::Made(_) => answer = Answer::Made,
-                Inserted::Exists => {}
+                Inserted::Made(_) if inherits => answer = Answer::Locked,
+                Inserted::Made(_) | Inserted::Exists => {}
             }
         }
         for (key, row) in wanted(&rows, request) {
@@ -336,7 +337,7 @@ fn wanted<M: Memory>(rows: &Rows<M>, request: &Request) -> Vec<(Key, Arc<Row<M>>
         Wish::One | Wish::Ghost(_) => before(key).into_iter().chain(at).collect(),
         Wish::After(count) => {
             let mut found: Vec<_> = before(key).into_iter().chain(at).collect();
-            while found.len() < usize::from(count) + 2 {
+            while found.len() < count as usize + 2 {
                 let last = found.last().map_or(*key, |(key, _)| *key);
                 match rows.tree.after(&last, false) {
                     Some(next) => found.push(entry(next)),
@@ -347,7 +348,7 @@ fn wanted<M: Memory>(rows: &Rows<M>, request: &Request) -> Vec<(Key, Arc<Row<M>>
         }
         Wish::Before(count) => {
             let mut found: Vec<_> = at.into_iter().collect();
-            while found.len() < usize::from(count) + 2 {
+            while found.len() < count as usize + 2 {
                 let last = found.last().map_or(*key, |(key, _)| *key);
                 match before(&last) {
                     Some(previous) => found.push(previous),

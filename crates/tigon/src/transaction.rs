@@ -306,7 +306,7 @@ impl<'a, M: Memory> Tx<'a, M> {
                     return Ok((key, number));
                 }
             }
-            self.ask(place.request(Wish::After(batch.min(SCAN_BATCH) as u8), *from))?;
+            self.ask(place.request(Wish::After(batch.min(SCAN_BATCH) as u32), *from))?;
         }
         Err(self.conflict(Conflict::Moved))
     }
@@ -346,7 +346,7 @@ impl<'a, M: Memory> Tx<'a, M> {
                 }
                 continue;
             }
-            self.ask(place.request(Wish::Before(batch.min(SCAN_BATCH) as u8), anchor))?;
+            self.ask(place.request(Wish::Before(batch.min(SCAN_BATCH) as u32), anchor))?;
         }
         Err(self.conflict(Conflict::Moved))
     }
@@ -483,9 +483,8 @@ impl<'a, M: Memory> Tx<'a, M> {
         key: &Key,
     ) -> Result<(), TxError> {
         let next = index.seek(&self.db.cat, key, Side::After { or_equal: false })?;
-        let held = next.and_then(|(next, _)| self.mode_of(place, &next));
-        let was_made = self.ask(place.request(Wish::Ghost(held), *key))?;
-        if was_made && held.is_some() && self.db.memory().keeps(sites::GAP_INHERIT) {
+        let held = next.and_then(|(next, at)| Some((self.mode_of(place, &next)?, at)));
+        if self.ask(place.request(Wish::Ghost(held), *key))? {
             // The ghost is locked for this transaction. So its record stays.
             let at = index.get(&self.db.cat, key)?.ok_or_else(|| damaged(key))?;
             let handle = Handle::Other(at, slot_bytes(place.spec.row_bytes));
