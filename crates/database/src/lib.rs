@@ -1,6 +1,7 @@
 //! Floor 3: what all transaction engines share.
 //!
 //! An [`Engine`] keeps rows of bytes in tables, ordered by key, and runs [`Transaction`]s over them.
+//! The [log](log) makes them durable.
 //!
 //! Invariants:
 //! * Committed transactions are serializable, ranges and absent keys included.
@@ -10,9 +11,14 @@
 
 mod engine;
 mod error;
+pub mod log;
+mod sites;
+mod version;
 
 pub use engine::{
     Commit, Direction, Durability, EachRow, Engine, Home, Partitioning, Range, Scan, TableId,
     TableSpec, Transaction,
 };
 pub use error::{Conflict, TxError};
+pub use sites::ALL as SITES;
+pub use version::{MAX_EPOCH, Version};
