@@ -23,6 +23,8 @@ tombolo_memory::sites! {
     FLUSH_SYNC = "database.flush.sync";
     /// A logger that has been retired by another host stays retired.
     FLUSH_RETIRED = "database.flush.retired";
+    /// A logger that begins says so before it loads the epoch that its log begins with.
+    JOIN_ANNOUNCE = "database.join.announce";
     /// A dead host's buffers are read afresh.
     DRAIN_INVALIDATE = "database.drain.invalidate";
     /// A dead host's buffers are in a file before its logger is retired.

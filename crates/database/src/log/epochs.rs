@@ -13,6 +13,9 @@ use crate::{Durability, MAX_EPOCH, TxError, sites};
 /// What a worker's words say when it has no transaction, and a host's when it has no logger.
 pub(crate) const IDLE: u64 = u64::MAX;
 
+/// What a host's word says while its logger begins: nothing more becomes durable meanwhile.
+pub(crate) const JOINING: u64 = 0;
+
 /// How a host takes part in the log.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupSettings {
@@ -45,6 +48,8 @@ pub struct GroupCommit<M: Memory> {
     requested: AtomicU64,
     /// The greatest epoch that this host's logger has made durable, as the host itself knows it.
     own: AtomicU64,
+    /// The greatest durable epoch that this host has seen. While a host joins, words say less.
+    durable: AtomicU64,
     /// The epoch, and when this host has first seen it.
     seen: HostMutex<M, (u64, Duration)>,
 }
@@ -94,6 +99,7 @@ impl<M: Memory> GroupCommit<M> {
             settings,
             requested: AtomicU64::new(0),
             own: AtomicU64::new(IDLE),
+            durable: AtomicU64::new(0),
             seen: lock_api::Mutex::new(seen),
         })
     }
@@ -205,7 +211,10 @@ impl<M: Memory> GroupCommit<M> {
         // Before the loggers: each of them is behind the epoch.
         let epoch = self.epoch();
         let hosts = (0..self.places.layout.hosts).map(|host| (self.durable_at(host), host));
-        hosts.chain([(epoch - 1, self.host)]).min().unwrap_or((epoch - 1, self.host))
+        let behind = (epoch - 1, self.host);
+        let (durable, host) = hosts.chain([behind]).min().unwrap_or(behind);
+        let before = self.durable.fetch_max(durable, Ordering::Relaxed);
+        (durable.max(before), host)
     }
 
     fn durable_at(&self, host: u8) -> u64 {
@@ -223,9 +232,10 @@ impl<M: Memory> GroupCommit<M> {
         self.own.store(epoch, Ordering::Release);
     }
 
-    /// Hosts that have a logger, a bit for each.
+    /// Hosts whose log has a file, a bit for each.
     pub(crate) fn loggers(&self) -> u64 {
-        let has = |&host: &u8| self.memory.load(self.places.durable(host)) != IDLE;
+        let word = |host| self.memory.load(self.places.durable(host));
+        let has = |&host: &u8| ![IDLE, JOINING].contains(&word(host));
         (0..self.places.layout.hosts).filter(has).fold(0, |hosts, host| hosts | 1 << host)
     }
 

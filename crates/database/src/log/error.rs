@@ -46,6 +46,14 @@ pub enum LogError {
         /// How many bytes of the buffer were whole.
         position: u64,
     },
+    /// A checkpoint would count before all that its rows show is durable.
+    #[error("the checkpoint was read until epoch {last}, and epoch {durable} is durable; wait")]
+    Early {
+        /// The epoch in which its last row was read.
+        last: u64,
+        /// The epoch that is durable.
+        durable: u64,
+    },
     /// Another host has taken this one for dead.
     #[error("another host has taken host {host} for dead and closed its log; start it again")]
     Retired {

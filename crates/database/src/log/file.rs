@@ -42,6 +42,11 @@ impl FileWriter {
         Ok(Self { name, units: 0, batch: 0, frames: Vec::new() })
     }
 
+    /// The file's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Batches that are durable.
     pub(crate) fn batches(&self) -> u32 {
         self.batch
@@ -100,8 +105,6 @@ fn checksum(position: u64, unit: &[u8]) -> u32 {
 pub(crate) struct FileContents {
     name: String,
     batches: Vec<Batch>,
-    /// Whether a batch behind them was cut.
-    pub(crate) is_cut: bool,
 }
 
 #[derive(Debug)]
@@ -153,7 +156,7 @@ impl FileContents {
         let units: Vec<_> =
             units.map(|(index, unit)| unit_batch(name, index, unit)).collect::<Result<_, _>>()?;
         let newest = units.iter().flatten().map(|&(batch, _)| batch).max().unwrap_or(0);
-        let mut contents = Self { name: name.to_owned(), batches: Vec::new(), is_cut: false };
+        let mut contents = Self { name: name.to_owned(), batches: Vec::new() };
         let (mut expected, mut payload, mut start) = (1, Vec::new(), 0);
         for (index, unit) in units.iter().enumerate() {
             match *unit {
@@ -172,7 +175,6 @@ impl FileContents {
                 Some(_) => return Err(damaged(name, index, "these 512 bytes belong elsewhere")),
             }
         }
-        contents.is_cut = start * UNIT < bytes.len();
         Ok(contents)
     }
 
@@ -258,7 +260,6 @@ mod tests {
             let contents = FileContents::parse("f", &bytes[..cut]).unwrap();
             let whole = ends.iter().filter(|&&end| end <= cut as u64).count();
             assert_eq!(check(&contents), whole, "cut at {cut}");
-            assert_eq!(contents.is_cut, cut > 0 && !ends.contains(&(cut as u64)));
         }
     }
 
@@ -288,7 +289,7 @@ mod tests {
             bytes[at..at + UNIT].fill(0);
             let found = FileContents::parse("f", &bytes);
             match found {
-                Ok(contents) => assert!(at >= last && check(&contents) == 2 && contents.is_cut),
+                Ok(contents) => assert!(at >= last && check(&contents) == 2),
                 Err(LogError::Damaged { .. }) => assert!(at < last),
                 Err(other) => panic!("{other}"),
             }

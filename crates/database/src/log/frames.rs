@@ -4,6 +4,9 @@
 pub(crate) const HEADER: u8 = 1;
 pub(crate) const RECORD: u8 = 2;
 pub(crate) const MARK: u8 = 3;
+pub(crate) const CLOSED: u8 = 4;
+pub(crate) const MANIFEST: u8 = 5;
+pub(crate) const CATALOG: u8 = 6;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TOMBLOG1");
 

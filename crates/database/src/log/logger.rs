@@ -7,7 +7,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use tombolo_memory::{LINE_BYTES, Memory};
 
-use super::epochs::{GroupCommit, IDLE};
+use super::epochs::{GroupCommit, IDLE, JOINING};
 use super::error::{During, LogError};
 use super::file::FileWriter;
 use super::frames::{HEADER, Header, MARK, Mark, RECORD, parse_name};
@@ -69,11 +69,14 @@ impl<M: Memory, S: Storage> Logger<M, S> {
             sync_ns: Histogram::new(3).expect("3 digits are possible"),
         };
         logger.drain(logger.group.host)?;
-        let epoch = logger.group.epoch() - 1;
-        let file = logger.file_to_write()?;
-        logger.write(file, epoch, false)?;
-        logger.set_durable(epoch)?;
-        Ok(logger)
+        let memory = logger.group.memory.clone();
+        let early = (!memory.keeps(sites::JOIN_ANNOUNCE)).then(|| logger.group.epoch());
+        logger.set_durable(JOINING)?;
+        // After that nothing becomes durable, so no epoch that is durable already is greater.
+        let epoch = early.unwrap_or_else(|| logger.group.epoch()) - 1;
+        let begun = logger.file_to_write().and_then(|file| logger.write(file, epoch, false));
+        logger.set_durable(if begun.is_ok() { epoch } else { IDLE })?;
+        begun.map(|()| logger)
     }
 
     /// Writes what is to be written, if an epoch has ended, or a buffer is half full; whether it did.

@@ -16,6 +16,7 @@
 //!   nobody uses what they have taken out.
 //! * The epoch never goes back, nor begins again at a value that a log has.
 
+mod checkpoint;
 mod disk;
 mod epochs;
 mod error;
@@ -24,14 +25,20 @@ mod frames;
 mod layout;
 mod logger;
 mod record;
+mod recovery;
+mod session;
 mod storage;
 mod worker;
 
+pub use checkpoint::{CheckpointPart, CheckpointWriter};
 pub use disk::SimulatedDisk;
 pub use epochs::{GroupCommit, GroupSettings};
 pub use error::LogError;
 pub use layout::LogLayout;
 pub use logger::{LogMetrics, Logger};
 pub use record::{Change, record_bytes};
+pub use recovery::{Recovered, RecoveredRow, recover, truncate};
 pub use storage::{Directory, Storage};
 pub use worker::Worker;
+
+use error::During;

@@ -1,7 +1,7 @@
 //! A transaction's changes as one record: whole, or not there.
 //!
 //! ```text
-//! record  bytes (4) | CRC-32C of all that follows (4) | epoch (8) | changes (4) | zeros (4) | changes
+//! record  bytes (4) | CRC-32C of all that follows (4) | epoch (8) | changes
 //! change  version (8) | table (2) | bytes of the key (2) | bytes of the row (4) | partition (4)
 //!         | key | row
 //! ```
@@ -12,7 +12,7 @@
 use crate::{TableId, Version};
 
 /// Bytes of a record without changes.
-pub(crate) const RECORD_BYTES: usize = 24;
+pub(crate) const RECORD_BYTES: usize = 16;
 /// Bytes of a change besides key and row.
 const CHANGE_BYTES: usize = 20;
 
@@ -51,21 +51,32 @@ pub fn record_bytes(changes: impl IntoIterator<Item = (usize, usize)>) -> u64 {
 pub(crate) fn encode<'a>(epoch: u64, changes: impl Iterator<Item = Change<'a>>, to: &mut Vec<u8>) {
     let start = to.len();
     to.extend([0; RECORD_BYTES]);
-    let mut count = 0_u32;
-    for change in changes {
-        encode_change(&change, to);
-        count += 1;
-    }
-    let record = &mut to[start..];
+    changes.for_each(|change| encode_change(&change, to));
+    seal(epoch, &mut to[start..]);
+}
+
+/// Appends the record of changes that are encoded already.
+pub(crate) fn encode_all(epoch: u64, changes: &[u8], to: &mut Vec<u8>) {
+    let start = to.len();
+    to.extend([0; RECORD_BYTES]);
+    to.extend(changes);
+    seal(epoch, &mut to[start..]);
+}
+
+/// Fills in what a record begins with.
+fn seal(epoch: u64, record: &mut [u8]) {
     let bytes = record.len() as u32;
     record[8..16].copy_from_slice(&epoch.to_le_bytes());
-    record[16..20].copy_from_slice(&count.to_le_bytes());
     let checksum = crc32c::crc32c(&record[8..]);
     record[..4].copy_from_slice(&bytes.to_le_bytes());
     record[4..8].copy_from_slice(&checksum.to_le_bytes());
 }
 
-fn encode_change(change: &Change<'_>, to: &mut Vec<u8>) {
+/// Appends a change to `to`.
+///
+/// # Panics
+/// If its key has more than 65,535 bytes.
+pub(crate) fn encode_change(change: &Change<'_>, to: &mut Vec<u8>) {
     let key_bytes = u16::try_from(change.key.len()).expect("the catalog bounds keys");
     let row_bytes = change.row.map_or(DELETED, |row| row.len() as u32);
     to.extend(change.version.0.to_le_bytes());
@@ -93,10 +104,8 @@ impl<'a> Record<'a> {
             return None;
         }
         let epoch = u64::from_le_bytes(*record[8..].first_chunk()?);
-        let count = u32::from_le_bytes(*record[16..].first_chunk()?);
         let record = Self { epoch, changes };
-        (record.changes().try_fold(0, |n, change| change.map(|_| n + 1)) == Some(count))
-            .then_some((record, length))
+        record.changes().all(|change| change.is_some()).then_some((record, length))
     }
 
     /// Its changes; an item is `None` where the rest is no change.
