@@ -9,6 +9,7 @@
 //!
 //! Left out: how an engine keeps its rows.
 
+mod database;
 mod engine;
 mod error;
 pub mod log;
@@ -16,6 +17,10 @@ pub mod schema;
 mod sites;
 mod version;
 
+pub use database::{
+    Clock, Database, DatabaseMetrics, DatabaseSettings, Decimal, Field, FieldType, Key, ReadTx,
+    Row, RowRange, SystemClock, Table, Timestamp, Tx,
+};
 pub use engine::{
     Commit, Direction, Durability, EachRow, Engine, Home, Partitioning, Range, Scan, TableId,
     TableSpec, Transaction,

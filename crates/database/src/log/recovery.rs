@@ -79,7 +79,7 @@ pub fn recover<S: Storage + Sync>(storage: &S, threads: usize) -> Result<Recover
         Some(checkpoint) => read_parts(checkpoint, storage, threads)?,
         None => Vec::new(),
     };
-    let of_rows = rows.iter().map(|contents| Source::Rows(contents));
+    let of_rows = rows.iter().map(Source::Rows);
     let of_logs = counting.into_iter().map(|(file, last)| Source::Log(file, good_from, last));
     let sources: Vec<Source<'_>> = of_rows.chain(of_logs).collect();
     let rows = merge(&sources, threads);

@@ -126,6 +126,9 @@ impl Closing {
     }
 }
 
+/// Files whose records count, each up to an epoch.
+pub(crate) type Counting<'a> = Vec<(&'a LogFile, u64)>;
+
 /// All log files that are there, by session, host and number.
 #[derive(Debug, Default)]
 pub(crate) struct Logs {
@@ -158,8 +161,8 @@ impl Logs {
         &'a self,
         checkpoint: u64,
         closings: &[Closing],
-    ) -> Result<(Vec<(&'a LogFile, u64)>, u64), LogError> {
-        let mut files = Vec::new();
+    ) -> Result<(Counting<'a>, u64), LogError> {
+        let mut files = Counting::new();
         let mut durable = closings.last().map_or(checkpoint, |c| c.durable.max(checkpoint));
         for (&session, hosts) in &self.sessions {
             let closing = closings.iter().find(|closing| closing.next > session);
@@ -174,19 +177,12 @@ impl Logs {
                     what: format!("there is a log that begins at epoch {session}"),
                 });
             }
-            let last = match (closing, later) {
-                (Some(closing), _) => closing.durable,
-                (None, Some(later)) => {
-                    let what = format!("there is a log that begins at epoch {later}");
-                    let file = Closing { durable: 0, next: later }.name();
-                    return Err(LogError::Missing { file, what });
-                }
-                (None, None) => {
-                    let last = durable_of(session, hosts, checkpoint)?;
-                    durable = durable.max(last);
-                    last
-                }
+            let last = match closing {
+                Some(closing) => closing.durable,
+                // Of several such sessions, the check above refuses the second one.
+                None => durable_of(session, hosts, checkpoint)?,
             };
+            durable = durable.max(last);
             files.extend(hosts.values().flat_map(BTreeMap::values).map(|file| (file, last)));
         }
         Ok((files, durable))
