@@ -142,6 +142,12 @@ pub trait Engine {
     /// That a host has died, or memory is damaged: then no transaction succeeds any more.
     fn tick(&self) -> Result<(), TxError>;
 
+    /// Ends `epoch` at once if it is the current one, so that it is durable soon. Does not block. An engine
+    /// without a log need do nothing.
+    fn end_epoch(&self, epoch: u64) {
+        let _ = epoch;
+    }
+
     /// The greatest epoch all of whose transactions are durable on all hosts.
     fn durable_epoch(&self) -> u64;
 }

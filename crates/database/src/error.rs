@@ -1,6 +1,7 @@
 //! What can go wrong with a transaction.
 
 use crate::TableId;
+use crate::schema::SchemaError;
 
 /// Why two transactions could not both go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +75,7 @@ pub enum TxError {
         /// The table.
         table: TableId,
     },
-    /// There is no room for a row that would have to be shared.
+    /// There is no room for what has to be shared.
     #[error("{what} is full: {hint}")]
     Full {
         /// The memory that is full.
@@ -110,6 +111,29 @@ pub enum TxError {
         /// How long it was waited for.
         waited_ms: u64,
     },
+    /// The transaction was in conflict with others each time.
+    #[error("the transaction was in conflict with others {attempts} times; make it smaller")]
+    Exhausted {
+        /// How often it was run.
+        attempts: u32,
+    },
+    /// All workers of this host run transactions.
+    #[error("no worker of this host has been idle for {waited_ms} ms; have more workers")]
+    NoWorker {
+        /// How long one was waited for.
+        waited_ms: u64,
+    },
+    /// The transaction has committed, and may be lost if hosts die.
+    #[error("committed, but epoch {epoch} is not durable after {waited_ms} ms; look at the logs")]
+    NotDurable {
+        /// The epoch that it committed in.
+        epoch: u64,
+        /// How long was waited.
+        waited_ms: u64,
+    },
+    /// A value or a name does not fit the schema.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
     /// Something below the engine failed.
     #[error("{0}")]
     Failed(String),

@@ -1,6 +1,7 @@
 //! Floor 3: what all transaction engines share.
 //!
 //! An [`Engine`] keeps rows of bytes in tables, ordered by key, and runs [`Transaction`]s over them.
+//! The [log](log) makes them durable. A [schema](schema) gives them types.
 //!
 //! Invariants:
 //! * Committed transactions are serializable, ranges and absent keys included.
@@ -8,11 +9,22 @@
 //!
 //! Left out: how an engine keeps its rows.
 
+mod database;
 mod engine;
 mod error;
+pub mod log;
+pub mod schema;
+mod sites;
+mod version;
 
+pub use database::{
+    Clock, Database, DatabaseMetrics, DatabaseSettings, Decimal, Field, FieldType, Key, ReadTx,
+    Row, RowRange, SystemClock, Table, Timestamp, Tx,
+};
 pub use engine::{
     Commit, Direction, Durability, EachRow, Engine, Home, Partitioning, Range, Scan, TableId,
     TableSpec, Transaction,
 };
 pub use error::{Conflict, TxError};
+pub use sites::ALL as SITES;
+pub use version::{MAX_EPOCH, Version};

@@ -1,0 +1,146 @@
+//! Where a log's files lie.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Files that are only appended to, in one directory. Names have no separators.
+pub trait Storage {
+    /// Makes an empty file.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] if there is one of that name; any other error of the storage.
+    fn create(&self, file: &str) -> io::Result<()>;
+
+    /// Appends to a file that was made with `create`. After an error any part of the bytes may be there.
+    ///
+    /// # Errors
+    /// As the storage has them.
+    fn append(&self, file: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Returns when the file, all that was appended, and its name survive a loss of power.
+    ///
+    /// # Errors
+    /// As the storage has them. What was appended since the last success may be lost then.
+    fn sync(&self, file: &str) -> io::Result<()>;
+
+    /// The names of all files, in order.
+    ///
+    /// # Errors
+    /// As the storage has them.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// All that a file holds.
+    ///
+    /// # Errors
+    /// As the storage has them.
+    fn read(&self, file: &str) -> io::Result<Vec<u8>>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// As the storage has them.
+    fn remove(&self, file: &str) -> io::Result<()>;
+}
+
+impl<S: Storage + ?Sized> Storage for Arc<S> {
+    fn create(&self, file: &str) -> io::Result<()> {
+        (**self).create(file)
+    }
+
+    fn append(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
+        (**self).append(file, bytes)
+    }
+
+    fn sync(&self, file: &str) -> io::Result<()> {
+        (**self).sync(file)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        (**self).list()
+    }
+
+    fn read(&self, file: &str) -> io::Result<Vec<u8>> {
+        (**self).read(file)
+    }
+
+    fn remove(&self, file: &str) -> io::Result<()> {
+        (**self).remove(file)
+    }
+}
+
+/// A directory of a file system.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    /// Files that were made here, and whether their names are durable.
+    open: Mutex<HashMap<String, (Arc<File>, bool)>>,
+}
+
+impl Directory {
+    /// The directory at `path`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// As the file system has them.
+    pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        fs::create_dir_all(&path)?;
+        Ok(Self { path, open: Mutex::default() })
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<String, (Arc<File>, bool)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn file(&self, file: &str) -> io::Result<(Arc<File>, bool)> {
+        if let Some((file, named)) = self.files().get(file) {
+            return Ok((Arc::clone(file), *named));
+        }
+        let opened = Arc::new(OpenOptions::new().append(true).open(self.path.join(file))?);
+        self.files().insert(file.to_owned(), (Arc::clone(&opened), false));
+        Ok((opened, false))
+    }
+}
+
+impl Storage for Directory {
+    fn create(&self, file: &str) -> io::Result<()> {
+        let made = OpenOptions::new().append(true).create_new(true).open(self.path.join(file))?;
+        self.files().insert(file.to_owned(), (Arc::new(made), false));
+        Ok(())
+    }
+
+    fn append(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
+        let (file, _) = self.file(file)?;
+        (&*file).write_all(bytes)
+    }
+
+    fn sync(&self, file: &str) -> io::Result<()> {
+        let (opened, named) = self.file(file)?;
+        opened.sync_data()?;
+        if !named {
+            File::open(&self.path)?.sync_all()?;
+            self.files().insert(file.to_owned(), (opened, true));
+        }
+        Ok(())
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(&self.path)?
+            .map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
+        let mut names: Vec<String> =
+            names.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn read(&self, file: &str) -> io::Result<Vec<u8>> {
+        fs::read(self.path.join(file))
+    }
+
+    fn remove(&self, file: &str) -> io::Result<()> {
+        self.files().remove(file);
+        fs::remove_file(self.path.join(file))
+    }
+}
