@@ -8,9 +8,12 @@ mod driver;
 mod random;
 mod reference;
 mod row;
+pub mod smallbank;
 mod stats;
 pub mod tpcc;
+mod walk;
 mod workload;
+pub mod ycsb;
 
 pub use driver::{BackOff, Driver, DriverOptions, Step, Until, Worker};
 pub use random::Random;

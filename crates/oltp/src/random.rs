@@ -45,6 +45,12 @@ impl Random {
         &list[self.below(list.len() as u64) as usize]
     }
 
+    /// From 0 to below `end`, but not `one`, which is among them. `end` is at least 2.
+    pub fn other_than(&mut self, one: u32, end: u32) -> u32 {
+        let other = self.below(u64::from(end) - 1) as u32;
+        other + u32::from(other >= one)
+    }
+
     /// Changes the order.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for index in (1..list.len()).rev() {
@@ -63,6 +69,8 @@ mod tests {
         let drawn: Vec<u64> = (0..1000).map(|_| random.within(5, 9)).collect();
         assert_eq!(drawn.iter().min(), Some(&5));
         assert_eq!(drawn.iter().max(), Some(&9));
+        let others: Vec<u32> = (0..1000).map(|_| random.other_than(2, 4)).collect();
+        assert!([0, 1, 3].iter().all(|number| others.contains(number)) && !others.contains(&2));
         assert!((0..1000).all(|_| random.percent(100) && !random.percent(0)));
     }
 

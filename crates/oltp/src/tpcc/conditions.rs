@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
-use tombolo_database::{Direction, Engine, Scan, TableId, Transaction, TxError};
+use tombolo_database::{Engine, TableId, TxError};
 
 use super::population::Scale;
 use super::rows::{Customer, District, History, Order, OrderLine, Warehouse};
 use super::schema::{self, CustomerId, word_of};
+use crate::walk::{EachPair, walk};
 
 /// When a database is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,10 +69,6 @@ impl fmt::Display for Violation {
 
 /// Violations of one rule in one warehouse that are returned. There may be more.
 const MOST_OF_A_RULE: usize = 100;
-/// Rows that one transaction reads.
-const PAGE_ROWS: usize = 500;
-/// Conflicts in a row after which a page is given up.
-const MOST_CONFLICTS: u32 = 1000;
 
 /// Checks all rows. No transaction may change any meanwhile, since it takes many transactions to
 /// read them. An empty list says that all holds.
@@ -380,58 +377,16 @@ fn byte_of(key: &[u8], at: usize) -> u8 {
     key.get(at).copied().unwrap_or(0)
 }
 
-type EachPair<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), TxError> + 'a;
-
-/// Calls `each` with all rows of a table, or of a warehouse in it, in order. Takes a transaction
-/// for each page of rows, so that none holds many locks.
+/// Calls `each` with all rows of a table, or of a warehouse in it.
 fn each_row<E: Engine>(
     engine: &E,
     table: TableId,
     warehouse: Option<u32>,
     each: &mut EachPair<'_>,
 ) -> Result<(), TxError> {
-    let first = warehouse.map(|warehouse| warehouse.to_be_bytes().to_vec());
-    let end = warehouse.map(|warehouse| (warehouse + 1).to_be_bytes());
-    let mut low = first.map_or(Bound::Unbounded, Bound::Included);
-    let high = end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(&end[..]));
-    // Each page but the last is full, and begins behind the one before.
-    loop {
-        let page = read_page(engine, table, (low.as_ref().map(Vec::as_slice), high))?;
-        for (key, row) in &page {
-            each(key, row)?;
-        }
-        match page.into_iter().nth(PAGE_ROWS - 1) {
-            Some((last, _)) => low = Bound::Excluded(last),
-            None => return Ok(()),
-        }
-    }
-}
-
-type Page = Vec<(Vec<u8>, Vec<u8>)>;
-
-fn read_page<E: Engine>(
-    engine: &E,
-    table: TableId,
-    range: (Bound<&[u8]>, Bound<&[u8]>),
-) -> Result<Page, TxError> {
-    let attempt = || {
-        let mut page = Vec::with_capacity(PAGE_ROWS);
-        let mut transaction = engine.begin(0);
-        let scan =
-            Scan { range, direction: Direction::Forward, limit: PAGE_ROWS, for_update: false };
-        transaction.scan(table, scan, &mut |key, row| {
-            page.push((key.to_vec(), row.to_vec()));
-            ControlFlow::Continue(())
-        })?;
-        transaction.commit()?;
-        Ok(page)
+    let Some(warehouse) = warehouse else {
+        return walk(engine, table, (Bound::Unbounded, Bound::Unbounded), each);
     };
-    let mut last = attempt();
-    for _ in 0..MOST_CONFLICTS {
-        match last {
-            Err(TxError::Conflict(_)) => last = attempt(),
-            done => return done,
-        }
-    }
-    last
+    let (low, high) = (warehouse.to_be_bytes(), (warehouse + 1).to_be_bytes());
+    walk(engine, table, (Bound::Included(&low), Bound::Excluded(&high)), each)
 }

@@ -270,12 +270,9 @@ impl Inputs {
 
     /// Any other warehouse; the same one if there is no other.
     fn another_warehouse(&mut self, warehouse: u32) -> u32 {
-        match u64::from(self.scale.warehouses) {
+        match self.scale.warehouses {
             1 => warehouse,
-            all => {
-                let other = self.random.below(all - 1) as u32;
-                other + u32::from(other >= warehouse)
-            }
+            all => self.random.other_than(warehouse, all),
         }
     }
 }
