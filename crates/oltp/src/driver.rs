@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use tombolo_database::{Commit, Engine, Transaction, TxError};
 
+use crate::stats::record;
 use crate::{Outcome, Random, Seat, Stats, Workload};
 
 /// Committed transactions of a worker that may wait to be durable. A worker with as many runs no
@@ -154,7 +155,7 @@ impl<W: Workload> Worker<W> {
         while let Some(waiting) = self.waiting.pop_front_if(|front| front.epoch <= durable_epoch) {
             let kind = &mut self.stats.kinds[waiting.kind];
             kind.durable += 1;
-            kind.durable_latency.saturating_record(now_ns.saturating_sub(waiting.began_ns));
+            record(&mut kind.durable_latency, now_ns.saturating_sub(waiting.began_ns));
         }
     }
 }
@@ -234,7 +235,7 @@ impl<'a, W: Workload, E: Engine, C: Fn() -> u64> Driver<'a, W, E, C> {
         let taken_ns = (self.clock)().saturating_sub(current.began_ns);
         let kind = &mut worker.stats.kinds[current.kind];
         kind.commits += 1;
-        kind.latency.saturating_record(taken_ns);
+        record(&mut kind.latency, taken_ns);
         worker.stats.effect += effect;
         if self.options.durable {
             let Current { kind, began_ns, .. } = *current;

@@ -102,6 +102,11 @@ impl KindStats {
     }
 }
 
+/// Counts a time.
+pub(crate) fn record(histogram: &mut Histogram<u64>, time_ns: u64) {
+    histogram.record(time_ns).expect("a histogram grows to any value");
+}
+
 /// What became of the transactions of a worker, or of several.
 #[derive(Clone, Debug)]
 pub struct Stats {

@@ -56,7 +56,10 @@ fn read_page<E: Engine>(engine: &E, table: TableId, range: Range<'_>) -> Result<
     let mut last = attempt();
     for _ in 0..MOST_CONFLICTS {
         match last {
-            Err(TxError::Conflict(_)) => last = attempt(),
+            Err(TxError::Conflict(_)) => {
+                engine.tick()?;
+                last = attempt();
+            }
             done => return done,
         }
     }

@@ -17,7 +17,8 @@ pub(super) enum End {
     Drop,
 }
 
-/// Runs `attempt` on new transactions until it meets no conflict.
+/// Runs `attempt` on new transactions until it meets no conflict, and answers other hosts between
+/// them.
 fn retry<E: Engine, R>(
     engine: &E,
     mut attempt: impl FnMut(E::Transaction<'_>) -> Result<R, TxError>,
@@ -25,7 +26,7 @@ fn retry<E: Engine, R>(
     for _ in 0..MOST_CONFLICTS {
         match attempt(engine.begin(0)) {
             Ok(result) => return result,
-            Err(error) if error.is_conflict() => {}
+            Err(error) if error.is_conflict() => engine.tick().expect("the hosts are alive"),
             Err(error) => panic!("a transaction failed: {error}"),
         }
     }

@@ -4,7 +4,7 @@ use tombolo_database::{Transaction, TxError};
 
 use super::inputs::{Line, NewOrder, id};
 use super::lookup::{replace, row, row_for_update};
-use super::population::{MOST_LINES, ORIGINAL, contains};
+use super::population::{MOST_LINES, is_original};
 use super::rows::{Customer, District, Item, Order, OrderLine, Stock, Warehouse};
 use super::schema;
 
@@ -50,7 +50,7 @@ pub(super) fn run<T: Transaction>(
         let Some(item) = transaction.get(schema::ITEM, &key)? else { return Ok(None) };
         let item = Item::view(item)?;
         let amount = item.price() * i64::from(line.quantity);
-        let item_is_original = contains(&item.data(), ORIGINAL);
+        let item_is_original = is_original(&item.data());
         let (info, stock_is_original) = take_from_stock(transaction, input, line)?;
         brands += u8::from(item_is_original && stock_is_original);
         amounts[index] = amount;
@@ -112,7 +112,7 @@ fn take_from_stock<T: Transaction>(
     let info = info.ok_or_else(|| {
         TxError::Failed(format!("a stock has no text for district {}", input.district))
     })?;
-    Ok((info, contains(&stock.data(), ORIGINAL)))
+    Ok((info, is_original(&stock.data())))
 }
 
 /// `sum * (1 - discount) * (1 + tax)` in cents, rounded half up.
