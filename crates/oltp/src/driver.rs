@@ -7,11 +7,14 @@ use tombolo_database::{Commit, Engine, Transaction, TxError};
 use crate::stats::record;
 use crate::{Outcome, Random, Seat, Stats, Workload};
 
-/// Committed transactions of a worker that may wait to be durable. A worker with as many runs no
+/// Committed transactions of a worker that may wait to be durable. A worker with more runs no
 /// others.
 const MOST_WAITING: usize = 1 << 16;
 /// How long a worker waits then before it looks again, in nanoseconds.
 const DURABLE_WAIT_NS: u64 = 1_000_000;
+/// A worker that runs transactions looks no more often than this what is durable, in nanoseconds:
+/// to look takes memory that all hosts share.
+const DURABLE_LOOK_NS: u64 = 100_000;
 
 /// When a worker ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +118,8 @@ pub struct Worker<W: Workload> {
     current: Option<Current<W::Input>>,
     begun: u64,
     waiting: VecDeque<Waiting>,
+    /// When it looks again what is durable.
+    next_look_ns: u64,
     stats: Stats,
 }
 
@@ -175,6 +180,7 @@ impl<'a, W: Workload, E: Engine, C: Fn() -> u64> Driver<'a, W, E, C> {
             current: None,
             begun: 0,
             waiting: VecDeque::new(),
+            next_look_ns: 0,
             stats: Stats::new(self.workload.kinds()),
         }
     }
@@ -186,12 +192,14 @@ impl<'a, W: Workload, E: Engine, C: Fn() -> u64> Driver<'a, W, E, C> {
     /// tried again.
     pub fn step(&self, worker: &mut Worker<W>) -> Result<Step, TxError> {
         let now_ns = (self.clock)();
-        if self.options.durable && !worker.waiting.is_empty() {
-            worker.note_durable(self.engine.durable_epoch(), now_ns);
-        }
         let ended = worker.current.is_none() && self.has_ended(worker, now_ns);
-        let all_wait = worker.waiting.len() >= MOST_WAITING;
-        if all_wait || (ended && !worker.waiting.is_empty()) {
+        let most = if ended { 0 } else { MOST_WAITING };
+        let is_time = now_ns >= worker.next_look_ns && !worker.waiting.is_empty();
+        if is_time || worker.waiting.len() > most {
+            worker.note_durable(self.engine.durable_epoch(), now_ns);
+            worker.next_look_ns = now_ns + DURABLE_LOOK_NS;
+        }
+        if worker.waiting.len() > most {
             return Ok(Step::Waiting { wait_ns: DURABLE_WAIT_NS });
         }
         if ended {

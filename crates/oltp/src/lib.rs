@@ -34,7 +34,7 @@
 //! let options = DriverOptions::new(Until::Transactions(100));
 //! let driver = Driver::new(&workload, &engine, clock, options);
 //! let mut worker = driver.worker(&Seat::of(&engine, 0, 1));
-//! driver.run(&mut worker, |wait_ns| std::thread::sleep(std::time::Duration::from_nanos(wait_ns)))?;
+//! driver.run(&mut worker, |_wait_ns| std::thread::yield_now())?;
 //! let total = worker.stats().total();
 //! assert_eq!(total.commits + total.rollbacks, 100);
 //! assert_eq!(conditions::check(&engine, workload.scale(), When::Always)?, []);

@@ -52,7 +52,7 @@ impl<const N: usize> Value for [u8; N] {
 /// An error that says that a row has not the size of its layout.
 #[cold]
 pub(crate) fn misshapen(name: &str, bytes: usize, expected: usize) -> TxError {
-    TxError::Failed(format!("a {name} row has {bytes} bytes instead of {expected}"))
+    TxError::Failed(format!("a row of {name} has {bytes} bytes instead of {expected}"))
 }
 
 /// Defines a row over bytes: `Name<&[u8]>` to read it where it lies, `Name<[u8; BYTES]>` to change

@@ -153,3 +153,19 @@ pub(crate) fn table(key_bytes: usize, row_bytes: usize, per_partition: u32) -> T
 pub(crate) fn missing(table: TableId, key: &[u8]) -> TxError {
     TxError::Failed(format!("table {table} has lost the row with key {key:02x?}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_of_a_host_are_dealt_out_to_its_workers() {
+        let seat =
+            |worker, workers| Seat { host: 0, worker, workers, partitions: vec![1, 4, 7, 10, 13] };
+        assert_eq!(seat(0, 3).own_partitions(), [1, 10]);
+        assert_eq!(seat(1, 3).own_partitions(), [4, 13]);
+        assert_eq!(seat(2, 3).own_partitions(), [7]);
+        assert_eq!(seat(0, 1).own_partitions(), [1, 4, 7, 10, 13]);
+        assert_eq!(seat(6, 8).own_partitions(), [4], "there are more workers than partitions");
+    }
+}

@@ -186,6 +186,24 @@ fn one_seed_gives_one_database() {
 }
 
 #[test]
+fn hosts_and_threads_that_load_at_once_load_the_same() {
+    let workload = full();
+    let tables = |engine: &Reference| {
+        (0..schema::NAMES.len())
+            .map(|table| rows(engine, TableId(table as u16)))
+            .collect::<Vec<_>>()
+    };
+    let engine = Reference::new(&workload.tables(), workload.partitions());
+    std::thread::scope(|scope| {
+        for (host, share) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let host = engine.as_host(host, 2);
+            scope.spawn(move || load(&full(), &host, share, 2).unwrap());
+        }
+    });
+    assert_eq!(tables(&engine), tables(&loaded(&workload)));
+}
+
+#[test]
 fn new_order_enters_an_order_and_takes_it_from_the_stock() {
     let workload = full();
     let engine = loaded(&workload);

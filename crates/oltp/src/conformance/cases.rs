@@ -75,27 +75,32 @@ impl<E: Engine> Ground<'_, E> {
     }
 }
 
-/// Rows that are loaded are there; a second one with the same key is refused.
-pub(super) fn load<E: Engine>(engines: &[E]) {
-    for engine in engines {
-        for (key, row) in COPIES {
-            engine.load(REPLICATED, key, row).expect("a copy is loaded by each host");
-        }
-        for partition in 0..PARTITIONS {
-            if engine.home_of(partition) == engine.home().0 {
-                load_partition(engine, partition);
-            }
+/// Loads rows at the host of `engine`. A second one with the same key is refused, and so are rows
+/// that do not fit.
+///
+/// # Panics
+/// If the engine does not conform.
+pub fn load<E: Engine>(engine: &E) {
+    for (key, row) in COPIES {
+        engine.load(REPLICATED, key, row).expect("a copy is loaded by each host");
+    }
+    for partition in 0..PARTITIONS {
+        if engine.home_of(partition) == engine.home().0 {
+            load_partition(engine, partition);
         }
     }
-    for engine in engines {
-        let rows = commit(engine, |transaction| {
-            rows_of(transaction, TABLE, &Stretch::all(), Direction::Forward)
-        });
-        let partitions: Vec<u32> = (0..PARTITIONS).collect();
-        let expected: Pairs = partitions.iter().map(|partition| loaded(*partition)).collect();
-        assert_eq!(rows, expected, "loaded rows are there for each host");
-    }
-    Ground { engine: &engines[0], partition: 0 }.clear();
+}
+
+/// Rows are there that all hosts have loaded by [`load`].
+///
+/// # Panics
+/// If the engine does not conform.
+pub fn check_loaded<E: Engine>(engine: &E) {
+    let rows = commit(engine, |transaction| {
+        rows_of(transaction, TABLE, &Stretch::all(), Direction::Forward)
+    });
+    let expected: Pairs = (0..PARTITIONS).map(loaded).collect();
+    assert_eq!(rows, expected, "loaded rows are there for each host");
 }
 
 fn loaded(partition: u32) -> (Vec<u8>, Vec<u8>) {
@@ -115,8 +120,13 @@ fn load_partition<E: Engine>(engine: &E, partition: u32) {
     assert!(matches!(error, TxError::NoTable { table: MISSING }), "{error}");
 }
 
-/// All checks but that of loading, from the host of `engine`, in each partition.
-pub(super) fn all<E: Engine>(engine: &E) {
+/// All operations, from the host of `engine` and in each partition. The rows of [`load`] are there
+/// before; no rows are left but those of the replicated table.
+///
+/// # Panics
+/// If the engine does not conform.
+pub fn check_operations<E: Engine>(engine: &E) {
+    Ground { engine, partition: 0 }.clear();
     for partition in 0..PARTITIONS {
         let ground = Ground { engine, partition };
         let cases = [

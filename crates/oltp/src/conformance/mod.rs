@@ -6,7 +6,8 @@
 //! * [`check`] is all of it, for an engine of one host.
 //! * [`check_hosts`] is all of it from each host of several, for rows of all homes. Others have to
 //!   call [`Engine::tick`] meanwhile, where hosts answer each other in it.
-//! * [`RandomTransactions`] runs one transaction a call, for callers that take turns themselves.
+//! * [`load`], [`check_loaded`], [`check_operations`] and [`RandomTransactions`] are its parts, for
+//!   callers whose hosts take turns.
 
 mod cases;
 mod model;
@@ -14,6 +15,7 @@ mod transact;
 
 use tombolo_database::{Engine, Partitioning, TableSpec};
 
+pub use cases::{check_loaded, check_operations, load};
 pub use model::RandomTransactions;
 
 /// How many partitions the engine under test is to have.
@@ -49,10 +51,9 @@ pub fn check<E: Engine>(make: impl FnOnce(&[TableSpec], u32) -> E) {
 /// # Panics
 /// If the engine does not conform.
 pub fn check_hosts<E: Engine>(engines: &[E]) {
-    cases::load(engines);
-    for engine in engines {
-        cases::all(engine);
-    }
+    engines.iter().for_each(load);
+    engines.iter().for_each(check_loaded);
+    engines.iter().for_each(check_operations);
     let mut random = RandomTransactions::new(1);
     for turn in 0..RANDOM_TRANSACTIONS {
         random.step(&engines[turn as usize % engines.len()]);

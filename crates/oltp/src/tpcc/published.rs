@@ -208,3 +208,28 @@ fn deliver<T: Transaction>(
     let sum = worker.amounts[..lines.min(MOST_LINES)].iter().sum();
     delivery::charge(transaction, warehouse, district, customer, sum)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::lookup;
+    use super::super::{RemoteRates, Tpcc};
+    use super::*;
+    use crate::Reference;
+
+    #[test]
+    fn the_map_of_names_finds_the_same_customers_as_the_table() {
+        // So many customers that most names have several.
+        let scale = Scale { customers: 2500, districts: 2, items: 10, ..Scale::small(1) };
+        let full = Tpcc::new(scale, RemoteRates::SPECIFICATION, 4);
+        let engine = Reference::new(&full.tables(), 1);
+        crate::load(&full, &engine, 0, 1).unwrap();
+        let names = TpccAsPublished::new(scale, 0, 0, 4).names_of(0, 2);
+        assert_eq!(names.len(), 1000);
+        let mut transaction = engine.begin(0);
+        for (last, number) in names {
+            let last = Customer::LastName(last);
+            let found = lookup::customer(&mut transaction, 0, 2, last).unwrap();
+            assert_eq!(found, CustomerId { warehouse: 0, district: 2, number });
+        }
+    }
+}

@@ -148,3 +148,32 @@ row! {
         data, set_data: [u8; 50];
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_do_not_overlap() {
+        let mut customer = Customer::zeroed();
+        customer.set_balance(-1);
+        customer.set_ytd_payment(i64::MAX);
+        customer.set_payments(7);
+        customer.set_credit(*b"BC");
+        customer.set_data([b'x'; 500]);
+        customer.set_first([b'f'; 16]);
+        customer.set_last([b'l'; 16]);
+        let view = Customer::view(customer.bytes()).unwrap();
+        assert_eq!((view.balance(), view.ytd_payment(), view.payments()), (-1, i64::MAX, 7));
+        assert_eq!((view.credit(), view.first(), view.last()), (*b"BC", [b'f'; 16], [b'l'; 16]));
+        assert_eq!((view.data(), view.deliveries(), view.since()), ([b'x'; 500], 0, 0));
+        assert_eq!(Customer::copy(view.to_owned().bytes()).unwrap().balance(), -1);
+    }
+
+    #[test]
+    fn rows_of_another_size_are_refused() {
+        let error = Order::view(&[0; Order::BYTES + 1]).unwrap_err();
+        assert_eq!(error.to_string(), "a row of Order has 16 bytes instead of 15");
+        assert!(Order::copy(&[]).is_err());
+    }
+}
