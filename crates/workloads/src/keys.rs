@@ -68,7 +68,7 @@ fn digits(number: u64) -> u32 {
 
 /// YCSB's hash: 64-bit FNV-1a over the bytes of the number, the lowest first, and then the absolute
 /// value of what that is as a signed number.
-pub(crate) fn hash(number: u64) -> u64 {
+pub fn hash(number: u64) -> u64 {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(PRIME);

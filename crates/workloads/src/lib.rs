@@ -104,6 +104,7 @@ mod zipfian;
 
 pub use error::WorkloadError;
 pub use inserts::Inserts;
+pub use keys::hash;
 pub use lengths::ValueLengths;
 pub use operations::{Op, Operations};
 pub use properties::{Origin, Properties};

@@ -1,0 +1,392 @@
+//! The consistency conditions of clause 3.3.2, and that the indexes fit their tables.
+//!
+//! Conditions 1 to 10 and 12 always hold. Condition 11 holds until the first Delivery. All are
+//! checked for all rows, though clause 3.3.2.12 asks for some customers only.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::ops::Bound;
+
+use tombolo_database::{Engine, TableId, TxError};
+
+use super::population::Scale;
+use super::rows::{Customer, District, History, Order, OrderLine, Warehouse};
+use super::schema::{self, CustomerId, word_of};
+use crate::walk::{EachPair, walk};
+
+/// When a database is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// After loading, before any transaction: condition 11, too.
+    Loaded,
+    /// At any time.
+    Always,
+}
+
+/// What must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// A condition of clause 3.3.2, 1 to 12.
+    Condition(u8),
+    /// The index of customers by name has all customers, and no others.
+    NameIndex,
+    /// The index of orders by customer has all orders, and no others.
+    OrderIndex,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Condition(number) => write!(f, "condition {number}"),
+            Self::NameIndex => f.write_str("index of names"),
+            Self::OrderIndex => f.write_str("index of orders"),
+        }
+    }
+}
+
+/// A rule that does not hold, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// W_ID, from 0.
+    pub warehouse: u32,
+    /// D_ID, if it is about a district.
+    pub district: Option<u8>,
+    /// What was found.
+    pub found: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in warehouse {}", self.rule, self.warehouse)?;
+        if let Some(district) = self.district {
+            write!(f, ", district {district}")?;
+        }
+        write!(f, ": {}", self.found)
+    }
+}
+
+/// Violations of one rule in one warehouse that are returned. There may be more.
+const MOST_OF_A_RULE: usize = 100;
+
+/// Checks all rows. No transaction may change any meanwhile, since it takes many transactions to
+/// read them. An empty list says that all holds.
+///
+/// # Errors
+/// Those of the engine, after 1000 conflicts in a row too; that a row has not its layout.
+pub fn check<E: Engine>(engine: &E, scale: &Scale, when: When) -> Result<Vec<Violation>, TxError> {
+    let mut found = Found::default();
+    let paid = payments(engine)?;
+    for warehouse in 0..scale.warehouses {
+        found.warehouse = warehouse;
+        let read = Rows::read(engine, warehouse)?;
+        read.check_sums(&mut found, &paid);
+        for (number, district) in &read.districts {
+            found.district = Some(*number);
+            district.check_orders(&mut found);
+            district.check_lines(&mut found);
+            district.check_customers(&mut found, &paid, warehouse, *number);
+            district.check_indexes(&mut found);
+            if when == When::Loaded {
+                district.check_first_orders(&mut found, scale);
+            }
+        }
+    }
+    Ok(found.violations)
+}
+
+#[derive(Default)]
+struct Found {
+    violations: Vec<Violation>,
+    counts: HashMap<(u32, Rule), usize>,
+    warehouse: u32,
+    district: Option<u8>,
+}
+
+impl Found {
+    fn add(&mut self, rule: Rule, found: impl FnOnce() -> String) {
+        let count = self.counts.entry((self.warehouse, rule)).or_default();
+        *count += 1;
+        if *count <= MOST_OF_A_RULE {
+            let (warehouse, district) = (self.warehouse, self.district);
+            self.violations.push(Violation { rule, warehouse, district, found: found() });
+        }
+    }
+
+    fn equal<T: PartialEq + fmt::Debug>(&mut self, condition: u8, what: &str, a: T, b: T) {
+        if a != b {
+            self.add(Rule::Condition(condition), || format!("{what}: {a:?} and {b:?}"));
+        }
+    }
+}
+
+/// Sums of H_AMOUNT.
+#[derive(Default)]
+struct Paid {
+    to: HashMap<(u32, u8), i64>,
+    by: HashMap<CustomerId, i64>,
+}
+
+fn payments<E: Engine>(engine: &E) -> Result<Paid, TxError> {
+    let mut paid = Paid::default();
+    each_row(engine, schema::HISTORY, None, &mut |key, row| {
+        let amount = History::view(row)?.amount();
+        let payer = CustomerId {
+            warehouse: word_of(key, 5),
+            district: byte_of(key, 9),
+            number: word_of(key, 10),
+        };
+        *paid.to.entry((word_of(key, 0), byte_of(key, 4))).or_default() += amount;
+        *paid.by.entry(payer).or_default() += amount;
+        Ok(())
+    })?;
+    Ok(paid)
+}
+
+/// What the conditions are about in one warehouse.
+#[derive(Default)]
+struct Rows {
+    /// W_YTD, if there is the warehouse.
+    ytd: Option<i64>,
+    districts: BTreeMap<u8, DistrictRows>,
+}
+
+#[derive(Default)]
+struct DistrictRows {
+    ytd: i64,
+    next_order: u32,
+    customers: BTreeMap<u32, CustomerRow>,
+    orders: BTreeMap<u32, OrderRow>,
+    new_orders: Vec<u32>,
+    lines: BTreeMap<u32, Lines>,
+    /// Keys of the index of names, if there is such a table.
+    names: Option<Vec<Vec<u8>>>,
+    by_customer: Vec<(u32, u32)>,
+}
+
+struct CustomerRow {
+    balance: i64,
+    ytd_payment: i64,
+    /// Its key in the index of names.
+    name: Vec<u8>,
+}
+
+struct OrderRow {
+    customer: u32,
+    lines: u8,
+    delivered: bool,
+}
+
+/// Lines of one order.
+#[derive(Default)]
+struct Lines {
+    all: u32,
+    dated: u32,
+    /// The sum of OL_AMOUNT of those that are dated.
+    delivered: i64,
+}
+
+impl Rows {
+    fn read<E: Engine>(engine: &E, warehouse: u32) -> Result<Self, TxError> {
+        let mut rows = Self::default();
+        let w = Some(warehouse);
+        each_row(engine, schema::WAREHOUSE, w, &mut |_, row| {
+            rows.ytd = Some(Warehouse::view(row)?.ytd());
+            Ok(())
+        })?;
+        let districts = &mut rows.districts;
+        let mut of = |table, each: &mut EachOfDistrict<'_>| {
+            each_row(engine, table, w, &mut |key, row| {
+                each(districts.entry(byte_of(key, 4)).or_default(), key, row)
+            })
+        };
+        of(schema::DISTRICT, &mut DistrictRows::add_district)?;
+        of(schema::CUSTOMER, &mut DistrictRows::add_customer)?;
+        of(schema::ORDER, &mut DistrictRows::add_order)?;
+        of(schema::ORDER_LINE, &mut DistrictRows::add_line)?;
+        of(schema::NEW_ORDER, &mut |district, key, _| {
+            district.new_orders.push(word_of(key, 5));
+            Ok(())
+        })?;
+        of(schema::CUSTOMER_ORDER, &mut |district, key, _| {
+            district.by_customer.push((word_of(key, 5), word_of(key, 9)));
+            Ok(())
+        })?;
+        if engine.tables().len() > usize::from(schema::CUSTOMER_NAME.0) {
+            of(schema::CUSTOMER_NAME, &mut |district, key, _| {
+                district.names.get_or_insert_default().push(key.to_vec());
+                Ok(())
+            })?;
+            rows.districts.values_mut().for_each(|district| {
+                district.names.get_or_insert_default();
+            });
+        }
+        Ok(rows)
+    }
+
+    /// Conditions 1, 8 and 9.
+    fn check_sums(&self, found: &mut Found, paid: &Paid) {
+        let warehouse = found.warehouse;
+        found.district = None;
+        let sum: i64 = self.districts.values().map(|district| district.ytd).sum();
+        found.equal(1, "W_YTD and the sum of D_YTD", self.ytd, Some(sum));
+        let to = |district| paid.to.get(&(warehouse, district)).copied().unwrap_or(0);
+        let sum = (0..=u8::MAX).map(to).sum();
+        found.equal(8, "W_YTD and the sum of H_AMOUNT", self.ytd, Some(sum));
+        for (number, district) in &self.districts {
+            found.district = Some(*number);
+            found.equal(9, "D_YTD and the sum of H_AMOUNT", district.ytd, to(*number));
+        }
+    }
+}
+
+type EachOfDistrict<'a> = dyn FnMut(&mut DistrictRows, &[u8], &[u8]) -> Result<(), TxError> + 'a;
+
+impl DistrictRows {
+    fn add_district(&mut self, _: &[u8], row: &[u8]) -> Result<(), TxError> {
+        let row = District::view(row)?;
+        (self.ytd, self.next_order) = (row.ytd(), row.next_order());
+        Ok(())
+    }
+
+    fn add_customer(&mut self, key: &[u8], row: &[u8]) -> Result<(), TxError> {
+        let row = Customer::view(row)?;
+        let number = word_of(key, 5);
+        let id = CustomerId { warehouse: word_of(key, 0), district: byte_of(key, 4), number };
+        let name = schema::customer_name(id, row.last(), row.first()).to_vec();
+        let (balance, ytd_payment) = (row.balance(), row.ytd_payment());
+        self.customers.insert(number, CustomerRow { balance, ytd_payment, name });
+        Ok(())
+    }
+
+    fn add_order(&mut self, key: &[u8], row: &[u8]) -> Result<(), TxError> {
+        let row = Order::view(row)?;
+        let (customer, lines, delivered) = (row.customer(), row.lines(), row.carrier() != 0);
+        self.orders.insert(word_of(key, 5), OrderRow { customer, lines, delivered });
+        Ok(())
+    }
+
+    fn add_line(&mut self, key: &[u8], row: &[u8]) -> Result<(), TxError> {
+        let row = OrderLine::view(row)?;
+        let lines = self.lines.entry(word_of(key, 5)).or_default();
+        lines.all += 1;
+        if row.delivered() != 0 {
+            lines.dated += 1;
+            lines.delivered += row.amount();
+        }
+        Ok(())
+    }
+
+    /// Conditions 2, 3 and 5.
+    fn check_orders(&self, found: &mut Found) {
+        let newest = self.orders.keys().last().copied().unwrap_or(0);
+        found.equal(
+            2,
+            "D_NEXT_O_ID - 1 and the greatest O_ID",
+            self.next_order.saturating_sub(1),
+            newest,
+        );
+        if let (Some(first), Some(last)) = (self.new_orders.first(), self.new_orders.last()) {
+            found.equal(
+                2,
+                "D_NEXT_O_ID - 1 and the greatest NO_O_ID",
+                self.next_order.saturating_sub(1),
+                *last,
+            );
+            let (span, count) = (last - first + 1, self.new_orders.len() as u32);
+            found.equal(3, "span and count of NO_O_ID", span, count);
+        }
+        for (number, order) in &self.orders {
+            let new = self.new_orders.binary_search(number).is_ok();
+            if new == order.delivered {
+                let is = if new { "in NEW-ORDER" } else { "not in NEW-ORDER" };
+                let has = if order.delivered { "a carrier" } else { "no carrier" };
+                found.add(Rule::Condition(5), || format!("order {number} has {has} and is {is}"));
+            }
+        }
+    }
+
+    /// Conditions 4, 6 and 7.
+    fn check_lines(&self, found: &mut Found) {
+        let ordered = self.orders.values().map(|order| u32::from(order.lines)).sum();
+        let lines: u32 = self.lines.values().map(|lines| lines.all).sum();
+        found.equal(4, "the sum of O_OL_CNT and order lines", ordered, lines);
+        for (number, order) in &self.orders {
+            let lines = self.lines.get(number).map_or(0, |lines| lines.all);
+            let what = format!("order {number}, O_OL_CNT and order lines");
+            found.equal(6, &what, u32::from(order.lines), lines);
+        }
+        for (number, lines) in &self.lines {
+            let delivered = self.orders.get(number).is_some_and(|order| order.delivered);
+            let what = format!("order {number}, lines with OL_DELIVERY_D and as O_CARRIER_ID says");
+            found.equal(7, &what, lines.dated, if delivered { lines.all } else { 0 });
+        }
+    }
+
+    /// Conditions 10 and 12.
+    fn check_customers(&self, found: &mut Found, paid: &Paid, warehouse: u32, district: u8) {
+        let mut delivered: HashMap<u32, i64> = HashMap::new();
+        for (number, order) in &self.orders {
+            let sum = self.lines.get(number).map_or(0, |lines| lines.delivered);
+            *delivered.entry(order.customer).or_default() += sum;
+        }
+        for (&number, customer) in &self.customers {
+            let bought = delivered.get(&number).copied().unwrap_or(0);
+            let id = CustomerId { warehouse, district, number };
+            let has_paid = paid.by.get(&id).copied().unwrap_or(0);
+            let what = |rest| format!("customer {number}, {rest}");
+            let balance = customer.balance;
+            let text = what("C_BALANCE and what was delivered less H_AMOUNT");
+            found.equal(10, &text, balance, bought - has_paid);
+            let text = what("C_BALANCE + C_YTD_PAYMENT and what was delivered");
+            found.equal(12, &text, balance + customer.ytd_payment, bought);
+        }
+    }
+
+    /// Condition 11, whose 2,100 follows from the scale.
+    fn check_first_orders(&self, found: &mut Found, scale: &Scale) {
+        let delivered = self.orders.len() - self.new_orders.len().min(self.orders.len());
+        let expected = (scale.customers - scale.new_orders) as usize;
+        found.equal(11, "rows of ORDER less those of NEW-ORDER", delivered, expected);
+    }
+
+    fn check_indexes(&self, found: &mut Found) {
+        let mut names: Vec<&[u8]> =
+            self.customers.values().map(|customer| &customer.name[..]).collect();
+        names.sort_unstable();
+        if let Some(index) = self.names.as_ref().filter(|index| **index != names) {
+            let (index, table) = (index.len(), names.len());
+            found.add(Rule::NameIndex, || {
+                format!("{index} entries that differ from the names of {table} customers")
+            });
+        }
+        let orders = self.orders.iter().map(|(number, order)| (order.customer, *number));
+        let mut orders: Vec<(u32, u32)> = orders.collect();
+        orders.sort_unstable();
+        if orders != self.by_customer {
+            let (index, table) = (self.by_customer.len(), orders.len());
+            found.add(Rule::OrderIndex, || {
+                format!("{index} entries that differ from {table} orders")
+            });
+        }
+    }
+}
+
+fn byte_of(key: &[u8], at: usize) -> u8 {
+    key.get(at).copied().unwrap_or(0)
+}
+
+/// Calls `each` with all rows of a table, or of a warehouse in it.
+fn each_row<E: Engine>(
+    engine: &E,
+    table: TableId,
+    warehouse: Option<u32>,
+    each: &mut EachPair<'_>,
+) -> Result<(), TxError> {
+    let Some(warehouse) = warehouse else {
+        return walk(engine, table, (Bound::Unbounded, Bound::Unbounded), each);
+    };
+    let (low, high) = (warehouse.to_be_bytes(), (warehouse + 1).to_be_bytes());
+    walk(engine, table, (Bound::Included(&low), Bound::Excluded(&high)), each)
+}
