@@ -10,6 +10,7 @@ use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
 use std::time::Duration;
 
+use tombolo_database::log::GroupSettings;
 use tombolo_database::{
     Direction, Engine, Partitioning, Scan, TableId, TableSpec, Transaction, TxError,
 };
@@ -87,6 +88,7 @@ fn simulation(trial: &Trial, setup: Setup) -> Simulation {
         partitions: setup.hosts as u32,
         tables: 1,
         workers: setup.clients as u16,
+        log_buffer_bytes: 4 << 10,
     };
     let request = AreaRequest {
         kind: tombolo_tigon::KIND,
@@ -301,7 +303,11 @@ fn run(trial: &Trial, setup: Setup) {
     }
     simulation.run().unwrap();
     let loaded = (0..setup.hosts as u64).flat_map(loaded_of);
-    if std::env::var("STAT").is_ok() { let n = book.committed.borrow().len(); let m: Vec<_> = homes.borrow().iter().map(|d| d.moves()).collect(); println!("{n} commits {m:?}"); }
+    if std::env::var("STAT").is_ok() {
+        let n = book.committed.borrow().len();
+        let m: Vec<_> = homes.borrow().iter().map(|d| d.moves()).collect();
+        println!("{n} commits {m:?}");
+    }
     book.check(loaded.map(|(key, tag)| (key, tag)).collect());
     assert!(!book.committed.borrow().is_empty(), "no transaction was committed");
 }
@@ -311,7 +317,7 @@ fn join(memory: SimMemory, setup: Setup) -> Tigon<SimMemory> {
     let area = host.pod().areas().next().unwrap();
     let options = Options {
         scr_budget: Some(setup.budget),
-        epoch: Duration::from_micros(1),
+        commit: GroupSettings { epoch: Duration::from_micros(1), ..GroupSettings::default() },
         ..Options::new(specs())
     };
     Tigon::join(&host, area, options).unwrap()

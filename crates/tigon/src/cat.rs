@@ -14,16 +14,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tombolo_database::TxError;
+use tombolo_database::log::GroupCommit;
+use tombolo_database::{TxError, Version};
 use tombolo_host::{HOST_TIMEOUT, Host};
-use tombolo_memory::{FetchOp, HostMutex, Memory};
+use tombolo_memory::{HostMutex, Memory};
 use tombolo_pod::{Area, Heap};
 
-use crate::epochs::Epochs;
 use crate::index::RecordAt;
 use crate::layout::Places;
 use crate::record::Record;
-use crate::row::{HEAD_BYTES, Slot, Version, decode_head, encode_head};
+use crate::row::{HEAD_BYTES, Slot, decode_head, encode_head};
 use crate::sites;
 
 /// How often a thread waits between two looks at the other hosts.
@@ -43,7 +43,7 @@ pub(crate) struct Cat<M: Memory> {
     host: Arc<Host<M>>,
     places: Places,
     pub(crate) home: u8,
-    pub(crate) epochs: Epochs<M>,
+    pub(crate) group: Arc<GroupCommit<M>>,
     scr: Heap<M>,
     rows: Heap<M>,
     /// What is to be freed, and in which epoch it was taken away.
@@ -60,7 +60,7 @@ impl<M: Memory> Cat<M> {
         host: &Arc<Host<M>>,
         places: Places,
         home: u8,
-        epochs: Epochs<M>,
+        group: Arc<GroupCommit<M>>,
     ) -> Self {
         let memory = area.memory();
         let share = f64::from(home) / f64::from(places.shape.homes);
@@ -74,7 +74,7 @@ impl<M: Memory> Cat<M> {
             host: Arc::clone(host),
             places,
             home,
-            epochs,
+            group,
         }
     }
 
@@ -260,7 +260,9 @@ impl<M: Memory> Cat<M> {
         if let Retired::Scr { bytes, .. } = retired {
             self.retired_scr.fetch_add(bytes, Ordering::Relaxed);
         }
-        self.retired.lock().push_back((self.epochs.current(), retired));
+        let epoch = self.group.epoch();
+        self.group.request(epoch);
+        self.retired.lock().push_back((epoch, retired));
     }
 
     /// Frees what no transaction can know of any more.
@@ -269,11 +271,7 @@ impl<M: Memory> Cat<M> {
         if retired.is_empty() {
             return;
         }
-        // By a read-modify-write: a transaction that this look misses finds no way to what was retired.
-        if self.memory().keeps(sites::RECLAIM_ORDER) {
-            self.memory().fetch(sites::RECLAIM_ORDER, self.places.epoch, FetchOp::Or, 0);
-        }
-        let oldest = self.epochs.oldest();
+        let oldest = self.group.oldest_active();
         while let Some(&(epoch, what)) = retired.front() {
             if !self.memory().check(sites::RECLAIM_WAIT, epoch < oldest) {
                 break;

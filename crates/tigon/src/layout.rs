@@ -1,13 +1,14 @@
 //! Where the parts of a database lie in its area.
 //!
 //! ```text
-//! SCR  failed | epoch | arrivals | a line per home | a line per worker | tables: count, two words each
-//!      a root per table and partition | table of SCR's heap | table of LNR's heap | SCR's heap
-//! LNR  LNR's heap: shared rows
+//! SCR  failed | arrivals | a line per home | the log's words | tables: count, two words each
+//!      a root per table and partition | table of LNR's heap | table of SCR's heap | SCR's heap
+//! LNR  the log's buffers | LNR's heap: shared rows
 //! ```
 
+use tombolo_database::log::{GroupCommit, LogLayout};
 use tombolo_database::{Partitioning, TableSpec};
-use tombolo_memory::{LINE_BYTES, Memory, ScrAddr};
+use tombolo_memory::{LINE_BYTES, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{AreaPlaces, Budget, HeapPlaces, Kind, PARAMETERS, Stretch, power_of_two_within};
 
 use crate::key::MAX_KEY_BYTES;
@@ -25,6 +26,9 @@ pub const MAX_TABLES: u64 = 64;
 /// Workers of a host at most.
 pub const MAX_WORKERS: u64 = 64;
 
+/// The largest log buffer.
+const MAX_LOG_BUFFER_BYTES: u64 = 1 << 30;
+
 /// A request names a partition by 16 bits.
 const MAX_PARTITIONS: u64 = 1 << 16;
 const SPEC_WORDS: u64 = 2;
@@ -40,6 +44,8 @@ pub struct Shape {
     pub tables: u16,
     /// Threads of a host that run transactions.
     pub workers: u16,
+    /// Bytes of each worker's log buffer, a multiple of a line: the most that a transaction can log.
+    pub log_buffer_bytes: u64,
 }
 
 impl Shape {
@@ -53,17 +59,18 @@ impl Shape {
         let scr_chunk = power_of_two_within(budget.scr.bytes / homes / 32, 1 << 10, 16 << 10);
         let lnr_chunk = power_of_two_within(budget.lnr.bytes / homes / 32, 1 << 10, 1 << 20);
         let (homes, workers) = (u64::from(self.homes), u64::from(self.workers));
-        let numbers = [
-            homes,
-            u64::from(self.partitions),
-            u64::from(self.tables),
-            workers,
-            scr_chunk,
-            lnr_chunk,
-        ];
+        let buffer = self.log_buffer_bytes;
+        let (partitions, tables) = (u64::from(self.partitions), u64::from(self.tables));
+        let numbers = [homes, partitions, tables, workers, scr_chunk, lnr_chunk, buffer];
         parameters[..numbers.len()].copy_from_slice(&numbers);
         Places::new(&parameters, budget.scr, budget.lnr)?;
         Ok(parameters)
+    }
+}
+
+impl Shape {
+    pub(crate) fn log(self) -> LogLayout {
+        LogLayout { hosts: self.homes, workers: self.workers, buffer_bytes: self.log_buffer_bytes }
     }
 }
 
@@ -73,11 +80,11 @@ pub struct Places {
     pub(crate) shape: Shape,
     /// 0, or a host that has died, plus 1.
     pub(crate) failed: ScrAddr<u64>,
-    pub(crate) epoch: ScrAddr<u64>,
-    /// When the epoch is to end, in nanoseconds of the pod's wall clock.
+    /// How many hosts have come, to how many meetings.
     pub(crate) arrivals: ScrAddr<u64>,
     homes: ScrAddr<u64>,
-    workers: ScrAddr<u64>,
+    /// The parts of the log in SCR and in LNR.
+    pub(crate) log: (ScrAddr<u64>, LnrAddr),
     tables: ScrAddr<u64>,
     roots: ScrAddr<u64>,
     pub(crate) scr_heap: HeapPlaces,
@@ -93,7 +100,7 @@ impl Places {
     }
 
     fn new(parameters: &[u64; PARAMETERS], scr: Stretch, lnr: Stretch) -> Result<Self, String> {
-        let [homes, partitions, tables, workers, scr_chunk, lnr_chunk, ..] = *parameters;
+        let [homes, partitions, tables, workers, scr_chunk, lnr_chunk, buffer, ..] = *parameters;
         within("hosts", homes, u64::from(MAX_HOMES))?;
         within("partitions", partitions, MAX_PARTITIONS)?;
         within("tables", tables, MAX_TABLES)?;
@@ -102,18 +109,31 @@ impl Places {
         {
             return Err("the chunks of its heaps are no powers of two".to_owned());
         }
+        if buffer == 0 || !buffer.is_multiple_of(LINE_BYTES) || buffer > MAX_LOG_BUFFER_BYTES {
+            return Err(format!(
+                "log buffers of {buffer} bytes are not whole lines of up to {MAX_LOG_BUFFER_BYTES}"
+            ));
+        }
         if lnr.end() / LINE_BYTES > MAX_LINES {
             return Err("a database's shared rows lie in the first 32 GiB of LNR".to_owned());
         }
         let failed = ScrAddr::<u64>::new(scr.start);
-        let epoch = failed.line(1);
-        let arrivals = epoch.line(1);
+        let arrivals = failed.line(1);
         let home_lines = arrivals.line(1);
-        let worker_lines = home_lines.line(homes);
-        let specs = worker_lines.line(homes * workers);
+        let shape = Shape {
+            homes: homes as u8,
+            partitions: partitions as u32,
+            tables: tables as u16,
+            workers: workers as u16,
+            log_buffer_bytes: buffer,
+        };
+        let log = (home_lines.line(homes), LnrAddr::new(lnr.start));
+        let specs = log.0.line(shape.log().scr_bytes() / LINE_BYTES);
+        let rows_start = lnr.start + shape.log().lnr_bytes();
+        let rows_bytes = lnr.end().saturating_sub(rows_start);
         let roots = specs.element(1 + tables * SPEC_WORDS);
         let heap_table = roots.element(tables * partitions);
-        let lnr_chunks = lnr.bytes / lnr_chunk;
+        let lnr_chunks = rows_bytes / lnr_chunk;
         let scr_table = heap_table.element(lnr_chunks);
         let too_small = || format!("SCR of {} bytes has no room for shared rows", scr.bytes);
         let rest = scr.end().checked_sub(scr_table.offset()).ok_or_else(too_small)?;
@@ -126,17 +146,11 @@ impl Places {
             return Err(format!("LNR of {} bytes has no room for shared rows", lnr.bytes));
         }
         Ok(Self {
-            shape: Shape {
-                homes: homes as u8,
-                partitions: partitions as u32,
-                tables: tables as u16,
-                workers: workers as u16,
-            },
+            shape,
             failed,
-            epoch,
             arrivals,
             homes: home_lines,
-            workers: worker_lines,
+            log,
             tables: specs,
             roots,
             scr_heap: HeapPlaces {
@@ -146,7 +160,7 @@ impl Places {
             },
             lnr_heap: HeapPlaces {
                 table: heap_table,
-                cells: Stretch { start: lnr.start, bytes: lnr_chunks * lnr_chunk },
+                cells: Stretch { start: rows_start, bytes: lnr_chunks * lnr_chunk },
                 chunk_bytes: lnr_chunk,
             },
         })
@@ -157,33 +171,21 @@ impl Places {
         self.homes.line(u64::from(home))
     }
 
-    /// The word that says in which epoch worker `worker` of `home` has begun its transaction.
-    pub(crate) fn worker(&self, home: u8, worker: usize) -> ScrAddr<u64> {
-        self.workers.line(u64::from(home) * u64::from(self.shape.workers) + worker as u64)
-    }
-
-    /// The words that say in which epochs all workers have begun.
-    pub(crate) fn all_workers(&self) -> impl Iterator<Item = ScrAddr<u64>> {
-        let count = u64::from(self.shape.homes) * u64::from(self.shape.workers);
-        let first = self.workers;
-        (0..count).map(move |number| first.line(number))
-    }
-
     /// The root of the shared index of a table's partition.
     pub(crate) fn root(&self, table: u16, partition: u32) -> ScrAddr<u64> {
         let before = u64::from(table) * u64::from(self.shape.partitions);
         self.roots.element(before + u64::from(partition))
     }
 
-    /// Writes a database without rows. No other host uses the area.
-    pub(crate) fn format<M: Memory>(&self, memory: &M, tables: &[TableSpec]) {
+    /// Writes a database without rows, which begins with `first_epoch`. No other host uses the area.
+    pub(crate) fn format<M: Memory>(&self, memory: &M, tables: &[TableSpec], first_epoch: u64) {
         let homes = (0..self.shape.homes).map(|home| self.home(home));
         let roots = u64::from(self.shape.tables) * u64::from(self.shape.partitions);
         let roots = (0..roots).map(|number| self.roots.element(number));
         let words = [self.failed, self.arrivals].into_iter().chain(homes).chain(roots);
         words.for_each(|at| memory.store(at, 0));
-        memory.store(self.epoch, 1);
-        self.all_workers().for_each(|at| memory.store(at, IDLE));
+        let (scr, lnr) = self.log;
+        GroupCommit::format(memory, self.shape.log(), scr, lnr, first_epoch);
         tombolo_pod::Heap::format(memory, &self.scr_heap);
         tombolo_pod::Heap::format(memory, &self.lnr_heap);
         memory.store(self.tables, tables.len() as u64);
@@ -230,9 +232,6 @@ impl Places {
         Ok(())
     }
 }
-
-/// What the word of a worker says that runs no transaction.
-pub(crate) const IDLE: u64 = u64::MAX;
 
 fn within(what: &str, value: u64, most: u64) -> Result<(), String> {
     if (1..=most).contains(&value) {

@@ -15,7 +15,6 @@
 //! Left out: databases that go on when one of their hosts dies. They are recovered from their logs.
 
 mod cat;
-mod epochs;
 mod index;
 mod key;
 mod layout;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_database::TxError;
+use tombolo_database::log::GroupCommit;
 use tombolo_host::{Host, Joining, Tenant};
 use tombolo_memory::{FetchOp, Memory};
 use tombolo_pod::{Area, Kind, Leave, PodError};
 
 use crate::cat::Cat;
-use crate::epochs::Epochs;
 use crate::layout::{KIND, Places, VERSION};
 use crate::sites;
 use crate::tigon::{Options, Tigon};
@@ -131,7 +131,7 @@ impl<M: Memory> Tenant<M> for Tigon<M> {
         places: &Places,
         options: &Options,
     ) -> Result<Places, SetupError> {
-        places.format(joining.area.memory(), &options.tables);
+        places.format(joining.area.memory(), &options.tables, options.first_epoch);
         Ok(*places)
     }
 
@@ -158,8 +158,9 @@ impl<M: Memory> Tenant<M> for Tigon<M> {
             let homes = places.shape.homes;
             return Err(SetupError::Unusable(format!("its {homes} hosts are all there")));
         };
-        let epochs = Epochs::new(memory, &places, home, options.epoch);
-        let cat = Cat::new(area, host, places, home, epochs);
+        let (layout, log) = (places.shape.log(), places.log);
+        let group = GroupCommit::new(memory.clone(), layout, log, home, options.commit);
+        let cat = Cat::new(area, host, places, home, group);
         Ok(Self::new(area.clone(), Arc::clone(host), enrolment.clone(), cat, options))
     }
 }

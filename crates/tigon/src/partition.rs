@@ -10,14 +10,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tombolo_database::TxError;
+use tombolo_database::{TxError, Version};
 use tombolo_memory::{HostMutex, Memory};
 
 use crate::cat::{Cat, Retired};
 use crate::index::{Index, RecordAt};
 use crate::key::Key;
 use crate::record::{Locks, MAX_LINES, Mode, Record, State};
-use crate::row::{Content, Row, Slot, Version};
+use crate::row::{Content, Row, Slot};
 use crate::sites;
 use crate::tree::Tree;
 
@@ -146,11 +146,11 @@ impl<M: Memory> Partition<M> {
         &self,
         cat: &Cat<M>,
         row: &Row<M>,
-        epoch: u64,
+        version: Version,
         bytes: Option<&[u8]>,
     ) -> Result<(), TxError> {
         let mut content = row.content.lock();
-        content.version = content.version.next(epoch);
+        content.version = version;
         content.bytes = bytes.unwrap_or_default().into();
         let locks = |locks: Locks| locks.release(Mode::Exclusive);
         match content.shared {
@@ -375,7 +375,9 @@ impl<M: Memory> Partition<M> {
         if content.is_valid {
             return Ok(true);
         }
-        if !content.locks.is_free() {
+        // The next row with this key must have a greater version.
+        let keeps = content.version.epoch() >= cat.group.epoch();
+        if !content.locks.is_free() || cat.memory().check(sites::GHOST_EPOCH, keeps) {
             return Ok(false);
         }
         content.is_removed = true;

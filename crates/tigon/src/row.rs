@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use tombolo_database::Version;
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory};
 
 use crate::index::RecordAt;
@@ -19,23 +20,6 @@ pub(crate) const HEAD_BYTES: usize = 16;
 /// Bytes of LNR that a shared row of up to `row_bytes` takes.
 pub(crate) fn slot_bytes(row_bytes: u32) -> u64 {
     (HEAD_BYTES as u64 + u64::from(row_bytes)).next_multiple_of(LINE_BYTES)
-}
-
-/// When a row was last written: the epoch, and how often in that epoch. 0 for a row that never was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Version(pub(crate) u64);
-
-impl Version {
-    const SEQUENCE_BITS: u32 = 24;
-
-    pub(crate) fn epoch(self) -> u64 {
-        self.0 >> Self::SEQUENCE_BITS
-    }
-
-    /// The version of a write in `epoch` after this one. (Tigon paper, section 3.5.)
-    pub(crate) fn next(self, epoch: u64) -> Self {
-        if self.epoch() == epoch { Self(self.0 + 1) } else { Self(epoch << Self::SEQUENCE_BITS) }
-    }
 }
 
 /// A row at its home.

@@ -41,12 +41,8 @@ tombolo_memory::sites! {
     NODE_PARENT = "tigon.node.parent";
     /// Nodes and records are used again when no transaction can know of them any more.
     RECLAIM_WAIT = "tigon.reclaim.wait";
-    /// A transaction says that it has begun before it looks anything up.
-    WORKER_BEGIN = "tigon.worker.begin";
-    /// What a host has taken away is away for all before it looks at transactions.
-    RECLAIM_ORDER = "tigon.reclaim.order";
-    /// The epoch moves on by one.
-    EPOCH_NEXT = "tigon.epoch.next";
+    /// A ghost stays as long as the epoch in which the row was deleted: versions of a key grow.
+    GHOST_EPOCH = "tigon.ghost.epoch";
     /// A home is one host's.
     HOME_CLAIM = "tigon.home.claim";
     /// No arrival is lost.

@@ -5,7 +5,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tombolo_database::{Conflict, Engine, Home, Partitioning, TableId, TableSpec, TxError};
+use tombolo_database::log::{GroupCommit, GroupSettings, Worker};
+use tombolo_database::{
+    Conflict, Engine, Home, Partitioning, TableId, TableSpec, TxError, Version,
+};
 use tombolo_host::Host;
 use tombolo_memory::{HostMutex, Memory, Work};
 use tombolo_pod::{Area, Enrolment, Mailbox, Reply};
@@ -16,7 +19,7 @@ use crate::key::{Key, width};
 use crate::partition::{Inserted, Moved, Partition, Rows};
 use crate::record::{Locks, Mode};
 use crate::request::{Answer, Request, Wish};
-use crate::row::{Row, Version, slot_bytes};
+use crate::row::{Row, slot_bytes};
 use crate::sites;
 use crate::transaction::Tx;
 use crate::tree::Tree;
@@ -35,14 +38,20 @@ pub struct Options {
     /// Bytes of SCR that this host's shared rows may take before some move out; unless given, its share of
     /// all there is.
     pub scr_budget: Option<u64>,
-    /// How long an epoch lasts.
-    pub epoch: Duration,
+    /// How transactions commit.
+    pub commit: GroupSettings,
+    /// Whether transactions are logged. Then each host needs a [logger](tombolo_database::log::Logger) for
+    /// its [log](Tigon::log): transactions wait when their buffers are full.
+    pub is_logged: bool,
+    /// The epoch that the database begins with: 1, or what recovery says.
+    pub first_epoch: u64,
 }
 
 impl Options {
-    /// The usual ones, with these tables.
+    /// The usual ones, with these tables, and without a log.
     pub fn new(tables: Vec<TableSpec>) -> Self {
-        Self { tables, scr_budget: None, epoch: Duration::from_millis(10) }
+        let commit = GroupSettings::default();
+        Self { tables, scr_budget: None, commit, is_logged: false, first_epoch: 1 }
     }
 }
 
@@ -53,6 +62,9 @@ pub struct Tigon<M: Memory> {
     pub(crate) enrolment: Enrolment,
     pub(crate) mailbox: Mailbox<M>,
     pub(crate) cat: Cat<M>,
+    /// The log of each worker.
+    pub(crate) workers: Vec<HostMutex<M, Worker<M>>>,
+    pub(crate) is_logged: bool,
     pub(crate) tables: Vec<Table<M>>,
     specs: Vec<TableSpec>,
     scr_budget: u64,
@@ -156,6 +168,10 @@ impl<M: Memory> Tigon<M> {
         let share = cat.places().scr_heap.cells.bytes / u64::from(cat.places().shape.homes);
         Self {
             mailbox: Mailbox::new(&area, host.seat(), host.mail()),
+            workers: (0..cat.places().shape.workers)
+                .map(|worker| HostMutex::<M, _>::new(cat.group.worker(worker)))
+                .collect(),
+            is_logged: options.is_logged,
             tables: tables.collect(),
             specs: options.tables,
             scr_budget: options.scr_budget.unwrap_or(share),
@@ -171,6 +187,11 @@ impl<M: Memory> Tigon<M> {
     /// The memory that the database lies in.
     pub fn memory(&self) -> &M {
         self.area.memory()
+    }
+
+    /// Epochs and the log, for this host's [logger](tombolo_database::log::Logger).
+    pub fn log(&self) -> &Arc<GroupCommit<M>> {
+        &self.cat.group
     }
 
     /// What this host has done so far.
@@ -189,6 +210,11 @@ impl<M: Memory> Tigon<M> {
         let number = usize::from(table.0);
         let spec = self.specs.get(number).ok_or(TxError::NoTable { table })?;
         Ok((&self.tables[number], spec))
+    }
+
+    /// Words of a table's keys.
+    pub(crate) fn key_width(&self, table: TableId) -> usize {
+        width(self.specs[usize::from(table.0)].key_bytes)
     }
 
     pub(crate) fn check_key(table: TableId, spec: &TableSpec, key: &[u8]) -> Result<(), TxError> {
@@ -423,7 +449,7 @@ impl<M: Memory> Engine for Tigon<M> {
             return Err(TxError::HostDied { host: self.enrolment.host() });
         }
         self.serve()?;
-        self.cat.epochs.tick();
+        self.cat.group.tick();
         self.cat.reclaim();
         let parts = self.own_partitions().count();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
@@ -431,7 +457,11 @@ impl<M: Memory> Engine for Tigon<M> {
         partition.map_or(Ok(()), |partition| partition.sweep(&self.cat, SWEPT))
     }
 
+    fn end_epoch(&self, epoch: u64) {
+        self.cat.group.advance_past(epoch);
+    }
+
     fn durable_epoch(&self) -> u64 {
-        0
+        self.cat.group.durable_epoch()
     }
 }

@@ -15,8 +15,10 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use tombolo_database::{
-    Commit, Conflict, Direction, EachRow, Scan, TableId, TableSpec, Transaction, TxError,
+    Commit, Conflict, Direction, EachRow, Scan, TableId, TableSpec, Transaction, TxError, Version,
+    log,
 };
+use tombolo_memory::lock_api::MutexGuard;
 use tombolo_memory::{Memory, Work};
 
 use crate::cat::Cat;
@@ -25,7 +27,7 @@ use crate::key::{Key, MAX_WORDS, width};
 use crate::partition::{Inserted, Locked, Partition};
 use crate::record::{Locks, Mode, State};
 use crate::request::{Request, Wish};
-use crate::row::{Row, Slot, Version, slot_bytes};
+use crate::row::{Row, Slot, slot_bytes};
 use crate::sites;
 use crate::tigon::{Part, Table, Tigon};
 
@@ -38,7 +40,7 @@ const SCAN_BATCH: usize = 32;
 /// A transaction of a [`Tigon`].
 pub struct Tx<'a, M: Memory> {
     db: &'a Tigon<M>,
-    worker: usize,
+    worker: MutexGuard<'a, M::RawMutex, log::Worker<M>>,
     accesses: Vec<Access<'a, M>>,
     /// By table, partition and key: each partition has an end.
     found: HashMap<(TableId, u32, Key), usize>,
@@ -51,6 +53,8 @@ pub struct Tx<'a, M: Memory> {
 
 /// A row that the transaction has locked.
 struct Access<'a, M: Memory> {
+    table: TableId,
+    partition: u32,
     key: Key,
     handle: Handle<'a, M>,
     mode: Mode,
@@ -73,6 +77,15 @@ enum Change {
     None,
     Put(Range<usize>),
     Delete,
+}
+
+impl Change {
+    fn row(&self) -> Option<&Range<usize>> {
+        match self {
+            Self::Put(row) => Some(row),
+            Self::None | Self::Delete => None,
+        }
+    }
 }
 
 /// Where a transaction looks for rows: a partition of a table.
@@ -116,7 +129,8 @@ impl<'a, M: Memory> Tx<'a, M> {
         // What goes wrong here goes wrong at the commit again.
         let _ = db.serve();
         db.memory().works(Work::Operation);
-        db.cat.epochs.begin(worker);
+        let mut worker = db.workers[worker].lock();
+        worker.begin();
         Self {
             db,
             worker,
@@ -220,20 +234,25 @@ impl<'a, M: Memory> Tx<'a, M> {
             Locked::Conflict => Err(self.conflict(Conflict::Lock)),
             Locked::Done { is_valid, version } => {
                 let seen = is_valid.then_some(start..self.arena.len());
-                Ok(Some(
-                    self.add(
-                        place,
-                        Access { key, handle, mode, seen, version, change: Change::None },
-                    ),
-                ))
+                Ok(Some(self.add(place, key, handle, mode, (seen, version))))
             }
         }
     }
 
-    fn add(&mut self, place: Place<'a, M>, access: Access<'a, M>) -> usize {
+    /// Notes a row that was just locked: its access.
+    fn add(
+        &mut self,
+        place: Place<'a, M>,
+        key: Key,
+        handle: Handle<'a, M>,
+        mode: Mode,
+        (seen, version): (Option<Range<usize>>, Version),
+    ) -> usize {
         let number = self.accesses.len();
-        self.found.insert(place.row(&access.key), number);
-        self.accesses.push(access);
+        self.found.insert(place.row(&key), number);
+        let Place { table, partition, .. } = place;
+        let change = Change::None;
+        self.accesses.push(Access { table, partition, key, handle, mode, seen, version, change });
         number
     }
 
@@ -393,9 +412,8 @@ impl<'a, M: Memory> Tx<'a, M> {
             }
             (Locked::Done { is_valid, version }, None) => {
                 let seen = is_valid.then_some(start..self.arena.len());
-                let (handle, change) = (Handle::Other(at, bytes), Change::None);
-                let access = Access { key, handle, mode, seen, version, change };
-                Ok(Some(self.add(place, access)))
+                let handle = Handle::Other(at, bytes);
+                Ok(Some(self.add(place, key, handle, mode, (seen, version))))
             }
         }
     }
@@ -500,8 +518,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         handle: Handle<'a, M>,
         mode: Mode,
     ) -> usize {
-        let (seen, version, change) = (None, Version::default(), Change::None);
-        self.add(place, Access { key: *key, handle, mode, seen, version, change })
+        self.add(place, *key, handle, mode, (None, Version::default()))
     }
 
     fn mode_of(&self, place: Place<'a, M>, key: &Key) -> Option<Mode> {
@@ -589,21 +606,72 @@ impl<'a, M: Memory> Tx<'a, M> {
         Ok(())
     }
 
+    /// Gives each changed row its next version, and logs the changes: the epoch.
+    fn log(&mut self) -> Result<u64, TxError> {
+        let db = self.db;
+        let changed = self.accesses.iter().enumerate();
+        let changed = changed.filter(|(_, access)| !matches!(access.change, Change::None));
+        let changed: Vec<usize> = changed.map(|(number, _)| number).collect();
+        if changed.is_empty() {
+            // It is durable when all is that it has read.
+            return Ok(self
+                .accesses
+                .iter()
+                .map(|access| access.version.epoch())
+                .max()
+                .unwrap_or(0));
+        }
+        let mut buffers = vec![[0; 8 * MAX_WORDS]; changed.len()];
+        let keys = buffers.iter_mut().zip(&changed).map(|(buffer, &number)| {
+            let access = &self.accesses[number];
+            access.key.bytes(db.key_width(access.table), buffer)
+        });
+        let keys: Vec<&[u8]> = keys.collect();
+        if db.is_logged {
+            let sizes = changed.iter().zip(&keys).map(|(&number, key)| {
+                (key.len(), self.accesses[number].change.row().map_or(0, Range::len))
+            });
+            let bytes = log::record_bytes(sizes);
+            self.worker.reserve(bytes, || db.serve().and_then(|()| db.cat.look()))?;
+        }
+        // All locks are held: the epochs of transactions that depend on each other are in their order.
+        let epoch = self.worker.commit_epoch();
+        for &number in &changed {
+            let version = self.accesses[number].version.next(epoch);
+            let Some(version) = version else {
+                db.cat.group.advance_past(epoch);
+                return Err(self.conflict(Conflict::Lock));
+            };
+            self.accesses[number].version = version;
+        }
+        if db.is_logged {
+            let changes = changed.iter().zip(keys).map(|(&number, key)| {
+                let access = &self.accesses[number];
+                log::Change {
+                    table: access.table,
+                    partition: access.partition,
+                    key,
+                    version: access.version,
+                    row: access.change.row().map(|row| &self.arena[row.clone()]),
+                }
+            });
+            self.worker.append(epoch, changes);
+        }
+        Ok(epoch)
+    }
+
     /// Makes all changes, and releases all locks.
-    fn apply(&mut self, epoch: u64) -> Result<(), TxError> {
+    fn apply(&mut self) -> Result<(), TxError> {
         let cat = &self.db.cat;
         for access in &self.accesses {
-            let row = match &access.change {
-                Change::None => {
-                    unlock(cat, &access.handle, access.mode)?;
-                    continue;
-                }
-                Change::Put(row) => Some(&self.arena[row.clone()]),
-                Change::Delete => None,
-            };
+            if matches!(access.change, Change::None) {
+                unlock(cat, &access.handle, access.mode)?;
+                continue;
+            }
+            let row = access.change.row().map(|row| &self.arena[row.clone()]);
             match &access.handle {
                 Handle::Own(partition, own) => {
-                    partition.write(cat, own, epoch, row)?;
+                    partition.write(cat, own, access.version, row)?;
                     if row.is_none() {
                         partition.note_ghost(&access.key, own);
                     }
@@ -614,8 +682,8 @@ impl<'a, M: Memory> Tx<'a, M> {
                     let state = if row.is_some() { State::Valid } else { State::Ghost };
                     let locks = record.locks().release(Mode::Exclusive);
                     let record = record.with_state(state).with_locks(locks).with_dirty(true);
-                    let version = access.version.next(epoch);
-                    cat.write(*at, record.with_used(true), slot, version, row.unwrap_or_default());
+                    let row = row.unwrap_or_default();
+                    cat.write(*at, record.with_used(true), slot, access.version, row);
                 }
             }
         }
@@ -624,7 +692,7 @@ impl<'a, M: Memory> Tx<'a, M> {
 
     fn end(&mut self) {
         self.has_ended = true;
-        self.db.cat.epochs.end(self.worker);
+        self.worker.finish();
     }
 
     /// Releases all locks, if this has not been done.
@@ -819,15 +887,8 @@ impl<M: Memory> Transaction for Tx<'_, M> {
             return Err(conflict.into());
         }
         self.db.cat.check()?;
-        let is_write = |access: &Access<'_, M>| !matches!(access.change, Change::None);
-        let epoch = if self.accesses.iter().any(is_write) {
-            // All locks are held: the epochs of transactions that depend on each other are in their order.
-            self.db.cat.epochs.current()
-        } else {
-            let read = self.accesses.iter().map(|access| access.version.epoch());
-            read.max().unwrap_or(0)
-        };
-        self.apply(epoch)?;
+        let epoch = self.log()?;
+        self.apply()?;
         self.end();
         Ok(Commit { epoch })
     }
