@@ -54,9 +54,10 @@ impl TpccAsPublished {
         Self { seed, scale, constants: Constants::new(seed), rules }
     }
 
-    /// Whether a rule holds: the consistency conditions 1 to 6, and 11 after loading.
+    /// Whether a rule holds: the consistency conditions 1 to 6, and 11 after loading; that stocks
+    /// have given what was ordered, and that no row is lost.
     pub fn holds(rule: Rule) -> bool {
-        matches!(rule, Rule::Condition(1..=6 | 11))
+        matches!(rule, Rule::Condition(1..=6 | 11) | Rule::Stock | Rule::Rows)
     }
 
     /// How many rows there are.
