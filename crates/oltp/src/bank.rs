@@ -26,7 +26,7 @@ const LOADED: i64 = 100;
 
 row! {
     /// A row of an account.
-    Account {
+    BankAccount {
         /// How much there is.
         cents, set_cents: i64;
     }
@@ -137,7 +137,7 @@ impl Bank {
             limit: usize::MAX,
             for_update: how == Audit::ForUpdate,
         };
-        transaction.scan(ACCOUNTS, scan, &mut |_, row| match Account::view(row) {
+        transaction.scan(ACCOUNTS, scan, &mut |_, row| match BankAccount::view(row) {
             Ok(account) => {
                 sum += account.cents();
                 ControlFlow::Continue(())
@@ -164,7 +164,7 @@ impl Workload for Bank {
     }
 
     fn tables(&self) -> Vec<TableSpec> {
-        vec![table(4, Account::BYTES, self.options.slots)]
+        vec![table(4, BankAccount::BYTES, self.options.slots)]
     }
 
     fn partitions(&self) -> u32 {
@@ -177,7 +177,7 @@ impl Workload for Bank {
 
     fn load_partition<E: Engine>(&self, engine: &E, partition: u32) -> Result<(), TxError> {
         let first = partition * self.options.slots;
-        let mut row = Account::zeroed();
+        let mut row = BankAccount::zeroed();
         row.set_cents(LOADED);
         let mut loaded = (first..first + self.options.slots).filter(|n| Self::is_loaded(*n));
         loaded.try_for_each(|account| engine.load(ACCOUNTS, &account.to_be_bytes(), row.bytes()))
@@ -243,7 +243,7 @@ fn transfer<T: Transaction>(transaction: &mut T, from: u32, to: u32) -> Result<(
 
 fn open<T: Transaction>(transaction: &mut T, from: u32, to: u32) -> Result<(), TxError> {
     let Some(all) = balance_for_update(transaction, from)? else { return Ok(()) };
-    let mut row = Account::zeroed();
+    let mut row = BankAccount::zeroed();
     row.set_cents(all / 2);
     match transaction.insert(ACCOUNTS, &to.to_be_bytes(), row.bytes()) {
         Ok(()) => set(transaction, from, all - all / 2),
@@ -274,11 +274,11 @@ fn balance_for_update<T: Transaction>(
 }
 
 fn cents(row: Option<&[u8]>) -> Result<Option<i64>, TxError> {
-    row.map(|row| Ok(Account::view(row)?.cents())).transpose()
+    row.map(|row| Ok(BankAccount::view(row)?.cents())).transpose()
 }
 
 fn set<T: Transaction>(transaction: &mut T, account: u32, cents: i64) -> Result<(), TxError> {
-    let mut row = Account::zeroed();
+    let mut row = BankAccount::zeroed();
     row.set_cents(cents);
     transaction.update(ACCOUNTS, &account.to_be_bytes(), row.bytes()).map(drop)
 }
@@ -292,7 +292,7 @@ fn set<T: Transaction>(transaction: &mut T, account: u32, cents: i64) -> Result<
 pub fn check<E: Engine>(engine: &E, workload: &Bank, effect: i64) -> Result<Vec<String>, TxError> {
     let (mut total, mut found) = (0, Vec::new());
     walk(engine, ACCOUNTS, (Bound::Unbounded, Bound::Unbounded), &mut |key, row| {
-        let cents = Account::view(row)?.cents();
+        let cents = BankAccount::view(row)?.cents();
         total += cents;
         if cents < 0 {
             found.push(format!("the account with key {key:02x?} has {cents} cents"));

@@ -320,7 +320,7 @@ fn payment_by_last_name_finds_the_customer_in_the_middle() {
         district: 4,
         customer_warehouse: 0,
         customer_district: 1,
-        customer: tpcc::Customer::LastName(0),
+        customer: tpcc::CustomerRef::LastName(0),
         amount: 12_345,
         date: 9,
     };
@@ -363,7 +363,7 @@ fn order_status_shows_the_last_order_of_a_customer() {
         let input = NewOrder::new(0, 2, 8, date, &[line; 5]);
         workload.new_order(&mut transaction, &input).unwrap().unwrap();
     }
-    let customer = tpcc::Customer::Number(8);
+    let customer = tpcc::CustomerRef::Number(8);
     let input = tpcc::OrderStatus { warehouse: 0, district: 2, customer };
     let status = workload.order_status(&mut transaction, &input).unwrap().unwrap();
     assert_eq!(status.order, SCALE.customers + 2, "its own orders are seen, the last one first");

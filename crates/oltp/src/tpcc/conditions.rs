@@ -166,7 +166,7 @@ pub fn check_part<E: Engine>(
     found.count("items", items, scale.items as usize);
     for warehouse in warehouses {
         found.warehouse = warehouse;
-        let rows = Rows::read(engine, warehouse, scale, &mut found.excess)?;
+        let rows = WarehouseRows::read(engine, warehouse, scale, &mut found.excess)?;
         rows.check_sums(&mut found);
         rows.check_counts(&mut found, scale);
         for (number, district) in &rows.districts {
@@ -260,7 +260,7 @@ impl Found {
 
 /// What the conditions are about in one warehouse.
 #[derive(Default)]
-struct Rows {
+struct WarehouseRows {
     /// W_YTD, if there is the warehouse.
     ytd: Option<i64>,
     /// Sums of H_AMOUNT by H_D_ID.
@@ -304,7 +304,7 @@ struct Lines {
     delivered: i64,
 }
 
-impl Rows {
+impl WarehouseRows {
     fn read<E: Engine>(
         engine: &E,
         warehouse: u32,

@@ -33,7 +33,7 @@ pub mod schema;
 mod stock_level;
 
 pub use full::{RemoteRates, Tpcc, TpccWorker};
-pub use inputs::{Customer, Delivery, Input, Line, NewOrder, OrderStatus, Payment, StockLevel};
+pub use inputs::{CustomerRef, Delivery, Input, Line, NewOrder, OrderStatus, Payment, StockLevel};
 pub use new_order::Placed;
 pub use order_status::Status;
 pub use payment::Paid;
