@@ -130,7 +130,7 @@ impl Transaction for HalvesTransaction<'_> {
 }
 
 /// What is found after runs of two threads.
-fn found<E: Engine>(make: impl Fn(Reference) -> E, runs: u32) -> Vec<String> {
+fn found<E: Engine + Sync>(make: impl Fn(Reference) -> E, runs: u32) -> Vec<String> {
     let options = BankOptions { partitions: 2, slots: 8, audits_percent: 50 };
     for seed in 0..runs {
         let workload = Bank::new(options, seed.into());
