@@ -3,6 +3,7 @@
 //! * [`tpcc`]: TPC-C in full and as published with Tigon, and its consistency conditions.
 //! * [`ycsb`]: YCSB with transactions of ten operations, clean and as published.
 //! * [`smallbank`]: SmallBank, whose money can be counted.
+//! * [`bank`]: transfers between accounts that come and go, whose readers check what they see.
 //! * [`Driver`] runs a [`Workload`] and counts what becomes of its transactions.
 //! * [`conformance`] holds engines to the trait's contract. [`Reference`] is the engine to compare
 //!   them with.
@@ -41,6 +42,7 @@
 //! # Ok::<(), tombolo_database::TxError>(())
 //! ```
 
+pub mod bank;
 pub mod conformance;
 mod driver;
 mod random;

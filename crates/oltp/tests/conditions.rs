@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tombolo_database::{Engine, TableId, Transaction};
 use tombolo_oltp::tpcc::conditions::{self, Rule, When};
-use tombolo_oltp::tpcc::rows::{Customer, District, History, Order, OrderLine, Warehouse};
+use tombolo_oltp::tpcc::rows::{Customer, District, History, Order, OrderLine, Stock, Warehouse};
 use tombolo_oltp::tpcc::schema::{self, CustomerId};
 use tombolo_oltp::tpcc::{RemoteRates, Scale, Tpcc};
 use tombolo_oltp::{Reference, ReferenceTransaction, Workload, load};
@@ -103,10 +103,12 @@ fn conditions_4_and_6_orders_have_as_many_lines_as_they_say() {
     let found = broken(|t| assert!(t.delete(schema::ORDER_LINE, &line_key(1, 1)).unwrap()));
     assert_eq!(found, conditions([4, 6]));
     let found = broken(|t| {
-        let row = OrderLine::zeroed();
+        let mut row = OrderLine::zeroed();
+        row.set_supplier(PLACE.0);
         t.insert(schema::ORDER_LINE, &line_key(999, 1), row.bytes()).unwrap();
     });
-    assert_eq!(found, conditions([4]), "a line of no order");
+    let expected = BTreeSet::from([Rule::Condition(4), Rule::Stock]);
+    assert_eq!(found, expected, "a line of no order, for which nothing was taken");
     // Two orders whose errors make up for each other.
     let found = broken(|t| {
         for (order, more) in [(1, 1), (2, -1)] {
@@ -240,11 +242,25 @@ fn indexes_have_what_their_tables_have() {
 }
 
 #[test]
-fn a_lost_row_is_found() {
-    let key = schema::district(PLACE.0, PLACE.1);
-    let found = broken(|t| assert!(t.delete(schema::DISTRICT, &key).unwrap()));
+fn stocks_have_given_what_was_ordered() {
+    // A lost update of a stock, which no condition of the clause sees.
+    let key = schema::stock(PLACE.0, 5);
+    let found = broken(|t| edit!(t, schema::STOCK, &key, Stock, |row| row.set_ytd(3)));
+    assert_eq!(found, BTreeSet::from([Rule::Stock]));
+    let found = broken(|t| edit!(t, schema::STOCK, &key, Stock, |row| row.set_remote_orders(1)));
+    assert_eq!(found, BTreeSet::from([Rule::Stock]));
+}
+
+#[test]
+fn lost_rows_are_found() {
+    let lost = |table, key: &[u8]| broken(|t| assert!(t.delete(table, key).unwrap()));
+    let found = lost(schema::DISTRICT, &schema::district(PLACE.0, PLACE.1));
     assert_eq!(found, conditions([1, 2, 9]));
-    let key = schema::warehouse(PLACE.0);
-    let found = broken(|t| assert!(t.delete(schema::WAREHOUSE, &key).unwrap()));
+    let found = lost(schema::WAREHOUSE, &schema::warehouse(PLACE.0));
     assert_eq!(found, conditions([1, 8]));
+    let found = lost(schema::STOCK, &schema::stock(PLACE.0, 9));
+    assert_eq!(found, BTreeSet::from([Rule::Rows]));
+    let found = lost(schema::CUSTOMER, &schema::customer(PLACE.0, PLACE.1, CUSTOMER));
+    let expected = [Rule::Condition(10), Rule::NameIndex, Rule::Rows];
+    assert_eq!(found, BTreeSet::from(expected), "its payment is there");
 }

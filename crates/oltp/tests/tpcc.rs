@@ -102,6 +102,11 @@ fn a_loaded_database_has_all_rows_and_all_conditions_hold() {
     let lines = count(schema::ORDER_LINE);
     assert!((customers * 5..=customers * 15).contains(&lines));
     assert_eq!(violations(&engine, When::Loaded), [""; 0]);
+
+    let larger = Scale { items: SCALE.items + 1, ..SCALE };
+    let found = conditions::check(&engine, &larger, When::Loaded).unwrap();
+    assert_eq!(found[0].to_string(), "number of rows in warehouse 0: 1000 items instead of 1001");
+    assert_eq!(found.len(), 1 + SCALE.warehouses as usize, "stocks are missing, too");
 }
 
 #[test]
@@ -164,6 +169,14 @@ fn all_conditions_hold_when_most_transactions_are_remote() {
     let engine = loaded(&workload);
     run(&workload, &engine, 300);
     assert_eq!(violations(&engine, When::Always), [""; 0]);
+    let part =
+        |warehouse| conditions::check_part(&engine, &SCALE, When::Always, [warehouse]).unwrap();
+    let parts: Vec<_> = (0..SCALE.warehouses).map(part).collect();
+    assert!(parts.iter().all(|part| !part.excess.is_empty()), "payments go to other warehouses");
+    assert_eq!(conditions::combine(parts.clone()), []);
+    let missing = conditions::combine(parts[1..].to_vec());
+    let rules: BTreeSet<Rule> = missing.iter().map(|violation| violation.rule).collect();
+    assert_eq!(rules, BTreeSet::from([Rule::Condition(10), Rule::Stock]), "a part is missing");
     let remote = rows(&engine, schema::ORDER_LINE).into_iter().filter(|(key, row)| {
         let home = u32::from_be_bytes(*key.first_chunk().unwrap());
         OrderLine::view(row).unwrap().supplier() != home
@@ -307,7 +320,7 @@ fn payment_by_last_name_finds_the_customer_in_the_middle() {
         district: 4,
         customer_warehouse: 0,
         customer_district: 1,
-        customer: tpcc::Customer::LastName(0),
+        customer: tpcc::CustomerRef::LastName(0),
         amount: 12_345,
         date: 9,
     };
@@ -350,7 +363,7 @@ fn order_status_shows_the_last_order_of_a_customer() {
         let input = NewOrder::new(0, 2, 8, date, &[line; 5]);
         workload.new_order(&mut transaction, &input).unwrap().unwrap();
     }
-    let customer = tpcc::Customer::Number(8);
+    let customer = tpcc::CustomerRef::Number(8);
     let input = tpcc::OrderStatus { warehouse: 0, district: 2, customer };
     let status = workload.order_status(&mut transaction, &input).unwrap().unwrap();
     assert_eq!(status.order, SCALE.customers + 2, "its own orders are seen, the last one first");

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use tombolo_database::{Engine, TableId, Transaction};
+use tombolo_oltp::bank::{self, Bank, BankOptions};
 use tombolo_oltp::smallbank::{self, SmallBank, SmallBankOptions};
 use tombolo_oltp::tpcc::conditions::{self, When};
 use tombolo_oltp::tpcc::{RemoteRates, Scale, Tpcc};
@@ -130,6 +131,17 @@ fn smallbank_keeps_its_money() {
     transaction.update(smallbank::SAVINGS, &[0; 4], row.bytes()).unwrap();
     transaction.commit().unwrap();
     assert_eq!(smallbank::check(&engine, &workload, stats.effect).unwrap().len(), 2);
+}
+
+#[test]
+fn readers_of_a_bank_see_all_its_money() {
+    let options = BankOptions { partitions: 3, slots: 8, audits_percent: 40 };
+    let workload = Bank::new(options, 2);
+    let engine = loaded(&workload);
+    let stats = run(&workload, &engine, 3000);
+    assert_eq!(bank::check(&engine, &workload, stats.effect).unwrap(), [""; 0]);
+    assert!(stats.kinds.iter().all(|kind| kind.commits > 500));
+    assert_eq!(bank::check(&engine, &workload, 1).unwrap().len(), 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::population::MOST_LINES;
 use super::rows::{Customer, Order, OrderLine};
 use super::schema::{self, between, word_of};
 
-type Line = OrderLine<[u8; OrderLine::BYTES]>;
+type LineRow = OrderLine<[u8; OrderLine::BYTES]>;
 
 /// Delivers the oldest new order of each district, all in one transaction. Returns how many there
 /// were: a district without new orders is left out.
@@ -69,7 +69,7 @@ pub(super) fn lines<T: Transaction>(
     warehouse: u32,
     district: u8,
     order: u32,
-) -> Result<Vec<([u8; 10], Line)>, TxError> {
+) -> Result<Vec<([u8; 10], LineRow)>, TxError> {
     let mut lines = Vec::with_capacity(MOST_LINES);
     let (low, high) = schema::lines_of(warehouse, district, order);
     lookup::lines(transaction, between(&low, &high), true, |key, line| {

@@ -3,7 +3,8 @@
 use tombolo_database::{Engine, TableSpec, Transaction, TxError};
 
 use super::inputs::{
-    self, Delivery, Input, Inputs, NewOrder, OrderStatus, Payment, RemoteItems, Rules, StockLevel,
+    self, Delivery, Input, InputRules, Inputs, NewOrder, OrderStatus, Payment, RemoteItems,
+    StockLevel,
 };
 use super::load::{Loader, paid_once};
 use super::population::{Constants, Scale, dollars};
@@ -58,13 +59,13 @@ pub struct Tpcc {
     seed: u64,
     scale: Scale,
     constants: Constants,
-    rules: Rules,
+    rules: InputRules,
 }
 
 impl Tpcc {
     /// The workload; `seed` decides on all rows and all choices.
     pub fn new(scale: Scale, remote: RemoteRates, seed: u64) -> Self {
-        let rules = Rules {
+        let rules = InputRules {
             remote_items: RemoteItems::Each(remote.items),
             remote_payments_percent: remote.payments_percent,
             remote_payments_by_name: true,

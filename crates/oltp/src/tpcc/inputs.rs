@@ -7,7 +7,7 @@ use crate::{Random, Seat};
 
 /// How a transaction names a customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Customer {
+pub enum CustomerRef {
     /// By C_ID.
     Number(u32),
     /// By C_LAST: the number of the last name.
@@ -72,7 +72,7 @@ pub struct Payment {
     /// C_D_ID.
     pub customer_district: u8,
     /// The customer that pays.
-    pub customer: Customer,
+    pub customer: CustomerRef,
     /// H_AMOUNT, in cents.
     pub amount: i64,
     /// H_DATE.
@@ -87,7 +87,7 @@ pub struct OrderStatus {
     /// D_ID.
     pub district: u8,
     /// The customer that asks.
-    pub customer: Customer,
+    pub customer: CustomerRef,
 }
 
 /// Input of a Delivery transaction.
@@ -155,7 +155,7 @@ pub(super) enum RemoteItems {
 
 /// What differs between variants of TPC-C when inputs are drawn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(super) struct InputRules {
     pub(super) remote_items: RemoteItems,
     pub(super) remote_payments_percent: u32,
     /// Whether payments of another warehouse's customers may name them.
@@ -170,7 +170,7 @@ pub(super) struct Inputs {
     random: Random,
     scale: Scale,
     constants: Constants,
-    rules: Rules,
+    rules: InputRules,
     warehouses: Vec<u32>,
     date: u64,
 }
@@ -180,7 +180,7 @@ impl Inputs {
         seed: u64,
         scale: Scale,
         constants: Constants,
-        rules: Rules,
+        rules: InputRules,
         seat: &Seat,
     ) -> Self {
         let warehouses = seat.own_partitions();
@@ -257,10 +257,10 @@ impl Inputs {
     }
 
     /// By last name in 60 % of all cases, where that is allowed.
-    fn customer(&mut self, by_name: bool) -> Customer {
+    fn customer(&mut self, by_name: bool) -> CustomerRef {
         match self.random.percent(60) && by_name {
-            true => Customer::LastName(self.constants.last_name(&mut self.random, &self.scale)),
-            false => Customer::Number(self.constants.customer(&mut self.random, &self.scale)),
+            true => CustomerRef::LastName(self.constants.last_name(&mut self.random, &self.scale)),
+            false => CustomerRef::Number(self.constants.customer(&mut self.random, &self.scale)),
         }
     }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use tombolo_database::{Direction, Range, Scan, TableId, Transaction, TxError};
 
-use super::inputs::{Customer, id};
+use super::inputs::{CustomerRef, id};
 use super::population::last_name;
 use super::rows::OrderLine;
 use super::schema::{self, CustomerId, between, word_of};
@@ -85,11 +85,13 @@ pub(super) fn customer<T: Transaction>(
     transaction: &mut T,
     warehouse: u32,
     district: u8,
-    customer: Customer,
+    customer: CustomerRef,
 ) -> Result<CustomerId, TxError> {
     match customer {
-        Customer::Number(number) => Ok(id(warehouse, district, number)),
-        Customer::LastName(number) => by_name(transaction, warehouse, district, last_name(number)),
+        CustomerRef::Number(number) => Ok(id(warehouse, district, number)),
+        CustomerRef::LastName(number) => {
+            by_name(transaction, warehouse, district, last_name(number))
+        }
     }
 }
 

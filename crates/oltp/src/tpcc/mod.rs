@@ -7,8 +7,8 @@
 //!
 //! Choices where the specification leaves one, or where [`Tpcc`] differs from a reportable TPC-C:
 //!
-//! * Delivery does all ten districts in one database transaction, as clause 2.7.4.2 allows, and at
-//!   once instead of deferred. It is measured like the others, without the queue and result file.
+//! * Delivery does all ten districts in one database transaction, as clause 2.7 allows, and at once
+//!   instead of deferred. It is measured like the others, without the queue and result file.
 //! * Kinds of transactions are drawn at random, by weights that are the minimal shares.
 //! * A worker serves its warehouses in place of terminals. There is no keying time and no think
 //!   time. Stock-Level draws its district for each transaction.
@@ -33,7 +33,7 @@ pub mod schema;
 mod stock_level;
 
 pub use full::{RemoteRates, Tpcc, TpccWorker};
-pub use inputs::{Customer, Delivery, Input, Line, NewOrder, OrderStatus, Payment, StockLevel};
+pub use inputs::{CustomerRef, Delivery, Input, Line, NewOrder, OrderStatus, Payment, StockLevel};
 pub use new_order::Placed;
 pub use order_status::Status;
 pub use payment::Paid;

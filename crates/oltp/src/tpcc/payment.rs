@@ -110,7 +110,7 @@ mod tests {
             district: 2,
             customer_warehouse: 1,
             customer_district: 3,
-            customer: inputs::Customer::Number(77),
+            customer: inputs::CustomerRef::Number(77),
             amount: 1205,
             date: 9,
         };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tombolo_database::{Engine, TableSpec, Transaction, TxError};
 
 use super::conditions::Rule;
-use super::inputs::{self, Customer, Delivery, Input, Inputs, RemoteItems, Rules};
+use super::inputs::{self, CustomerRef, Delivery, Input, InputRules, Inputs, RemoteItems};
 use super::load::Loader;
 use super::lookup::middle;
 use super::population::{Constants, MOST_LINES, Scale, dollars};
@@ -38,14 +38,14 @@ pub struct TpccAsPublished {
     seed: u64,
     scale: Scale,
     constants: Constants,
-    rules: Rules,
+    rules: InputRules,
 }
 
 impl TpccAsPublished {
     /// The workload: of 100 New-Orders `orders_percent`, and of 100 Payments `payments_percent`,
     /// have to do with another warehouse. `seed` decides on all rows and all choices.
     pub fn new(scale: Scale, orders_percent: u32, payments_percent: u32, seed: u64) -> Self {
-        let rules = Rules {
+        let rules = InputRules {
             remote_items: RemoteItems::First(orders_percent),
             remote_payments_percent: payments_percent,
             remote_payments_by_name: false,
@@ -54,9 +54,10 @@ impl TpccAsPublished {
         Self { seed, scale, constants: Constants::new(seed), rules }
     }
 
-    /// Whether a rule holds: the consistency conditions 1 to 6, and 11 after loading.
+    /// Whether a rule holds: the consistency conditions 1 to 6, and 11 after loading; that stocks
+    /// have given what was ordered, and that no row is lost.
     pub fn holds(rule: Rule) -> bool {
-        matches!(rule, Rule::Condition(1..=6 | 11))
+        matches!(rule, Rule::Condition(1..=6 | 11) | Rule::Stock | Rule::Rows)
     }
 
     /// How many rows there are.
@@ -101,13 +102,13 @@ pub struct PublishedWorker {
 }
 
 impl PublishedWorker {
-    fn number(&self, warehouse: u32, district: u8, customer: Customer) -> Customer {
+    fn number(&self, warehouse: u32, district: u8, customer: CustomerRef) -> CustomerRef {
         match customer {
-            Customer::LastName(last) => {
+            CustomerRef::LastName(last) => {
                 let names = &self.names[&(warehouse, district)];
-                Customer::Number(names[&last])
+                CustomerRef::Number(names[&last])
             }
-            number @ Customer::Number(_) => number,
+            number @ CustomerRef::Number(_) => number,
         }
     }
 }
@@ -227,7 +228,7 @@ mod tests {
         assert_eq!(names.len(), 1000);
         let mut transaction = engine.begin(0);
         for (last, number) in names {
-            let last = Customer::LastName(last);
+            let last = CustomerRef::LastName(last);
             let found = lookup::customer(&mut transaction, 0, 2, last).unwrap();
             assert_eq!(found, CustomerId { warehouse: 0, district: 2, number });
         }
