@@ -464,12 +464,12 @@ impl Index {
     /// The node's version is odd from here on, until [`end`](Self::end).
     fn begin<M: Memory>(&self, memory: &M, node: Node) {
         let version = self.version(memory, node);
-        memory.store(word_of(node), version + 1);
+        memory.store(word_of(node), version.wrapping_add(1));
     }
 
     fn end<M: Memory>(&self, memory: &M, node: Node) {
         let version = self.version(memory, node);
-        memory.store(word_of(node), version + 1);
+        memory.store(word_of(node), version.wrapping_add(1));
     }
 
     fn change<M: Memory>(&self, memory: &M, node: Node, change: impl FnOnce(&Self)) {
@@ -489,7 +489,7 @@ impl Index {
     ) {
         // The cell may have been anything before.
         let version = self.version(memory, node);
-        memory.store(word_of(node), (version | 1) + 1);
+        memory.store(word_of(node), (version | 1).wrapping_add(1));
         self.fill(memory, node, is_leaf, entries, beside);
     }
 

@@ -18,6 +18,7 @@ mod cat;
 mod index;
 mod key;
 mod layout;
+mod mapped;
 mod member;
 mod partition;
 mod record;
@@ -30,6 +31,7 @@ mod tree;
 
 pub use key::MAX_KEY_BYTES;
 pub use layout::{KIND, MAX_TABLES, MAX_WORKERS, Shape, VERSION};
+pub use mapped::plan;
 pub use member::SetupError;
 pub use record::MAX_HOMES;
 pub use sites::ALL as SITES;

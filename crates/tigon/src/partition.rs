@@ -38,7 +38,8 @@ pub(crate) struct Rows<M: Memory> {
     ghosts: VecDeque<Entry<M>>,
 }
 
-type Entry<M> = (Key, Arc<Row<M>>);
+/// A row and its key.
+pub(crate) type Entry<M> = (Key, Arc<Row<M>>);
 
 /// What has come of locking a row.
 pub(crate) enum Locked {

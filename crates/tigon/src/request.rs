@@ -16,9 +16,9 @@ use crate::record::Mode;
 pub(crate) enum Wish {
     /// The row with the key; if there is none, the rows beside its place.
     One,
-    /// So many rows behind the key, and the one at it if there is one.
+    /// The row at the key or behind it, so many rows behind that and one more, and the row before the key.
     After(u32),
-    /// So many rows before the key, and the one at it or behind it.
+    /// The row at the key or behind it, and so many rows before that and one more.
     Before(u32),
     /// A ghost with this key, for a transaction that has locked this record like this. If it is the next
     /// row's, the transaction has a reader's lock of the ghost from the beginning: the gap was its, and half

@@ -16,7 +16,7 @@ use tombolo_pod::{Area, Enrolment, Mailbox, Reply};
 use crate::cat::Cat;
 use crate::index::Index;
 use crate::key::{Key, width};
-use crate::partition::{Inserted, Moved, Partition, Rows};
+use crate::partition::{Entry, Inserted, Moved, Partition, Rows};
 use crate::record::{Locks, Mode};
 use crate::request::{Answer, Request, Wish};
 use crate::row::{Row, slot_bytes};
@@ -352,7 +352,7 @@ impl<M: Memory> Tigon<M> {
 }
 
 /// The rows that are to be shared.
-fn wanted<M: Memory>(rows: &Rows<M>, request: &Request) -> Vec<(Key, Arc<Row<M>>)> {
+fn wanted<M: Memory>(rows: &Rows<M>, request: &Request) -> Vec<Entry<M>> {
     let entry = |(key, row): (Key, &Arc<Row<M>>)| (key, Arc::clone(row));
     let key = &request.key;
     let at = rows.tree.after(key, true).map(entry);
@@ -362,28 +362,28 @@ fn wanted<M: Memory>(rows: &Rows<M>, request: &Request) -> Vec<(Key, Arc<Row<M>>
         Wish::One | Wish::Ghost(_) if is_there => at.into_iter().collect(),
         Wish::One | Wish::Ghost(_) => before(key).into_iter().chain(at).collect(),
         Wish::After(count) => {
-            let mut found: Vec<_> = before(key).into_iter().chain(at).collect();
-            while found.len() < count as usize + 2 {
-                let last = found.last().map_or(*key, |(key, _)| *key);
-                match rows.tree.after(&last, false) {
-                    Some(next) => found.push(entry(next)),
-                    None => break,
-                }
-            }
-            found
+            let mut found: Vec<_> = at.into_iter().collect();
+            extend(&mut found, count + 1, |key| rows.tree.after(key, false).map(entry));
+            before(key).into_iter().chain(found).collect()
         }
         Wish::Before(count) => {
             let mut found: Vec<_> = at.into_iter().collect();
-            while found.len() < count as usize + 2 {
-                let last = found.last().map_or(*key, |(key, _)| *key);
-                match before(&last) {
-                    Some(previous) => found.push(previous),
-                    None => break,
-                }
-            }
+            extend(&mut found, count + 1, before);
             found.reverse();
             found
         }
+    }
+}
+
+/// Adds up to `count` rows, each the `neighbour` of the one before.
+fn extend<M: Memory>(
+    found: &mut Vec<Entry<M>>,
+    count: u32,
+    neighbour: impl Fn(&Key) -> Option<Entry<M>>,
+) {
+    for _ in 0..count {
+        let Some(next) = found.last().and_then(|(last, _)| neighbour(last)) else { return };
+        found.push(next);
     }
 }
 
