@@ -13,6 +13,8 @@ mod database;
 mod engine;
 mod error;
 pub mod log;
+mod ordered_key;
+mod ordered_map;
 pub mod schema;
 mod sites;
 mod version;
@@ -26,5 +28,7 @@ pub use engine::{
     TableSpec, Transaction,
 };
 pub use error::{Conflict, TxError};
+pub use ordered_key::{MAX_KEY_BYTES, MAX_KEY_WORDS, OrderedKey, key_width};
+pub use ordered_map::OrderedMap;
 pub use sites::ALL as SITES;
 pub use version::{MAX_EPOCH, Version};

@@ -16,6 +16,7 @@ mod compaction;
 mod crash;
 mod deaths;
 mod disk;
+mod epochs;
 mod expiry;
 mod failure;
 mod fenced;

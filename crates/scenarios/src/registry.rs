@@ -4,8 +4,8 @@ use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
-    backup, baselines, compaction, crash, deaths, expiry, fenced, log, mail, objects, pages,
-    poisoned, saved, seats, shards, short, tenants, together, transactions, transfer, views,
+    backup, baselines, compaction, crash, deaths, epochs, expiry, fenced, log, mail, objects,
+    pages, poisoned, saved, seats, shards, short, tenants, together, transactions, transfer, views,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -263,6 +263,14 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "deleter-dies-last" Crash deaths::a_deleter_dies_last;
     "move-clearer-dies" Crash deaths::a_clearer_of_a_move_dies;
     "clearer-is-late" Crash deaths::a_clearer_is_late;
+    "epochs-end" Short epochs::epochs_end;
+    "group-commit" Long epochs::group_commit;
+    "one-log" Long epochs::one_log;
+    "late-log" Long epochs::late_log;
+    "freed-under-reader" Long epochs::freed_under_a_reader;
+    "logger-fenced" Long epochs::a_logging_host_is_fenced;
+    "logger-dies" Crash epochs::a_logging_host_dies;
+    "drainer-dies" Crash epochs::a_drainer_dies;
 };
 
 /// Every site there is, from memory upwards.
@@ -275,6 +283,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
         tombolo_baselines::SITES,
         tombolo_kv::SITES,
         tombolo_pagecache::SITES,
+        tombolo_database::SITES,
         tombolo_tigon::SITES,
     ];
     crates.into_iter().flatten().copied()

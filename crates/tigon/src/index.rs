@@ -17,8 +17,8 @@ use tombolo_database::TxError;
 use tombolo_memory::{LINE_BYTES, Memory, ScrAddr};
 
 use crate::cat::{Cat, Retired};
-use crate::key::{Key, MAX_WORDS};
 use crate::sites;
+use tombolo_database::{MAX_KEY_WORDS, OrderedKey};
 
 const NUMBER_BITS: u32 = 27;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
@@ -117,7 +117,7 @@ impl Index {
     pub(crate) fn get<M: Memory>(
         &self,
         cat: &Cat<M>,
-        key: &Key,
+        key: &OrderedKey,
     ) -> Result<Option<RecordAt>, TxError> {
         let found = self.seek(cat, key, Side::After { or_equal: true })?;
         Ok(found.filter(|(at, _)| at == key).map(|(_, record)| record))
@@ -127,9 +127,9 @@ impl Index {
     pub(crate) fn seek<M: Memory>(
         &self,
         cat: &Cat<M>,
-        key: &Key,
+        key: &OrderedKey,
         side: Side,
-    ) -> Result<Option<(Key, RecordAt)>, TxError> {
+    ) -> Result<Option<(OrderedKey, RecordAt)>, TxError> {
         let mut round = 0;
         loop {
             if let Some(entry) = self.try_seek(cat, key, side) {
@@ -143,9 +143,9 @@ impl Index {
     fn try_seek<M: Memory>(
         &self,
         cat: &Cat<M>,
-        key: &Key,
+        key: &OrderedKey,
         side: Side,
-    ) -> Option<Option<(Key, RecordAt)>> {
+    ) -> Option<Option<(OrderedKey, RecordAt)>> {
         let memory = cat.memory();
         let Some(leaf) = self.find_leaf(memory, key)? else { return Some(None) };
         let (index, beside) = match side {
@@ -174,7 +174,7 @@ impl Index {
         self.is_same(memory, other).then_some(Some(entry))
     }
 
-    fn find_leaf<M: Memory>(&self, memory: &M, key: &Key) -> Option<Option<Found>> {
+    fn find_leaf<M: Memory>(&self, memory: &M, key: &OrderedKey) -> Option<Option<Found>> {
         let root = memory.load(self.root);
         if root == 0 {
             return Some(None);
@@ -236,20 +236,20 @@ impl Index {
         memory.load(self.value_at(node, index))
     }
 
-    fn entry<M: Memory>(&self, memory: &M, found: Found, index: u64) -> (Key, RecordAt) {
+    fn entry<M: Memory>(&self, memory: &M, found: Found, index: u64) -> (OrderedKey, RecordAt) {
         (self.key(memory, found.node, index), RecordAt(self.value(memory, found.node, index)))
     }
 
-    fn key<M: Memory>(&self, memory: &M, node: Node, index: u64) -> Key {
-        let mut words = [0; MAX_WORDS];
+    fn key<M: Memory>(&self, memory: &M, node: Node, index: u64) -> OrderedKey {
+        let mut words = [0; MAX_KEY_WORDS];
         let words = &mut words[..self.shape.width as usize];
         let first = self.key_at(node, index);
         (0..).zip(words.iter_mut()).for_each(|(at, word)| *word = memory.load(first.element(at)));
-        Key::from_words(words)
+        OrderedKey::from_words(words)
     }
 
     /// How many keys of a node are smaller than `key`, or not greater.
-    fn rank<M: Memory>(&self, memory: &M, found: Found, key: &Key, or_equal: bool) -> u64 {
+    fn rank<M: Memory>(&self, memory: &M, found: Found, key: &OrderedKey, or_equal: bool) -> u64 {
         let (mut low, mut high) = (0, found.head.count);
         while low < high {
             let middle = (low + high) / 2;
@@ -268,7 +268,7 @@ impl Index {
         memory: &M,
         node: Node,
         index: u64,
-        key: &Key,
+        key: &OrderedKey,
     ) -> std::cmp::Ordering {
         let first = self.key_at(node, index);
         let words = key.words(self.shape.width as usize);
@@ -280,7 +280,12 @@ impl Index {
     }
 
     /// Adds an entry. Only the partition's home, one thread at a time. Whether there was room in SCR.
-    pub(crate) fn insert<M: Memory>(&self, cat: &Cat<M>, key: &Key, record: RecordAt) -> bool {
+    pub(crate) fn insert<M: Memory>(
+        &self,
+        cat: &Cat<M>,
+        key: &OrderedKey,
+        record: RecordAt,
+    ) -> bool {
         let memory = cat.memory();
         let Some((leaf, path)) = self.path_to(memory, key) else {
             let Some(leaf) = self.reserve(cat, 1).and_then(|mut nodes| nodes.pop()) else {
@@ -310,7 +315,7 @@ impl Index {
         memory: &M,
         (node, index): Step,
         mut path: Vec<Step>,
-        entry: (Key, u32),
+        entry: (OrderedKey, u32),
         fresh: &mut Vec<Node>,
     ) {
         let head = self.head(memory, node);
@@ -352,7 +357,7 @@ impl Index {
     }
 
     /// Removes the entry with `key`, if there is one. Only the partition's home, one thread at a time.
-    pub(crate) fn remove<M: Memory>(&self, cat: &Cat<M>, key: &Key) {
+    pub(crate) fn remove<M: Memory>(&self, cat: &Cat<M>, key: &OrderedKey) {
         let memory = cat.memory();
         let Some((leaf, path)) = self.path_to(memory, key) else { return };
         let found = Found { node: leaf, version: 0, head: self.head(memory, leaf) };
@@ -434,7 +439,7 @@ impl Index {
         Some(nodes)
     }
 
-    fn path_to<M: Memory>(&self, memory: &M, key: &Key) -> Option<(Node, Vec<Step>)> {
+    fn path_to<M: Memory>(&self, memory: &M, key: &OrderedKey) -> Option<(Node, Vec<Step>)> {
         let root = memory.load(self.root);
         let (mut node, mut path) = (Node(root), Vec::new());
         if root == 0 {
@@ -456,7 +461,7 @@ impl Index {
         Head::from_word(memory.load(self.head_at(node)))
     }
 
-    fn entries<M: Memory>(&self, memory: &M, node: Node) -> Vec<(Key, u32)> {
+    fn entries<M: Memory>(&self, memory: &M, node: Node) -> Vec<(OrderedKey, u32)> {
         let count = self.head(memory, node).count;
         (0..count).map(|n| (self.key(memory, node, n), self.value(memory, node, n))).collect()
     }
@@ -484,7 +489,7 @@ impl Index {
         memory: &M,
         node: Node,
         is_leaf: bool,
-        entries: &[(Key, u32)],
+        entries: &[(OrderedKey, u32)],
         beside: (u64, u64),
     ) {
         // The cell may have been anything before.
@@ -498,7 +503,7 @@ impl Index {
         memory: &M,
         node: Node,
         is_leaf: bool,
-        entries: &[(Key, u32)],
+        entries: &[(OrderedKey, u32)],
         (next, before): (u64, u64),
     ) {
         for (index, entry) in (0..).zip(entries) {
@@ -508,7 +513,7 @@ impl Index {
         memory.store(self.head_at(node), head.word());
     }
 
-    fn put<M: Memory>(&self, memory: &M, node: Node, index: u64, (key, value): (Key, u32)) {
+    fn put<M: Memory>(&self, memory: &M, node: Node, index: u64, (key, value): (OrderedKey, u32)) {
         let first = self.key_at(node, index);
         for (at, &word) in (0..).zip(key.words(self.shape.width as usize)) {
             memory.store(first.element(at), word);
@@ -516,7 +521,7 @@ impl Index {
         memory.store(self.value_at(node, index), value);
     }
 
-    fn shift_in<M: Memory>(&self, memory: &M, node: Node, index: u64, entry: (Key, u32)) {
+    fn shift_in<M: Memory>(&self, memory: &M, node: Node, index: u64, entry: (OrderedKey, u32)) {
         let head = self.head(memory, node);
         for at in (index..head.count).rev() {
             let moved = (self.key(memory, node, at), self.value(memory, node, at));

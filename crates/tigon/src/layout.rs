@@ -11,8 +11,8 @@ use tombolo_database::{Partitioning, TableSpec};
 use tombolo_memory::{LINE_BYTES, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{AreaPlaces, Budget, HeapPlaces, Kind, PARAMETERS, Stretch, power_of_two_within};
 
-use crate::key::MAX_KEY_BYTES;
 use crate::record::{MAX_HOMES, MAX_LINES};
+use tombolo_database::MAX_KEY_BYTES;
 
 /// What lives in a database's area.
 pub const KIND: Kind = Kind::new("tigon");

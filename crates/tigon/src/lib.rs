@@ -16,7 +16,6 @@
 
 mod cat;
 mod index;
-mod key;
 mod layout;
 mod mapped;
 mod member;
@@ -27,9 +26,7 @@ mod row;
 mod sites;
 mod tigon;
 mod transaction;
-mod tree;
 
-pub use key::MAX_KEY_BYTES;
 pub use layout::{KIND, MAX_TABLES, MAX_WORKERS, Shape, VERSION};
 pub use mapped::plan;
 pub use member::SetupError;

@@ -15,11 +15,11 @@ use tombolo_memory::{HostMutex, Memory};
 
 use crate::cat::{Cat, Retired};
 use crate::index::{Index, RecordAt};
-use crate::key::Key;
 use crate::record::{Locks, MAX_LINES, Mode, Record, State};
 use crate::row::{Content, Row, Slot};
 use crate::sites;
-use crate::tree::Tree;
+use tombolo_database::OrderedKey;
+use tombolo_database::OrderedMap;
 
 pub(crate) struct Partition<M: Memory> {
     pub(crate) index: Index,
@@ -31,7 +31,7 @@ pub(crate) struct Partition<M: Memory> {
 /// What a partition holds.
 pub(crate) struct Rows<M: Memory> {
     /// All rows, and behind them the end of the partition.
-    pub(crate) tree: Tree<Arc<Row<M>>>,
+    pub(crate) tree: OrderedMap<Arc<Row<M>>>,
     /// Shared rows, in the order in which the clock's hand comes to them.
     clock: VecDeque<Entry<M>>,
     /// Rows that are to be removed, if they are still ghosts.
@@ -39,7 +39,7 @@ pub(crate) struct Rows<M: Memory> {
 }
 
 /// A row and its key.
-pub(crate) type Entry<M> = (Key, Arc<Row<M>>);
+pub(crate) type Entry<M> = (OrderedKey, Arc<Row<M>>);
 
 /// What has come of locking a row.
 pub(crate) enum Locked {
@@ -74,8 +74,8 @@ pub(crate) enum Moved {
 
 impl<M: Memory> Partition<M> {
     pub(crate) fn new(index: Index, width: usize, slot_bytes: u64) -> Self {
-        let mut tree = Tree::new(width);
-        tree.insert(&Key::END, Row::new(false, Version::default(), &[], Locks::default()));
+        let mut tree = OrderedMap::new(width);
+        tree.insert(&OrderedKey::END, Row::new(false, Version::default(), &[], Locks::default()));
         let rows = Rows { tree, clock: VecDeque::new(), ghosts: VecDeque::new() };
         Self { index, slot_bytes, rows: HostMutex::<M, _>::new(rows) }
     }
@@ -177,7 +177,7 @@ impl<M: Memory> Partition<M> {
         &self,
         cat: &Cat<M>,
         rows: &mut Rows<M>,
-        key: &Key,
+        key: &OrderedKey,
         held: Option<Mode>,
         locks: Locks,
     ) -> Result<Inserted<M>, TxError> {
@@ -214,7 +214,7 @@ impl<M: Memory> Partition<M> {
         &self,
         cat: &Cat<M>,
         rows: &mut Rows<M>,
-        key: &Key,
+        key: &OrderedKey,
         row: &Arc<Row<M>>,
     ) -> Result<Moved, TxError> {
         let closes_gap = match rows.tree.before(key, false) {
@@ -255,7 +255,7 @@ impl<M: Memory> Partition<M> {
         &self,
         cat: &Cat<M>,
         rows: &Rows<M>,
-        key: &Key,
+        key: &OrderedKey,
         row: &Row<M>,
         spares_used: bool,
     ) -> Result<Moved, TxError> {
@@ -291,7 +291,7 @@ impl<M: Memory> Partition<M> {
         &self,
         cat: &Cat<M>,
         rows: &Rows<M>,
-        key: &Key,
+        key: &OrderedKey,
         closed: bool,
     ) -> Result<(), TxError> {
         let Some((_, next)) = rows.tree.after(key, false) else { return Ok(()) };
@@ -312,7 +312,7 @@ impl<M: Memory> Partition<M> {
                 continue;
             }
             if self.move_out(cat, &rows, &key, &row, true)? == Moved::Done {
-                if !row.content.lock().is_valid && key != Key::END {
+                if !row.content.lock().is_valid && key != OrderedKey::END {
                     rows.ghosts.push_back((key, row));
                 }
                 return Ok(true);
@@ -323,7 +323,7 @@ impl<M: Memory> Partition<M> {
     }
 
     /// A row that was deleted, or that a transaction has not inserted after all, is looked at later.
-    pub(crate) fn note_ghost(&self, key: &Key, row: &Arc<Row<M>>) {
+    pub(crate) fn note_ghost(&self, key: &OrderedKey, row: &Arc<Row<M>>) {
         self.rows.lock().ghosts.push_back((*key, Arc::clone(row)));
     }
 
@@ -341,7 +341,7 @@ impl<M: Memory> Partition<M> {
             let Some((key, row)) = rows.clock.pop_front() else { break };
             let shared = row.content.lock().shared;
             let state = shared.map(|at| Record(cat.memory().load(at.word())).state());
-            if state == Some(State::Ghost) && key != Key::END {
+            if state == Some(State::Ghost) && key != OrderedKey::END {
                 rows.ghosts.push_back((key, Arc::clone(&row)));
             }
             if shared.is_some() {
@@ -356,7 +356,7 @@ impl<M: Memory> Partition<M> {
         &self,
         cat: &Cat<M>,
         rows: &mut Rows<M>,
-        key: &Key,
+        key: &OrderedKey,
         row: &Arc<Row<M>>,
     ) -> Result<bool, TxError> {
         let mut content = row.content.lock();
@@ -396,12 +396,12 @@ impl<M: Memory> Partition<M> {
 
 impl<M: Memory> Rows<M> {
     /// Whether the row behind `key` is the one with this record.
-    pub(crate) fn is_next(&self, key: &Key, at: RecordAt) -> bool {
+    pub(crate) fn is_next(&self, key: &OrderedKey, at: RecordAt) -> bool {
         self.next(key).1.content.lock().shared == Some(at)
     }
 
     /// The row behind `key`, which may be the end of the partition.
-    pub(crate) fn next(&self, key: &Key) -> Entry<M> {
+    pub(crate) fn next(&self, key: &OrderedKey) -> Entry<M> {
         let (key, row) = self.tree.after(key, false).expect("a partition has an end");
         (key, Arc::clone(row))
     }

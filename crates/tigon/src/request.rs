@@ -8,8 +8,8 @@ use tombolo_database::TableId;
 use tombolo_pod::PAYLOAD_BYTES;
 
 use crate::index::RecordAt;
-use crate::key::{Key, MAX_WORDS};
 use crate::record::Mode;
+use tombolo_database::{MAX_KEY_WORDS, OrderedKey};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct Request {
     pub(crate) wish: Wish,
     pub(crate) table: TableId,
     pub(crate) partition: u32,
-    pub(crate) key: Key,
+    pub(crate) key: OrderedKey,
 }
 
 /// What has come of it.
@@ -79,7 +79,7 @@ impl Request {
         payload[..2].copy_from_slice(&[what, self.table.0 as u8]);
         payload[2..4].copy_from_slice(&(self.partition as u16).to_le_bytes());
         payload[4..8].copy_from_slice(&number.to_le_bytes());
-        for (bytes, word) in payload[8..].chunks_mut(8).zip(self.key.words(MAX_WORDS)) {
+        for (bytes, word) in payload[8..].chunks_mut(8).zip(self.key.words(MAX_KEY_WORDS)) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
         payload
@@ -96,14 +96,14 @@ impl Request {
             6 => Wish::Ghost(Some((Mode::Exclusive, RecordAt(number)))),
             _ => return None,
         };
-        let words: [u64; MAX_WORDS] = std::array::from_fn(|word| {
+        let words: [u64; MAX_KEY_WORDS] = std::array::from_fn(|word| {
             u64::from_le_bytes(payload[8 + 8 * word..][..8].try_into().expect("8 bytes"))
         });
         Some(Self {
             wish,
             table: TableId(payload[1].into()),
             partition: u16::from_le_bytes([payload[2], payload[3]]).into(),
-            key: Key::from_words(&words),
+            key: OrderedKey::from_words(&words),
         })
     }
 }
@@ -123,7 +123,11 @@ mod tests {
             Wish::Ghost(Some((Mode::Exclusive, RecordAt(0)))),
         ];
         for wish in wishes {
-            for key in [Key::END, Key::new(&[0xff; 47], MAX_WORDS), Key::new(b"a", 1)] {
+            for key in [
+                OrderedKey::END,
+                OrderedKey::new(&[0xff; 47], MAX_KEY_WORDS),
+                OrderedKey::new(b"a", 1),
+            ] {
                 let request = Request { wish, table: TableId(63), partition: 65_535, key };
                 assert_eq!(Request::decode(&request.encode()), Some(request));
             }

@@ -15,14 +15,14 @@ use tombolo_pod::{Area, Enrolment, Mailbox, Reply};
 
 use crate::cat::Cat;
 use crate::index::Index;
-use crate::key::{Key, width};
 use crate::partition::{Entry, Inserted, Moved, Partition, Rows};
 use crate::record::{Locks, Mode};
 use crate::request::{Answer, Request, Wish};
 use crate::row::{Row, slot_bytes};
 use crate::sites;
 use crate::transaction::Tx;
-use crate::tree::Tree;
+use tombolo_database::OrderedMap;
+use tombolo_database::{OrderedKey, key_width};
 
 /// How long another host may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -112,22 +112,23 @@ pub(crate) enum Part<M: Memory> {
 
 /// A table that is read-only after loading.
 pub(crate) struct Replica<M: Memory> {
-    loading: HostMutex<M, Option<Tree<Box<[u8]>>>>,
+    loading: HostMutex<M, Option<OrderedMap<Box<[u8]>>>>,
     /// The rows, as soon as the first one was read.
-    pub(crate) loaded: OnceLock<Tree<Box<[u8]>>>,
+    pub(crate) loaded: OnceLock<OrderedMap<Box<[u8]>>>,
 }
 
 impl<M: Memory> Replica<M> {
-    pub(crate) fn rows(&self, width: usize) -> &Tree<Box<[u8]>> {
-        self.loaded.get_or_init(|| self.loading.lock().take().unwrap_or_else(|| Tree::new(width)))
+    pub(crate) fn rows(&self, width: usize) -> &OrderedMap<Box<[u8]>> {
+        self.loaded
+            .get_or_init(|| self.loading.lock().take().unwrap_or_else(|| OrderedMap::new(width)))
     }
 }
 
 impl<M: Memory> Table<M> {
     pub(crate) fn new(cat: &Cat<M>, number: u16, spec: &TableSpec) -> Self {
-        let width = width(spec.key_bytes);
+        let width = key_width(spec.key_bytes);
         if spec.partitioning == Partitioning::Replicated {
-            let loading = HostMutex::<M, _>::new(Some(Tree::new(width)));
+            let loading = HostMutex::<M, _>::new(Some(OrderedMap::new(width)));
             return Self::Replicated(Replica { loading, loaded: OnceLock::new() });
         }
         let partition = |partition: u32| {
@@ -214,7 +215,7 @@ impl<M: Memory> Tigon<M> {
 
     /// Words of a table's keys.
     pub(crate) fn key_width(&self, table: TableId) -> usize {
-        width(self.specs[usize::from(table.0)].key_bytes)
+        key_width(self.specs[usize::from(table.0)].key_bytes)
     }
 
     pub(crate) fn check_key(table: TableId, spec: &TableSpec, key: &[u8]) -> Result<(), TxError> {
@@ -353,11 +354,11 @@ impl<M: Memory> Tigon<M> {
 
 /// The rows that are to be shared.
 fn wanted<M: Memory>(rows: &Rows<M>, request: &Request) -> Vec<Entry<M>> {
-    let entry = |(key, row): (Key, &Arc<Row<M>>)| (key, Arc::clone(row));
+    let entry = |(key, row): (OrderedKey, &Arc<Row<M>>)| (key, Arc::clone(row));
     let key = &request.key;
     let at = rows.tree.after(key, true).map(entry);
     let is_there = at.as_ref().is_some_and(|(found, _)| found == key);
-    let before = |key: &Key| rows.tree.before(key, false).map(entry);
+    let before = |key: &OrderedKey| rows.tree.before(key, false).map(entry);
     match request.wish {
         Wish::One | Wish::Ghost(_) if is_there => at.into_iter().collect(),
         Wish::One | Wish::Ghost(_) => before(key).into_iter().chain(at).collect(),
@@ -379,7 +380,7 @@ fn wanted<M: Memory>(rows: &Rows<M>, request: &Request) -> Vec<Entry<M>> {
 fn extend<M: Memory>(
     found: &mut Vec<Entry<M>>,
     count: u32,
-    neighbour: impl Fn(&Key) -> Option<Entry<M>>,
+    neighbour: impl Fn(&OrderedKey) -> Option<Entry<M>>,
 ) {
     for _ in 0..count {
         let Some(next) = found.last().and_then(|(last, _)| neighbour(last)) else { return };
@@ -414,8 +415,8 @@ impl<M: Memory> Engine for Tigon<M> {
         let (what, spec) = self.table(table)?;
         Self::check_key(table, spec, key)?;
         Self::check_row(table, spec, row)?;
-        let (duplicate, words) = (Err(TxError::Duplicate { table }), width(spec.key_bytes));
-        let key_words = Key::new(key, words);
+        let (duplicate, words) = (Err(TxError::Duplicate { table }), key_width(spec.key_bytes));
+        let key_words = OrderedKey::new(key, words);
         match what {
             Table::Replicated(replica) => {
                 let mut loading = replica.loading.lock();

@@ -23,13 +23,13 @@ use tombolo_memory::{Memory, Work};
 
 use crate::cat::Cat;
 use crate::index::{Index, RecordAt, Side};
-use crate::key::{Key, MAX_WORDS, width};
 use crate::partition::{Inserted, Locked, Partition};
 use crate::record::{Locks, Mode, State};
 use crate::request::{Request, Wish};
 use crate::row::{Row, Slot, slot_bytes};
 use crate::sites;
 use crate::tigon::{Part, Table, Tigon};
+use tombolo_database::{MAX_KEY_WORDS, OrderedKey, key_width};
 
 /// How often a row is looked up again that moves meanwhile.
 const ATTEMPTS: usize = 64;
@@ -43,7 +43,7 @@ pub struct Tx<'a, M: Memory> {
     worker: MutexGuard<'a, M::RawMutex, log::Worker<M>>,
     accesses: Vec<Access<'a, M>>,
     /// By table, partition and key: each partition has an end.
-    found: HashMap<(TableId, u32, Key), usize>,
+    found: HashMap<(TableId, u32, OrderedKey), usize>,
     /// Rows that were read, and rows that are to be written.
     arena: Vec<u8>,
     /// Why it can only be aborted.
@@ -55,7 +55,7 @@ pub struct Tx<'a, M: Memory> {
 struct Access<'a, M: Memory> {
     table: TableId,
     partition: u32,
-    key: Key,
+    key: OrderedKey,
     handle: Handle<'a, M>,
     mode: Mode,
     /// What was read, if there is a row.
@@ -105,24 +105,24 @@ impl<M: Memory> Clone for Place<'_, M> {
 impl<M: Memory> Copy for Place<'_, M> {}
 
 impl<M: Memory> Place<'_, M> {
-    fn request(&self, wish: Wish, key: Key) -> Request {
+    fn request(&self, wish: Wish, key: OrderedKey) -> Request {
         Request { wish, table: self.table, partition: self.partition, key }
     }
 
     fn width(&self) -> usize {
-        width(self.spec.key_bytes)
+        key_width(self.spec.key_bytes)
     }
 
-    fn row(&self, key: &Key) -> (TableId, u32, Key) {
+    fn row(&self, key: &OrderedKey) -> (TableId, u32, OrderedKey) {
         (self.table, self.partition, *key)
     }
 }
 
 /// Which lock a row is to get that a walk meets.
-type ModeOf<'f> = &'f dyn Fn(&Key) -> Mode;
+type ModeOf<'f> = &'f dyn Fn(&OrderedKey) -> Mode;
 
 /// A key that is looked for: the first one behind this, or this one if the second value says so.
-type From<'k> = (&'k Key, bool);
+type From<'k> = (&'k OrderedKey, bool);
 
 impl<'a, M: Memory> Tx<'a, M> {
     pub(crate) fn new(db: &'a Tigon<M>, worker: usize) -> Self {
@@ -176,7 +176,7 @@ impl<'a, M: Memory> Tx<'a, M> {
     fn reach(
         &mut self,
         place: Place<'a, M>,
-        key: &Key,
+        key: &OrderedKey,
         mode: Mode,
     ) -> Result<Option<usize>, TxError> {
         if let Some(&number) = self.found.get(&place.row(key)) {
@@ -189,7 +189,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         if !self.db.memory().keeps(sites::GAP_LOCK) {
             return Ok(None);
         }
-        let of_key = |found: &Key| if found == key { mode } else { Mode::Shared };
+        let of_key = |found: &OrderedKey| if found == key { mode } else { Mode::Shared };
         let (found, number) = self.next(place, (key, true), 0, &of_key)?;
         Ok((found == *key).then_some(number))
     }
@@ -198,7 +198,7 @@ impl<'a, M: Memory> Tx<'a, M> {
     fn reach_known(
         &mut self,
         place: Place<'a, M>,
-        key: &Key,
+        key: &OrderedKey,
         mode: Mode,
     ) -> Result<Option<usize>, TxError> {
         for _ in 0..ATTEMPTS {
@@ -224,7 +224,7 @@ impl<'a, M: Memory> Tx<'a, M> {
     fn lock(
         &mut self,
         place: Place<'a, M>,
-        key: Key,
+        key: OrderedKey,
         handle: Handle<'a, M>,
         mode: Mode,
     ) -> Result<Option<usize>, TxError> {
@@ -243,7 +243,7 @@ impl<'a, M: Memory> Tx<'a, M> {
     fn add(
         &mut self,
         place: Place<'a, M>,
-        key: Key,
+        key: OrderedKey,
         handle: Handle<'a, M>,
         mode: Mode,
         (seen, version): (Option<Range<usize>>, Version),
@@ -301,7 +301,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         (from, or_equal): From<'_>,
         batch: usize,
         mode_of: ModeOf<'_>,
-    ) -> Result<(Key, usize), TxError> {
+    ) -> Result<(OrderedKey, usize), TxError> {
         let index = match place.part {
             Part::Own(partition) => {
                 let rows = partition.rows.lock();
@@ -337,8 +337,8 @@ impl<'a, M: Memory> Tx<'a, M> {
         place: Place<'a, M>,
         number: usize,
         batch: usize,
-        mode_of: &dyn Fn(&Key) -> Option<Mode>,
-    ) -> Result<Option<(Key, usize)>, TxError> {
+        mode_of: &dyn Fn(&OrderedKey) -> Option<Mode>,
+    ) -> Result<Option<(OrderedKey, usize)>, TxError> {
         let anchor = self.accesses[number].key;
         let (index, at) = match (place.part, &self.accesses[number].handle) {
             (Part::Own(partition), _) => {
@@ -374,7 +374,7 @@ impl<'a, M: Memory> Tx<'a, M> {
     fn lock_in_place(
         &mut self,
         place: Place<'a, M>,
-        key: Key,
+        key: OrderedKey,
         handle: Handle<'a, M>,
         mode: Mode,
     ) -> Result<usize, TxError> {
@@ -393,7 +393,7 @@ impl<'a, M: Memory> Tx<'a, M> {
     fn lock_next(
         &mut self,
         place: Place<'a, M>,
-        (key, at): (Key, RecordAt),
+        (key, at): (OrderedKey, RecordAt),
         mode: Mode,
         is_next: impl FnOnce(bool) -> Result<bool, TxError>,
     ) -> Result<Option<usize>, TxError> {
@@ -437,10 +437,10 @@ impl<'a, M: Memory> Tx<'a, M> {
     fn read(&mut self, table: TableId, key: &[u8], mode: Mode) -> Result<Option<&[u8]>, TxError> {
         let Some(place) = self.place(table, key)? else {
             let (Table::Replicated(replica), spec) = self.db.table(table)? else { unreachable!() };
-            let width = width(spec.key_bytes);
-            return Ok(replica.rows(width).get(&Key::new(key, width)).map(|row| &**row));
+            let width = key_width(spec.key_bytes);
+            return Ok(replica.rows(width).get(&OrderedKey::new(key, width)).map(|row| &**row));
         };
-        let key = Key::new(key, place.width());
+        let key = OrderedKey::new(key, place.width());
         let Some(number) = self.reach(place, &key, mode)? else { return Ok(None) };
         Ok(self.current(number).map(|row| &self.arena[row]))
     }
@@ -448,13 +448,13 @@ impl<'a, M: Memory> Tx<'a, M> {
     /// The access of a row that is to be changed, if there is such a row.
     fn reach_to_change(&mut self, table: TableId, key: &[u8]) -> Result<Option<usize>, TxError> {
         let place = self.place_to_change(table, key)?;
-        let key = Key::new(key, place.width());
+        let key = OrderedKey::new(key, place.width());
         let number = self.reach(place, &key, Mode::Exclusive)?;
         Ok(number.filter(|&number| self.current(number).is_some()))
     }
 
     /// The access, locked for a writer, of a row that may be inserted: there was none, or it is a ghost.
-    fn reach_to_insert(&mut self, place: Place<'a, M>, key: &Key) -> Result<usize, TxError> {
+    fn reach_to_insert(&mut self, place: Place<'a, M>, key: &OrderedKey) -> Result<usize, TxError> {
         for _ in 0..ATTEMPTS {
             if let Some(&number) = self.found.get(&place.row(key)) {
                 self.strengthen(number, Mode::Exclusive)?;
@@ -479,7 +479,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         &mut self,
         place: Place<'a, M>,
         partition: &'a Partition<M>,
-        key: &Key,
+        key: &OrderedKey,
     ) -> Result<Option<usize>, TxError> {
         let mut rows = partition.rows.lock();
         let (next, _) = rows.next(key);
@@ -498,7 +498,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         &mut self,
         place: Place<'a, M>,
         index: &Index,
-        key: &Key,
+        key: &OrderedKey,
     ) -> Result<(), TxError> {
         let next = index.seek(&self.db.cat, key, Side::After { or_equal: false })?;
         let held = next.and_then(|(next, at)| Some((self.mode_of(place, &next)?, at)));
@@ -514,14 +514,14 @@ impl<'a, M: Memory> Tx<'a, M> {
     fn add_ghost(
         &mut self,
         place: Place<'a, M>,
-        key: &Key,
+        key: &OrderedKey,
         handle: Handle<'a, M>,
         mode: Mode,
     ) -> usize {
         self.add(place, *key, handle, mode, (None, Version::default()))
     }
 
-    fn mode_of(&self, place: Place<'a, M>, key: &Key) -> Option<Mode> {
+    fn mode_of(&self, place: Place<'a, M>, key: &OrderedKey) -> Option<Mode> {
         self.found.get(&place.row(key)).map(|&number| self.accesses[number].mode)
     }
 
@@ -533,7 +533,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         left: &mut usize,
         each: &mut EachRow<'_>,
     ) -> Result<bool, TxError> {
-        let in_range = |key: &Key| if scan.has(key) { scan.mode } else { Mode::Shared };
+        let in_range = |key: &OrderedKey| if scan.has(key) { scan.mode } else { Mode::Shared };
         if scan.direction == Direction::Forward {
             let (mut from, mut or_equal) = scan.lower;
             while *left > 0 {
@@ -551,7 +551,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         let (upper, included) = scan.upper;
         let (_, mut number) = self.next(place, (&upper, !included), 0, &|_| Mode::Shared)?;
         while *left > 0 {
-            let mode = |key: &Key| scan.has(key).then_some(scan.mode);
+            let mode = |key: &OrderedKey| scan.has(key).then_some(scan.mode);
             let Some((_, previous)) = self.previous(place, number, *left, &mode)? else {
                 return Ok(true);
             };
@@ -573,7 +573,7 @@ impl<'a, M: Memory> Tx<'a, M> {
     ) -> bool {
         let Some(row) = self.current(number) else { return true };
         *left -= 1;
-        let mut buffer = [0; 8 * MAX_WORDS];
+        let mut buffer = [0; 8 * MAX_KEY_WORDS];
         let key = self.accesses[number].key.bytes(place.width(), &mut buffer);
         each(key, &self.arena[row]).is_continue()
     }
@@ -586,7 +586,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         each: &mut EachRow<'_>,
     ) -> Result<(), TxError> {
         let (Table::Replicated(replica), spec) = self.db.table(table)? else { unreachable!() };
-        let width = width(spec.key_bytes);
+        let width = key_width(spec.key_bytes);
         let rows = replica.rows(width);
         let mut found = match scan.direction {
             Direction::Forward => rows.after(&scan.lower.0, scan.lower.1),
@@ -594,7 +594,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         };
         while let Some((key, row)) = found.filter(|(key, _)| left > 0 && scan.has(key)) {
             left -= 1;
-            let mut buffer = [0; 8 * MAX_WORDS];
+            let mut buffer = [0; 8 * MAX_KEY_WORDS];
             if each(key.bytes(width, &mut buffer), row).is_break() {
                 break;
             }
@@ -621,7 +621,7 @@ impl<'a, M: Memory> Tx<'a, M> {
                 .max()
                 .unwrap_or(0));
         }
-        let mut buffers = vec![[0; 8 * MAX_WORDS]; changed.len()];
+        let mut buffers = vec![[0; 8 * MAX_KEY_WORDS]; changed.len()];
         let keys = buffers.iter_mut().zip(&changed).map(|(buffer, &number)| {
             let access = &self.accesses[number];
             access.key.bytes(db.key_width(access.table), buffer)
@@ -754,44 +754,44 @@ fn unlock<M: Memory>(cat: &Cat<M>, handle: &Handle<'_, M>, held: Mode) -> Result
     }
 }
 
-fn damaged(key: &Key) -> TxError {
+fn damaged(key: &OrderedKey) -> TxError {
     TxError::Failed(format!("the shared index has lost a row that was put there: {key:?}"))
 }
 
 /// The bounds of a scan, as keys.
 struct Bounds {
     /// The lower bound, and whether it is part of the range.
-    lower: (Key, bool),
+    lower: (OrderedKey, bool),
     /// The upper bound, likewise.
-    upper: (Key, bool),
+    upper: (OrderedKey, bool),
     direction: Direction,
     mode: Mode,
 }
 
 impl Bounds {
     fn new(table: TableId, spec: &TableSpec, scan: &Scan<'_>) -> Result<Self, TxError> {
-        let (width, most) = (width(spec.key_bytes), usize::from(spec.key_bytes));
+        let (width, most) = (key_width(spec.key_bytes), usize::from(spec.key_bytes));
         let key = |bytes: &[u8]| match bytes.len() {
             length if length > most => Err(TxError::KeyLength { table, bytes: length, most }),
-            _ => Ok(Key::new(bytes, width)),
+            _ => Ok(OrderedKey::new(bytes, width)),
         };
         Ok(Self {
             lower: match scan.range.0 {
                 Bound::Included(bytes) => (key(bytes)?, true),
                 Bound::Excluded(bytes) => (key(bytes)?, false),
-                Bound::Unbounded => (Key::new(&[], width), true),
+                Bound::Unbounded => (OrderedKey::new(&[], width), true),
             },
             upper: match scan.range.1 {
                 Bound::Included(bytes) => (key(bytes)?, true),
                 Bound::Excluded(bytes) => (key(bytes)?, false),
-                Bound::Unbounded => (Key::END, false),
+                Bound::Unbounded => (OrderedKey::END, false),
             },
             direction: scan.direction,
             mode: if scan.for_update { Mode::Exclusive } else { Mode::Shared },
         })
     }
 
-    fn has(&self, key: &Key) -> bool {
+    fn has(&self, key: &OrderedKey) -> bool {
         let ((lower, with_lower), (upper, with_upper)) = (self.lower, self.upper);
         let above = *key > lower || with_lower && *key == lower;
         above && (*key < upper || with_upper && *key == upper)
@@ -836,7 +836,7 @@ impl<M: Memory> Transaction for Tx<'_, M> {
     fn insert(&mut self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), TxError> {
         let place = self.place_to_change(table, key)?;
         Tigon::<M>::check_row(table, place.spec, row)?;
-        let number = self.reach_to_insert(place, &Key::new(key, place.width()))?;
+        let number = self.reach_to_insert(place, &OrderedKey::new(key, place.width()))?;
         if self.current(number).is_some() {
             return Err(TxError::Duplicate { table });
         }

@@ -21,7 +21,9 @@ pub(crate) struct Header {
     pub(crate) host: u8,
     /// The file's number among the host's, from 0.
     pub(crate) number: u32,
-    /// Batches that the host's file before it has at least.
+    /// The number of the first file that the same logger has written of this log.
+    pub(crate) first: u32,
+    /// Batches that the file has at least that the same logger has written before.
     pub(crate) previous_batches: u32,
 }
 
@@ -38,6 +40,7 @@ impl Header {
         body[24..28].copy_from_slice(&self.number.to_le_bytes());
         body[28..32].copy_from_slice(&self.previous_batches.to_le_bytes());
         body[32] = self.host;
+        body[36..].copy_from_slice(&self.first.to_le_bytes());
         body
     }
 
@@ -45,10 +48,15 @@ impl Header {
         let body: &[u8; 40] = body.try_into().ok()?;
         let word = |at: usize| u64::from_le_bytes(body[at..at + 8].try_into().expect("8 bytes"));
         let half = |at: usize| u32::from_le_bytes(body[at..at + 4].try_into().expect("4 bytes"));
-        let (number, previous_batches) = (half(24), half(28));
-        let header =
-            Self { session: word(8), epoch: word(16), host: body[32], number, previous_batches };
-        (word(0) == MAGIC).then_some(header)
+        let header = Self {
+            session: word(8),
+            epoch: word(16),
+            host: body[32],
+            number: half(24),
+            first: half(36),
+            previous_batches: half(28),
+        };
+        (word(0) == MAGIC && header.first <= header.number).then_some(header)
     }
 }
 
@@ -106,7 +114,8 @@ mod tests {
 
     #[test]
     fn headers_and_marks_read_back() {
-        let header = Header { session: 9, epoch: 12, host: 3, number: 7, previous_batches: 4 };
+        let header =
+            Header { session: 9, epoch: 12, host: 3, number: 7, first: 5, previous_batches: 4 };
         assert_eq!(Header::decode(&header.encode()), Some(header));
         assert_eq!(parse_name(&header.name()), Some((9, 3, 7)));
         assert_eq!(parse_name("log-9-3"), None);

@@ -41,8 +41,8 @@ pub struct Logger<M: Memory, S> {
     group: Arc<GroupCommit<M>>,
     storage: S,
     file: Option<FileWriter>,
-    /// Batches of the last file that this logger has written.
-    previous_batches: u32,
+    /// The number of this log's first file, and batches of the last one.
+    written: Option<(u32, u32)>,
     /// What stands in SCR as far as this host is concerned.
     durable: u64,
     bytes: u64,
@@ -63,7 +63,7 @@ impl<M: Memory, S: Storage> Logger<M, S> {
             group,
             storage,
             file: None,
-            previous_batches: 0,
+            written: None,
             durable: IDLE,
             bytes: 0,
             sync_ns: Histogram::new(3).expect("3 digits are possible"),
@@ -150,21 +150,25 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         if self.group.memory.load(self.group.places.durable(host)) != self.durable {
             return Err(LogError::Retired { host });
         }
-        let file = self.create(host)?;
-        self.previous_batches = 0;
+        let (file, header) = self.create(host, self.written)?;
+        self.written = Some((header.first, 0));
         Ok(file)
     }
 
-    /// Makes a file of a host's log, which begins with a header.
-    fn create(&self, host: u8) -> Result<FileWriter, LogError> {
-        let session = self.group.session();
-        let number = self.next_number(session, host)?;
-        let own = host == self.group.host;
-        let previous_batches = if own { self.previous_batches } else { 0 };
-        let header =
-            |number| Header { session, epoch: self.group.epoch(), host, number, previous_batches };
-        for number in number..number + NUMBERS {
-            let header = header(number);
+    /// Makes a file of a host's log, which begins with a header. `written` is what the same logger has
+    /// written of it.
+    fn create(
+        &self,
+        host: u8,
+        written: Option<(u32, u32)>,
+    ) -> Result<(FileWriter, Header), LogError> {
+        let (session, epoch) = (self.group.session(), self.group.epoch());
+        let start = self.next_number(session, host)?;
+        let header = |number| {
+            let (first, previous_batches) = written.unwrap_or((number, 0));
+            Header { session, epoch, host, number, first, previous_batches }
+        };
+        for header in (start..start + NUMBERS).map(header) {
             match FileWriter::create(&self.storage, header.name()) {
                 // Another host writes a file of the same log.
                 Err(LogError::Storage { source, .. })
@@ -172,12 +176,12 @@ impl<M: Memory, S: Storage> Logger<M, S> {
                 Err(error) => return Err(error),
                 Ok(mut file) => {
                     file.push(HEADER, &header.encode());
-                    return Ok(file);
+                    return Ok((file, header));
                 }
             }
         }
         let source = io::ErrorKind::AlreadyExists.into();
-        Err(source).during("create", &header(number).name())
+        Err(source).during("create", &header(start).name())
     }
 
     /// The number after that of all files of a host's log.
@@ -195,7 +199,7 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         self.bytes += self.commit(&mut file, epoch, is_last, sync)?;
         let took = self.group.memory.uptime().saturating_sub(since);
         self.sync_ns.saturating_record(took.as_nanos() as u64);
-        self.previous_batches = file.batches();
+        self.written = self.written.map(|(first, _)| (first, file.batches()));
         self.file = Some(file);
         Ok(())
     }
@@ -259,7 +263,7 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         let is_filled = ends.iter().any(|(flushed, filled)| filled > flushed);
         let has_logger = memory.load(places.durable(host)) != IDLE;
         if is_filled || has_logger {
-            let mut file = self.create(host)?;
+            let (mut file, _) = self.create(host, None)?;
             for (worker, &(from, to)) in ends.iter().enumerate() {
                 // Written by another host: what this one's caches hold may be older.
                 memory.consume(sites::DRAIN_INVALIDATE, |_| {

@@ -199,11 +199,8 @@ impl Logs {
                 for (&number, file) in files {
                     let next = files.get(&(number + 1));
                     let has_left = file.marks.last().is_some_and(|mark| mark.is_last);
-                    let is_old = match next {
-                        Some(next) => next.header.epoch <= checkpoint,
-                        None => has_left && file.newest <= checkpoint,
-                    };
-                    if is_over || is_old {
+                    let is_past = next.map_or(has_left, |next| next.header.epoch <= checkpoint);
+                    if is_over || is_past && file.newest <= checkpoint {
                         names.push(file.header.name());
                     } else {
                         // Numbers of what is left follow each other.
@@ -224,9 +221,8 @@ fn durable_of(
 ) -> Result<u64, LogError> {
     let (mut open, mut left) = (Vec::new(), Vec::new());
     for files in hosts.values() {
-        check_numbers(files, checkpoint)?;
-        let mark = files.values().rev().find_map(|file| file.marks.last());
-        let Some(mark) = mark else { continue };
+        check_batches(files, checkpoint)?;
+        let Some(mark) = last_mark(files) else { continue };
         if mark.is_last { left.push(mark.epoch) } else { open.push(mark.epoch) }
     }
     let durable = open.into_iter().min().or(left.into_iter().max()).unwrap_or(session - 1);
@@ -244,30 +240,37 @@ fn durable_of(
     })
 }
 
+/// How far a host's log is: the last mark of the logger that began last. A host that was taken for dead
+/// may have written more files after that.
+fn last_mark(files: &BTreeMap<u32, LogFile>) -> Option<&Mark> {
+    let marked = || files.values().filter(|file| !file.marks.is_empty());
+    let first = marked().map(|file| file.header.first).max()?;
+    marked().rev().find(|file| file.header.first == first).and_then(|file| file.marks.last())
+}
+
 /// How the names of the files begin that end too early.
 fn prefix_of_slowest(
     session: u64,
     hosts: &BTreeMap<u8, BTreeMap<u32, LogFile>>,
     durable: u64,
 ) -> String {
-    let last = |files: &BTreeMap<u32, LogFile>| {
-        files.values().rev().find_map(|file| file.marks.last()).map(|mark| mark.epoch)
-    };
-    let slowest = hosts.iter().find(|(_, files)| last(files) == Some(durable));
+    let is_slowest = |files| last_mark(files).map(|mark| mark.epoch) == Some(durable);
+    let slowest = hosts.iter().find(|(_, files)| is_slowest(files));
     slowest.map_or_else(|| format!("log-{session:010x}-"), |(&host, _)| prefix(session, host))
 }
 
-/// No file of a host is missing between others, or lacks batches that it had.
-fn check_numbers(files: &BTreeMap<u32, LogFile>, checkpoint: u64) -> Result<(), LogError> {
+/// No file of a host lacks batches that it had.
+fn check_batches(files: &BTreeMap<u32, LogFile>, checkpoint: u64) -> Result<(), LogError> {
     for (&number, file) in files {
-        let previous = number.checked_sub(1).and_then(|number| files.get(&number));
+        let Header { first, previous_batches, epoch, .. } = file.header;
+        let mut before = files.range(..number).rev().map(|(_, file)| file);
+        let previous = before.find(|file| file.header.first == first);
         let found = previous.map_or(0, |file| file.contents.batches());
-        let is_needed = number > 0 && file.header.epoch > checkpoint;
-        let Header { previous_batches, .. } = file.header;
-        if is_needed && found < previous_batches {
+        if epoch > checkpoint && found < previous_batches {
             let what = format!("it had {previous_batches} batches, and there are {found}");
-            let previous = Header { number: number - 1, ..file.header };
-            return Err(LogError::Missing { file: previous.name(), what });
+            let previous = previous.map_or(first, |file| file.header.number);
+            let file = Header { number: previous, ..file.header }.name();
+            return Err(LogError::Missing { file, what });
         }
     }
     Ok(())

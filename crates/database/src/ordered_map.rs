@@ -2,13 +2,13 @@
 //!
 //! Left out: nodes that are half empty are not joined; a node goes when it is empty.
 
-use crate::key::Key;
+use crate::ordered_key::OrderedKey as Key;
 
 const FANOUT: usize = 64;
 const NONE: u32 = u32::MAX;
 
 /// Keys of `width` words, in order, and a value for each.
-pub(crate) struct Tree<V> {
+pub struct OrderedMap<V> {
     width: usize,
     nodes: Vec<Node<V>>,
     unused: Vec<u32>,
@@ -79,8 +79,9 @@ impl<V> Node<V> {
     }
 }
 
-impl<V> Tree<V> {
-    pub(crate) fn new(width: usize) -> Self {
+impl<V> OrderedMap<V> {
+    /// An empty map of keys of `width` words.
+    pub fn new(width: usize) -> Self {
         Self { width, nodes: vec![Node::leaf(NONE, NONE)], unused: Vec::new(), root: 0, count: 0 }
     }
 
@@ -89,7 +90,8 @@ impl<V> Tree<V> {
         self.count
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<&V> {
+    /// The value of `key`.
+    pub fn get(&self, key: &Key) -> Option<&V> {
         let words = key.words(self.width);
         let leaf = self.leaf_for(words);
         let node = &self.nodes[leaf as usize];
@@ -99,7 +101,7 @@ impl<V> Tree<V> {
     }
 
     /// The first entry behind `key`, or at it.
-    pub(crate) fn after(&self, key: &Key, or_equal: bool) -> Option<(Key, &V)> {
+    pub fn after(&self, key: &Key, or_equal: bool) -> Option<(Key, &V)> {
         let words = key.words(self.width);
         let leaf = self.leaf_for(words);
         let index = self.nodes[leaf as usize].rank(words, !or_equal);
@@ -111,7 +113,7 @@ impl<V> Tree<V> {
     }
 
     /// The last entry before `key`, or at it.
-    pub(crate) fn before(&self, key: &Key, or_equal: bool) -> Option<(Key, &V)> {
+    pub fn before(&self, key: &Key, or_equal: bool) -> Option<(Key, &V)> {
         let words = key.words(self.width);
         let leaf = self.leaf_for(words);
         let index = self.nodes[leaf as usize].rank(words, or_equal);
@@ -131,7 +133,7 @@ impl<V> Tree<V> {
     ///
     /// # Panics
     /// If there is one with this key.
-    pub(crate) fn insert(&mut self, key: &Key, value: V) {
+    pub fn insert(&mut self, key: &Key, value: V) {
         let words = key.words(self.width);
         let (leaf, path) = self.path_to(words);
         let index = self.nodes[leaf as usize].rank(words, false);
@@ -150,7 +152,7 @@ impl<V> Tree<V> {
     }
 
     /// Removes the entry with `key`.
-    pub(crate) fn remove(&mut self, key: &Key) -> Option<V> {
+    pub fn remove(&mut self, key: &Key) -> Option<V> {
         let words = key.words(self.width);
         let (leaf, path) = self.path_to(words);
         let index = self.nodes[leaf as usize].rank(words, false);
@@ -335,7 +337,7 @@ mod tests {
         fn does_what_an_ordered_map_does(
             steps in prop::collection::vec((0..4u8, 0..600u16), 0..3000),
         ) {
-            let (mut tree, mut model) = (Tree::new(1), BTreeMap::new());
+            let (mut tree, mut model) = (OrderedMap::new(1), BTreeMap::new());
             for (what, number) in steps {
                 let (at, entry) = (key(number), |(key, value): (&Key, &u16)| (*key, *value));
                 let found = |found: Option<(Key, &u16)>| found.map(|(key, value)| (key, *value));
@@ -361,7 +363,7 @@ mod tests {
 
     #[test]
     fn keys_in_order_fill_leaves() {
-        let mut tree = Tree::new(1);
+        let mut tree = OrderedMap::new(1);
         (0..10_000).for_each(|number| tree.insert(&key(number), number));
         let leaves = tree.nodes.iter().filter(|node| matches!(node.content, Content::Leaf { .. }));
         assert!(leaves.count() <= 10_000 / FANOUT + 1);
