@@ -89,6 +89,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "tigon-two-clients" Long transactions::two_clients;
     "tigon" Long transactions::anything_goes;
     "tigon-rows-move" Long transactions::rows_move;
+    "tigon-nodes" Long transactions::nodes_come_and_go;
+    "tigon-come" Long transactions::hosts_come;
     "commits" Short log::short_commits;
     "two-givers" Long transfer::two_givers;
     "two-seats" Short seats::two_come_and_leave;

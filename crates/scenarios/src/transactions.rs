@@ -22,9 +22,6 @@ use tombolo_tigon::{Options, Shape, Tigon};
 
 const TABLE: TableId = TableId(0);
 
-/// Keys of a partition.
-const KEYS: u32 = 5;
-
 /// Words of the longest row, which takes two lines.
 const WORDS: u64 = 14;
 
@@ -63,6 +60,8 @@ struct Setup {
     hosts: usize,
     clients: usize,
     transactions: usize,
+    /// Keys of a partition.
+    keys: u64,
     /// Bytes of SCR that a host's shared rows may take.
     budget: u64,
 }
@@ -127,7 +126,7 @@ fn tag(bytes: &[u8]) -> u64 {
 struct Client<'a> {
     db: &'a Tigon<SimMemory>,
     book: &'a Book,
-    hosts: u64,
+    setup: Setup,
 }
 
 impl Client<'_> {
@@ -136,7 +135,7 @@ impl Client<'_> {
     }
 
     fn any_key(&self) -> Key {
-        key(self.random(self.hosts), self.random(KEYS.into()))
+        key(self.random(self.setup.hosts as u64), self.random(self.setup.keys))
     }
 
     fn next_tag(&self) -> u64 {
@@ -269,6 +268,11 @@ fn redo(rows: &mut BTreeMap<Key, u64>, step: &Step) -> Step {
 
 /// Hosts join, load their rows, and run transactions.
 fn run(trial: &Trial, setup: Setup) {
+    run_from(trial, setup, false);
+}
+
+/// The same; if `come_at_once`, the adversary disturbs hosts from the beginning.
+fn run_from(trial: &Trial, setup: Setup, come_at_once: bool) {
     let mut simulation = simulation(trial, setup);
     let book: Rc<Book> = Rc::default();
     let homes: Rc<RefCell<Vec<Rc<Tigon<SimMemory>>>>> = Rc::default();
@@ -276,19 +280,24 @@ fn run(trial: &Trial, setup: Setup) {
         let homes = Rc::clone(&homes);
         simulation.spawn(host, move |memory| {
             let db = join(memory, setup);
-            load(&db);
+            load(&db, setup);
             db.meet(2).unwrap();
             homes.borrow_mut().push(Rc::new(db));
         });
     }
-    simulation.run_calmly().unwrap();
+    if come_at_once {
+        simulation.run().unwrap();
+    } else {
+        simulation.run_calmly().unwrap();
+    }
+    check_homes(&homes.borrow());
     book.busy.set(setup.hosts * setup.clients);
     for db in homes.borrow().iter() {
         let host = db.memory().host();
         for worker in 0..setup.clients {
             let (db, book) = (Rc::clone(db), Rc::clone(&book));
             simulation.spawn(host, move |_| {
-                let client = Client { db: &db, book: &book, hosts: setup.hosts as u64 };
+                let client = Client { db: &db, book: &book, setup };
                 (0..setup.transactions).for_each(|_| client.run(worker));
                 book.busy.set(book.busy.get() - 1);
             });
@@ -302,7 +311,7 @@ fn run(trial: &Trial, setup: Setup) {
         });
     }
     simulation.run().unwrap();
-    let loaded = (0..setup.hosts as u64).flat_map(loaded_of);
+    let loaded = (0..setup.hosts as u64).flat_map(|partition| loaded_of(partition, setup.keys));
     if std::env::var("STAT").is_ok() {
         let n = book.committed.borrow().len();
         let m: Vec<_> = homes.borrow().iter().map(|d| d.moves()).collect();
@@ -324,31 +333,50 @@ fn join(memory: SimMemory, setup: Setup) -> Tigon<SimMemory> {
 }
 
 /// Every other row of a partition is there at the beginning.
-fn loaded_of(partition: u64) -> impl Iterator<Item = (Key, u64)> {
-    let numbers = (0..u64::from(KEYS)).step_by(2);
+fn loaded_of(partition: u64, keys: u64) -> impl Iterator<Item = (Key, u64)> {
+    let numbers = (0..keys).step_by(2);
     numbers.map(move |number| (key(partition, number), 1_000_000 + 100 * partition + number))
 }
 
-fn load(db: &Tigon<SimMemory>) {
+fn load(db: &Tigon<SimMemory>, setup: Setup) {
     let (home, _) = db.home();
-    for (key, tag) in loaded_of(home.0.into()) {
+    for (key, tag) in loaded_of(home.0.into(), setup.keys) {
         db.load(TABLE, &key, &row(tag)).unwrap();
     }
+}
+
+/// Each host is home to partitions of its own.
+fn check_homes(hosts: &[Rc<Tigon<SimMemory>>]) {
+    let mut homes: Vec<_> = hosts.iter().map(|db| db.home().0.0).collect();
+    homes.sort_unstable();
+    assert!(homes.iter().copied().eq(0..hosts.len() as u8), "homes are {homes:?}");
 }
 
 /// Three hosts, and room for all rows in SCR.
 pub(crate) fn anything_goes(trial: &Trial) {
     let hosts = trial.hosts_or(3);
-    run(trial, Setup { hosts, clients: 2, transactions: 6, budget: u64::MAX });
+    run(trial, Setup { hosts, clients: 2, transactions: 6, keys: 5, budget: u64::MAX });
 }
 
 /// Rows move out all the time.
 pub(crate) fn rows_move(trial: &Trial) {
     let hosts = trial.hosts_or(2);
-    run(trial, Setup { hosts, clients: 2, transactions: 8, budget: 300 });
+    run(trial, Setup { hosts, clients: 2, transactions: 8, keys: 5, budget: 300 });
+}
+
+/// The shared index has several nodes, which come and go.
+pub(crate) fn nodes_come_and_go(trial: &Trial) {
+    let hosts = trial.hosts_or(2);
+    run(trial, Setup { hosts, clients: 2, transactions: 6, keys: 40, budget: 1500 });
 }
 
 /// One client on each of two hosts.
 pub(crate) fn two_clients(trial: &Trial) {
-    run(trial, Setup { hosts: 2, clients: 1, transactions: 4, budget: 600 });
+    run(trial, Setup { hosts: 2, clients: 1, transactions: 4, keys: 5, budget: 600 });
+}
+
+/// Hosts come to a database at once.
+pub(crate) fn hosts_come(trial: &Trial) {
+    let hosts = trial.hosts_or(3);
+    run_from(trial, Setup { hosts, clients: 1, transactions: 1, keys: 2, budget: 600 }, true);
 }
