@@ -1,7 +1,7 @@
 //! Floor 3: what all transaction engines share.
 //!
-//! An [`Engine`] keeps rows of bytes in tables, ordered by key, and runs [`Transaction`]s over them.
-//! The [log](log) makes them durable. A [schema](schema) gives them types.
+//! An [`Engine`] keeps rows of bytes in tables, ordered by key, and runs [`Transaction`]s over
+//! them. The [log](log) makes them durable. A [schema](schema) gives them types.
 //!
 //! Invariants:
 //! * Committed transactions are serializable, ranges and absent keys included.

@@ -279,8 +279,8 @@ fn random(mut seed: u64) -> impl FnMut() -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Hosts commit, flush, die, leave and write checkpoints on disks that fail. Then all lose power, and
-    /// go on with what was recovered, some times over.
+    /// Hosts commit, flush, die, leave and write checkpoints on disks that fail. Then all lose
+    /// power, and go on with what was recovered, some times over.
     #[test]
     fn what_was_durable_is_recovered_and_nothing_in_part(
         rounds in prop::collection::vec((prop::collection::vec(step(), 1..60), any::<u64>()), 1..4)
@@ -310,7 +310,8 @@ proptest! {
     }
 }
 
-/// A database with two hosts that has run for a while, and what its files were at each acknowledgement.
+/// A database with two hosts that has run for a while, and what its files were at each
+/// acknowledgement.
 fn history() -> (Session, Vec<(u64, Disk)>) {
     let mut session = Session::new(Disk::default(), Model::default(), 1);
     session.join(0);

@@ -1,13 +1,15 @@
 //! Checkpoints: rows in files of their own, so that older logs are not needed any more.
 //!
-//! A checkpoint is good from an epoch: it has all changes of that epoch and before. Rows are read while
-//! transactions run, so some are newer, and some are gone already. It counts when its manifest is there,
-//! which is written last, when the epoch in which the last row was read is durable.
+//! A checkpoint is good from an epoch: it has all changes of that epoch and before. Rows are read
+//! while transactions run, so some are newer, and some are gone already. It counts when its
+//! manifest is there, which is written last, when the epoch in which the last row was read is
+//! durable.
 //!
 //! ```text
 //! checkpoint-EPOCH-PART  records of rows
-//! checkpoint-EPOCH       the epoch (8) | that of the last read (8) | parts: batches (4), zeros (4), rows (8)
-//!                        and a frame with the catalog
+//! checkpoint-EPOCH       a frame: the epoch (8) | that of the last read (8)
+//!                        | for each part: batches (4), zeros (4), rows (8)
+//!                        a frame: the catalog
 //! ```
 
 use super::During;
@@ -64,8 +66,8 @@ pub(crate) fn parse_name(file: &str) -> Option<(u64, bool)> {
 
 impl<S: Storage + Clone> CheckpointWriter<S> {
     /// Begins a checkpoint that is good from `epoch`: a
-    /// [settled](super::GroupCommit::settled_epoch) epoch, loaded before the first row is read. What is
-    /// left of an unfinished checkpoint of the same epoch is removed.
+    /// [settled](super::GroupCommit::settled_epoch) epoch, loaded before the first row is read.
+    /// What is left of an unfinished checkpoint of the same epoch is removed.
     ///
     /// # Errors
     /// That the storage fails, or has a checkpoint of that epoch.
@@ -109,8 +111,9 @@ impl<S: Storage + Clone> CheckpointWriter<S> {
     }
 
     /// Ends the checkpoint: from here on recovery uses it, and older logs can be
-    /// [removed](super::truncate). `last` is the epoch, loaded after the last row was read; `durable` is
-    /// one that is durable on all hosts. While no transaction runs, `last` is the checkpoint's own epoch.
+    /// [removed](super::truncate). `last` is the epoch, loaded after the last row was read;
+    /// `durable` is one that is durable on all hosts. While no transaction runs, `last` is the
+    /// checkpoint's own epoch.
     ///
     /// # Errors
     /// That the storage fails; [`LogError::Early`] if `last` is not durable.

@@ -34,9 +34,9 @@ pub struct LogMetrics {
 
 /// A host's logger. One thread at a time has it.
 ///
-/// It writes one batch at a time: records of its host's workers, and a mark up to which epoch that is
-/// all. When the batch is on the disk, the bytes of the buffers are free again, and the epoch is durable
-/// as far as this host is concerned.
+/// It writes one batch at a time: records of its host's workers, and a mark up to which epoch that
+/// is all. When the batch is on the disk, the bytes of the buffers are free again, and the epoch is
+/// durable as far as this host is concerned.
 pub struct Logger<M: Memory, S> {
     group: Arc<GroupCommit<M>>,
     storage: S,
@@ -53,8 +53,8 @@ pub struct Logger<M: Memory, S> {
 type Ends = Vec<(u64, u64)>;
 
 impl<M: Memory, S: Storage> Logger<M, S> {
-    /// Begins the log of this host. Before that it writes out what the last host of this number may have
-    /// left in its buffers. The host's workers may commit when this has returned.
+    /// Begins the log of this host. Before that it writes out what the last host of this number may
+    /// have left in its buffers. The host's workers may commit when this has returned.
     ///
     /// # Errors
     /// That the storage fails, or a buffer is damaged.
@@ -68,9 +68,9 @@ impl<M: Memory, S: Storage> Logger<M, S> {
             bytes: 0,
             sync_ns: Histogram::new(3).expect("3 digits are possible"),
         };
-        logger.drain(logger.group.host)?;
         let memory = logger.group.memory.clone();
         let early = (!memory.keeps(sites::JOIN_ANNOUNCE)).then(|| logger.group.epoch());
+        logger.drain(logger.group.host)?;
         logger.set_durable(JOINING)?;
         // After that nothing becomes durable, so no epoch that is durable already is greater.
         let epoch = early.unwrap_or_else(|| logger.group.epoch()) - 1;
@@ -79,12 +79,12 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         begun.map(|()| logger)
     }
 
-    /// Writes what is to be written, if an epoch has ended, or a buffer is half full; whether it did.
-    /// Blocks while the file is synchronised. To be called every millisecond.
+    /// Writes what is to be written, if an epoch has ended, or a buffer is half full; whether it
+    /// did. Blocks while the file is synchronised. To be called every millisecond.
     ///
     /// # Errors
-    /// That the storage fails: the next call tries another file. [`LogError::Retired`]: no call succeeds
-    /// any more.
+    /// That the storage fails: the next call tries another file. [`LogError::Retired`]: no call
+    /// succeeds any more.
     pub fn tick(&mut self) -> Result<bool, LogError> {
         if self.passable() <= self.durable && !self.is_crowded() {
             return Ok(false);
@@ -98,7 +98,8 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         self.ends(self.group.host).iter().any(|(flushed, filled)| filled - flushed >= half)
     }
 
-    /// Writes what is to be written; whether there was anything. Blocks while the file is synchronised.
+    /// Writes what is to be written; whether there was anything. Blocks while the file is
+    /// synchronised.
     ///
     /// # Errors
     /// As of [`tick`](Self::tick).
@@ -155,8 +156,8 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         Ok(file)
     }
 
-    /// Makes a file of a host's log, which begins with a header. `written` is what the same logger has
-    /// written of it.
+    /// Makes a file of a host's log, which begins with a header. `written` is what the same logger
+    /// has written of it.
     fn create(
         &self,
         host: u8,
@@ -238,8 +239,8 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         }
     }
 
-    /// Ends this host's log: it takes no part in the durable epoch any more. No worker of the host runs a
-    /// transaction. Blocks while the file is synchronised.
+    /// Ends this host's log: it takes no part in the durable epoch any more. No worker of the host
+    /// runs a transaction. Blocks while the file is synchronised.
     ///
     /// # Errors
     /// As of [`tick`](Self::tick).
@@ -250,10 +251,10 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         self.set_durable(IDLE)
     }
 
-    /// Writes out what a dead host has left in its buffers, and retires its logger: the durable epoch
-    /// does not wait for it any more. Whether there was anything to do. The host is fenced, and does
-    /// nothing to shared memory any more. Several hosts may do this at once, or one after the other if
-    /// one dies. Blocks while the file is synchronised.
+    /// Writes out what a dead host has left in its buffers, and retires its logger: the durable
+    /// epoch does not wait for it any more. Whether there was anything to do. The host is fenced,
+    /// and does nothing to shared memory any more. Several hosts may do this at once, or one after
+    /// the other if one dies. Blocks while the file is synchronised.
     ///
     /// # Errors
     /// That the storage fails, or a buffer is damaged.

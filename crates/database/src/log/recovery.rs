@@ -43,8 +43,8 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    /// Says durably that this is what the database goes on with. To be called before any host begins its
-    /// log anew: what was not recovered must not count later.
+    /// Says durably that this is what the database goes on with. To be called before any host
+    /// begins its log anew: what was not recovered must not count later.
     ///
     /// # Errors
     /// That the storage fails.
@@ -53,10 +53,11 @@ impl Recovered {
     }
 }
 
-/// Reads the newest checkpoint and all logs after it, with up to `threads` threads. Changes nothing.
+/// Reads the newest checkpoint and all logs after it, with up to `threads` threads. Changes
+/// nothing.
 ///
-/// All transactions of epochs up to [`durable`](Recovered::durable) have happened, and no others: those
-/// were not acknowledged as durable, and may lack transactions that they depend on.
+/// All transactions of epochs up to [`durable`](Recovered::durable) have happened, and no others:
+/// those were not acknowledged as durable, and may lack transactions that they depend on.
 ///
 /// # Errors
 /// That the storage fails, or that a file is damaged or missing, with its name and the position.
@@ -192,7 +193,8 @@ fn in_parallel<I: Sync, T: Send, E: Send>(
     done.into_inner().expect("no thread panics with it").into_iter().collect()
 }
 
-/// Removes files that recovery does not need any more since the newest checkpoint. Returns how many.
+/// Removes files that recovery does not need any more since the newest checkpoint. Returns how
+/// many.
 ///
 /// # Errors
 /// That the storage fails, or a file is damaged.

@@ -1,7 +1,7 @@
 //! The files of a log, put in order: which host wrote what, and how far that goes.
 //!
-//! A session is the time from one recovery to the next, and is named by its first epoch. Recovery closes a
-//! session at its durable epoch. What its files have of later epochs never counts.
+//! A session is the time from one recovery to the next, and is named by its first epoch. Recovery
+//! closes a session at its durable epoch. What its files have of later epochs never counts.
 
 use std::collections::BTreeMap;
 
@@ -86,7 +86,8 @@ impl Closing {
         let name = self.name();
         let files = storage.list().during("list the files beside", &name)?;
         if files.contains(&name) {
-            // From a recovery after which nobody has begun a log, or that was cut off while it wrote this.
+            // From a recovery after which nobody has begun a log, or that was cut off while it
+            // wrote this.
             let contents = FileContents::read(storage, &name)?;
             if contents.batches() > 0 {
                 return Ok(());
@@ -155,8 +156,8 @@ impl Logs {
         self.sessions.values().flat_map(|hosts| hosts.values().flat_map(|files| files.values()))
     }
 
-    /// Each file that may have changes of an epoch after `checkpoint`, and the greatest of its epochs that
-    /// counts; and the epoch that is durable after all.
+    /// Each file that may have changes of an epoch after `checkpoint`, and the greatest of its
+    /// epochs that counts; and the epoch that is durable after all.
     pub(crate) fn durable<'a>(
         &'a self,
         checkpoint: u64,
@@ -188,8 +189,8 @@ impl Logs {
         Ok((files, durable))
     }
 
-    /// Names of files without which recovery from a checkpoint of `checkpoint` finds the same, in an order
-    /// in which they may be removed.
+    /// Names of files without which recovery from a checkpoint of `checkpoint` finds the same, in
+    /// an order in which they may be removed.
     pub(crate) fn dispensable(&self, checkpoint: u64, closings: &[Closing]) -> Vec<String> {
         let mut names = Vec::new();
         for (&session, hosts) in &self.sessions {
@@ -240,8 +241,8 @@ fn durable_of(
     })
 }
 
-/// How far a host's log is: the last mark of the logger that began last. A host that was taken for dead
-/// may have written more files after that.
+/// How far a host's log is: the last mark of the logger that began last. A host that was taken for
+/// dead may have written more files after that.
 fn last_mark(files: &BTreeMap<u32, LogFile>) -> Option<&Mark> {
     let marked = || files.values().filter(|file| !file.marks.is_empty());
     let first = marked().map(|file| file.header.first).max()?;
