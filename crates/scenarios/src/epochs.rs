@@ -465,15 +465,24 @@ pub(crate) fn epochs_end(trial: &Trial) {
     world.simulation.run().unwrap();
 }
 
-/// The log of a host begins while those of others make epochs durable.
+/// The log of a host begins while those of others make epochs durable, and ends, and begins again.
 pub(crate) fn late_log(trial: &Trial) {
     let mut world = World::new(trial, None);
     for host in 0..2 {
-        world.worker(host, 0, 4);
+        world.worker(host, 0, 6);
         world.logger(host, 0);
     }
-    world.worker(2, 0, 1);
-    world.logger(2, 32);
+    let (group, busy) = (Arc::clone(&world.hosts[2].group), Rc::clone(&world.busy));
+    let disk = Arc::clone(&world.disk);
+    world.simulation.spawn(2, move |memory| {
+        while busy.get() > 0 {
+            let disk = PacedDisk { disk: Arc::clone(&disk), memory: memory.clone() };
+            let logger = Logger::open(Arc::clone(&group), disk).unwrap();
+            (0..memory.random() % 8).for_each(|_| memory.pause());
+            logger.leave().unwrap();
+            (0..memory.random() % 8).for_each(|_| memory.pause());
+        }
+    });
     world.auditor(2);
     world.finish();
 }
