@@ -112,6 +112,11 @@ fn the_oldest_transaction_of_all_hosts_is_known() {
     assert_eq!(first.oldest_active(), 5);
     worker.finish();
     assert_eq!(first.oldest_active(), 6);
+    worker.begin();
+    first.advance_past(6);
+    assert_eq!(first.oldest_active(), 6);
+    drop(worker);
+    assert_eq!(first.oldest_active(), 7, "a worker that is gone has no transaction");
 }
 
 #[test]

@@ -30,14 +30,14 @@ mod session;
 mod storage;
 mod worker;
 
-pub use checkpoint::{CheckpointPart, CheckpointWriter};
+pub use checkpoint::{CheckpointPart, CheckpointWriter, PartSummary};
 pub use disk::SimulatedDisk;
 pub use epochs::{GroupCommit, GroupSettings};
 pub use error::LogError;
 pub use layout::LogLayout;
 pub use logger::{LogMetrics, Logger};
 pub use record::{Change, record_bytes};
-pub use recovery::{Recovered, RecoveredRow, recover, truncate};
+pub use recovery::{Recovered, RecoveredRow, recover, recover_part, truncate};
 pub use storage::{Directory, Storage};
 pub use worker::Worker;
 

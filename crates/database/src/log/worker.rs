@@ -147,3 +147,10 @@ impl<M: Memory> Worker<M> {
         memory.store(places.began(self.group.host, self.number), IDLE);
     }
 }
+
+impl<M: Memory> Drop for Worker<M> {
+    /// No epoch waits for a worker that is not there any more, as after a panic.
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
