@@ -150,8 +150,8 @@ fn is_unfinished(storage: &impl Storage, file: &str) -> Result<bool, LogError> {
 }
 
 impl<S: Storage> CheckpointPart<S> {
-    /// Begins part `number` of the checkpoint that is good from `epoch`, once a [`CheckpointWriter`]
-    /// has begun it. No other part has that number.
+    /// Begins part `number` of the checkpoint that is good from `epoch`, once a
+    /// [`CheckpointWriter`] has begun it. No other part has that number.
     ///
     /// # Errors
     /// That the storage fails, or has that part.

@@ -65,8 +65,8 @@ pub fn recover<S: Storage + Sync>(storage: &S, threads: usize) -> Result<Recover
     recover_part(storage, threads, |_, _| true)
 }
 
-/// As [`recover`], of rows alone whose table and partition are `wanted`: hosts that recover together
-/// each want the rows that are at home there. All of them find the same epochs.
+/// As [`recover`], of rows alone whose table and partition are `wanted`: hosts that recover
+/// together each want the rows that are at home there. All of them find the same epochs.
 ///
 /// # Errors
 /// As of `recover`.
