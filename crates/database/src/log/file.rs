@@ -43,6 +43,11 @@ impl FileWriter {
         Ok(Self { name, units: 0, batch: 0, frames: Vec::new() })
     }
 
+    /// The file's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Batches that are durable.
     pub(crate) fn batches(&self) -> u32 {
         self.batch

@@ -19,6 +19,9 @@ use crate::sites;
 /// Numbers that are tried for a new file, if other hosts make files of the same host's log.
 const NUMBERS: u32 = 64;
 
+/// How long a logger waits after an error.
+const RETRY: Duration = Duration::from_millis(100);
+
 /// What a logger has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogMetrics {
@@ -45,6 +48,8 @@ pub struct Logger<M: Memory, S> {
     written: Option<(u32, u32)>,
     /// What stands in SCR as far as this host is concerned.
     durable: u64,
+    /// When [`tick`](Self::tick) tries again after an error.
+    retry_at: Duration,
     bytes: u64,
     sync_ns: Histogram<u64>,
 }
@@ -65,6 +70,7 @@ impl<M: Memory, S: Storage> Logger<M, S> {
             file: None,
             written: None,
             durable: IDLE,
+            retry_at: Duration::ZERO,
             bytes: 0,
             sync_ns: Histogram::new(3).expect("3 digits are possible"),
         };
@@ -74,7 +80,7 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         logger.set_durable(JOINING)?;
         // After that nothing becomes durable, so no epoch that is durable already is greater.
         let epoch = early.unwrap_or_else(|| logger.group.epoch()) - 1;
-        let begun = logger.file_to_write().and_then(|file| logger.write(file, epoch, false));
+        let begun = logger.write(&Ends::new(), epoch, false);
         logger.set_durable(if begun.is_ok() { epoch } else { IDLE })?;
         begun.map(|()| logger)
     }
@@ -83,10 +89,11 @@ impl<M: Memory, S: Storage> Logger<M, S> {
     /// did. Blocks while the file is synchronised. To be called every millisecond.
     ///
     /// # Errors
-    /// That the storage fails: the next call tries another file. [`LogError::Retired`]: no call
-    /// succeeds any more.
+    /// That the storage fails: a call after 100 ms tries another file. [`LogError::Retired`]: no
+    /// call succeeds any more.
     pub fn tick(&mut self) -> Result<bool, LogError> {
-        if self.passable() <= self.durable && !self.is_crowded() {
+        let is_due = self.passable() > self.durable || self.is_crowded();
+        if !is_due || self.group.memory.uptime() < self.retry_at {
             return Ok(false);
         }
         self.flush()
@@ -95,14 +102,14 @@ impl<M: Memory, S: Storage> Logger<M, S> {
     /// Whether a buffer is half full.
     fn is_crowded(&self) -> bool {
         let half = self.group.places.layout.buffer_bytes / 2;
-        self.ends(self.group.host).iter().any(|(flushed, filled)| filled - flushed >= half)
+        self.ends(self.group.host).iter().any(|(from, to)| to.saturating_sub(*from) >= half)
     }
 
     /// Writes what is to be written; whether there was anything. Blocks while the file is
     /// synchronised.
     ///
     /// # Errors
-    /// As of [`tick`](Self::tick).
+    /// As of [`tick`](Self::tick), but the next call tries another file.
     pub fn flush(&mut self) -> Result<bool, LogError> {
         let (host, memory) = (self.group.host, self.group.memory.clone());
         let early = (!memory.keeps(sites::FLUSH_FILLED_LAST)).then(|| self.ends(host));
@@ -113,9 +120,7 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         if !is_filled && epoch == self.durable {
             return Ok(false);
         }
-        let mut file = self.file_to_write()?;
-        collect(&self.group, host, &ends, &mut file)?;
-        self.write(file, epoch, false)?;
+        self.write(&ends, epoch, false)?;
         self.set_durable(epoch)?;
         self.free(host, &ends);
         Ok(true)
@@ -152,7 +157,8 @@ impl<M: Memory, S: Storage> Logger<M, S> {
             return Err(LogError::Retired { host });
         }
         let (file, header) = self.create(host, self.written)?;
-        self.written = Some((header.first, 0));
+        // The batches are those of the file before, until there is one in this.
+        self.written = Some((header.first, header.previous_batches));
         Ok(file)
     }
 
@@ -193,28 +199,45 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         Ok(numbers.max().map_or(0, |number| number + 1))
     }
 
-    /// Ends the batch with a mark, and writes it to this host's file.
-    fn write(&mut self, mut file: FileWriter, epoch: u64, is_last: bool) -> Result<(), LogError> {
+    /// Writes a batch to this host's file.
+    fn write(&mut self, ends: &Ends, epoch: u64, is_last: bool) -> Result<(), LogError> {
+        let mut file = self.file_to_write()?;
         let sync = self.group.memory.keeps(sites::FLUSH_SYNC);
         let since = self.group.memory.uptime();
-        self.bytes += self.commit(&mut file, epoch, is_last, sync)?;
-        let took = self.group.memory.uptime().saturating_sub(since);
-        self.sync_ns.saturating_record(took.as_nanos() as u64);
+        let written = self.fill(&mut file, (self.group.host, ends), (epoch, is_last), sync);
+        let now = self.group.memory.uptime();
+        match written {
+            Ok(bytes) => self.bytes += bytes,
+            Err(error) => {
+                self.retry_at = now + RETRY;
+                return Err(error);
+            }
+        }
+        self.sync_ns.saturating_record(now.saturating_sub(since).as_nanos() as u64);
         self.written = self.written.map(|(first, _)| (first, file.batches()));
         self.file = Some(file);
         Ok(())
     }
 
-    fn commit(
+    /// Writes the records in a host's buffers to a file, and a mark. Returns the batch's bytes.
+    /// After an error the file is gone, unless an earlier batch is in it.
+    fn fill(
         &self,
         file: &mut FileWriter,
-        epoch: u64,
-        is_last: bool,
+        (host, ends): (u8, &Ends),
+        (epoch, is_last): (u64, bool),
         sync: bool,
     ) -> Result<u64, LogError> {
-        let (known, hosts) = (self.group.durable_epoch(), self.group.loggers());
-        file.push(MARK, &Mark { epoch, known, hosts, is_last }.encode());
-        file.commit(&self.storage, sync)
+        let written = collect(&self.group, host, ends, file).and_then(|()| {
+            let (known, hosts) = (self.group.durable_epoch(), self.group.loggers());
+            file.push(MARK, &Mark { epoch, known, hosts, is_last }.encode());
+            file.commit(&self.storage, sync)
+        });
+        if written.is_err() && file.batches() == 0 {
+            // A disk that is full is not to be filled with names.
+            let _ = self.storage.remove(file.name());
+        }
+        written
     }
 
     /// Says up to which epoch this host's log is durable, or [`IDLE`] if it leaves.
@@ -246,8 +269,7 @@ impl<M: Memory, S: Storage> Logger<M, S> {
     /// As of [`tick`](Self::tick).
     pub fn leave(mut self) -> Result<(), LogError> {
         self.flush()?;
-        let file = self.file_to_write()?;
-        self.write(file, self.group.epoch(), true)?;
+        self.write(&Ends::new(), self.group.epoch(), true)?;
         self.set_durable(IDLE)
     }
 
@@ -271,9 +293,8 @@ impl<M: Memory, S: Storage> Logger<M, S> {
                     ((), places.pieces(host, worker as u16, from, to.saturating_sub(from)))
                 });
             }
-            collect(&self.group, host, &ends, &mut file)?;
-            let sync = memory.keeps(sites::DRAIN_SYNC);
-            let bytes = self.commit(&mut file, self.group.epoch(), true, sync)?;
+            let (mark, sync) = ((self.group.epoch(), true), memory.keeps(sites::DRAIN_SYNC));
+            let bytes = self.fill(&mut file, (host, &ends), mark, sync)?;
             self.free(host, &ends);
             self.bytes += bytes;
         }
