@@ -98,7 +98,7 @@ impl<M: Memory> GroupCommit<M> {
             host,
             settings,
             requested: AtomicU64::new(0),
-            own: AtomicU64::new(IDLE),
+            own: AtomicU64::new(JOINING),
             durable: AtomicU64::new(0),
             seen: lock_api::Mutex::new(seen),
         })
@@ -200,8 +200,9 @@ impl<M: Memory> GroupCommit<M> {
         values.min().unwrap_or(IDLE)
     }
 
-    /// The greatest epoch all of whose transactions are durable, and all before it. After this host
-    /// was taken for dead it does not grow any more.
+    /// The greatest epoch all of whose transactions are durable, and all before it. It does not
+    /// grow before this host has a [`Logger`](super::Logger), nor after the host was taken for
+    /// dead.
     pub fn durable_epoch(&self) -> u64 {
         self.slowest().0
     }

@@ -74,6 +74,7 @@ impl FileWriter {
     /// Writes the batch, and synchronises it unless `sync` is false. Returns its bytes. After an
     /// error the file is not to be written any more.
     pub(crate) fn commit(&mut self, storage: &impl Storage, sync: bool) -> Result<u64, LogError> {
+        debug_assert!(!self.frames.is_empty(), "a batch has a frame, by which it is numbered");
         let units = self.frames.len().div_ceil(PAYLOAD);
         let mut bytes = Vec::with_capacity(units * UNIT);
         for (index, payload) in self.frames.chunks(PAYLOAD).enumerate() {

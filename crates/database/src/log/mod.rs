@@ -15,6 +15,13 @@
 //! * A transaction that begins is announced before it looks at anything shared. So structures know
 //!   when nobody uses what they have taken out.
 //! * The epoch never goes back, nor begins again at a value that a log has.
+//!
+//! A database begins with a checkpoint of epoch 0, and [formats](GroupCommit::format) its words
+//! with epoch 1. The checkpoint has the catalog, and the rows that were loaded without a
+//! transaction, since no log has those. After a recovery one host [closes](Recovered::close) what
+//! was recovered. Then all hosts begin their logs, from [`Recovered::next`] on.
+//!
+//! Left out: locks on rows, and indexes: what recovery returns is loaded as rows are.
 
 mod checkpoint;
 mod disk;
