@@ -190,6 +190,11 @@ impl FileContents {
         self.batches.len() as u32
     }
 
+    /// The same without its batches.
+    pub(crate) fn emptied(self) -> Self {
+        Self { batches: Vec::new(), ..self }
+    }
+
     /// The frames of its whole batches.
     pub(crate) fn frames(&self) -> impl Iterator<Item = Result<Frame<'_>, LogError>> {
         self.batches.iter().flat_map(move |batch| {

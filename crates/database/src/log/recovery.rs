@@ -226,7 +226,9 @@ pub fn truncate<S: Storage + Sync>(storage: &S, threads: usize) -> Result<usize,
     };
     let closings = Closing::read_all(storage, &files)?;
     let names: Vec<&String> = log_names(&files).collect();
-    let logs = in_parallel(&names, threads, |name| LogFile::read(storage, name))?;
+    let logs = in_parallel(&names, threads, |name| {
+        Ok(LogFile::read(storage, name)?.map(LogFile::without_records))
+    })?;
     let mut old = Logs::new(logs.into_iter().flatten()).dispensable(epoch, &closings);
     // After the logs that they are about.
     let is_old_closing =

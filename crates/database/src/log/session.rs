@@ -17,6 +17,8 @@ use super::storage::Storage;
 pub(crate) struct LogFile {
     pub(crate) header: Header,
     pub(crate) contents: FileContents,
+    /// How many whole batches it has.
+    batches: u32,
     /// The marks in it.
     marks: Vec<Mark>,
     /// The greatest epoch of a record or a mark in it.
@@ -46,7 +48,13 @@ impl LogFile {
                 _ => return Err(contents.damaged_at(&frame, "nobody knows frames of this kind")),
             }
         }
-        Ok(Some(Self { header, contents, marks, newest }))
+        let batches = contents.batches();
+        Ok(Some(Self { header, contents, batches, marks, newest }))
+    }
+
+    /// The same without its transactions, which may be many.
+    pub(crate) fn without_records(self) -> Self {
+        Self { contents: self.contents.emptied(), ..self }
     }
 
     /// The transactions in it.
@@ -266,7 +274,7 @@ fn check_batches(files: &BTreeMap<u32, LogFile>, checkpoint: u64) -> Result<(), 
         let Header { first, previous_batches, epoch, .. } = file.header;
         let mut before = files.range(..number).rev().map(|(_, file)| file);
         let previous = before.find(|file| file.header.first == first);
-        let found = previous.map_or(0, |file| file.contents.batches());
+        let found = previous.map_or(0, |file| file.batches);
         if epoch > checkpoint && found < previous_batches {
             let what = format!("it had {previous_batches} batches, and there are {found}");
             let previous = previous.map_or(first, |file| file.header.number);
