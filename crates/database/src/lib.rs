@@ -1,11 +1,14 @@
 //! Floor 3: what all transaction engines share.
 //!
-//! An [`Engine`] keeps rows of bytes in tables, ordered by key, and runs [`Transaction`]s over them.
-//! The [log](log) makes them durable. A [schema](schema) gives them types.
+//! An [`Engine`] keeps rows of bytes in tables, ordered by key, and runs [`Transaction`]s over
+//! them. The [log] makes them durable. A [schema] gives them types. A [`Database`] runs closures as
+//! transactions over any engine, and keeps secondary indexes.
 //!
 //! Invariants:
 //! * Committed transactions are serializable, ranges and absent keys included.
 //! * A transaction that is not committed has changed nothing that others see.
+//! * A transaction that is acknowledged as durable is recovered, with all that it depends on.
+//! * A secondary index changes in the transaction that changes the row.
 //!
 //! Left out: how an engine keeps its rows.
 

@@ -8,8 +8,8 @@ const SEQUENCE_BITS: u32 = 24;
 /// The greatest epoch.
 pub const MAX_EPOCH: u64 = (1 << (u64::BITS - SEQUENCE_BITS)) - 1;
 
-/// Which change of a row made it what it is: the epoch of the change (40 bits), and its number among
-/// the changes of that row in that epoch (24 bits).
+/// Which change of a row made it what it is: the epoch of the change (40 bits), and its number
+/// among the changes of that row in that epoch (24 bits).
 ///
 /// Of two changes of one key, the later one has the greater version. That holds for a key whose row
 /// was deleted, too: an engine keeps a deleted row's version for as long as its epoch lasts.

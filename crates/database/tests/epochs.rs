@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_database::log::{
-    Change, GroupCommit, GroupSettings, LogError, LogLayout, Logger, SimulatedDisk, Worker,
-    record_bytes,
+    Change, GroupCommit, GroupSettings, LogError, LogLayout, Logger, SimulatedDisk, Storage,
+    Worker, record_bytes,
 };
 use tombolo_database::{Durability, TableId, TxError, Version};
 use tombolo_memory::{LnrAddr, ScrAddr};
@@ -112,6 +112,11 @@ fn the_oldest_transaction_of_all_hosts_is_known() {
     assert_eq!(first.oldest_active(), 5);
     worker.finish();
     assert_eq!(first.oldest_active(), 6);
+    worker.begin();
+    first.advance_past(6);
+    assert_eq!(first.oldest_active(), 6);
+    drop(worker);
+    assert_eq!(first.oldest_active(), 7, "a worker that is gone has no transaction");
 }
 
 #[test]
@@ -179,6 +184,9 @@ fn a_full_disk_stops_the_log_until_there_is_room() {
     let refused = logger.flush();
     assert!(refused.is_err_and(|error| error.to_string().contains("could not write `log-")));
     assert_eq!(group.durable_epoch(), epoch - 1);
+    (0..10).for_each(|_| assert!(logger.flush().is_err()));
+    assert_eq!(pod.disk.list().unwrap().len(), 1, "a full disk is not filled with names");
+    assert!(!logger.tick().unwrap(), "it waits a little");
     pod.disk.set_room(None);
     pod.disk.fail_to_sync(true);
     assert!(logger.flush().is_err());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tombolo_database::log::{
     Change, CheckpointWriter, GroupCommit, GroupSettings, LogError, LogLayout, Logger, Recovered,
-    SimulatedDisk, Storage, Worker, record_bytes, recover, truncate,
+    SimulatedDisk, Storage, Worker, record_bytes, recover, recover_part, truncate,
 };
 use tombolo_database::{TableId, Version};
 use tombolo_memory::{LnrAddr, ScrAddr};
@@ -193,7 +193,11 @@ impl Session {
             for ((table, key), (version, row)) in of_part {
                 file.row((TableId(*table), u32::from(*key) % 4), &[*key], *version, row).unwrap();
             }
-            writer.add(file).unwrap();
+            if part == 0 {
+                writer.add_summary(file.finish().unwrap())
+            } else {
+                writer.add(file).unwrap()
+            }
         }
         // Nothing has happened since the epoch of the last commit.
         let newest = self.model.committed.iter().map(|(epoch, _)| *epoch).max();
@@ -279,8 +283,8 @@ fn random(mut seed: u64) -> impl FnMut() -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Hosts commit, flush, die, leave and write checkpoints on disks that fail. Then all lose power, and
-    /// go on with what was recovered, some times over.
+    /// Hosts commit, flush, die, leave and write checkpoints on disks that fail. Then all lose
+    /// power, and go on with what was recovered, some times over.
     #[test]
     fn what_was_durable_is_recovered_and_nothing_in_part(
         rounds in prop::collection::vec((prop::collection::vec(step(), 1..60), any::<u64>()), 1..4)
@@ -299,6 +303,11 @@ proptest! {
             model = session.model;
             let recovered = recover(&disk, 1 + (seed % 3) as usize).unwrap();
             model.check(&recovered);
+            let halves = [0, 1].map(|half| recover_part(&disk, 2, |_, part| part % 2 == half).unwrap());
+            let rows = halves.iter().flat_map(|half| half.rows.iter());
+            prop_assert!(rows.clone().all(|row| recovered.rows.contains(row)));
+            prop_assert_eq!(rows.count(), recovered.rows.len(), "each row is in one half");
+            prop_assert!(halves.iter().all(|half| half.next == recovered.next));
             prop_assert!(recovered.next >= first);
             prop_assert_eq!(&recover(&disk, 1).unwrap(), &recovered, "once more, it is the same");
             recovered.close(&disk).unwrap();
@@ -310,7 +319,8 @@ proptest! {
     }
 }
 
-/// A database with two hosts that has run for a while, and what its files were at each acknowledgement.
+/// A database with two hosts that has run for a while, and what its files were at each
+/// acknowledgement.
 fn history() -> (Session, Vec<(u64, Disk)>) {
     let mut session = Session::new(Disk::default(), Model::default(), 1);
     session.join(0);

@@ -1,8 +1,9 @@
-//! Epochs and the log of transactions: what was acknowledged as durable is recovered, whole, with all
-//! that it depends on, whichever hosts and whatever power fails.
+//! Epochs and the log of transactions: what was acknowledged as durable is recovered, whole, with
+//! all that it depends on, whichever hosts and whatever power fails.
 //!
-//! A transaction writes two rows under locks of the scenario's own, which no host has to clear up. Files
-//! lie on a simulated disk. Now and then power is cut for a copy of that disk, and it is recovered.
+//! A transaction writes two rows under locks of the scenario's own, which no host has to clear up.
+//! Files lie on a simulated disk. Now and then power is cut for a copy of that disk, and it is
+//! recovered.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,8 +34,8 @@ const PARTS: (ScrAddr<u64>, LnrAddr) = (ScrAddr::new(64), LnrAddr::new(64));
 type Group = Arc<GroupCommit<SimMemory>>;
 type SimLogger = Logger<SimMemory, PacedDisk>;
 
-/// The disk as a host has it: other threads may run between any two operations, and a host that is dead
-/// does nothing.
+/// The disk as a host has it: other threads may run between any two operations, and a host that is
+/// dead does nothing.
 struct PacedDisk {
     disk: Arc<SimulatedDisk>,
     memory: SimMemory,
@@ -219,8 +220,8 @@ impl World {
         Self { simulation, disk, book, hosts, busy }
     }
 
-    /// The host's log begins when a while has passed, and runs until no thread is busy; meanwhile the
-    /// host closes the logs of those that have died.
+    /// The host's log begins when a while has passed, and runs until no thread is busy; meanwhile
+    /// the host closes the logs of those that have died.
     fn logger(&mut self, number: usize, patience: u64) {
         let (host, busy) = (Rc::clone(&self.hosts[number]), Rc::clone(&self.busy));
         let (disk, lives) = (Arc::clone(&self.disk), self.lives());
@@ -464,15 +465,24 @@ pub(crate) fn epochs_end(trial: &Trial) {
     world.simulation.run().unwrap();
 }
 
-/// The log of a host begins while those of others make epochs durable.
+/// The log of a host begins while those of others make epochs durable, and ends, and begins again.
 pub(crate) fn late_log(trial: &Trial) {
     let mut world = World::new(trial, None);
     for host in 0..2 {
-        world.worker(host, 0, 4);
+        world.worker(host, 0, 6);
         world.logger(host, 0);
     }
-    world.worker(2, 0, 1);
-    world.logger(2, 32);
+    let (group, busy) = (Arc::clone(&world.hosts[2].group), Rc::clone(&world.busy));
+    let disk = Arc::clone(&world.disk);
+    world.simulation.spawn(2, move |memory| {
+        while busy.get() > 0 {
+            let disk = PacedDisk { disk: Arc::clone(&disk), memory: memory.clone() };
+            let logger = Logger::open(Arc::clone(&group), disk).unwrap();
+            (0..memory.random() % 8).for_each(|_| memory.pause());
+            logger.leave().unwrap();
+            (0..memory.random() % 8).for_each(|_| memory.pause());
+        }
+    });
     world.auditor(2);
     world.finish();
 }
@@ -485,7 +495,7 @@ fn with_deaths(trial: &Trial, kills: Option<Kills>) {
     let mut world = World::new(trial, kills);
     for host in 0..HOSTS {
         for worker in 0..WORKERS {
-            world.worker(host, worker, 2);
+            world.worker(host, worker, 3);
         }
         world.logger(host, 8);
     }
@@ -503,8 +513,8 @@ pub(crate) fn a_drainer_dies(trial: &Trial) {
     with_deaths(trial, dying(&[1, 0], Deaths::InTurn));
 }
 
-/// A host that lives is taken for dead: another closes its log. What it has been told is durable is so,
-/// and no other host waits for it once it has ended.
+/// A host that lives is taken for dead: another closes its log. What it has been told is durable is
+/// so, and no other host waits for it once it has ended.
 pub(crate) fn a_logging_host_is_fenced(trial: &Trial) {
     let mut world = World::new(trial, None);
     for host in 0..2 {
@@ -536,7 +546,8 @@ pub(crate) fn a_logging_host_is_fenced(trial: &Trial) {
 /// What stands in a cell that is not in use.
 const FREED: u64 = u64::MAX;
 
-/// A host replaces a cell again and again, and frees the old one when no transaction can see it any more.
+/// A host replaces a cell again and again, and frees the old one when no transaction can see it any
+/// more.
 pub(crate) fn freed_under_a_reader(trial: &Trial) {
     let mut world = World::new(trial, None);
     let end = PARTS.0.offset() + LAYOUT.scr_bytes();
@@ -569,9 +580,8 @@ pub(crate) fn freed_under_a_reader(trial: &Trial) {
             memory.store(current, new);
             memory.answered();
             let retired = writer.epoch();
-            writer.request(retired);
+            writer.advance_past(retired);
             while writer.oldest_active() <= retired {
-                writer.tick();
                 memory.pause();
             }
             memory.store(cell(old), FREED);

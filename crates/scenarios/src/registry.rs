@@ -401,6 +401,12 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pagecache.cut.unmarked", "page-cut-while-written"),
     ("pagecache.latch.take", "page-cut-and-admitted"),
     ("pagecache.header.forget-first", "hcmeta-page-noted"),
+    ("database.begin.announce", "freed-under-reader"),
+    ("database.commit.epoch", "one-log"),
+    ("database.drain.invalidate", "drainer-dies"),
+    ("database.flush.epoch-first", "one-log"),
+    ("database.flush.retired", "logger-fenced"),
+    ("database.join.announce", "late-log"),
 ];
 
 /// Every mutant there is: each site left out, and each fence. `crossed` tells which sites end with a

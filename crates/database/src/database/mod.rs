@@ -26,7 +26,8 @@ pub struct DatabaseSettings {
     pub workers: usize,
     /// How often a transaction is run again after conflicts.
     pub retries: u32,
-    /// The longest wait before the first retry. It doubles with each retry, up to a hundred times this.
+    /// The longest wait before the first retry. It doubles with each retry, up to a hundred times
+    /// this.
     pub back_off: Duration,
     /// When a commit is acknowledged.
     pub durability: Durability,
@@ -133,9 +134,9 @@ impl<E: Engine, C: Clock> Database<E, C> {
         Ok(Table::new(schema.clone(), id))
     }
 
-    /// Runs a transaction, and again after conflicts. Returns what `body` returns, when the commit is as
-    /// durable as the [settings](DatabaseSettings::durability) say. An error that `body` returns aborts
-    /// the transaction, and is returned as it is. Blocks.
+    /// Runs a transaction, and again after conflicts. Returns what `body` returns, when the commit
+    /// is as durable as the [settings](DatabaseSettings::durability) say. An error that `body`
+    /// returns aborts the transaction, and is returned as it is. Blocks.
     ///
     /// `body` may run several times, and must have no other effects that matter.
     ///
@@ -165,8 +166,8 @@ impl<E: Engine, C: Clock> Database<E, C> {
         })
     }
 
-    /// As [`transaction`](Self::transaction), which only reads. It returns no earlier than what it has
-    /// read is durable.
+    /// As [`transaction`](Self::transaction), which only reads. It returns no earlier than what it
+    /// has read is durable.
     ///
     /// # Errors
     /// As there.

@@ -107,8 +107,9 @@ impl<R: Row> Table<R> {
     /// Adds a row.
     ///
     /// # Errors
-    /// [`TxError::Duplicate`] if its primary key is taken, or what it has in a unique index, with the
-    /// number of that table or index: nothing has changed then. A conflict; that a value does not fit.
+    /// [`TxError::Duplicate`] if its primary key is taken, or what it has in a unique index, with
+    /// the number of that table or index: nothing has changed then. A conflict; that a value does
+    /// not fit.
     pub fn insert<T: Transaction>(&self, tx: &mut Tx<T>, row: &R) -> Result<(), TxError> {
         let encoded = self.encode(row)?;
         self.check_unique(tx, &encoded, None)?;
@@ -119,8 +120,8 @@ impl<R: Row> Table<R> {
         Ok(())
     }
 
-    /// Whether unique indexes have room for a row, in the place of `before`. Nothing can take it before
-    /// this transaction ends.
+    /// Whether unique indexes have room for a row, in the place of `before`. Nothing can take it
+    /// before this transaction ends.
     fn check_unique<T: Transaction>(
         &self,
         tx: &mut Tx<T>,
@@ -249,8 +250,8 @@ impl<'a, R: Row> RowRange<'a, R> {
         Ok(Self { high: after_all(&bytes), low: Bound::Included(bytes), ..self })
     }
 
-    /// Only rows whose first key columns have these values, and whose next one is text that begins with
-    /// `text`. Takes the place of earlier bounds.
+    /// Only rows whose first key columns have these values, and whose next one is text that begins
+    /// with `text`. Takes the place of earlier bounds.
     ///
     /// # Errors
     /// That they are not values of those columns, or the next one is not text.
@@ -259,7 +260,8 @@ impl<'a, R: Row> RowRange<'a, R> {
         Ok(Self { high: after_all(&bytes), low: Bound::Included(bytes), ..self })
     }
 
-    /// Only rows from the first on whose first key columns have these values, or that would stand there.
+    /// Only rows from the first on whose first key columns have these values, or that would stand
+    /// there.
     ///
     /// # Errors
     /// That they are not values of those columns.
@@ -280,7 +282,8 @@ impl<'a, R: Row> RowRange<'a, R> {
         Ok(Self { low, ..self })
     }
 
-    /// Only rows up to the last whose first key columns have these values, or that would stand there.
+    /// Only rows up to the last whose first key columns have these values, or that would stand
+    /// there.
     ///
     /// # Errors
     /// As of [`from`](Self::from).

@@ -1,13 +1,15 @@
 //! Checkpoints: rows in files of their own, so that older logs are not needed any more.
 //!
-//! A checkpoint is good from an epoch: it has all changes of that epoch and before. Rows are read while
-//! transactions run, so some are newer, and some are gone already. It counts when its manifest is there,
-//! which is written last, when the epoch in which the last row was read is durable.
+//! A checkpoint is good from an epoch: it has all changes of that epoch and before. Rows are read
+//! while transactions run, so some are newer, and some are gone already. It counts when its
+//! manifest is there, which is written last, when the epoch in which the last row was read is
+//! durable.
 //!
 //! ```text
 //! checkpoint-EPOCH-PART  records of rows
-//! checkpoint-EPOCH       the epoch (8) | that of the last read (8) | parts: batches (4), zeros (4), rows (8)
-//!                        and a frame with the catalog
+//! checkpoint-EPOCH       a frame: the epoch (8) | that of the last read (8)
+//!                        | for each part: its number (4), batches (4), rows (8)
+//!                        a frame: the catalog
 //! ```
 
 use super::During;
@@ -22,11 +24,13 @@ use crate::{TableId, Version};
 const RECORD_BYTES: usize = 64 << 10;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Writes a checkpoint. Its parts may be written by several threads, each with a part of its own.
+/// Writes a checkpoint. Several threads may write its parts, or several hosts that have the storage
+/// in common, each a part of its own.
 pub struct CheckpointWriter<S> {
     storage: S,
     epoch: u64,
-    parts: Vec<Part>,
+    next: u32,
+    parts: Vec<PartSummary>,
 }
 
 /// A part of a checkpoint that is being written.
@@ -34,14 +38,18 @@ pub struct CheckpointPart<S> {
     storage: S,
     file: FileWriter,
     rows: Vec<u8>,
-    part: Part,
+    summary: PartSummary,
 }
 
-/// What is known of a part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Part {
-    batches: u32,
-    rows: u64,
+/// What a part of a checkpoint is to hold. The host that writes the manifest has to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartSummary {
+    /// The part's number.
+    pub number: u32,
+    /// Its batches.
+    pub batches: u32,
+    /// Its rows.
+    pub rows: u64,
 }
 
 /// How the names of a checkpoint's files begin.
@@ -49,7 +57,7 @@ fn name(epoch: u64) -> String {
     format!("checkpoint-{epoch:010x}")
 }
 
-fn part_name(epoch: u64, part: usize) -> String {
+fn part_name(epoch: u64, part: u32) -> String {
     format!("{}-{part:04}", name(epoch))
 }
 
@@ -64,8 +72,8 @@ pub(crate) fn parse_name(file: &str) -> Option<(u64, bool)> {
 
 impl<S: Storage + Clone> CheckpointWriter<S> {
     /// Begins a checkpoint that is good from `epoch`: a
-    /// [settled](super::GroupCommit::settled_epoch) epoch, loaded before the first row is read. What is
-    /// left of an unfinished checkpoint of the same epoch is removed.
+    /// [settled](super::GroupCommit::settled_epoch) epoch, loaded before the first row is read.
+    /// What is left of an unfinished checkpoint of the same epoch is removed.
     ///
     /// # Errors
     /// That the storage fails, or has a checkpoint of that epoch.
@@ -82,35 +90,38 @@ impl<S: Storage + Clone> CheckpointWriter<S> {
                 _ => {}
             }
         }
-        Ok(Self { storage, epoch, parts: Vec::new() })
+        Ok(Self { storage, epoch, next: 0, parts: Vec::new() })
     }
 
-    /// Begins the next part.
+    /// Begins the part with the least number that is not in use here.
     ///
     /// # Errors
     /// That the storage fails.
     pub fn part(&mut self) -> Result<CheckpointPart<S>, LogError> {
-        let name = part_name(self.epoch, self.parts.len());
-        self.parts.push(Part::default());
-        let file = FileWriter::create(&self.storage, name)?;
-        let storage = self.storage.clone();
-        Ok(CheckpointPart { storage, file, rows: Vec::new(), part: Part::default() })
+        let part = CheckpointPart::create(self.storage.clone(), self.epoch, self.next)?;
+        self.next += 1;
+        Ok(part)
     }
 
-    /// Adds a part that was written.
+    /// Adds a part that was written here.
     ///
     /// # Errors
     /// That the storage fails.
     pub fn add(&mut self, part: CheckpointPart<S>) -> Result<(), LogError> {
-        let (file, part) = part.end()?;
-        let index = (0..self.parts.len()).find(|&index| part_name(self.epoch, index) == file);
-        self.parts[index.expect("it is a part of this checkpoint")] = part;
+        self.add_summary(part.finish()?);
         Ok(())
     }
 
+    /// Adds a part that a thread or another host has [finished](CheckpointPart::finish).
+    pub fn add_summary(&mut self, part: PartSummary) {
+        self.next = self.next.max(part.number + 1);
+        self.parts.push(part);
+    }
+
     /// Ends the checkpoint: from here on recovery uses it, and older logs can be
-    /// [removed](super::truncate). `last` is the epoch, loaded after the last row was read; `durable` is
-    /// one that is durable on all hosts. While no transaction runs, `last` is the checkpoint's own epoch.
+    /// [removed](super::truncate). `last` is the epoch, loaded after the last row was read;
+    /// `durable` is one that is durable on all hosts. While no transaction runs, `last` is the
+    /// checkpoint's own epoch.
     ///
     /// # Errors
     /// That the storage fails; [`LogError::Early`] if `last` is not durable.
@@ -122,8 +133,8 @@ impl<S: Storage + Clone> CheckpointWriter<S> {
         body.extend(self.epoch.to_le_bytes());
         body.extend(last.to_le_bytes());
         for part in &self.parts {
+            body.extend(part.number.to_le_bytes());
             body.extend(part.batches.to_le_bytes());
-            body.extend([0; 4]);
             body.extend(part.rows.to_le_bytes());
         }
         let mut file = FileWriter::create(&self.storage, name(self.epoch))?;
@@ -139,6 +150,17 @@ fn is_unfinished(storage: &impl Storage, file: &str) -> Result<bool, LogError> {
 }
 
 impl<S: Storage> CheckpointPart<S> {
+    /// Begins part `number` of the checkpoint that is good from `epoch`, once a
+    /// [`CheckpointWriter`] has begun it. No other part has that number.
+    ///
+    /// # Errors
+    /// That the storage fails, or has that part.
+    pub fn create(storage: S, epoch: u64, number: u32) -> Result<Self, LogError> {
+        let file = FileWriter::create(&storage, part_name(epoch, number))?;
+        let summary = PartSummary { number, batches: 0, rows: 0 };
+        Ok(Self { storage, file, rows: Vec::new(), summary })
+    }
+
     /// Adds a row. No other row of the checkpoint has its table and key.
     ///
     /// # Errors
@@ -152,7 +174,7 @@ impl<S: Storage> CheckpointPart<S> {
     ) -> Result<(), LogError> {
         let change = Change { table, partition, key, version, row: Some(row) };
         record::encode_change(&change, &mut self.rows);
-        self.part.rows += 1;
+        self.summary.rows += 1;
         if self.rows.len() >= RECORD_BYTES {
             self.push();
         }
@@ -169,11 +191,15 @@ impl<S: Storage> CheckpointPart<S> {
         self.rows.clear();
     }
 
-    fn end(mut self) -> Result<(String, Part), LogError> {
+    /// Ends the part: it is on the disk. The writer has to
+    /// [know](CheckpointWriter::add_summary) what is returned.
+    ///
+    /// # Errors
+    /// That the storage fails.
+    pub fn finish(mut self) -> Result<PartSummary, LogError> {
         self.push();
         self.file.commit(&self.storage, true)?;
-        self.part.batches = self.file.batches();
-        Ok((self.file.name().to_owned(), self.part))
+        Ok(PartSummary { batches: self.file.batches(), ..self.summary })
     }
 }
 
@@ -184,7 +210,7 @@ pub(crate) struct Checkpoint {
     /// The epoch in which the last row was read.
     pub(crate) last: u64,
     pub(crate) catalog: Vec<u8>,
-    parts: Vec<(String, Part)>,
+    parts: Vec<(String, PartSummary)>,
 }
 
 impl Checkpoint {
@@ -220,10 +246,11 @@ impl Checkpoint {
         if !is_right {
             return Err(damaged());
         }
-        let parts = manifest.body[16..].chunks_exact(16).enumerate().map(|(index, part)| {
-            let batches = word(part, 0).unwrap_or_default() as u32;
+        let parts = manifest.body[16..].chunks_exact(16).map(|part| {
+            let first = word(part, 0).unwrap_or_default();
+            let (number, batches) = (first as u32, (first >> 32) as u32);
             let rows = word(part, 8).unwrap_or_default();
-            (part_name(epoch, index), Part { batches, rows })
+            (part_name(epoch, number), PartSummary { number, batches, rows })
         });
         Ok(Self { epoch, last, catalog: catalog.body.to_vec(), parts: parts.collect() })
     }

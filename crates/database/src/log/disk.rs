@@ -1,7 +1,7 @@
 //! A simulated disk with a volatile cache.
 //!
-//! **Fault model.** A loss of power keeps what was synchronised. Of what was appended since, each unit
-//! of 512 bytes is there, or is zeros, and the file ends anywhere. A file whose name was never
+//! **Fault model.** A loss of power keeps what was synchronised. Of what was appended since, each
+//! unit of 512 bytes is there, or is zeros, and the file ends anywhere. A file whose name was never
 //! synchronised may be gone. The disk may be full: then a part of what was to be appended is there.
 //! Synchronising may fail: then what was appended since the last success may be lost at once.
 //!

@@ -55,12 +55,12 @@ pub struct GroupCommit<M: Memory> {
 }
 
 impl<M: Memory> GroupCommit<M> {
-    /// Prepares SCR for a database that begins with epoch `first`: 1, or what recovery says. No host
-    /// uses it meanwhile.
+    /// Prepares SCR for a database that begins with epoch `first`: 1, or what recovery says. No
+    /// host uses it meanwhile.
     ///
     /// # Panics
-    /// If the parts do not fit their regions or begin within a line, or `first` is 0 or has more than
-    /// 40 bits.
+    /// If the parts do not fit their regions or begin within a line, or `first` is 0 or has more
+    /// than 40 bits.
     pub fn format(memory: &M, layout: LogLayout, scr: ScrAddr<u64>, lnr: LnrAddr, first: u64) {
         assert!((1..=MAX_EPOCH).contains(&first), "epoch {first} is not 1 to {MAX_EPOCH}");
         let places = LogPlaces::new(layout, scr, lnr);
@@ -98,7 +98,7 @@ impl<M: Memory> GroupCommit<M> {
             host,
             settings,
             requested: AtomicU64::new(0),
-            own: AtomicU64::new(IDLE),
+            own: AtomicU64::new(JOINING),
             durable: AtomicU64::new(0),
             seen: lock_api::Mutex::new(seen),
         })
@@ -132,9 +132,9 @@ impl<M: Memory> GroupCommit<M> {
         self.memory.load(self.places.session())
     }
 
-    /// Asks that the epoch become greater than `epoch`. Without requests it stands still, so that an
-    /// idle pod writes no files. A commit makes a request; a structure that waits to free something
-    /// has to make one, too.
+    /// Asks that the epoch become greater than `epoch`. Without requests it stands still, so that
+    /// an idle pod writes no files. A commit makes a request; a structure that waits to free
+    /// something has to make one, too.
     pub fn request(&self, epoch: u64) {
         self.memory.step();
         // A store for each epoch, and a load for each commit.
@@ -171,9 +171,9 @@ impl<M: Memory> GroupCommit<M> {
         self.memory.compare_exchange(sites::EPOCH_ADVANCE, word, epoch, epoch + 1).is_ok()
     }
 
-    /// The least epoch in which a transaction began that still runs on any host, or the current epoch.
-    /// What was taken out of shared structures in an earlier epoch, no transaction can reach any more.
-    /// Takes as many loads as there are workers.
+    /// The least epoch in which a transaction began that still runs on any host, or the current
+    /// epoch. What was taken out of shared structures in an earlier epoch, no transaction can reach
+    /// any more. Takes as many loads as there are workers.
     pub fn oldest_active(&self) -> u64 {
         // Transactions that begin after this find nothing that was taken out before.
         let epoch = self.epoch();
@@ -181,8 +181,8 @@ impl<M: Memory> GroupCommit<M> {
         all.min().unwrap_or(epoch).min(epoch)
     }
 
-    /// The greatest epoch that no worker of any host can commit in any more. All that it has changed is
-    /// in place.
+    /// The greatest epoch that no worker of any host can commit in any more. All that it has
+    /// changed is in place.
     pub fn settled_epoch(&self) -> u64 {
         let epoch = self.epoch();
         let all = (0..self.places.layout.hosts).map(|host| self.least(host, LogPlaces::commits));
@@ -200,8 +200,9 @@ impl<M: Memory> GroupCommit<M> {
         values.min().unwrap_or(IDLE)
     }
 
-    /// The greatest epoch all of whose transactions are durable, and all before it. After this host was
-    /// taken for dead it does not grow any more.
+    /// The greatest epoch all of whose transactions are durable, and all before it. It does not
+    /// grow before this host has a [`Logger`](super::Logger), nor after the host was taken for
+    /// dead.
     pub fn durable_epoch(&self) -> u64 {
         self.slowest().0
     }
@@ -239,8 +240,8 @@ impl<M: Memory> GroupCommit<M> {
         (0..self.places.layout.hosts).filter(has).fold(0, |hosts, host| hosts | 1 << host)
     }
 
-    /// Waits until `epoch` is as durable as `durability` asks for. Meanwhile it calls `meanwhile`, which
-    /// may have to advance epochs and flush buffers, if no other thread does.
+    /// Waits until `epoch` is as durable as `durability` asks for. Meanwhile it calls `meanwhile`,
+    /// which may have to advance epochs and flush buffers, if no other thread does.
     ///
     /// # Errors
     /// [`TxError::NoAnswer`], with the host whose logger is behind, if that takes longer than

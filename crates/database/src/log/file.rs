@@ -1,18 +1,19 @@
 //! Files of frames that show when they were cut, and when they were damaged.
 //!
-//! A file is made of units of 512 bytes, which a disk writes whole. What is synchronised at once is a
-//! batch: some units, each with the batch's number.
+//! A file is made of units of 512 bytes, which a disk writes whole. What is synchronised at once is
+//! a batch: some units, each with the batch's number.
 //!
 //! ```text
-//! unit    CRC-32C of its position and all that follows (4) | batch, from 1 (31 bits), last of it (1)
-//!         | payload (504)
+//! unit    CRC-32C of its position and all that follows (4)
+//!         | batch, from 1 (31 bits), whether it is the last of it (1) | payload (504)
 //! frame   bytes of the body (4) | kind (1) | zeros (3) | body
 //! ```
 //!
-//! The payloads of a batch are frames, and zeros behind them. A batch is written only when the one before
-//! is synchronised. So a unit of a batch proves that all batches before it were whole:
+//! The payloads of a batch are frames, and zeros behind them. A batch is written only when the one
+//! before is synchronised. So a unit of a batch proves that all batches before it were whole:
 //!
-//! * a unit of the last batch that is zeros or is not there was lost with power, and the batch is cut;
+//! * a unit of the last batch that is zeros or is not there was lost with power, and the batch is
+//!   cut;
 //! * a unit of an earlier batch that is zeros or is not there was damaged;
 //! * a whole unit whose checksum is wrong was damaged.
 
@@ -70,9 +71,10 @@ impl FileWriter {
         self.frames.extend(body);
     }
 
-    /// Writes the batch, and synchronises it unless `sync` is false. Returns its bytes. After an error
-    /// the file is not to be written any more.
+    /// Writes the batch, and synchronises it unless `sync` is false. Returns its bytes. After an
+    /// error the file is not to be written any more.
     pub(crate) fn commit(&mut self, storage: &impl Storage, sync: bool) -> Result<u64, LogError> {
+        debug_assert!(!self.frames.is_empty(), "a batch has a frame, by which it is numbered");
         let units = self.frames.len().div_ceil(PAYLOAD);
         let mut bytes = Vec::with_capacity(units * UNIT);
         for (index, payload) in self.frames.chunks(PAYLOAD).enumerate() {
@@ -186,6 +188,11 @@ impl FileContents {
     /// How many whole batches it has.
     pub(crate) fn batches(&self) -> u32 {
         self.batches.len() as u32
+    }
+
+    /// The same without its batches.
+    pub(crate) fn emptied(self) -> Self {
+        Self { batches: Vec::new(), ..self }
     }
 
     /// The frames of its whole batches.

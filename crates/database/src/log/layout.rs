@@ -112,8 +112,8 @@ impl LogPlaces {
         self.durable(host).element(1 + u64::from(worker))
     }
 
-    /// Where `bytes` bytes of a worker's buffer lie that begin at `position`: in two pieces, if they
-    /// go round the buffer's end. The second may be of no lines.
+    /// Where `bytes` bytes of a worker's buffer lie that begin at `position`: in two pieces, if
+    /// they go round the buffer's end. The second may be of no lines.
     pub(crate) fn pieces(&self, host: u8, worker: u16, position: u64, bytes: u64) -> [Lines; 2] {
         let size = self.layout.buffer_bytes;
         debug_assert!(bytes <= size);

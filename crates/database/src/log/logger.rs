@@ -19,6 +19,9 @@ use crate::sites;
 /// Numbers that are tried for a new file, if other hosts make files of the same host's log.
 const NUMBERS: u32 = 64;
 
+/// How long a logger waits after an error.
+const RETRY: Duration = Duration::from_millis(100);
+
 /// What a logger has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogMetrics {
@@ -34,9 +37,9 @@ pub struct LogMetrics {
 
 /// A host's logger. One thread at a time has it.
 ///
-/// It writes one batch at a time: records of its host's workers, and a mark up to which epoch that is
-/// all. When the batch is on the disk, the bytes of the buffers are free again, and the epoch is durable
-/// as far as this host is concerned.
+/// It writes one batch at a time: records of its host's workers, and a mark up to which epoch that
+/// is all. When the batch is on the disk, the bytes of the buffers are free again, and the epoch is
+/// durable as far as this host is concerned.
 pub struct Logger<M: Memory, S> {
     group: Arc<GroupCommit<M>>,
     storage: S,
@@ -45,6 +48,8 @@ pub struct Logger<M: Memory, S> {
     written: Option<(u32, u32)>,
     /// What stands in SCR as far as this host is concerned.
     durable: u64,
+    /// When [`tick`](Self::tick) tries again after an error.
+    retry_at: Duration,
     bytes: u64,
     sync_ns: Histogram<u64>,
 }
@@ -53,8 +58,8 @@ pub struct Logger<M: Memory, S> {
 type Ends = Vec<(u64, u64)>;
 
 impl<M: Memory, S: Storage> Logger<M, S> {
-    /// Begins the log of this host. Before that it writes out what the last host of this number may have
-    /// left in its buffers. The host's workers may commit when this has returned.
+    /// Begins the log of this host. Before that it writes out what the last host of this number may
+    /// have left in its buffers. The host's workers may commit when this has returned.
     ///
     /// # Errors
     /// That the storage fails, or a buffer is damaged.
@@ -65,28 +70,30 @@ impl<M: Memory, S: Storage> Logger<M, S> {
             file: None,
             written: None,
             durable: IDLE,
+            retry_at: Duration::ZERO,
             bytes: 0,
             sync_ns: Histogram::new(3).expect("3 digits are possible"),
         };
-        logger.drain(logger.group.host)?;
         let memory = logger.group.memory.clone();
         let early = (!memory.keeps(sites::JOIN_ANNOUNCE)).then(|| logger.group.epoch());
+        logger.drain(logger.group.host)?;
         logger.set_durable(JOINING)?;
         // After that nothing becomes durable, so no epoch that is durable already is greater.
         let epoch = early.unwrap_or_else(|| logger.group.epoch()) - 1;
-        let begun = logger.file_to_write().and_then(|file| logger.write(file, epoch, false));
+        let begun = logger.write(&Ends::new(), epoch, false);
         logger.set_durable(if begun.is_ok() { epoch } else { IDLE })?;
         begun.map(|()| logger)
     }
 
-    /// Writes what is to be written, if an epoch has ended, or a buffer is half full; whether it did.
-    /// Blocks while the file is synchronised. To be called every millisecond.
+    /// Writes what is to be written, if an epoch has ended, or a buffer is half full; whether it
+    /// did. Blocks while the file is synchronised. To be called every millisecond.
     ///
     /// # Errors
-    /// That the storage fails: the next call tries another file. [`LogError::Retired`]: no call succeeds
-    /// any more.
+    /// That the storage fails: a call after 100 ms tries another file. [`LogError::Retired`]: no
+    /// call succeeds any more.
     pub fn tick(&mut self) -> Result<bool, LogError> {
-        if self.passable() <= self.durable && !self.is_crowded() {
+        let is_due = self.passable() > self.durable || self.is_crowded();
+        if !is_due || self.group.memory.uptime() < self.retry_at {
             return Ok(false);
         }
         self.flush()
@@ -95,13 +102,14 @@ impl<M: Memory, S: Storage> Logger<M, S> {
     /// Whether a buffer is half full.
     fn is_crowded(&self) -> bool {
         let half = self.group.places.layout.buffer_bytes / 2;
-        self.ends(self.group.host).iter().any(|(flushed, filled)| filled - flushed >= half)
+        self.ends(self.group.host).iter().any(|(from, to)| to.saturating_sub(*from) >= half)
     }
 
-    /// Writes what is to be written; whether there was anything. Blocks while the file is synchronised.
+    /// Writes what is to be written; whether there was anything. Blocks while the file is
+    /// synchronised.
     ///
     /// # Errors
-    /// As of [`tick`](Self::tick).
+    /// As of [`tick`](Self::tick), but the next call tries another file.
     pub fn flush(&mut self) -> Result<bool, LogError> {
         let (host, memory) = (self.group.host, self.group.memory.clone());
         let early = (!memory.keeps(sites::FLUSH_FILLED_LAST)).then(|| self.ends(host));
@@ -112,9 +120,7 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         if !is_filled && epoch == self.durable {
             return Ok(false);
         }
-        let mut file = self.file_to_write()?;
-        collect(&self.group, host, &ends, &mut file)?;
-        self.write(file, epoch, false)?;
+        self.write(&ends, epoch, false)?;
         self.set_durable(epoch)?;
         self.free(host, &ends);
         Ok(true)
@@ -151,12 +157,13 @@ impl<M: Memory, S: Storage> Logger<M, S> {
             return Err(LogError::Retired { host });
         }
         let (file, header) = self.create(host, self.written)?;
-        self.written = Some((header.first, 0));
+        // The batches are those of the file before, until there is one in this.
+        self.written = Some((header.first, header.previous_batches));
         Ok(file)
     }
 
-    /// Makes a file of a host's log, which begins with a header. `written` is what the same logger has
-    /// written of it.
+    /// Makes a file of a host's log, which begins with a header. `written` is what the same logger
+    /// has written of it.
     fn create(
         &self,
         host: u8,
@@ -192,28 +199,45 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         Ok(numbers.max().map_or(0, |number| number + 1))
     }
 
-    /// Ends the batch with a mark, and writes it to this host's file.
-    fn write(&mut self, mut file: FileWriter, epoch: u64, is_last: bool) -> Result<(), LogError> {
+    /// Writes a batch to this host's file.
+    fn write(&mut self, ends: &Ends, epoch: u64, is_last: bool) -> Result<(), LogError> {
+        let mut file = self.file_to_write()?;
         let sync = self.group.memory.keeps(sites::FLUSH_SYNC);
         let since = self.group.memory.uptime();
-        self.bytes += self.commit(&mut file, epoch, is_last, sync)?;
-        let took = self.group.memory.uptime().saturating_sub(since);
-        self.sync_ns.saturating_record(took.as_nanos() as u64);
+        let written = self.fill(&mut file, (self.group.host, ends), (epoch, is_last), sync);
+        let now = self.group.memory.uptime();
+        match written {
+            Ok(bytes) => self.bytes += bytes,
+            Err(error) => {
+                self.retry_at = now + RETRY;
+                return Err(error);
+            }
+        }
+        self.sync_ns.saturating_record(now.saturating_sub(since).as_nanos() as u64);
         self.written = self.written.map(|(first, _)| (first, file.batches()));
         self.file = Some(file);
         Ok(())
     }
 
-    fn commit(
+    /// Writes the records in a host's buffers to a file, and a mark. Returns the batch's bytes.
+    /// After an error the file is gone, unless an earlier batch is in it.
+    fn fill(
         &self,
         file: &mut FileWriter,
-        epoch: u64,
-        is_last: bool,
+        (host, ends): (u8, &Ends),
+        (epoch, is_last): (u64, bool),
         sync: bool,
     ) -> Result<u64, LogError> {
-        let (known, hosts) = (self.group.durable_epoch(), self.group.loggers());
-        file.push(MARK, &Mark { epoch, known, hosts, is_last }.encode());
-        file.commit(&self.storage, sync)
+        let written = collect(&self.group, host, ends, file).and_then(|()| {
+            let (known, hosts) = (self.group.durable_epoch(), self.group.loggers());
+            file.push(MARK, &Mark { epoch, known, hosts, is_last }.encode());
+            file.commit(&self.storage, sync)
+        });
+        if written.is_err() && file.batches() == 0 {
+            // A disk that is full is not to be filled with names.
+            let _ = self.storage.remove(file.name());
+        }
+        written
     }
 
     /// Says up to which epoch this host's log is durable, or [`IDLE`] if it leaves.
@@ -238,22 +262,21 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         }
     }
 
-    /// Ends this host's log: it takes no part in the durable epoch any more. No worker of the host runs a
-    /// transaction. Blocks while the file is synchronised.
+    /// Ends this host's log: it takes no part in the durable epoch any more. No worker of the host
+    /// runs a transaction. Blocks while the file is synchronised.
     ///
     /// # Errors
     /// As of [`tick`](Self::tick).
     pub fn leave(mut self) -> Result<(), LogError> {
         self.flush()?;
-        let file = self.file_to_write()?;
-        self.write(file, self.group.epoch(), true)?;
+        self.write(&Ends::new(), self.group.epoch(), true)?;
         self.set_durable(IDLE)
     }
 
-    /// Writes out what a dead host has left in its buffers, and retires its logger: the durable epoch
-    /// does not wait for it any more. Whether there was anything to do. The host is fenced, and does
-    /// nothing to shared memory any more. Several hosts may do this at once, or one after the other if
-    /// one dies. Blocks while the file is synchronised.
+    /// Writes out what a dead host has left in its buffers, and retires its logger: the durable
+    /// epoch does not wait for it any more. Whether there was anything to do. The host is fenced,
+    /// and does nothing to shared memory any more. Several hosts may do this at once, or one after
+    /// the other if one dies. Blocks while the file is synchronised.
     ///
     /// # Errors
     /// That the storage fails, or a buffer is damaged.
@@ -270,9 +293,8 @@ impl<M: Memory, S: Storage> Logger<M, S> {
                     ((), places.pieces(host, worker as u16, from, to.saturating_sub(from)))
                 });
             }
-            collect(&self.group, host, &ends, &mut file)?;
-            let sync = memory.keeps(sites::DRAIN_SYNC);
-            let bytes = self.commit(&mut file, self.group.epoch(), true, sync)?;
+            let (mark, sync) = ((self.group.epoch(), true), memory.keeps(sites::DRAIN_SYNC));
+            let bytes = self.fill(&mut file, (host, &ends), mark, sync)?;
             self.free(host, &ends);
             self.bytes += bytes;
         }

@@ -6,8 +6,8 @@
 //!         | key | row
 //! ```
 //!
-//! All numbers are little-endian. A deleted row has `u32::MAX` bytes. The same bytes lie in buffers and
-//! in files.
+//! All numbers are little-endian. A deleted row has `u32::MAX` bytes. The same bytes lie in buffers
+//! and in files.
 
 use crate::{TableId, Version};
 
@@ -94,7 +94,8 @@ pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
 }
 
 impl<'a> Record<'a> {
-    /// The record that `bytes` begin with, and its length. `None` if there is none, or it is damaged.
+    /// The record that `bytes` begin with, and its length. `None` if there is none, or it is
+    /// damaged.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let length = length(bytes)?;
         let record = bytes.get(..length)?;

@@ -43,8 +43,8 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    /// Says durably that this is what the database goes on with. To be called before any host begins its
-    /// log anew: what was not recovered must not count later.
+    /// Says durably that this is what the database goes on with. To be called before any host
+    /// begins its log anew: what was not recovered must not count later.
     ///
     /// # Errors
     /// That the storage fails.
@@ -53,14 +53,28 @@ impl Recovered {
     }
 }
 
-/// Reads the newest checkpoint and all logs after it, with up to `threads` threads. Changes nothing.
+/// Reads the newest checkpoint and all logs after it, with up to `threads` threads. Changes
+/// nothing.
 ///
-/// All transactions of epochs up to [`durable`](Recovered::durable) have happened, and no others: those
-/// were not acknowledged as durable, and may lack transactions that they depend on.
+/// All transactions of epochs up to [`durable`](Recovered::durable) have happened, and no others:
+/// those were not acknowledged as durable, and may lack transactions that they depend on.
 ///
 /// # Errors
 /// That the storage fails, or that a file is damaged or missing, with its name and the position.
 pub fn recover<S: Storage + Sync>(storage: &S, threads: usize) -> Result<Recovered, LogError> {
+    recover_part(storage, threads, |_, _| true)
+}
+
+/// As [`recover`], of rows alone whose table and partition are `wanted`: hosts that recover
+/// together each want the rows that are at home there. All of them find the same epochs.
+///
+/// # Errors
+/// As of `recover`.
+pub fn recover_part<S: Storage + Sync>(
+    storage: &S,
+    threads: usize,
+    wanted: impl Fn(TableId, u32) -> bool + Sync,
+) -> Result<Recovered, LogError> {
     let files = storage.list().during("list the files of", "the log")?;
     let checkpoint = Checkpoint::newest(storage, &files)?;
     let closings = Closing::read_all(storage, &files)?;
@@ -82,7 +96,7 @@ pub fn recover<S: Storage + Sync>(storage: &S, threads: usize) -> Result<Recover
     let of_rows = rows.iter().map(Source::Rows);
     let of_logs = counting.into_iter().map(|(file, last)| Source::Log(file, good_from, last));
     let sources: Vec<Source<'_>> = of_rows.chain(of_logs).collect();
-    let rows = merge(&sources, threads);
+    let rows = merge(&sources, threads, wanted);
 
     let next = closings.last().map_or(1, |closing| closing.next);
     let next = next.max(logs.newest() + 1).max(durable + 1);
@@ -131,11 +145,19 @@ impl<'a> Source<'a> {
 }
 
 /// What all changes come to.
-fn merge(sources: &[Source<'_>], threads: usize) -> Vec<RecoveredRow> {
+fn merge(
+    sources: &[Source<'_>],
+    threads: usize,
+    wanted: impl Fn(TableId, u32) -> bool + Sync,
+) -> Vec<RecoveredRow> {
     let shards = threads.max(1);
     let divided = in_parallel(sources, threads, |source| {
         let mut divided = vec![Vec::new(); shards];
-        source.for_each(|change| divided[shard_of(change.key, shards)].push(change));
+        source.for_each(|change| {
+            if wanted(change.table, change.partition) {
+                divided[shard_of(change.key, shards)].push(change);
+            }
+        });
         Ok::<_, Infallible>(divided)
     });
     let Ok(divided) = divided;
@@ -192,7 +214,8 @@ fn in_parallel<I: Sync, T: Send, E: Send>(
     done.into_inner().expect("no thread panics with it").into_iter().collect()
 }
 
-/// Removes files that recovery does not need any more since the newest checkpoint. Returns how many.
+/// Removes files that recovery does not need any more since the newest checkpoint. Returns how
+/// many.
 ///
 /// # Errors
 /// That the storage fails, or a file is damaged.
@@ -203,7 +226,9 @@ pub fn truncate<S: Storage + Sync>(storage: &S, threads: usize) -> Result<usize,
     };
     let closings = Closing::read_all(storage, &files)?;
     let names: Vec<&String> = log_names(&files).collect();
-    let logs = in_parallel(&names, threads, |name| LogFile::read(storage, name))?;
+    let logs = in_parallel(&names, threads, |name| {
+        Ok(LogFile::read(storage, name)?.map(LogFile::without_records))
+    })?;
     let mut old = Logs::new(logs.into_iter().flatten()).dispensable(epoch, &closings);
     // After the logs that they are about.
     let is_old_closing =

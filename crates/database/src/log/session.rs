@@ -1,7 +1,7 @@
 //! The files of a log, put in order: which host wrote what, and how far that goes.
 //!
-//! A session is the time from one recovery to the next, and is named by its first epoch. Recovery closes a
-//! session at its durable epoch. What its files have of later epochs never counts.
+//! A session is the time from one recovery to the next, and is named by its first epoch. Recovery
+//! closes a session at its durable epoch. What its files have of later epochs never counts.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,8 @@ use super::storage::Storage;
 pub(crate) struct LogFile {
     pub(crate) header: Header,
     pub(crate) contents: FileContents,
+    /// How many whole batches it has.
+    batches: u32,
     /// The marks in it.
     marks: Vec<Mark>,
     /// The greatest epoch of a record or a mark in it.
@@ -46,7 +48,13 @@ impl LogFile {
                 _ => return Err(contents.damaged_at(&frame, "nobody knows frames of this kind")),
             }
         }
-        Ok(Some(Self { header, contents, marks, newest }))
+        let batches = contents.batches();
+        Ok(Some(Self { header, contents, batches, marks, newest }))
+    }
+
+    /// The same without its transactions, which may be many.
+    pub(crate) fn without_records(self) -> Self {
+        Self { contents: self.contents.emptied(), ..self }
     }
 
     /// The transactions in it.
@@ -86,7 +94,8 @@ impl Closing {
         let name = self.name();
         let files = storage.list().during("list the files beside", &name)?;
         if files.contains(&name) {
-            // From a recovery after which nobody has begun a log, or that was cut off while it wrote this.
+            // From a recovery after which nobody has begun a log, or that was cut off while it
+            // wrote this.
             let contents = FileContents::read(storage, &name)?;
             if contents.batches() > 0 {
                 return Ok(());
@@ -155,8 +164,8 @@ impl Logs {
         self.sessions.values().flat_map(|hosts| hosts.values().flat_map(|files| files.values()))
     }
 
-    /// Each file that may have changes of an epoch after `checkpoint`, and the greatest of its epochs that
-    /// counts; and the epoch that is durable after all.
+    /// Each file that may have changes of an epoch after `checkpoint`, and the greatest of its
+    /// epochs that counts; and the epoch that is durable after all.
     pub(crate) fn durable<'a>(
         &'a self,
         checkpoint: u64,
@@ -188,8 +197,8 @@ impl Logs {
         Ok((files, durable))
     }
 
-    /// Names of files without which recovery from a checkpoint of `checkpoint` finds the same, in an order
-    /// in which they may be removed.
+    /// Names of files without which recovery from a checkpoint of `checkpoint` finds the same, in
+    /// an order in which they may be removed.
     pub(crate) fn dispensable(&self, checkpoint: u64, closings: &[Closing]) -> Vec<String> {
         let mut names = Vec::new();
         for (&session, hosts) in &self.sessions {
@@ -240,8 +249,8 @@ fn durable_of(
     })
 }
 
-/// How far a host's log is: the last mark of the logger that began last. A host that was taken for dead
-/// may have written more files after that.
+/// How far a host's log is: the last mark of the logger that began last. A host that was taken for
+/// dead may have written more files after that.
 fn last_mark(files: &BTreeMap<u32, LogFile>) -> Option<&Mark> {
     let marked = || files.values().filter(|file| !file.marks.is_empty());
     let first = marked().map(|file| file.header.first).max()?;
@@ -265,7 +274,7 @@ fn check_batches(files: &BTreeMap<u32, LogFile>, checkpoint: u64) -> Result<(), 
         let Header { first, previous_batches, epoch, .. } = file.header;
         let mut before = files.range(..number).rev().map(|(_, file)| file);
         let previous = before.find(|file| file.header.first == first);
-        let found = previous.map_or(0, |file| file.contents.batches());
+        let found = previous.map_or(0, |file| file.batches);
         if epoch > checkpoint && found < previous_batches {
             let what = format!("it had {previous_batches} batches, and there are {found}");
             let previous = previous.map_or(first, |file| file.header.number);

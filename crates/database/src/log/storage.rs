@@ -11,10 +11,12 @@ pub trait Storage {
     /// Makes an empty file.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] if there is one of that name; any other error of the storage.
+    /// [`io::ErrorKind::AlreadyExists`] if there is one of that name; any other error of the
+    /// storage.
     fn create(&self, file: &str) -> io::Result<()>;
 
-    /// Appends to a file that was made with `create`. After an error any part of the bytes may be there.
+    /// Appends to a file that was made with `create`. After an error any part of the bytes may be
+    /// there.
     ///
     /// # Errors
     /// As the storage has them.

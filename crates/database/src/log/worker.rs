@@ -1,7 +1,7 @@
 //! A worker's part of the log: its words in SCR, and its buffer in LNR.
 //!
-//! A buffer is a ring of lines. Each record begins with a line. Positions count bytes since the buffer
-//! was made, so they never go round.
+//! A buffer is a ring of lines. Each record begins with a line. Positions count bytes since the
+//! buffer was made, so they never go round.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ impl<M: Memory> Worker<M> {
     }
 
     /// Announces a transaction. What other hosts take out of shared structures from here on,
-    /// [`oldest_active`](GroupCommit::oldest_active) keeps from being freed until `finish`. Returns the
-    /// epoch it began in.
+    /// [`oldest_active`](GroupCommit::oldest_active) keeps from being freed until `finish`. Returns
+    /// the epoch it began in.
     pub fn begin(&mut self) -> u64 {
         let (memory, places) = (&self.group.memory, &self.group.places);
         let epoch = memory.load(places.epoch());
@@ -50,8 +50,8 @@ impl<M: Memory> Worker<M> {
         epoch
     }
 
-    /// The epoch in which a transaction commits that holds all its locks. No logger of this host passes
-    /// it before `finish`.
+    /// The epoch in which a transaction commits that holds all its locks. No logger of this host
+    /// passes it before `finish`.
     pub fn commit_epoch(&mut self) -> u64 {
         let (memory, places) = (&self.group.memory, &self.group.places);
         let announced = memory.load(places.epoch());
@@ -64,8 +64,8 @@ impl<M: Memory> Worker<M> {
     }
 
     /// Waits until there is room for the record of a transaction, of
-    /// [`record_bytes`](super::record_bytes). Meanwhile it calls `meanwhile`, which may have to flush
-    /// buffers, if no other thread does.
+    /// [`record_bytes`](super::record_bytes). Meanwhile it calls `meanwhile`, which may have to
+    /// flush buffers, if no other thread does.
     ///
     /// # Errors
     /// [`TxError::TooLarge`]; [`TxError::Full`] if that takes longer than
@@ -106,8 +106,8 @@ impl<M: Memory> Worker<M> {
         memory.check(sites::APPEND_ROOM, used_before <= self.flushed)
     }
 
-    /// Publishes the record of a transaction that commits in `epoch`. It is whole in shared memory when
-    /// this returns; if the host dies before, there is none.
+    /// Publishes the record of a transaction that commits in `epoch`. It is whole in shared memory
+    /// when this returns; if the host dies before, there is none.
     ///
     /// # Panics
     /// If there is no room, or a key has more than 65,535 bytes.
@@ -145,5 +145,12 @@ impl<M: Memory> Worker<M> {
         // After the record: stores become visible in order.
         memory.store(places.commits(self.group.host, self.number), IDLE);
         memory.store(places.began(self.group.host, self.number), IDLE);
+    }
+}
+
+impl<M: Memory> Drop for Worker<M> {
+    /// No epoch waits for a worker that is not there any more, as after a panic.
+    fn drop(&mut self) {
+        self.finish();
     }
 }

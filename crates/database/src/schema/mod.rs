@@ -1,7 +1,8 @@
 //! Typed tables over an engine's bytes.
 //!
 //! Invariants:
-//! * Keys of one table sort as the values of their columns do, and are equal only if all of those are.
+//! * Keys of one table sort as the values of their columns do, and are equal only if all of those
+//!   are.
 //! * No key of a table begins another one of it.
 //! * A catalog that reads back is the one that was written, or is refused.
 

@@ -69,7 +69,8 @@ const KEY_BYTES: usize = 1 << 12;
 const ROW_BYTES: usize = 1 << 20;
 
 impl Table {
-    /// A table without indexes that is ordered by the columns with these names, and has one partition.
+    /// A table without indexes that is ordered by the columns with these names, and has one
+    /// partition.
     ///
     /// # Errors
     /// [`SchemaError::NoColumn`].
@@ -294,7 +295,8 @@ impl Table {
         if key.is_empty() && row.is_empty() { Ok(values) } else { Err(SchemaError::Damaged) }
     }
 
-    /// How keys begin whose first columns have these values: the primary key's, or those of an index.
+    /// How keys begin whose first columns have these values: the primary key's, or those of an
+    /// index.
     ///
     /// # Errors
     /// That there are more values than columns, or a value does not fit.
@@ -315,7 +317,8 @@ impl Table {
         Ok(key)
     }
 
-    /// As [`key_prefix`](Self::key_prefix), of keys whose next column is text that begins with `text`.
+    /// As [`key_prefix`](Self::key_prefix), of keys whose next column is text that begins with
+    /// `text`.
     ///
     /// # Errors
     /// As there, and that the next column is not text.
@@ -343,8 +346,8 @@ impl Table {
         Ok(key)
     }
 
-    /// The key of a row in an index, and whether no other row may have it. The primary key `key` follows
-    /// where others may be equal.
+    /// The key of a row in an index, and whether no other row may have it. The primary key `key`
+    /// follows where others may be equal.
     pub(crate) fn index_key(&self, index: usize, values: &[Value], key: &[u8]) -> (Vec<u8>, bool) {
         let index = &self.indexes[index];
         let has_null = index.parts.iter().any(|p| values[usize::from(p.column)] == Value::Null);
