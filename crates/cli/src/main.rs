@@ -13,6 +13,7 @@ mod children;
 mod cli;
 mod coherence;
 mod config;
+mod db;
 mod figures;
 mod files;
 mod metrics;
@@ -74,9 +75,13 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Pod(PodCommand::Load(args)) => saved::load(&args)?,
         Command::Pod(PodCommand::Check(args)) => return pod::check(&args),
         Command::Bench(BenchCommand::Ycsb(args)) => bench::run(&args)?,
+        Command::Bench(BenchCommand::Tpcc(args)) => return db::bench::tpcc(&args),
+        Command::Bench(BenchCommand::YcsbTxn(args)) => return db::bench::ycsb(&args),
+        Command::Bench(BenchCommand::Smallbank(args)) => return db::bench::smallbank(&args),
         Command::Bench(BenchCommand::Pagecache(args)) => bench::pages::run(&args)?,
         Command::Bench(BenchCommand::Resp(args)) => bench::resp::run(&args)?,
         Command::Bench(BenchCommand::Limit(args)) => bench::limit::run(&args)?,
+        Command::Db(command) => return db::commands::run(&command),
         Command::Calibrate(args) => calibrate::run(&args)?,
         Command::Figures(command) => figures::run(&command)?,
         Command::Coherence(command) => return coherence::run(&command),
@@ -84,6 +89,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Soak(args) => return soak::run(&args),
         Command::Worker(args) => bench::worker::run(&args)?,
         Command::PageWorker(args) => bench::pages::work(&args)?,
+        Command::DbWorker(args) => return db::host::run(&args),
         Command::SoakWorker(args) => soak::worker::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,6 @@
 //! Epochs and buffers, without anything that disturbs them.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tombolo_database::log::{
     Worker, record_bytes,
 };
 use tombolo_database::{Durability, TableId, TxError, Version};
-use tombolo_memory::{LnrAddr, ScrAddr};
+use tombolo_memory::{LnrAddr, Memory, ScrAddr};
 use tombolo_simulator::{Config, SimMemory, Simulation, Trial};
 
 type Group = Arc<GroupCommit<SimMemory>>;
@@ -193,4 +194,55 @@ fn a_full_disk_stops_the_log_until_there_is_room() {
     pod.disk.fail_to_sync(false);
     assert!(logger.flush().unwrap());
     assert_eq!(group.durable_epoch(), epoch);
+}
+
+/// A disk on which a sync takes time.
+struct SlowDisk {
+    disk: SimulatedDisk,
+    memory: SimMemory,
+}
+
+impl SlowDisk {
+    const SYNC: Duration = Duration::from_millis(5);
+}
+
+impl Storage for SlowDisk {
+    fn create(&self, file: &str) -> io::Result<()> {
+        self.disk.create(file)
+    }
+
+    fn append(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
+        self.disk.append(file, bytes)
+    }
+
+    fn sync(&self, file: &str) -> io::Result<()> {
+        let since = self.memory.uptime();
+        while self.memory.uptime() - since < Self::SYNC {
+            self.memory.pause();
+        }
+        self.disk.sync(file)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn read(&self, file: &str) -> io::Result<Vec<u8>> {
+        self.disk.read(file)
+    }
+
+    fn remove(&self, file: &str) -> io::Result<()> {
+        self.disk.remove(file)
+    }
+}
+
+/// A benchmark said that synchronising took 0.00 us: the histogram did not grow, and cut all times off.
+#[test]
+fn slow_syncs_are_told_as_slow() {
+    let pod = Pod::new();
+    let group = pod.group(0);
+    let disk = SlowDisk { disk: SimulatedDisk::new(), memory: pod.simulation.memory(0) };
+    let logger = Logger::open(Arc::clone(&group), Arc::new(disk)).unwrap();
+    let took = logger.metrics().sync_p99;
+    assert!(took >= SlowDisk::SYNC * 99 / 100, "{took:?}");
 }

@@ -14,6 +14,7 @@
 //!
 //! Left out: databases that go on when one of their hosts dies. They are recovered from their logs.
 
+mod bulk;
 mod cat;
 mod index;
 mod layout;
@@ -27,6 +28,7 @@ mod sites;
 mod tigon;
 mod transaction;
 
+pub use bulk::EachVersion;
 pub use layout::{KIND, MAX_TABLES, MAX_WORKERS, Shape, VERSION};
 pub use mapped::plan;
 pub use member::SetupError;

@@ -129,6 +129,23 @@ impl<M: Memory> Partition<M> {
         record.with_dirty(false)
     }
 
+    /// A row as the last transaction that changed it has left it; `None` if there is none.
+    pub(crate) fn committed(
+        &self,
+        cat: &Cat<M>,
+        row: &Row<M>,
+    ) -> Result<Option<(Version, Box<[u8]>)>, TxError> {
+        let mut content = row.content.lock();
+        let mut is_valid = content.is_valid && !content.is_removed;
+        if let Some(at) = content.shared {
+            let record = cat.latch(at)?;
+            let record = self.refresh(cat, &mut content, record);
+            is_valid = record.state() == State::Valid;
+            cat.release(at, record);
+        }
+        Ok(is_valid.then(|| (content.version, content.bytes.clone())))
+    }
+
     /// Releases a transaction's lock on a row.
     pub(crate) fn unlock(&self, cat: &Cat<M>, row: &Row<M>, held: Mode) -> Result<(), TxError> {
         let mut content = row.content.lock();

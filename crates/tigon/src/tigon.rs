@@ -70,13 +70,13 @@ pub struct Tigon<M: Memory> {
     scr_budget: u64,
     /// Which partition is looked at next, in its turn.
     turn: AtomicUsize,
-    counters: Counters,
+    pub(crate) counters: Counters,
 }
 
 /// What a host has done so far.
 #[derive(Debug, Default)]
-struct Counters {
-    moved_in: AtomicU64,
+pub(crate) struct Counters {
+    pub(crate) moved_in: AtomicU64,
     moved_out: AtomicU64,
     requests: AtomicU64,
 }
@@ -112,7 +112,7 @@ pub(crate) enum Part<M: Memory> {
 
 /// A table that is read-only after loading.
 pub(crate) struct Replica<M: Memory> {
-    loading: HostMutex<M, Option<OrderedMap<Box<[u8]>>>>,
+    pub(crate) loading: HostMutex<M, Option<OrderedMap<Box<[u8]>>>>,
     /// The rows, as soon as the first one was read.
     pub(crate) loaded: OnceLock<OrderedMap<Box<[u8]>>>,
 }
@@ -343,6 +343,16 @@ impl<M: Memory> Tigon<M> {
         Ok(())
     }
 
+    /// The table's partitions that are at home here, and their numbers; none of a replicated table.
+    pub(crate) fn own_partitions_of<'a>(
+        table: &'a Table<M>,
+    ) -> impl Iterator<Item = (u32, &'a Partition<M>)> {
+        (0..).zip(table.parts()).filter_map(|(number, part)| match part {
+            Part::Own(partition) => Some((number, &**partition)),
+            Part::Others(_) => None,
+        })
+    }
+
     fn own_partitions<'a>(&'a self) -> impl Iterator<Item = &'a Partition<M>> {
         let own = |part: &'a Part<M>| match part {
             Part::Own(partition) => Some(&**partition),
@@ -412,35 +422,7 @@ impl<M: Memory> Engine for Tigon<M> {
     }
 
     fn load(&self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), TxError> {
-        let (what, spec) = self.table(table)?;
-        Self::check_key(table, spec, key)?;
-        Self::check_row(table, spec, row)?;
-        let (duplicate, words) = (Err(TxError::Duplicate { table }), key_width(spec.key_bytes));
-        let key_words = OrderedKey::new(key, words);
-        match what {
-            Table::Replicated(replica) => {
-                let mut loading = replica.loading.lock();
-                let Some(rows) = &mut *loading else { return Err(TxError::ReadOnly { table }) };
-                if rows.get(&key_words).is_some() {
-                    return duplicate;
-                }
-                rows.insert(&key_words, row.into());
-            }
-            Table::Partitioned(parts) => {
-                let partition = spec.partition_of(key, self.partitions());
-                let Part::Own(partition) = &parts[partition as usize] else {
-                    let host = self.home_of(partition).0;
-                    return Err(TxError::NotHome { partition, host });
-                };
-                let mut rows = partition.rows.lock();
-                if rows.tree.get(&key_words).is_some() {
-                    return duplicate;
-                }
-                let row = Row::new(true, Version::default(), row, Locks::default());
-                rows.tree.insert(&key_words, row);
-            }
-        }
-        Ok(())
+        self.load_version(table, key, Version::default(), row)
     }
 
     fn tick(&self) -> Result<(), TxError> {

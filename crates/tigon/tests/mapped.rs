@@ -5,9 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tombolo_database::{Engine, TableSpec};
+use tombolo_database::{Engine, Partitioning, TableId, TableSpec, Version};
 use tombolo_memory::Mapped;
 use tombolo_oltp::tpcc::conditions::{self, When};
+use tombolo_oltp::tpcc::schema::STOCK;
 use tombolo_oltp::tpcc::{RemoteRates, Scale, Tpcc};
 use tombolo_oltp::{Driver, DriverOptions, Seat, Stats, Until, Workload, conformance, load};
 use tombolo_pod::{PodSpec, Sizes};
@@ -127,4 +128,74 @@ fn tpcc_is_consistent_after_transactions_of_all_hosts() {
 #[test]
 fn tpcc_is_consistent_while_rows_move() {
     tpcc(Some(64 << 10));
+}
+
+/// All rows of the tables, from the hosts at which they are at home.
+fn rows_of(pod: &Pod, tables: usize) -> Vec<(u16, Vec<u8>, u64, Vec<u8>)> {
+    let mut rows = Vec::new();
+    for host in &pod.hosts {
+        for table in 0..tables as u16 {
+            host.each_row(TableId(table), &mut |_, key, version, row| {
+                rows.push((table, key.to_vec(), version.0, row.to_vec()));
+                Ok(())
+            })
+            .unwrap();
+        }
+    }
+    rows.sort();
+    rows
+}
+
+#[test]
+fn rows_that_were_shared_and_changed_are_those_that_are_read_at_home() {
+    let workload = Tpcc::new(Scale::small(4), RemoteRates::of_transactions(60, 90), 1);
+    let tables = workload.tables().len();
+    let pod = pod(2, workload.partitions(), &workload.tables(), None);
+    pod.hosts.iter().for_each(|host| load(&workload, host, 0, 1).unwrap());
+    let loaded = rows_of(&pod, tables);
+    while_ticking(&pod, || {
+        let of_stock = |host: &Tigon<Mapped>| host.share_table(STOCK).unwrap();
+        let shared: u64 = pod.hosts.iter().map(of_stock).sum();
+        assert_eq!(shared, 4 * (1000 + 1), "stocks of 4 warehouses, and the partitions' ends");
+        assert_eq!(pod.hosts.iter().map(of_stock).sum::<u64>(), shared, "it can be done again");
+        assert_eq!(rows_of(&pod, tables), loaded);
+        run(&pod, &workload, 100);
+        let after = rows_of(&pod, tables);
+        assert_ne!(after, loaded);
+        assert_eq!(rows_of(&pod, tables), after);
+    });
+    // What is read there is enough to go on with.
+    let again = self::pod(2, workload.partitions(), &workload.tables(), None);
+    let after = rows_of(&pod, tables);
+    let replicated = |table: u16| workload.tables()[usize::from(table)].partitioning;
+    for host in &again.hosts {
+        let mut seen = std::collections::HashSet::new();
+        for (table, key, version, row) in &after {
+            let spec = &workload.tables()[usize::from(*table)];
+            let is_copy = replicated(*table) == Partitioning::Replicated;
+            let partition = spec.partition_of(key, workload.partitions());
+            if is_copy && !seen.insert(key.clone())
+                || !is_copy && host.home_of(partition) != host.home().0
+            {
+                continue;
+            }
+            host.load_version(TableId(*table), key, Version(*version), row).unwrap();
+        }
+    }
+    assert_eq!(rows_of(&again, tables), after);
+    while_ticking(&again, || {
+        let first = &again.hosts[0];
+        assert_eq!(conditions::check(first, workload.scale(), When::Always).unwrap(), []);
+    });
+}
+
+#[test]
+fn rows_that_do_not_fit_are_not_shared() {
+    let workload = Tpcc::new(Scale::small(80), RemoteRates::SPECIFICATION, 1);
+    let pod = pod(1, workload.partitions(), &workload.tables(), None);
+    load(&workload, &pod.hosts[0], 0, 1).unwrap();
+    let mut tables = 0..workload.tables().len() as u16;
+    let shared = tables.try_for_each(|table| pod.hosts[0].share_table(TableId(table)).map(drop));
+    let error = shared.unwrap_err();
+    assert!(error.to_string().contains("the pod is full: give it more SCR"), "{error}");
 }

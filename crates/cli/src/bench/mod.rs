@@ -10,6 +10,8 @@ mod shared;
 mod simulated;
 pub(crate) mod worker;
 
+pub(crate) use report::us;
+
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};

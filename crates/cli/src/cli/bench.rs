@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use tombolo::PodSpec;
 
+use super::db::{
+    SMALLBANK, SmallBankArgs, TPCC, TPCC_EXAMPLES, TpccArgs, YCSB_TXN, YCSB_TXN_EXAMPLES,
+    YcsbTxnArgs,
+};
 use super::shared::{LocalArgs, Sizes, WorkloadArgs, hosts, size};
 use crate::output::Format;
 
@@ -74,6 +78,15 @@ Examples:
 pub(crate) enum BenchCommand {
     /// YCSB over hosts that are processes, or simulated.
     Ycsb(YcsbArgs),
+    /// TPC-C, in full or as published with Tigon, over hosts that are processes.
+    #[command(long_about = TPCC, after_help = TPCC_EXAMPLES)]
+    Tpcc(TpccArgs),
+    /// YCSB with transactions of ten operations, over hosts that are processes.
+    #[command(long_about = YCSB_TXN, after_help = YCSB_TXN_EXAMPLES)]
+    YcsbTxn(YcsbTxnArgs),
+    /// SmallBank over hosts that are processes.
+    #[command(long_about = SMALLBANK)]
+    Smallbank(SmallBankArgs),
     /// Pages of one file, read and written by hosts that are processes.
     #[command(long_about = PAGES, after_help = PAGES_EXAMPLES)]
     Pagecache(PagesArgs),

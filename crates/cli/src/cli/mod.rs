@@ -1,6 +1,7 @@
 //! The command line.
 
 mod bench;
+mod db;
 mod hosts;
 mod pod;
 mod shared;
@@ -17,6 +18,11 @@ use crate::figures::FiguresCommand;
 pub(crate) use bench::{
     BenchCommand, LimitArgs, OwnerArgs, OwnerVictims, PageLoad, PageWorkerArgs, PagesArgs,
     RespArgs, Scheme, WorkerArgs, YcsbArgs,
+};
+pub(crate) use db::{
+    DbCommand, DbCreateArgs, DbDumpArgs, DbInfoArgs, DbLoadArgs, DbLogArgs, DbRecoverArgs, DbSizes,
+    DbSoakArgs, DbWorkerArgs, EngineKind, LogMode, Remote, SmallBankArgs, SmallBankScale,
+    TablesFrom, TpccArgs, TpccScale, TransactionArgs, YcsbTxnArgs, YcsbTxnScale,
 };
 pub(crate) use hosts::{LoadArgs, MountArgs, ServeArgs, UpArgs};
 pub(crate) use pod::{
@@ -87,6 +93,9 @@ pub(crate) enum Command {
     /// Create pods and look at them.
     #[command(subcommand)]
     Pod(PodCommand),
+    /// Create, check, recover, dump and load databases.
+    #[command(subcommand)]
+    Db(DbCommand),
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -111,6 +120,9 @@ pub(crate) enum Command {
     /// One host of a benchmark of pages.
     #[command(hide = true)]
     PageWorker(PageWorkerArgs),
+    /// One host of a database.
+    #[command(hide = true)]
+    DbWorker(DbWorkerArgs),
     /// One host of a soak.
     #[command(hide = true)]
     SoakWorker(SoakWorkerArgs),

@@ -1,0 +1,315 @@
+//! `tombolo db soak`: hosts of a database are killed, and what was acknowledged has to be there afterwards.
+
+use std::collections::HashSet;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use serde::Serialize;
+use tombolo::PodSpec;
+use tombolo_database::log::Recovered;
+
+use super::host::{Event, Orders, Task};
+use super::hosts::{Hosts, create_pod, temporary};
+use super::ledger::{Ledger, Ledgered};
+use super::setting::{Built, Chosen, Setting};
+use super::store::{Store, misshapen, violations};
+use crate::children::HostProcess;
+use crate::cli::DbSoakArgs;
+use crate::output::{self, PROBLEMS, pairs};
+use crate::stop::Stop;
+
+/// How long hosts run before a death: at random up to this, once a transaction was durable.
+const LIFE: Duration = Duration::from_millis(600);
+
+/// How long hosts may take to have a durable transaction, and to notice that another has died.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// After so many recoveries one writes a checkpoint, and removes older logs.
+const LIVES_A_CHECKPOINT: u32 = 4;
+
+const SCR: u64 = 32 << 20;
+
+/// Bytes that pod and logs may take.
+const ROOM: u64 = 2 << 30;
+
+/// What a soak came to.
+#[derive(Default, Serialize)]
+struct Report {
+    seed: u64,
+    hosts: u8,
+    workers: u16,
+    /// Deaths of one host, of all hosts at once, and processes that were killed.
+    deaths_of_one: u32,
+    deaths_of_all: u32,
+    killed: u32,
+    recoveries: u32,
+    checkpoints: u32,
+    /// Transactions that were told to be durable.
+    acknowledged: u64,
+    /// Transactions that are there in the end.
+    found: u64,
+    rows: u64,
+    /// The longest time until a host that was left knew of a death.
+    noticed_ms: u64,
+    recovery_ms: u64,
+    seconds: f64,
+    failures: Vec<String>,
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let text = pairs(&[
+            ("hosts", format!("{} with {} workers each", self.hosts, self.workers)),
+            (
+                "deaths",
+                format!(
+                    "{} of one host, {} of all; {} processes killed",
+                    self.deaths_of_one, self.deaths_of_all, self.killed
+                ),
+            ),
+            ("noticed", format!("by the others within {} ms", self.noticed_ms)),
+            (
+                "recoveries",
+                format!(
+                    "{} from the logs alone, {} with a checkpoint; up to {} ms",
+                    self.recoveries, self.checkpoints, self.recovery_ms
+                ),
+            ),
+            ("acknowledged", format!("{} transactions as durable", self.acknowledged)),
+            ("found", format!("{} transactions, {} rows", self.found, self.rows)),
+            ("took", format!("{:.1} s", self.seconds)),
+            ("failures", self.failures.len().to_string()),
+        ]);
+        text + &self.failures.iter().map(|what| format!("failed: {what}\n")).collect::<String>()
+    }
+}
+
+pub(crate) fn run(args: &DbSoakArgs) -> Result<ExitCode> {
+    let stop = Stop::on_signals()?;
+    let folder = temporary("db-soak", ROOM)?;
+    let log = args.log.clone().unwrap_or_else(|| folder.path().join("log"));
+    let workload = Chosen::Ledger {
+        warehouses: args.warehouses.max(args.hosts.into()),
+        hosts: args.hosts,
+        life: 0,
+        seed: args.seed,
+    };
+    let setting = Setting { rows: workload, hosts: args.hosts, workers: args.workers };
+    Store::at_rest(&log)?.populate(&setting)?;
+    let pod = folder.path().join("pod");
+    let mut soak = Soak {
+        args,
+        setting,
+        log,
+        pod,
+        random: ChaCha8Rng::seed_from_u64(args.seed),
+        acknowledged: HashSet::new(),
+        report: Report {
+            seed: args.seed,
+            hosts: args.hosts,
+            workers: args.workers,
+            ..Report::default()
+        },
+    };
+    if args.plant_loss {
+        soak.acknowledged.insert(u64::MAX);
+    }
+    let started = Instant::now();
+    let bar =
+        output::progress("soaking", args.kills.into(), "{prefix} {bar:40} {pos} of {len} deaths");
+    for life in 1..=args.kills {
+        if stop.within(Duration::ZERO) || !soak.report.failures.is_empty() {
+            break;
+        }
+        soak.live(life, &stop).with_context(|| format!("in life {life}"))?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    soak.recover(0)?;
+    soak.report.seconds = started.elapsed().as_secs_f64();
+    soak.report.acknowledged = soak.acknowledged.len() as u64;
+    output::print(&soak.report, args.format, Report::text)?;
+    let well = soak.report.failures.is_empty();
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(PROBLEMS) })
+}
+
+struct Soak<'a> {
+    args: &'a DbSoakArgs,
+    setting: Setting,
+    log: std::path::PathBuf,
+    pod: std::path::PathBuf,
+    random: ChaCha8Rng,
+    /// The numbers of transactions that a host has told to be durable.
+    acknowledged: HashSet<u64>,
+    report: Report,
+}
+
+impl Soak<'_> {
+    /// Recovers the database from its directory, and checks it: the epoch to go on from. A checkpoint is written
+    /// now and then.
+    fn recover(&mut self, life: u32) -> Result<u64> {
+        if self.pod.exists() {
+            std::fs::remove_file(&self.pod).context("cannot remove the pod's file")?;
+        }
+        let store = Store::at_rest(&self.log)?;
+        let started = Instant::now();
+        let (setting, recovered) = store.read()?;
+        self.report.recovery_ms = self.report.recovery_ms.max(started.elapsed().as_millis() as u64);
+        self.report.recoveries += 1;
+        self.check(&setting, &recovered).with_context(|| format!("checking life {life}"))?;
+        recovered.close(store.directory())?;
+        if life.is_multiple_of(LIVES_A_CHECKPOINT) {
+            store.checkpoint(&setting, &recovered)?;
+            self.report.checkpoints += 1;
+        }
+        Ok(recovered.next)
+    }
+
+    fn check(&mut self, setting: &Setting, recovered: &Recovered) -> Result<()> {
+        let Built::Ledger(workload) = &setting.rows.build() else {
+            bail!("{} is not the log of a soak; give an empty directory", self.log.display());
+        };
+        let failures = &mut self.report.failures;
+        failures.extend(misshapen(setting, recovered));
+        failures.extend(violations(setting, recovered)?.1);
+        let ledger = ledger(recovered)?;
+        failures.extend(ledger_failures(&ledger, workload, &self.acknowledged));
+        (self.report.found, self.report.rows) =
+            (ledger.transactions(), recovered.rows.len() as u64);
+        Ok(())
+    }
+
+    /// Has hosts recover the database, run transactions, and die.
+    fn live(&mut self, life: u32, stop: &Stop) -> Result<()> {
+        let first_epoch = self.recover(life - 1)?;
+        if !self.report.failures.is_empty() {
+            return Ok(());
+        }
+        let spec = PodSpec::path(&self.pod);
+        let pod = create_pod(&spec, &self.setting, (SCR, None))?;
+        let mut workload = self.setting.rows.clone();
+        if let Chosen::Ledger { life: of_workload, .. } = &mut workload {
+            *of_workload = life;
+        }
+        let orders = Orders {
+            spec: spec.to_string(),
+            workload,
+            workers: self.args.workers,
+            first_epoch,
+            log: Some(self.log.clone()),
+            seed: self.args.seed.wrapping_add(life.into()),
+            published_waits: false,
+        };
+        let mut hosts = Hosts::start(&orders, self.args.hosts, stop)?;
+        hosts.rows("restoring", Task::Restore)?;
+        hosts.rows("beginning the log", Task::Begin)?;
+        let line = serde_json::to_string(&Task::Soak)?;
+        hosts.processes.iter_mut().try_for_each(|host| host.tell(&line))?;
+        self.run_until_death(&mut hosts.processes)?;
+        self.kill(&mut hosts.processes)?;
+        drop(pod);
+        Ok(())
+    }
+
+    /// Takes what hosts tell, from the first durable transaction on for a random time.
+    fn run_until_death(&mut self, hosts: &mut [HostProcess]) -> Result<()> {
+        let started = Instant::now();
+        let before = self.acknowledged.len();
+        let mut end = None;
+        while end.is_none_or(|end| Instant::now() < end) {
+            for (number, host) in hosts.iter_mut().enumerate() {
+                while let Some(line) = host.line(Duration::from_millis(1))? {
+                    if let Some(what) = self.take(&line)? {
+                        bail!("host {number}: {what}");
+                    }
+                }
+            }
+            if end.is_none() && self.acknowledged.len() > before {
+                let life = self.random.next_u64() % LIFE.as_nanos() as u64;
+                end = Some(Instant::now() + Duration::from_nanos(life));
+            }
+            if end.is_none() && started.elapsed() > PATIENCE {
+                bail!("no transaction has become durable within {} s", PATIENCE.as_secs());
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what a host tells; why it cannot go on, if it says so.
+    fn take(&mut self, line: &str) -> Result<Option<String>> {
+        match serde_json::from_str(line).with_context(|| format!("a host says {line:?}"))? {
+            Event::Durable { numbers } => self.acknowledged.extend(numbers),
+            Event::Failed { what } => return Ok(Some(what)),
+            Event::Progress { .. } => {}
+            event => bail!("a host is not in step: {event:?}"),
+        }
+        Ok(None)
+    }
+
+    /// Kills one host, or all, and waits until the others have noticed.
+    fn kill(&mut self, hosts: &mut [HostProcess]) -> Result<()> {
+        let one = self.random.next_u64() as usize % hosts.len();
+        let all = hosts.len() == 1 || self.random.next_u64().is_multiple_of(3);
+        let died = Instant::now();
+        for (number, host) in hosts.iter_mut().enumerate() {
+            if all || number == one {
+                host.kill()?;
+                self.report.killed += 1;
+            }
+        }
+        *(if all { &mut self.report.deaths_of_all } else { &mut self.report.deaths_of_one }) += 1;
+        for (number, host) in hosts.iter_mut().enumerate() {
+            let mut told = None;
+            // What it told before it ended counts.
+            loop {
+                match host.line(Duration::from_millis(20)) {
+                    Ok(Some(line)) => told = self.take(&line)?.or(told),
+                    Ok(None) if died.elapsed() > PATIENCE => {
+                        let waited = PATIENCE.as_secs();
+                        bail!(
+                            "host {number} has not noticed the death of host {one} for {waited} s"
+                        );
+                    }
+                    Ok(None) => {}
+                    Err(_) => break,
+                }
+            }
+            if all || number == one {
+                continue;
+            }
+            let noticed = died.elapsed().as_millis() as u64;
+            self.report.noticed_ms = self.report.noticed_ms.max(noticed);
+            match told {
+                Some(what) if what.contains("has died") => {}
+                told => {
+                    let told = told.unwrap_or_else(|| "nothing".to_owned());
+                    let what = format!("host {number} says of the death of host {one}: {told}");
+                    self.report.failures.push(what);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ledger(recovered: &Recovered) -> Result<Ledger> {
+    let mut ledger = Ledger::default();
+    for row in &recovered.rows {
+        ledger.row(row.table, &row.key, &row.row)?;
+    }
+    Ok(ledger)
+}
+
+fn ledger_failures(
+    ledger: &Ledger,
+    workload: &Ledgered,
+    acknowledged: &HashSet<u64>,
+) -> Vec<String> {
+    const MOST: usize = 20;
+    let mut failures = ledger.check(workload, acknowledged);
+    failures.truncate(MOST);
+    failures
+}
