@@ -51,6 +51,30 @@ impl TableSpec {
             _ => 0,
         }
     }
+
+    /// Whether a key fits into the table, whose number is `table`.
+    ///
+    /// # Errors
+    /// [`TxError::KeyLength`].
+    pub fn check_key(&self, table: TableId, key: &[u8]) -> Result<(), TxError> {
+        let (bytes, most) = (key.len(), usize::from(self.key_bytes));
+        if (1..=most).contains(&bytes) {
+            return Ok(());
+        }
+        Err(TxError::KeyLength { table, bytes, most })
+    }
+
+    /// Whether a row fits into the table, whose number is `table`.
+    ///
+    /// # Errors
+    /// [`TxError::RowLength`].
+    pub fn check_row(&self, table: TableId, row: &[u8]) -> Result<(), TxError> {
+        let (bytes, most) = (row.len(), self.row_bytes as usize);
+        if bytes <= most {
+            return Ok(());
+        }
+        Err(TxError::RowLength { table, bytes, most })
+    }
 }
 
 /// The order in which a scan meets rows.
