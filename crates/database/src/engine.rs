@@ -52,6 +52,19 @@ impl TableSpec {
         }
     }
 
+    /// How many words [`to_words`](Self::to_words) are.
+    pub const WORDS: usize = 2;
+
+    /// The same as words: those of two tables differ if the tables do.
+    pub fn to_words(&self) -> [u64; Self::WORDS] {
+        let (kind, per_partition) = match self.partitioning {
+            Partitioning::Replicated => (0, 0),
+            Partitioning::Leading { per_partition } => (1, per_partition),
+        };
+        let lengths = u64::from(self.key_bytes) << 32 | u64::from(self.row_bytes);
+        [kind << 48 | lengths, per_partition.into()]
+    }
+
     /// Whether a key fits into the table, whose number is `table`.
     ///
     /// # Errors
