@@ -51,6 +51,43 @@ impl TableSpec {
             _ => 0,
         }
     }
+
+    /// How many words [`to_words`](Self::to_words) are.
+    pub const WORDS: usize = 2;
+
+    /// The same as words: those of two tables differ if the tables do.
+    pub fn to_words(&self) -> [u64; Self::WORDS] {
+        let (kind, per_partition) = match self.partitioning {
+            Partitioning::Replicated => (0, 0),
+            Partitioning::Leading { per_partition } => (1, per_partition),
+        };
+        let lengths = u64::from(self.key_bytes) << 32 | u64::from(self.row_bytes);
+        [kind << 48 | lengths, per_partition.into()]
+    }
+
+    /// Whether a key fits into the table, whose number is `table`.
+    ///
+    /// # Errors
+    /// [`TxError::KeyLength`].
+    pub fn check_key(&self, table: TableId, key: &[u8]) -> Result<(), TxError> {
+        let (bytes, most) = (key.len(), usize::from(self.key_bytes));
+        if (1..=most).contains(&bytes) {
+            return Ok(());
+        }
+        Err(TxError::KeyLength { table, bytes, most })
+    }
+
+    /// Whether a row fits into the table, whose number is `table`.
+    ///
+    /// # Errors
+    /// [`TxError::RowLength`].
+    pub fn check_row(&self, table: TableId, row: &[u8]) -> Result<(), TxError> {
+        let (bytes, most) = (row.len(), self.row_bytes as usize);
+        if bytes <= most {
+            return Ok(());
+        }
+        Err(TxError::RowLength { table, bytes, most })
+    }
 }
 
 /// The order in which a scan meets rows.
@@ -76,6 +113,16 @@ pub struct Scan<'a> {
     pub limit: usize,
     /// Whether the rows will be changed: then they are locked for that at once.
     pub for_update: bool,
+}
+
+impl Scan<'_> {
+    /// All rows, the smallest key first.
+    pub const ALL: Self = Self {
+        range: (Bound::Unbounded, Bound::Unbounded),
+        direction: Direction::Forward,
+        limit: usize::MAX,
+        for_update: false,
+    };
 }
 
 /// Takes key and row of one row, and says whether to go on.

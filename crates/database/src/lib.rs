@@ -12,16 +12,20 @@
 //!
 //! Left out: how an engine keeps its rows.
 
+mod bounds;
 mod database;
 mod engine;
 mod error;
+mod locks;
 pub mod log;
 mod ordered_key;
 mod ordered_map;
+mod replica;
 pub mod schema;
 mod sites;
 mod version;
 
+pub use bounds::Bounds;
 pub use database::{
     Clock, Database, DatabaseMetrics, DatabaseSettings, Decimal, Field, FieldType, Key, ReadTx,
     Row, RowRange, SystemClock, Table, Timestamp, Tx,
@@ -31,7 +35,9 @@ pub use engine::{
     TableSpec, Transaction,
 };
 pub use error::{Conflict, TxError};
+pub use locks::{Locks, Mode};
 pub use ordered_key::{MAX_KEY_BYTES, MAX_KEY_WORDS, OrderedKey, key_width};
 pub use ordered_map::OrderedMap;
+pub use replica::Replica;
 pub use sites::ALL as SITES;
 pub use version::{MAX_EPOCH, Version};

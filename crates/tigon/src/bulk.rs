@@ -1,13 +1,16 @@
 //! Many rows at once: loading, sharing before a run, and reading all that is at home here.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tombolo_database::{Engine, MAX_KEY_WORDS, OrderedKey, TableId, TxError, Version, key_width};
+use tombolo_database::{
+    Bounds, Engine, MAX_KEY_WORDS, OrderedKey, Scan, TableId, TxError, Version, key_width,
+};
 use tombolo_memory::Memory;
 
 use crate::partition::{Entry, Moved, Partition};
-use crate::record::Locks;
+
 use crate::row::Row;
 use crate::tigon::{Part, Table, Tigon};
 
@@ -30,19 +33,12 @@ impl<M: Memory> Tigon<M> {
         row: &[u8],
     ) -> Result<(), TxError> {
         let (what, spec) = self.table(table)?;
-        Self::check_key(table, spec, key)?;
-        Self::check_row(table, spec, row)?;
+        spec.check_key(table, key)?;
+        spec.check_row(table, row)?;
         let (duplicate, words) = (Err(TxError::Duplicate { table }), key_width(spec.key_bytes));
         let key_words = OrderedKey::new(key, words);
         match what {
-            Table::Replicated(replica) => {
-                let mut loading = replica.loading.lock();
-                let Some(rows) = &mut *loading else { return Err(TxError::ReadOnly { table }) };
-                if rows.get(&key_words).is_some() {
-                    return duplicate;
-                }
-                rows.insert(&key_words, row.into());
-            }
+            Table::Replicated(replica) => return replica.load(table, &key_words, row),
             Table::Partitioned(parts) => {
                 let partition = spec.partition_of(key, self.partitions());
                 let Part::Own(partition) = &parts[partition as usize] else {
@@ -104,13 +100,12 @@ impl<M: Memory> Tigon<M> {
         let width = key_width(spec.key_bytes);
         let mut buffer = [0; 8 * MAX_KEY_WORDS];
         if let Table::Replicated(replica) = what {
-            let rows = replica.rows(width);
-            let mut next = rows.after(&OrderedKey::from_words(&[0]), true);
-            while let Some((key, row)) = next {
-                each(0, key.bytes(width, &mut buffer), Version::default(), row)?;
-                next = rows.after(&key, false);
-            }
-            return Ok(());
+            let mut outcome = Ok(());
+            replica.scan(&Bounds::new(table, spec, &Scan::ALL)?, usize::MAX, &mut |key, row| {
+                outcome = each(0, key, Version::default(), row);
+                if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            return outcome;
         }
         for (number, partition) in Self::own_partitions_of(what) {
             let mut after = None;

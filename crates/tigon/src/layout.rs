@@ -6,8 +6,8 @@
 //! LNR  the log's buffers | LNR's heap: shared rows
 //! ```
 
+use tombolo_database::TableSpec;
 use tombolo_database::log::{GroupCommit, LogLayout};
-use tombolo_database::{Partitioning, TableSpec};
 use tombolo_memory::{LINE_BYTES, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{AreaPlaces, Budget, HeapPlaces, Kind, PARAMETERS, Stretch, power_of_two_within};
 
@@ -31,7 +31,7 @@ const MAX_LOG_BUFFER_BYTES: u64 = 1 << 30;
 
 /// A request names a partition by 16 bits.
 const MAX_PARTITIONS: u64 = 1 << 16;
-const SPEC_WORDS: u64 = 2;
+const SPEC_WORDS: u64 = TableSpec::WORDS as u64;
 
 /// What a database is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +190,7 @@ impl Places {
         tombolo_pod::Heap::format(memory, &self.lnr_heap);
         memory.store(self.tables, tables.len() as u64);
         for (number, table) in (0..).zip(tables) {
-            for (word, at) in encode(table).into_iter().zip(0..) {
+            for (word, at) in table.to_words().into_iter().zip(0..) {
                 memory.store(self.tables.element(1 + number * SPEC_WORDS + at), word);
             }
         }
@@ -200,7 +200,7 @@ impl Places {
     pub(crate) fn has_tables<M: Memory>(&self, memory: &M, tables: &[TableSpec]) -> bool {
         let word = |number, at| memory.load(self.tables.element(1 + number * SPEC_WORDS + at));
         let same = |(number, table): (u64, &TableSpec)| {
-            encode(table) == [word(number, 0), word(number, 1)]
+            table.to_words() == [word(number, 0), word(number, 1)]
         };
         memory.load(self.tables) == tables.len() as u64 && (0..).zip(tables).all(same)
     }
@@ -238,13 +238,4 @@ fn within(what: &str, value: u64, most: u64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{value} {what} are not within 1 to {most}"))
-}
-
-fn encode(table: &TableSpec) -> [u64; SPEC_WORDS as usize] {
-    let (kind, per_partition) = match table.partitioning {
-        Partitioning::Replicated => (0, 0),
-        Partitioning::Leading { per_partition } => (1, per_partition),
-    };
-    let lengths = u64::from(table.key_bytes) << 32 | u64::from(table.row_bytes);
-    [kind << 48 | lengths, per_partition.into()]
 }

@@ -15,11 +15,12 @@ use tombolo_memory::{HostMutex, Memory};
 
 use crate::cat::{Cat, Retired};
 use crate::index::{Index, RecordAt};
-use crate::record::{Locks, MAX_LINES, Mode, Record, State};
+use crate::record::{MAX_LINES, Record, State};
 use crate::row::{Content, Row, Slot};
 use crate::sites;
 use tombolo_database::OrderedKey;
 use tombolo_database::OrderedMap;
+use tombolo_database::{Locks, Mode};
 
 pub(crate) struct Partition<M: Memory> {
     pub(crate) index: Index,

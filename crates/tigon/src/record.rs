@@ -9,6 +9,8 @@
 //! releases it by one store. (Tigon paper, section 3.2; the paper's has-next-key bit of a row is kept
 //! here as the gap bit of the row behind it.)
 
+use tombolo_database::Locks;
+
 /// Hosts of a database at most: each has a bit in a record.
 pub const MAX_HOMES: u8 = 16;
 
@@ -35,55 +37,6 @@ pub(crate) enum State {
     Valid,
     /// There is no row with this key, but its place is kept: the row was deleted, or is being inserted.
     Ghost,
-}
-
-/// How a transaction locks a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Mode {
-    Shared,
-    Exclusive,
-}
-
-/// Who has locked a row. Which transactions that are, only they know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Locks {
-    readers: u8,
-    writer: bool,
-}
-
-impl Locks {
-    /// Those of one transaction that has locked the row as `held` says.
-    pub(crate) fn of(held: Option<Mode>) -> Self {
-        let (shared, exclusive) = (held == Some(Mode::Shared), held == Some(Mode::Exclusive));
-        Self { readers: shared.into(), writer: exclusive }
-    }
-
-    /// After a transaction that holds `held` has got `wanted`; `None` if others are in the way.
-    pub(crate) fn acquire(self, wanted: Mode, held: Option<Mode>) -> Option<Self> {
-        if held >= Some(wanted) {
-            return Some(self);
-        }
-        let others = self.readers - u8::from(held == Some(Mode::Shared));
-        match wanted {
-            _ if self.writer => None,
-            Mode::Shared if self.readers == MAX_READERS => None,
-            Mode::Shared => Some(Self { readers: self.readers + 1, writer: false }),
-            Mode::Exclusive if others > 0 => None,
-            Mode::Exclusive => Some(Self { readers: 0, writer: true }),
-        }
-    }
-
-    /// After a transaction that holds `held` has let go.
-    pub(crate) fn release(self, held: Mode) -> Self {
-        match held {
-            Mode::Shared => Self { readers: self.readers.saturating_sub(1), writer: self.writer },
-            Mode::Exclusive => Self { readers: self.readers, writer: false },
-        }
-    }
-
-    pub(crate) fn is_free(self) -> bool {
-        self == Self::default()
-    }
 }
 
 /// A record's word.
@@ -210,21 +163,5 @@ mod tests {
             .with_locks(Locks::default())
             .with_state(State::Free);
         assert_eq!(bare.0, MAX_LINES - 1);
-    }
-
-    #[test]
-    fn locks_exclude_each_other() {
-        use Mode::{Exclusive, Shared};
-        let none = Locks::default();
-        let one = none.acquire(Shared, None).unwrap();
-        let two = one.acquire(Shared, None).unwrap();
-        assert_eq!(two.acquire(Exclusive, Some(Shared)), None);
-        let upgraded = one.acquire(Exclusive, Some(Shared)).unwrap();
-        assert_eq!(upgraded.acquire(Shared, None), None);
-        assert_eq!(upgraded.acquire(Shared, Some(Exclusive)), Some(upgraded));
-        assert!(upgraded.release(Exclusive).is_free());
-        assert_eq!(two.release(Shared), one);
-        let full = Locks { readers: MAX_READERS, writer: false };
-        assert_eq!(full.acquire(Shared, None), None);
     }
 }

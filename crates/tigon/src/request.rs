@@ -8,7 +8,7 @@ use tombolo_database::TableId;
 use tombolo_pod::PAYLOAD_BYTES;
 
 use crate::index::RecordAt;
-use crate::record::Mode;
+use tombolo_database::Mode;
 use tombolo_database::{MAX_KEY_WORDS, OrderedKey};
 
 /// What is asked for.

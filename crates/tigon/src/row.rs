@@ -12,7 +12,7 @@ use tombolo_database::Version;
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory};
 
 use crate::index::RecordAt;
-use crate::record::Locks;
+use tombolo_database::Locks;
 
 /// Bytes in front of a shared row.
 pub(crate) const HEAD_BYTES: usize = 16;

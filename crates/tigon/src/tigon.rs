@@ -1,13 +1,13 @@
 //! One host of a database.
 
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tombolo_database::log::{GroupCommit, GroupSettings, Worker};
 use tombolo_database::{
-    Conflict, Engine, Home, Partitioning, TableId, TableSpec, TxError, Version,
+    Conflict, Engine, Home, Locks, Mode, Partitioning, Replica, TableId, TableSpec, TxError,
+    Version,
 };
 use tombolo_host::Host;
 use tombolo_memory::{HostMutex, Memory, Work};
@@ -16,12 +16,10 @@ use tombolo_pod::{Area, Enrolment, Mailbox, Reply};
 use crate::cat::Cat;
 use crate::index::Index;
 use crate::partition::{Entry, Inserted, Moved, Partition, Rows};
-use crate::record::{Locks, Mode};
 use crate::request::{Answer, Request, Wish};
 use crate::row::{Row, slot_bytes};
 use crate::sites;
 use crate::transaction::Tx;
-use tombolo_database::OrderedMap;
 use tombolo_database::{OrderedKey, key_width};
 
 /// How long another host may take to answer.
@@ -110,26 +108,11 @@ pub(crate) enum Part<M: Memory> {
     Others(Index),
 }
 
-/// A table that is read-only after loading.
-pub(crate) struct Replica<M: Memory> {
-    pub(crate) loading: HostMutex<M, Option<OrderedMap<Box<[u8]>>>>,
-    /// The rows, as soon as the first one was read.
-    pub(crate) loaded: OnceLock<OrderedMap<Box<[u8]>>>,
-}
-
-impl<M: Memory> Replica<M> {
-    pub(crate) fn rows(&self, width: usize) -> &OrderedMap<Box<[u8]>> {
-        self.loaded
-            .get_or_init(|| self.loading.lock().take().unwrap_or_else(|| OrderedMap::new(width)))
-    }
-}
-
 impl<M: Memory> Table<M> {
     pub(crate) fn new(cat: &Cat<M>, number: u16, spec: &TableSpec) -> Self {
         let width = key_width(spec.key_bytes);
         if spec.partitioning == Partitioning::Replicated {
-            let loading = HostMutex::<M, _>::new(Some(OrderedMap::new(width)));
-            return Self::Replicated(Replica { loading, loaded: OnceLock::new() });
+            return Self::Replicated(Replica::new(width));
         }
         let partition = |partition: u32| {
             let index = Index::new(cat.places().root(number, partition), width);
@@ -216,22 +199,6 @@ impl<M: Memory> Tigon<M> {
     /// Words of a table's keys.
     pub(crate) fn key_width(&self, table: TableId) -> usize {
         key_width(self.specs[usize::from(table.0)].key_bytes)
-    }
-
-    pub(crate) fn check_key(table: TableId, spec: &TableSpec, key: &[u8]) -> Result<(), TxError> {
-        let (bytes, most) = (key.len(), usize::from(spec.key_bytes));
-        if (1..=most).contains(&bytes) {
-            return Ok(());
-        }
-        Err(TxError::KeyLength { table, bytes, most })
-    }
-
-    pub(crate) fn check_row(table: TableId, spec: &TableSpec, row: &[u8]) -> Result<(), TxError> {
-        let (bytes, most) = (row.len(), spec.row_bytes as usize);
-        if bytes <= most {
-            return Ok(());
-        }
-        Err(TxError::RowLength { table, bytes, most })
     }
 
     /// Asks the home of a partition to share rows, and waits until it has; whether a ghost was made that is

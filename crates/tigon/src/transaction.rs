@@ -10,13 +10,13 @@
 //! next one. The paper holds that lock of an inserted row's neighbour to the end. Here it is looked at
 //! while the gap is split, since the new row is locked from then on, and with it its own gap.
 
-use std::ops::{Bound, Range};
+use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use tombolo_database::{
-    Commit, Conflict, Direction, EachRow, Scan, TableId, TableSpec, Transaction, TxError, Version,
-    log,
+    Bounds, Commit, Conflict, Direction, EachRow, Locks, Mode, Scan, TableId, TableSpec,
+    Transaction, TxError, Version, log,
 };
 use tombolo_memory::lock_api::MutexGuard;
 use tombolo_memory::{Memory, Work};
@@ -24,7 +24,7 @@ use tombolo_memory::{Memory, Work};
 use crate::cat::Cat;
 use crate::index::{Index, RecordAt, Side};
 use crate::partition::{Inserted, Locked, Partition};
-use crate::record::{Locks, Mode, State};
+use crate::record::State;
 use crate::request::{Request, Wish};
 use crate::row::{Row, Slot, slot_bytes};
 use crate::sites;
@@ -148,7 +148,7 @@ impl<'a, M: Memory> Tx<'a, M> {
             return Err(conflict.into());
         }
         let (what, spec) = self.db.table(table)?;
-        Tigon::<M>::check_key(table, spec, key)?;
+        spec.check_key(table, key)?;
         let Table::Partitioned(parts) = what else { return Ok(None) };
         let partition = spec.partition_of(key, parts.len() as u32);
         Ok(Some(Place { table, spec, partition, part: &parts[partition as usize] }))
@@ -437,8 +437,7 @@ impl<'a, M: Memory> Tx<'a, M> {
     fn read(&mut self, table: TableId, key: &[u8], mode: Mode) -> Result<Option<&[u8]>, TxError> {
         let Some(place) = self.place(table, key)? else {
             let (Table::Replicated(replica), spec) = self.db.table(table)? else { unreachable!() };
-            let width = key_width(spec.key_bytes);
-            return Ok(replica.rows(width).get(&OrderedKey::new(key, width)).map(|row| &**row));
+            return Ok(replica.get(&OrderedKey::new(key, key_width(spec.key_bytes))));
         };
         let key = OrderedKey::new(key, place.width());
         let Some(number) = self.reach(place, &key, mode)? else { return Ok(None) };
@@ -576,34 +575,6 @@ impl<'a, M: Memory> Tx<'a, M> {
         let mut buffer = [0; 8 * MAX_KEY_WORDS];
         let key = self.accesses[number].key.bytes(place.width(), &mut buffer);
         each(key, &self.arena[row]).is_continue()
-    }
-
-    fn scan_replica(
-        &self,
-        table: TableId,
-        scan: &Bounds,
-        mut left: usize,
-        each: &mut EachRow<'_>,
-    ) -> Result<(), TxError> {
-        let (Table::Replicated(replica), spec) = self.db.table(table)? else { unreachable!() };
-        let width = key_width(spec.key_bytes);
-        let rows = replica.rows(width);
-        let mut found = match scan.direction {
-            Direction::Forward => rows.after(&scan.lower.0, scan.lower.1),
-            Direction::Backward => rows.before(&scan.upper.0, scan.upper.1),
-        };
-        while let Some((key, row)) = found.filter(|(key, _)| left > 0 && scan.has(key)) {
-            left -= 1;
-            let mut buffer = [0; 8 * MAX_KEY_WORDS];
-            if each(key.bytes(width, &mut buffer), row).is_break() {
-                break;
-            }
-            found = match scan.direction {
-                Direction::Forward => rows.after(&key, false),
-                Direction::Backward => rows.before(&key, false),
-            };
-        }
-        Ok(())
     }
 
     /// Gives each changed row its next version, and logs the changes: the epoch.
@@ -758,65 +729,6 @@ fn damaged(key: &OrderedKey) -> TxError {
     TxError::Failed(format!("the shared index has lost a row that was put there: {key:?}"))
 }
 
-/// The bounds of a scan, as keys.
-struct Bounds {
-    /// The lower bound, and whether it is part of the range.
-    lower: (OrderedKey, bool),
-    /// The upper bound, likewise.
-    upper: (OrderedKey, bool),
-    direction: Direction,
-    mode: Mode,
-}
-
-impl Bounds {
-    fn new(table: TableId, spec: &TableSpec, scan: &Scan<'_>) -> Result<Self, TxError> {
-        let (width, most) = (key_width(spec.key_bytes), usize::from(spec.key_bytes));
-        let key = |bytes: &[u8]| match bytes.len() {
-            length if length > most => Err(TxError::KeyLength { table, bytes: length, most }),
-            _ => Ok(OrderedKey::new(bytes, width)),
-        };
-        Ok(Self {
-            lower: match scan.range.0 {
-                Bound::Included(bytes) => (key(bytes)?, true),
-                Bound::Excluded(bytes) => (key(bytes)?, false),
-                Bound::Unbounded => (OrderedKey::new(&[], width), true),
-            },
-            upper: match scan.range.1 {
-                Bound::Included(bytes) => (key(bytes)?, true),
-                Bound::Excluded(bytes) => (key(bytes)?, false),
-                Bound::Unbounded => (OrderedKey::END, false),
-            },
-            direction: scan.direction,
-            mode: if scan.for_update { Mode::Exclusive } else { Mode::Shared },
-        })
-    }
-
-    fn has(&self, key: &OrderedKey) -> bool {
-        let ((lower, with_lower), (upper, with_upper)) = (self.lower, self.upper);
-        let above = *key > lower || with_lower && *key == lower;
-        above && (*key < upper || with_upper && *key == upper)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.lower.0 > self.upper.0
-    }
-}
-
-/// The partitions that a range touches.
-fn partitions_of(spec: &TableSpec, scan: &Scan<'_>, partitions: u32) -> Range<u32> {
-    let of_bound = |bound: &Bound<&[u8]>, fill: u8, open: u32| match bound {
-        Bound::Included(bytes) | Bound::Excluded(bytes) => {
-            let mut first = [fill; 4];
-            let length = bytes.len().min(4);
-            first[..length].copy_from_slice(&bytes[..length]);
-            spec.partition_of(&first, partitions)
-        }
-        Bound::Unbounded => open,
-    };
-    let first = of_bound(&scan.range.0, 0, 0);
-    first..of_bound(&scan.range.1, u8::MAX, partitions - 1) + 1
-}
-
 impl<M: Memory> Transaction for Tx<'_, M> {
     fn get(&mut self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>, TxError> {
         self.read(table, key, Mode::Shared)
@@ -827,7 +739,7 @@ impl<M: Memory> Transaction for Tx<'_, M> {
     }
 
     fn update(&mut self, table: TableId, key: &[u8], row: &[u8]) -> Result<bool, TxError> {
-        Tigon::<M>::check_row(table, self.db.table(table)?.1, row)?;
+        self.db.table(table)?.1.check_row(table, row)?;
         let Some(number) = self.reach_to_change(table, key)? else { return Ok(false) };
         self.put(number, row);
         Ok(true)
@@ -835,7 +747,7 @@ impl<M: Memory> Transaction for Tx<'_, M> {
 
     fn insert(&mut self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), TxError> {
         let place = self.place_to_change(table, key)?;
-        Tigon::<M>::check_row(table, place.spec, row)?;
+        place.spec.check_row(table, row)?;
         let number = self.reach_to_insert(place, &OrderedKey::new(key, place.width()))?;
         if self.current(number).is_some() {
             return Err(TxError::Duplicate { table });
@@ -864,10 +776,14 @@ impl<M: Memory> Transaction for Tx<'_, M> {
         if bounds.is_empty() {
             return Ok(());
         }
-        let Table::Partitioned(parts) = what else {
-            return self.scan_replica(table, &bounds, scan.limit, each);
+        let parts = match what {
+            Table::Partitioned(parts) => parts,
+            Table::Replicated(replica) => {
+                replica.scan(&bounds, scan.limit, each);
+                return Ok(());
+            }
         };
-        let (touched, mut left) = (partitions_of(spec, &scan, parts.len() as u32), scan.limit);
+        let (touched, mut left) = (spec.partitions_of(&scan, parts.len() as u32), scan.limit);
         let mut numbers: Vec<u32> = touched.collect();
         if scan.direction == Direction::Backward {
             numbers.reverse();

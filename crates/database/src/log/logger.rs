@@ -214,7 +214,7 @@ impl<M: Memory, S: Storage> Logger<M, S> {
             }
         }
         let took = now.saturating_sub(since).as_nanos() as u64;
-        self.sync_ns.record(took).expect(\"a histogram grows to any value\");
+        self.sync_ns.record(took).expect("a histogram grows to any value");
         self.written = self.written.map(|(first, _)| (first, file.batches()));
         self.file = Some(file);
         Ok(())

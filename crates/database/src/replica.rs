@@ -1,0 +1,67 @@
+//! A table of which each host has a copy, read-only after loading.
+
+use std::sync::OnceLock;
+
+use tombolo_memory::{HostMutex, Memory};
+
+use crate::{Bounds, Direction, EachRow, MAX_KEY_WORDS, OrderedKey, OrderedMap, TableId, TxError};
+
+/// A host's copy of a table.
+pub struct Replica<M: Memory> {
+    width: usize,
+    loading: HostMutex<M, Option<OrderedMap<Box<[u8]>>>>,
+    /// The rows, as soon as the first one was read.
+    loaded: OnceLock<OrderedMap<Box<[u8]>>>,
+}
+
+impl<M: Memory> Replica<M> {
+    /// A table without rows, whose keys take `width` words.
+    pub fn new(width: usize) -> Self {
+        let loading = HostMutex::<M, _>::new(Some(OrderedMap::new(width)));
+        Self { width, loading, loaded: OnceLock::new() }
+    }
+
+    fn rows(&self) -> &OrderedMap<Box<[u8]>> {
+        let loaded = || self.loading.lock().take().unwrap_or_else(|| OrderedMap::new(self.width));
+        self.loaded.get_or_init(loaded)
+    }
+
+    /// Loads a row of `table`, which is this one.
+    ///
+    /// # Errors
+    /// [`TxError::Duplicate`]; [`TxError::ReadOnly`] once a row was read.
+    pub fn load(&self, table: TableId, key: &OrderedKey, row: &[u8]) -> Result<(), TxError> {
+        let mut loading = self.loading.lock();
+        let Some(rows) = &mut *loading else { return Err(TxError::ReadOnly { table }) };
+        if rows.get(key).is_some() {
+            return Err(TxError::Duplicate { table });
+        }
+        rows.insert(key, row.into());
+        Ok(())
+    }
+
+    /// The row with `key`.
+    pub fn get(&self, key: &OrderedKey) -> Option<&[u8]> {
+        self.rows().get(key).map(|row| &**row)
+    }
+
+    /// Calls `each` for up to `left` rows within `bounds`, until it breaks.
+    pub fn scan(&self, bounds: &Bounds, mut left: usize, each: &mut EachRow<'_>) {
+        let rows = self.rows();
+        let mut found = match bounds.direction {
+            Direction::Forward => rows.after(&bounds.lower.0, bounds.lower.1),
+            Direction::Backward => rows.before(&bounds.upper.0, bounds.upper.1),
+        };
+        while let Some((key, row)) = found.filter(|(key, _)| left > 0 && bounds.has(key)) {
+            left -= 1;
+            let mut buffer = [0; 8 * MAX_KEY_WORDS];
+            if each(key.bytes(self.width, &mut buffer), row).is_break() {
+                break;
+            }
+            found = match bounds.direction {
+                Direction::Forward => rows.after(&key, false),
+                Direction::Backward => rows.before(&key, false),
+            };
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The hosts of a database, which come before the first transaction, and go on as long as all are there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tombolo_database::TxError;
+use tombolo_host::{HOST_TIMEOUT, Host};
+use tombolo_memory::{FetchOp, Memory, ScrAddr};
+use tombolo_pod::{Area, Enrolment, Leave};
+
+use crate::member::SetupError;
+use crate::sites;
+
+/// How long hosts wait for each other.
+const MEETING_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How often a thread waits between two looks at the other hosts.
+const ROUNDS_BETWEEN_LOOKS: u32 = 64;
+
+/// Where the words about hosts lie: a line for each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HomePlaces {
+    pub(crate) count: u8,
+    /// 0, or a host that has died, plus 1.
+    pub(crate) failed: ScrAddr<u64>,
+}
+
+impl HomePlaces {
+    pub(crate) fn lines(count: u8) -> u64 {
+        2 + u64::from(count)
+    }
+
+    /// How many hosts have come, to how many meetings.
+    fn arrivals(&self) -> ScrAddr<u64> {
+        self.failed.line(1)
+    }
+
+    /// The word that says which host has a home: its number (8 bits), and that of its stay.
+    fn home(&self, home: u8) -> ScrAddr<u64> {
+        self.failed.line(2 + u64::from(home))
+    }
+
+    pub(crate) fn format<M: Memory>(&self, memory: &M) {
+        (0..Self::lines(self.count)).for_each(|line| memory.store(self.failed.line(line), 0));
+    }
+
+    /// Takes the first home that is free.
+    pub(crate) fn claim<M: Memory>(&self, memory: &M, enrolment: &Enrolment) -> Option<u8> {
+        let stay = u64::from(enrolment.incarnation()) << 8 | u64::from(enrolment.host());
+        let free = |&home: &u8| {
+            memory.compare_exchange(sites::HOME_CLAIM, self.home(home), 0, stay).is_ok()
+        };
+        (0..self.count).find(free)
+    }
+}
+
+pub(crate) struct Homes<M: Memory> {
+    pub(crate) area: Area<M>,
+    pub(crate) host: Arc<Host<M>>,
+    pub(crate) enrolment: Enrolment,
+    places: HomePlaces,
+    /// This host's home.
+    pub(crate) own: u8,
+    /// Which host is looked at next.
+    turn: AtomicU64,
+}
+
+impl<M: Memory> Homes<M> {
+    pub(crate) fn new(
+        area: Area<M>,
+        host: Arc<Host<M>>,
+        enrolment: Enrolment,
+        places: HomePlaces,
+        own: u8,
+    ) -> Self {
+        Self { area, host, enrolment, places, own, turn: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn memory(&self) -> &M {
+        self.area.memory()
+    }
+
+    pub(crate) fn count(&self) -> u8 {
+        self.places.count
+    }
+
+    /// The host that has a home.
+    pub(crate) fn host_of(&self, home: u8) -> Option<u8> {
+        let word = self.memory().load(self.places.home(home));
+        (word != 0).then_some(word as u8)
+    }
+
+    /// Called in every round of a loop that waits for another host.
+    ///
+    /// # Errors
+    /// That a host of the database has died.
+    #[track_caller]
+    pub(crate) fn wait(&self, round: &mut u32) -> Result<(), TxError> {
+        *round += 1;
+        if round.is_multiple_of(ROUNDS_BETWEEN_LOOKS) {
+            self.look()?;
+        }
+        self.memory().pause();
+        Ok(())
+    }
+
+    /// Looks whether a host has died.
+    ///
+    /// # Errors
+    /// That one has: then all transactions end.
+    pub(crate) fn look(&self) -> Result<(), TxError> {
+        self.check()?;
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let other = (turn % u64::from(self.count())) as u8;
+        if let Some(host) = self.host_of(other) {
+            self.host.fence_if_dead(&self.area, host, HOST_TIMEOUT);
+        }
+        if let Some(dead) = self.area.membership().fenced().next() {
+            self.memory().store(self.places.failed, u64::from(dead) + 1);
+        }
+        self.check()
+    }
+
+    /// # Errors
+    /// That a host of the database has died.
+    pub(crate) fn check(&self) -> Result<(), TxError> {
+        match self.memory().load(self.places.failed) {
+            0 => Ok(()),
+            dead => Err(TxError::HostDied { host: (dead - 1) as u8 }),
+        }
+    }
+
+    /// Whether the host of a home takes part in the database now.
+    pub(crate) fn is_there(&self, home: u8) -> bool {
+        let host = self.host_of(home);
+        host.is_some_and(|host| self.area.membership().hosts().any(|other| other == host))
+    }
+
+    /// Waits until all hosts have called this for the `round`-th time. Calls `serve` meanwhile.
+    pub(crate) fn meet(
+        &self,
+        round: u64,
+        mut serve: impl FnMut() -> Result<(), TxError>,
+    ) -> Result<(), SetupError> {
+        let (memory, arrivals) = (self.memory(), self.places.arrivals());
+        memory.fetch(sites::HOME_COUNT, arrivals, FetchOp::Add, 1);
+        let (started, mut waits, homes) = (memory.uptime(), 0, u64::from(self.count()));
+        loop {
+            let come = memory.load(arrivals);
+            if come >= round * homes {
+                return Ok(());
+            }
+            let waited = memory.uptime().saturating_sub(started);
+            if waited > MEETING_TIMEOUT {
+                let come = come.saturating_sub((round - 1) * homes);
+                let waited_ms = waited.as_millis() as u64;
+                return Err(SetupError::Missing { come, homes: self.count(), waited_ms });
+            }
+            serve()?;
+            self.wait(&mut waits)?;
+        }
+    }
+
+    pub(crate) fn leave(&self) {
+        let memory = self.memory();
+        loop {
+            match self.enrolment.leave(memory, true) {
+                Leave::Left => break,
+                Leave::Wait => memory.pause(),
+                Leave::Close => {
+                    self.enrolment.closed(memory);
+                    break;
+                }
+            }
+        }
+        self.host.detached(&self.area);
+    }
+}

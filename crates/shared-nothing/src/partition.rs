@@ -1,0 +1,139 @@
+//! Rows at their home, in the host's own memory.
+//!
+//! A row that is deleted, or not inserted yet, is a *ghost*: its place is kept. What is said of a row's
+//! gap is about the keys between the row before it and itself. Behind the last row is the end of the
+//! partition, a ghost that stays.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tombolo_database::{Locks, OrderedKey, OrderedMap, Version};
+use tombolo_memory::{HostMutex, Memory};
+
+use crate::sites;
+
+/// When a row was written, and until when what it is can be read: logical times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) wts: u64,
+    pub(crate) rts: u64,
+}
+
+impl Lease {
+    /// A row that is written at `at`.
+    pub(crate) fn written(at: u64) -> Self {
+        Self { wts: at, rts: at }
+    }
+
+    fn join(self, other: Self) -> Self {
+        Self { wts: self.wts.max(other.wts), rts: self.rts.max(other.rts) }
+    }
+}
+
+/// A row.
+pub(crate) struct Row<M: Memory> {
+    /// Locked for a moment, and only one row at a time.
+    pub(crate) content: HostMutex<M, Content>,
+}
+
+/// What a row is.
+#[derive(Default)]
+pub(crate) struct Content {
+    pub(crate) locks: Locks,
+    pub(crate) is_valid: bool,
+    /// Whether it is no part of its partition any more.
+    pub(crate) is_removed: bool,
+    pub(crate) version: Version,
+    pub(crate) lease: Lease,
+    /// When a row was last deleted from the gap, and until when the gap is leased.
+    pub(crate) gap: Lease,
+    pub(crate) bytes: Box<[u8]>,
+}
+
+impl<M: Memory> Row<M> {
+    pub(crate) fn new(content: Content) -> Arc<Self> {
+        Arc::new(Self { content: HostMutex::<M, _>::new(content) })
+    }
+}
+
+/// The rows of a table that are at home together.
+pub(crate) struct Partition<M: Memory> {
+    pub(crate) rows: HostMutex<M, Rows<M>>,
+}
+
+/// A row and its key.
+pub(crate) type Entry<M> = (OrderedKey, Arc<Row<M>>);
+
+pub(crate) struct Rows<M: Memory> {
+    pub(crate) tree: OrderedMap<Arc<Row<M>>>,
+    /// Rows that are to be removed, if they are still ghosts.
+    ghosts: VecDeque<Entry<M>>,
+}
+
+impl<M: Memory> Rows<M> {
+    /// The row behind `key`, or at it: it may be the end of the partition.
+    pub(crate) fn next(&self, key: &OrderedKey, or_equal: bool) -> Entry<M> {
+        let (key, row) = self.tree.after(key, or_equal).expect("a partition has an end");
+        (key, Arc::clone(row))
+    }
+
+    /// Adds a ghost, which is looked at again later.
+    pub(crate) fn add_ghost(&mut self, key: &OrderedKey, row: &Arc<Row<M>>) {
+        self.tree.insert(key, Arc::clone(row));
+        self.ghosts.push_back((*key, Arc::clone(row)));
+    }
+}
+
+impl<M: Memory> Partition<M> {
+    pub(crate) fn new(width: usize) -> Self {
+        let mut tree = OrderedMap::new(width);
+        tree.insert(&OrderedKey::END, Row::new(Content::default()));
+        let rows = Rows { tree, ghosts: VecDeque::new() };
+        Self { rows: HostMutex::<M, _>::new(rows) }
+    }
+
+    /// A row that was deleted is looked at later.
+    pub(crate) fn note_ghost(&self, key: &OrderedKey, row: &Arc<Row<M>>) {
+        self.rows.lock().ghosts.push_back((*key, Arc::clone(row)));
+    }
+
+    /// Removes up to `most` ghosts that were deleted before `epoch`; whether there may be more.
+    pub(crate) fn sweep(&self, memory: &M, epoch: u64, most: usize) -> bool {
+        let Some(mut rows) = self.rows.try_lock() else { return true };
+        for _ in 0..most.min(rows.ghosts.len()) {
+            let Some((key, row)) = rows.ghosts.pop_front() else { break };
+            if !remove_ghost(memory, &mut rows, &key, &row, epoch) {
+                rows.ghosts.push_back((key, row));
+            }
+        }
+        !rows.ghosts.is_empty()
+    }
+}
+
+/// Removes a row if it is a ghost that no transaction has locked; whether there is nothing more to do.
+fn remove_ghost<M: Memory>(
+    memory: &M,
+    rows: &mut Rows<M>,
+    key: &OrderedKey,
+    row: &Row<M>,
+    epoch: u64,
+) -> bool {
+    let mut content = row.content.lock();
+    if content.is_removed || content.is_valid {
+        return true;
+    }
+    // The next row with this key must have a greater version.
+    let is_over = memory.check(sites::GHOST_EPOCH, content.version.epoch() < epoch);
+    if !content.locks.is_free() || !is_over {
+        return false;
+    }
+    content.is_removed = true;
+    let gap = content.gap.join(content.lease);
+    drop(content);
+    rows.tree.remove(key);
+    // The gap before it and the one behind it are one now.
+    let (_, next) = rows.next(key, false);
+    let mut next = next.content.lock();
+    next.gap = next.gap.join(gap);
+    true
+}

@@ -1,0 +1,40 @@
+//! The steps of this crate that the simulator can take out.
+
+tombolo_memory::sites! {
+    /// A request is in memory before it is in its receiver's queue.
+    REQUEST_CLEAN = "shared-nothing.request.clean";
+    /// A request becomes part of the queue, whatever other senders do meanwhile.
+    REQUEST_PUSH = "shared-nothing.request.push";
+    /// A receiver takes all requests that there are, and loses none that comes meanwhile.
+    REQUEST_TAKE = "shared-nothing.request.take";
+    /// What a receiver's caches hold of a request is dropped after the request was taken.
+    REQUEST_INVALIDATE = "shared-nothing.request.invalidate";
+    /// A reply is in memory before its word says that it is there.
+    REPLY_CLEAN = "shared-nothing.reply.clean";
+    /// What a requester's caches hold of a reply is dropped after its word was read.
+    REPLY_INVALIDATE = "shared-nothing.reply.invalidate";
+    /// A worker's request to a host waits for the reply to the one before.
+    REQUEST_NEXT = "shared-nothing.request.next";
+    /// The row behind an absent one is locked.
+    GAP_LOCK = "shared-nothing.gap.lock";
+    /// A row is inserted only where no other transaction has locked the gap.
+    GAP_LOCKED = "shared-nothing.gap.locked";
+    /// A ghost stays as long as the epoch in which its row was deleted.
+    GHOST_EPOCH = "shared-nothing.ghost.epoch";
+    /// A transaction commits no earlier than what it has read at its own host was written.
+    LEASE_LOCAL = "shared-nothing.lease.local";
+    /// A row is written after all leases of what it was.
+    LEASE_AFTER = "shared-nothing.lease.after";
+    /// What was read is still the same when its lease is renewed.
+    LEASE_SAME = "shared-nothing.lease.same";
+    /// A row that another transaction is about to write is not leased for longer.
+    LEASE_FREE = "shared-nothing.lease.free";
+    /// A renewed lease is noted at the row.
+    LEASE_NOTED = "shared-nothing.lease.noted";
+    /// Gaps that were read are leased.
+    LEASE_GAP = "shared-nothing.lease.gap";
+    /// A home is one host's.
+    HOME_CLAIM = "shared-nothing.home.claim";
+    /// No arrival is lost.
+    HOME_COUNT = "shared-nothing.home.count";
+}

@@ -1,0 +1,109 @@
+//! The tables of a database, as one host has them.
+
+use tombolo_database::{
+    OrderedKey, Partitioning, Replica, TableId, TableSpec, TxError, Version, key_width,
+};
+use tombolo_memory::Memory;
+
+use crate::message::Place;
+use crate::partition::{Content, Partition, Row};
+
+pub(crate) struct Tables<M: Memory> {
+    pub(crate) specs: Vec<TableSpec>,
+    tables: Vec<Table<M>>,
+    partitions: u32,
+    homes: u8,
+}
+
+enum Table<M: Memory> {
+    Replicated(Replica<M>),
+    /// Its partitions that are at home here.
+    Partitioned(Vec<Option<Partition<M>>>),
+}
+
+impl<M: Memory> Tables<M> {
+    pub(crate) fn new(specs: Vec<TableSpec>, partitions: u32, homes: u8, own: u8) -> Self {
+        let table = |spec: &TableSpec| {
+            let width = key_width(spec.key_bytes);
+            if spec.partitioning == Partitioning::Replicated {
+                return Table::Replicated(Replica::new(width));
+            }
+            let partition = |number| (home_of(number, homes) == own).then(|| Partition::new(width));
+            Table::Partitioned((0..partitions).map(partition).collect())
+        };
+        let tables = specs.iter().map(table).collect();
+        Self { specs, tables, partitions, homes }
+    }
+
+    pub(crate) fn partitions(&self) -> u32 {
+        self.partitions
+    }
+
+    pub(crate) fn home_of(&self, partition: u32) -> u8 {
+        home_of(partition, self.homes)
+    }
+
+    pub(crate) fn spec(&self, table: TableId) -> Result<&TableSpec, TxError> {
+        self.specs.get(usize::from(table.0)).ok_or(TxError::NoTable { table })
+    }
+
+    /// Words of a table's keys.
+    pub(crate) fn width(&self, table: TableId) -> usize {
+        key_width(self.specs[usize::from(table.0)].key_bytes)
+    }
+
+    /// This host's copy, if a table is replicated.
+    pub(crate) fn replica(&self, table: TableId) -> Option<&Replica<M>> {
+        match self.tables.get(usize::from(table.0)) {
+            Some(Table::Replicated(replica)) => Some(replica),
+            _ => None,
+        }
+    }
+
+    /// A partition, if it is at home here.
+    pub(crate) fn own(&self, place: Place) -> Option<&Partition<M>> {
+        match self.tables.get(usize::from(place.table.0)) {
+            Some(Table::Partitioned(parts)) => parts.get(place.partition as usize)?.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Partition `turn` of all that are at home here.
+    pub(crate) fn own_in_turn(&self, turn: usize) -> Option<&Partition<M>> {
+        let own = |table| match table {
+            &Table::Partitioned(ref parts) => &parts[..],
+            Table::Replicated(_) => &[],
+        };
+        let parts = || self.tables.iter().flat_map(own).flatten();
+        let count = parts().count();
+        parts().nth(turn.checked_rem(count)?)
+    }
+
+    /// Loads a row without a transaction.
+    pub(crate) fn load(&self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), TxError> {
+        let spec = self.spec(table)?;
+        spec.check_key(table, key)?;
+        spec.check_row(table, row)?;
+        let ordered = OrderedKey::new(key, key_width(spec.key_bytes));
+        if let Some(replica) = self.replica(table) {
+            return replica.load(table, &ordered, row);
+        }
+        let partition = spec.partition_of(key, self.partitions);
+        let Some(own) = self.own(Place { table, partition }) else {
+            return Err(TxError::NotHome { partition, host: self.home_of(partition) });
+        };
+        let mut rows = own.rows.lock();
+        if rows.tree.get(&ordered).is_some() {
+            return Err(TxError::Duplicate { table });
+        }
+        let content = Content { is_valid: true, bytes: row.into(), ..Content::default() };
+        debug_assert_eq!(content.version, Version::default());
+        rows.tree.insert(&ordered, Row::new(content));
+        Ok(())
+    }
+}
+
+/// The host at which a partition is at home.
+fn home_of(partition: u32, homes: u8) -> u8 {
+    (partition % u32::from(homes)) as u8
+}
