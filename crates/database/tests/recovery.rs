@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tombolo_database::log::{
-    Change, CheckpointWriter, GroupCommit, GroupSettings, LogError, LogLayout, Logger, Recovered,
-    SimulatedDisk, Storage, Worker, record_bytes, recover, recover_part, truncate,
+    Change, CheckpointWriter, Directory, GroupCommit, GroupSettings, LogError, LogLayout, Logger,
+    Recovered, SimulatedDisk, Storage, Worker, record_bytes, recover, recover_part, truncate,
 };
 use tombolo_database::{TableId, Version};
 use tombolo_memory::{LnrAddr, ScrAddr};
@@ -449,10 +449,29 @@ fn truncation_keeps_what_recovery_needs() {
 }
 
 #[test]
+fn a_directory_does_not_keep_all_files_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Directory::open(folder.path()).unwrap();
+    let names: Vec<String> = (0..40).map(|n| format!("f{n:02}")).collect();
+    names.iter().for_each(|name| storage.create(name).unwrap());
+    let own = |entry: std::fs::DirEntry| std::fs::read_link(entry.path()).ok();
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| own(entry.unwrap()));
+    let open = open.filter(|path| path.starts_with(folder.path())).count();
+    assert!((1..=32).contains(&open), "{open} files are open");
+    for name in &names {
+        storage.append(name, name.as_bytes()).unwrap();
+        storage.sync(name).unwrap();
+    }
+    assert_eq!(storage.list().unwrap(), names);
+    assert!(names.iter().all(|name| storage.read(name).unwrap() == name.as_bytes()));
+    storage.remove(&names[0]).unwrap();
+    assert!(storage.append(&names[0], b"more").is_err());
+}
+
+#[test]
 fn a_directory_of_a_file_system_holds_a_log() {
     let folder = tempfile::tempdir().unwrap();
-    let storage =
-        Arc::new(tombolo_database::log::Directory::open(folder.path().join("log")).unwrap());
+    let storage = Arc::new(Directory::open(folder.path().join("log")).unwrap());
     let session = Session::new(Disk::default(), Model::default(), 7);
     let group = session.group(0);
     let mut logger = Logger::open(Arc::clone(&group), Arc::clone(&storage)).unwrap();

@@ -73,6 +73,9 @@ impl<S: Storage + ?Sized> Storage for Arc<S> {
     }
 }
 
+/// Files that a directory keeps open; it opens others again when they are appended to.
+const OPEN_FILES: usize = 32;
+
 /// A directory of a file system.
 #[derive(Debug)]
 pub struct Directory {
@@ -101,15 +104,24 @@ impl Directory {
             return Ok((Arc::clone(file), *named));
         }
         let opened = Arc::new(OpenOptions::new().append(true).open(self.path.join(file))?);
-        self.files().insert(file.to_owned(), (Arc::clone(&opened), false));
+        self.keep(file, &opened);
         Ok((opened, false))
+    }
+
+    /// Keeps a file open whose name is not known to be durable.
+    fn keep(&self, name: &str, file: &Arc<File>) {
+        let mut files = self.files();
+        if files.len() >= OPEN_FILES {
+            files.clear();
+        }
+        files.insert(name.to_owned(), (Arc::clone(file), false));
     }
 }
 
 impl Storage for Directory {
     fn create(&self, file: &str) -> io::Result<()> {
         let made = OpenOptions::new().append(true).create_new(true).open(self.path.join(file))?;
-        self.files().insert(file.to_owned(), (Arc::new(made), false));
+        self.keep(file, &Arc::new(made));
         Ok(())
     }
 
