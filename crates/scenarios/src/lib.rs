@@ -14,6 +14,7 @@ mod baselines;
 pub mod campaign;
 mod compaction;
 mod crash;
+mod database_deaths;
 mod deaths;
 mod disk;
 mod epochs;

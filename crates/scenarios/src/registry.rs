@@ -4,8 +4,9 @@ use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
-    backup, baselines, compaction, crash, deaths, epochs, expiry, fenced, log, mail, objects,
-    pages, poisoned, saved, seats, shards, short, tenants, together, transactions, transfer, views,
+    backup, baselines, compaction, crash, database_deaths, deaths, epochs, expiry, fenced, log,
+    mail, objects, pages, poisoned, saved, seats, shards, short, tenants, together, transactions,
+    transfer, views,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -91,6 +92,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "tigon-rows-move" Long transactions::rows_move;
     "tigon-nodes" Long transactions::nodes_come_and_go;
     "tigon-come" Long transactions::hosts_come;
+    "tigon-logged" Long database_deaths::all_live;
     "commits" Short log::short_commits;
     "two-givers" Long transfer::two_givers;
     "two-seats" Short seats::two_come_and_leave;
@@ -265,6 +267,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "deleter-dies-last" Crash deaths::a_deleter_dies_last;
     "move-clearer-dies" Crash deaths::a_clearer_of_a_move_dies;
     "clearer-is-late" Crash deaths::a_clearer_is_late;
+    "tigon-host-dies" Crash database_deaths::a_host_dies;
+    "tigon-all-die" Crash database_deaths::all_die;
     "epochs-end" Short epochs::epochs_end;
     "group-commit" Long epochs::group_commit;
     "one-log" Long epochs::one_log;

@@ -151,6 +151,8 @@ impl<M: Memory> Worker<M> {
 impl<M: Memory> Drop for Worker<M> {
     /// No epoch waits for a worker that is not there any more, as after a panic.
     fn drop(&mut self) {
-        self.finish();
+        if !self.group.memory.is_gone() {
+            self.finish();
+        }
     }
 }
