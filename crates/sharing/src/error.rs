@@ -114,7 +114,7 @@ pub enum Error {
         /// How many.
         views: u32,
     },
-    /// What shared memory holds is not what a host could have written.
+    /// Shared memory holds bytes that no host could have written.
     #[error("the pod is damaged: {0}; save what you can and create it anew")]
     Damaged(String),
     /// No host that is in the pod hands over its replica.
