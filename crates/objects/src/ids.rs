@@ -26,8 +26,8 @@ pub(crate) struct Slot {
     pub(crate) chunks: u32,
 }
 
-/// In which of `shards` shards the events of objects with this hash are: its highest bits tell. (The
-/// lowest ones choose a bucket of the index.)
+/// In which of `shards` shards the events of objects with this hash are: its highest bits tell.
+/// (The lowest ones choose a bucket of the index.)
 pub(crate) fn shard_of(hash: KeyHash, shards: usize) -> usize {
     ((u64::from(hash) * shards as u64) >> KeyHash::BITS) as usize
 }

@@ -48,15 +48,18 @@ tombolo_memory::sites! {
     HOME_ANSWER_MEANWHILE = "objects.home.answer-meanwhile";
     /// Who leaves the pod brings back what is in its memory.
     HOME_LEAVE = "objects.home.leave";
-    /// What is written in a host's memory is in its slot, too, and in memory, before the write counts.
+    /// What is written in a host's memory is in its slot, too, and in memory, before the write
+    /// counts.
     HOME_BACKUP = "objects.home.backup";
     /// Who writes such an object says so first.
     HOME_NOTED = "objects.home.noted";
     /// That a write is through is known to all before its host looks whether it has been fenced.
     HOME_THROUGH = "objects.home.through";
-    /// A write in a host's memory counts only if the host has not been fenced by the time its slot is in memory.
+    /// A write in a host's memory counts only if the host has not been fenced by the time its slot
+    /// is in memory.
     HOME_HOLDS = "objects.home.holds";
-    /// An object that moves from a host's memory to another slot is there, whatever is left in the one it has left.
+    /// An object that moves from a host's memory to another slot is there, whatever is left in the
+    /// one it has left.
     HOME_MOVES = "objects.home.moves";
     /// What a dead host has noted of an object in its memory is void before others use that.
     HOME_STAYS = "objects.home.stays";
@@ -116,7 +119,8 @@ tombolo_memory::sites! {
     RESCUE_AGAIN = "objects.rescue.again";
     /// Slots into which a fenced host may write are known to who opens the pod when all have died.
     QUARANTINE_NOTED = "objects.quarantine.noted";
-    /// Slots are not in quarantine if who said so has died before their objects could go on elsewhere.
+    /// Slots are not in quarantine if who said so has died before their objects could go on
+    /// elsewhere.
     QUARANTINE_EARLY = "objects.quarantine.early";
     /// What a write overwrites is in memory before the write is noted.
     UNDO_CLEAN = "objects.undo.clean";
@@ -126,9 +130,11 @@ tombolo_memory::sites! {
     UNDO_OWN = "objects.undo.own";
     /// What a dead host's write has overwritten is read afresh.
     UNDO_INVALIDATE = "objects.undo.invalidate";
-    /// An object that a dead host had locked starts a new generation before its counter starts anew.
+    /// An object that a dead host had locked starts a new generation before its counter starts
+    /// anew.
     RESCUE_GENERATION = "objects.rescue.generation";
-    /// What a dead host was about to do to an object it had locked is off before its lock is released.
+    /// What a dead host was about to do to an object it had locked is off before its lock is
+    /// released.
     RESCUE_STAYS = "objects.rescue.stays";
     /// What a dead host had overwritten is restored, and in memory, before its lock is released.
     RESCUE_CLEAN = "objects.rescue.clean";
@@ -156,7 +162,8 @@ tombolo_memory::sites! {
     DELETE_LOCK = "objects.delete.lock";
     /// A chunk goes to one host.
     CHUNK_CLAIM = "objects.chunk.claim";
-    /// A chunk that is divided is taken only for the log shard that tells which of its slots are free.
+    /// A chunk that is divided is taken only for the log shard that tells which of its slots are
+    /// free.
     CHUNK_SHARD = "objects.chunk.shard";
     /// A chunk is free for all only if it is empty as of the end of its shard's log.
     CHUNK_EMPTY = "objects.chunk.empty";
@@ -174,11 +181,13 @@ tombolo_memory::sites! {
     CHUNK_SETTLED = "objects.chunk.settled";
     /// A slot is noted before anything is written into it: what it holds is no object yet.
     PLACE_NOTED = "objects.place.noted";
-    /// An object that is to be gone from its slot, or to come to one, is noted before the log says so.
+    /// An object that is to be gone from its slot, or to come to one, is noted before the log says
+    /// so.
     LEAVE_NOTED = "objects.leave.noted";
     /// A slot that an object has left begins with no header.
     SLOT_VOID = "objects.slot.void";
-    /// Of a header that is taken out, what makes it one goes first: half of it is not taken for another object's.
+    /// Of a header that is taken out, what makes it one goes first: half of it is not taken for
+    /// another object's.
     SLOT_VOID_MARK = "objects.slot.void-mark";
     /// A slot is promised again only when the header of its last object is gone.
     SLOT_LEFT = "objects.slot.left";
@@ -196,7 +205,8 @@ tombolo_memory::sites! {
     PIN_VOID = "objects.pin.void";
     /// What is in the same line stays as it is in memory.
     PIN_INVALIDATE = "objects.pin.invalidate";
-    /// An object that is viewed does not return from a host's memory into the slot that it has there.
+    /// An object that is viewed does not return from a host's memory into the slot that it has
+    /// there.
     PIN_RETURN = "objects.pin.return";
     /// Nor is it changed there while it is in the host's memory, too.
     PIN_BACKUP = "objects.pin.backup";
@@ -224,7 +234,8 @@ tombolo_memory::sites! {
     OPEN_TORN = "objects.open.torn";
     /// What was read from memory with errors is not handed out.
     POISON_READ = "objects.poison.read";
-    /// What could not be written because of a memory error is lost for all before the lock is released.
+    /// What could not be written because of a memory error is lost for all before the lock is
+    /// released.
     POISON_WRITE = "objects.poison.write";
     /// What a write would overwrite is noted only if it could be read.
     POISON_UNDO = "objects.poison.undo";

@@ -232,7 +232,8 @@ pub(crate) struct Places {
 pub struct AreaPlaces {
     /// The roster's word.
     pub roster: ScrAddr<u64>,
-    /// A line per host: its entry in the roster, a request for a snapshot, its doorbell, its clean-up.
+    /// A line per host: its entry in the roster, a request for a snapshot, its doorbell, its
+    /// clean-up.
     pub members: ScrAddr<u64>,
     /// How many hosts there are such lines for.
     pub host_count: u8,
@@ -452,7 +453,8 @@ impl Layout {
         }
     }
 
-    /// The tables that are no area's, for tools that explain an address: those in SCR, and those in LNR.
+    /// The tables that are no area's, for tools that explain an address: those in SCR, and those in
+    /// LNR.
     pub fn tables(&self) -> (Vec<Table>, Vec<Table>) {
         let (places, hosts) = (self.places(), self.hosts);
         let table = |name, start: u64, bytes: u64, count: u64| Table {

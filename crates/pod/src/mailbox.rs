@@ -1,8 +1,8 @@
 //! Requests between hosts, and their answers.
 //!
 //! Each host has a few slots for the requests that it has under way, to whichever hosts and about
-//! whichever areas. A slot is a line in LNR, which only that host writes, and a word in SCR, which also
-//! says how far the request is:
+//! whichever areas. A slot is a line in LNR, which only that host writes, and a word in SCR, which
+//! also says how far the request is:
 //!
 //! ```text
 //! line   stay of the receiver (4 bytes) | zeros (4) | payload (56)
@@ -11,12 +11,12 @@
 //!         POSTED, TAKEN -> FREE (sender, who gives up)
 //! ```
 //!
-//! Each host has a doorbell in each area, a word with a bit per sender, so that a tenant that looks for
-//! requests loads one word when there are none, and takes no other tenant's.
+//! Each host has a doorbell in each area, a word with a bit per sender, so that a tenant that looks
+//! for requests loads one word when there are none, and takes no other tenant's.
 //!
 //! Invariants:
-//! * A line changes only while its word is free or answered, and a receiver takes a request after it
-//!   has copied the line: so what it copied is the request.
+//! * A line changes only while its word is free or answered, and a receiver takes a request after
+//!   it has copied the line: so what it copied is the request.
 //! * Each request in a slot has another sequence. Who answers one that was given up on changes
 //!   nothing, unless it slept for four million requests in the same slot.
 //! * Requests are for one stay of a host. The next one in its seat leaves them alone; and nobody

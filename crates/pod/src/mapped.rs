@@ -288,8 +288,8 @@ fn map_start(backing: &Backing, bytes: u64) -> Result<Mapped, PodError> {
     Ok(Mapped::new(Window::new(region, 0, bytes), nothing))
 }
 
-/// Nobody has the memory of this machine open, so nobody is at anything, whatever the pod says. That includes hosts that died
-/// before they had said which processes they are.
+/// Nobody has the memory of this machine open, so nobody is at anything, whatever the pod says.
+/// That includes hosts that died before they had said which processes they are.
 fn note_all_gone(pod: &Pod<Mapped>) {
     for stay in pod.stays_in(SeatState::Seated).chain(pod.stays_in(SeatState::Fenced)) {
         pod.fence(stay);

@@ -54,8 +54,8 @@ pub struct Pod<M> {
 }
 
 impl<M: Memory> Pod<M> {
-    /// Writes an empty pod into memory, over whatever is there; all its areas are closed. The caller
-    /// makes sure that nobody uses the memory.
+    /// Writes an empty pod into memory, over whatever is there; all its areas are closed. The
+    /// caller makes sure that nobody uses the memory.
     ///
     /// # Errors
     /// [`PodError::TooSmall`] if the layout does not fit the memory.

@@ -1,5 +1,5 @@
-//! Handing a snapshot of an area's tenant from one host to a joining one, through the joiner's window in
-//! LNR.
+//! Handing a snapshot of an area's tenant from one host to a joining one, through the joiner's
+//! window in LNR.
 //!
 //! The joiner asks in its own request word; whichever host sees it first answers. Pieces go one at
 //! a time: the window is written by the giver only while it holds the request, and read by the
@@ -16,11 +16,11 @@
 //!           length of the snapshot (8); snapshot; checksum of all of it (4)
 //! ```
 //!
-//! Who waits for the other side gives up as soon as that is out of the pod, or dead: all others may be waiting
-//! for either of them. A giver or taker that gives up leaves the word as it is; the taker then asks anew. A giver that
-//! was given up on may still write into the window, and say so in the word: what the taker gets then is
-//! that giver's message, which is as good if it is not too old (whoever asked knows), or a mixture, and
-//! a checksum over the whole message tells.
+//! Who waits for the other side gives up as soon as that is out of the pod, or dead: all others may
+//! be waiting for either of them. A giver or taker that gives up leaves the word as it is; the
+//! taker then asks anew. A giver that was given up on may still write into the window, and say so
+//! in the word: what the taker gets then is that giver's message, which is as good if it is not too
+//! old (whoever asked knows), or a mixture, and a checksum over the whole message tells.
 
 use std::time::Duration;
 
@@ -119,8 +119,8 @@ impl<'a, M: Memory> Taker<'a, M> {
         Self { area, word: request_word(area.places(), host), window, window_bytes }
     }
 
-    /// Asks for the snapshot and receives it whole; `None` if no host answers in time, the one that does
-    /// dies, or what arrives is damaged or no snapshot of this area.
+    /// Asks for the snapshot and receives it whole; `None` if no host answers in time, the one that
+    /// does dies, or what arrives is damaged or no snapshot of this area.
     pub fn take(&self) -> Option<Vec<u8>> {
         unframed(self.area, self.take_pieces()?)
     }
@@ -213,7 +213,8 @@ impl<'a, M: Memory> Giver<'a, M> {
     }
 }
 
-/// Waits for a request to be as wanted; `None` if that takes too long, or who is waited for is gone.
+/// Waits for a request to be as wanted; `None` if that takes too long, or who is waited for is
+/// gone.
 fn wait_for<M: Memory>(
     memory: &M,
     word: ScrAddr<u64>,

@@ -1,5 +1,5 @@
-//! Other ways of sharing. Under HCMeta, pods have entries for two objects of each host; under AllLog, a log of
-//! eight entries.
+//! Other ways of sharing. Under HCMeta, pods have entries for two objects of each host; under
+//! AllLog, a log of eight entries.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,7 +21,8 @@ use crate::world::{self, OnDrop, Setup, World, try_join};
 
 type Host = HcMeta<SimMemory>;
 
-/// Keys that hosts own as their hashes say, some of them in both shards; the last two differ after what entries, and requests, have room for.
+/// Keys that hosts own as their hashes say, some of them in both shards; the last two differ after
+/// what entries, and requests, have room for.
 const KEYS: [&str; 7] = [
     "a",
     "b",
@@ -175,7 +176,8 @@ pub(crate) fn all_die(trial: &Trial) {
     }
 }
 
-/// All hosts die while they leave, or come back: what they leave behind is refused, or everything is there because all had left.
+/// All hosts die while they leave, or come back: what they leave behind is refused, or everything
+/// is there because all had left.
 pub(crate) fn leavers_die(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::Together });
     // Whoever looks at what is left does so by shards of the log.
@@ -223,7 +225,8 @@ pub(crate) fn leavers_die(trial: &Trial) {
     }
 }
 
-/// A host that does not use HCMeta comes to a pod whose hosts do. It is refused, and dies; they go on.
+/// A host that does not use HCMeta comes to a pod whose hosts do. It is refused, and dies; they go
+/// on.
 pub(crate) fn who_is_refused_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![2], one_in: 1, deaths: Deaths::One });
     let setup = Setup { kills, hosts: 3, joined: 2, ..setup(2) };
@@ -236,8 +239,8 @@ pub(crate) fn who_is_refused_dies(trial: &Trial) {
     world.run();
 }
 
-/// The only host of a pod for a page cache opens it, works, and leaves, and dies at that. The next one finds a pod without objects, or is
-/// told that a host has died in it.
+/// The only host of a pod for a page cache opens it, works, and leaves, and dies at that. The next
+/// one finds a pod without objects, or is told that a host has died in it.
 pub(crate) fn the_only_host_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
     let setup = Setup { kills, hosts: 2, joined: 0, latches: 2, ..setup(1) };

@@ -81,8 +81,8 @@ pub(crate) fn join(memory: SimMemory) -> Host {
     ))
 }
 
-/// Two threads on each of two hosts commit, a third host only follows; all replicas end up with the same history, which holds
-/// every entry that was said to be done, and no other.
+/// Two threads on each of two hosts commit, a third host only follows; all replicas end up with the
+/// same history, which holds every entry that was said to be done, and no other.
 pub(crate) fn concurrent_commits(trial: &Trial) {
     let mut simulation = pod(trial, None);
     let hosts: Vec<Host> = (0..HOSTS).map(|host| join(simulation.memory(host))).collect();
@@ -125,8 +125,8 @@ pub(crate) fn concurrent_commits(trial: &Trial) {
     check_agreement(&replicas, done.borrow().clone());
 }
 
-/// What one host committed before another looked, the other sees, even if another of its threads applies the
-/// log meanwhile, and the log goes round.
+/// What one host committed before another looked, the other sees, even if another of its threads
+/// applies the log meanwhile, and the log goes round.
 pub(crate) fn reads_see_what_was_committed_before(trial: &Trial) {
     let mut simulation = pod(trial, None);
     let hosts: Vec<Host> = (0..2).map(|host| join(simulation.memory(host))).collect();
@@ -194,9 +194,9 @@ pub(crate) fn joining_by_copy(trial: &Trial) {
     simulation.run().unwrap();
 }
 
-/// A host joins while the log goes round, perhaps for the second time: it finds the log's end, and what it said
-/// that it needs is kept, though somebody may have asked just before who is in the pod, and hears only later
-/// how far all have got.
+/// A host joins while the log goes round, perhaps for the second time: it finds the log's end, and
+/// what it said that it needs is kept, though somebody may have asked just before who is in the
+/// pod, and hears only later how far all have got.
 pub(crate) fn join_and_fill(trial: &Trial) {
     const ENTRIES: u64 = 12;
     let mut simulation = pod(trial, None);
@@ -320,8 +320,8 @@ mod tests {
 
     use super::*;
 
-    /// What must not be done: a thread keeps the replica to itself, and waits for it to be brought up to
-    /// date.
+    /// What must not be done: a thread keeps the replica to itself, and waits for it to be brought
+    /// up to date.
     fn syncing_what_is_held(trial: &Trial) {
         let mut simulation = pod(trial, None);
         let hosts: Vec<Host> = (0..2).map(|host| join(simulation.memory(host))).collect();

@@ -1,4 +1,5 @@
-//! Requests and answers: each request is taken once at most, as it was made, and its answer is its own.
+//! Requests and answers: each request is taken once at most, as it was made, and its answer is its
+//! own.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -184,8 +185,8 @@ pub(crate) fn busy_mail(trial: &Trial) {
     Correspondence { askers: 0..HOSTS, clients: 3, requests: 6, servers: 0..HOSTS }.run(trial);
 }
 
-/// Hosts come and go in two seats while others ask whoever may be there; who leaves forgets what it has
-/// asked.
+/// Hosts come and go in two seats while others ask whoever may be there; who leaves forgets what it
+/// has asked.
 pub(crate) fn mail_for_the_last_one(trial: &Trial) {
     const STAYS: u64 = 3;
     let mut simulation = pod(trial, None);

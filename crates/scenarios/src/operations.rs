@@ -37,8 +37,8 @@ pub(crate) fn perform<S: Scheme<Memory = SimMemory>>(
     try_perform(host, scribe, key, operation).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// The same, for which others may not be there any more, though they have a seat. On an error nothing was
-/// done.
+/// The same, for which others may not be there any more, though they have a seat. On an error
+/// nothing was done.
 pub(crate) fn try_perform<S: Scheme<Memory = SimMemory>>(
     host: &S,
     scribe: &Scribe,
@@ -82,7 +82,8 @@ pub(crate) fn try_perform<S: Scheme<Memory = SimMemory>>(
     Ok(())
 }
 
-/// A value is lost with a host, or with memory: whoever comes across that deletes what is left, as by a delete of the value.
+/// A value is lost with a host, or with memory: whoever comes across that deletes what is left, as
+/// by a delete of the value.
 fn lose<S: Scheme<Memory = SimMemory>>(host: &S, scribe: &Scribe, key: &str) -> Result<(), Error> {
     let began = scribe.invoke(key.to_owned(), Operation::Delete);
     let deleted = host.forget_lost(key.as_bytes());
@@ -124,7 +125,8 @@ pub(crate) fn read_together<S: Scheme<Memory = SimMemory>>(
     }
 }
 
-/// Writes of several objects together, each of them recorded. They begin at once, also if a key is there twice.
+/// Writes of several objects together, each of them recorded. They begin at once, also if a key is
+/// there twice.
 pub(crate) fn write_together<S: Scheme<Memory = SimMemory>>(
     host: &S,
     scribes: &[Scribe],

@@ -177,8 +177,8 @@ pub(crate) fn an_update_is_poisoned(trial: &Trial) {
     end(world);
 }
 
-/// Host 1 cannot read the end of an object, which is on another page than its beginning, and on the one on which the next
-/// slot begins.
+/// Host 1 cannot read the end of an object, which is on another page than its beginning, and on the
+/// one on which the next slot begins.
 fn begin_with_poisoned_end(trial: &Trial) -> World {
     let world = begin_with(LONG, trial, &setup(trial));
     let first = first_line(&world.hosts[0], b"b");
@@ -224,7 +224,8 @@ pub(crate) fn a_view_is_poisoned(trial: &Trial) {
     end(world);
 }
 
-/// A host writes an object while it meets an error beside it, and loses the page of both; the others can read the object's memory.
+/// A host writes an object while it meets an error beside it, and loses the page of both; the
+/// others can read the object's memory.
 pub(crate) fn a_neighbour_is_poisoned(trial: &Trial) {
     let mut world = begin(trial, &setup(trial));
     let beside = first_line(&world.hosts[0], b"b");
@@ -272,8 +273,8 @@ pub(crate) fn a_home_is_poisoned(trial: &Trial) {
     assert!(!(at_home && lost), "what was elsewhere is there");
 }
 
-/// A host writes an object in its own memory, and its slot, too, while it meets an error beside that, and loses the page of both; then
-/// it dies. The others can read the slot.
+/// A host writes an object in its own memory, and its slot, too, while it meets an error beside
+/// that, and loses the page of both; then it dies. The others can read the slot.
 pub(crate) fn a_backup_is_poisoned(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
     let (local, backup) = (Some(HOME), Some(true));
@@ -293,7 +294,8 @@ pub(crate) fn a_backup_is_poisoned(trial: &Trial) {
     check_rest(&world.living());
 }
 
-/// Memory fails under a writer, which dies; others find the object whole, with its old value, or lost.
+/// Memory fails under a writer, which dies; others find the object whole, with its old value, or
+/// lost.
 pub(crate) fn a_poisoned_writer_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
     let mut world = begin(trial, &Setup { kills, ..setup(trial) });
@@ -305,7 +307,8 @@ pub(crate) fn a_poisoned_writer_dies(trial: &Trial) {
     check_rest(&world.living());
 }
 
-/// What was deleted where memory failed does not come back when all have left and one returns, who can read there.
+/// What was deleted where memory failed does not come back when all have left and one returns, who
+/// can read there.
 pub(crate) fn a_poisoned_pod_is_reopened(trial: &Trial) {
     let mut world = begin(trial, &setup(trial));
     // Its chunk stays in use.
@@ -336,7 +339,8 @@ pub(crate) fn a_poisoned_pod_is_reopened(trial: &Trial) {
     check_rest(&[reopened]);
 }
 
-/// Hosts join, objects are moved together, and large ones come and go, while memory fails where there are objects.
+/// Hosts join, objects are moved together, and large ones come and go, while memory fails where
+/// there are objects.
 pub(crate) fn anything_is_poisoned(trial: &Trial) {
     let setup = Setup { chunks: 14, ..setup(trial) };
     let mut world = begin(trial, &setup);
@@ -404,7 +408,8 @@ pub(crate) fn a_claimed_chunk_is_poisoned(trial: &Trial) {
     assert!(world.hosts[1].usage().lnr_poisoned_bytes > 0, "it is known where it was met");
 }
 
-/// A host that has lost a page puts back what a dead one has overwritten there, which others can read; it may die at that.
+/// A host that has lost a page puts back what a dead one has overwritten there, which others can
+/// read; it may die at that.
 pub(crate) fn a_rescuer_is_poisoned(trial: &Trial) {
     let (hosts, deaths) = match trial.seed / 8 % 2 {
         0 => (vec![0], Deaths::One),
@@ -437,7 +442,8 @@ pub(crate) fn a_rescuer_is_poisoned(trial: &Trial) {
     check_rest(&world.living());
 }
 
-/// A host is fenced while it changes an object of which it, or who takes its lock over, cannot read all.
+/// A host is fenced while it changes an object of which it, or who takes its lock over, cannot read
+/// all.
 pub(crate) fn a_poisoned_writer_is_fenced(trial: &Trial) {
     let setup = Setup { torn_writes: Some(TornWrites::Undo), ticking: false, ..setup(trial) };
     let mut world = begin_with(LONG, trial, &setup);

@@ -276,8 +276,9 @@ pub fn sites() -> impl Iterator<Item = Site> {
     crates.into_iter().flatten().copied()
 }
 
-/// Steps whose absence shows in few scenarios, or few schedules, and a scenario in which it does: it is tried first, and if it
-/// is short, schedules with up to three preemptions are among those that are run.
+/// Steps whose absence shows in few scenarios, or few schedules, and a scenario in which it does:
+/// it is tried first, and if it is short, schedules with up to three preemptions are among those
+/// that are run.
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("hcmeta.chunk.claim", "hcmeta-scarce-space"),
     ("hcmeta.clock.step", "hcmeta-churn"),
@@ -388,8 +389,8 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pagecache.header.forget-first", "hcmeta-page-noted"),
 ];
 
-/// Every mutant there is: each site left out, and each fence. `crossed` tells which sites end with a
-/// fence.
+/// Every mutant there is: each site left out, and each fence. `crossed` tells which sites end with
+/// a fence.
 pub fn mutants(crossed: &Coverage) -> Vec<Mutant> {
     let met = crossed.sites();
     let fenced = |site: &Site| met.get(site).is_some_and(|crossed| crossed.fenced);

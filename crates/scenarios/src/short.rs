@@ -1,5 +1,5 @@
-//! Short histories: a few operations of two or three clients. They run fast, and all their schedules
-//! with a few preemptions can be enumerated.
+//! Short histories: a few operations of two or three clients. They run fast, and all their
+//! schedules with a few preemptions can be enumerated.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -60,8 +60,8 @@ pub(crate) fn write_and_read(trial: &Trial) {
     );
 }
 
-/// Three objects are read together, while one is written in place, one is deleted and its slot used by
-/// another, and one comes to be.
+/// Three objects are read together, while one is written in place, one is deleted and its slot used
+/// by another, and one comes to be.
 pub(crate) fn read_together(trial: &Trial) {
     let mut world = World::new(trial, &Setup { chunks: 1, ..Setup::small(2) });
     let scribe = world.scribe();
@@ -131,7 +131,8 @@ pub(crate) fn slot_reuse(trial: &Trial) {
     );
 }
 
-/// A chunk is divided anew, into larger slots, while another thread of the host reads what comes there.
+/// A chunk is divided anew, into larger slots, while another thread of the host reads what comes
+/// there.
 pub(crate) fn other_size(trial: &Trial) {
     run(
         trial,
@@ -154,7 +155,8 @@ pub(crate) fn delete_and_write(trial: &Trial) {
     );
 }
 
-/// A counter of three bits starts again at zero, and comes to where it was, while another host reads.
+/// A counter of three bits starts again at zero, and comes to where it was, while another host
+/// reads.
 pub(crate) fn wrap_around(trial: &Trial) {
     let write = |n: u64| ("a", Put(LONGER + n * 7));
     run(
@@ -181,7 +183,8 @@ pub(crate) fn mixed_records(trial: &Trial) {
     );
 }
 
-/// A counter of three bits goes round several times while others read in two pieces, taking their time.
+/// A counter of three bits goes round several times while others read in two pieces, taking their
+/// time.
 pub(crate) fn many_wraps(trial: &Trial) {
     write_and_read_slowly(trial, RecordWidth::Bits32);
 }
@@ -254,7 +257,8 @@ pub(crate) fn move_to_another_slot(trial: &Trial) {
     );
 }
 
-/// An object of which a host has a copy is written by another; then its record goes to another object.
+/// An object of which a host has a copy is written by another; then its record goes to another
+/// object.
 pub(crate) fn copies(trial: &Trial) {
     run(
         trial,
@@ -288,8 +292,8 @@ pub(crate) fn one_copy(trial: &Trial) {
     );
 }
 
-/// An object moves into the memory of the host that uses it, and comes back for another that reads and
-/// writes it.
+/// An object moves into the memory of the host that uses it, and comes back for another that reads
+/// and writes it.
 pub(crate) fn move_home(trial: &Trial) {
     let write = |n: u64| ("a", Put(n * 7));
     run(
@@ -300,7 +304,8 @@ pub(crate) fn move_home(trial: &Trial) {
     );
 }
 
-/// Two hosts have an object each in their memory, and want the other's; nobody answers but who waits.
+/// Two hosts have an object each in their memory, and want the other's; nobody answers but who
+/// waits.
 pub(crate) fn swap_homes(trial: &Trial) {
     let mut world =
         World::new(trial, &Setup { local: Some(HOME), backup: None, ..Setup::small(2) });
@@ -335,8 +340,8 @@ pub(crate) fn leave_home(trial: &Trial) {
     world.run();
 }
 
-/// An object in a host's memory leaves it for a larger slot, and one with the same hash takes its slot, and
-/// its place there, while another thread looks for the first.
+/// An object in a host's memory leaves it for a larger slot, and one with the same hash takes its
+/// slot, and its place there, while another thread looks for the first.
 pub(crate) fn home_of_another(trial: &Trial) {
     let mut world =
         World::new(trial, &Setup { local: Some(HOME), backup: None, ..Setup::small(1) });

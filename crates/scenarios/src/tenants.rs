@@ -83,8 +83,8 @@ fn tag_of(area: usize, number: usize, round: u64) -> u64 {
     1000 * area as u64 + 100 * number as u64 + 7 * round + 7
 }
 
-/// A host runs the tenant of an area: it changes its own object often, as all change one that is for all, and goes on with the
-/// background work until all are through.
+/// A host runs the tenant of an area: it changes its own object often, as all change one that is
+/// for all, and goes on with the background work until all are through.
 fn run_tenant(
     book: &Rc<Book>,
     number: usize,
@@ -143,8 +143,8 @@ fn check_at_rest(simulation: &Simulation, book: &Book) {
     }
 }
 
-/// One host runs both tenants in one seat, two others one each: no log waits for a host that does not follow it, and what is in
-/// one area is not in the other.
+/// One host runs both tenants in one seat, two others one each: no log waits for a host that does
+/// not follow it, and what is in one area is not in the other.
 pub(crate) fn two_tenants(trial: &Trial) {
     let mut simulation = pod(trial, (3, 3), None);
     let book = Rc::<Book>::default();
@@ -170,8 +170,9 @@ pub(crate) fn two_tenants(trial: &Trial) {
     check_at_rest(&simulation, &book);
 }
 
-/// A host that runs both tenants dies. Each of two others clears up in the area in which it takes part. A fourth one takes the dead
-/// host's seat, since there is no other, and takes part in an area when the dead host is cleared up after there; unless it dies, too.
+/// A host that runs both tenants dies. Each of two others clears up in the area in which it takes
+/// part. A fourth one takes the dead host's seat, since there is no other, and takes part in an
+/// area when the dead host is cleared up after there; unless it dies, too.
 pub(crate) fn a_host_of_two_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 3], one_in: 1, deaths: Deaths::InTurn });
     let mut simulation = pod(trial, (4, 3), kills);
@@ -241,8 +242,8 @@ fn payload(area: usize, tag: u64) -> [u8; PAYLOAD_BYTES] {
     payload
 }
 
-/// Two hosts ask a third one for something in both areas, through the slots that all of a host's tenants share. Each of its
-/// tenants answers what is about its own area.
+/// Two hosts ask a third one for something in both areas, through the slots that all of a host's
+/// tenants share. Each of its tenants answers what is about its own area.
 pub(crate) fn mail_of_tenants(trial: &Trial) {
     const REQUESTS: u64 = 3;
     let mut simulation = pod(trial, (3, 3), None);

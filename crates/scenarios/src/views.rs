@@ -1,6 +1,8 @@
-//! Values that are looked at where they lie, while others write them, delete them and want their slots.
+//! Values that are looked at where they lie, while others write them, delete them and want their
+//! slots.
 //!
-//! What a client looks at stays as it was when it began to, and what it began with is in the history as a read.
+//! What a client looks at stays as it was when it began to, and what it began with is in the
+//! history as a read.
 
 use tombolo_memory::Memory;
 use tombolo_objects::{Error, Objects};
@@ -13,7 +15,8 @@ use crate::objects::add_mixed_clients;
 use crate::operations::{Scribe, perform, tag, try_perform, value};
 use crate::world::{NO_LOCAL, ONLY_HOME, Setup, World};
 
-// Values of these sizes are looked at where they lie: the first fills half a chunk, the second two chunks.
+// Values of these sizes are looked at where they lie: the first fills half a chunk, the second two
+// chunks.
 const HALF: u64 = 5;
 const LARGE: u64 = 6;
 /// Five of these fill a chunk, and are copied.
@@ -43,7 +46,8 @@ fn look(host: &Objects<SimMemory>, scribe: &Scribe, key: &str) -> Result<(), Err
     view.map_or(Ok(()), |view| view.end())
 }
 
-/// Objects are there that every host has read; then the first hosts do what they are to do, and the last one looks at them.
+/// Objects are there that every host has read; then the first hosts do what they are to do, and the
+/// last one looks at them.
 fn run(
     trial: &Trial,
     setup: &Setup,
@@ -109,7 +113,8 @@ pub(crate) fn two_viewers(trial: &Trial) {
     finish_and_read(&mut world, &["a"]);
 }
 
-/// An object that takes two chunks is deleted, and another host wants these, while a third one looks at the object.
+/// An object that takes two chunks is deleted, and another host wants these, while a third one
+/// looks at the object.
 pub(crate) fn view_and_divide(trial: &Trial) {
     let create = |key, n: u64| (key, Create(7 * n + SMALL));
     run(
@@ -218,7 +223,8 @@ fn move_home(trial: &Trial, backup: bool, kills: Option<Kills>) -> World {
     world
 }
 
-/// A host dies while it looks at an object that is in everybody's way: when it is cleared up after, its pins are off.
+/// A host dies while it looks at an object that is in everybody's way: when it is cleared up after,
+/// its pins are off.
 pub(crate) fn a_viewer_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![1], one_in: 1, deaths: Deaths::One });
     let setup = Setup { kills, chunks: 6, local: Some(NO_LOCAL), ..Setup::roomy(2) };
@@ -244,8 +250,8 @@ pub(crate) fn a_viewer_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a", "b"]);
 }
 
-/// A host dies while it writes an object elsewhere, or deletes it, because another one looks at it; a third one, which has an older value
-/// in its caches, clears up.
+/// A host dies while it writes an object elsewhere, or deletes it, because another one looks at it;
+/// a third one, which has an older value in its caches, clears up.
 pub(crate) fn a_deleter_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
     let mut world = World::new(trial, &Setup { kills, ticking: true, ..Setup::small(3) });
@@ -261,8 +267,8 @@ pub(crate) fn a_deleter_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a"]);
 }
 
-/// Two of three hosts die, one after the other, while clients do anything to objects of all sizes, for which there is little room, and look at
-/// them.
+/// Two of three hosts die, one after the other, while clients do anything to objects of all sizes,
+/// for which there is little room, and look at them.
 pub(crate) fn viewers_die(trial: &Trial) {
     const KEYS: [&str; 3] = ["a", "b", "c"];
     let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::InTurn });

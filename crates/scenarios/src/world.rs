@@ -25,7 +25,8 @@ pub(crate) type Host = Rc<Objects<SimMemory>>;
 const SEGMENT_ENTRIES: u64 = 8;
 const MAIL_SLOTS: u64 = 2;
 
-/// Objects that a host may have locked at once, and the most that one of them notes before it is changed.
+/// Objects that a host may have locked at once, and the most that one of them notes before it is
+/// changed.
 const UNDO_BYTES: u64 = 256;
 /// The same, of a head in a pod for a page cache in which pages are not undone.
 const HEAD_UNDO_BYTES: u64 = 128;
@@ -49,8 +50,8 @@ pub(crate) const COPIES: Local = Local { copies: 2 << 10, home: 0 };
 pub(crate) const ONLY_HOME: Local = Local { copies: 0, home: 2 << 10 };
 pub(crate) const HOME: Local = Local { copies: 2 << 10, home: 2 << 10 };
 
-/// The windows by which replicas are handed over, in which hosts may write at the same time: who hands one
-/// over may have been given up on, and a checksum tells.
+/// The windows by which replicas are handed over, in which hosts may write at the same time: who
+/// hands one over may have been given up on, and a checksum tells.
 pub(crate) fn contended(layout: &Layout) -> Vec<Lines> {
     let windows = layout.windows();
     let undo = layout.areas.iter().map(|area| {
@@ -74,8 +75,8 @@ pub(crate) struct Setup {
     pub(crate) width: Option<RecordWidth>,
     /// Chunks of 1 KiB.
     pub(crate) chunks: u64,
-    /// Memory of each host for copies of objects, and for objects that it uses alone; unless it is given,
-    /// the seed decides.
+    /// Memory of each host for copies of objects, and for objects that it uses alone; unless it is
+    /// given, the seed decides.
     pub(crate) local: Option<Local>,
     /// Shards of the log; unless it is fixed, every other seed has two.
     pub(crate) log_shards: Option<u64>,
@@ -84,7 +85,8 @@ pub(crate) struct Setup {
     pub(crate) kills: Option<Kills>,
     /// What becomes of writes that are cut off; unless it is given, the seed decides.
     pub(crate) torn_writes: Option<TornWrites>,
-    /// Whether what is in a host's own memory is in its slot, too; unless it is given, the seed decides.
+    /// Whether what is in a host's own memory is in its slot, too; unless it is given, the seed
+    /// decides.
     pub(crate) backup: Option<bool>,
     /// Latches, if the pod is to have marks.
     pub(crate) latches: u64,
@@ -357,7 +359,8 @@ impl World {
         let Some(first) = living.first() else { return };
         for host in &living {
             let (number, host) = (host.memory().host(), Rc::clone(host));
-            // All at once: for what there is to clear up after two, the log may be too short unless all apply it.
+            // All at once: for what there is to clear up after two, the log may be too short unless
+            // all apply it.
             self.simulation.spawn(number, move |memory| {
                 for _ in 0..100 {
                     host.tick().unwrap();

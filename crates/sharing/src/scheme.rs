@@ -75,12 +75,12 @@ pub trait Scheme: Sized {
     /// How a host takes part.
     type Options: Clone + Default + 'static;
 
-    /// Takes part in an area for objects or pages of the pod that `host` is in, besides other tenants of
-    /// that host.
+    /// Takes part in an area for objects or pages of the pod that `host` is in, besides other
+    /// tenants of that host.
     ///
     /// # Errors
-    /// [`Error::Pod`] if the area is of another kind; [`Error::NobodyAnswers`] if no host hands over its
-    /// replica; [`Error::Damaged`].
+    /// [`Error::Pod`] if the area is of another kind; [`Error::NobodyAnswers`] if no host hands
+    /// over its replica; [`Error::Damaged`].
     fn attach(
         host: &Arc<Host<Self::Memory>>,
         area: Area<Self::Memory>,

@@ -1,4 +1,5 @@
-//! What becomes of dirty objects ([`dirty`](crate::storage::dirty)) whose records are wanted, or that are torn.
+//! What becomes of dirty objects ([`dirty`](crate::storage::dirty)) whose records are wanted, or
+//! that are torn.
 
 use tombolo_memory::Memory;
 

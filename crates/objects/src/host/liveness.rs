@@ -20,8 +20,8 @@ impl<M: Memory> Objects<M> {
         })
     }
 
-    /// Before this host stores into a slot once more: it may not, if a commit has told it that it was fenced,
-    /// since the object may have left the slot, or come to it.
+    /// Before this host stores into a slot once more: it may not, if a commit has told it that it
+    /// was fenced, since the object may have left the slot, or come to it.
     pub(crate) fn may_store(&self) -> Result<(), Error> {
         if self.records.is_abandoned() { Err(self.is_fenced()) } else { Ok(()) }
     }
@@ -31,8 +31,8 @@ impl<M: Memory> Objects<M> {
         self.enrolment.stay()
     }
 
-    /// Host `by` is in the way, because it has the object with this entry locked, or in its own memory: goes on without it
-    /// if it is dead.
+    /// Host `by` is in the way, because it has the object with this entry locked, or in its own
+    /// memory: goes on without it if it is dead.
     #[cold]
     pub(crate) fn obstructed(&self, by: u8, entry: Entry) {
         self.upkeep.obstructed_by(by);

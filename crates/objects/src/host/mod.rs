@@ -45,8 +45,9 @@ use crate::{Error, Stats, Usage, Version, sites};
 pub struct Options {
     /// Sizes of the index.
     pub index: IndexLimits,
-    /// In a pod of up to so many coherence records this host keeps whose each is, in 8 bytes of its memory, which makes it quicker to take one
-    /// from another object, and to choose which. In others it looks through its index.
+    /// In a pod of up to so many coherence records this host keeps whose each is, in 8 bytes of its
+    /// memory, which makes it quicker to take one from another object, and to choose which. In
+    /// others it looks through its index.
     pub known_owners: u64,
     /// How the background work is done.
     pub maintenance: Maintenance,
@@ -57,8 +58,8 @@ pub struct Options {
     pub views: u32,
     /// Bytes of this host's memory for copies of objects; none, if 0.
     pub copies_bytes: u64,
-    /// Bytes of this host's memory for objects that it uses alone; none, if 0, or if the pod is made for
-    /// a page cache.
+    /// Bytes of this host's memory for objects that it uses alone; none, if 0, or if the pod is
+    /// made for a page cache.
     pub partition_bytes: u64,
     /// Decides which objects are copied or moved there.
     pub placement: Arc<dyn Placement>,
@@ -100,8 +101,8 @@ pub enum Locks {
 
 /// The objects of a pod, as one host reads and writes them. Shared by the host's threads.
 ///
-/// Keys have 1 to [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES) bytes, values any number that the pod has room for. Operations on
-/// one object are linearizable across all hosts.
+/// Keys have 1 to [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES) bytes, values any number that the pod has
+/// room for. Operations on one object are linearizable across all hosts.
 pub struct Objects<M: Memory> {
     pub(crate) area: ObjectArea<M>,
     pub(crate) host: Arc<Host<M>>,
@@ -196,8 +197,8 @@ impl<M: Memory> Objects<M> {
         self.counters.snapshot()
     }
 
-    /// How many objects there are. If the log has shards, of those that come and go meanwhile some may
-    /// count that were never there at once.
+    /// How many objects there are. If the log has shards, of those that come and go meanwhile some
+    /// may count that were never there at once.
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Damaged`].
@@ -236,7 +237,8 @@ impl<M: Memory> Objects<M> {
         self.records.unowned(&self.shards().iter().flat_map(records).collect())
     }
 
-    /// How often entries of this host lost a place in the log to another's, and had to try the next.
+    /// How often entries of this host lost a place in the log to another's, and had to try the
+    /// next.
     pub fn lost_places(&self) -> u64 {
         self.sum(Shard::lost_places)
     }
@@ -288,9 +290,9 @@ impl<M: Memory> Objects<M> {
 
     /// What is done while this shard's log is full.
     ///
-    /// Others may wait for a host that is joining, and that for a replica from this one, all of whose
-    /// threads may be here. And the host that is waited for may itself wait for this one to apply
-    /// another shard, or be dead.
+    /// Others may wait for a host that is joining, and that for a replica from this one, all of
+    /// whose threads may be here. And the host that is waited for may itself wait for this one to
+    /// apply another shard, or be dead.
     pub(crate) fn meanwhile_committing(&self, shard: &Shard<M>) {
         let _ = self.sync_others();
         if !self.memory().check(sites::JOIN_HELP, !self.area().has_joining()) {
@@ -313,8 +315,8 @@ impl<M: Memory> Objects<M> {
         Ok(self.shards.iter().try_for_each(|shard| shard.sync().map(drop))?)
     }
 
-    /// Applies all shards, if there are more than the one that is applied anyway: to be called again
-    /// and again by who waits for something in one of them.
+    /// Applies all shards, if there are more than the one that is applied anyway: to be called
+    /// again and again by who waits for something in one of them.
     pub(crate) fn sync_others(&self) -> Result<(), Error> {
         if self.shards.len() > 1 && self.memory().keeps(sites::SHARD_OTHERS) {
             self.sync_all()?;

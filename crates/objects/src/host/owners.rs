@@ -1,5 +1,5 @@
-//! Whose a record is, where a host does not know by heart: it looks through its index, where those who may have a
-//! record are close together.
+//! Whose a record is, where a host does not know by heart: it looks through its index, where those
+//! who may have a record are close together.
 
 use tombolo_memory::Memory;
 
@@ -19,8 +19,9 @@ impl<M: Memory> Objects<M> {
         })
     }
 
-    /// Used records that the object with this hash may have, and whose they are; the best to take back first. Where this host knows by heart, some of
-    /// them, and others the next time; else all that are in use of one of its sets, at least.
+    /// Used records that the object with this hash may have, and whose they are; the best to take
+    /// back first. Where this host knows by heart, some of them, and others the next time; else all
+    /// that are in use of one of its sets, at least.
     pub(crate) fn victims(&self, hash: KeyHash) -> impl Iterator<Item = (Record, KeyHash)> {
         let sets = self.records.sets();
         let known = self.records.victims(hash);
@@ -32,7 +33,8 @@ impl<M: Memory> Objects<M> {
         known.into_iter().flatten().chain(others.into_iter().flatten())
     }
 
-    /// What `tell` says of objects whose hashes end with the same `bits` as this one, beginning with those in the same shard.
+    /// What `tell` says of objects whose hashes end with the same `bits` as this one, beginning
+    /// with those in the same shard.
     fn like<T: Copy>(
         &self,
         hash: KeyHash,

@@ -1,4 +1,5 @@
-//! Memory errors in objects: whether this host has met one, and the event by which the object is lost then ([`poison`](crate::storage::poison)).
+//! Memory errors in objects: whether this host has met one, and the event by which the object is
+//! lost then ([`poison`](crate::storage::poison)).
 
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, PREFIX_BYTES};
@@ -20,8 +21,8 @@ impl<M: Memory> Objects<M> {
         extent.is_poisoned(self.memory(), PREFIX_BYTES as u64)
     }
 
-    /// This host has met an error in the slot of an object: its value is lost for all, and whether that is so now. If not, somebody
-    /// changes the object, or it has changed.
+    /// This host has met an error in the slot of an object: its value is lost for all, and whether
+    /// that is so now. If not, somebody changes the object, or it has changed.
     #[cold]
     pub(crate) fn lose_poisoned(&self, hash: KeyHash, slot: SlotLine) -> Result<bool, Error> {
         let state = self.state(hash);

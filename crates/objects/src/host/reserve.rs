@@ -27,8 +27,8 @@ pub(crate) enum Room {
 }
 
 impl<M: Memory> Objects<M> {
-    /// A slot for an object with this hash, reserved for it. If the pod is full as things are, objects
-    /// that are in use are waited for, for as long as `patience` lasts.
+    /// A slot for an object with this hash, reserved for it. If the pod is full as things are,
+    /// objects that are in use are waited for, for as long as `patience` lasts.
     pub(crate) fn reserve(
         &self,
         hash: KeyHash,

@@ -31,7 +31,8 @@ impl<M: Memory> Objects<M> {
             })
     }
 
-    /// Whether somebody views an object as it was before it came to this host's memory: nobody does from then on.
+    /// Whether somebody views an object as it was before it came to this host's memory: nobody does
+    /// from then on.
     pub(crate) fn is_viewed(&self, entry: Entry) -> bool {
         self.state(entry.hash).space.is_pinned(entry.slot)
     }

@@ -12,9 +12,9 @@ use crate::{Error, Objects, sites};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl<M: Memory> Objects<M> {
-    /// Leaves the area, and the pod, unless other tenants of this host are still there. The last host
-    /// leaves the area closed, with all objects in place. Nothing else may be done with this handle
-    /// afterwards, and no thread may be at it now.
+    /// Leaves the area, and the pod, unless other tenants of this host are still there. The last
+    /// host leaves the area closed, with all objects in place. Nothing else may be done with this
+    /// handle afterwards, and no thread may be at it now.
     ///
     /// # Errors
     /// [`Error::StillViewing`], [`Error::Log`], [`Error::Damaged`]: the seat is still taken.

@@ -42,7 +42,8 @@ impl Findings {
     }
 }
 
-/// Chunks of LNR that get no new objects, because of memory errors. Hosts may use the pod meanwhile.
+/// Chunks of LNR that get no new objects, because of memory errors. Hosts may use the pod
+/// meanwhile.
 pub fn poisoned_chunks<M: Memory>(area: &ObjectArea<M>) -> u64 {
     ChunkTable::new(area).poisoned()
 }

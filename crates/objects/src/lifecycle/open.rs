@@ -1,22 +1,27 @@
 //! Opening a pod in which nobody is: one that was left in order, or one whose hosts have all died.
 //!
-//! What hosts knew is gone with them. Left are the slots, in LNR, whose headers say what objects there are, and in
-//! SCR the intents of what hosts had under way ([`intents`](crate::storage::intents)). What no intent names is as its slot says. What an intent
+//! What hosts knew is gone with them. Left are the slots, in LNR, whose headers say what objects
+//! there are, and in SCR the intents of what hosts had under way
+//! ([`intents`](crate::storage::intents)). What no intent names is as its slot says. What an intent
 //! names was answered to nobody: it may be done, or not, but for what others may have seen.
 //!
-//! * *Writes* in place, cut off: the old value is put back, or the object is lost, as the pod was created. If its lock is not held
-//!   any more, the write was over.
+//! * *Writes* in place, cut off: the old value is put back, or the object is lost, as the pod was
+//!   created. If its lock is not held any more, the write was over.
 //! * *Places*: there is nothing in the slot.
 //! * *Deletes*: it is gone, if it is still the same.
-//! * *Announces*: if the new slot is not as it was written, the object had moved there; if it is, and the old slot is not as it was
-//!   copied, it had not. Otherwise both say the same. An object that came from the host's own memory has moved, unless its old slot is
-//!   empty: others may have seen it in the new one, and nobody can have changed it in the old. A new object is there, unless another one has its key: of several new ones
-//!   the one that is *created*, or else the one that the log has first. (It still has what a host had not applied.)
-//! * *Moves out*: lost; and so is what was in a host's own memory, as its slot says, unless the pod was created to have it there, too.
+//! * *Announces*: if the new slot is not as it was written, the object had moved there; if it is,
+//!   and the old slot is not as it was copied, it had not. Otherwise both say the same. An object
+//!   that came from the host's own memory has moved, unless its old slot is empty: others may have
+//!   seen it in the new one, and nobody can have changed it in the old. A new object is there,
+//!   unless another one has its key: of several new ones the one that is *created*, or else the one
+//!   that the log has first. (It still has what a host had not applied.)
+//! * *Moves out*: lost; and so is what was in a host's own memory, as its slot says, unless the pod
+//!   was created to have it there, too.
 //!
-//! Each intent is cleared when what it says is done, and in memory; so whoever dies at this leaves the rest to the next. What cannot be told
-//! any more once it is half done, the intent says first: of an announced move, which of the two slots is to be empty. New objects
-//! keep their intents until the whole pod was looked at.
+//! Each intent is cleared when what it says is done, and in memory; so whoever dies at this leaves
+//! the rest to the next. What cannot be told any more once it is half done, the intent says first:
+//! of an announced move, which of the two slots is to be empty. New objects keep their intents
+//! until the whole pod was looked at.
 //!
 //! Left out: pods of HCMeta's hosts, whose slots are no guide.
 
@@ -164,7 +169,8 @@ impl<'a, M: Memory> Reopened<'a, M> {
         self.intents.holders(holder, record).any(|of| of == host)
     }
 
-    /// Does what this intent of `host` says, whose torn object is in order; whether it is through with that.
+    /// Does what this intent of `host` says, whose torn object is in order; whether it is through
+    /// with that.
     fn end(&mut self, host: u8, intent_slot: IntentSlot, intent: Intent) -> Result<bool, Error> {
         match intent {
             Intent::Writes { .. } | Intent::TookOver { .. } | Intent::Through { .. } => {}
@@ -283,7 +289,8 @@ impl<'a, M: Memory> Reopened<'a, M> {
         Ok(())
     }
 
-    /// Whether an object that is in `line` is the one that has this key: of two, the one that was not being created.
+    /// Whether an object that is in `line` is the one that has this key: of two, the one that was
+    /// not being created.
     pub(crate) fn is_the_one(&mut self, key: &[u8], line: SlotLine) -> Result<bool, Error> {
         match self.unsure.get(key) {
             Some(unsure) if unsure.line != line => {

@@ -10,7 +10,8 @@ use crate::storage::index::Found;
 use crate::write::locked_object::LockedObject;
 use crate::{Error, Objects};
 
-/// Entries that leave in one tick, at most, because they have not been used and others want to come.
+/// Entries that leave in one tick, at most, because they have not been used and others want to
+/// come.
 const LEAVE_BATCH: usize = 16;
 
 impl<M: Memory> Objects<M> {
@@ -33,8 +34,8 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Sends the objects in this host's own memory back to where all hosts can reach them: because it
-    /// leaves, or will not be able to answer for a while.
+    /// Sends the objects in this host's own memory back to where all hosts can reach them: because
+    /// it leaves, or will not be able to answer for a while.
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Damaged`]. The other objects are where they were.
@@ -50,7 +51,8 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Makes room when there is little: entries of the partition that were not used since the last look leave.
+    /// Makes room when there is little: entries of the partition that were not used since the last
+    /// look leave.
     pub(crate) fn make_room_in_partition(&self) -> Result<(), Error> {
         let partition = &self.partition;
         if !partition.is_open() || partition.bytes() <= partition.budget / 10 * 9 {

@@ -5,8 +5,8 @@
 //! answer    1: it is back, or was not here; 0: it is in use, ask again
 //! ```
 //!
-//! Who is asked answers when it ticks, and between its own operations if nothing is in the way: neither
-//! the object's lock nor a full log.
+//! Who is asked answers when it ticks, and between its own operations if nothing is in the way:
+//! neither the object's lock nor a full log.
 
 use std::time::Duration;
 
@@ -37,8 +37,8 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Has another host bring back the object with this entry; returns once the entry has changed, as
-    /// far as this replica knows.
+    /// Has another host bring back the object with this entry; returns once the entry has changed,
+    /// as far as this replica knows.
     fn request_recall(&self, host: u8, entry: Entry) -> Result<(), Error> {
         let memory = self.memory();
         let started = memory.uptime();

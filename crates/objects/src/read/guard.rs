@@ -76,7 +76,8 @@ impl<M: Memory> ReadGuard<'_, M> {
     /// Ends the read. `Ok` means that everything read is of [`version`](Self::version).
     ///
     /// # Errors
-    /// [`Error::Torn`] if the object changed meanwhile: begin again. [`Error::Poisoned`], [`Error::Log`].
+    /// [`Error::Torn`] if the object changed meanwhile: begin again. [`Error::Poisoned`],
+    /// [`Error::Log`].
     pub fn read_end(self) -> Result<(), Error> {
         if !self.snapshot.still_holds(self.objects)? {
             self.objects.count(Counter::Retries);

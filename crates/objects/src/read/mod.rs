@@ -25,7 +25,8 @@ use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, Version, sites};
 use tombolo_placement::Place;
 
-/// Lines of an object that are fetched before it is copied; of more, the processor itself makes sure.
+/// Lines of an object that are fetched before it is copied; of more, the processor itself makes
+/// sure.
 const FETCHED: u64 = 20;
 
 /// Header and key, unless that is long, fit into so many bytes.
@@ -79,16 +80,18 @@ impl<M: Memory> Objects<M> {
     /// there is no such object.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Lost`], [`Error::Poisoned`], [`Error::Busy`], [`Error::Log`], [`Error::Damaged`].
+    /// [`Error::KeyLength`], [`Error::Lost`], [`Error::Poisoned`], [`Error::Busy`], [`Error::Log`],
+    /// [`Error::Damaged`].
     pub fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error> {
         self.read_split(key, &mut [], value)
     }
 
-    /// As [`read`](Self::read), but the first bytes of the value go into `head`, and all others into `rest`: who wants these alone need not
-    /// move them.
+    /// As [`read`](Self::read), but the first bytes of the value go into `head`, and all others
+    /// into `rest`: who wants these alone need not move them.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if the value is shorter than `head`, and those of [`read`](Self::read).
+    /// [`Error::OutOfRange`] if the value is shorter than `head`, and those of
+    /// [`read`](Self::read).
     // (Inlined: the fewer instructions there are to the next read, the earlier that begins.)
     #[inline(always)]
     pub fn read_split<const HEAD: usize>(
@@ -144,7 +147,8 @@ impl<M: Memory> Objects<M> {
         self.read_candidate(hash, candidate.as_ref(), key, part, &mut [], value)
     }
 
-    /// The same, of a key whose hash is given, and of which perhaps a candidate is; the first bytes go into `head`.
+    /// The same, of a key whose hash is given, and of which perhaps a candidate is; the first bytes
+    /// go into `head`.
     #[inline(always)]
     pub(crate) fn read_candidate<const HEAD: usize>(
         &self,
@@ -215,7 +219,8 @@ impl<M: Memory> Objects<M> {
         self.lookup(hash, |found, tail| self.read_found(found, tail, key, part, value))
     }
 
-    /// Reads part of an object that may have `key`, wherever it is; nothing, if it has no such part.
+    /// Reads part of an object that may have `key`, wherever it is; nothing, if it has no such
+    /// part.
     #[inline(always)]
     fn read_found(
         &self,
@@ -261,7 +266,8 @@ impl<M: Memory> Objects<M> {
         Ok(attempt.map(|(header, _)| header))
     }
 
-    /// Copies an object that was read into this host's memory, or moves it there, if it is to be there.
+    /// Copies an object that was read into this host's memory, or moves it there, if it is to be
+    /// there.
     fn place_after_read(
         &self,
         found: &Found<'_>,
@@ -416,8 +422,8 @@ impl<M: Memory> Objects<M> {
         self.memory().prefetch(self.fetched(slot, part));
     }
 
-    /// Lines that a read will take, or most of them. Where they lie is known before the header is, in which it
-    /// says how many there are.
+    /// Lines that a read will take, or most of them. Where they lie is known before the header is,
+    /// in which it says how many there are.
     #[inline(always)]
     pub(crate) fn fetched(&self, slot: Lines, part: Part) -> Lines {
         let lines = match part {
@@ -453,7 +459,8 @@ impl<M: Memory> Objects<M> {
         snapshot.extent.read(self.memory(), offset, into);
     }
 
-    /// Drops lines of so many bytes, if they may be stale: those of a large object, of which a read wants a part.
+    /// Drops lines of so many bytes, if they may be stale: those of a large object, of which a read
+    /// wants a part.
     #[track_caller]
     fn invalidate_if_stale(&self, snapshot: &ReadSnapshot, offset: u64, bytes: u64) {
         let ReadSnapshot { extent, fresh, .. } = snapshot;
@@ -509,8 +516,9 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// The key of the object, of which nothing else may be whole: its value may be lost, or a host be about
-    /// to bring it back. Lines behind the key are not looked at: they may be stale, if the object ends there.
+    /// The key of the object, of which nothing else may be whole: its value may be lost, or a host
+    /// be about to bring it back. Lines behind the key are not looked at: they may be stale, if the
+    /// object ends there.
     pub(crate) fn read_key(&self, snapshot: &ReadSnapshot) -> Option<Vec<u8>> {
         let mut header = [0; HEADER_BYTES];
         self.read_bytes(snapshot, 0, &mut header);

@@ -9,7 +9,8 @@ use crate::storage::partition::Hold;
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
-    /// Takes hold of the object with this entry in this host's memory, if it has `key` and nobody else is at it.
+    /// Takes hold of the object with this entry in this host's memory, if it has `key` and nobody
+    /// else is at it.
     pub(crate) fn reach(&self, entry: Entry, key: &[u8]) -> Attempt<(Hold<M>, Header)> {
         self.memory().step();
         let hold = self.partition.entry(entry.slot).and_then(|entry| entry.try_lock_arc());
@@ -49,7 +50,8 @@ impl<M: Memory> Objects<M> {
         self.holds_seat().map(|()| attempt)
     }
 
-    /// Whether what was done in this host's own memory counts: if the host has not been fenced by now.
+    /// Whether what was done in this host's own memory counts: if the host has not been fenced by
+    /// now.
     pub(crate) fn holds_seat(&self) -> Result<(), Error> {
         if self.enrolment.holds(self.memory()) { Ok(()) } else { Err(self.is_fenced()) }
     }

@@ -10,11 +10,12 @@ use crate::{Error, Objects};
 
 impl<M: Memory> Objects<M> {
     /// Shows some keys to `visit` and returns the next cursor. A walk starts with cursor 0 and is
-    /// over when 0 comes back. It meets every object that is there all the time, one whose value is lost
-    /// included, and others perhaps; no key is met twice.
+    /// over when 0 comes back. It meets every object that is there all the time, one whose value is
+    /// lost included, and others perhaps; no key is met twice.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read), but for [`Error::Lost`] and [`Error::Poisoned`]: a key that cannot be read is left out.
+    /// Those of [`read`](Self::read), but for [`Error::Lost`] and [`Error::Poisoned`]: a key that
+    /// cannot be read is left out.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
         self.scan_wanted(cursor, |_| true, visit)
     }

@@ -8,11 +8,11 @@ use crate::storage::records::Record;
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
-    /// Whether everything since the counter was loaded was one version: the counter is the same, and so
-    /// is the object's entry as of the log's tail after that.
+    /// Whether everything since the counter was loaded was one version: the counter is the same,
+    /// and so is the object's entry as of the log's tail after that.
     ///
-    /// In this order: a counter that has started again at zero meanwhile is announced in the log by the
-    /// time it can be seen. The other way round, that could happen between the two looks.
+    /// In this order: a counter that has started again at zero meanwhile is announced in the log by
+    /// the time it can be seen. The other way round, that could happen between the two looks.
     #[inline(always)]
     pub(crate) fn still_holds(
         &self,
@@ -23,7 +23,8 @@ impl<M: Memory> Objects<M> {
         self.both_hold(entry.own_record(), counter, || self.entry_is_still(entry, tail))
     }
 
-    /// The same, where `entry_again` looks at the log again, and tells whether the entry is as it was.
+    /// The same, where `entry_again` looks at the log again, and tells whether the entry is as it
+    /// was.
     #[inline(always)]
     pub(crate) fn both_hold<E>(
         &self,

@@ -1,7 +1,9 @@
-//! Clearing up after a host that is gone: what it had locked is [rescued](crate::recovery) first, or restored from its own memory; then what it had
-//! under way is ended, and what it had taken is free again: chunks, slots in quarantine, latches, at last its seat.
+//! Clearing up after a host that is gone: what it had locked is [rescued](crate::recovery) first,
+//! or restored from its own memory; then what it had under way is ended, and what it had taken is
+//! free again: chunks, slots in quarantine, latches, at last its seat.
 //!
-//! Each step can be done again by another host, if the one that does it dies, too; what that would not know any more, intents or words in SCR say first.
+//! Each step can be done again by another host, if the one that does it dies, too; what that would
+//! not know any more, intents or words in SCR say first.
 
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
@@ -58,9 +60,9 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Objects with which a host that is gone was about to go on elsewhere, after others that may still be alive, are in their slots
-    /// as before: for who opens the pod if all die, and for whom the intents of that host told the same until now. `false` if others are
-    /// clearing up there.
+    /// Objects with which a host that is gone was about to go on elsewhere, after others that may
+    /// still be alive, are in their slots as before: for who opens the pod if all die, and for whom
+    /// the intents of that host told the same until now. `false` if others are clearing up there.
     fn withdraw_quarantine(&self, stay: Stay) -> Result<bool, Error> {
         let intents = &self.intents.table;
         for host in self.area().membership().fenced().filter(|&host| host != stay.host) {
@@ -83,7 +85,8 @@ impl<M: Memory> Objects<M> {
         Ok(true)
     }
 
-    /// Slots that are said to be in quarantine, and whose objects have not gone on elsewhere, as the log says.
+    /// Slots that are said to be in quarantine, and whose objects have not gone on elsewhere, as
+    /// the log says.
     fn early_in_quarantine(&self, host: u8) -> Vec<SlotLine> {
         let quarantined = self.quarantined(host).concat();
         let noted = self.intents.table.quarantine(host).filter(|(_, lost)| !lost);
@@ -111,8 +114,8 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Takes headers out of slots in which a host that is gone has left some, and which are no object's as the
-    /// log says.
+    /// Takes headers out of slots in which a host that is gone has left some, and which are no
+    /// object's as the log says.
     fn end_what_was_under_way(&self, stay: Stay) -> Result<(), Error> {
         let intents: Vec<_> = self.intents.table.of(stay.host).collect();
         for (intent_slot, intent) in intents {
@@ -143,8 +146,9 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Says of an object that was to move which of its slots is empty, before that is: one that is empty already would no longer tell
-    /// who opens the pod, if all die, whether the object has moved.
+    /// Says of an object that was to move which of its slots is empty, before that is: one that is
+    /// empty already would no longer tell who opens the pod, if all die, whether the object has
+    /// moved.
     fn decide_move(
         &self,
         stay: Stay,
@@ -169,8 +173,8 @@ impl<M: Memory> Objects<M> {
         Ok(space.slot_at(line).is_some_and(|slot| space.holds_object(slot)))
     }
 
-    /// Whether nothing is in a slot that an object of a host which is gone has left, or was to come to, and nobody else is
-    /// about to take something out of there, or has.
+    /// Whether nothing is in a slot that an object of a host which is gone has left, or was to come
+    /// to, and nobody else is about to take something out of there, or has.
     fn is_still_left(&self, stay: Stay, line: SlotLine, left: bool) -> Result<bool, Error> {
         let space = self.space_of(line)?;
         // Who has taken the object out of the slot since has said so before, and is at it.
@@ -179,20 +183,23 @@ impl<M: Memory> Objects<M> {
         {
             return Ok(false);
         }
-        // Nobody promises a slot that an object may be leaving. One that an object came to may have been left again
-        // since, and promised to another one; then it is not in a chunk of that host any more.
+        // Nobody promises a slot that an object may be leaving. One that an object came to may have
+        // been left again since, and promised to another one; then it is not in a chunk of that
+        // host any more.
         let nobodys = left || space.word(space.chunk_at(line)?)?.is_of(stay.host);
         Ok(self.memory().check(sites::CLEAR_PROMISED, nobodys))
     }
 
-    /// Objects that are lost with a host that is gone say so in their slots, for whoever opens the pod after all have left.
+    /// Objects that are lost with a host that is gone say so in their slots, for whoever opens the
+    /// pod after all have left.
     fn mark_lost(&self, stay: Stay) -> Result<(), Error> {
         for shard in self.shards() {
             let lost = shard.paused(|_, _, state, _| -> Vec<Entry> {
                 state.index.entries().filter(|entry| entry.lost() == Some(stay.host)).collect()
             });
             for entry in lost {
-                // Who decided before this to take it out of its slot cannot any more, and who wants to now waits.
+                // Who decided before this to take it out of its slot cannot any more, and who wants
+                // to now waits.
                 if self.commit(Event::Wrap(target(entry)))? {
                     self.mark_away(&entry, stay.host)?;
                 }
@@ -201,8 +208,8 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Frees chunks that a host which is gone had taken for large objects that are not in the index, and that nobody
-    /// else is about to free.
+    /// Frees chunks that a host which is gone had taken for large objects that are not in the
+    /// index, and that nobody else is about to free.
     fn free_chains_of(&self, stay: Stay) -> Result<(), Error> {
         let mut known = Vec::new();
         for shard in self.shards() {
@@ -211,7 +218,8 @@ impl<M: Memory> Objects<M> {
                 known.extend(writer.quarantine.slots.iter().map(|&(_, line)| line));
             });
         }
-        // Who has taken an object out of its slot has recorded that before the log, and so the index, said so.
+        // Who has taken an object out of its slot has recorded that before the log, and so the
+        // index, said so.
         known.extend(self.intents.table.left_by_others(stay.host));
         self.shards()[0].state().space.free_chains_of(stay.host, &known)
     }

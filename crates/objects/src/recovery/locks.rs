@@ -22,7 +22,8 @@ impl<M: Memory> Objects<M> {
         locked.into_iter().try_for_each(|record| self.rescue(stay, record, gone))
     }
 
-    /// Takes over the lock of `record` from a fenced host, and releases it with its object in order.
+    /// Takes over the lock of `record` from a fenced host, and releases it with its object in
+    /// order.
     pub(crate) fn rescue(&self, stay: Stay, record: Record, gone: bool) -> Result<(), Error> {
         let found = self.records.load(record);
         if found.holder() != Some(stay.host) {
@@ -46,8 +47,8 @@ impl<M: Memory> Objects<M> {
         outcome
     }
 
-    /// Releases the lock of a record that was taken over, with its object in order. On an error nothing is
-    /// released.
+    /// Releases the lock of a record that was taken over, with its object in order. On an error
+    /// nothing is released.
     fn mend(
         &self,
         stay: Stay,
@@ -55,8 +56,8 @@ impl<M: Memory> Objects<M> {
         intent_slot: IntentSlot,
         gone: bool,
     ) -> Result<(), Error> {
-        // Once the lock is released, another thread of this host may take it, and the host die: then that intent would be
-        // taken for one about that thread's lock.
+        // Once the lock is released, another thread of this host may take it, and the host die:
+        // then that intent would be taken for one about that thread's lock.
         let ends = || self.intents.clear(intent_slot);
         let Some(entry) = self.owner_of(held.record)? else {
             ends();
@@ -84,7 +85,8 @@ impl<M: Memory> Objects<M> {
                 if !renewed {
                     return Err(changed_under_lock());
                 }
-                // Who has died was perhaps about to delete it, which would be done to what others write from here on.
+                // Who has died was perhaps about to delete it, which would be done to what others
+                // write from here on.
                 if self.memory().keeps(sites::RESCUE_STAYS) {
                     let intents = &self.intents.table;
                     let holders = intents.holders(self.enrolment.host(), held.record).skip(1);
@@ -165,7 +167,8 @@ impl<M: Memory> Objects<M> {
                 return Ok(Recovered::InPlace);
             }
             let object = self.read_locked(extent);
-            // A host that is alive may have begun to write since, and even be through with it; but only once.
+            // A host that is alive may have begun to write since, and even be through with it; but
+            // only once.
             let same = intents.torn(stay.host, record, entry.slot).is_none()
                 && intents.through(stay.host, record) == through;
             if self.memory().check(sites::RESCUE_AGAIN, same) {
@@ -177,7 +180,8 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// The whole object in a slot whose lock a fenced host has, or had; or of an object in that host's own memory.
+    /// The whole object in a slot whose lock a fenced host has, or had; or of an object in that
+    /// host's own memory.
     pub(crate) fn read_locked(&self, extent: &Extent) -> Result<Vec<u8>, Error> {
         let memory = self.memory();
         memory.consume(sites::READ_INVALIDATE, |_| ((), extent.lines()));

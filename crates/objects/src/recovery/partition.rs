@@ -1,12 +1,14 @@
-//! Objects that were in the own memory of a host that was fenced, in a pod in which they are in their slots, too.
+//! Objects that were in the own memory of a host that was fenced, in a pod in which they are in
+//! their slots, too.
 //!
-//! Such an object is as its slot says; unless a write was cut off, as an intent says: then it has its old value, or is lost, as the
-//! pod was created.
+//! Such an object is as its slot says; unless a write was cut off, as an intent says: then it has
+//! its old value, or is lost, as the pod was created.
 //!
 //! * When the host is gone, all of them go on in their slots.
-//! * Before, it may still be writing there. So an object that somebody wants goes on in another slot, and the old one is in
-//!   quarantine, of which SCR says so *before* the event: from then on the object has no lock that others would have to wait for.
-//!   There is room in quarantine for as many as the host has intents; the others wait until it is gone.
+//! * Before, it may still be writing there. So an object that somebody wants goes on in another
+//!   slot, and the old one is in quarantine, of which SCR says so *before* the event: from then on
+//!   the object has no lock that others would have to wait for. There is room in quarantine for as
+//!   many as the host has intents; the others wait until it is gone.
 
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
@@ -60,8 +62,8 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// The object with this entry, which somebody wants, goes on without a host that has it in its own memory, and may still be
-    /// writing.
+    /// The object with this entry, which somebody wants, goes on without a host that has it in its
+    /// own memory, and may still be writing.
     pub(crate) fn rescue_from_partition(&self, stay: Stay, entry: Entry) -> Result<(), Error> {
         let is_there = self.entry_stands(entry) && entry.partition() == Some(stay.host);
         let intents = &self.intents.table;

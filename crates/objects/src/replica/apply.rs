@@ -39,7 +39,8 @@ pub(crate) struct ReplicaWriter {
     pub(crate) quarantine: Quarantine,
 }
 
-/// Slots that no object has, and into which hosts may still write that were fenced and are not known to be gone.
+/// Slots that no object has, and into which hosts may still write that were fenced and are not
+/// known to be gone.
 #[derive(Default)]
 pub(crate) struct Quarantine {
     /// A bit per such host.
@@ -148,8 +149,8 @@ impl<M: Memory> Replicated<M> {
         true
     }
 
-    /// Lets readers find an object in `slot`, whose size they must know by then: the chunk may have been
-    /// divided otherwise.
+    /// Lets readers find an object in `slot`, whose size they must know by then: the chunk may have
+    /// been divided otherwise.
     fn show(&self, slot: Slot, show: impl FnOnce()) {
         let known_first = self.memory.keeps(sites::SLOT_KNOWN_FIRST);
         if known_first {
@@ -224,7 +225,8 @@ impl<M: Memory> Replicated<M> {
         self.memory.check(sites::EVENT_GENERATION, entry.generation == target.expected)
     }
 
-    /// Moves an object out of a slot into which its owner still writes: if it was lost, or `owner` is told.
+    /// Moves an object out of a slot into which its owner still writes: if it was lost, or `owner`
+    /// is told.
     fn move_to(
         &self,
         writer: &mut ReplicaWriter,

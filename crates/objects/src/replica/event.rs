@@ -23,8 +23,8 @@ pub(crate) fn target(entry: index::Entry) -> Target {
 /// An event. Each has an effect only if what it was decided on still holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A new object; `expected` sums up the objects with this hash, which are other keys'. Its host has recorded its slot at
-    /// this `place`.
+    /// A new object; `expected` sums up the objects with this hash, which are other keys'. Its host
+    /// has recorded its slot at this `place`.
     Create { hash: KeyHash, slot: Slot, expected: u32, intent_slot: IntentSlot },
     /// The object is gone, with its record if it has one.
     Delete(Target),
@@ -40,7 +40,8 @@ pub(crate) enum Event {
     MoveIn { target: Target, host: u8 },
     /// The object is in its slot again.
     MoveOut(Target),
-    /// The object's value is lost with a host, which may still write into its slot. It has no record.
+    /// The object's value is lost with a host, which may still write into its slot. It has no
+    /// record.
     Lose { target: Target, host: u8 },
     /// The object's bytes are now in another slot, and a host may still write into the old one.
     Rescue { target: Target, to: Slot, host: u8 },

@@ -118,8 +118,8 @@ fn add_slot(bytes: &mut Vec<u8>, slot: Slot) {
     bytes.push(slot.class);
 }
 
-/// The index as another host's replica tells it; `None` if the bytes are not a snapshot, or one that is
-/// too old.
+/// The index as another host's replica tells it; `None` if the bytes are not a snapshot, or one
+/// that is too old.
 pub(crate) fn adopt<M: Memory>(mut empty: Replicas<M>, bytes: &[u8]) -> Option<Replicas<M>> {
     let mut snapshot = SnapshotReader(bytes);
     for built in &mut empty.shards {

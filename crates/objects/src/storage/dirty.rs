@@ -1,12 +1,13 @@
 //! Dirty bits: one per coherence record, in SCR, of which the object that has the record disposes.
 //!
-//! A page cache sets those of the pages that it has not written to their file yet (section 5 of the paper).
-//! Only a written object can be dirty, and a written object has a record: so one bit per record
-//! serves any number of objects.
+//! A page cache sets those of the pages that it has not written to their file yet (section 5 of the
+//! paper). Only a written object can be dirty, and a written object has a record: so one bit per
+//! record serves any number of objects.
 //!
 //! * A dirty bit changes only under the lock of the record, or when the record is nobody's.
-//! * A dirty object keeps its record: whoever wants to take it back has the object *written back* first,
-//!   by a [`WriteBack`](crate::WriteBack), which clears the bit. So a read-shared object is never dirty.
+//! * A dirty object keeps its record: whoever wants to take it back has the object *written back*
+//!   first, by a [`WriteBack`](crate::WriteBack), which clears the bit. So a read-shared object is
+//!   never dirty.
 //! * A record that changes hands is not dirty.
 //!
 //! Left out: what a dirty bit means.

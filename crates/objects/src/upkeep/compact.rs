@@ -1,12 +1,13 @@
 //! Making room: objects move together, so that chunks become free for other sizes and other shards.
 //!
-//! A chunk with few objects is taken by a host that reserves none of its slots. It moves each object to
-//! a slot of the same size in another chunk, by an event that is conditional on the object's generation;
-//! one with a record, under its lock. When the log says that the chunk is empty, it is free. Readers
-//! find an object in its old slot or in its new one; a read that began in the old one begins again.
+//! A chunk with few objects is taken by a host that reserves none of its slots. It moves each
+//! object to a slot of the same size in another chunk, by an event that is conditional on the
+//! object's generation; one with a record, under its lock. When the log says that the chunk is
+//! empty, it is free. Readers find an object in its old slot or in its new one; a read that began
+//! in the old one begins again.
 //!
-//! Done a little at a time in the background, above a watermark; and whole chunks by whoever finds no
-//! room.
+//! Done a little at a time in the background, above a watermark; and whole chunks by whoever finds
+//! no room.
 
 use tombolo_memory::Memory;
 use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, Part};
@@ -62,8 +63,8 @@ impl<M: Memory> Objects<M> {
         Ok(if freed || moved? > 0 { Room::Made } else { Room::NotNow })
     }
 
-    /// Moves the object in `slot` to another slot of its class, unless that is not to be had, or the
-    /// object is in use.
+    /// Moves the object in `slot` to another slot of its class, unless that is not to be had, or
+    /// the object is in use.
     fn evacuate(&self, shard: &Shard<M>, slot: Slot) -> Result<(), Error> {
         let state = shard.state();
         let Some(key) = self.key_in(&state.space, slot) else { return Ok(()) };

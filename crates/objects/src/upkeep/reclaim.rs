@@ -9,7 +9,8 @@ use crate::storage::records::RecordLock;
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
-    /// Takes a record that the object with this hash may have back from one that is little written, and frees it; which one.
+    /// Takes a record that the object with this hash may have back from one that is little written,
+    /// and frees it; which one.
     pub(crate) fn reclaim_some(&self, wanted: KeyHash) -> Result<Option<u32>, Error> {
         for (record, hash) in self.victims(wanted) {
             if self.reclaim(record, hash)? {

@@ -1,4 +1,5 @@
-//! Objects with dirty bits ([`dirty`](crate::storage::dirty)): who writes them back, and what may be done with them.
+//! Objects with dirty bits ([`dirty`](crate::storage::dirty)): who writes them back, and what may
+//! be done with them.
 
 use tombolo_memory::Memory;
 use tombolo_sharing::Part;
@@ -13,11 +14,12 @@ use crate::storage::records::Record;
 use crate::write::guard::WriteGuard;
 use crate::{Error, Objects, sites};
 
-/// Does what has to be done before a dirty object may lose its dirty bit, such as to write it to a file.
+/// Does what has to be done before a dirty object may lose its dirty bit, such as to write it to a
+/// file.
 pub trait WriteBack<M: Memory>: Send + Sync {
-    /// Writes the object with `key` back, whose lock `guard` holds, and clears its dirty bit; or leaves both as
-    /// they are. Nothing that waits for another object's lock may be done here: the caller may hold
-    /// one.
+    /// Writes the object with `key` back, whose lock `guard` holds, and clears its dirty bit; or
+    /// leaves both as they are. Nothing that waits for another object's lock may be done here: the
+    /// caller may hold one.
     fn write_back(&self, key: &[u8], guard: WriteGuard<'_, M>);
 
     /// Whether nothing is lost with an object that is not dirty, as far as its key tells.
@@ -60,8 +62,8 @@ impl<M: Memory> Objects<M> {
         Ok(self.shards().iter().any(|shard| shard.state().lost() > 0))
     }
 
-    /// Begins to write a dirty object; `None` if there is none with this key. It gets no record: it has
-    /// one.
+    /// Begins to write a dirty object; `None` if there is none with this key. It gets no record: it
+    /// has one.
     ///
     /// # Errors
     /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
@@ -121,8 +123,8 @@ impl<M: Memory> Objects<M> {
         self.dirty_bits.count()
     }
 
-    /// Shows the key of every dirty object to `visit`: those that were dirty before the call and still
-    /// are, others perhaps.
+    /// Shows the key of every dirty object to `visit`: those that were dirty before the call and
+    /// still are, others perhaps.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Log`], [`Error::Damaged`].
@@ -167,8 +169,8 @@ impl<M: Memory> Objects<M> {
         key.map(Lookup::Found).ok_or_else(|| damaged_object(&snapshot))
     }
 
-    /// Has the object with `hash` written back, which has `record`, if it is dirty; whether it may be taken
-    /// from it now. Waits for nobody.
+    /// Has the object with `hash` written back, which has `record`, if it is dirty; whether it may
+    /// be taken from it now. Waits for nobody.
     pub(crate) fn write_back_before_reclaim(
         &self,
         record: u32,

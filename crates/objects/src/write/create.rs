@@ -16,8 +16,8 @@ impl<M: Memory> Objects<M> {
     /// Creates an object.
     ///
     /// # Errors
-    /// [`Error::Exists`]; [`Error::LnrFull`], [`Error::TooLarge`] or [`Error::IndexFull`] if there is
-    /// no room; [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    /// [`Error::Exists`]; [`Error::LnrFull`], [`Error::TooLarge`] or [`Error::IndexFull`] if there
+    /// is no room; [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
     pub fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         let hash = self.begin(key)?;
         let index = &self.state(hash).index;

@@ -32,8 +32,8 @@ impl<M: Memory> Objects<M> {
         Ok(moved?.then_some(version))
     }
 
-    /// Whether the object with `key` may be another one than that with this entry, whose key perhaps cannot be read. None can come
-    /// to be as long as that is there.
+    /// Whether the object with `key` may be another one than that with this entry, whose key
+    /// perhaps cannot be read. None can come to be as long as that is there.
     fn may_be_another(&self, key: &[u8], entry: &Entry) -> Result<bool, Error> {
         let another = self.lookup(entry.hash, |found, tail| {
             if found.entry.slot == entry.slot {
@@ -49,8 +49,8 @@ impl<M: Memory> Objects<M> {
         Ok(another.found().is_some())
     }
 
-    /// The slot that an object has left, as is recorded, unless a host may still write there: then who clears up after that
-    /// one finds the slot in quarantine.
+    /// The slot that an object has left, as is recorded, unless a host may still write there: then
+    /// who clears up after that one finds the slot in quarantine.
     fn left_by(&self, entry: &Entry) -> Option<Slot> {
         if self.is_quarantined(entry) {
             self.intents.table.lost_no_more(entry.slot);
@@ -59,7 +59,8 @@ impl<M: Memory> Objects<M> {
         self.state(entry.hash).space.slot_at(entry.slot)
     }
 
-    /// Whether an object is lost with a host that others are clearing up after, and so are at its slot.
+    /// Whether an object is lost with a host that others are clearing up after, and so are at its
+    /// slot.
     fn is_cleared_up(&self, entry: &Entry) -> bool {
         entry
             .lost()

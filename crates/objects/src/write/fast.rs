@@ -1,11 +1,14 @@
-//! Replacing the value of an object in its slot: most writes are of an object that has a record, of which this host has no stale
-//! line, and whose new value fits where the old one was. They take the same steps as [others](super), and give up, with nothing
-//! changed, where there is more to be done or to be said. So little has to be kept from one step to the next, and they take few
-//! instructions: what a write waits for is memory, and the processor looks ahead as far as its instructions go.
+//! Replacing the value of an object in its slot: most writes are of an object that has a record, of
+//! which this host has no stale line, and whose new value fits where the old one was. They take the
+//! same steps as [others](super), and give up, with nothing changed, where there is more to be done
+//! or to be said. So little has to be kept from one step to the next, and they take few
+//! instructions: what a write waits for is memory, and the processor looks ahead as far as its
+//! instructions go.
 //!
-//! Objects can be written together: all are locked, then all are written and cleaned with one fence, and then all locks are
-//! released. So what one of them would wait for memory does for all. Nobody waits for another with several locks in hand: what is not to be
-//! written in its slot at once is written by itself, once those before it are through.
+//! Objects can be written together: all are locked, then all are written and cleaned with one
+//! fence, and then all locks are released. So what one of them would wait for memory does for all.
+//! Nobody waits for another with several locks in hand: what is not to be written in its slot at
+//! once is written by itself, once those before it are through.
 
 use std::marker::PhantomData;
 
@@ -24,10 +27,12 @@ use crate::write::lock::Locked;
 use crate::write::locked::{Fit, fit};
 use crate::{Error, Objects, Version, sites};
 
-/// How an object will be written once it is locked: all that can be known before. Memory takes its time until the record and the object's
-/// first line are there, and what is done meanwhile costs nothing.
+/// How an object will be written once it is locked: all that can be known before. Memory takes its
+/// time until the record and the object's first line are there, and what is done meanwhile costs
+/// nothing.
 pub(crate) struct WritePlan<'a, M: Memory> {
-    /// Its lock, at the counter at which this host has seen the object: if that has moved on, there may be stale lines.
+    /// Its lock, at the counter at which this host has seen the object: if that has moved on, there
+    /// may be stale lines.
     prepared: PreparedLock<'a, M>,
     entry: Entry,
     cell: Cell<'a>,
@@ -49,7 +54,8 @@ impl<M: Memory> WritePlan<'_, M> {
 }
 
 impl<M: Memory> Objects<M> {
-    /// Replaces the value of the object with `key` in its slot, by `head` and `rest`; `None` if it takes more than that.
+    /// Replaces the value of the object with `key` in its slot, by `head` and `rest`; `None` if it
+    /// takes more than that.
     #[inline]
     pub(crate) fn write_in_place<const HEAD: usize>(
         &self,
@@ -59,7 +65,8 @@ impl<M: Memory> Objects<M> {
     ) -> Option<Result<Version, Box<Error>>> {
         self.answer_at_once();
         let pending = self.begin_lookup(self.hash(key).ok()?)?;
-        // A read-modify-write waits for whatever is under way: it is done before there is more than the bucket.
+        // A read-modify-write waits for whatever is under way: it is done before there is more than
+        // the bucket.
         let version = self.next_versions(1);
         let intent_slot = self.intents.reserve_for_now()?;
         let candidate = self.candidate_to_write(&pending)?;
@@ -81,7 +88,8 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// How a value of so many bytes will be written into the slot of an object that was found, if that takes no more than its lock.
+    /// How a value of so many bytes will be written into the slot of an object that was found, if
+    /// that takes no more than its lock.
     #[inline(always)]
     pub(crate) fn plan<'a>(
         &'a self,
@@ -110,7 +118,8 @@ impl<M: Memory> Objects<M> {
         Some(WritePlan { prepared, entry, cell, validated_at, pins, lines, dirty, header, intent })
     }
 
-    /// Takes an object's lock, if it has `key`, this host has no stale line of it, and it can be written as planned.
+    /// Takes an object's lock, if it has `key`, this host has no stale line of it, and it can be
+    /// written as planned.
     #[inline(always)]
     pub(crate) fn take(
         &self,
@@ -157,8 +166,9 @@ impl<M: Memory> Objects<M> {
 
     /// Notes that an object is about to be written.
     ///
-    /// What this host will have seen of the object is noted, too: until its lock is released nobody finds the counter at which that
-    /// counts; and if another host takes it over, an event starts a new generation first, of which nothing is seen.
+    /// What this host will have seen of the object is noted, too: until its lock is released nobody
+    /// finds the counter at which that counts; and if another host takes it over, an event starts a
+    /// new generation first, of which nothing is seen.
     #[inline(always)]
     pub(crate) fn begin_to_write(&self, plan: &WritePlan<'_, M>) {
         let memory = self.memory();
@@ -181,10 +191,12 @@ impl<M: Memory> Objects<M> {
         self.memory().publish_whole(site, values, |_| release())
     }
 
-    /// Releases the lock of an object whose lines are clean; or loses the object, if this host has met a memory error there.
+    /// Releases the lock of an object whose lines are clean; or loses the object, if this host has
+    /// met a memory error there.
     ///
     /// # Errors
-    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more; [`Error::Poisoned`] if the object is lost now.
+    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more;
+    /// [`Error::Poisoned`] if the object is lost now.
     #[inline(always)]
     pub(crate) fn release(&self, plan: &WritePlan<'_, M>) -> Result<Version, Box<Error>> {
         let &WritePlan { ref prepared, lines, header, ref intent, .. } = plan;

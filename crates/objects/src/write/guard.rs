@@ -7,8 +7,8 @@ use crate::storage::records::Record;
 use crate::write::locked_object::LockedObject;
 use crate::{Error, Objects, Version};
 
-/// A write in progress: this thread holds the object's lock. Dropping the guard ends it, too. It stays with its thread, which alone
-/// knows how it has stored what is to be cleaned.
+/// A write in progress: this thread holds the object's lock. Dropping the guard ends it, too. It
+/// stays with its thread, which alone knows how it has stored what is to be cleaned.
 ///
 /// ```compile_fail,E0277
 /// fn is_sent<T: Send>() {}
@@ -58,8 +58,8 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
         self.locked.read(offset, into)
     }
 
-    /// Changes some bytes of the value, from `offset` on, within its length. Nobody reads the object
-    /// before the guard ends.
+    /// Changes some bytes of the value, from `offset` on, within its length. Nobody reads the
+    /// object before the guard ends.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
@@ -72,8 +72,8 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
         self.locked.objects().memory()
     }
 
-    /// Sets the object's dirty bit: see [`WriteBack`](crate::WriteBack). Others see it before they see what
-    /// is written.
+    /// Sets the object's dirty bit: see [`WriteBack`](crate::WriteBack). Others see it before they
+    /// see what is written.
     ///
     /// # Panics
     /// If the pod has no dirty bits.

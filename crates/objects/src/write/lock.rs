@@ -36,17 +36,19 @@ pub(crate) struct Locked<'a, M: Memory> {
     /// It had none before: nobody else has written the object since.
     pub(crate) known: bool,
     pub(crate) dirty: SmallVec<[Lines; 2]>,
-    /// Where the object will be once the write ends, with what was written so far; nobody else knows of it.
+    /// Where the object will be once the write ends, with what was written so far; nobody else
+    /// knows of it.
     pub(crate) elsewhere: Option<Box<Placed>>,
-    /// Where it is recorded that the object is being changed; if it is, whether it is recorded as it was.
+    /// Where it is recorded that the object is being changed; if it is, whether it is recorded as
+    /// it was.
     pub(crate) intent_slot: IntentSlot,
     pub(crate) noted: Option<bool>,
     /// When the lock was taken: nothing read under it was out of date by then.
     pub(crate) since: Moment,
     /// The record is not this object's any more: nothing to release.
     pub(crate) gone: bool,
-    /// Who has written cleans: a thread knows only of what it has stored itself whether that went past the caches. So this stays
-    /// with its thread.
+    /// Who has written cleans: a thread knows only of what it has stored itself whether that went
+    /// past the caches. So this stays with its thread.
     pub(crate) stays: PhantomData<*const ()>,
 }
 
@@ -83,8 +85,9 @@ impl<M: Memory> Objects<M> {
         Ok(stays.map_or(Attempt::Changed, |locked| Attempt::Good(LockedObject::Shared(locked))))
     }
 
-    /// Has the record and, unless they may be stale, the lines of an object fetched that will be locked: the lock waits for what
-    /// was under way before it, and what comes after it waits for the lock. So many bytes are to be written, or any number if that is 0.
+    /// Has the record and, unless they may be stale, the lines of an object fetched that will be
+    /// locked: the lock waits for what was under way before it, and what comes after it waits for
+    /// the lock. So many bytes are to be written, or any number if that is 0.
     #[inline(always)]
     pub(crate) fn fetch_to_write(
         &self,
@@ -99,8 +102,8 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Moves an object that is about to be written into this host's memory, if it is to be there; `None`
-    /// then, and the lock if it is not.
+    /// Moves an object that is about to be written into this host's memory, if it is to be there;
+    /// `None` then, and the lock if it is not.
     fn place_before_write<'a>(
         &self,
         locked: Locked<'a, M>,
@@ -249,9 +252,9 @@ impl<M: Memory> Objects<M> {
         Ok(Attempt::Good(LockedObject::Shared(locked)))
     }
 
-    /// An event before the counter can be seen to start again: no note of an earlier read of the same
-    /// counter counts any more. Where widths are mixed, it is one that gives the object a wide record,
-    /// if there is one.
+    /// An event before the counter can be seen to start again: no note of an earlier read of the
+    /// same counter counts any more. Where widths are mixed, it is one that gives the object a wide
+    /// record, if there is one.
     fn begin_new_count(&self, held: &mut RecordLock, entry: Entry) -> Result<(), Error> {
         let records = &self.records;
         if let Some(wider) = records.claim_wider(entry.hash, *held) {
@@ -271,8 +274,8 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Drops lines before they are read or partly written under a lock: a partial store into a stale
-    /// line would bring the rest of it back.
+    /// Drops lines before they are read or partly written under a lock: a partial store into a
+    /// stale line would bring the rest of it back.
     pub(crate) fn drop_stale(&self, extent: &Extent, offset: u64, bytes: u64) {
         let lines = || extent.covering(offset, bytes);
         self.counters.add(Counter::InvalidatedLines, lines().map(Lines::count).sum());

@@ -78,7 +78,8 @@ impl<M: Memory> Locked<'_, M> {
         self.renew_header(self.header.value_bytes)
     }
 
-    /// Whether nobody views the object, and, where writes can be undone, what this one overwrites is not too much to be recorded.
+    /// Whether nobody views the object, and, where writes can be undone, what this one overwrites
+    /// is not too much to be recorded.
     fn may_change_in_place(&self) -> bool {
         let memory = self.objects.memory();
         // While the lock is held nobody begins to view the object.
@@ -172,8 +173,9 @@ impl<M: Memory> Locked<'_, M> {
     /// Ends the write.
     ///
     /// # Errors
-    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if the lock was taken over from this host: what was written does not count, or
-    /// may not. [`Error::Poisoned`] if the object is lost to a memory error. Those of a commit, if the object was written in another slot.
+    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if the lock was taken over from this
+    /// host: what was written does not count, or may not. [`Error::Poisoned`] if the object is lost
+    /// to a memory error. Those of a commit, if the object was written in another slot.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
         self.arrive()?;
         self.release()
@@ -292,7 +294,8 @@ impl<M: Memory> Locked<'_, M> {
     /// Cleans what was written and releases the lock.
     ///
     /// # Errors
-    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more; [`Error::Poisoned`] if the object is lost now.
+    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more;
+    /// [`Error::Poisoned`] if the object is lost now.
     fn release(&mut self) -> Result<(), Error> {
         let objects = self.objects;
         let written = !self.dirty.is_empty();
@@ -347,7 +350,8 @@ impl<M: Memory> Locked<'_, M> {
         !objects.memory().check(sites::POISON_WRITE, !objects.is_poisoned(&self.extent))
     }
 
-    /// Part of what was written is nobody's but this host's: the object is lost, before its lock is released.
+    /// Part of what was written is nobody's but this host's: the object is lost, before its lock is
+    /// released.
     #[cold]
     fn lose(&mut self, dirty: SmallVec<[Lines; 2]>) -> Result<(), Error> {
         let (objects, entry) = (self.objects, self.entry);

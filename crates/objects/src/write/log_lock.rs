@@ -1,9 +1,10 @@
-//! Locks without coherence records: a pair of log events about an object without one. That is how the
-//! paper's AllLog variant writes (section 6.10); it takes no SCR, and every replica pays for each write.
+//! Locks without coherence records: a pair of log events about an object without one. That is how
+//! the paper's AllLog variant writes (section 6.10); it takes no SCR, and every replica pays for
+//! each write.
 //!
 //! An object that is locked so has [`BY_LOG`] where its record would be. Nobody reads it meanwhile.
-//! Taking the lock is conditional on the generation, so one writer gets it; releasing it starts a new
-//! generation, so all other hosts' notes of earlier reads are void.
+//! Taking the lock is conditional on the generation, so one writer gets it; releasing it starts a
+//! new generation, so all other hosts' notes of earlier reads are void.
 
 use tombolo_memory::Memory;
 

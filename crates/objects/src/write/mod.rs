@@ -23,8 +23,8 @@ impl<M: Memory> Objects<M> {
     /// Replaces the value of an existing object; it may have another length.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::LnrFull`] or [`Error::TooLarge`] if there is no room for a longer
-    /// value; [`Error::Busy`], [`Error::Log`]. The old value stays.
+    /// [`Error::NotFound`]; [`Error::LnrFull`] or [`Error::TooLarge`] if there is no room for a
+    /// longer value; [`Error::Busy`], [`Error::Log`]. The old value stays.
     pub fn write(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         if let Some(written) = self.write_in_place(key, &[], value) {
             return written.map_err(|error| *error);
@@ -50,13 +50,14 @@ impl<M: Memory> Objects<M> {
     /// Creates the object, or replaces its value, lost or not.
     ///
     /// # Errors
-    /// As of [`write`](Self::write) and [`create`](Self::create), but for the absence or presence of
-    /// the object.
+    /// As of [`write`](Self::write) and [`create`](Self::create), but for the absence or presence
+    /// of the object.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         or_slow_path(self.write_in_place(key, &[], value), || self.put_slow(key, value))
     }
 
-    /// As [`put`](Self::put), of a value that is in two pieces: who has them apart need not move them.
+    /// As [`put`](Self::put), of a value that is in two pieces: who has them apart need not move
+    /// them.
     ///
     /// # Errors
     /// Those of [`put`](Self::put).
@@ -101,8 +102,9 @@ impl<M: Memory> Objects<M> {
         locked.finish().map(|()| version)
     }
 
-    /// Reads an object, lets `change` decide, and does it, all in one step. `change` gets the value,
-    /// or `None` if there is no such object; it may be called several times, the last call counts.
+    /// Reads an object, lets `change` decide, and does it, all in one step. `change` gets the
+    /// value, or `None` if there is no such object; it may be called several times, the last call
+    /// counts.
     ///
     /// # Errors
     /// Those of [`put`](Self::put).
@@ -131,7 +133,8 @@ impl<M: Memory> Objects<M> {
     }
 }
 
-/// What came of a write in its slot, unless it takes more than that; so does one of an object that turns out to be lost.
+/// What came of a write in its slot, unless it takes more than that; so does one of an object that
+/// turns out to be lost.
 #[inline(always)]
 fn or_slow_path(
     written: Option<Result<Version, Box<Error>>>,

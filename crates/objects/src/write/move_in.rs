@@ -13,8 +13,9 @@ use crate::{Error, Objects};
 const LARGEST: u64 = 64 << 10;
 
 impl<M: Memory> Objects<M> {
-    /// Moves an object, as it was when it had this entry, into this host's memory; whether it did. The
-    /// caller makes sure that it has not been written since, or that the entry would have changed.
+    /// Moves an object, as it was when it had this entry, into this host's memory; whether it did.
+    /// The caller makes sure that it has not been written since, or that the entry would have
+    /// changed.
     pub(crate) fn move_in(
         &self,
         entry: Entry,
@@ -32,7 +33,8 @@ impl<M: Memory> Objects<M> {
         match found {
             Some(found) if matches!(moved, Ok(true)) => {
                 self.count(Counter::MovedIn);
-                // Else its slot is as this host has just read it, and so are the lines in its caches.
+                // Else its slot is as this host has just read it, and so are the lines in its
+                // caches.
                 if !self.partition.is_backed() {
                     self.mark_away(&found.entry, self.partition.host)?;
                 }

@@ -14,8 +14,8 @@ use crate::write::relocate::OpenIntent;
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
-    /// Sends an entry of the partition back, if it is here; whether it is not here any more. On an error it stays, and where there is no room while it is viewed
-    /// in its slot.
+    /// Sends an entry of the partition back, if it is here; whether it is not here any more. On an
+    /// error it stays, and where there is no room while it is viewed in its slot.
     pub(crate) fn move_out(&self, slot: SlotLine, hold: &mut Hold<M>) -> Result<bool, Error> {
         let (Some(entry), Some(header)) = (hold.here, hold.header) else { return Ok(true) };
         self.may_store()?;
@@ -72,7 +72,8 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Sends an entry of the partition to another slot than its own, where there is a memory error, or which somebody views.
+    /// Sends an entry of the partition to another slot than its own, where there is a memory error,
+    /// or which somebody views.
     pub(crate) fn move_out_elsewhere(
         &self,
         intent_slot: IntentSlot,

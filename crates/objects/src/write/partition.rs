@@ -99,8 +99,8 @@ impl<M: Memory> LockedEntry<'_, M> {
         self.renew_header()
     }
 
-    /// Replaces the value: here, if its slot has room for it to return to; else in a larger slot, and the
-    /// object leaves. On an error nothing is changed.
+    /// Replaces the value: here, if its slot has room for it to return to; else in a larger slot,
+    /// and the object leaves. On an error nothing is changed.
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let objects = self.objects;
         self.back_up()?;
@@ -188,7 +188,8 @@ impl<M: Memory> LockedEntry<'_, M> {
     /// Ends what was changed in the slot: it is in memory then.
     ///
     /// # Errors
-    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced): it does not count, or may not. The intent stays, for others to see.
+    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced): it does not count, or may not. The
+    /// intent stays, for others to see.
     fn back_up(&mut self) -> Result<(), Error> {
         let Some(Backup { intent_slot, extent, dirty }) = self.backup.take() else { return Ok(()) };
         let objects = self.objects;
@@ -212,7 +213,8 @@ impl<M: Memory> LockedEntry<'_, M> {
         Ok(())
     }
 
-    /// There is a memory error in the slot: the object moves to another one. If there is none, it stays, and is nowhere else.
+    /// There is a memory error in the slot: the object moves to another one. If there is none, it
+    /// stays, and is nowhere else.
     #[cold]
     fn leave_backup(&mut self, intent_slot: IntentSlot, extent: &Extent) -> Result<(), Error> {
         let (objects, entry) = (self.objects, self.entry);

@@ -127,8 +127,8 @@ impl<M: Memory> Objects<M> {
         self.counters.add(Counter::CleanedLines, cleaned);
     }
 
-    /// Brings a placed object into memory and commits the event that names its slot, and perhaps takes it out of
-    /// another one.
+    /// Brings a placed object into memory and commits the event that names its slot, and perhaps
+    /// takes it out of another one.
     pub(crate) fn announce(
         &self,
         placed: &Placed,
@@ -203,7 +203,8 @@ impl<M: Memory> Objects<M> {
         self.close_intent(intent);
     }
 
-    /// Gives an object that nobody else can change another value in another slot; `slot` was its own.
+    /// Gives an object that nobody else can change another value in another slot; `slot` was its
+    /// own.
     pub(crate) fn relocate(
         &self,
         intent: OpenIntent,

@@ -1,4 +1,5 @@
-//! Churn with sizes that change: what is left unusable is bounded, and room that the bound leaves is had.
+//! Churn with sizes that change: what is left unusable is bounded, and room that the bound leaves
+//! is had.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,8 +56,8 @@ impl Model {
         Self { hosts: vec![first, second], objects: BTreeMap::new(), next: 0 }
     }
 
-    /// The chunks that may be in use: for each class and shard the least that hold its objects, and one
-    /// that each host holds besides; and those of objects that are larger than a chunk.
+    /// The chunks that may be in use: for each class and shard the least that hold its objects, and
+    /// one that each host holds besides; and those of objects that are larger than a chunk.
     fn chunks_in_use_at_most(&self) -> u64 {
         let (area, classes) = (self.hosts[0].area(), Classes::new(CHUNK));
         let mut objects = BTreeMap::<(u8, u64), u64>::new();

@@ -1,8 +1,9 @@
 //! Hosts that share files die, or are fenced.
 //!
-//! The others go on. They never see a wrong byte; what a client was told is done stays so, unless the host had begun to change the same
-//! page, and writes are not to be undone: then whoever wants the page is told, until somebody synchronises the file and is told that it
-//! is lost. What was synchronised is in the file, whoever dies.
+//! The others go on. They never see a wrong byte; what a client was told is done stays so, unless
+//! the host had begun to change the same page, and writes are not to be undone: then whoever wants
+//! the page is told, until somebody synchronises the file and is told that it is lost. What was
+//! synchronised is in the file, whoever dies.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -60,7 +61,8 @@ pub(crate) fn a_host_dies(trial: &Trial) {
     finish(world, 2);
 }
 
-/// One of two hosts dies while clients do anything to one file, of which there is room for a handful of pages.
+/// One of two hosts dies while clients do anything to one file, of which there is room for a
+/// handful of pages.
 pub(crate) fn one_of_two_dies(trial: &Trial) {
     let setup = Setup { chunks: 3, ..deadly(trial, 2, &[0, 1], Deaths::One) };
     let mut world = World::in_pod(trial, &setup);
@@ -82,7 +84,8 @@ fn add_deadly_clients(world: &mut World<Megalon>, files: u64, pages: u64, count:
     }
 }
 
-/// A host dies while clients do anything to one file, and another one while it clears up, or anywhere else.
+/// A host dies while clients do anything to one file, and another one while it clears up, or
+/// anywhere else.
 pub(crate) fn two_die(trial: &Trial) {
     let mut world = World::in_pod(trial, &deadly(trial, 3, &[0, 1], Deaths::InTurn));
     add_deadly_clients(&mut world, 1, 3, 6);
@@ -147,8 +150,8 @@ pub(crate) fn who_writes_dies(trial: &Trial) {
     finish(world, 1);
 }
 
-/// A host is fenced while clients do anything, and goes on for as long as it does not find out; in half of the runs, who fenced it
-/// dies, too.
+/// A host is fenced while clients do anything, and goes on for as long as it does not find out; in
+/// half of the runs, who fenced it dies, too.
 pub(crate) fn a_host_is_fenced(trial: &Trial) {
     let killed = [vec![], vec![1]][trial.seed as usize / 2 % 2].clone();
     let setup = deadly(trial, 3, &killed, Deaths::One);
@@ -205,7 +208,8 @@ fn synchronise(cache: &Cache<Megalon>, caches: &[Rc<Cache<Megalon>>], disk: &Dis
     cache.memory().answered();
 }
 
-/// Hosts write whole pages and synchronise, and one of them dies; and power may be cut at any moment.
+/// Hosts write whole pages and synchronise, and one of them dies; and power may be cut at any
+/// moment.
 pub(crate) fn power_cut(trial: &Trial) {
     let setup = Setup { chunks: 3, ..deadly(trial, 2, &[0, 1], Deaths::One) };
     let mut world = World::in_pod(trial, &setup);
@@ -215,7 +219,8 @@ pub(crate) fn power_cut(trial: &Trial) {
     world.calmly(move |_, cache, _| synchronise(cache, &caches, &disk));
 }
 
-/// All hosts die. Whoever opens the pod then brings what they did to its files, but for what it says is lost.
+/// All hosts die. Whoever opens the pod then brings what they did to its files, but for what it
+/// says is lost.
 pub(crate) fn all_die(trial: &Trial) {
     let mut world = World::in_pod(trial, &deadly(trial, 2, &[0, 1], Deaths::Together));
     if (trial.seed / 2).is_multiple_of(2) {
@@ -314,7 +319,8 @@ pub(crate) fn who_has_the_file_dies(trial: &Trial) {
     end(world, 2);
 }
 
-/// A host dies that alone has a file open that has no name. The others drop its pages: nobody can write them any more.
+/// A host dies that alone has a file open that has no name. The others drop its pages: nobody can
+/// write them any more.
 pub(crate) fn who_has_an_unlinked_file_dies(trial: &Trial) {
     let mut world = World::in_pod(trial, &deadly(trial, 3, &[0], Deaths::One));
     world.caches[1..].iter().for_each(|cache| cache.backing().put_away(file(0)));
@@ -346,7 +352,8 @@ pub(crate) fn who_has_an_unlinked_file_dies(trial: &Trial) {
     world.living().into_iter().for_each(|host| world.caches[host].leave().unwrap());
 }
 
-/// A file is gone, and dirty pages of it are left. A host dies while it drops them, or another one does.
+/// A file is gone, and dirty pages of it are left. A host dies while it drops them, or another one
+/// does.
 pub(crate) fn who_drops_a_file_dies(trial: &Trial) {
     let mut world = World::in_pod(trial, &deadly(trial, 3, &[1], Deaths::One));
     world.prepare(|cache, scribe| {
@@ -374,7 +381,8 @@ fn has_dirty(cache: &Cache<Megalon>, file: FileId) -> bool {
     dirty
 }
 
-/// A host has a directory below the pod. Another one dies while it joins with the same one, or with one that it is not let in with.
+/// A host has a directory below the pod. Another one dies while it joins with the same one, or with
+/// one that it is not let in with.
 pub(crate) fn who_joins_dies(trial: &Trial) {
     let mut world = World::<Megalon>::unopened(trial, &deadly(trial, 2, &[1], Deaths::One));
     let (there, through) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
@@ -414,7 +422,8 @@ fn line_of(world: &World<Megalon>, block: u64) -> u64 {
     first_line(world.caches[0].objects(), &key)
 }
 
-/// A page is lost to a memory error. Hosts evict what they can, and one of them dies: who synchronises the file is told all the same.
+/// A page is lost to a memory error. Hosts evict what they can, and one of them dies: who
+/// synchronises the file is told all the same.
 pub(crate) fn who_evicts_dies(trial: &Trial) {
     let mut world = World::<Megalon>::in_pod(trial, &deadly(trial, 3, &[1], Deaths::One));
     world.tidying = false;
@@ -447,7 +456,8 @@ pub(crate) fn who_evicts_dies(trial: &Trial) {
     world.living().into_iter().for_each(|host| world.caches[host].leave().unwrap());
 }
 
-/// The head of a file, or a page that lies beside it, is lost to a memory error, and a host dies, too: the file is as long as its pages say.
+/// The head of a file, or a page that lies beside it, is lost to a memory error, and a host dies,
+/// too: the file is as long as its pages say.
 pub(crate) fn a_head_is_poisoned(trial: &Trial) {
     let mut world = World::<Megalon>::in_pod(trial, &deadly(trial, 3, &[1], Deaths::One));
     world.tidying = false;

@@ -1,5 +1,5 @@
-//! Files whose pages hosts share: in a pod with room for few pages, so that they come and go all the
-//! time, and few records, so that dirty ones lose theirs.
+//! Files whose pages hosts share: in a pod with room for few pages, so that they come and go all
+//! the time, and few records, so that dirty ones lose theirs.
 
 pub(crate) mod crash;
 mod others;
@@ -166,7 +166,8 @@ pub(crate) fn cutting_what_is_written(trial: &Trial) {
     );
 }
 
-/// A page that is not in the cache is cut off while another host admits it, and the file grows again.
+/// A page that is not in the cache is cut off while another host admits it, and the file grows
+/// again.
 pub(crate) fn cutting_what_is_admitted(trial: &Trial) {
     run(
         trial,
@@ -224,8 +225,8 @@ pub(crate) fn eviction(trial: &Trial) {
     );
 }
 
-/// Two threads on each of two hosts do what `choose` makes of a random number, with one-page files and
-/// few records.
+/// Two threads on each of two hosts do what `choose` makes of a random number, with one-page files
+/// and few records.
 fn churn(trial: &Trial, files: u64, records: u64, operations: u64, choose: fn(u64, u64) -> Step) {
     let setup = Setup { records, ..Megalon::setup(2, 8) };
     churn_in(World::<Megalon>::in_pod(trial, &setup), files, operations, choose);
@@ -361,8 +362,8 @@ pub(crate) fn few_records(trial: &Trial) {
     );
 }
 
-/// Three hosts join at once, one of them with another directory below. Those that are let in have the
-/// same one.
+/// Three hosts join at once, one of them with another directory below. Those that are let in have
+/// the same one.
 pub(crate) fn other_files(trial: &Trial) {
     let mut world = World::<Megalon>::unopened(trial, &Megalon::setup(3, 8));
     let joined = Rc::new(RefCell::new(Vec::new()));
@@ -412,8 +413,8 @@ fn changed_behind_under<P: Way>(trial: &Trial) {
     }
 }
 
-/// Hosts write whole pages and synchronise, while power may be cut at any moment: what may be on the disk
-/// then is checked whenever it changes, and whenever somebody is told that it is durable.
+/// Hosts write whole pages and synchronise, while power may be cut at any moment: what may be on
+/// the disk then is checked whenever it changes, and whenever somebody is told that it is durable.
 pub(crate) fn power_cut(trial: &Trial) {
     power_cut_under::<Megalon>(trial, 3);
 }

@@ -43,8 +43,8 @@ pub(crate) fn eviction_on_hcmeta(trial: &Trial) {
     );
 }
 
-/// A page that one host has written and the other has brought to its file is written again, while its
-/// host finds it clean.
+/// A page that one host has written and the other has brought to its file is written again, while
+/// its host finds it clean.
 pub(crate) fn noted(trial: &Trial) {
     let mut world = World::<OnHcMeta>::new(trial, 2, 8);
     world.tidying = false;
@@ -55,7 +55,8 @@ pub(crate) fn noted(trial: &Trial) {
     world.finish(1);
 }
 
-/// All hosts die while they write pages, evict them and synchronise their file: nobody takes what they leave behind for pages.
+/// All hosts die while they write pages, evict them and synchronise their file: nobody takes what
+/// they leave behind for pages.
 pub(crate) fn all_die_on_hcmeta(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::Together });
     let setup = crate::world::Setup { kills, ..OnHcMeta::setup(2, 8) };

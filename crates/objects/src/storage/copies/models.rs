@@ -1,4 +1,5 @@
-//! One thread reads a copy while another one's takes its place, under the model checker (`--cfg loom`).
+//! One thread reads a copy while another one's takes its place, under the model checker (`--cfg
+//! loom`).
 
 use std::rc::Rc;
 

@@ -9,9 +9,10 @@
 //!           1 | nothing, or that it was read-shared, or that there is a note
 //! ```
 //!
-//! Each is one word, so what is seen of one generation is never said of another. A note is needed only by what does not fit in
-//! a state, such as where a host has a copy; from then on there is one until the entry changes. Notes
-//! lie in arrays of their own, which take no memory until there is one.
+//! Each is one word, so what is seen of one generation is never said of another. A note is needed
+//! only by what does not fit in a state, such as where a host has a copy; from then on there is one
+//! until the entry changes. Notes lie in arrays of their own, which take no memory until there is
+//! one.
 
 use tombolo_memory::{Memory, Table};
 
@@ -22,7 +23,8 @@ use crate::storage::index::validated::{COUNTER_BITS, NEVER_VALIDATED, READ_SHARE
 use crate::storage::records::{NOWHERE, Sets};
 use crate::sync::{AtomicU64, OnceLock, Ordering};
 
-/// How an object is shared that has no record. If it is not in its slot, how is said where others say what is seen.
+/// How an object is shared that has no record. If it is not in its slot, how is said where others
+/// say what is seen.
 const READ: u32 = NOWHERE;
 const OTHERWISE: u32 = NOWHERE + 1;
 
@@ -187,8 +189,8 @@ pub(crate) enum ToNote<'a> {
 }
 
 impl ToNote<'_> {
-    /// Says it, whatever is noted; but not if the state has changed meanwhile: if it is another entry's, that would be lost. If it is
-    /// not said, it costs an invalidation.
+    /// Says it, whatever is noted; but not if the state has changed meanwhile: if it is another
+    /// entry's, that would be lost. If it is not said, it costs an invalidation.
     #[inline(always)]
     pub(crate) fn set(self) {
         match self {
@@ -246,7 +248,8 @@ impl<'a> Cell<'a> {
         state.is_of(self.sets, entry).then(|| self.validated_in(state, Ordering::Acquire))
     }
 
-    /// Notes what was seen of a generation, if the cell has it, and `before` is what is noted of it.
+    /// Notes what was seen of a generation, if the cell has it, and `before` is what is noted of
+    /// it.
     #[inline]
     pub(crate) fn mark_validated(
         self,
@@ -270,7 +273,8 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// How to say that so much was seen of this generation, whose entry has a record, if the cell has it.
+    /// How to say that so much was seen of this generation, whose entry has a record, if the cell
+    /// has it.
     #[inline(always)]
     pub(crate) fn to_note(
         self,
@@ -318,8 +322,9 @@ impl<'a> Cell<'a> {
         let noted = stands == new
             || other_generation
                 && word.compare_exchange(stands, new, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        // Pairs with the acquire in `take`: who finds this state finds the note. And with those of whoever reads it: what
-        // the state said before, and the note says now, has been done. (That was found before an acquire fence.)
+        // Pairs with the acquire in `take`: who finds this state finds the note. And with those of
+        // whoever reads it: what the state said before, and the note says now, has been done. (That
+        // was found before an acquire fence.)
         noted && self.renew_validated(state, NOTED, Ordering::Release)
     }
 
@@ -327,15 +332,17 @@ impl<'a> Cell<'a> {
     pub(super) fn set(self, entry: &Entry, validated_at: ValidatedAt) {
         let state = State::of(self.sets, entry, validated_at);
         if state.validated_at().is_none() {
-            // There may be a note of this generation, of a thread that was too slow when the entry was here before.
+            // There may be a note of this generation, of a thread that was too slow when the entry
+            // was here before.
             let word = self.notes.make(self.number);
             word.store(note(entry.generation, validated_at), Ordering::Relaxed);
         }
         self.word.store(state.0, Ordering::Relaxed);
     }
 
-    /// Empties the cell, and tells what was seen of its entry. That changes meanwhile, and must not be in two
-    /// cells, nor be lost and come back; what it names passes on to whoever finds it in another cell.
+    /// Empties the cell, and tells what was seen of its entry. That changes meanwhile, and must not
+    /// be in two cells, nor be lost and come back; what it names passes on to whoever finds it in
+    /// another cell.
     pub(super) fn take(self) -> ValidatedAt {
         let state = State(self.word.swap(State::EMPTY.0, Ordering::Acquire));
         state.validated_at().unwrap_or_else(|| {
@@ -346,7 +353,8 @@ impl<'a> Cell<'a> {
 
     /// Replaces the entry by another of the same object. Nothing is seen yet of a new generation.
     pub(super) fn renew<M: Memory>(self, memory: &M, entry: &Entry) {
-        // A store would do, but the model checker lets it come before what was seen of the old generation.
+        // A store would do, but the model checker lets it come before what was seen of the old
+        // generation.
         let never_validated = State::of(self.sets, entry, NEVER_VALIDATED);
         let before = State(self.word.swap(never_validated.0, Ordering::Relaxed));
         let same = before.generation() == entry.generation;

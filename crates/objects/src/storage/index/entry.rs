@@ -12,8 +12,9 @@ pub(crate) struct Entry {
     pub(crate) sharing: Sharing,
 }
 
-/// How an object is shared, in 28 bits: 0 if it is in its slot and has no record, a record's number and 1 if it has that one; the
-/// highest values stand for hosts. It is taken apart only by who wants to know, so that entries are moved word by word.
+/// How an object is shared, in 28 bits: 0 if it is in its slot and has no record, a record's number
+/// and 1 if it has that one; the highest values stand for hosts. It is taken apart only by who
+/// wants to know, so that entries are moved word by word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing(u32);
 

@@ -13,7 +13,8 @@ use crate::Version;
 use crate::ids::SlotLine;
 use crate::storage::records::Record;
 
-/// Stands for the record of an object in the host's own memory, whose slot is being changed. No record has this number.
+/// Stands for the record of an object in the host's own memory, whose slot is being changed. No
+/// record has this number.
 pub(crate) const BY_PARTITION: Record = u32::MAX - 1;
 
 /// A change of the object with this record in its slot, which is torn until that ends.
@@ -37,8 +38,9 @@ pub(crate) enum Intent {
     TookOver { record: Record, from: u8 },
     /// What is in this slot is nothing yet.
     Places { to: SlotLine, torn: Torn },
-    /// An object is in a slot that may be its own already, and the one it came from no more; or it came from the host's own
-    /// memory, and its value in the slot that it has left may be an older one.
+    /// An object is in a slot that may be its own already, and the one it came from no more; or it
+    /// came from the host's own memory, and its value in the slot that it has left may be an older
+    /// one.
     Announces {
         from: Option<SlotLine>,
         to: SlotLine,
@@ -72,8 +74,8 @@ const UNDONE: u64 = 1 << 8;
 
 pub(super) type Words = [u64; NOTE_WORDS as usize];
 
-/// What is stored of an intent: nothing where a word does not matter, since the intent that was there before counts until the first
-/// word is another.
+/// What is stored of an intent: nothing where a word does not matter, since the intent that was
+/// there before counts until the first word is another.
 pub(super) type Changes = [Option<u64>; NOTE_WORDS as usize];
 
 impl Intent {

@@ -10,11 +10,12 @@
 //!                  three more: 0 (1) | high bits of the counter (6) | 1 (1)
 //! ```
 //!
-//! The counter's lowest bit is the lock. While that is set, the six bits above it are the number of the host that
-//! has it, and the counter's own low bits are nowhere but with that host. A narrow record has 0 in its highest or in its lowest bit
-//! unless it is allocated, so no byte of a wide record but the first looks like one that is allocated,
-//! or free: whoever comes with an outdated notion of a word finds nothing there to lock or to claim. A
-//! free word is four free narrow records, and whoever claims it decides what it becomes.
+//! The counter's lowest bit is the lock. While that is set, the six bits above it are the number of
+//! the host that has it, and the counter's own low bits are nowhere but with that host. A narrow
+//! record has 0 in its highest or in its lowest bit unless it is allocated, so no byte of a wide
+//! record but the first looks like one that is allocated, or free: whoever comes with an outdated
+//! notion of a word finds nothing there to lock or to claim. A free word is four free narrow
+//! records, and whoever claims it decides what it becomes.
 
 use std::ops::Range;
 
@@ -200,8 +201,9 @@ impl<M: Memory> Layout<M> {
         }
     }
 
-    /// Replaces the content of a record that this thread has locked, and whose content has been `from` since
-    /// then; whether it still was: it is not if the lock was taken over from this host.
+    /// Replaces the content of a record that this thread has locked, and whose content has been
+    /// `from` since then; whether it still was: it is not if the lock was taken over from this
+    /// host.
     #[inline(always)]
     pub(crate) fn release(&self, record: Record, from: RecordWord, to: RecordWord) -> bool {
         match self.width {
@@ -213,8 +215,8 @@ impl<M: Memory> Layout<M> {
         }
     }
 
-    /// Whether the locks of a host that may still be at something can be taken over: a record of 24 bits is
-    /// released in two steps.
+    /// Whether the locks of a host that may still be at something can be taken over: a record of 24
+    /// bits is released in two steps.
     pub(crate) fn is_released_at_once(&self) -> bool {
         self.width != RecordWidth::Bits24
     }
@@ -243,8 +245,8 @@ impl<M: Memory> Layout<M> {
         self.base.first::<W>().element(u64::from(record))
     }
 
-    /// The counter's high bits are written under the lock and before it is released. So if they are the
-    /// same before and after the low ones were loaded, they belong together.
+    /// The counter's high bits are written under the lock and before it is released. So if they are
+    /// the same before and after the low ones were loaded, they belong together.
     fn load_split(&self, record: Record) -> RecordWord {
         let (head, rest) = self.split(record);
         let mut high = self.memory.load(rest);
@@ -349,7 +351,8 @@ pub(crate) struct WordStates<T> {
     pub(crate) written: T,
 }
 
-/// A record through a write: where it is and what it will hold is worked out before its lock is taken.
+/// A record through a write: where it is and what it will hold is worked out before its lock is
+/// taken.
 #[derive(Clone, Copy)]
 pub(crate) enum LockWords<'a, M: Memory> {
     /// The usual one, which is a word of 32 bits.
@@ -365,8 +368,8 @@ pub(crate) enum LockWords<'a, M: Memory> {
 }
 
 impl<M: Memory> LockWords<'_, M> {
-    /// Takes the lock of a record that may be open as was thought; whether it was. It is looked at first: a compare-and-swap takes a
-    /// line from whoever uses it, even if it fails.
+    /// Takes the lock of a record that may be open as was thought; whether it was. It is looked at
+    /// first: a compare-and-swap takes a line from whoever uses it, even if it fails.
     #[inline(always)]
     pub(crate) fn lock(&self) -> bool {
         match *self {
@@ -513,8 +516,8 @@ mod tests {
     }
 
     proptest! {
-        /// Records hold what was put there, whatever their neighbours do, and no two that share bytes are
-        /// claimed at once.
+        /// Records hold what was put there, whatever their neighbours do, and no two that share
+        /// bytes are claimed at once.
         #[test]
         fn records_keep_to_themselves(
             width in prop::sample::select(RecordWidth::ALL.to_vec()),
@@ -563,7 +566,8 @@ mod tests {
                     let first = |other: &Record| {
                         layout.is_wide(*other) && u64::from(stranger) == (u64::from(*other) - layout.first_wide()) * 4
                     };
-                    // A narrow view of a wide record's first byte sees its lock: taking that takes the record.
+                    // A narrow view of a wide record's first byte sees its lock: taking that takes
+                    // the record.
                     if !owner.is_some_and(first) {
                         prop_assert!(layout.load(stranger).readable().is_none());
                     }

@@ -1,19 +1,21 @@
 //! Coherence records in SCR: a counter each, whose lowest bit is the lock, and whether it is in use
 //! (MEGALON, sections 3.4.1 and 3.5.1).
 //!
-//! The counter is odd while somebody writes, and says who: while a record is locked, the six bits next to the
-//! lock are its holder's number. So what a dead host held can be found, and taken over. Taking the lock is one
-//! compare-and-swap, and so is releasing it, which fails if the lock was taken over. Who holds the lock of a record that nobody owns yet, or owns no more, may free it. A record
-//! may change hands and come to a counter it had before: what a host noted of an earlier one does not
-//! count, since whose record it is follows from the log.
+//! The counter is odd while somebody writes, and says who: while a record is locked, the six bits
+//! next to the lock are its holder's number. So what a dead host held can be found, and taken over.
+//! Taking the lock is one compare-and-swap, and so is releasing it, which fails if the lock was
+//! taken over. Who holds the lock of a record that nobody owns yet, or owns no more, may free it. A
+//! record may change hands and come to a counter it had before: what a host noted of an earlier one
+//! does not count, since whose record it is follows from the log.
 //!
-//! How records lie in SCR, the [`Layout`] knows. Where their widths are mixed, records are wide while
-//! there is room, which costs no events but holds few; narrow when they would have to be taken from
-//! other objects. An object that is written so often that its narrow counter comes round gets a wide
-//! record instead of the event that this would take.
+//! How records lie in SCR, the [`Layout`] knows. Where their widths are mixed, records are wide
+//! while there is room, which costs no events but holds few; narrow when they would have to be
+//! taken from other objects. An object that is written so often that its narrow counter comes round
+//! gets a wide record instead of the event that this would take.
 //!
-//! An object may have any record of its [`Sets`]. Which records are in use, and by which object, every replica knows from the log. Where there
-//! are few, [`Owners`] keeps whose they are, as a hint; of others the index tells. Only the compare-and-swap decides.
+//! An object may have any record of its [`Sets`]. Which records are in use, and by which object,
+//! every replica knows from the log. Where there are few, [`Owners`] keeps whose they are, as a
+//! hint; of others the index tells. Only the compare-and-swap decides.
 
 mod layout;
 mod owners;
@@ -114,8 +116,8 @@ impl<M: Memory> PreparedLock<'_, M> {
     }
 }
 
-/// How many records of one width are in use. A replica may learn from one shard of the log that a record is, and not yet from another
-/// that it was not, so it may be less than none for a while.
+/// How many records of one width are in use. A replica may learn from one shard of the log that a
+/// record is, and not yet from another that it was not, so it may be less than none for a while.
 #[derive(Default)]
 struct Used(AtomicI64);
 
@@ -145,14 +147,15 @@ pub(crate) struct Records<M> {
     narrow: Used,
     wide: Used,
     host: u8,
-    /// Where in a set this host looks first, next time: hosts start apart, so that they do not claim the same records, and one that
-    /// was freed is used last.
+    /// Where in a set this host looks first, next time: hosts start apart, so that they do not
+    /// claim the same records, and one that was freed is used last.
     cursor: AtomicU64,
     abandoned: Abandoned,
 }
 
-/// Whether this host was fenced while it committed an event, and so does not know what it has: then what it
-/// has locked or taken stays so, and others will find out. Shared by all that takes and releases something.
+/// Whether this host was fenced while it committed an event, and so does not know what it has: then
+/// what it has locked or taken stays so, and others will find out. Shared by all that takes and
+/// releases something.
 #[derive(Clone, Default)]
 pub(crate) struct Abandoned(Arc<AtomicBool>);
 
@@ -302,8 +305,9 @@ impl<M: Memory> Records<M> {
         !self.abandoned.is_set() && self.layout.release(held.record, self.word(held), to)
     }
 
-    /// Takes over the lock of a record that was found like this, locked by a host that was fenced. The
-    /// counter is another then: an event has to start a new generation before the lock is released.
+    /// Takes over the lock of a record that was found like this, locked by a host that was fenced.
+    /// The counter is another then: an event has to start a new generation before the lock is
+    /// released.
     pub(crate) fn take_over(&self, record: Record, found: RecordWord) -> Option<RecordLock> {
         let counter = found.counter & self.layout.counter_mask(record) & !1;
         let ours = RecordWord::allocated(counter).locked_by(self.host);
@@ -336,7 +340,8 @@ impl<M: Memory> Records<M> {
         RecordWord::allocated(held.counter).locked_by(self.host)
     }
 
-    /// Frees a record whose lock this thread holds and that no object has; unless its lock was taken over.
+    /// Frees a record whose lock this thread holds and that no object has; unless its lock was
+    /// taken over.
     pub(crate) fn free(&self, held: RecordLock) {
         self.release(held, RecordWord::free(held.counter));
     }
@@ -392,13 +397,15 @@ impl<M: Memory> Records<M> {
         taken.then_some(RecordLock { record, counter: found.counter })
     }
 
-    /// The hash of the object that has `record`, if this replica knows of one; the outer `None` if it does not know by heart.
+    /// The hash of the object that has `record`, if this replica knows of one; the outer `None` if
+    /// it does not know by heart.
     pub(crate) fn owner(&self, record: Record) -> Option<Option<KeyHash>> {
         Some(self.owners.as_ref()?.of(record).map(|owner| owner.hash()))
     }
 
-    /// Some used records that the object with this hash may have, and whose they are; those that have served the
-    /// fewest writes since they were last sampled first. `None` if this host does not know by heart.
+    /// Some used records that the object with this hash may have, and whose they are; those that
+    /// have served the fewest writes since they were last sampled first. `None` if this host does
+    /// not know by heart.
     pub(crate) fn victims(&self, hash: KeyHash) -> Option<Vec<(Record, KeyHash)>> {
         let owners = self.owners.as_ref()?;
         let sets: SmallVec<[Set; 16]> = self.sets_of(hash).collect();

@@ -1,8 +1,8 @@
 //! What this host knows of each record: a hint for finding free records and victims.
 //!
-//! An object has a record from one event to another, and a record one object. But a replica may know
-//! from one shard of the log who has a record now, and not yet from another who had it before. So
-//! there are sums, which come out right in whatever order shards are applied.
+//! An object has a record from one event to another, and a record one object. But a replica may
+//! know from one shard of the log who has a record now, and not yet from another who had it before.
+//! So there are sums, which come out right in whatever order shards are applied.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,8 +12,8 @@ use crate::ids::KeyHash;
 /// Records whose owners are in one line.
 pub(super) const PER_LINE: u64 = tombolo_memory::LINE_BYTES / size_of::<AtomicU64>() as u64;
 
-/// Per record: objects that have it (8 bits) | sum of their hashes (32) | counter when last sampled, low
-/// bits (24).
+/// Per record: objects that have it (8 bits) | sum of their hashes (32) | counter when last
+/// sampled, low bits (24).
 pub(super) struct Owners(Box<[AtomicU64]>);
 
 /// An object's use of a record, as of when it was looked at.
@@ -87,8 +87,8 @@ impl Owners {
 mod tests {
     use super::*;
 
-    /// A record went from one object to another, and on; a replica learns it from two shards of the log,
-    /// whichever it applies first.
+    /// A record went from one object to another, and on; a replica learns it from two shards of the
+    /// log, whichever it applies first.
     #[test]
     fn owners_come_out_right_in_whatever_order_shards_are_applied() {
         // What the shards' logs say of record 3, at last that the object with hash 9 has it.

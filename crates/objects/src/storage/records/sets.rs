@@ -1,13 +1,16 @@
-//! Which records an object may have: so few that an entry of the index needs nine bits to say which one it has, and has room
-//! for what its host has seen of the object. All else of a record's number follows from the hash of the object's key.
+//! Which records an object may have: so few that an entry of the index needs nine bits to say which
+//! one it has, and has room for what its host has seen of the object. All else of a record's number
+//! follows from the hash of the object's key.
 //!
-//! Records form sets of sixteen narrow ones, which lie in a line of SCR or less, or as many wide ones as fit there. Sets form *levels*,
-//! each of half of the sets that are left, or a little less: a power of two. The lowest bits of a hash say which set of each level its
-//! object may have a record of. So those who may have a set's records are an interval of reversed hashes, as the
+//! Records form sets of sixteen narrow ones, which lie in a line of SCR or less, or as many wide
+//! ones as fit there. Sets form *levels*, each of half of the sets that are left, or a little less:
+//! a power of two. The lowest bits of a hash say which set of each level its object may have a
+//! record of. So those who may have a set's records are an interval of reversed hashes, as the
 //! entries in a group of the index's buckets are.
 //!
-//! Small levels are filled first, so records in use lie in few lines while there are few. Who finds a set full tries the one of the next level;
-//! some nine in ten of all records are in use before an object finds all of its sets full.
+//! Small levels are filled first, so records in use lie in few lines while there are few. Who finds
+//! a set full tries the one of the next level; some nine in ten of all records are in use before an
+//! object finds all of its sets full.
 
 use std::ops::Range;
 
@@ -29,7 +32,8 @@ const PLACE_BITS: u32 = 5;
 /// No place: its level is one more than there are.
 pub(crate) const NOWHERE: u32 = (LEVELS as u32) << PLACE_BITS;
 
-/// Some levels are as good as full if so many of a hundred of their records are in use: then a larger one is tried first.
+/// Some levels are as good as full if so many of a hundred of their records are in use: then a
+/// larger one is tried first.
 const FULL_PERCENT: u64 = 75;
 
 /// Some of the sets: as many as a power of two.
@@ -47,7 +51,8 @@ impl Level {
     }
 }
 
-/// Which of the records that an object may have it has: level (4 bits) | place in the set (5), less than [`NOWHERE`].
+/// Which of the records that an object may have it has: level (4 bits) | place in the set (5), less
+/// than [`NOWHERE`].
 pub(crate) type SetPlace = u32;
 
 /// The records of a set.
@@ -114,20 +119,23 @@ impl Sets {
         self.place(hash, record).is_some()
     }
 
-    /// The lowest bits of the hashes whose objects may have this record, and how many bits these are.
+    /// The lowest bits of the hashes whose objects may have this record, and how many bits these
+    /// are.
     pub(crate) fn hashes(&self, record: Record) -> (KeyHash, u32) {
         let set = record.checked_sub(self.records).map_or(record / NARROW, |wide| wide / WIDE);
         let level = self.levels().iter().find(|level| set.wrapping_sub(level.first) <= level.mask);
         level.map_or((0, 0), |level| (set - level.first, level.mask.count_ones()))
     }
 
-    /// How many of the lowest bits of a hash say of which set of the largest level its object may have a record.
+    /// How many of the lowest bits of a hash say of which set of the largest level its object may
+    /// have a record.
     pub(crate) fn bits(&self) -> u32 {
         self.levels[0].mask.count_ones()
     }
 
-    /// The sets of which an object with this hash may have a record, in the order in which they are best tried where so many
-    /// records are in use, each wide one counted as the four that it takes the place of.
+    /// The sets of which an object with this hash may have a record, in the order in which they are
+    /// best tried where so many records are in use, each wide one counted as the four that it takes
+    /// the place of.
     pub(super) fn of(&self, hash: KeyHash, used: u64) -> impl Iterator<Item = Set> {
         let mut records = 0;
         let is_full = |level: &&Level| {

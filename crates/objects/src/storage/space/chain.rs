@@ -1,11 +1,12 @@
-//! Objects larger than a chunk: a *chain* of whole chunks, wherever they are. Each chunk's word says in
-//! which one the object goes on, and stays so until the object is deleted or moved and the log says so.
+//! Objects larger than a chunk: a *chain* of whole chunks, wherever they are. Each chunk's word
+//! says in which one the object goes on, and stays so until the object is deleted or moved and the
+//! log says so.
 //!
-//! So a chain needs as many free chunks as it has, and no two of them in a row. If there are that many in
-//! a row they are taken, which makes one piece for whoever reads it.
+//! So a chain needs as many free chunks as it has, and no two of them in a row. If there are that
+//! many in a row they are taken, which makes one piece for whoever reads it.
 //!
-//! The words of an object that is read may be another's already. A read finds that out at its end, as
-//! it finds out about its bytes.
+//! The words of an object that is read may be another's already. A read finds that out at its end,
+//! as it finds out about its bytes.
 
 use std::collections::HashSet;
 use std::iter;
@@ -21,7 +22,8 @@ use crate::storage::space::extent::Extent;
 use crate::{Error, sites};
 
 impl<M: Memory> Space<M> {
-    /// The chain that starts in this line as its chunk's word says: this replica may never have known of it.
+    /// The chain that starts in this line as its chunk's word says: this replica may never have
+    /// known of it.
     pub(crate) fn chain_at(&self, line: SlotLine) -> Result<Option<Slot>, Error> {
         let number = self.chunk_at(line)?;
         let is_head = self.word(number)?.state == ChunkState::ChainHead;
@@ -83,8 +85,8 @@ impl<M: Memory> Space<M> {
         }
     }
 
-    /// Returns a chain's chunks; by whoever deleted or moved its object, once the log says so, and as long as a
-    /// intent says that it leaves.
+    /// Returns a chain's chunks; by whoever deleted or moved its object, once the log says so, and
+    /// as long as a intent says that it leaves.
     pub(crate) fn free_chain(&self, slot: Slot) {
         if slot.class == SPAN && !self.abandoned.is_set() {
             // Should this host die before all are free, they count among what it had taken.
@@ -117,8 +119,8 @@ impl<M: Memory> Space<M> {
         chains.map(|(number, _)| self.first_line_of(number)).collect()
     }
 
-    /// Frees chunks that a host, which is gone, had taken for chains, but for those of chains that start in
-    /// these lines.
+    /// Frees chunks that a host, which is gone, had taken for chains, but for those of chains that
+    /// start in these lines.
     pub(crate) fn free_chains_of(&self, host: u8, known: &[SlotLine]) -> Result<(), Error> {
         let firsts = known.iter().filter_map(|&line| Some(self.chunk_of(line)?.0 as u32));
         let chains = firsts.flat_map(|first| self.chain(first));

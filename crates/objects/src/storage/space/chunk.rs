@@ -15,7 +15,8 @@ pub(crate) struct Chunk {
     live: Vec<u64>,
     /// A bit per slot: it is reserved for an object that is not in the log yet.
     pending: Vec<u64>,
-    /// A bit per slot of a chunk that this host holds: its object is gone, but perhaps not yet its header.
+    /// A bit per slot of a chunk that this host holds: its object is gone, but perhaps not yet its
+    /// header.
     pending_scrub: Vec<u64>,
     /// No slot before this one is free.
     first_free: u64,

@@ -6,22 +6,25 @@
 //!
 //! There is a `Space` per shard of the log. A chunk that is carved is one shard's: its word says
 //! which, and only that shard's log tells what is in use there. To change shard it has to be free.
-//! Whoever frees it has applied the deletes of all that was there, and so they lie below the tail of
-//! their shard before anybody writes there for another. So a reader of the old shard, however late it is,
-//! finds the delete when it looks at the tail again; and what replicas of the two shards know of the
-//! chunk need not agree, since each looks at its own view only.
+//! Whoever frees it has applied the deletes of all that was there, and so they lie below the tail
+//! of their shard before anybody writes there for another. So a reader of the old shard, however
+//! late it is, finds the delete when it looks at the tail again; and what replicas of the two
+//! shards know of the chunk need not agree, since each looks at its own view only.
 //!
 //! Invariant: a slot is reserved at most once. Only the holder of its chunk reserves it, not before
-//! it has applied the log since it took the chunk, and the chunk is released only when each reservation
-//! is resolved: the object is in the log, or given up. Nor does it reserve a slot whose last object may still
-//! have its header there, as intents tell ([`intents`](crate::storage::intents)).
+//! it has applied the log since it took the chunk, and the chunk is released only when each
+//! reservation is resolved: the object is in the log, or given up. Nor does it reserve a slot whose
+//! last object may still have its header there, as intents tell
+//! ([`intents`](crate::storage::intents)).
 //!
-//! A chunk in whose memory somebody has met an error is *poisoned*, as its word says from then on: nobody takes it any more, and who
-//! holds it gives it up, at once if he has met the error himself, and in his next ticks if not. So neither the slot is another object's from
-//! then on, nor its neighbours, since a host that meets an error loses a page. What else lies in the chunk stays.
+//! A chunk in whose memory somebody has met an error is *poisoned*, as its word says from then on:
+//! nobody takes it any more, and who holds it gives it up, at once if he has met the error himself,
+//! and in his next ticks if not. So neither the slot is another object's from then on, nor its
+//! neighbours, since a host that meets an error loses a page. What else lies in the chunk stays.
 //!
-//! Invariant: a slot begins with a header if and only if it holds an object, or an intent names it. So the slots of
-//! a chunk that is carved anew are scrubbed first: what was in the middle of an object could look like a header.
+//! Invariant: a slot begins with a header if and only if it holds an object, or an intent names it.
+//! So the slots of a chunk that is carved anew are scrubbed first: what was in the middle of an
+//! object could look like a header.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -67,8 +70,9 @@ pub(crate) struct Space<M: Memory> {
     classes: Classes,
     chunk_shift: u32,
     view: HostMutex<M, KnownChunks>,
-    /// Per chunk: class (8 bits) | chunks of the chain that starts here (32) | lines of a slot, 0 if that is a chain (24), for readers who do not
-    /// wait for `view`. Whoever reads one that is changing finds out when it validates its read.
+    /// Per chunk: class (8 bits) | chunks of the chain that starts here (32) | lines of a slot, 0
+    /// if that is a chain (24), for readers who do not wait for `view`. Whoever reads one that is
+    /// changing finds out when it validates its read.
     extents: Box<[AtomicU64]>,
     /// Held while chunks are being acquired: threads of a host do it one at a time.
     acquiring: HostMutex<M, ()>,
@@ -205,8 +209,8 @@ impl<M: Memory> Space<M> {
         self.release_active(|_, chunk| chunk.take_idle());
     }
 
-    /// Frees the shard's chunks that hold nothing, those included that this host holds for objects to
-    /// come; whether there were any.
+    /// Frees the shard's chunks that hold nothing, those included that this host holds for objects
+    /// to come; whether there were any.
     pub(crate) fn free_empty(&self, sync: impl Fn() -> Result<(), Error>) -> Result<bool, Error> {
         let mut freed = self.release_active(|_, chunk| chunk.is_resolved());
         sync()?;
@@ -285,7 +289,8 @@ impl<M: Memory> Space<M> {
         if self.memory.keeps(sites::CHUNK_CLASS) { word.freed() } else { ChunkWord::FREE }
     }
 
-    /// Whether something is viewed in the chunk of a slot, which is left alone then. By who makes sure that nobody comes to view the slot from now on.
+    /// Whether something is viewed in the chunk of a slot, which is left alone then. By who makes
+    /// sure that nobody comes to view the slot from now on.
     pub(crate) fn is_pinned(&self, line: SlotLine) -> bool {
         self.pins_of(line).is_some_and(|pins| pins.is_set())
     }
@@ -319,7 +324,8 @@ impl<M: Memory> Space<M> {
         self.blank_bytes(line, &[0; HEADER_BYTES]);
     }
 
-    /// Who dies half way leaves no header, or the whole of it: one of another version would be another object's, which stays.
+    /// Who dies half way leaves no header, or the whole of it: one of another version would be
+    /// another object's, which stays.
     fn blank_bytes(&self, line: Lines, zeros: &[u8]) {
         if self.memory.keeps(sites::SLOT_VOID_MARK) {
             let mark = HEADER_BYTES - MARK_BYTES..HEADER_BYTES;
@@ -369,7 +375,8 @@ impl<M: Memory> Space<M> {
         }
     }
 
-    /// Gives back what a host had taken of the shard's chunks that is gone. The log says what is in them.
+    /// Gives back what a host had taken of the shard's chunks that is gone. The log says what is in
+    /// them.
     pub(crate) fn take_back(&self, host: u8) -> Result<(), Error> {
         for number in self.chunk_numbers() {
             let word = self.table.word(number)?;

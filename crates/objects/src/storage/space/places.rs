@@ -36,8 +36,8 @@ impl<M: Memory> Space<M> {
         (chunk < self.count).then(|| (chunk, offset - (chunk << self.chunk_shift)))
     }
 
-    /// Where `slot` is, if that makes sense. If it was freed meanwhile it may be anywhere in LNR, or
-    /// nowhere.
+    /// Where `slot` is, if that makes sense. If it was freed meanwhile it may be anywhere in LNR,
+    /// or nowhere.
     #[inline]
     pub(crate) fn extent(&self, slot: Slot) -> Option<Extent> {
         if slot.class == SPAN {

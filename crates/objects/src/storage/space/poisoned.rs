@@ -22,8 +22,8 @@ impl<M: Memory> Space<M> {
         self.leave_poisoned();
     }
 
-    /// Marks the chunk of a slot in which a header could not be changed: those in it are not to be believed when the pod is
-    /// opened again.
+    /// Marks the chunk of a slot in which a header could not be changed: those in it are not to be
+    /// believed when the pod is opened again.
     #[cold]
     pub(crate) fn set_untrue(&self, line: SlotLine) {
         if let Some((number, _)) = self.chunk_of(line) {
@@ -45,7 +45,8 @@ impl<M: Memory> Space<M> {
         self.table.poisoned() * self.classes.chunk_lines() * LINE_BYTES
     }
 
-    /// Says in an object's slot that its value is with `host`, or lost with it. Nobody else may write there.
+    /// Says in an object's slot that its value is with `host`, or lost with it. Nobody else may
+    /// write there.
     pub(crate) fn mark_away(&self, extent: &Extent, host: u8) {
         let marked = mark_away(&self.memory, extent, host).unwrap_or(HEADER_BYTES as u64);
         if extent.is_poisoned(&self.memory, marked) {
