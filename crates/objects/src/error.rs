@@ -1,5 +1,7 @@
 //! Errors that several protocols end with.
 
+use tombolo_log::LogError;
+
 use crate::Error;
 use crate::ids::BY_POISON;
 
@@ -14,4 +16,21 @@ pub(crate) fn changed_under_lock() -> Error {
 /// What reading a value comes to that is lost with `host`.
 pub(crate) fn loss(host: u8) -> Error {
     if host == BY_POISON { Error::Poisoned } else { Error::Lost { host } }
+}
+
+/// What an operation comes to if the log does not take its change, or cannot be applied.
+#[cold]
+pub(crate) fn of_log(error: LogError) -> Error {
+    match error {
+        LogError::Stalled { slowest, waited_ms } => Error::Stalled { slowest, waited_ms },
+        LogError::Fenced { host } => Error::Fenced { host },
+        LogError::Forked { host } => Error::Forked { host },
+        LogError::Damaged { position } => Error::LogDamaged { position },
+    }
+}
+
+/// Whether a change that a commit was to make may be made in spite of its error: then only the
+/// hosts that clean up after this one can tell.
+pub(crate) fn may_be_committed(error: &Error) -> bool {
+    matches!(error, Error::Fenced { .. } | Error::LogDamaged { .. })
 }

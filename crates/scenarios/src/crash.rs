@@ -73,10 +73,8 @@ fn join_and_work(
 fn is_done(done: Result<(), Error>) -> bool {
     let Err(error) = done else { return true };
     // (Objects stay in use by who waits for them.)
-    let alone = matches!(
-        error,
-        Error::Log(LogError::Stalled { .. }) | Error::Unanswered { .. } | Error::Busy { .. }
-    );
+    let alone =
+        matches!(error, Error::Stalled { .. } | Error::Unanswered { .. } | Error::Busy { .. });
     assert!(alone, "{error}");
     false
 }
@@ -207,7 +205,8 @@ pub(crate) fn a_joiner_dies(trial: &Trial) {
             while working.get() > 0 {
                 let ticked = ticker.tick();
                 // The others may be through, and apply the log no more.
-                let alone = working.get() == 0 && matches!(ticked, Err(Error::Log(_)));
+                let alone = working.get() == 0
+                    && matches!(ticked, Err(Error::Stalled { .. } | Error::Fenced { .. }));
                 if alone {
                     break;
                 }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 
-use tombolo_log::LogError;
 use tombolo_sharing::{Change, Error, Item, Scheme};
 use tombolo_simulator::SimMemory;
 use tombolo_verify::history::{Client, Recorder};
@@ -71,7 +70,7 @@ pub(crate) fn try_perform<S: Scheme<Memory = SimMemory>>(
             scribe.failed(began);
             return lose(host, scribe, key);
         }
-        Err(Error::Log(LogError::Fenced { .. })) => {
+        Err(Error::Fenced { .. }) => {
             memory.note("an operation on a host that was fenced: done or not");
         }
         Err(error) => {
@@ -94,7 +93,7 @@ fn lose<S: Scheme<Memory = SimMemory>>(host: &S, scribe: &Scribe, key: &str) -> 
             scribe.returned(began, Answer::Flag(true));
         }
         Ok(false) => scribe.failed(began),
-        Err(Error::Log(LogError::Fenced { .. })) => {}
+        Err(Error::Fenced { .. }) => {}
         Err(error) => {
             scribe.failed(began);
             return Err(error);
@@ -146,7 +145,7 @@ pub(crate) fn write_together<S: Scheme<Memory = SimMemory>>(
                 host.memory().note("no room in LNR");
                 scribe.failed(began);
             }
-            Err(Error::Log(LogError::Fenced { .. })) => {
+            Err(Error::Fenced { .. }) => {
                 host.memory().note("an operation on a host that was fenced: done or not");
             }
             Err(error) => panic!("{error}"),

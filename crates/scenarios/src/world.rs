@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tombolo_log::LogError;
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options, Thresholds};
 use tombolo_pod::{AreaLayout, Layout, Pod, Table};
@@ -471,7 +470,7 @@ impl<S: Scheme<Memory = SimMemory> + 'static> World<S> {
 /// Whether a host was fenced, as far as that was said; everything else is as it should be.
 pub(crate) fn is_out(outcome: Result<(), Error>) -> bool {
     match outcome {
-        Err(Error::Log(LogError::Fenced { .. })) => true,
+        Err(Error::Fenced { .. }) => true,
         outcome => {
             outcome.unwrap();
             false
@@ -484,7 +483,7 @@ pub(crate) fn tick_while<S: Scheme<Memory = SimMemory>>(host: &S, busy: &Cell<us
     let memory = host.memory();
     let tick = || match host.tick() {
         // The others are through, and apply the log no more.
-        Err(Error::Log(LogError::Stalled { .. })) if busy.get() == 0 => true,
+        Err(Error::Stalled { .. }) if busy.get() == 0 => true,
         ticked => is_out(ticked),
     };
     while busy.get() > 0 {

@@ -67,8 +67,8 @@ pub struct Usage {
 /// room for. Operations on one object are linearizable across all hosts.
 ///
 /// # Errors
-/// Besides what each operation names: [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`],
-/// [`Error::Damaged`].
+/// Besides what each operation names: [`Error::KeyLength`], [`Error::Busy`], [`Error::Stalled`],
+/// [`Error::Fenced`], [`Error::Damaged`].
 pub trait Scheme: Sized {
     /// The memory it works on.
     type Memory: Memory;

@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tombolo::{Change, Error, Objects, Version};
-use tombolo_log::LogError;
 use tombolo_verify::models::Accumulate;
 use tombolo_workloads::{Inserts, Op, Operations, Properties, Workload};
 
@@ -101,7 +100,7 @@ impl<T> Tried<T> {
 
 /// Whether a host's client failed because the host was fenced: what it was at may be done or not.
 pub(super) fn is_fenced(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::Log(LogError::Fenced { .. })))
+    matches!(error.downcast_ref(), Some(Error::Fenced { .. }))
 }
 
 /// The operations of a thread under YCSB's workload with this letter.

@@ -1,6 +1,5 @@
 //! Whether this host still has its seat, and whether others are alive.
 
-use tombolo_log::LogError;
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
 
@@ -13,11 +12,7 @@ impl<M: Memory> Objects<M> {
     #[cold]
     pub(crate) fn is_fenced(&self) -> Error {
         let host = self.enrolment.host();
-        Error::Log(if self.memory().is_forked() {
-            LogError::Forked { host }
-        } else {
-            LogError::Fenced { host }
-        })
+        if self.memory().is_forked() { Error::Forked { host } } else { Error::Fenced { host } }
     }
 
     /// Before this host stores into a slot once more: it may not, if a commit has told it that it

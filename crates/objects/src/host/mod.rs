@@ -23,6 +23,7 @@ use tombolo_placement::{Costs, Placement, Thresholds};
 use tombolo_pod::{Enrolment, Pod, PodError, Seat};
 use tombolo_sharing::{Counter, Counters, KeyHasher, ObjectArea, persist};
 
+use crate::error::of_log;
 use crate::host::blocked::{Unblock, Why};
 use crate::host::dirty::DirtyObjects;
 use crate::host::policy::{COSTS, Profiles};
@@ -201,7 +202,7 @@ impl<M: Memory> Objects<M> {
     /// may count that were never there at once.
     ///
     /// # Errors
-    /// [`Error::Log`], [`Error::Damaged`].
+    /// [`Error::Stalled`], [`Error::Fenced`], [`Error::Damaged`].
     pub fn object_count(&self) -> Result<u64, Error> {
         self.sync_all()?;
         Ok(self.sum(|shard| shard.state().index.len()))
@@ -285,7 +286,7 @@ impl<M: Memory> Objects<M> {
         if matches!(committed, Err(LogError::Fenced { .. })) {
             self.records.abandon();
         }
-        Ok(committed?)
+        committed.map_err(of_log)
     }
 
     /// What is done while this shard's log is full.
@@ -308,11 +309,17 @@ impl<M: Memory> Objects<M> {
     /// Applies the shard of objects with this hash up to its tail, which is returned.
     #[inline(always)]
     pub(crate) fn sync(&self, hash: KeyHash) -> Result<u64, Error> {
-        Ok(self.shard(hash).sync()?)
+        self.sync_shard(self.shard(hash))
+    }
+
+    /// Applies a shard up to its tail, which is returned.
+    #[inline(always)]
+    pub(crate) fn sync_shard(&self, shard: &Shard<M>) -> Result<u64, Error> {
+        shard.sync().map_err(of_log)
     }
 
     pub(crate) fn sync_all(&self) -> Result<(), Error> {
-        Ok(self.shards.iter().try_for_each(|shard| shard.sync().map(drop))?)
+        self.shards.iter().try_for_each(|shard| self.sync_shard(shard).map(drop))
     }
 
     /// Applies all shards, if there are more than the one that is applied anyway: to be called

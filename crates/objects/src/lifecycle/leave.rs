@@ -17,7 +17,8 @@ impl<M: Memory> Objects<M> {
     /// handle afterwards, and no thread may be at it now.
     ///
     /// # Errors
-    /// [`Error::StillViewing`], [`Error::Log`], [`Error::Damaged`]: the seat is still taken.
+    /// [`Error::StillViewing`], [`Error::Stalled`], [`Error::Fenced`], [`Error::Damaged`]: the seat
+    /// is still taken.
     pub fn leave(&self) -> Result<(), Error> {
         let memory = self.memory();
         // Who has left, or is known to be gone, keeps nobody off what it looks at.

@@ -38,7 +38,8 @@ impl<M: Memory> Objects<M> {
     /// it leaves, or will not be able to answer for a while.
     ///
     /// # Errors
-    /// [`Error::Log`], [`Error::Damaged`]. The other objects are where they were.
+    /// [`Error::Stalled`], [`Error::Fenced`], [`Error::Damaged`]. The other objects are where they
+    /// were.
     pub fn move_out_all(&self) -> Result<(), Error> {
         for slot in self.partition.slots() {
             if let Some(entry) = self.partition.entry(slot) {

@@ -77,7 +77,7 @@ impl<M: Memory> ReadGuard<'_, M> {
     ///
     /// # Errors
     /// [`Error::Torn`] if the object changed meanwhile: begin again. [`Error::Poisoned`],
-    /// [`Error::Log`].
+    /// [`Error::Stalled`], [`Error::Fenced`].
     pub fn read_end(self) -> Result<(), Error> {
         if !self.snapshot.still_holds(self.objects)? {
             self.objects.count(Counter::Retries);

@@ -80,8 +80,8 @@ impl<M: Memory> Objects<M> {
     /// there is no such object.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Lost`], [`Error::Poisoned`], [`Error::Busy`], [`Error::Log`],
-    /// [`Error::Damaged`].
+    /// [`Error::KeyLength`], [`Error::Lost`], [`Error::Poisoned`], [`Error::Busy`],
+    /// [`Error::Stalled`], [`Error::Fenced`], [`Error::Damaged`].
     pub fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error> {
         self.read_split(key, &mut [], value)
     }

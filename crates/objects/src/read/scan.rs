@@ -38,7 +38,7 @@ impl<M: Memory> Objects<M> {
         // One shard after the other.
         let number = cursor >> KeyHash::BITS;
         let Some(shard) = self.shards().get(number as usize) else { return Ok(0) };
-        shard.sync()?;
+        self.sync_shard(shard)?;
         let within = cursor & u64::from(KeyHash::MAX);
         let (hashes, next) = shard.state().index.scan(self.memory(), within);
         for hash in hashes {

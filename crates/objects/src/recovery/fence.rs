@@ -30,6 +30,7 @@
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
 
+use crate::error::of_log;
 use crate::host::Locks;
 use crate::storage::index::Entry;
 use crate::storage::records::Record;
@@ -79,7 +80,7 @@ impl<M: Memory> Objects<M> {
     /// Its process may still run. Whether it was in the pod.
     ///
     /// # Errors
-    /// [`Error::Log`].
+    /// [`Error::Stalled`], [`Error::Fenced`].
     pub fn fence(&self, host: u8) -> Result<bool, Error> {
         let stay = self.area().stay_of(host);
         let fenced = self.area().fence(stay);
@@ -95,7 +96,7 @@ impl<M: Memory> Objects<M> {
         }
         let Some(_alone) = self.upkeep.recovering.try_lock() else { return Ok(()) };
         for shard in self.shards() {
-            shard.fence(stay, &|| self.meanwhile_committing(shard))?;
+            shard.fence(stay, &|| self.meanwhile_committing(shard)).map_err(of_log)?;
         }
         if !self.enrolment.holds(self.memory()) {
             return Ok(());

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use tombolo_log::LogError;
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
 use tombolo_sharing::{Counter, HEADER_BYTES, Header};
 
-use crate::error::{changed_under_lock, loss, no_such_slot};
+use crate::error::{changed_under_lock, loss, may_be_committed, no_such_slot};
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
 use crate::storage::intents::{Intent, IntentSlot};
@@ -41,7 +40,7 @@ impl<M: Memory> Objects<M> {
             }),
         };
         // Who is fenced itself leaves its intent: the lock is still its own.
-        if !matches!(outcome, Err(Error::Log(LogError::Fenced { .. }))) {
+        if !matches!(outcome, Err(Error::Fenced { .. })) {
             self.intents.end(intent_slot, true);
         }
         outcome
@@ -228,8 +227,9 @@ impl<M: Memory> Objects<M> {
         });
         match &moved {
             Ok(true) if !first => intents.to_quarantine(stay.host, entry.slot, false),
-            // Who is fenced leaves everything as it is.
-            Ok(true) | Err(Error::Log(LogError::Fenced { .. } | LogError::Damaged { .. })) => {}
+            // A host that is fenced leaves everything as it is.
+            Ok(true) => {}
+            Err(error) if may_be_committed(error) => {}
             Ok(false) | Err(_) if first => intents.not_in_quarantine(stay.host, entry.slot),
             Ok(false) | Err(_) => {}
         }

@@ -26,7 +26,7 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn make_room(&self) -> Result<Room, Error> {
         let mut freed = false;
         for shard in self.shards() {
-            freed |= shard.state().space.free_empty(|| Ok(shard.sync().map(drop)?))?;
+            freed |= shard.state().space.free_empty(|| self.sync_shard(shard).map(drop))?;
         }
         if freed {
             return Ok(Room::Made);
@@ -45,7 +45,7 @@ impl<M: Memory> Objects<M> {
     /// Moves up to `most` objects of a sparsely used chunk elsewhere.
     pub(crate) fn compact(&self, shard: &Shard<M>, most: usize) -> Result<Room, Error> {
         let space = &shard.state().space;
-        let sync = || Ok(shard.sync().map(drop)?);
+        let sync = || self.sync_shard(shard).map(drop);
         let chunk = match space.take_sparse(sync)? {
             Sparse::Taken(chunk) => chunk,
             Sparse::Busy => return Ok(Room::Others),
@@ -68,7 +68,7 @@ impl<M: Memory> Objects<M> {
     fn evacuate(&self, shard: &Shard<M>, slot: Slot) -> Result<(), Error> {
         let state = shard.state();
         let Some(key) = self.key_in(&state.space, slot) else { return Ok(()) };
-        let (hash, tail) = (self.hash(&key)?, shard.sync()?);
+        let (hash, tail) = (self.hash(&key)?, self.sync_shard(shard)?);
         let Some(found) = state.index.find_slot(self.memory(), hash, slot.line) else {
             return Ok(());
         };

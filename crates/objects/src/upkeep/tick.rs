@@ -27,7 +27,7 @@ impl<M: Memory> Objects<M> {
     /// host.
     ///
     /// # Errors
-    /// [`Error::Log`], [`Error::Damaged`].
+    /// [`Error::Stalled`], [`Error::Fenced`], [`Error::Damaged`].
     pub fn tick(&self) -> Result<(), Error> {
         self.host.beat();
         self.sync_all()?;

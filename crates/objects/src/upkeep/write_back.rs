@@ -56,7 +56,7 @@ impl<M: Memory> Objects<M> {
     /// Whether there are objects whose values are lost.
     ///
     /// # Errors
-    /// [`Error::Log`].
+    /// [`Error::Stalled`], [`Error::Fenced`].
     pub fn has_lost(&self) -> Result<bool, Error> {
         self.sync_all()?;
         Ok(self.shards().iter().any(|shard| shard.state().lost() > 0))
@@ -66,7 +66,7 @@ impl<M: Memory> Objects<M> {
     /// has one.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn write_dirty(&self, key: &[u8]) -> Result<Option<WriteGuard<'_, M>>, Error> {
         self.repeat(|| self.try_lock_dirty(key))
     }
@@ -74,7 +74,7 @@ impl<M: Memory> Objects<M> {
     /// The same, unless that takes waiting: then the outer `None`.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Log`].
+    /// [`Error::KeyLength`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn try_write_dirty(&self, key: &[u8]) -> Result<Option<Option<WriteGuard<'_, M>>>, Error> {
         Ok(match self.try_lock_dirty(key)? {
             Lookup::Found(guard) => Some(Some(guard)),
@@ -90,7 +90,7 @@ impl<M: Memory> Objects<M> {
     /// Begins to write an existing object, unless that takes waiting, or a record: then `None`.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Log`].
+    /// [`Error::KeyLength`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn try_write_start(&self, key: &[u8]) -> Result<Option<WriteGuard<'_, M>>, Error> {
         let by_log = self.locks == Locks::Log;
         Ok(self.try_write_if(key, |record| record.is_some() || by_log)?.found())
@@ -127,7 +127,7 @@ impl<M: Memory> Objects<M> {
     /// still are, others perhaps.
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::Log`], [`Error::Damaged`].
+    /// [`Error::Busy`], [`Error::Stalled`], [`Error::Fenced`], [`Error::Damaged`].
     pub fn visit_dirty(&self, mut visit: impl FnMut(&[u8])) -> Result<(), Error> {
         for record in self.dirty_bits.records() {
             let key = self.repeat(|| {

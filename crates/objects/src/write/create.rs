@@ -17,7 +17,7 @@ impl<M: Memory> Objects<M> {
     ///
     /// # Errors
     /// [`Error::Exists`]; [`Error::LnrFull`], [`Error::TooLarge`] or [`Error::IndexFull`] if there
-    /// is no room; [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    /// is no room; [`Error::KeyLength`], [`Error::Busy`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         let hash = self.begin(key)?;
         let index = &self.state(hash).index;

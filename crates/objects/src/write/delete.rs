@@ -1,9 +1,9 @@
 //! Deleting objects, and putting an end to those whose values are lost.
 
-use tombolo_log::LogError;
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Part};
 
+use crate::error::may_be_committed;
 use crate::host::lookup::Attempt;
 use crate::host::reserve::PATIENCE;
 use crate::ids::{BY_POISON, Slot};
@@ -87,7 +87,7 @@ impl<M: Memory> Objects<M> {
     /// Deletes an object whose value is lost; whether it was.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Log`].
+    /// [`Error::KeyLength`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn forget_lost(&self, key: &[u8]) -> Result<bool, Error> {
         self.persist(|| {
             let Some(entry) = self.find_lost(key)? else { return Ok(Some(false)) };
@@ -110,7 +110,7 @@ impl<M: Memory> Objects<M> {
         let deleted = self.commit(Event::Delete(target(entry)));
         match &deleted {
             // Others clear up, by the intent.
-            Err(Error::Log(LogError::Fenced { .. } | LogError::Damaged { .. })) => {}
+            Err(error) if may_be_committed(error) => {}
             Ok(true) => {
                 let intent = OpenIntent { torn: None, ..intent };
                 match self.left_by(&entry) {
@@ -126,7 +126,7 @@ impl<M: Memory> Objects<M> {
     /// Deletes an object; whether there was one.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         self.delete_if(key, None, false)
     }

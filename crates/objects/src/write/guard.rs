@@ -22,7 +22,8 @@ impl<M: Memory> Objects<M> {
     /// Begins to write an existing object: takes its lock, and gives it a record if it has none.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    /// [`Error::NotFound`], [`Error::KeyLength`], [`Error::Busy`], [`Error::Stalled`],
+    /// [`Error::Fenced`].
     pub fn write_start(&self, key: &[u8]) -> Result<WriteGuard<'_, M>, Error> {
         let locked = self.lock(key)?.ok_or(Error::NotFound)?;
         self.count(Counter::Writes);
@@ -103,7 +104,7 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
     /// Deletes the object.
     ///
     /// # Errors
-    /// [`Error::Log`]: it is still there.
+    /// [`Error::Stalled`]: it is still there. [`Error::Fenced`]: it may be.
     pub fn delete(self) -> Result<(), Error> {
         self.locked.delete()
     }
@@ -111,7 +112,7 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
     /// Ends the write: all hosts see it now. The version of the value.
     ///
     /// # Errors
-    /// [`Error::Log`] if this host was fenced meanwhile: the write may be done or not.
+    /// [`Error::Fenced`] if this host was fenced meanwhile: the write may be done or not.
     pub fn write_end(self) -> Result<Version, Error> {
         let version = self.version();
         self.locked.finish().map(|()| version)

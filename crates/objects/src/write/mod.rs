@@ -24,7 +24,7 @@ impl<M: Memory> Objects<M> {
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::LnrFull`] or [`Error::TooLarge`] if there is no room for a
-    /// longer value; [`Error::Busy`], [`Error::Log`]. The old value stays.
+    /// longer value; [`Error::Busy`], [`Error::Stalled`], [`Error::Fenced`]. The old value stays.
     pub fn write(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         if let Some(written) = self.write_in_place(key, &[], value) {
             return written.map_err(|error| *error);
@@ -38,7 +38,8 @@ impl<M: Memory> Objects<M> {
     /// Changes some bytes of an existing object, from `offset` on, within its length.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::OutOfRange`], [`Error::Busy`], [`Error::Log`].
+    /// [`Error::NotFound`], [`Error::OutOfRange`], [`Error::Busy`], [`Error::Stalled`],
+    /// [`Error::Fenced`].
     pub fn write_range(&self, key: &[u8], offset: u64, bytes: &[u8]) -> Result<Version, Error> {
         let mut locked = self.lock(key)?.ok_or(Error::NotFound)?;
         self.count(Counter::Writes);

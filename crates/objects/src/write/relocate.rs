@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use tombolo_log::LogError;
 use tombolo_memory::{Lines, Memory};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, object_bytes, persist};
 
-use crate::error::{changed_under_lock, no_such_slot};
+use crate::error::{changed_under_lock, may_be_committed, no_such_slot};
 use crate::ids::{KeyHash, Slot, SlotLine};
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
@@ -174,8 +173,8 @@ impl<M: Memory> Objects<M> {
         let Placed { slot, intent, .. } = placed;
         let space = &self.state(hash).space;
         let moved = match outcome {
-            // Who has been fenced leaves everything as it is, and its intent, to others.
-            Err(Error::Log(LogError::Fenced { .. } | LogError::Damaged { .. })) => return,
+            // A host that was fenced leaves everything as it is, and its intent, to others.
+            Err(error) if may_be_committed(error) => return,
             outcome => matches!(outcome, Ok(true)),
         };
         if moved {
