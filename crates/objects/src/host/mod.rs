@@ -283,10 +283,15 @@ impl<M: Memory> Objects<M> {
         }
         let shard = self.shard(event.hash());
         let committed = shard.commit(&event, &|| self.meanwhile_committing(shard));
-        if matches!(committed, Err(LogError::Fenced { .. })) {
+        committed.map_err(|error| self.not_committed(error))
+    }
+
+    #[cold]
+    fn not_committed(&self, error: LogError) -> Error {
+        if matches!(error, LogError::Fenced { .. }) {
             self.records.abandon();
         }
-        committed.map_err(of_log)
+        of_log(error)
     }
 
     /// What is done while this shard's log is full.
