@@ -6,23 +6,23 @@
 //! not know any more, intents or words in SCR say first.
 
 use tombolo_memory::Memory;
-use tombolo_pod::Stay;
 use tombolo_sharing::Counter;
 
 use crate::ids::{KeyHash, Slot, SlotLine};
-use crate::replica::event::target;
-use crate::replica::event::{Event, Target};
+use crate::recovery::absent::{Absent, Dead};
+use crate::replica::event::{Event, Target, target};
 use crate::storage::index::Entry;
 use crate::storage::intents::{Intent, IntentSlot};
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
     /// Puts everything in order that a host has left which is gone, and frees its seat.
-    pub(crate) fn clear_up(&self, stay: Stay) -> Result<(), Error> {
+    pub(crate) fn clear_up(&self, dead: Dead) -> Result<(), Error> {
+        let stay = dead.stay();
         if self.partition.is_backed() {
-            self.restore_partition(stay)?;
+            self.restore_partition(dead)?;
         }
-        self.rescue_all(stay, true)?;
+        self.rescue_all(dead)?;
         let left = self.records.locked_by(stay.host).next().is_some();
         // Who has died at that itself left the lock with its intent, or nothing but the intent.
         let still = |(record, by)| self.records.load(record).holder() == Some(by);
@@ -30,15 +30,15 @@ impl<M: Memory> Objects<M> {
             return Ok(());
         }
         self.sync_all()?;
-        if self.memory().keeps(sites::QUARANTINE_EARLY) && !self.withdraw_quarantine(stay)? {
+        if self.memory().keeps(sites::QUARANTINE_EARLY) && !self.withdraw_quarantine(dead)? {
             return Ok(());
         }
-        self.end_what_was_under_way(stay)?;
-        self.mark_lost(stay)?;
+        self.end_what_was_under_way(dead)?;
+        self.mark_lost(dead)?;
         for shard in self.shards() {
             shard.state().space.take_back(stay.host)?;
         }
-        self.free_chains_of(stay)?;
+        self.free_chains_of(dead)?;
         self.dirty_bits.free_latches_of(stay.host);
         self.pins.table.clear_of(stay.host);
         let quarantined = self.quarantined(stay.host);
@@ -63,7 +63,7 @@ impl<M: Memory> Objects<M> {
     /// Objects with which a host that is gone was about to go on elsewhere, after others that may
     /// still be alive, are in their slots as before: for who opens the pod if all die, and for whom
     /// the intents of that host told the same until now. `false` if others are clearing up there.
-    fn withdraw_quarantine(&self, stay: Stay) -> Result<bool, Error> {
+    fn withdraw_quarantine(&self, Dead(stay): Dead) -> Result<bool, Error> {
         let intents = &self.intents.table;
         for host in self.area().membership().fenced().filter(|&host| host != stay.host) {
             if self.early_in_quarantine(host).is_empty() {
@@ -116,11 +116,11 @@ impl<M: Memory> Objects<M> {
 
     /// Takes headers out of slots in which a host that is gone has left some, and which are no
     /// object's as the log says.
-    fn end_what_was_under_way(&self, stay: Stay) -> Result<(), Error> {
-        let intents: Vec<_> = self.intents.table.of(stay.host).collect();
+    fn end_what_was_under_way(&self, dead: Dead) -> Result<(), Error> {
+        let intents: Vec<_> = self.intents.table.of(dead.0.host).collect();
         for (intent_slot, intent) in intents {
             if self.memory().keeps(sites::CLEAR_DECIDED) {
-                self.decide_move(stay, intent_slot, intent)?;
+                self.decide_move(dead, intent_slot, intent)?;
             }
             let (to, from) = match intent {
                 Intent::Places { to, .. } | Intent::Created { to } => (Some(to), None),
@@ -132,7 +132,7 @@ impl<M: Memory> Objects<M> {
                 | Intent::Through { .. } => (None, None),
             };
             for line in [to, from].into_iter().flatten() {
-                if self.is_still_left(stay, line, intent.left() == Some(line))? {
+                if self.is_still_left(dead, line, intent.left() == Some(line))? {
                     let space = self.space_of(line)?;
                     self.intents.table.lost_no_more(line);
                     space.scrub(sites::SLOT_VOID, [line]);
@@ -141,7 +141,7 @@ impl<M: Memory> Objects<M> {
                     }
                 }
             }
-            self.intents.table.clear(stay.host, intent_slot);
+            self.intents.table.clear(dead.0.host, intent_slot);
         }
         Ok(())
     }
@@ -151,7 +151,7 @@ impl<M: Memory> Objects<M> {
     /// moved.
     fn decide_move(
         &self,
-        stay: Stay,
+        Dead(stay): Dead,
         intent_slot: IntentSlot,
         intent: Intent,
     ) -> Result<(), Error> {
@@ -175,7 +175,7 @@ impl<M: Memory> Objects<M> {
 
     /// Whether nothing is in a slot that an object of a host which is gone has left, or was to come
     /// to, and nobody else is about to take something out of there, or has.
-    fn is_still_left(&self, stay: Stay, line: SlotLine, left: bool) -> Result<bool, Error> {
+    fn is_still_left(&self, Dead(stay): Dead, line: SlotLine, left: bool) -> Result<bool, Error> {
         let space = self.space_of(line)?;
         // Who has taken the object out of the slot since has said so before, and is at it.
         if self.holds_object(line)?
@@ -192,7 +192,7 @@ impl<M: Memory> Objects<M> {
 
     /// Objects that are lost with a host that is gone say so in their slots, for whoever opens the
     /// pod after all have left.
-    fn mark_lost(&self, stay: Stay) -> Result<(), Error> {
+    fn mark_lost(&self, Dead(stay): Dead) -> Result<(), Error> {
         for shard in self.shards() {
             let lost = shard.paused(|_, _, state, _| -> Vec<Entry> {
                 state.index.entries().filter(|entry| entry.lost() == Some(stay.host)).collect()
@@ -210,7 +210,7 @@ impl<M: Memory> Objects<M> {
 
     /// Frees chunks that a host which is gone had taken for large objects that are not in the
     /// index, and that nobody else is about to free.
-    fn free_chains_of(&self, stay: Stay) -> Result<(), Error> {
+    fn free_chains_of(&self, Dead(stay): Dead) -> Result<(), Error> {
         let mut known = Vec::new();
         for shard in self.shards() {
             shard.paused(|_, _, state, writer| {

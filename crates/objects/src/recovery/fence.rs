@@ -32,6 +32,7 @@ use tombolo_pod::Stay;
 
 use crate::error::of_log;
 use crate::host::Locks;
+use crate::recovery::absent::{Dead, Fenced};
 use crate::storage::index::Entry;
 use crate::storage::records::Record;
 use crate::{Error, Objects};
@@ -118,16 +119,16 @@ impl<M: Memory> Objects<M> {
         }
         if self.area().is_gone(stay) {
             self.area().note_gone(stay);
-            return self.clear_up(stay);
+            return self.clear_up(Dead(stay));
         }
         match need {
             Need::Entry(entry) if self.partition.is_backed() => {
-                self.rescue_from_partition(stay, entry)
+                self.rescue_from_partition(Fenced(stay), entry)
             }
             _ if !self.records.may_take_over_early() || self.dirty_bits.exist() => Ok(()),
             Need::Nothing | Need::Entry(_) => Ok(()),
-            Need::Record(record) => self.rescue(stay, record, false),
-            Need::AnyRecord => self.rescue_all(stay, false),
+            Need::Record(record) => self.rescue(Fenced(stay), record),
+            Need::AnyRecord => self.rescue_all(Fenced(stay)),
         }
     }
 }
