@@ -3,7 +3,7 @@
 use tombolo_log::LogError;
 
 use crate::Error;
-use crate::ids::BY_POISON;
+use crate::ids::LostTo;
 
 pub(crate) fn no_such_slot() -> Error {
     Error::Damaged("an object's slot is nowhere".to_owned())
@@ -13,9 +13,12 @@ pub(crate) fn changed_under_lock() -> Error {
     Error::Damaged("an object changed while its lock was held".to_owned())
 }
 
-/// What reading a value comes to that is lost with `host`.
-pub(crate) fn loss(host: u8) -> Error {
-    if host == BY_POISON { Error::Poisoned } else { Error::Lost { host } }
+/// What reading a value comes to that is lost.
+pub(crate) fn loss(to: LostTo) -> Error {
+    match to {
+        LostTo::Host(host) => Error::Lost { host },
+        LostTo::MemoryError => Error::Poisoned,
+    }
 }
 
 /// What an operation comes to if the log does not take its change, or cannot be applied.

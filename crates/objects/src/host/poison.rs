@@ -4,7 +4,7 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, PREFIX_BYTES};
 
-use crate::ids::{BY_LOG, BY_POISON, KeyHash, SlotLine};
+use crate::ids::{BY_LOG, KeyHash, LostTo, SlotLine};
 use crate::replica::event::{Event, target};
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects};
@@ -46,7 +46,7 @@ impl<M: Memory> Objects<M> {
             }
         };
         let lost = self.sync(hash).and_then(|_| match self.entry_stands(entry) {
-            true => self.commit(Event::Lose { target: target(entry), host: BY_POISON }),
+            true => self.commit(Event::Lose { target: target(entry), to: LostTo::MemoryError }),
             false => Ok(false),
         });
         if matches!(lost, Ok(true)) {

@@ -32,9 +32,7 @@ use tombolo_memory::Memory;
 use tombolo_pod::PodError;
 use tombolo_sharing::{ObjectArea, UNDIVIDED};
 
-use crate::ids::BY_LOG;
-use crate::ids::BY_POISON;
-use crate::ids::{Slot, SlotLine};
+use crate::ids::{BY_LOG, LostTo, Slot, SlotLine};
 use crate::lifecycle::offline::{AtRest, object_at_rest};
 use crate::replica::event::Event;
 use crate::storage::intents::{BY_PARTITION, Change, Intent, IntentSlot, IntentTable};
@@ -153,8 +151,8 @@ impl<'a, M: Memory> Reopened<'a, M> {
             self.intents.torn(host, record, line).and_then(|cut| self.intents.undone(&cut, line));
         match old {
             Some(object) if restore_bytes(self.area.memory(), &extent, &object) => {}
-            Some(_) => self.space.mark_away(&extent, BY_POISON),
-            None => self.space.mark_away(&extent, host),
+            Some(_) => self.space.mark_away(&extent, LostTo::MemoryError),
+            None => self.space.mark_away(&extent, LostTo::Host(host)),
         }
         Ok(())
     }
@@ -213,7 +211,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
     /// The value of the object in this slot is lost with `host`.
     fn lose(&self, slot: SlotLine, host: u8) -> Result<(), Error> {
         if let Some(extent) = self.extent_of(slot)? {
-            self.space.mark_away(&extent, host);
+            self.space.mark_away(&extent, LostTo::Host(host));
         }
         Ok(())
     }

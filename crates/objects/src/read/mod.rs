@@ -323,13 +323,13 @@ impl<M: Memory> Objects<M> {
             self.count(Counter::Retries);
             return Ok(Attempt::Changed);
         };
-        if let Some(host) = found.entry.lost() {
+        if let Some(to) = found.entry.lost() {
             let other = self.read_key(&snapshot).as_deref() != Some(key)
                 && !self.is_key_poisoned(&snapshot.extent);
             return match snapshot.still_holds(self)? {
                 false => Ok(Attempt::Changed),
                 true if other => Ok(Attempt::OtherKey),
-                true => Err(loss(host)),
+                true => Err(loss(to)),
             };
         }
         let prefix = self.read_prefix(&snapshot, key).map(|header| copy(&snapshot, header));

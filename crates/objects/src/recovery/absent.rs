@@ -5,6 +5,7 @@ use tombolo_memory::Memory;
 use tombolo_pod::Stay;
 
 use crate::error::changed_under_lock;
+use crate::ids::LostTo;
 use crate::storage::index::Entry;
 use crate::storage::records::Record;
 use crate::storage::space::away::{key_at, restore_bytes};
@@ -89,7 +90,7 @@ impl Absent for Dead {
             let intent = objects.open_intent().ok_or_else(changed_under_lock)?;
             return objects.delete_with_intent(intent, entry, None);
         }
-        objects.state(entry.hash).space.mark_away(extent, self.0.host);
+        objects.state(entry.hash).space.mark_away(extent, LostTo::Host(self.0.host));
         objects.lose(entry, self.0)
     }
 }

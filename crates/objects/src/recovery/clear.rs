@@ -8,7 +8,7 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::Counter;
 
-use crate::ids::{KeyHash, Slot, SlotLine};
+use crate::ids::{KeyHash, LostTo, Slot, SlotLine};
 use crate::recovery::absent::{Absent, Dead};
 use crate::replica::event::{Event, Target, target};
 use crate::storage::index::Entry;
@@ -195,7 +195,11 @@ impl<M: Memory> Objects<M> {
     fn mark_lost(&self, Dead(stay): Dead) -> Result<(), Error> {
         for shard in self.shards() {
             let lost = shard.paused(|_, _, state, _| -> Vec<Entry> {
-                state.index.entries().filter(|entry| entry.lost() == Some(stay.host)).collect()
+                state
+                    .index
+                    .entries()
+                    .filter(|entry| entry.lost() == Some(LostTo::Host(stay.host)))
+                    .collect()
             });
             for entry in lost {
                 // Who decided before this to take it out of its slot cannot any more, and who wants

@@ -6,6 +6,7 @@ use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, HEADER_BYTES, Header};
 
 use crate::error::{changed_under_lock, loss, may_be_committed, no_such_slot};
+use crate::ids::LostTo;
 use crate::recovery::absent::{Absent, Fenced, Restored};
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
@@ -121,8 +122,8 @@ impl<M: Memory> Objects<M> {
         if !memory.check(sites::POISON_RESCUE, !self.is_poisoned(extent)) {
             return Err(Error::Poisoned);
         }
-        if let Some((host, _)) = away {
-            return Err(loss(host));
+        if let Some((code, _)) = away {
+            return Err(loss(LostTo::of_code(code)));
         }
         let none = || Error::Damaged(format!("the slot at {:?} holds no object", extent.start()));
         header.map(|_| object).ok_or_else(none)

@@ -16,6 +16,7 @@ use tombolo_sharing::Counter;
 
 use crate::error::changed_under_lock;
 use crate::error::no_such_slot;
+use crate::ids::LostTo;
 use crate::recovery::absent::{Absent, Dead, Fenced, TornWrite};
 use crate::replica::event::Event;
 use crate::replica::event::target;
@@ -52,7 +53,7 @@ impl<M: Memory> Objects<M> {
         if !is_whole {
             let space = &self.state(entry.hash).space;
             space.set_poisoned(&extent);
-            space.mark_away(&extent, stay.host);
+            space.mark_away(&extent, LostTo::Host(stay.host));
             return self.lose_backup(stay, entry);
         }
         if noted && self.memory().keeps(sites::HOME_STAYS) {

@@ -8,8 +8,7 @@ use tombolo_log::State;
 use tombolo_memory::{Memory, Work};
 use tombolo_pod::Stay;
 
-use crate::ids::BY_LOG;
-use crate::ids::BY_POISON;
+use crate::ids::{BY_LOG, LostTo};
 use crate::ids::{Generation, KeyHash, Slot, SlotLine, generation_at};
 use crate::replica::event::{Event, Target};
 use crate::sites;
@@ -85,7 +84,7 @@ impl<M: Memory> Replicated<M> {
     }
 
     /// An object was lost, or not, and is now.
-    fn was_lost(&self, before: Option<u8>, after: Option<u8>) {
+    fn was_lost(&self, before: Option<LostTo>, after: Option<LostTo>) {
         match (before, after) {
             (None, Some(_)) => _ = self.lost.fetch_add(1, Ordering::Relaxed),
             (Some(_), None) => _ = self.lost.fetch_sub(1, Ordering::Relaxed),
@@ -170,7 +169,7 @@ impl<M: Memory> Replicated<M> {
 
     /// An object has left its slot, into which `host` may still write.
     fn vacate(&self, writer: &mut ReplicaWriter, slot: SlotLine, host: Option<u8>) {
-        let unclean = |host: &u8| *host != BY_POISON && writer.quarantine.unclean >> host & 1 == 1;
+        let unclean = |host: &u8| writer.quarantine.unclean >> host & 1 == 1;
         match host.filter(unclean) {
             Some(host) => writer.quarantine.slots.push((host, slot)),
             None => self.space.vacated(slot),
@@ -194,7 +193,7 @@ impl<M: Memory> Replicated<M> {
         let Some(entry) = self.index.remove(target.hash, target.slot, wanted) else { return false };
         self.moved_between_partitions(entry.partition(), None);
         self.was_lost(entry.lost(), None);
-        self.vacate(writer, entry.slot, entry.lost());
+        self.vacate(writer, entry.slot, entry.lost().and_then(LostTo::host));
         if let Some(record) = entry.own_record() {
             self.records.unassigned(record, target.hash);
         }
@@ -246,12 +245,12 @@ impl<M: Memory> Replicated<M> {
                 Some(if entry.is_in_its_slot() { there } else { there.shared(Sharing::READ) })
             });
         });
-        self.vacate(writer, target.slot, owner.or(entry.lost()));
+        self.vacate(writer, target.slot, owner.or_else(|| entry.lost()?.host()));
         true
     }
 
-    fn lose(&self, generation: Generation, target: Target, host: u8) -> bool {
-        self.share(generation, target, |entry| Some(entry.shared(Sharing::lost(host))))
+    fn lose(&self, generation: Generation, target: Target, to: LostTo) -> bool {
+        self.share(generation, target, |entry| Some(entry.shared(Sharing::lost(to))))
     }
 
     fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {
@@ -320,7 +319,7 @@ impl<M: Memory> State for Replicated<M> {
             Event::MoveOut(target) => {
                 self.change(target, generation, |entry| Some(entry.shared(Sharing::READ)))
             }
-            Event::Lose { target, host } => self.lose(generation, target, host),
+            Event::Lose { target, to } => self.lose(generation, target, to),
             Event::Rescue { target, to, host } => {
                 self.move_to(writer, generation, target, to, Some(host))
             }

@@ -3,7 +3,7 @@
 use tombolo_log::{Entry, PAYLOAD_BYTES};
 use tombolo_memory::Site;
 
-use crate::ids::{Generation, KeyHash, Slot, SlotLine};
+use crate::ids::{Generation, KeyHash, LostTo, Slot, SlotLine};
 use crate::sites;
 use crate::storage::index;
 use crate::storage::intents::IntentSlot;
@@ -40,9 +40,9 @@ pub(crate) enum Event {
     MoveIn { target: Target, host: u8 },
     /// The object is in its slot again.
     MoveOut(Target),
-    /// The object's value is lost with a host, which may still write into its slot. It has no
+    /// The object's value is lost; if with a host, that may still write into its slot. It has no
     /// record.
-    Lose { target: Target, host: u8 },
+    Lose { target: Target, to: LostTo },
     /// The object's bytes are now in another slot, and a host may still write into the old one.
     Rescue { target: Target, to: Slot, host: u8 },
     /// A host that was fenced writes nowhere any more. (The slot of this target is none.)
@@ -105,7 +105,7 @@ impl Entry for Event {
             Self::Wrap(target) => (6, target, NO_SLOT, 0),
             Self::MoveIn { target, host } => (7, target, NO_SLOT, host.into()),
             Self::MoveOut(target) => (8, target, NO_SLOT, 0),
-            Self::Lose { target, host } => (9, target, NO_SLOT, host.into()),
+            Self::Lose { target, to } => (9, target, NO_SLOT, to.code().into()),
             Self::Rescue { target, to, host } => (10, target, to, host.into()),
             Self::Forget { target, host } => (11, target, NO_SLOT, host.into()),
         };
@@ -145,7 +145,7 @@ impl Entry for Event {
             6 => Self::Wrap(target),
             7 => Self::MoveIn { target, host: host? },
             8 => Self::MoveOut(target),
-            9 => Self::Lose { target, host: host? },
+            9 => Self::Lose { target, to: LostTo::of_code(host?) },
             10 => Self::Rescue { target, to, host: host? },
             11 => Self::Forget { target, host: host? },
             _ => return None,
@@ -175,7 +175,8 @@ mod tests {
             Event::Wrap(target),
             Event::MoveIn { target, host: 11 },
             Event::MoveOut(target),
-            Event::Lose { target, host: 12 },
+            Event::Lose { target, to: LostTo::Host(12) },
+            Event::Lose { target, to: LostTo::MemoryError },
             Event::Rescue { target, to: slot, host: 13 },
             Event::Forget { target, host: 14 },
         ] {

@@ -6,7 +6,7 @@ use tombolo_sharing::{Counter, Part};
 use crate::error::may_be_committed;
 use crate::host::lookup::Attempt;
 use crate::host::reserve::PATIENCE;
-use crate::ids::{BY_POISON, Slot};
+use crate::ids::{LostTo, Slot};
 use crate::replica::event::{Event, target};
 use crate::storage::index::{Entry, Found};
 use crate::storage::intents::Intent;
@@ -62,14 +62,12 @@ impl<M: Memory> Objects<M> {
     /// Whether an object is lost with a host that others are clearing up after, and so are at its
     /// slot.
     fn is_cleared_up(&self, entry: &Entry) -> bool {
-        entry
-            .lost()
-            .filter(|&host| host != BY_POISON)
-            .map(|host| self.area().stay_of(host))
-            .is_some_and(|stay| {
+        entry.lost().and_then(LostTo::host).map(|host| self.area().stay_of(host)).is_some_and(
+            |stay| {
                 let alone = !(self.area().is_fenced(stay) && self.area().is_gone(stay));
                 !self.memory().check(sites::LOST_ALONE, alone)
-            })
+            },
+        )
     }
 
     /// The entry of the object with `key`, if its value is lost.

@@ -7,7 +7,7 @@ use tombolo_memory::{Lines, Memory};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, object_bytes};
 
 use crate::error::changed_under_lock;
-use crate::ids::{BY_LOG, BY_POISON};
+use crate::ids::{BY_LOG, LostTo};
 use crate::replica::event::{Event, target};
 use crate::storage::index::validated;
 use crate::storage::intents::Change;
@@ -359,8 +359,9 @@ impl<M: Memory> Locked<'_, M> {
         self.gone = true;
         let space = &objects.state(entry.hash).space;
         space.set_poisoned(&self.extent);
-        space.mark_away(&self.extent, BY_POISON);
-        let lost = objects.commit(Event::Lose { target: target(entry), host: BY_POISON })?;
+        space.mark_away(&self.extent, LostTo::MemoryError);
+        let lost =
+            objects.commit(Event::Lose { target: target(entry), to: LostTo::MemoryError })?;
         if !lost {
             return Err(changed_under_lock());
         }

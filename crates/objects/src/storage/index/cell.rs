@@ -367,13 +367,14 @@ impl<'a> Cell<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::LostTo;
     use crate::storage::index::validated::{copied, copy_line};
 
     #[test]
     fn a_state_is_of_its_entry_and_no_other() {
         let sets = Sets::new(16);
         let entry = |sharing| Entry { hash: 1, generation: 2, slot: 3 << LOW_BITS | 4, sharing };
-        let all = [Sharing::READ, Sharing::in_partition(0), Sharing::lost(u8::MAX)];
+        let all = [Sharing::READ, Sharing::in_partition(0), Sharing::lost(LostTo::MemoryError)];
         let records = [0, 1, 19].map(Sharing::record);
         let entries: Vec<Entry> = all.into_iter().chain(records).map(entry).collect();
         for (number, one) in entries.iter().enumerate() {

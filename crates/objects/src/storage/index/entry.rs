@@ -1,7 +1,6 @@
 //! What the index keeps of an object, and how that is told in few bits.
 
-use crate::ids::BY_LOG;
-use crate::ids::{Generation, KeyHash, SlotLine};
+use crate::ids::{BY_LOG, Generation, KeyHash, LostTo, SlotLine};
 
 /// What the index knows about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +36,9 @@ impl Sharing {
         Self(LAST - u32::from(host))
     }
 
-    /// Its value is lost: this host died, or was fenced, while it had the only whole copy.
-    pub(crate) fn lost(host: u8) -> Self {
-        Self(LAST_LOST - u32::from(host))
+    /// Its value is lost.
+    pub(crate) fn lost(to: LostTo) -> Self {
+        Self(LAST_LOST - u32::from(to.code()))
     }
 
     #[inline(always)]
@@ -103,11 +102,11 @@ impl Entry {
         (PARTITIONS..=LAST).contains(&code).then(|| (LAST - code) as u8)
     }
 
-    /// The host with which its value was lost.
+    /// With what its value was lost, if it is.
     #[inline(always)]
-    pub(crate) fn lost(&self) -> Option<u8> {
+    pub(crate) fn lost(&self) -> Option<LostTo> {
         let Sharing(code) = self.sharing;
-        (LOST..=LAST_LOST).contains(&code).then(|| (LAST_LOST - code) as u8)
+        (LOST..=LAST_LOST).contains(&code).then(|| LostTo::of_code((LAST_LOST - code) as u8))
     }
 }
 
@@ -129,7 +128,9 @@ mod tests {
         assert_eq!(told(Sharing::record(BY_LOG)), (Some(BY_LOG), None, None, None));
         for host in [0, 1, u8::MAX] {
             assert_eq!(told(Sharing::in_partition(host)), (None, None, Some(host), None));
-            assert_eq!(told(Sharing::lost(host)), (None, None, None, Some(host)));
+        }
+        for to in [LostTo::Host(0), LostTo::Host(1), LostTo::MemoryError] {
+            assert_eq!(told(Sharing::lost(to)), (None, None, None, Some(to)));
         }
         assert_eq!(Sharing::decode(LAST + 1), None);
     }
