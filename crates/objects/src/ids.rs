@@ -32,9 +32,6 @@ pub(crate) fn shard_of(hash: KeyHash, shards: usize) -> usize {
     ((u64::from(hash) * shards as u64) >> KeyHash::BITS) as usize
 }
 
-/// Stands for the record of an object that is locked by the log. No record has this number.
-pub(crate) const BY_LOG: u32 = (1 << 28) - 258;
-
 /// With what an object's value is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LostTo {

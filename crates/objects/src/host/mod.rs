@@ -233,7 +233,7 @@ impl<M: Memory> Objects<M> {
         let records = |shard: &Shard<M>| {
             let entries =
                 shard.paused(|_, _, state, _| -> Vec<_> { state.index.entries().collect() });
-            entries.into_iter().filter_map(|entry| entry.own_record())
+            entries.into_iter().filter_map(|entry| entry.record())
         };
         self.records.unowned(&self.shards().iter().flat_map(records).collect())
     }

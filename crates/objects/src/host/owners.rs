@@ -14,7 +14,7 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn owner(&self, record: Record) -> Option<KeyHash> {
         self.records.owner(record).unwrap_or_else(|| {
             let (low_bits, bits) = self.records.sets().hashes(record);
-            let is_it = |entry: Entry| entry.own_record() == Some(record);
+            let is_it = |entry: Entry| entry.record() == Some(record);
             self.like(low_bits, bits, |entry| is_it(entry).then_some(entry.hash)).next()
         })
     }
@@ -26,7 +26,7 @@ impl<M: Memory> Objects<M> {
         let sets = self.records.sets();
         let known = self.records.victims(hash);
         let victim = move |entry: Entry| {
-            let record = entry.own_record().filter(|&record| sets.may_have(hash, record))?;
+            let record = entry.record().filter(|&record| sets.may_have(hash, record))?;
             Some((record, entry.hash))
         };
         let others = known.is_none().then(|| self.like(hash, sets.bits(), victim));

@@ -4,7 +4,7 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, PREFIX_BYTES};
 
-use crate::ids::{BY_LOG, KeyHash, LostTo, SlotLine};
+use crate::ids::{KeyHash, LostTo, SlotLine};
 use crate::replica::event::{Event, target};
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects};
@@ -30,7 +30,7 @@ impl<M: Memory> Objects<M> {
             return Ok(false);
         };
         let entry = found.entry;
-        if !entry.is_in_its_slot() || entry.record() == Some(BY_LOG) {
+        if !entry.is_plain() {
             return Ok(false);
         }
         state.space.extent_at(slot).iter().for_each(|extent| state.space.set_poisoned(extent));

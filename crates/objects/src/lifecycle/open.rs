@@ -32,11 +32,11 @@ use tombolo_memory::Memory;
 use tombolo_pod::PodError;
 use tombolo_sharing::{ObjectArea, UNDIVIDED};
 
-use crate::ids::{BY_LOG, LostTo, Slot, SlotLine};
+use crate::ids::{LostTo, Slot, SlotLine};
 use crate::lifecycle::offline::{AtRest, object_at_rest};
 use crate::replica::event::Event;
-use crate::storage::intents::{BY_PARTITION, Change, Intent, IntentSlot, IntentTable};
-use crate::storage::records::{Record, Records};
+use crate::storage::intents::{Intent, IntentSlot, IntentTable};
+use crate::storage::records::{LockedBy, Records};
 use crate::storage::space::Space;
 use crate::storage::space::away::restore_bytes;
 use crate::storage::space::chunk_table::{ChunkState, ChunkWord};
@@ -141,14 +141,14 @@ impl<'a, M: Memory> Reopened<'a, M> {
 
     /// If a write in place was cut off: puts the old value back, or says that the object is lost.
     fn mend_torn(&self, host: u8, intent: Intent) -> Result<(), Error> {
-        let Some(Change { record, slot: line, .. }) = intent.torn() else { return Ok(()) };
-        let torn = self.area.memory().keeps(sites::OPEN_TORN) && self.is_locked(host, record);
+        let Some(change) = intent.torn() else { return Ok(()) };
+        let (by, line) = (change.by(), change.slot);
+        let torn = self.area.memory().keeps(sites::OPEN_TORN) && self.is_locked(host, by);
         if !torn {
             return Ok(());
         }
         let Some(extent) = self.extent_of(line)? else { return Ok(()) };
-        let old =
-            self.intents.torn(host, record, line).and_then(|cut| self.intents.undone(&cut, line));
+        let old = self.intents.torn(host, by, line).and_then(|cut| self.intents.undone(&cut, line));
         match old {
             Some(object) if restore_bytes(self.area.memory(), &extent, &object) => {}
             Some(_) => self.space.mark_away(&extent, LostTo::MemoryError),
@@ -157,12 +157,10 @@ impl<'a, M: Memory> Reopened<'a, M> {
         Ok(())
     }
 
-    /// Whether the lock of this record is as `host` had it, or who took it over from that.
-    fn is_locked(&self, host: u8, record: Record) -> bool {
-        // Those are no locks of records: the intent was cleared when the write was over.
-        if matches!(record, BY_LOG | BY_PARTITION) {
-            return true;
-        }
+    /// Whether an object is locked as `host` had it locked, or a host that took its lock over.
+    fn is_locked(&self, host: u8, by: LockedBy) -> bool {
+        // Without a record, the intent was cleared when the write was over.
+        let LockedBy::Record(record) = by else { return true };
         let Some(holder) = self.records.load(record).holder() else { return false };
         self.intents.holders(holder, record).any(|of| of == host)
     }

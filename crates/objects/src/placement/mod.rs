@@ -24,7 +24,7 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         value: &[u8],
     ) -> Result<(), Error> {
-        if found.entry.record().is_none() {
+        if found.entry.locked_by().is_none() {
             self.move_in(found.entry, header, key, value.to_vec())?;
         } else if let Attempt::Good(LockedObject::Shared(locked)) =
             self.try_lock(found, tail, key)?

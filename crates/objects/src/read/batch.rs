@@ -55,7 +55,7 @@ impl<M: Memory> Objects<M> {
     #[inline(always)]
     fn fetch_to_read(&self, candidates: &Candidates<'_, M>) {
         let found = candidates.iter().flatten();
-        let records = found.clone().filter_map(|candidate| candidate.found.entry.own_record());
+        let records = found.clone().filter_map(|candidate| candidate.found.entry.record());
         records.for_each(|record| self.records.prefetch(record));
         found.for_each(|candidate| self.fetch(candidate.lines, Part::Whole));
     }

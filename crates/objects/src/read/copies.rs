@@ -82,7 +82,7 @@ impl<M: Memory> Objects<M> {
     }
 
     fn counter_was_own(&self, entry: &Entry, tail: u64) -> Result<bool, Error> {
-        let again = entry.record().is_some() && self.memory().keeps(sites::COPY_ENTRY_AGAIN);
+        let again = entry.locked_by().is_some() && self.memory().keeps(sites::COPY_ENTRY_AGAIN);
         if again { self.entry_is_still(entry, tail) } else { Ok(true) }
     }
 

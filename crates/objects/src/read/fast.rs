@@ -31,7 +31,7 @@ impl<M: Memory> Objects<M> {
         if self.places_objects() {
             return None;
         }
-        let record = entry.own_record();
+        let record = entry.record();
         if rest.capacity() == 0 {
             // There is room to be made first, so the copy would ask for its lines late.
             self.fetch(lines, part);
@@ -64,7 +64,7 @@ impl<M: Memory> Objects<M> {
             memory.append(rest_at, others as u64, rest);
         }
         let Ok(holds) =
-            self.both_hold(entry.own_record(), counter, || Ok::<_, Infallible>(end.is_still()));
+            self.both_hold(entry.record(), counter, || Ok::<_, Infallible>(end.is_still()));
         if !holds || !memory.check(sites::POISON_READ, !memory.poisoned(lines)) {
             return None;
         }

@@ -441,7 +441,7 @@ impl<M: Memory> Objects<M> {
         if !self.is_open(entry) {
             return None;
         }
-        let Some(record) = entry.own_record() else {
+        let Some(record) = entry.record() else {
             return Some(READ_SHARED);
         };
         // A record that is locked now would be found out after the copy, too; this saves the copy.

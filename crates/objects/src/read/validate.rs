@@ -2,7 +2,6 @@
 
 use tombolo_memory::Memory;
 
-use crate::ids::BY_LOG;
 use crate::storage::index::Entry;
 use crate::storage::records::Record;
 use crate::{Error, Objects, sites};
@@ -20,7 +19,7 @@ impl<M: Memory> Objects<M> {
         counter: u32,
         tail: u64,
     ) -> Result<bool, Error> {
-        self.both_hold(entry.own_record(), counter, || self.entry_is_still(entry, tail))
+        self.both_hold(entry.record(), counter, || self.entry_is_still(entry, tail))
     }
 
     /// The same, where `entry_again` looks at the log again, and tells whether the entry is as it
@@ -65,6 +64,6 @@ impl<M: Memory> Objects<M> {
 
     /// Whether nobody has locked the object by the log, as far as its entry says.
     pub(crate) fn is_open(&self, entry: &Entry) -> bool {
-        self.memory().check(sites::READ_LOG_LOCK, entry.record() != Some(BY_LOG))
+        self.memory().check(sites::READ_LOG_LOCK, !entry.is_locked_by_log())
     }
 }

@@ -7,7 +7,7 @@ use tombolo_pod::Stay;
 use crate::error::changed_under_lock;
 use crate::ids::LostTo;
 use crate::storage::index::Entry;
-use crate::storage::records::Record;
+use crate::storage::records::{LockedBy, Record};
 use crate::storage::space::away::{key_at, restore_bytes};
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, sites};
@@ -70,7 +70,7 @@ impl Absent for Dead {
         entry: Entry,
         extent: &Extent,
     ) -> Result<Restored, Error> {
-        let is_whole = match objects.torn_write(self.0, record, &entry) {
+        let is_whole = match objects.torn_write(self.0, LockedBy::Record(record), &entry) {
             TornWrite::None => true,
             TornWrite::Undone(object) => restore_bytes(objects.memory(), extent, &object),
             TornWrite::Lost => false,
@@ -111,7 +111,8 @@ impl Absent for Fenced {
         entry: Entry,
         extent: &Extent,
     ) -> Result<Restored, Error> {
-        let Some(object) = self.object_before(objects, record, &entry, extent)? else {
+        let Some(object) = self.object_before(objects, LockedBy::Record(record), &entry, extent)?
+        else {
             return Ok(Restored::Lost);
         };
         objects.go_on_elsewhere(self, entry, &object)?;
@@ -139,14 +140,14 @@ impl Fenced {
     pub(crate) fn object_before<M: Memory>(
         self,
         objects: &Objects<M>,
-        record: Record,
+        by: LockedBy,
         entry: &Entry,
         extent: &Extent,
     ) -> Result<Option<Vec<u8>>, Error> {
         let (intents, host) = (&objects.intents.table, self.0.host);
         loop {
-            let through = intents.through(host, record);
-            match objects.torn_write(self.0, record, entry) {
+            let through = intents.through(host, by);
+            match objects.torn_write(self.0, by, entry) {
                 TornWrite::None => {}
                 TornWrite::Undone(object) => return Ok(Some(object)),
                 TornWrite::Lost => return Ok(None),
@@ -154,8 +155,8 @@ impl Fenced {
             let object = objects.read_locked(extent);
             // A host that is alive may have begun to write since, and even be through with it; but
             // only once.
-            let same = intents.torn(host, record, entry.slot).is_none()
-                && intents.through(host, record) == through;
+            let same = intents.torn(host, by, entry.slot).is_none()
+                && intents.through(host, by) == through;
             if objects.memory().check(sites::RESCUE_AGAIN, same) {
                 return match object {
                     Err(error) if error.is_loss() => Ok(None),
@@ -177,9 +178,9 @@ pub(crate) enum TornWrite {
 }
 
 impl<M: Memory> Objects<M> {
-    pub(crate) fn torn_write(&self, stay: Stay, record: Record, entry: &Entry) -> TornWrite {
+    pub(crate) fn torn_write(&self, stay: Stay, by: LockedBy, entry: &Entry) -> TornWrite {
         let intents = &self.intents.table;
-        let Some(cut_off) = intents.torn(stay.host, record, entry.slot) else {
+        let Some(cut_off) = intents.torn(stay.host, by, entry.slot) else {
             return TornWrite::None;
         };
         intents.undone(&cut_off, entry.slot).map_or(TornWrite::Lost, TornWrite::Undone)

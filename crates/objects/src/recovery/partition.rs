@@ -21,7 +21,7 @@ use crate::recovery::absent::{Absent, Dead, Fenced, TornWrite};
 use crate::replica::event::Event;
 use crate::replica::event::target;
 use crate::storage::index::Entry;
-use crate::storage::intents::BY_PARTITION;
+use crate::storage::records::LockedBy;
 use crate::storage::space::away::restore_bytes;
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, sites};
@@ -39,7 +39,7 @@ impl<M: Memory> Objects<M> {
     fn restore(&self, Dead(stay): Dead, entry: Entry, noted: bool) -> Result<(), Error> {
         let extent = self.extent_of(&entry)?;
         let torn = match noted {
-            true => self.torn_write(stay, BY_PARTITION, &entry),
+            true => self.torn_write(stay, LockedBy::Partition, &entry),
             false => TornWrite::None,
         };
         let is_whole = match torn {
@@ -76,7 +76,7 @@ impl<M: Memory> Objects<M> {
             return Ok(());
         }
         let extent = self.extent_of(&entry)?;
-        let Some(object) = fenced.object_before(self, BY_PARTITION, &entry, &extent)? else {
+        let Some(object) = fenced.object_before(self, LockedBy::Partition, &entry, &extent)? else {
             self.state(entry.hash).space.set_poisoned(&extent);
             intents.to_quarantine(stay.host, entry.slot, true);
             return self.lose_backup(stay, entry);

@@ -8,7 +8,7 @@ use tombolo_log::State;
 use tombolo_memory::{Memory, Work};
 use tombolo_pod::Stay;
 
-use crate::ids::{BY_LOG, LostTo};
+use crate::ids::LostTo;
 use crate::ids::{Generation, KeyHash, Slot, SlotLine, generation_at};
 use crate::replica::event::{Event, Target};
 use crate::sites;
@@ -16,7 +16,7 @@ use crate::storage::index;
 use crate::storage::index::validated;
 use crate::storage::index::validated::READ_SHARED;
 use crate::storage::index::{Entry, Index, IndexLimits, Sharing};
-use crate::storage::records::{Record, Records};
+use crate::storage::records::{LockedBy, Records};
 use crate::storage::space::Space;
 
 pub(crate) struct Replicated<M: Memory> {
@@ -124,7 +124,7 @@ impl<M: Memory> Replicated<M> {
                 READ_SHARED,
             );
         }
-        if let Some(record) = entry.own_record() {
+        if let Some(record) = entry.record() {
             self.records.assigned(record, entry.hash);
         }
     }
@@ -194,7 +194,7 @@ impl<M: Memory> Replicated<M> {
         self.moved_between_partitions(entry.partition(), None);
         self.was_lost(entry.lost(), None);
         self.vacate(writer, entry.slot, entry.lost().and_then(LostTo::host));
-        if let Some(record) = entry.own_record() {
+        if let Some(record) = entry.record() {
             self.records.unassigned(record, target.hash);
         }
         true
@@ -253,14 +253,20 @@ impl<M: Memory> Replicated<M> {
         self.share(generation, target, |entry| Some(entry.shared(Sharing::lost(to))))
     }
 
-    fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {
-        (record == BY_LOG || self.records.may_be_of(target.hash, record))
-            && self.share(generation, target, |entry| Some(entry.shared(Sharing::record(record))))
+    fn allocate(&self, generation: Generation, target: Target, by: LockedBy) -> bool {
+        let sharing = match by {
+            LockedBy::Record(record) if self.records.may_be_of(target.hash, record) => {
+                Sharing::record(record)
+            }
+            LockedBy::Log => Sharing::BY_LOG,
+            LockedBy::Record(_) | LockedBy::Partition => return false,
+        };
+        self.share(generation, target, |entry| Some(entry.shared(sharing)))
     }
 
-    fn deallocate(&self, generation: Generation, target: Target, record: u32) -> bool {
+    fn deallocate(&self, generation: Generation, target: Target, by: LockedBy) -> bool {
         self.share(generation, target, |entry| {
-            (entry.record() == Some(record)).then_some(entry.shared(Sharing::READ))
+            (entry.locked_by() == Some(by)).then_some(entry.shared(Sharing::READ))
         })
     }
 
@@ -282,9 +288,8 @@ impl<M: Memory> Replicated<M> {
             Some(changed)
         });
         if shared {
-            let in_scr = |record: Option<Record>| record.filter(|&record| record != BY_LOG);
-            in_scr(before).into_iter().for_each(|r| self.records.unassigned(r, target.hash));
-            in_scr(after).into_iter().for_each(|r| self.records.assigned(r, target.hash));
+            before.into_iter().for_each(|r| self.records.unassigned(r, target.hash));
+            after.into_iter().for_each(|r| self.records.assigned(r, target.hash));
         }
         shared
     }
@@ -312,8 +317,8 @@ impl<M: Memory> State for Replicated<M> {
             }
             Event::Delete(target) => self.delete(writer, target),
             Event::Move { target, to } => self.move_to(writer, generation, target, to, None),
-            Event::Allocate { target, record } => self.allocate(generation, target, record),
-            Event::Deallocate { target, record } => self.deallocate(generation, target, record),
+            Event::Allocate { target, by } => self.allocate(generation, target, by),
+            Event::Deallocate { target, by } => self.deallocate(generation, target, by),
             Event::Wrap(target) => self.change(target, generation, Some),
             Event::MoveIn { target, host } => self.move_in(generation, target, host),
             Event::MoveOut(target) => {

@@ -7,6 +7,7 @@ use crate::ids::{Generation, KeyHash, LostTo, Slot, SlotLine};
 use crate::sites;
 use crate::storage::index;
 use crate::storage::intents::IntentSlot;
+use crate::storage::records::LockedBy;
 
 /// A change of the object at `slot`, decided on when its generation was `expected`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +31,10 @@ pub(crate) enum Event {
     Delete(Target),
     /// The object's bytes are now in another slot.
     Move { target: Target, to: Slot },
-    /// The object has a record, or another one: it is read-write-shared.
-    Allocate { target: Target, record: u32 },
-    /// The object has no record any more: it is read-shared.
-    Deallocate { target: Target, record: u32 },
+    /// The object has a record, or another one, and is read-write-shared; or it is locked by this.
+    Allocate { target: Target, by: LockedBy },
+    /// The object has no record any more, or is locked no more: it is read-shared.
+    Deallocate { target: Target, by: LockedBy },
     /// The object's counter starts again at zero.
     Wrap(Target),
     /// The object is in a host's own memory, and has no record.
@@ -100,8 +101,8 @@ impl Entry for Event {
             }
             Self::Delete(target) => (2, target, NO_SLOT, 0),
             Self::Move { target, to } => (3, target, to, 0),
-            Self::Allocate { target, record } => (4, target, NO_SLOT, record),
-            Self::Deallocate { target, record } => (5, target, NO_SLOT, record),
+            Self::Allocate { target, by } => (4, target, NO_SLOT, by.code()),
+            Self::Deallocate { target, by } => (5, target, NO_SLOT, by.code()),
             Self::Wrap(target) => (6, target, NO_SLOT, 0),
             Self::MoveIn { target, host } => (7, target, NO_SLOT, host.into()),
             Self::MoveOut(target) => (8, target, NO_SLOT, 0),
@@ -140,8 +141,8 @@ impl Entry for Event {
             }
             2 => Self::Delete(target),
             3 => Self::Move { target, to },
-            4 => Self::Allocate { target, record },
-            5 => Self::Deallocate { target, record },
+            4 => Self::Allocate { target, by: LockedBy::of_code(record) },
+            5 => Self::Deallocate { target, by: LockedBy::of_code(record) },
             6 => Self::Wrap(target),
             7 => Self::MoveIn { target, host: host? },
             8 => Self::MoveOut(target),
@@ -170,8 +171,9 @@ mod tests {
             },
             Event::Delete(target),
             Event::Move { target, to: slot },
-            Event::Allocate { target, record: 9 },
-            Event::Deallocate { target, record: 10 },
+            Event::Allocate { target, by: LockedBy::Record(9) },
+            Event::Deallocate { target, by: LockedBy::Record(10) },
+            Event::Deallocate { target, by: LockedBy::Log },
             Event::Wrap(target),
             Event::MoveIn { target, host: 11 },
             Event::MoveOut(target),

@@ -16,7 +16,7 @@ use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_pod::Stay;
 use tombolo_sharing::{Geometry, ObjectArea};
 
-use crate::ids::{BY_LOG, Slot};
+use crate::ids::Slot;
 use crate::replica::apply::{Quarantine, ReplicaWriter, Replicated};
 use crate::storage::index::{Entry, IndexLimits, Sharing};
 use crate::storage::records::{Abandoned, Records};
@@ -183,7 +183,7 @@ fn adopt_entry<M: Memory>(built: &mut Built<M>, snapshot: &mut SnapshotReader<'_
     let slot = adopt_slot(built, snapshot)?;
     let sharing = Sharing::decode(snapshot.half()?)?;
     let entry = Entry::read_shared(hash, generation, slot.line).shared(sharing);
-    let may_be = |record| record == BY_LOG || built.state.records.may_be_of(hash, record);
+    let may_be = |record| built.state.records.may_be_of(hash, record);
     if !entry.record().is_none_or(may_be) {
         return None;
     }

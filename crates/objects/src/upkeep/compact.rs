@@ -76,7 +76,8 @@ impl<M: Memory> Objects<M> {
             // Its slot is where it returns to.
             return Ok(());
         }
-        let unlocked = found.entry.record().is_none() || !self.memory().keeps(sites::COMPACT_LOCK);
+        let unlocked =
+            found.entry.locked_by().is_none() || !self.memory().keeps(sites::COMPACT_LOCK);
         if unlocked {
             self.move_as_read(&found, tail, &key, slot)
         } else if let Attempt::Good(LockedObject::Shared(locked)) =

@@ -5,7 +5,7 @@ use tombolo_sharing::Counter;
 
 use crate::ids::KeyHash;
 use crate::replica::event::{Event, target};
-use crate::storage::records::RecordLock;
+use crate::storage::records::{LockedBy, RecordLock};
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
@@ -56,7 +56,10 @@ impl<M: Memory> Objects<M> {
         let found = self.state(hash).index.find(self.memory(), hash);
         let owner = found.iter().find(|found| found.entry.record() == Some(record));
         owner.map_or(Ok(false), |found| {
-            self.commit(Event::Deallocate { target: target(found.entry), record })
+            self.commit(Event::Deallocate {
+                target: target(found.entry),
+                by: LockedBy::Record(record),
+            })
         })
     }
 }

@@ -185,7 +185,7 @@ impl<M: Memory> Objects<M> {
             return Err(Error::Changed);
         }
         let locked = self.memory().keeps(sites::DELETE_LOCK);
-        if found.entry.record().is_some() && locked {
+        if found.entry.locked_by().is_some() && locked {
             return self.delete_locked(key, expected, unless_dirty).map(again);
         }
         // Read-shared: nobody can write it without an event that makes this one void.

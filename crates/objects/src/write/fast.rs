@@ -20,10 +20,10 @@ use crate::error::changed_under_lock;
 use crate::host::lookup::Candidate;
 use crate::storage::index::{Cell, Entry, Found, ToNote, validated};
 use crate::storage::intents::{Change, ReservedIntent, WriteIntent};
-use crate::storage::records::PreparedLock;
+use crate::storage::records::{LockedBy, PreparedLock};
 use crate::storage::space::extent::Extent;
 use crate::storage::space::pins::PinWord;
-use crate::write::lock::Locked;
+use crate::write::lock::{HeldLock, Locked};
 use crate::write::locked::{Fit, fit};
 use crate::{Error, Objects, Version, sites};
 
@@ -83,7 +83,7 @@ impl<M: Memory> Objects<M> {
     #[inline(always)]
     pub(crate) fn fetch_candidate(&self, candidate: &Candidate<'_, M>, bytes: usize) {
         let &Candidate { ref found, lines, .. } = candidate;
-        if let Some(record) = found.entry.own_record() {
+        if let Some(record) = found.entry.record() {
             self.fetch_to_write(found, record, lines, bytes);
         }
     }
@@ -100,7 +100,7 @@ impl<M: Memory> Objects<M> {
         value_bytes: usize,
     ) -> Option<WritePlan<'a, M>> {
         let &Candidate { found: Found { entry, cell }, lines, .. } = candidate;
-        let (record, counter) = (entry.own_record()?, validated::counter(cell.validated_at)?);
+        let (record, counter) = (entry.record()?, validated::counter(cell.validated_at)?);
         let bytes = (HEADER_BYTES + key.len()) as u64 + value_bytes as u64;
         let usual = lines.count() <= self.small_lines
             && fit(bytes, lines.bytes()) == Fit::Well
@@ -114,7 +114,7 @@ impl<M: Memory> Objects<M> {
         let pins = candidate.shard.state().space.pins_of(entry.slot)?;
         let header = Header::new(version, key, value_bytes as u32);
         let dirty = Lines::covering(lines.start(), bytes);
-        let intent = intent_slot.of_write(Change { record, slot: entry.slot, undone: false });
+        let intent = intent_slot.of_write(Change::new(LockedBy::Record(record), entry.slot, false));
         Some(WritePlan { prepared, entry, cell, validated_at, pins, lines, dirty, header, intent })
     }
 
@@ -220,7 +220,7 @@ impl<M: Memory> Objects<M> {
         let dirty = SmallVec::from_slice(&[dirty]);
         Locked {
             objects: self,
-            held: plan.prepared.held,
+            held: HeldLock::Record(plan.prepared.held),
             entry,
             cell,
             // While it is locked nobody divides its chunk otherwise.

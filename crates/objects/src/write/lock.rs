@@ -9,12 +9,12 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header, Part};
 use crate::host::Locks;
 use crate::host::blocked::Why;
 use crate::host::lookup::Attempt;
-use crate::ids::{BY_LOG, KeyHash, Slot};
+use crate::ids::{KeyHash, Slot};
 use crate::replica::event::{Event, target};
-use crate::storage::index::validated::NEVER_VALIDATED;
+use crate::storage::index::validated::{NEVER_VALIDATED, READ_SHARED};
 use crate::storage::index::{Cell, Entry, Found, validated};
 use crate::storage::intents::IntentSlot;
-use crate::storage::records::{Record, RecordLock};
+use crate::storage::records::{LockedBy, Record, RecordLock};
 use crate::storage::space::extent::Extent;
 use crate::write::locked_object::LockedObject;
 use crate::write::relocate::Placed;
@@ -25,7 +25,7 @@ use tombolo_placement::Place;
 /// object, its slot or its record; dropping it cleans what was written and releases the lock.
 pub(crate) struct Locked<'a, M: Memory> {
     pub(crate) objects: &'a Objects<M>,
-    pub(crate) held: RecordLock,
+    pub(crate) held: HeldLock,
     pub(crate) entry: Entry,
     pub(crate) cell: Cell<'a>,
     pub(crate) slot: Slot,
@@ -52,6 +52,30 @@ pub(crate) struct Locked<'a, M: Memory> {
     pub(crate) stays: PhantomData<*const ()>,
 }
 
+/// The lock of an object, which this thread holds.
+#[derive(Clone, Copy)]
+pub(crate) enum HeldLock {
+    Record(RecordLock),
+    Log,
+}
+
+impl HeldLock {
+    pub(crate) fn by(self) -> LockedBy {
+        match self {
+            Self::Record(held) => LockedBy::Record(held.record),
+            Self::Log => LockedBy::Log,
+        }
+    }
+
+    /// The counter before the lock was taken.
+    fn counter(self) -> u32 {
+        match self {
+            Self::Record(held) => held.counter,
+            Self::Log => READ_SHARED,
+        }
+    }
+}
+
 impl<M: Memory> Objects<M> {
     /// Locks the object with `key`, allocating a record if it has none; `None` if there is no such
     /// object (MEGALON, section 3.4.5, "Write").
@@ -69,7 +93,7 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
         let entry = found.entry;
         let lines = self.state(entry.hash).space.lines_at(entry.slot);
-        if let (Some(record), Some(lines)) = (entry.own_record(), lines) {
+        if let (Some(record), Some(lines)) = (entry.record(), lines) {
             self.fetch_to_write(found, record, lines, 0);
         }
         let locked = match entry.partition() {
@@ -126,19 +150,22 @@ impl<M: Memory> Objects<M> {
         tail: u64,
         key: &[u8],
     ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
-        let held = match found.entry.record() {
-            Some(BY_LOG) => None,
-            Some(record) => {
+        let held = match found.entry.locked_by() {
+            Some(LockedBy::Log | LockedBy::Partition) => None,
+            Some(LockedBy::Record(record)) => {
                 let word = self.records.load(record);
                 if let Some(holder) = word.holder() {
                     self.obstructed(holder, found.entry);
                 }
-                word.readable().and_then(|counter| self.records.lock(record, counter))
+                let counter = word.readable();
+                counter.and_then(|counter| self.records.lock(record, counter)).map(HeldLock::Record)
             }
             // A record is worth allocating only for the right object.
             None => match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
-                Attempt::Good(_) if self.locks == Locks::Log => self.lock_by_log(found)?,
-                Attempt::Good(_) => self.allocate(found.entry)?,
+                Attempt::Good(_) if self.locks == Locks::Log => {
+                    self.lock_by_log(found)?.then_some(HeldLock::Log)
+                }
+                Attempt::Good(_) => self.allocate(found.entry)?.map(HeldLock::Record),
                 Attempt::OtherKey => return Ok(Attempt::OtherKey),
                 Attempt::Changed => None,
             },
@@ -149,7 +176,7 @@ impl<M: Memory> Objects<M> {
     /// Looks at an object that has just been locked; releases it if it is not the one with `key`.
     fn enter_or_unlock(
         &self,
-        mut held: RecordLock,
+        mut held: HeldLock,
         entry: Entry,
         key: &[u8],
     ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
@@ -169,8 +196,8 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Releases the lock of an object that is not entered after all.
-    fn unlock_unentered(&self, held: RecordLock, entry: Entry) -> Result<(), Error> {
-        if held.record != BY_LOG {
+    fn unlock_unentered(&self, held: HeldLock, entry: Entry) -> Result<(), Error> {
+        if let HeldLock::Record(held) = held {
             let _ = self.records.unlock(held, false);
             return Ok(());
         }
@@ -181,7 +208,7 @@ impl<M: Memory> Objects<M> {
     /// Looks at the object again, now that its lock is held.
     fn enter(
         &self,
-        held: &mut RecordLock,
+        held: &mut HeldLock,
         entry: Entry,
         key: &[u8],
         intent_slot: IntentSlot,
@@ -194,11 +221,13 @@ impl<M: Memory> Objects<M> {
             self.sync(entry.hash)?;
         }
         let find = || self.state(entry.hash).index.find_slot(memory, entry.hash, entry.slot);
-        let ours = |found: &Found<'_>| found.entry.record() == Some(held.record);
+        let ours = |found: &Found<'_>| found.entry.locked_by() == Some(held.by());
         let Some(mut found) = find().filter(|found| !again || ours(found)) else {
             return Ok(Attempt::Changed);
         };
-        if held.record != BY_LOG && self.records.wraps(*held) {
+        if let HeldLock::Record(held) = held
+            && self.records.wraps(*held)
+        {
             self.begin_new_count(held, found.entry)?;
             let Some(renewed) = find() else { return Ok(Attempt::Changed) };
             found = renewed;
@@ -206,7 +235,7 @@ impl<M: Memory> Objects<M> {
         let space = &self.state(entry.hash).space;
         let Some(slot) = space.slot_at(entry.slot) else { return Ok(Attempt::Changed) };
         let Some(extent) = space.extent(slot) else { return Ok(Attempt::Changed) };
-        let known = validated::is_fresh(memory, self.validated_at(&found), held.counter);
+        let known = validated::is_fresh(memory, self.validated_at(&found), held.counter());
         let small = extent.count() <= self.small_lines;
         let length = (HEADER_BYTES + key.len()).min(extent.bytes() as usize);
         if !known {
@@ -261,7 +290,8 @@ impl<M: Memory> Objects<M> {
             if self.dirty_bits.is_set(held.record) {
                 self.dirty_bits.set(wider.record);
             }
-            let event = Event::Allocate { target: target(entry), record: wider.record };
+            let event =
+                Event::Allocate { target: target(entry), by: LockedBy::Record(wider.record) };
             let allocated = self.commit(event);
             if matches!(allocated, Ok(true)) {
                 self.free_record(std::mem::replace(held, wider));
@@ -287,7 +317,7 @@ impl<M: Memory> Objects<M> {
     fn allocate(&self, entry: Entry) -> Result<Option<RecordLock>, Error> {
         let started = self.memory().uptime();
         let held = self.claim_record(entry.hash)?;
-        let event = Event::Allocate { target: target(entry), record: held.record };
+        let event = Event::Allocate { target: target(entry), by: LockedBy::Record(held.record) };
         match self.commit(event) {
             Ok(true) => {
                 let took = self.memory().uptime().saturating_sub(started);

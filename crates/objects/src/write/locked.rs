@@ -7,11 +7,12 @@ use tombolo_memory::{Lines, Memory};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, object_bytes};
 
 use crate::error::changed_under_lock;
-use crate::ids::{BY_LOG, LostTo};
+use crate::ids::LostTo;
 use crate::replica::event::{Event, target};
 use crate::storage::index::validated;
 use crate::storage::intents::Change;
-use crate::write::lock::Locked;
+use crate::storage::records::Record;
+use crate::write::lock::{HeldLock, Locked};
 use crate::write::relocate::{OpenIntent, Placed};
 use crate::{Error, Objects, sites};
 
@@ -45,8 +46,8 @@ impl<M: Memory> Locked<'_, M> {
         self.objects
     }
 
-    pub(crate) fn record(&self) -> u32 {
-        self.held.record
+    pub(crate) fn record(&self) -> Option<Record> {
+        self.held.by().record()
     }
 
     /// Reads part of the value.
@@ -156,8 +157,8 @@ impl<M: Memory> Locked<'_, M> {
             return Err(changed_under_lock());
         }
         self.objects.count(Counter::Deletes);
-        if self.held.record != BY_LOG {
-            self.objects.free_record(self.held);
+        if let HeldLock::Record(held) = self.held {
+            self.objects.free_record(held);
         }
         self.gone = true;
         self.objects.intents.end(self.intent_slot, false);
@@ -204,7 +205,7 @@ impl<M: Memory> Locked<'_, M> {
     }
 
     fn change(&self, undone: bool) -> Change {
-        Change { record: self.held.record, slot: self.slot.line, undone }
+        Change::new(self.held.by(), self.slot.line, undone)
     }
 
     /// Others can tell from here on that the object is being changed.
@@ -316,19 +317,19 @@ impl<M: Memory> Locked<'_, M> {
         let objects = self.objects;
         self.give();
         self.gone = true;
-        let (released, counter) = if self.held.record == BY_LOG {
+        let (released, counter) = if let HeldLock::Record(held) = self.held {
+            if self.noted.is_some() {
+                objects.intents.through(self.intent_slot, self.held.by());
+            }
+            let counter = objects.records.unlock(held, written);
+            (counter.is_some(), counter)
+        } else {
             // The record says nothing of who has the lock, so the intent does.
             if self.noted.is_some() {
                 objects.intents.clear(self.intent_slot);
             }
             // If the log is stuck, so is the object, and whoever wants it is told of the log.
             (objects.unlock_by_log(self.entry).is_ok(), None)
-        } else {
-            if self.noted.is_some() {
-                objects.intents.through(self.intent_slot, self.held.record);
-            }
-            let counter = objects.records.unlock(self.held, written);
-            (counter.is_some(), counter)
         };
         if released {
             objects.intents.end(self.intent_slot, self.noted.is_some());
@@ -368,8 +369,8 @@ impl<M: Memory> Locked<'_, M> {
         objects.count(Counter::Poisoned);
         // Before the record can be another object's.
         objects.intents.clear(self.intent_slot);
-        if self.held.record != BY_LOG {
-            objects.free_record(self.held);
+        if let HeldLock::Record(held) = self.held {
+            objects.free_record(held);
         }
         objects.intents.end(self.intent_slot, false);
         Err(Error::Poisoned)

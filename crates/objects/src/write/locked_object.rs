@@ -31,10 +31,10 @@ impl<M: Memory> LockedObject<'_, M> {
         }
     }
 
-    /// The object's record; none, if it is in this host's memory.
+    /// The object's record; none, if it is in this host's memory, or locked by the log.
     pub(crate) fn record(&self) -> Option<Record> {
         match self {
-            Self::Shared(locked) => Some(locked.record()),
+            Self::Shared(locked) => locked.record(),
             Self::Entry(_) => None,
         }
     }

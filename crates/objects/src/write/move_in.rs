@@ -3,10 +3,9 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Header};
 
-use crate::ids::BY_LOG;
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
-use crate::write::lock::Locked;
+use crate::write::lock::{HeldLock, Locked};
 use crate::{Error, Objects};
 
 /// Objects of up to this many bytes move: who asks for one waits while it is written back.
@@ -60,7 +59,8 @@ impl<M: Memory> Locked<'_, M> {
     /// the object stays.
     pub(crate) fn move_in(mut self, key: &[u8]) -> Result<Option<Self>, Error> {
         let objects = self.objects;
-        if self.held.record == BY_LOG || !objects.may_move_in(self.header) {
+        let HeldLock::Record(held) = self.held else { return Ok(Some(self)) };
+        if !objects.may_move_in(self.header) {
             return Ok(Some(self));
         }
         let mut value = vec![0; self.header.value_bytes as usize];
@@ -70,7 +70,7 @@ impl<M: Memory> Locked<'_, M> {
         if matches!(moved, Ok(true)) {
             // Before the record can be another object's.
             objects.intents.clear(self.intent_slot);
-            objects.records.free(self.held);
+            objects.records.free(held);
             self.gone = true;
             objects.intents.end(self.intent_slot, false);
             return Ok(None);

@@ -7,8 +7,9 @@ use tombolo_sharing::{Counter, Header, object_bytes, persist};
 use crate::error::no_such_slot;
 use crate::host::lookup::Attempt;
 use crate::storage::index::Entry;
-use crate::storage::intents::{BY_PARTITION, Change, IntentSlot};
+use crate::storage::intents::{Change, IntentSlot};
 use crate::storage::partition::Hold;
+use crate::storage::records::LockedBy;
 use crate::storage::space::extent::Extent;
 use crate::write::locked_object::LockedObject;
 use crate::write::relocate::OpenIntent;
@@ -153,7 +154,7 @@ impl<M: Memory> LockedEntry<'_, M> {
         let intent_slot = objects.open_intent_in_partition()?.intent_slot;
         if objects.memory().keeps(sites::HOME_NOTED) {
             let undone = objects.intents.is_undone(self.header.total_bytes());
-            let change = Change { record: BY_PARTITION, slot, undone };
+            let change = Change::new(LockedBy::Partition, slot, undone);
             if undone {
                 let object = [&self.header.encode()[..], &self.hold.key, &self.hold.value].concat();
                 objects.intents.set_undo(intent_slot, change, &object);

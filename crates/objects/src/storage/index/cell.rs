@@ -54,7 +54,7 @@ impl State {
     fn of(sets: &Sets, entry: &Entry, validated_at: ValidatedAt) -> Self {
         let validated_at = said(validated_at).unwrap_or(NOTED);
         let place = |record| sets.place(entry.hash, record);
-        let (sharing, validated_at) = match entry.own_record() {
+        let (sharing, validated_at) = match entry.record() {
             Some(record) => {
                 (place(record).expect("an object has a record that it may have"), validated_at)
             }

@@ -1,6 +1,7 @@
 //! What the index keeps of an object, and how that is told in few bits.
 
-use crate::ids::{BY_LOG, Generation, KeyHash, LostTo, SlotLine};
+use crate::ids::{Generation, KeyHash, LostTo, SlotLine};
+use crate::storage::records::LockedBy;
 
 /// What the index knows about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,9 @@ impl Sharing {
     pub(crate) const fn record(record: u32) -> Self {
         Self(record + 1)
     }
+
+    /// It is in its slot, has no record, and is locked by an event.
+    pub(crate) const BY_LOG: Self = Self(LAST_LOST + 1);
 
     /// It is in the memory of this host.
     pub(crate) fn in_partition(host: u8) -> Self {
@@ -72,7 +76,7 @@ impl Entry {
     /// Whether its value is there, for all to read.
     #[inline(always)]
     pub(crate) fn is_in_its_slot(&self) -> bool {
-        self.is_plain() || self.sharing == Sharing::record(BY_LOG)
+        self.is_plain() || self.is_locked_by_log()
     }
 
     /// The same, and nobody has locked it by the log.
@@ -81,16 +85,24 @@ impl Entry {
         self.sharing.0 < LOST
     }
 
-    /// Its record, or [`BY_LOG`].
+    /// Whether it is locked by an event.
     #[inline(always)]
-    pub(crate) fn record(&self) -> Option<u32> {
-        let Sharing(code) = self.sharing;
-        (code != 0 && self.is_in_its_slot()).then(|| code - 1)
+    pub(crate) fn is_locked_by_log(&self) -> bool {
+        self.sharing == Sharing::BY_LOG
     }
 
-    /// Its record in SCR.
+    /// By what it is locked, or may be; `None` if by nothing, or if it is not in its slot.
     #[inline(always)]
-    pub(crate) fn own_record(&self) -> Option<u32> {
+    pub(crate) fn locked_by(&self) -> Option<LockedBy> {
+        if self.is_locked_by_log() {
+            return Some(LockedBy::Log);
+        }
+        self.record().map(LockedBy::Record)
+    }
+
+    /// Its record.
+    #[inline(always)]
+    pub(crate) fn record(&self) -> Option<u32> {
         let Sharing(code) = self.sharing;
         (1..LOST).contains(&code).then(|| code - 1)
     }
@@ -119,13 +131,14 @@ mod tests {
         let told = |sharing: Sharing| {
             let sharing = Sharing::decode(sharing.code()).unwrap();
             let entry = Entry::read_shared(1, 2, 3).shared(sharing);
-            (entry.record(), entry.own_record(), entry.partition(), entry.lost())
+            (entry.locked_by(), entry.record(), entry.partition(), entry.lost())
         };
         assert_eq!(told(Sharing::READ), (None, None, None, None));
         for record in [0, 1, LOST - 2] {
-            assert_eq!(told(Sharing::record(record)), (Some(record), Some(record), None, None));
+            let by = Some(LockedBy::Record(record));
+            assert_eq!(told(Sharing::record(record)), (by, Some(record), None, None));
         }
-        assert_eq!(told(Sharing::record(BY_LOG)), (Some(BY_LOG), None, None, None));
+        assert_eq!(told(Sharing::BY_LOG), (Some(LockedBy::Log), None, None, None));
         for host in [0, 1, u8::MAX] {
             assert_eq!(told(Sharing::in_partition(host)), (None, None, Some(host), None));
         }

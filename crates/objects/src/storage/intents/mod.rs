@@ -25,7 +25,7 @@
 //!   lock may be another thread's.
 //! * *Moves out*: before an object from the host's own memory is written into its slot. Where
 //!   objects in there are in their slots, too, that needs no intent, but each write of theirs does:
-//!   by a record's number that no record has ([`BY_PARTITION`]), since there is no lock. The write
+//!   by [`LockedBy::Partition`], since there is no lock. The write
 //!   counts if the host's seat stands when it is through, and else the intent stays.
 //!
 //! Slots into which a host that was fenced may still write are in *quarantine*. Who takes its locks
@@ -50,12 +50,12 @@ use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{AreaPlaces, Membership};
 use tombolo_sharing::{Areas, Geometry, NOTE_WORDS, ObjectArea, TornWrites};
 
-pub(crate) use intent::{BY_PARTITION, Change, Intent, Torn};
+pub(crate) use intent::{Change, Intent, Torn};
 pub(crate) use reserved::{ReservedIntent, WriteIntent};
 
 use crate::ids::SlotLine;
 use crate::sites;
-use crate::storage::records::Record;
+use crate::storage::records::{LockedBy, Record};
 
 /// One of a host's intents, for one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,9 +189,9 @@ impl<M: Memory> IntentTable<M> {
         self.hosts().for_each(|host| self.clear_all(host));
     }
 
-    /// Where `host` has recorded to be through with this record.
-    pub(crate) fn through(&self, host: u8, record: Record) -> Vec<IntentSlot> {
-        let of = |&(_, intent): &(IntentSlot, Intent)| intent == Intent::Through { record };
+    /// Where `host` has recorded to be through with an object that is locked by this.
+    pub(crate) fn through(&self, host: u8, by: LockedBy) -> Vec<IntentSlot> {
+        let of = |&(_, intent): &(IntentSlot, Intent)| intent == Intent::Through { by };
         self.of(host).filter(of).map(|(intent_slot, _)| intent_slot).collect()
     }
 
@@ -245,12 +245,10 @@ impl<M: Memory> IntentTable<M> {
     pub(crate) fn stays(&self, host: u8, slot: SlotLine) {
         for (intent_slot, intent) in self.of(host) {
             match intent {
-                Intent::Writes(Change { record: BY_PARTITION, slot: of, .. })
-                | Intent::Deletes { slot: of, .. }
-                    if of == slot =>
-                {
+                Intent::Writes(change) if change.is_in_partition() && change.slot == slot => {
                     self.clear(host, intent_slot);
                 }
+                Intent::Deletes { slot: of, .. } if of == slot => self.clear(host, intent_slot),
                 Intent::Announces { from: Some(from), to, .. } if from == slot => {
                     self.set(host, intent_slot, Intent::Places { to, torn: None });
                 }
@@ -263,7 +261,7 @@ impl<M: Memory> IntentTable<M> {
     /// Slots of objects that are in the memory of `host`, about which something is recorded.
     pub(crate) fn named(&self, host: u8) -> Vec<SlotLine> {
         let by_notes = self.of(host).filter_map(|(_, intent)| match intent {
-            Intent::Writes(Change { record: BY_PARTITION, slot, .. }) => Some(slot),
+            Intent::Writes(change) if change.is_in_partition() => Some(change.slot),
             intent => intent.left(),
         });
         by_notes.chain(self.quarantine(host).map(|(slot, _)| slot)).collect()
@@ -294,19 +292,22 @@ impl<M: Memory> IntentTable<M> {
         std::iter::successors(Some(holder), before).take(self.hosts().len())
     }
 
-    /// The change that has torn the object with `record` in `slot`, whose lock `holder` has: if it
-    /// was torn.
-    pub(crate) fn torn(&self, holder: u8, record: Record, slot: SlotLine) -> Option<CutOff> {
+    /// The change that has torn the object in `slot`, which is locked by `by`, and the lock is that
+    /// of `holder`: if it was torn.
+    pub(crate) fn torn(&self, holder: u8, by: LockedBy, slot: SlotLine) -> Option<CutOff> {
         // One about another slot is over: the record was another object's then.
-        let is_this = |change: &Change| (change.record, change.slot) == (record, slot);
-        let by = |host| {
+        let is_this = |change: &Change| (change.by(), change.slot) == (by, slot);
+        let cut_off = |host| {
             self.of(host).find_map(|(intent_slot, intent)| {
                 let change = intent.torn().filter(is_this)?;
                 let undone = self.memory.check(sites::UNDO_OWN, change.undone);
                 Some(CutOff { undo: undone.then(|| self.undo_of(host, intent_slot)) })
             })
         };
-        self.holders(holder, record).find_map(by)
+        match by {
+            LockedBy::Record(record) => self.holders(holder, record).find_map(cut_off),
+            LockedBy::Log | LockedBy::Partition => cut_off(holder),
+        }
     }
 
     /// Records whose locks others have recorded to have taken over from `host`, and who.
@@ -468,7 +469,9 @@ impl<M: Memory> HostIntents<M> {
     /// whether it has its seat still: pairs with who fences it first, and looks at its intents
     /// then.
     pub(crate) fn through_in_partition(&self, intent_slot: IntentSlot) {
-        let [Some(word), ..] = (Intent::Through { record: BY_PARTITION }).encode() else { return };
+        let [Some(word), ..] = (Intent::Through { by: LockedBy::Partition }).encode() else {
+            return;
+        };
         let (memory, at) = (&self.table.memory, self.at(intent_slot));
         if memory.keeps(sites::HOME_THROUGH) {
             memory.fetch(sites::HOME_THROUGH, at, FetchOp::Swap, word);
@@ -480,9 +483,9 @@ impl<M: Memory> HostIntents<M> {
     /// What was recorded there as a write is in memory. As long as this host has the lock, who
     /// wants to take it over can tell.
     #[inline(always)]
-    pub(crate) fn through(&self, intent_slot: IntentSlot, record: Record) {
+    pub(crate) fn through(&self, intent_slot: IntentSlot, by: LockedBy) {
         if self.table.memory.keeps(sites::WRITE_THROUGH) {
-            self.set(intent_slot, Intent::Through { record });
+            self.set(intent_slot, Intent::Through { by });
         }
     }
 

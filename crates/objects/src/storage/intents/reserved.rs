@@ -38,7 +38,7 @@ impl<M: Memory> HostIntents<M> {
         let memory = &self.table.memory;
         let words = |intent: Intent| intent.encode().map(Option::unwrap_or_default);
         let [writes, slot, ..] = words(Intent::Writes(change));
-        let [through, ..] = words(Intent::Through { record: change.record });
+        let [through, ..] = words(Intent::Through { by: change.by() });
         let first = self.at(intent_slot);
         WriteIntent {
             memory,

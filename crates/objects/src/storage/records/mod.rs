@@ -18,6 +18,7 @@
 //! hint; of others the index tells. Only the compare-and-swap decides.
 
 mod layout;
+mod locked_by;
 mod owners;
 mod sets;
 
@@ -32,6 +33,7 @@ use tombolo_sharing::ObjectArea;
 
 pub(crate) use self::layout::Record;
 use self::layout::{Layout, LockWords, WIDE_BYTES, WordStates};
+pub(crate) use self::locked_by::LockedBy;
 use self::owners::Owners;
 use self::sets::Set;
 pub(crate) use self::sets::{NOWHERE, Sets};
