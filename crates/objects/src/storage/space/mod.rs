@@ -28,6 +28,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use smallvec::SmallVec;
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, Site};
 use tombolo_sharing::{Classes, HEADER_BYTES, MARK_BYTES, ObjectArea, SPAN};
 
@@ -303,7 +304,8 @@ impl<M: Memory> Space<M> {
 
     /// Takes headers out of slots that hold no objects.
     pub(crate) fn scrub(&self, site: Site, slots: impl IntoIterator<Item = SlotLine>) {
-        let lines: Vec<Lines> = slots.into_iter().map(|line| Lines::new(line, 1)).collect();
+        let lines: SmallVec<[Lines; 1]> =
+            slots.into_iter().map(|line| Lines::new(line, 1)).collect();
         lines.iter().for_each(|&line| self.blank(line));
         self.memory.publish(site, lines.iter().copied(), |memory| {
             lines.iter().for_each(|&line| memory.gives(line, LINE_BYTES));
