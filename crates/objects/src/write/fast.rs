@@ -23,7 +23,7 @@ use crate::storage::intents::{Change, ReservedIntent, WriteIntent};
 use crate::storage::records::{LockedBy, PreparedLock};
 use crate::storage::space::extent::Extent;
 use crate::storage::space::pins::PinWord;
-use crate::write::lock::{HeldLock, Locked};
+use crate::write::lock::{HeldLock, Locked, Phase};
 use crate::write::locked::{Fit, fit};
 use crate::{Error, Objects, Version, sites};
 
@@ -229,12 +229,9 @@ impl<M: Memory> Objects<M> {
             header,
             fresh: true,
             known: true,
-            dirty,
-            elsewhere: None,
+            phase: Phase::InPlace { undone: false, dirty },
             intent_slot: plan.intent.slot(),
-            noted: Some(false),
             since: self.memory().moment(),
-            gone: false,
             stays: PhantomData,
         }
         .finish()

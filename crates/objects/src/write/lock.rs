@@ -35,21 +35,27 @@ pub(crate) struct Locked<'a, M: Memory> {
     pub(crate) fresh: bool,
     /// It had none before: nobody else has written the object since.
     pub(crate) known: bool,
-    pub(crate) dirty: SmallVec<[Lines; 2]>,
-    /// Where the object will be once the write ends, with what was written so far; nobody else
-    /// knows of it.
-    pub(crate) elsewhere: Option<Box<Placed>>,
-    /// Where it is recorded that the object is being changed; if it is, whether it is recorded as
-    /// it was.
+    pub(crate) phase: Phase,
+    /// Where it is recorded that the object is being changed, while it is.
     pub(crate) intent_slot: IntentSlot,
-    pub(crate) noted: Option<bool>,
     /// When the lock was taken: nothing read under it was out of date by then.
     pub(crate) since: Moment,
-    /// The record is not this object's any more: nothing to release.
-    pub(crate) gone: bool,
-    /// Who has written cleans: a thread knows only of what it has stored itself whether that went
-    /// past the caches. So this stays with its thread.
+    /// The thread that has written cleans: it alone knows whether what it has stored went past the
+    /// caches. So this stays with its thread.
     pub(crate) stays: PhantomData<*const ()>,
+}
+
+/// How far the write of a locked object is.
+pub(crate) enum Phase {
+    /// Nothing of the object is changed.
+    Unchanged,
+    /// It is being changed in its slot, as an intent says; if `undone`, with its old bytes.
+    InPlace { undone: bool, dirty: SmallVec<[Lines; 2]> },
+    /// It is written in another slot, where it will be once the write ends. Other hosts do not know
+    /// of that yet.
+    Elsewhere(Box<Placed>),
+    /// The lock is released, or not this host's any more.
+    Released,
 }
 
 /// The lock of an object, which this thread holds.
@@ -270,12 +276,9 @@ impl<M: Memory> Objects<M> {
             header,
             fresh: known || small,
             known,
-            dirty: SmallVec::new(),
-            elsewhere: None,
+            phase: Phase::Unchanged,
             intent_slot,
-            noted: None,
             since,
-            gone: false,
             stays: PhantomData,
         };
         Ok(Attempt::Good(LockedObject::Shared(locked)))

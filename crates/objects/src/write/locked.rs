@@ -12,7 +12,7 @@ use crate::replica::event::{Event, target};
 use crate::storage::index::validated;
 use crate::storage::intents::Change;
 use crate::storage::records::Record;
-use crate::write::lock::{HeldLock, Locked};
+use crate::write::lock::{HeldLock, Locked, Phase};
 use crate::write::relocate::{OpenIntent, Placed};
 use crate::{Error, Objects, sites};
 
@@ -37,6 +37,19 @@ pub(crate) fn fit(bytes: u64, capacity: u64) -> Fit {
     }
 }
 
+impl Phase {
+    /// What was written in another slot, if it was: from here on nothing is changed in the old one.
+    fn take_elsewhere(&mut self) -> Option<Box<Placed>> {
+        match std::mem::replace(self, Self::Unchanged) {
+            Self::Elsewhere(placed) => Some(placed),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+}
+
 impl<M: Memory> Locked<'_, M> {
     pub(crate) fn header(&self) -> Header {
         self.header
@@ -54,7 +67,7 @@ impl<M: Memory> Locked<'_, M> {
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         let from = self.value_at(offset, into.len())?;
         let memory = self.objects.memory();
-        if let Some(placed) = &self.elsewhere {
+        if let Phase::Elsewhere(placed) = &self.phase {
             placed.extent.read(memory, from, into);
             return Ok(());
         }
@@ -71,7 +84,7 @@ impl<M: Memory> Locked<'_, M> {
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.objects.may_store()?;
         let to = self.value_at(offset, bytes.len())?;
-        if self.elsewhere.is_some() || !self.may_change_in_place() {
+        if matches!(self.phase, Phase::Elsewhere(_)) || !self.may_change_in_place() {
             return self.write_elsewhere(to, bytes);
         }
         self.invalidate_if_stale(to, bytes.len());
@@ -82,25 +95,27 @@ impl<M: Memory> Locked<'_, M> {
     /// Whether nobody views the object, and, where writes can be undone, what this one overwrites
     /// is not too much to be recorded.
     fn may_change_in_place(&self) -> bool {
-        let memory = self.objects.memory();
+        if matches!(self.phase, Phase::InPlace { .. }) {
+            return true;
+        }
         // While the lock is held nobody begins to view the object.
-        let pinned = || self.objects.state(self.entry.hash).space.is_pinned(self.slot.line);
-        let viewed = self.noted.is_none() && !memory.check(sites::PIN_WRITE, !pinned());
-        !viewed && self.objects.intents.may_change(self.header.total_bytes())
+        let pinned = self.objects.state(self.entry.hash).space.is_pinned(self.slot.line);
+        self.objects.memory().check(sites::PIN_WRITE, !pinned)
+            && self.objects.intents.may_change(self.header.total_bytes())
     }
 
     /// Changes part of the object in another slot, to which it moves when the write ends.
     fn write_elsewhere(&mut self, to: u64, bytes: &[u8]) -> Result<(), Error> {
-        if self.elsewhere.is_none() {
+        if !matches!(self.phase, Phase::Elsewhere(_)) {
             let key = self.key()?;
             let mut value = vec![0; self.header.value_bytes as usize];
             self.read(0, &mut value)?;
             // Nobody waits for room with a lock in hand.
             let (objects, intent) = (self.objects, self.open_intent());
             let placed = objects.place(intent, self.entry.hash, &key, &value, Duration::ZERO)?;
-            self.elsewhere = Some(Box::new(placed));
+            self.phase = Phase::Elsewhere(Box::new(placed));
         }
-        if let Some(placed) = &self.elsewhere {
+        if let Phase::Elsewhere(placed) = &self.phase {
             placed.extent.write(self.objects.memory(), to, bytes);
             self.header = placed.header;
         }
@@ -109,7 +124,7 @@ impl<M: Memory> Locked<'_, M> {
 
     /// Ends what was done elsewhere: the object is there now, or, on an error, where and as it was.
     fn arrive(&mut self) -> Result<(), Error> {
-        let Some(placed) = self.elsewhere.take() else { return Ok(()) };
+        let Some(placed) = self.phase.take_elsewhere() else { return Ok(()) };
         self.give();
         let moved = self.objects.announce_move(self.entry, self.slot, *placed);
         self.follow(moved.and_then(|moved| moved.ok_or_else(changed_under_lock)))
@@ -160,14 +175,17 @@ impl<M: Memory> Locked<'_, M> {
         if let HeldLock::Record(held) = self.held {
             self.objects.free_record(held);
         }
-        self.gone = true;
+        self.phase = Phase::Released;
         self.objects.intents.end(self.intent_slot, false);
         Ok(())
     }
 
     /// Where it is recorded what becomes of the object's slot.
     fn open_intent(&self) -> OpenIntent {
-        let torn = self.noted.map(|undone| self.change(undone));
+        let torn = match self.phase {
+            Phase::InPlace { undone, .. } => Some(self.change(undone)),
+            _ => None,
+        };
         OpenIntent { intent_slot: self.intent_slot, torn, alone: false, in_partition: false }
     }
 
@@ -211,7 +229,7 @@ impl<M: Memory> Locked<'_, M> {
     /// Others can tell from here on that the object is being changed.
     fn set_intent(&mut self) -> Result<(), Error> {
         let objects = self.objects;
-        if self.noted.is_some() {
+        if matches!(self.phase, Phase::InPlace { .. }) {
             return Ok(());
         }
         let undone = objects.intents.is_undone(self.header.total_bytes());
@@ -229,16 +247,18 @@ impl<M: Memory> Locked<'_, M> {
         } else {
             objects.intents.set_write(self.intent_slot, change);
         }
-        self.noted = Some(undone);
+        self.phase = Phase::InPlace { undone, dirty: SmallVec::new() };
         Ok(())
     }
 
     fn store(&mut self, to: u64, bytes: &[u8]) -> Result<(), Error> {
         self.set_intent()?;
         self.extent.write(self.objects.memory(), to, bytes);
-        for lines in self.extent.covering(to, bytes.len() as u64) {
-            if !self.dirty.iter().any(|dirty| dirty.contain(lines)) {
-                self.dirty.push(lines);
+        if let Phase::InPlace { dirty, .. } = &mut self.phase {
+            for lines in self.extent.covering(to, bytes.len() as u64) {
+                if !dirty.iter().any(|dirty| dirty.contain(lines)) {
+                    dirty.push(lines);
+                }
             }
         }
         Ok(())
@@ -266,7 +286,7 @@ impl<M: Memory> Locked<'_, M> {
         let to =
             objects.place_copy(intent, self.entry.hash, self.slot, self.header, key, &value)?;
         let Some(to) = to else { return Ok(()) };
-        self.elsewhere = Some(Box::new(to));
+        self.phase = Phase::Elsewhere(Box::new(to));
         self.arrive()
     }
 
@@ -281,8 +301,7 @@ impl<M: Memory> Locked<'_, M> {
         let found = index.find_slot(objects.memory(), self.entry.hash, to.slot.line);
         let found = found.ok_or_else(changed_under_lock)?;
         to.extent.take(objects.memory());
-        self.dirty.clear();
-        self.noted = None;
+        self.phase = Phase::Unchanged;
         self.entry = found.entry;
         self.cell = found.cell;
         self.slot = to.slot;
@@ -299,10 +318,13 @@ impl<M: Memory> Locked<'_, M> {
     /// [`Error::Poisoned`] if the object is lost now.
     fn release(&mut self) -> Result<(), Error> {
         let objects = self.objects;
-        let written = !self.dirty.is_empty();
-        let cleaned = self.dirty.iter().map(|lines| lines.count()).sum();
+        let dirty = match &mut self.phase {
+            Phase::InPlace { dirty, .. } => std::mem::take(dirty),
+            _ => SmallVec::new(),
+        };
+        let written = !dirty.is_empty();
+        let cleaned = dirty.iter().map(|lines| lines.count()).sum();
         objects.counters.add(Counter::CleanedLines, cleaned);
-        let dirty = std::mem::take(&mut self.dirty);
         if written && self.extent_is_poisoned() {
             return self.lose(dirty);
         }
@@ -316,23 +338,24 @@ impl<M: Memory> Locked<'_, M> {
     fn unlock(&mut self, written: bool) -> Result<(), Error> {
         let objects = self.objects;
         self.give();
-        self.gone = true;
+        let phase = std::mem::replace(&mut self.phase, Phase::Released);
+        let noted = matches!(phase, Phase::InPlace { .. });
         let (released, counter) = if let HeldLock::Record(held) = self.held {
-            if self.noted.is_some() {
+            if noted {
                 objects.intents.through(self.intent_slot, self.held.by());
             }
             let counter = objects.records.unlock(held, written);
             (counter.is_some(), counter)
         } else {
             // The record says nothing of who has the lock, so the intent does.
-            if self.noted.is_some() {
+            if noted {
                 objects.intents.clear(self.intent_slot);
             }
             // If the log is stuck, so is the object, and whoever wants it is told of the log.
             (objects.unlock_by_log(self.entry).is_ok(), None)
         };
         if released {
-            objects.intents.end(self.intent_slot, self.noted.is_some());
+            objects.intents.end(self.intent_slot, noted);
         }
         if let Some(counter) = counter.filter(|_| self.fresh) {
             validated::set(
@@ -357,7 +380,7 @@ impl<M: Memory> Locked<'_, M> {
     fn lose(&mut self, dirty: SmallVec<[Lines; 2]>) -> Result<(), Error> {
         let (objects, entry) = (self.objects, self.entry);
         objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| self.give());
-        self.gone = true;
+        self.phase = Phase::Released;
         let space = &objects.state(entry.hash).space;
         space.set_poisoned(&self.extent);
         space.mark_away(&self.extent, LostTo::MemoryError);
@@ -379,8 +402,8 @@ impl<M: Memory> Locked<'_, M> {
 
 impl<M: Memory> Drop for Locked<'_, M> {
     fn drop(&mut self) {
-        if !self.gone {
-            // Whoever drops it does not ask.
+        if !matches!(self.phase, Phase::Released) {
+            // A caller that drops it does not ask for the outcome.
             let _ = self.arrive();
             let _ = self.release();
         }

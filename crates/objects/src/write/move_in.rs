@@ -5,7 +5,7 @@ use tombolo_sharing::{Counter, Header};
 
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
-use crate::write::lock::{HeldLock, Locked};
+use crate::write::lock::{HeldLock, Locked, Phase};
 use crate::{Error, Objects};
 
 /// Objects of up to this many bytes move: who asks for one waits while it is written back.
@@ -71,7 +71,7 @@ impl<M: Memory> Locked<'_, M> {
             // Before the record can be another object's.
             objects.intents.clear(self.intent_slot);
             objects.records.free(held);
-            self.gone = true;
+            self.phase = Phase::Released;
             objects.intents.end(self.intent_slot, false);
             return Ok(None);
         }
