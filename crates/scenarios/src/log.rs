@@ -10,7 +10,7 @@ use tombolo_sharing::{Options, plan_layout};
 use tombolo_simulator::{Config, Kills, SimMemory, Simulation, Trial};
 
 use crate::append::{Append, History, check_agreement};
-use crate::world::{contended, places};
+use crate::world::formatted;
 
 pub(crate) type Host = Rc<Replica<SimMemory, History>>;
 
@@ -32,7 +32,7 @@ pub(crate) fn pod_with(
     (hosts, seats): (usize, usize),
     kills: Option<Kills>,
 ) -> Simulation {
-    let mut config = Config {
+    let config = Config {
         kills,
         hosts,
         scr_bytes: 12 << 10,
@@ -51,13 +51,7 @@ pub(crate) fn pod_with(
         ..Options::default()
     };
     let layout = plan_layout(config.scr_bytes, config.lnr_bytes, options).unwrap();
-    if trial.record {
-        config.places = places(&layout);
-    }
-    config.contended = contended(&layout);
-    let simulation = Simulation::new(config, trial);
-    Pod::format(simulation.memory(0), &layout).unwrap();
-    simulation
+    formatted(trial, config, &layout)
 }
 
 /// The area of such a pod.

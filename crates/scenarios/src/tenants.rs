@@ -14,14 +14,14 @@ use tombolo_sharing::{AreaOptions, Options, plan_areas};
 use tombolo_simulator::{Config, Deaths, Kills, SimMemory, Simulation, Trial};
 
 use crate::operations::{tag, value};
-use crate::world::{Busy, contended, options, places};
+use crate::world::{Busy, formatted, options};
 
 /// Areas for objects.
 const AREAS: usize = 2;
 
 /// A pod with two areas for objects.
 fn pod(trial: &Trial, (hosts, seats): (usize, u8), kills: Option<Kills>) -> Simulation {
-    let mut config = Config {
+    let config = Config {
         kills,
         hosts,
         scr_bytes: 24 << 10,
@@ -42,13 +42,7 @@ fn pod(trial: &Trial, (hosts, seats): (usize, u8), kills: Option<Kills>) -> Simu
     };
     let areas = [AreaOptions { layout, ..AreaOptions::default() }; AREAS];
     let layout = plan_areas(config.scr_bytes, config.lnr_bytes, &areas).unwrap();
-    if trial.record {
-        config.places = places(&layout);
-    }
-    config.contended = contended(&layout);
-    let simulation = Simulation::new(config, trial);
-    Pod::format(simulation.memory(0), &layout).unwrap();
-    simulation
+    formatted(trial, config, &layout)
 }
 
 /// What each host has written last in each area, and how many threads are not through.

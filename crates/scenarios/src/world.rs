@@ -51,7 +51,7 @@ pub(crate) const HOME: Local = Local { copies: 2 << 10, home: 2 << 10 };
 
 /// The windows by which replicas are handed over, in which hosts may write at the same time: who
 /// hands one over may have been given up on, and a checksum tells.
-pub(crate) fn contended(layout: &Layout) -> Vec<Lines> {
+fn contended(layout: &Layout) -> Vec<Lines> {
     let windows = layout.windows();
     let undo = layout.areas.iter().map(|area| {
         let areas = Geometry::within(layout, area).expect("planned by `plan_layout`").areas();
@@ -151,16 +151,14 @@ impl Setup {
             (log_shards * SEGMENT_ENTRIES + MAIL_SLOTS) * LINE_BYTES + WINDOW_BYTES + undo;
         let before_chunks = 64 * LINE_BYTES + u64::from(self.seats()) * per_host;
         let before_chunks = before_chunks.next_multiple_of(CHUNK_BYTES);
-        let mut config = Config {
+        Config {
             hosts: self.hosts,
             scr_bytes: (10 + 2 * log_shards) << 10,
             lnr_bytes: before_chunks + self.chunks * CHUNK_BYTES,
             max_steps: 400_000,
             kills: self.kills.clone(),
             ..Config::default()
-        };
-        config.contended = contended(&self.layout(&config));
-        config
+        }
     }
 
     /// A host that dies keeps its seat, and takes another when it comes back.
@@ -202,14 +200,9 @@ impl Setup {
             backup: self.backup.or(Some(trial.seed / 5 % 2 == 1)),
             ..self.clone()
         };
-        let mut config = setup.config();
+        let config = setup.config();
         let layout = setup.layout(&config);
-        if trial.record {
-            config.places = places(&layout);
-        }
-        let simulation = Simulation::new(config, trial);
-        Pod::format(simulation.memory(0), &layout).unwrap();
-        simulation
+        formatted(trial, config, &layout)
     }
 
     /// Formats the pod anew.
@@ -223,8 +216,19 @@ fn by_seed(trial: &Trial) -> TornWrites {
     [TornWrites::Lost, TornWrites::Undo][trial.seed as usize / 2 % 2]
 }
 
+/// A simulation of hosts over a pod with this layout.
+pub(crate) fn formatted(trial: &Trial, mut config: Config, layout: &Layout) -> Simulation {
+    if trial.record {
+        config.places = places(layout);
+    }
+    config.contended = contended(layout);
+    let simulation = Simulation::new(config, trial);
+    Pod::format(simulation.memory(0), layout).unwrap();
+    simulation
+}
+
 /// What lies where in a pod with areas for objects.
-pub(crate) fn places(layout: &Layout) -> Places {
+fn places(layout: &Layout) -> Places {
     let (scr, lnr) = layout.tables();
     let tables = scr.into_iter().fold(Places::default(), |places, Table { name, part, count }| {
         places.scr(name, ScrAddr::<u64>::new(part.start), part.bytes, count)

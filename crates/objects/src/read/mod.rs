@@ -534,6 +534,29 @@ impl<M: Memory> Objects<M> {
     }
 }
 
+/// What a guard or view tells of its value, by its method `header`.
+macro_rules! tells_of_its_value {
+    ($guard:ident) => {
+        impl<M: Memory> $guard<'_, M> {
+            /// The value's length in bytes.
+            pub fn len(&self) -> u64 {
+                u64::from(self.header().value_bytes)
+            }
+
+            /// Whether the value has no bytes.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// The value's version, as it is now.
+            pub fn version(&self) -> Version {
+                self.header().version
+            }
+        }
+    };
+}
+pub(crate) use tells_of_its_value;
+
 /// What an object begins with.
 pub(crate) enum Prefix<T> {
     /// The key that is wanted; this was read behind it.

@@ -6,7 +6,7 @@ use tombolo_memory::{Lines, Memory};
 use tombolo_sharing::{Counter, Header, Part};
 
 use crate::host::lookup::Attempt;
-use crate::read::ReadSnapshot;
+use crate::read::{ReadSnapshot, tells_of_its_value};
 use crate::storage::index::{Entry, Found};
 use crate::storage::space::pins::Pin;
 use crate::{Error, Objects, Version};
@@ -98,20 +98,11 @@ impl<M: Memory> Objects<M> {
     }
 }
 
+tells_of_its_value!(View);
+
 impl<M: Memory> View<'_, M> {
-    /// The value's length in bytes.
-    pub fn len(&self) -> u64 {
-        u64::from(self.header.value_bytes)
-    }
-
-    /// Whether the value has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The version that is viewed.
-    pub fn version(&self) -> Version {
-        self.header.version
+    fn header(&self) -> Header {
+        self.header
     }
 
     /// The value. It is copied if it lies in several pieces, which a value of more than a chunk

@@ -20,6 +20,13 @@ pub(crate) struct Fenced(pub(crate) Stay);
 #[derive(Clone, Copy)]
 pub(crate) struct Dead(pub(crate) Stay);
 
+/// An object whose lock was taken over from a host.
+pub(crate) struct Rescued {
+    pub(crate) record: Record,
+    pub(crate) entry: Entry,
+    pub(crate) extent: Extent,
+}
+
 /// What came of an object whose lock was taken over.
 pub(crate) enum Restored {
     InItsSlot,
@@ -35,23 +42,11 @@ pub(crate) trait Absent: Copy {
     /// Whether there is room for what it takes to take one of its locks over.
     fn can_be_rescued_from<M: Memory>(self, objects: &Objects<M>) -> bool;
 
-    /// Brings the object with this entry, whose lock was taken over, into order.
-    fn restore<M: Memory>(
-        self,
-        objects: &Objects<M>,
-        record: Record,
-        entry: Entry,
-        extent: &Extent,
-    ) -> Result<Restored, Error>;
+    /// Brings the object into order.
+    fn restore<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<Restored, Error>;
 
-    /// The object, whose lock was taken over, is lost. Whether it had not changed.
-    fn give_up<M: Memory>(
-        self,
-        objects: &Objects<M>,
-        record: Record,
-        entry: Entry,
-        extent: &Extent,
-    ) -> Result<bool, Error>;
+    /// The object is lost. Whether it had not changed.
+    fn give_up<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<bool, Error>;
 }
 
 impl Absent for Dead {
@@ -63,35 +58,25 @@ impl Absent for Dead {
         true
     }
 
-    fn restore<M: Memory>(
-        self,
-        objects: &Objects<M>,
-        record: Record,
-        entry: Entry,
-        extent: &Extent,
-    ) -> Result<Restored, Error> {
-        let is_whole = match objects.torn_write(self.0, LockedBy::Record(record), &entry) {
+    fn restore<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<Restored, Error> {
+        let by = LockedBy::Record(object.record);
+        let is_whole = match objects.torn_write(self.0, by, &object.entry) {
             TornWrite::None => true,
-            TornWrite::Undone(object) => restore_bytes(objects.memory(), extent, &object),
+            TornWrite::Undone(old) => restore_bytes(objects.memory(), &object.extent, &old),
             TornWrite::Lost => false,
         };
         Ok(if is_whole { Restored::InItsSlot } else { Restored::Lost })
     }
 
     /// It is just deleted, if it can be read again.
-    fn give_up<M: Memory>(
-        self,
-        objects: &Objects<M>,
-        record: Record,
-        entry: Entry,
-        extent: &Extent,
-    ) -> Result<bool, Error> {
-        if objects.can_be_reread(record, extent) {
+    fn give_up<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<bool, Error> {
+        if objects.can_be_reread(object.record, &object.extent) {
             let intent = objects.open_intent().ok_or_else(changed_under_lock)?;
-            return objects.delete_with_intent(intent, entry, None);
+            return objects.delete_with_intent(intent, object.entry, None);
         }
-        objects.state(entry.hash).space.mark_away(extent, LostTo::Host(self.0.host));
-        objects.lose(entry, self.0)
+        let space = &objects.state(object.entry.hash).space;
+        space.mark_away(&object.extent, LostTo::Host(self.0.host));
+        objects.lose(object.entry, self.0)
     }
 }
 
@@ -104,31 +89,20 @@ impl Absent for Fenced {
         objects.intents.table.room_in_quarantine(self.0.host).is_some()
     }
 
-    fn restore<M: Memory>(
-        self,
-        objects: &Objects<M>,
-        record: Record,
-        entry: Entry,
-        extent: &Extent,
-    ) -> Result<Restored, Error> {
-        let Some(object) = self.object_before(objects, LockedBy::Record(record), &entry, extent)?
-        else {
+    fn restore<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<Restored, Error> {
+        let &Rescued { record, entry, ref extent } = object;
+        let by = LockedBy::Record(record);
+        let Some(old) = self.object_before(objects, by, &entry, extent)? else {
             return Ok(Restored::Lost);
         };
-        objects.go_on_elsewhere(self, entry, &object)?;
+        objects.go_on_elsewhere(self, entry, &old)?;
         Ok(Restored::InAnotherSlot)
     }
 
-    fn give_up<M: Memory>(
-        self,
-        objects: &Objects<M>,
-        _: Record,
-        entry: Entry,
-        _: &Extent,
-    ) -> Result<bool, Error> {
-        let lost = objects.lose(entry, self.0)?;
+    fn give_up<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<bool, Error> {
+        let lost = objects.lose(object.entry, self.0)?;
         if lost {
-            objects.intents.table.to_quarantine(self.0.host, entry.slot, true);
+            objects.intents.table.to_quarantine(self.0.host, object.entry.slot, true);
         }
         Ok(lost)
     }

@@ -7,7 +7,7 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header};
 
 use crate::error::{changed_under_lock, loss, may_be_committed, no_such_slot};
 use crate::ids::LostTo;
-use crate::recovery::absent::{Absent, Fenced, Restored};
+use crate::recovery::absent::{Absent, Fenced, Rescued, Restored};
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
 use crate::storage::intents::{Intent, IntentSlot};
@@ -62,12 +62,13 @@ impl<M: Memory> Objects<M> {
         };
         let space = &self.state(entry.hash).space;
         let extent = space.extent_at(entry.slot).ok_or_else(no_such_slot)?;
-        match absent.restore(self, held.record, entry, &extent)? {
+        let object = Rescued { record: held.record, entry, extent };
+        match absent.restore(self, &object)? {
             Restored::InItsSlot => self.go_on_there(held.record, entry)?,
             Restored::InAnotherSlot => {}
             Restored::Lost => {
-                space.set_poisoned(&extent);
-                if !absent.give_up(self, held.record, entry, &extent)? {
+                space.set_poisoned(&object.extent);
+                if !absent.give_up(self, &object)? {
                     return Err(changed_under_lock());
                 }
                 ends();

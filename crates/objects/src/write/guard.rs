@@ -1,8 +1,9 @@
 //! The paper's `write_start` and `write_end` (section 4) as a guard.
 
 use tombolo_memory::Memory;
-use tombolo_sharing::Counter;
+use tombolo_sharing::{Counter, Header};
 
+use crate::read::tells_of_its_value;
 use crate::storage::records::Record;
 use crate::write::locked_object::LockedObject;
 use crate::{Error, Objects, Version};
@@ -31,24 +32,15 @@ impl<M: Memory> Objects<M> {
     }
 }
 
+tells_of_its_value!(WriteGuard);
+
 impl<'a, M: Memory> WriteGuard<'a, M> {
     pub(crate) fn new(locked: LockedObject<'a, M>) -> Self {
         Self { locked }
     }
 
-    /// The value's length in bytes.
-    pub fn len(&self) -> u64 {
-        u64::from(self.locked.header().value_bytes)
-    }
-
-    /// Whether the value has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The version of the value as it is now.
-    pub fn version(&self) -> Version {
-        self.locked.header().version
+    fn header(&self) -> Header {
+        self.locked.header()
     }
 
     /// Copies `into.len()` bytes of the value from `offset` on; others cannot change it meanwhile.

@@ -285,10 +285,12 @@ fn read_what_is_left(world: &mut World<Megalon>, cache: &Cache<Megalon>) {
     world.check_history();
 }
 
-/// A host dies that alone has a file at hand. What it wrote another one brings there.
-pub(crate) fn who_has_the_file_dies(trial: &Trial) {
+/// Three hosts, of which one has the first file at hand, changes it, and may die. The others change
+/// the second file.
+fn one_host_has_a_file(trial: &Trial, prepare: impl FnOnce(&mut World<Megalon>)) -> World<Megalon> {
     let mut world = World::in_pod(trial, &deadly(trial, 3, &[0], Deaths::One));
     world.caches[1..].iter().for_each(|cache| cache.backing().put_away(file(0)));
+    prepare(&mut world);
     client(&mut world, 0, |cache| {
         let operation = |tag| (0, some_operation(cache.memory().random(), 3, tag));
         (1..8).map(operation).collect()
@@ -299,6 +301,12 @@ pub(crate) fn who_has_the_file_dies(trial: &Trial) {
         });
     }
     world.run();
+    world
+}
+
+/// A host dies that alone has a file at hand. What it wrote another one brings there.
+pub(crate) fn who_has_the_file_dies(trial: &Trial) {
+    let mut world = one_host_has_a_file(trial, |_| ());
     let living: Vec<_> = world.living().into_iter().map(|n| Rc::clone(&world.caches[n])).collect();
     if living.len() == 3 {
         return;
@@ -322,19 +330,7 @@ pub(crate) fn who_has_the_file_dies(trial: &Trial) {
 /// A host dies that alone has a file open that has no name. The others drop its pages: nobody can
 /// write them any more.
 pub(crate) fn who_has_an_unlinked_file_dies(trial: &Trial) {
-    let mut world = World::in_pod(trial, &deadly(trial, 3, &[0], Deaths::One));
-    world.caches[1..].iter().for_each(|cache| cache.backing().put_away(file(0)));
-    world.disk.unlink(file(0), true);
-    client(&mut world, 0, |cache| {
-        let operation = |tag| (0, some_operation(cache.memory().random(), 3, tag));
-        (1..8).map(operation).collect()
-    });
-    for host in [1, 2] {
-        client(&mut world, host, move |_| {
-            (0..3).map(|n| (1, write(n, 1, 1000 * host as u64 + n))).collect()
-        });
-    }
-    world.run();
+    let mut world = one_host_has_a_file(trial, |world| world.disk.unlink(file(0), true));
     if world.living().len() == 3 {
         return;
     }
