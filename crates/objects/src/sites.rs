@@ -41,28 +41,28 @@ tombolo_memory::sites! {
     /// What was read of a copy counts only if its place has not become another's meanwhile.
     COPY_STILL = "objects.copy.still";
     /// An object in a host's memory is used there only as long as its entry says so.
-    HOME_HERE = "objects.home.here";
+    PARTITION_HERE = "objects.partition.here";
     /// What returns to LNR is in memory before the event says so.
-    HOME_CLEAN = "objects.home.clean";
+    PARTITION_CLEAN = "objects.partition.clean";
     /// Who waits for another host to bring an object back answers requests meanwhile.
-    HOME_ANSWER_MEANWHILE = "objects.home.answer-meanwhile";
+    PARTITION_ANSWER_MEANWHILE = "objects.partition.answer-meanwhile";
     /// Who leaves the pod brings back what is in its memory.
-    HOME_LEAVE = "objects.home.leave";
+    PARTITION_LEAVE = "objects.partition.leave";
     /// What is written in a host's memory is in its slot, too, and in memory, before the write
     /// counts.
-    HOME_BACKUP = "objects.home.backup";
+    PARTITION_BACKUP = "objects.partition.backup";
     /// Who writes such an object says so first.
-    HOME_NOTED = "objects.home.noted";
+    PARTITION_NOTED = "objects.partition.noted";
     /// That a write is through is known to all before its host looks whether it has been fenced.
-    HOME_THROUGH = "objects.home.through";
+    PARTITION_THROUGH = "objects.partition.through";
     /// A write in a host's memory counts only if the host has not been fenced by the time its slot
     /// is in memory.
-    HOME_HOLDS = "objects.home.holds";
+    PARTITION_HOLDS = "objects.partition.holds";
     /// An object that moves from a host's memory to another slot is there, whatever is left in the
     /// one it has left.
-    HOME_MOVES = "objects.home.moves";
+    PARTITION_MOVES = "objects.partition.moves";
     /// What a dead host has noted of an object in its memory is void before others use that.
-    HOME_STAYS = "objects.home.stays";
+    PARTITION_STAYS = "objects.partition.stays";
     /// An object is used in a host's memory only once the log says that it is there.
     EVENT_SETTLE = "objects.event.settle";
     /// An object that returned is reached in LNR only once the log says so.

@@ -17,7 +17,7 @@ use crate::fenced::{
     LONG, LONGER, client, end, fenced_while_it_writes, fencer, patient_put, setup,
 };
 use crate::operations::perform;
-use crate::world::{HOME, Host, OnDrop, Setup, World, is_out};
+use crate::world::{Host, OnDrop, PARTITION, Setup, World, is_out};
 
 /// More than a write notes, and than a slot of a long value has room for.
 const LARGE: u64 = 5;
@@ -25,7 +25,7 @@ const LARGE: u64 = 5;
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
 fn backed(setup: Setup) -> Setup {
-    Setup { local: Some(HOME), backup: Some(true), ..setup }
+    Setup { local: Some(PARTITION), backup: Some(true), ..setup }
 }
 
 fn dying(hosts: &[usize], deaths: Deaths) -> Option<Kills> {
@@ -41,7 +41,7 @@ fn begin(trial: &Trial, setup: &Setup) -> World {
         perform(&*host, &scribe, key, Create(tag));
         (1..4).for_each(|n| perform(&*host, &scribe, key, Put(tag + 7 * n)));
     }
-    assert_eq!(host.stats().moved_in, 2, "both are at home");
+    assert_eq!(host.stats().moved_in, 2, "both are in the partition");
     world
 }
 

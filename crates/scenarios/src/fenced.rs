@@ -14,7 +14,7 @@ use tombolo_verify::models::Result as Answer;
 
 use crate::crash::{finish_and_read, return_and_work};
 use crate::operations::{Scribe, perform, tag, value};
-use crate::world::{HOME, Setup, World, is_out, try_join};
+use crate::world::{PARTITION, Setup, World, is_out, try_join};
 
 // Values are as long as their tags say, modulo 7: these take a line, two lines, and three.
 const SHORT: u64 = 7;
@@ -421,8 +421,8 @@ pub(crate) fn two_clear_up(trial: &Trial) {
 }
 
 /// A host is fenced that has an object in its own memory, and goes on using it.
-pub(crate) fn fenced_at_home(trial: &Trial) {
-    let setup = Setup { local: Some(HOME), backup: None, ticking: true, ..setup(trial, &[]) };
+pub(crate) fn fenced_with_partition(trial: &Trial) {
+    let setup = Setup { local: Some(PARTITION), backup: None, ticking: true, ..setup(trial, &[]) };
     let mut world = World::new(trial, &setup);
     let scribe = world.scribe();
     perform(&*world.hosts[0], &scribe, "a", Create(SHORT));

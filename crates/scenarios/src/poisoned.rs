@@ -12,7 +12,7 @@ use tombolo_verify::models::Operation::{self, Create, Delete, Get, Put};
 
 use crate::fenced::fencer;
 use crate::operations::{perform, tag, value};
-use crate::world::{HOME, Host, OnDrop, Setup, World, join, try_join};
+use crate::world::{Host, OnDrop, PARTITION, Setup, World, join, try_join};
 
 // Values are as long as their tags say, modulo 7: these take a line, two lines, three, and eight.
 const SHORT: u64 = 7;
@@ -252,8 +252,8 @@ pub(crate) fn a_free_slot_is_poisoned(trial: &Trial) {
 }
 
 /// An object is in a host's own memory when its slot fails, to which it is to return.
-pub(crate) fn a_home_is_poisoned(trial: &Trial) {
-    let setup = Setup { local: Some(HOME), backup: None, ..setup(trial) };
+pub(crate) fn a_partition_is_poisoned(trial: &Trial) {
+    let setup = Setup { local: Some(PARTITION), backup: None, ..setup(trial) };
     let mut world = World::new(trial, &setup);
     let scribe = world.scribe();
     perform(&*world.hosts[0], &scribe, "a", Create(LONGER));
@@ -263,21 +263,22 @@ pub(crate) fn a_home_is_poisoned(trial: &Trial) {
     }
     let hosts = world.hosts.clone();
     // Where it is in its slot, too, another may have met the error there first.
-    let at_home = hosts[0].usage().home_bytes > 0 && !hosts[0].area().geometry().partition_backup;
+    let in_partition =
+        hosts[0].usage().partition_bytes > 0 && !hosts[0].area().geometry().partition_backup;
     hosts[0].memory().poison(Lines::new(slot + trial.seed / 4 % 2, 1));
     hosts[0].memory().evict(Lines::new(slot, 2));
     client(&mut world, 0, &[("a", Get), ("a", Put(LONGER + 6 * 7)), ("a", Get)]);
     client(&mut world, 1, &[("a", Get), ("a", Put(LONGER + 8 * 7)), ("a", Get)]);
     end(world);
     let lost = hosts.iter().any(|host| host.stats().poisoned > 0);
-    assert!(!(at_home && lost), "what was elsewhere is there");
+    assert!(!(in_partition && lost), "what was elsewhere is there");
 }
 
 /// A host writes an object in its own memory, and its slot, too, while it meets an error beside
 /// that, and loses the page of both; then it dies. The others can read the slot.
 pub(crate) fn a_backup_is_poisoned(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
-    let (local, backup) = (Some(HOME), Some(true));
+    let (local, backup) = (Some(PARTITION), Some(true));
     let mut world = World::new(trial, &Setup { kills, local, backup, ..setup(trial) });
     let scribe = world.scribe();
     for key in ["a", "b"] {

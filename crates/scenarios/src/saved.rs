@@ -18,7 +18,7 @@ use tombolo_verify::models::{Operation, Result as Answer};
 use crate::crash::finish_and_read;
 use crate::objects::{add_mixed_clients, contents};
 use crate::operations::{Scribe, perform, tag};
-use crate::world::{HOME, Setup, World, join};
+use crate::world::{PARTITION, Setup, World, join};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -58,8 +58,8 @@ pub(crate) fn save_among_others(trial: &Trial) {
 }
 
 /// An object is saved that is in a host's own memory, while a third host has it brought back.
-pub(crate) fn save_from_home(trial: &Trial) {
-    let setup = Setup { local: Some(HOME), ticking: true, ..Setup::small(3) };
+pub(crate) fn save_from_partition(trial: &Trial) {
+    let setup = Setup { local: Some(PARTITION), ticking: true, ..Setup::small(3) };
     let mut world = World::new(trial, &setup);
     let scribe = world.scribe();
     // Values of eight lines: bringing them back takes its time.
@@ -83,7 +83,7 @@ pub(crate) fn save_from_home(trial: &Trial) {
 /// own memory: what is lost with it is not in the file, and everything else is.
 pub(crate) fn save_while_a_host_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
-    let (local, torn_writes) = (Some(HOME), Some(TornWrites::Lost));
+    let (local, torn_writes) = (Some(PARTITION), Some(TornWrites::Lost));
     let mut world = World::new(trial, &Setup { kills, local, torn_writes, ..Setup::roomy(3) });
     let scribe = world.scribe();
     for key in &KEYS[..2] {

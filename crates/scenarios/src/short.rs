@@ -14,7 +14,7 @@ use tombolo_verify::models::Operation::{
 
 use crate::objects::colliding_keys;
 use crate::operations::{self, perform, value};
-use crate::world::{COPIES, HOME, ONE_COPY, Setup, World};
+use crate::world::{COPIES, ONE_COPY, PARTITION, Setup, World};
 
 /// A host, and what a client does there.
 type Client<'a> = (usize, &'a [(&'a str, Operation<u64>)]);
@@ -294,11 +294,11 @@ pub(crate) fn one_copy(trial: &Trial) {
 
 /// An object moves into the memory of the host that uses it, and comes back for another that reads
 /// and writes it.
-pub(crate) fn move_home(trial: &Trial) {
+pub(crate) fn move_in(trial: &Trial) {
     let write = |n: u64| ("a", Put(n * 7));
     run(
         trial,
-        &Setup { local: Some(HOME), backup: None, ticking: true, ..Setup::small(2) },
+        &Setup { local: Some(PARTITION), backup: None, ticking: true, ..Setup::small(2) },
         &[("a", Create(SHORT))],
         &[(0, &[write(3), write(4), ("a", Get)]), (1, &[("a", Get), write(5), ("a", Get)])],
     );
@@ -306,9 +306,9 @@ pub(crate) fn move_home(trial: &Trial) {
 
 /// Two hosts have an object each in their memory, and want the other's; nobody answers but who
 /// waits.
-pub(crate) fn swap_homes(trial: &Trial) {
+pub(crate) fn swap_partitions(trial: &Trial) {
     let mut world =
-        World::new(trial, &Setup { local: Some(HOME), backup: None, ..Setup::small(2) });
+        World::new(trial, &Setup { local: Some(PARTITION), backup: None, ..Setup::small(2) });
     let busy = Rc::new(Cell::new(2));
     for (host, [mine, theirs]) in [["a", "b"], ["b", "a"]].into_iter().enumerate() {
         let scribe = world.scribe();
@@ -328,9 +328,9 @@ pub(crate) fn swap_homes(trial: &Trial) {
 }
 
 /// A host leaves the pod that has had an object in its memory, which another host wants.
-pub(crate) fn leave_home(trial: &Trial) {
+pub(crate) fn leave_with_partition(trial: &Trial) {
     let mut world =
-        World::new(trial, &Setup { local: Some(HOME), backup: None, ..Setup::small(2) });
+        World::new(trial, &Setup { local: Some(PARTITION), backup: None, ..Setup::small(2) });
     world.client(0, |host, scribe| {
         perform(host, scribe, "a", Create(SHORT));
         (2..6).for_each(|n| perform(host, scribe, "a", Put(n * 7)));
@@ -342,9 +342,9 @@ pub(crate) fn leave_home(trial: &Trial) {
 
 /// An object in a host's memory leaves it for a larger slot, and one with the same hash takes its
 /// slot, and its place there, while another thread looks for the first.
-pub(crate) fn home_of_another(trial: &Trial) {
+pub(crate) fn partition_of_another(trial: &Trial) {
     let mut world =
-        World::new(trial, &Setup { local: Some(HOME), backup: None, ..Setup::small(1) });
+        World::new(trial, &Setup { local: Some(PARTITION), backup: None, ..Setup::small(1) });
     let (one, other) = colliding_keys(&world.hosts[0]);
     let reader = one.clone();
     // With these a chunk is full but for one slot.
@@ -365,11 +365,11 @@ pub(crate) fn home_of_another(trial: &Trial) {
 }
 
 /// An object in a host's memory grows out of its slot, and is deleted, while another host reads it.
-pub(crate) fn grow_at_home(trial: &Trial) {
+pub(crate) fn grow_in_partition(trial: &Trial) {
     let write = |n: u64| ("a", Put(n * 7));
     run(
         trial,
-        &Setup { local: Some(HOME), backup: None, ticking: true, ..Setup::small(2) },
+        &Setup { local: Some(PARTITION), backup: None, ticking: true, ..Setup::small(2) },
         &[("a", Create(SHORT))],
         &[
             (0, &[write(2), write(3), ("a", Put(LONG)), write(4), write(5), ("a", Delete)]),

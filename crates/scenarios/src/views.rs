@@ -13,7 +13,7 @@ use tombolo_verify::models::{Operation, Result as Answer};
 use crate::crash::finish_and_read;
 use crate::objects::add_mixed_clients;
 use crate::operations::{Scribe, perform, tag, try_perform, value};
-use crate::world::{NO_LOCAL, ONLY_HOME, Setup, World};
+use crate::world::{NO_LOCAL, ONLY_PARTITION, Setup, World};
 
 // Values of these sizes are looked at where they lie: the first fills half a chunk, the second two
 // chunks.
@@ -185,25 +185,25 @@ pub(crate) fn anything_goes(trial: &Trial) {
 }
 
 /// An object is looked at that moves into another host's memory, is written there, and returns.
-pub(crate) fn view_and_move_home(trial: &Trial) {
-    move_home(trial, trial.seed % 2 == 1, None).finish();
+pub(crate) fn view_and_move_in(trial: &Trial) {
+    move_in(trial, trial.seed % 2 == 1, None).finish();
 }
 
 /// The same, where it is in its slot, too.
 pub(crate) fn view_and_back_up(trial: &Trial) {
-    move_home(trial, true, None).finish();
+    move_in(trial, true, None).finish();
 }
 
 /// The same, where the host dies into whose memory the object moves.
 pub(crate) fn a_host_dies_with_a_viewed_object(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
-    let mut world = move_home(trial, trial.seed % 2 == 1, kills);
+    let mut world = move_in(trial, trial.seed % 2 == 1, kills);
     finish_and_read(&mut world, &["a"]);
 }
 
-fn move_home(trial: &Trial, backup: bool, kills: Option<Kills>) -> World {
+fn move_in(trial: &Trial, backup: bool, kills: Option<Kills>) -> World {
     let ticking = kills.is_some();
-    let (backup, local) = (Some(backup), Some(ONLY_HOME));
+    let (backup, local) = (Some(backup), Some(ONLY_PARTITION));
     let mut world = World::new(trial, &Setup { backup, local, kills, ticking, ..Setup::small(2) });
     let scribe = world.scribe();
     perform(&*world.hosts[0], &scribe, "a", Create(HALF));

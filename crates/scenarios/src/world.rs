@@ -38,16 +38,16 @@ const WINDOW_BYTES: u64 = 4 << 10;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Local {
     copies: u64,
-    home: u64,
+    partition: u64,
 }
 
-pub(crate) const NO_LOCAL: Local = Local { copies: 0, home: 0 };
+pub(crate) const NO_LOCAL: Local = Local { copies: 0, partition: 0 };
 /// Room for one copy of a short object.
-pub(crate) const ONE_COPY: Local = Local { copies: LINE_BYTES, home: 0 };
-pub(crate) const COPIES: Local = Local { copies: 2 << 10, home: 0 };
+pub(crate) const ONE_COPY: Local = Local { copies: LINE_BYTES, partition: 0 };
+pub(crate) const COPIES: Local = Local { copies: 2 << 10, partition: 0 };
 /// Room for objects that the host uses alone, and for no copies.
-pub(crate) const ONLY_HOME: Local = Local { copies: 0, home: 2 << 10 };
-pub(crate) const HOME: Local = Local { copies: 2 << 10, home: 2 << 10 };
+pub(crate) const ONLY_PARTITION: Local = Local { copies: 0, partition: 2 << 10 };
+pub(crate) const PARTITION: Local = Local { copies: 2 << 10, partition: 2 << 10 };
 
 /// The windows by which replicas are handed over, in which hosts may write at the same time: who
 /// hands one over may have been given up on, and a checksum tells.
@@ -128,12 +128,12 @@ impl Setup {
         let by_seed = match trial.seed / 10 % 4 {
             0 | 1 => NO_LOCAL,
             2 => COPIES,
-            _ => HOME,
+            _ => PARTITION,
         };
         let local = self.local.unwrap_or(by_seed);
         Options {
             copies_bytes: local.copies,
-            partition_bytes: local.home,
+            partition_bytes: local.partition,
             placement: Arc::new(Thresholds { copy_after: 1, move_after: 3 }),
             ..options()
         }
@@ -386,7 +386,7 @@ impl World {
             let first = &usages[0];
             assert_eq!(usage.objects, first.objects, "replicas agree on the objects");
             assert_eq!(usage.lnr_used_bytes, first.lnr_used_bytes, "and on their space");
-            assert_eq!(usage.home_bytes, 0, "all objects have returned");
+            assert_eq!(usage.partition_bytes, 0, "all objects have returned");
             assert!(usage.records_used <= usage.records);
         }
     }

@@ -56,7 +56,7 @@ pub struct Usage {
     /// Bytes of this host's own memory for copies of objects.
     pub copies_bytes: u64,
     /// Bytes of objects that are in this host's own memory alone.
-    pub home_bytes: u64,
+    pub partition_bytes: u64,
     /// Log entries this host has not applied.
     pub log_lag: u64,
 }

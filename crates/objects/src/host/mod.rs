@@ -223,7 +223,7 @@ impl<M: Memory> Objects<M> {
             scr_used_bytes: self.records.scr_bytes().0,
             local_bytes: index_bytes + self.records.bytes(),
             copies_bytes: self.copies.as_ref().map_or(0, Copies::bytes),
-            home_bytes: self.partition.bytes(),
+            partition_bytes: self.partition.bytes(),
             log_lag: self.sum(Shard::lag),
         }
     }

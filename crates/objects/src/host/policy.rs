@@ -132,7 +132,8 @@ mod tests {
         let accesses = (1..)
             .find(|_| {
                 let validated_at = profiles.access(7, true, true);
-                Thresholds::default().place(&validated_at, Place::Shared, &COSTS) == Place::Home
+                Thresholds::default().place(&validated_at, Place::Shared, &COSTS)
+                    == Place::Partition
             })
             .unwrap();
         assert_eq!(accesses, 8 << MOST_IN_VAIN);

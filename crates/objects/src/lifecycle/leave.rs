@@ -38,7 +38,7 @@ impl<M: Memory> Objects<M> {
             self.host.detached(&self.area);
             return Err(self.is_fenced());
         }
-        if memory.keeps(sites::HOME_LEAVE) {
+        if memory.keeps(sites::PARTITION_LEAVE) {
             self.move_out_all()?;
         }
         self.shards().iter().for_each(|shard| shard.state().space.release_all());

@@ -73,7 +73,7 @@ impl<M: Memory> Objects<M> {
 
     /// While this thread waits for another host, that may wait for this one.
     fn meanwhile(&self) -> Result<(), Error> {
-        if self.memory().keeps(sites::HOME_ANSWER_MEANWHILE) {
+        if self.memory().keeps(sites::PARTITION_ANSWER_MEANWHILE) {
             self.answer_requests()?;
         }
         self.sync_others()?;

@@ -279,12 +279,12 @@ impl<M: Memory> Objects<M> {
         let profile = self.profiles.access(snapshot.entry.hash, false, snapshot.known);
         match self.placement.place(&profile, Place::Shared, &self.costs) {
             Place::Shared => {}
-            Place::Home if self.partition.is_open() => {
+            Place::Partition if self.partition.is_open() => {
                 // The read is done; if the object cannot move now, it may at the next access.
                 let tail = snapshot.tail;
                 let _ = self.blocked(Why::Misplaced { found, tail, header, key, value });
             }
-            Place::Home | Place::Copied => self.keep_copy(found, snapshot, header, key, value),
+            Place::Partition | Place::Copied => self.keep_copy(found, snapshot, header, key, value),
         }
     }
 

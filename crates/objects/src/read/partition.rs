@@ -16,7 +16,7 @@ impl<M: Memory> Objects<M> {
         let hold = self.partition.entry(entry.slot).and_then(|entry| entry.try_lock_arc());
         let Some(mut hold) = hold else { return Attempt::Changed };
         let same = hold.here.is_some_and(|here| here.generation == entry.generation);
-        let (true, Some(header)) = (self.memory().check(sites::HOME_HERE, same), hold.header)
+        let (true, Some(header)) = (self.memory().check(sites::PARTITION_HERE, same), hold.header)
         else {
             return Attempt::Changed;
         };
@@ -40,7 +40,7 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<Attempt<Header>, Error> {
         let attempt = self.reach(found.entry, key).map(|(hold, header)| {
-            self.count(Counter::HomeReads);
+            self.count(Counter::PartitionReads);
             if let Ok((offset, bytes)) = part.of(hold.value.len() as u64) {
                 value.clear();
                 value.extend_from_slice(&hold.value[offset as usize..][..bytes as usize]);

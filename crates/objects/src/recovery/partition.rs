@@ -56,7 +56,7 @@ impl<M: Memory> Objects<M> {
             space.mark_away(&extent, LostTo::Host(stay.host));
             return self.lose_backup(stay, entry);
         }
-        if noted && self.memory().keeps(sites::HOME_STAYS) {
+        if noted && self.memory().keeps(sites::PARTITION_STAYS) {
             self.intents.table.stays(stay.host, entry.slot);
         }
         if !self.commit(Event::MoveOut(target(entry)))? {

@@ -143,7 +143,7 @@ impl<M: Memory> Objects<M> {
             return Ok(Some(locked));
         }
         let profile = self.profiles.access(locked.entry.hash, true, locked.known);
-        if self.placement.place(&profile, Place::Shared, &self.costs) == Place::Home {
+        if self.placement.place(&profile, Place::Shared, &self.costs) == Place::Partition {
             locked.move_in(key)
         } else {
             Ok(Some(locked))

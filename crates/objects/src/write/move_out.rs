@@ -34,10 +34,10 @@ impl<M: Memory> Objects<M> {
         self.write_whole(&extent, header, &hold.key, &hold.value);
         let lines = extent.covering(0, header.total_bytes());
         if !self.memory().check(sites::POISON_RETURN, !self.is_poisoned(&extent)) {
-            self.memory().publish(sites::HOME_CLEAN, lines, |memory| extent.give(memory, 0));
+            self.memory().publish(sites::PARTITION_CLEAN, lines, |memory| extent.give(memory, 0));
             return self.move_out_elsewhere(intent_slot, entry, &extent, hold).map(|()| true);
         }
-        let back = self.memory().publish(sites::HOME_CLEAN, lines, |memory| {
+        let back = self.memory().publish(sites::PARTITION_CLEAN, lines, |memory| {
             extent.give(memory, header.total_bytes());
             self.intents.end(intent_slot, true);
             self.commit(Event::MoveOut(target(entry)))

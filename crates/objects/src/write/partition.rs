@@ -152,7 +152,7 @@ impl<M: Memory> LockedEntry<'_, M> {
         let extent = objects.state(self.entry.hash).space.extent_at(slot);
         let extent = extent.ok_or_else(no_such_slot)?;
         let intent_slot = objects.open_intent_in_partition()?.intent_slot;
-        if objects.memory().keeps(sites::HOME_NOTED) {
+        if objects.memory().keeps(sites::PARTITION_NOTED) {
             let undone = objects.intents.is_undone(self.header.total_bytes());
             let change = Change::new(LockedBy::Partition, slot, undone);
             if undone {
@@ -198,7 +198,7 @@ impl<M: Memory> LockedEntry<'_, M> {
         objects.counters.add(Counter::CleanedLines, cleaned);
         let whole = objects.memory().check(sites::POISON_BACKUP, !objects.is_poisoned(&extent));
         let given = if whole { self.header.total_bytes() } else { 0 };
-        objects.memory().publish(sites::HOME_BACKUP, dirty, |memory| {
+        objects.memory().publish(sites::PARTITION_BACKUP, dirty, |memory| {
             extent.give(memory, given);
             if whole {
                 objects.intents.through_in_partition(intent_slot);
@@ -207,7 +207,7 @@ impl<M: Memory> LockedEntry<'_, M> {
         if !whole {
             return self.leave_backup(intent_slot, &extent);
         }
-        if objects.memory().keeps(sites::HOME_HOLDS) {
+        if objects.memory().keeps(sites::PARTITION_HOLDS) {
             objects.holds_seat()?;
         }
         objects.intents.end(intent_slot, true);

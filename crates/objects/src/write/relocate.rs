@@ -151,7 +151,7 @@ impl<M: Memory> Objects<M> {
             extent.give(memory, header.total_bytes());
             if memory.keeps(sites::LEAVE_NOTED) {
                 let (to, version, torn) = (slot.line, header.version, intent.torn);
-                let from_partition = memory.keeps(sites::HOME_MOVES) && intent.in_partition;
+                let from_partition = memory.keeps(sites::PARTITION_MOVES) && intent.in_partition;
                 self.intents.set(
                     intent.intent_slot,
                     Intent::Announces { from, to, version, torn, from_partition },

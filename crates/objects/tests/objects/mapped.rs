@@ -388,12 +388,12 @@ fn walk(place: &Place) {
 #[test]
 fn what_stays_is_saved_while_others_write() {
     let (place, other) = (sharded_pod(64, Some(16), 2), pod(64, None));
-    let at_home = Options {
+    let with_partition = Options {
         partition_bytes: 1 << 20,
         placement: Arc::new(Thresholds { copy_after: 2, move_after: 2 }),
         ..Options::default()
     };
-    let hosts = [Host::join_with(&place.spec, at_home), Host::join(&place.spec)];
+    let hosts = [Host::join_with(&place.spec, with_partition), Host::join(&place.spec)];
     let staying = |n: u64| [b"stays", &n.to_le_bytes()[..]].concat();
     (0..2000).for_each(|n| _ = hosts[0].objects.create(&staying(n), &value(n)).unwrap());
     let (done, written) = (AtomicBool::new(false), AtomicU64::new(1));

@@ -473,8 +473,8 @@ impl<M: Memory> HostIntents<M> {
             return;
         };
         let (memory, at) = (&self.table.memory, self.at(intent_slot));
-        if memory.keeps(sites::HOME_THROUGH) {
-            memory.fetch(sites::HOME_THROUGH, at, FetchOp::Swap, word);
+        if memory.keeps(sites::PARTITION_THROUGH) {
+            memory.fetch(sites::PARTITION_THROUGH, at, FetchOp::Swap, word);
         } else {
             memory.store(at, word);
         }
