@@ -43,7 +43,7 @@ impl<M: Memory> Scheme for Objects<M> {
     }
 
     #[inline]
-    fn foresee(&self, key: &[u8]) {
+    fn prefetch(&self, key: &[u8]) {
         self.prefetch(key);
     }
 

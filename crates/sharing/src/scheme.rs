@@ -174,7 +174,7 @@ pub trait Scheme: Sized {
     fn stat(&self, key: &[u8]) -> Result<Option<(u64, Version)>, Error>;
 
     /// Has the processor fetch what it takes to find `key`, which is wanted soon.
-    fn foresee(&self, key: &[u8]) {
+    fn prefetch(&self, key: &[u8]) {
         let _ = key;
     }
 

@@ -299,7 +299,7 @@ impl<M: Memory> State for Replicated<M> {
     type Entry = Event;
     type Writer = ReplicaWriter;
 
-    fn foresee(&self, event: &Event) {
+    fn prefetch(&self, event: &Event) {
         self.index.prefetch(event.hash());
     }
 
