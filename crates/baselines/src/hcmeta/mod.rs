@@ -48,7 +48,7 @@ use std::time::Duration;
 use tombolo_host::Host;
 use tombolo_memory::{LINE_BYTES, Local, Memory, ScrAddr, Work};
 use tombolo_pod::{Enrolment, Mailbox, Reply};
-use tombolo_sharing::{Counter, Counters, Error, ObjectArea, hash_key, watch};
+use tombolo_sharing::{Counter, Counters, Error, ObjectArea, hash_key, retry_spinning};
 
 use body::Means;
 use clerk::Clerk;
@@ -176,14 +176,14 @@ impl<M: Memory> HcMeta<M> {
     }
 
     /// Repeats `attempt` until it comes to something; in between this host answers others.
-    fn persist<T>(
+    fn retry_with_backoff<T>(
         &self,
         mut attempt: impl FnMut() -> Result<Option<T>, Error>,
     ) -> Result<T, Error> {
         if !self.active.load(Ordering::Relaxed) {
             self.active.store(true, Ordering::Relaxed);
         }
-        watch(self.memory(), || {
+        retry_spinning(self.memory(), || {
             self.serve()?;
             attempt()
         })
@@ -193,8 +193,8 @@ impl<M: Memory> HcMeta<M> {
     fn ask(&self, owner: u8, wish: Wish, key: KeyAt<'_>) -> Result<Outcome, Error> {
         let payload = encode(wish, key);
         let started = self.memory().uptime();
-        let mut ticket = self.persist(|| Ok(self.mailbox.try_post(owner, &payload)))?;
-        let answer = self.persist(|| match ticket.reply() {
+        let mut ticket = self.retry_with_backoff(|| Ok(self.mailbox.try_post(owner, &payload)))?;
+        let answer = self.retry_with_backoff(|| match ticket.reply() {
             Reply::Waiting => {
                 if self.clerk.takes_time() {
                     self.memory().sleep(LOOK);

@@ -118,7 +118,7 @@ impl<M: Memory> Objects<M> {
         &self,
         mut lookup: impl FnMut() -> Result<Lookup<T>, Error>,
     ) -> Result<Option<T>, Error> {
-        self.persist(|| {
+        self.retry_with_backoff(|| {
             Ok(match lookup()? {
                 Lookup::Found(found) => Some(Some(found)),
                 Lookup::Absent => Some(None),

@@ -21,7 +21,7 @@ use tombolo_log::LogError;
 use tombolo_memory::{Memory, Work};
 use tombolo_placement::{Costs, Placement, Thresholds};
 use tombolo_pod::{Enrolment, Pod, PodError, Seat};
-use tombolo_sharing::{Counter, Counters, KeyHasher, ObjectArea, persist};
+use tombolo_sharing::{Counter, Counters, KeyHasher, ObjectArea, retry_with_backoff};
 
 use crate::error::of_log;
 use crate::host::blocked::{Unblock, Why};
@@ -368,11 +368,11 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Repeats `attempt` until it comes to something, for as long as patience lasts.
-    pub(crate) fn persist<T>(
+    pub(crate) fn retry_with_backoff<T>(
         &self,
         mut attempt: impl FnMut() -> Result<Option<T>, Error>,
     ) -> Result<T, Error> {
-        persist(self.memory(), || {
+        retry_with_backoff(self.memory(), || {
             let done = attempt()?;
             if done.is_none() {
                 // Whoever is in the way may wait for this host to apply another shard, or be dead.

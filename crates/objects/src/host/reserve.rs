@@ -55,7 +55,7 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Slot, Error> {
         let full = || Error::LnrFull { bytes };
         let (space, mut waiting_since) = (&self.state(hash).space, None);
-        let reserved = self.persist(|| {
+        let reserved = self.retry_with_backoff(|| {
             let table = &self.shards()[0].state().space;
             let (before, passed_over) = (table.words()?, space.passed_over());
             match self.reserve_free(hash, bytes) {

@@ -3,7 +3,7 @@
 mod recall;
 
 use tombolo_memory::{HostMutex, Memory};
-use tombolo_sharing::{Header, persist};
+use tombolo_sharing::{Header, retry_with_backoff};
 
 use crate::host::lookup::Attempt;
 use crate::storage::index::Found;
@@ -43,7 +43,7 @@ impl<M: Memory> Objects<M> {
     pub fn move_out_all(&self) -> Result<(), Error> {
         for slot in self.partition.slots() {
             if let Some(entry) = self.partition.entry(slot) {
-                persist(self.memory(), || {
+                retry_with_backoff(self.memory(), || {
                     let mut hold = HostMutex::<M, _>::lock_arc(&entry);
                     Ok(self.move_out(slot, &mut hold)?.then_some(()))
                 })?;

@@ -59,7 +59,7 @@ impl<M: Memory> Objects<M> {
         visit: &mut impl FnMut(&[u8]),
     ) -> Result<(), Error> {
         let mut keys = Vec::new();
-        self.persist(|| {
+        self.retry_with_backoff(|| {
             keys.clear();
             let tail = self.sync(hash)?;
             let found = self.state(hash).index.find(self.memory(), hash);

@@ -26,7 +26,7 @@ impl<M: Memory> Objects<M> {
             return Err(Error::IndexFull { objects });
         }
         let mut placed = None;
-        let created = self.persist(|| {
+        let created = self.retry_with_backoff(|| {
             let mut others = SmallVec::<[Entry; 4]>::new();
             let same = self.lookup(hash, |found, tail| {
                 others.push(found.entry);

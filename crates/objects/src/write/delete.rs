@@ -87,7 +87,7 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::KeyLength`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn forget_lost(&self, key: &[u8]) -> Result<bool, Error> {
-        self.persist(|| {
+        self.retry_with_backoff(|| {
             let Some(entry) = self.find_lost(key)? else { return Ok(Some(false)) };
             let intent = if self.is_cleared_up(&entry) { None } else { self.open_intent() };
             intent.map(|intent| self.delete_with_intent(intent, entry, None)).transpose()

@@ -337,7 +337,7 @@ impl<M: Memory> Objects<M> {
 
     /// A free record for the object with this hash, if need be one that was taken from another.
     fn claim_record(&self, hash: KeyHash) -> Result<RecordLock, Error> {
-        self.persist(|| {
+        self.retry_with_backoff(|| {
             if let Some(held) = self.records.claim(hash) {
                 return Ok(Some(held));
             }

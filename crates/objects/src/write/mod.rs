@@ -74,7 +74,7 @@ impl<M: Memory> Objects<M> {
 
     #[inline(never)]
     fn put_slow(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
-        self.persist(|| match self.write(key, value) {
+        self.retry_with_backoff(|| match self.write(key, value) {
             Err(Error::NotFound) => match self.create(key, value) {
                 Err(Error::Exists) => Ok(None),
                 created => created.map(Some),
@@ -114,7 +114,7 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         mut change: impl FnMut(Option<&[u8]>) -> Change,
     ) -> Result<(), Error> {
-        self.persist(|| {
+        self.retry_with_backoff(|| {
             let Some(mut locked) = self.lock(key)? else {
                 let Change::Put(value) = change(None) else { return Ok(Some(())) };
                 return match self.create(key, &value) {

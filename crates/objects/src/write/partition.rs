@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tombolo_memory::{LINE_BYTES, Lines, Memory};
-use tombolo_sharing::{Counter, Header, object_bytes, persist};
+use tombolo_sharing::{Counter, Header, object_bytes, retry_with_backoff};
 
 use crate::error::no_such_slot;
 use crate::host::lookup::Attempt;
@@ -36,7 +36,7 @@ struct Backup {
 impl<M: Memory> Objects<M> {
     /// An intent about an object in this host's memory.
     fn open_intent_in_partition(&self) -> Result<OpenIntent, Error> {
-        persist(self.memory(), || {
+        retry_with_backoff(self.memory(), || {
             let intent =
                 self.open_intent().map(|intent| OpenIntent { in_partition: true, ..intent });
             if intent.is_none() {

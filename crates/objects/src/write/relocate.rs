@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tombolo_memory::{Lines, Memory};
-use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, object_bytes, persist};
+use tombolo_sharing::{
+    Counter, HEADER_BYTES, Header, PREFIX_BYTES, object_bytes, retry_with_backoff,
+};
 
 use crate::error::{changed_under_lock, may_be_committed, no_such_slot};
 use crate::ids::{KeyHash, Slot, SlotLine};
@@ -47,7 +49,7 @@ impl<M: Memory> Objects<M> {
 
     /// The same, for who holds no other: others will be through with theirs.
     pub(crate) fn open_intent_waiting(&self) -> Result<OpenIntent, Error> {
-        persist(self.memory(), || Ok(self.open_intent()))
+        retry_with_backoff(self.memory(), || Ok(self.open_intent()))
     }
 
     /// What was recorded there of slots is over.
