@@ -215,7 +215,7 @@ impl<M: Memory> Pod<M> {
             let own = self.layout.area_places(area);
             for shard in area.shards() {
                 // The first lap starts at one ring's length: no word of it can look like a zero.
-                self.memory.store(own.log(shard).milestone, area.ring_entries);
+                self.memory.store(own.log(shard).low_water_mark, area.ring_entries);
             }
         }
     }

@@ -287,7 +287,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("log.fence.ignored", "host-fenced"),
     ("log.head.members", "join-and-fill"),
     ("log.replay.seat", "host-fenced"),
-    ("log.ring.milestone", "join-and-fill"),
+    ("log.ring.low-water-mark", "join-and-fill"),
     ("log.segment.withdraw", "host-fenced"),
     ("objects.read.counter-first", "wrap-around"),
     ("objects.batch.clean", "write-together"),

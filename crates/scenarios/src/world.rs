@@ -256,13 +256,13 @@ fn area_places(layout: &Layout, area: &AreaLayout, places: Places) -> Places {
         .lnr("undo of", areas.undo, geometry.undo_bytes * geometry.writes, hosts)
         .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks);
     let names = [
-        ["milestone", "applied by", "ring", "segment"],
-        ["other milestone", "other applied by", "other ring", "other segment"],
+        ["low-water mark", "applied by", "ring", "segment"],
+        ["other low-water mark", "other applied by", "other ring", "other segment"],
     ];
     names.into_iter().zip(area.shards()).fold(places, |places, (names, shard)| {
         let log = own.log(shard);
         places
-            .scr(names[0], log.milestone, 8, 1)
+            .scr(names[0], log.low_water_mark, 8, 1)
             .scr(names[1], log.applied, LINE_BYTES, hosts)
             .scr(names[2], log.ring, 8, area.ring_entries)
             .lnr(names[3], log.segments, area.segment_entries * LINE_BYTES, hosts)
