@@ -64,9 +64,9 @@ tombolo_memory::sites! {
     /// What a dead host has noted of an object in its memory is void before others use that.
     PARTITION_STAYS = "objects.partition.stays";
     /// An object is used in a host's memory only once the log says that it is there.
-    EVENT_SETTLE = "objects.event.settle";
+    EVENT_MOVE_IN = "objects.event.move-in";
     /// An object that returned is reached in LNR only once the log says so.
-    EVENT_RETURN = "objects.event.return";
+    EVENT_MOVE_OUT = "objects.event.move-out";
     /// A record in two parts is read when both belong together.
     RECORD_SPLIT = "objects.record.split";
     /// Releasing a record that shares its word with others changes it alone.
@@ -207,7 +207,7 @@ tombolo_memory::sites! {
     PIN_INVALIDATE = "objects.pin.invalidate";
     /// An object that is viewed does not return from a host's memory into the slot that it has
     /// there.
-    PIN_RETURN = "objects.pin.return";
+    PIN_MOVE_OUT = "objects.pin.move-out";
     /// Nor is it changed there while it is in the host's memory, too.
     PIN_BACKUP = "objects.pin.backup";
     /// The pins of a dead host are off before its seat is free.
@@ -244,7 +244,7 @@ tombolo_memory::sites! {
     /// What could not be written beside a host's memory is not taken for the object.
     POISON_BACKUP = "objects.poison.backup";
     /// An object returns only into memory that has no errors.
-    POISON_RETURN = "objects.poison.return";
+    POISON_MOVE_OUT = "objects.poison.move-out";
     /// What a dead host had locked is whole only if it can be read.
     POISON_RESCUE = "objects.poison.rescue";
     /// A chunk in whose memory there was an error is marked for all.

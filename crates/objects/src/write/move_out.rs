@@ -24,7 +24,7 @@ impl<M: Memory> Objects<M> {
             return self.move_out_to_backup(entry, &extent, hold).map(|()| true);
         }
         let intent_slot = self.open_intent_waiting()?.intent_slot;
-        if !self.memory().check(sites::PIN_RETURN, !self.is_viewed(entry)) {
+        if !self.memory().check(sites::PIN_MOVE_OUT, !self.is_viewed(entry)) {
             return match self.move_out_elsewhere(intent_slot, entry, &extent, hold) {
                 Err(Error::LnrFull { .. }) => Ok(false),
                 returned => returned.map(|()| true),
@@ -33,7 +33,7 @@ impl<M: Memory> Objects<M> {
         self.intents.set(intent_slot, Intent::MovesOut { slot });
         self.write_whole(&extent, header, &hold.key, &hold.value);
         let lines = extent.covering(0, header.total_bytes());
-        if !self.memory().check(sites::POISON_RETURN, !self.is_poisoned(&extent)) {
+        if !self.memory().check(sites::POISON_MOVE_OUT, !self.is_poisoned(&extent)) {
             self.memory().publish(sites::PARTITION_CLEAN, lines, |memory| extent.give(memory, 0));
             return self.move_out_elsewhere(intent_slot, entry, &extent, hold).map(|()| true);
         }
@@ -60,7 +60,7 @@ impl<M: Memory> Objects<M> {
         extent: &Extent,
         hold: &mut Hold<M>,
     ) -> Result<(), Error> {
-        if !self.memory().check(sites::POISON_RETURN, !self.is_poisoned(extent)) {
+        if !self.memory().check(sites::POISON_MOVE_OUT, !self.is_poisoned(extent)) {
             let intent_slot = self.open_intent_waiting()?.intent_slot;
             return self.move_out_elsewhere(intent_slot, entry, extent, hold);
         }
