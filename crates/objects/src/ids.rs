@@ -20,7 +20,7 @@ pub(crate) fn generation_at(position: u64) -> Generation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) line: SlotLine,
-    /// Size class, or [`SPAN`](tombolo_sharing::SPAN).
+    /// Size class, or [`CHAIN`](tombolo_sharing::CHAIN).
     pub(crate) class: u8,
     /// Whole chunks that a chain takes, else 0.
     pub(crate) chunks: u32,

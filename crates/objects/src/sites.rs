@@ -215,7 +215,7 @@ tombolo_memory::sites! {
     /// What looks like a header in a chunk is gone before that is divided anew.
     CHUNK_VOID = "objects.chunk.void";
     /// Who frees a large object's chunks has them count as its own first.
-    SPAN_ASSIGN = "objects.span.assign";
+    CHAIN_ASSIGN = "objects.chain.assign";
     /// The slot of an object whose value is elsewhere says so.
     AWAY_CLEAN = "objects.away.clean";
     /// A lost object leaves its slot when nobody else is at that, to clear up.

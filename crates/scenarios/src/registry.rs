@@ -71,7 +71,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "view-and-reuse" Short views::view_and_reuse;
     "two-viewers" Short views::two_viewers;
     "view-and-divide" Short views::view_and_divide;
-    "view-span" Long views::view_span;
+    "view-chain" Long views::view_chain;
     "view-and-move-in" Long views::view_and_move_in;
     "view-and-back-up" Short views::view_and_back_up;
     "views" Long views::anything_goes;
@@ -323,7 +323,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.join.help", "join-under-churn"),
     ("objects.record.split", "split-record"),
     ("objects.slot.known-first", "other-size"),
-    ("objects.span.assign", "clearer-dies"),
+    ("objects.chain.assign", "clearer-dies"),
     ("objects.open.log-end", "only-helper-dies"),
     ("pod.roster.opened", "pod-opened-anew"),
     ("pod.roster.opener", "pod-opened-anew"),

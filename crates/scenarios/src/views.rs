@@ -126,7 +126,7 @@ pub(crate) fn view_and_divide(trial: &Trial) {
 }
 
 /// The same, where the object comes back, and all sizes are wanted.
-pub(crate) fn view_span(trial: &Trial) {
+pub(crate) fn view_chain(trial: &Trial) {
     let create = |key, n: u64| (key, Create(7 * n + HALF));
     run(
         trial,

@@ -23,7 +23,7 @@ mod scheme;
 mod stats;
 mod viewed;
 
-pub use classes::{Classes, SPAN, UNDIVIDED};
+pub use classes::{CHAIN, Classes, UNDIVIDED};
 pub use error::Error;
 pub use guarded::{Guard, Guarded};
 pub use hash::{KeyHasher, hash_key};

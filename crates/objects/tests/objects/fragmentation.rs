@@ -61,12 +61,12 @@ impl Model {
     fn chunks_in_use_at_most(&self) -> u64 {
         let (area, classes) = (self.hosts[0].area(), Classes::new(CHUNK));
         let mut objects = BTreeMap::<(u8, u64), u64>::new();
-        let mut in_spans = 0;
+        let mut in_chains = 0;
         for (number, &bytes) in &self.objects {
             let key = number.to_le_bytes();
             let total = total_bytes(bytes);
             let Some(class) = classes.class_for(total) else {
-                in_spans += total.div_ceil(CHUNK);
+                in_chains += total.div_ceil(CHUNK);
                 continue;
             };
             let hash = u64::from(hash_key(area.pod(), &key).unwrap() as u32);
@@ -76,7 +76,7 @@ impl Model {
         let chunks = objects
             .into_iter()
             .map(|((class, _), count)| count.div_ceil(classes.slots(class).unwrap()) + HOSTS);
-        chunks.sum::<u64>() + in_spans
+        chunks.sum::<u64>() + in_chains
     }
 
     /// Creates an object. Where there is no room, there must not be any.

@@ -13,7 +13,7 @@ use std::iter;
 use std::sync::atomic::Ordering;
 
 use tombolo_memory::{LINE_BYTES, Lines, Memory};
-use tombolo_sharing::SPAN;
+use tombolo_sharing::CHAIN;
 
 use super::Space;
 use crate::ids::{Slot, SlotLine};
@@ -46,7 +46,7 @@ impl<M: Memory> Space<M> {
         taken.sort_unstable();
         self.scrub(sites::CHUNK_VOID, [self.first_line_of(taken[0])]);
         self.link(&taken);
-        Ok(Slot { line: self.first_line_of(taken[0]), class: SPAN, chunks: chunks as u32 })
+        Ok(Slot { line: self.first_line_of(taken[0]), class: CHAIN, chunks: chunks as u32 })
     }
 
     /// Takes free chunks until there are so many; whether there were.
@@ -80,7 +80,7 @@ impl<M: Memory> Space<M> {
         for (place, (&number, next)) in chunks.iter().zip(nexts).enumerate() {
             let state = if place == 0 { ChunkState::ChainHead } else { ChunkState::ChainLink };
             let (host, shard) = (self.host, self.shard);
-            let word = ChunkWord { next, ..ChunkWord::held(host, SPAN, shard) };
+            let word = ChunkWord { next, ..ChunkWord::held(host, CHAIN, shard) };
             self.table.set(number, ChunkWord { state, ..word });
         }
     }
@@ -88,7 +88,7 @@ impl<M: Memory> Space<M> {
     /// Returns a chain's chunks; by whoever deleted or moved its object, once the log says so, and
     /// as long as a intent says that it leaves.
     pub(crate) fn free_chain(&self, slot: Slot) {
-        if slot.class == SPAN && !self.abandoned.is_set() {
+        if slot.class == CHAIN && !self.abandoned.is_set() {
             // Should this host die before all are free, they count among what it had taken.
             for chunk in self.assign_chain(slot, self.host) {
                 self.table.set(chunk, ChunkWord::FREE);
@@ -98,11 +98,11 @@ impl<M: Memory> Space<M> {
 
     /// Has the chunks of a chain that is no object's any more belong to `host`; which they are.
     pub(crate) fn assign_chain(&self, slot: Slot, host: u8) -> Vec<u32> {
-        if slot.class != SPAN {
+        if slot.class != CHAIN {
             return Vec::new();
         }
         let chunks: Vec<u32> = self.chain(self.locate(slot).0).map_while(Result::ok).collect();
-        if self.memory.keeps(sites::SPAN_ASSIGN) {
+        if self.memory.keeps(sites::CHAIN_ASSIGN) {
             for &chunk in &chunks {
                 if let Ok(word) = self.table.word(chunk) {
                     self.table.set(chunk, ChunkWord { host, ..word });
@@ -115,7 +115,7 @@ impl<M: Memory> Space<M> {
     /// The first lines of the chains of the shard's objects.
     pub(crate) fn chain_lines(&self) -> Vec<SlotLine> {
         let view = self.view.lock();
-        let chains = (0..).zip(&view.chunks).filter(|(_, chunk)| chunk.class == SPAN);
+        let chains = (0..).zip(&view.chunks).filter(|(_, chunk)| chunk.class == CHAIN);
         chains.map(|(number, _)| self.first_line_of(number)).collect()
     }
 

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, Site};
-use tombolo_sharing::{Classes, HEADER_BYTES, MARK_BYTES, ObjectArea, SPAN};
+use tombolo_sharing::{CHAIN, Classes, HEADER_BYTES, MARK_BYTES, ObjectArea};
 
 use crate::ids::{Slot, SlotLine};
 use crate::storage::intents::{IntentSlot, IntentTable};
@@ -158,7 +158,7 @@ impl<M: Memory> Space<M> {
         if self.abandoned.is_set() {
             return;
         }
-        if slot.class == SPAN {
+        if slot.class == CHAIN {
             if !used {
                 self.free_chain(slot);
             }
@@ -179,7 +179,7 @@ impl<M: Memory> Space<M> {
         let slot_lines = self.classes.slot_lines(slot.class).unwrap_or(0);
         let extent = slot_lines << 40 | u64::from(slot.chunks) << 8 | u64::from(slot.class);
         self.extents[number as usize].store(extent, Ordering::Relaxed);
-        if slot.class == SPAN {
+        if slot.class == CHAIN {
             view.chunks[number as usize] = Chunk::chain_head();
             return;
         }
@@ -198,7 +198,7 @@ impl<M: Memory> Space<M> {
         let (number, index) = self.locate(slot);
         let mut view = self.view.lock();
         view.used_lines = view.used_lines.saturating_sub(lines);
-        if slot.class == SPAN {
+        if slot.class == CHAIN {
             view.chunks[number as usize] = Chunk::default();
         } else {
             view.chunks[number as usize].vacate(index);
