@@ -22,8 +22,8 @@ tombolo_memory::sites! {
     BATCH_CLEAN = "objects.batch.clean";
     /// An object that is locked by the log is not read.
     READ_LOG_LOCK = "objects.read.log-lock";
-    /// A read of part of an object does not vouch for the rest.
-    READ_PART_VOUCHES_NOT = "objects.read.part-vouches-not";
+    /// A read of part of an object does not validate the rest.
+    READ_PART_NOT_VALIDATED = "objects.read.part-not-validated";
     /// Equal hashes are settled by comparing keys.
     KEY_COMPARE = "objects.key.compare";
     /// A writer takes the record's lock.

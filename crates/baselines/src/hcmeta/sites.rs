@@ -32,7 +32,7 @@ tombolo_memory::sites! {
     /// A read that somebody wrote into is not used.
     READ_AGAIN = "hcmeta.read.again";
     /// A host's bit is set only if nobody has written meanwhile.
-    READ_VOUCH = "hcmeta.read.vouch";
+    READ_MARK_VALIDATED = "hcmeta.read.mark-validated";
     /// One writer at a time.
     WRITE_LOCK = "hcmeta.write.lock";
     /// Stale lines are dropped before they are partly written.

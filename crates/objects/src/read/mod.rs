@@ -510,7 +510,7 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn mark_validated(&self, found: &Found<'_>, snapshot: &ReadSnapshot) {
         let memory = self.memory();
         snapshot.rely_on(memory);
-        if !snapshot.known && memory.check(sites::READ_PART_VOUCHES_NOT, snapshot.fresh) {
+        if !snapshot.known && memory.check(sites::READ_PART_NOT_VALIDATED, snapshot.fresh) {
             let generation = snapshot.entry.generation;
             validated::set(memory, found.cell, generation, snapshot.validated_at, snapshot.counter);
         }
