@@ -185,10 +185,10 @@ tombolo_memory::sites! {
     /// so.
     LEAVE_NOTED = "objects.leave.noted";
     /// A slot that an object has left begins with no header.
-    SLOT_VOID = "objects.slot.void";
+    SLOT_SCRUB = "objects.slot.scrub";
     /// Of a header that is taken out, what makes it one goes first: half of it is not taken for
     /// another object's.
-    SLOT_VOID_MARK = "objects.slot.void-mark";
+    SLOT_SCRUB_MARK = "objects.slot.scrub-mark";
     /// A slot is promised again only when the header of its last object is gone.
     SLOT_LEFT = "objects.slot.left";
     /// Who views an object says so before it makes sure that the object is there.
@@ -202,7 +202,7 @@ tombolo_memory::sites! {
     /// A chunk in which something is viewed is not taken.
     PIN_CHUNK = "objects.pin.chunk";
     /// Of a slot that is viewed the header alone is taken out.
-    PIN_VOID = "objects.pin.void";
+    PIN_SCRUB = "objects.pin.scrub";
     /// What is in the same line stays as it is in memory.
     PIN_INVALIDATE = "objects.pin.invalidate";
     /// An object that is viewed does not return from a host's memory into the slot that it has
@@ -213,7 +213,7 @@ tombolo_memory::sites! {
     /// The pins of a dead host are off before its seat is free.
     PIN_CLEAR = "objects.pin.clear";
     /// What looks like a header in a chunk is gone before that is divided anew.
-    CHUNK_VOID = "objects.chunk.void";
+    CHUNK_SCRUB = "objects.chunk.scrub";
     /// Who frees a large object's chunks has them count as its own first.
     CHAIN_ASSIGN = "objects.chain.assign";
     /// The slot of an object whose value is elsewhere says so.

@@ -148,7 +148,7 @@ pub(crate) fn a_clearer_of_a_move_dies(trial: &Trial) {
 /// one finds the object gone, and leaves: so does who comes then. (It took what was left of the
 /// header, without its version, for that of another object, and kept it.)
 pub(crate) fn a_deleter_dies_last(trial: &Trial) {
-    let trial = &aimed_at(trial, "objects.slot.void-mark", 1, 6);
+    let trial = &aimed_at(trial, "objects.slot.scrub-mark", 1, 6);
     let kills = Some(Kills { hosts: vec![1], one_in: 1, deaths: Deaths::One });
     let mut world = World::new(trial, &Setup { kills, hosts: 2, joined: 2, ..setup(trial, &[]) });
     let scribe = world.scribe();

@@ -132,7 +132,7 @@ impl<M: Memory> HcMeta<M> {
             }
         }
         for line in self.space.take_all_free() {
-            if memory.keeps(sites::CLOSE_VOID) {
+            if memory.keeps(sites::CLOSE_SCRUB) {
                 let lines = Lines::new(line, 1);
                 memory.takes_blank(lines);
                 memory.write(lines.start(), &[0; LINE_BYTES as usize]);

@@ -245,8 +245,8 @@ impl<M: Memory> HcMeta<M> {
         let (memory, locked) = (self.memory(), Layout::locked(record));
         let at = self.table.record(entry);
         memory.compare_exchange(sites::UNSHARE_LOCK, at, record, locked).ok()?;
-        if memory.keeps(sites::UNSHARE_VOID) {
-            self.table.void(entry);
+        if memory.keeps(sites::UNSHARE_SCRUB) {
+            self.table.scrub(entry);
         }
         sharing.hashes[self.index_of(entry)] = None;
         let fresh = memory.check(sites::UNSHARE_STALE, self.layout.is_current(record));

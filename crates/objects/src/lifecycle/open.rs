@@ -239,7 +239,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
     /// Takes the header out of a slot, which has to be somewhere.
     fn scrub(&self, line: SlotLine) -> Result<(), Error> {
         self.space.chunk_at(line)?;
-        self.space.scrub(sites::SLOT_VOID, [line]);
+        self.space.scrub(sites::SLOT_SCRUB, [line]);
         Ok(())
     }
 

@@ -78,7 +78,7 @@ fn find_objects<M: Memory>(
         let (mut empty, word) = (true, space.word(number)?);
         if !area.memory().check(sites::OPEN_UNTRUE, !word.untrue) {
             let slots = space.slots_of(number)?.into_iter().map(|slot| slot.line);
-            space.scrub(sites::SLOT_VOID, slots);
+            space.scrub(sites::SLOT_SCRUB, slots);
         }
         for slot in space.slots_of(number)? {
             let Some(object) = object_at_rest(area, space, slot)? else { continue };

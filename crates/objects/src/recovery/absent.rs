@@ -28,7 +28,7 @@ pub(crate) struct Rescued {
 }
 
 /// What came of an object whose lock was taken over.
-pub(crate) enum Restored {
+pub(crate) enum RescueOutcome {
     InItsSlot,
     InAnotherSlot,
     /// There is no way to tell what it was.
@@ -43,7 +43,11 @@ pub(crate) trait Absent: Copy {
     fn can_be_rescued_from<M: Memory>(self, objects: &Objects<M>) -> bool;
 
     /// Brings the object into order.
-    fn restore<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<Restored, Error>;
+    fn restore<M: Memory>(
+        self,
+        objects: &Objects<M>,
+        object: &Rescued,
+    ) -> Result<RescueOutcome, Error>;
 
     /// The object is lost. Whether it had not changed.
     fn give_up<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<bool, Error>;
@@ -58,14 +62,18 @@ impl Absent for Dead {
         true
     }
 
-    fn restore<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<Restored, Error> {
+    fn restore<M: Memory>(
+        self,
+        objects: &Objects<M>,
+        object: &Rescued,
+    ) -> Result<RescueOutcome, Error> {
         let by = LockedBy::Record(object.record);
         let is_whole = match objects.torn_write(self.0, by, &object.entry) {
             TornWrite::None => true,
             TornWrite::Undone(old) => restore_bytes(objects.memory(), &object.extent, &old),
             TornWrite::Lost => false,
         };
-        Ok(if is_whole { Restored::InItsSlot } else { Restored::Lost })
+        Ok(if is_whole { RescueOutcome::InItsSlot } else { RescueOutcome::Lost })
     }
 
     /// It is just deleted, if it can be read again.
@@ -89,14 +97,18 @@ impl Absent for Fenced {
         objects.intents.table.room_in_quarantine(self.0.host).is_some()
     }
 
-    fn restore<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<Restored, Error> {
+    fn restore<M: Memory>(
+        self,
+        objects: &Objects<M>,
+        object: &Rescued,
+    ) -> Result<RescueOutcome, Error> {
         let &Rescued { record, entry, ref extent } = object;
         let by = LockedBy::Record(record);
         let Some(old) = self.object_before(objects, by, &entry, extent)? else {
-            return Ok(Restored::Lost);
+            return Ok(RescueOutcome::Lost);
         };
         objects.go_on_elsewhere(self, entry, &old)?;
-        Ok(Restored::InAnotherSlot)
+        Ok(RescueOutcome::InAnotherSlot)
     }
 
     fn give_up<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<bool, Error> {

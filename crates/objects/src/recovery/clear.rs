@@ -47,7 +47,7 @@ impl<M: Memory> Objects<M> {
             return Ok(());
         }
         for (shard, slots) in self.shards().iter().zip(&quarantined) {
-            shard.state().space.scrub(sites::SLOT_VOID, slots.iter().copied());
+            shard.state().space.scrub(sites::SLOT_SCRUB, slots.iter().copied());
         }
         self.intents.table.end_quarantine(stay.host);
         for (number, slots) in quarantined.into_iter().enumerate() {
@@ -135,7 +135,7 @@ impl<M: Memory> Objects<M> {
                 if self.is_still_left(dead, line, intent.left() == Some(line))? {
                     let space = self.space_of(line)?;
                     self.intents.table.lost_no_more(line);
-                    space.scrub(sites::SLOT_VOID, [line]);
+                    space.scrub(sites::SLOT_SCRUB, [line]);
                     if intent.left() == Some(line) {
                         space.chain_at(line)?.into_iter().for_each(|chain| space.free_chain(chain));
                     }

@@ -7,7 +7,7 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header};
 
 use crate::error::{changed_under_lock, loss, may_be_committed, no_such_slot};
 use crate::ids::LostTo;
-use crate::recovery::absent::{Absent, Fenced, Rescued, Restored};
+use crate::recovery::absent::{Absent, Fenced, RescueOutcome, Rescued};
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
 use crate::storage::intents::{Intent, IntentSlot};
@@ -64,9 +64,9 @@ impl<M: Memory> Objects<M> {
         let extent = space.extent_at(entry.slot).ok_or_else(no_such_slot)?;
         let object = Rescued { record: held.record, entry, extent };
         match absent.restore(self, &object)? {
-            Restored::InItsSlot => self.go_on_there(held.record, entry)?,
-            Restored::InAnotherSlot => {}
-            Restored::Lost => {
+            RescueOutcome::InItsSlot => self.go_on_there(held.record, entry)?,
+            RescueOutcome::InAnotherSlot => {}
+            RescueOutcome::Lost => {
                 space.set_poisoned(&object.extent);
                 if !absent.give_up(self, &object)? {
                     return Err(changed_under_lock());

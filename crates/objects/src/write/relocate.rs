@@ -109,7 +109,7 @@ impl<M: Memory> Objects<M> {
         self.memory().publish(sites::CREATE_CLEAN, lines, |memory| extent.give(memory, 0));
         let space = self.space_of(slot.line)?;
         space.set_poisoned(&extent);
-        space.scrub(sites::SLOT_VOID, [slot.line]);
+        space.scrub(sites::SLOT_SCRUB, [slot.line]);
         space.resolve(slot, false);
         Err(Error::Poisoned)
     }
@@ -191,7 +191,7 @@ impl<M: Memory> Objects<M> {
         } else {
             let OpenIntent { intent_slot, torn, .. } = *intent;
             self.intents.set(intent_slot, Intent::Places { to: slot.line, torn });
-            space.scrub(sites::SLOT_VOID, [slot.line]);
+            space.scrub(sites::SLOT_SCRUB, [slot.line]);
             self.close_intent(*intent);
         }
         space.resolve(*slot, moved);
@@ -199,7 +199,7 @@ impl<M: Memory> Objects<M> {
 
     /// Takes the header out of a slot that an object has left, as is recorded, and frees it.
     pub(crate) fn leave_slot(&self, space: &Space<M>, slot: Slot, intent: OpenIntent) {
-        space.scrub(sites::SLOT_VOID, [slot.line]);
+        space.scrub(sites::SLOT_SCRUB, [slot.line]);
         space.free_chain(slot);
         self.close_intent(intent);
     }

@@ -88,7 +88,7 @@ impl<M: Memory> Space<M> {
             return Ok(false);
         };
         if !is_carved {
-            self.scrub(sites::CHUNK_VOID, self.slots_in(number, class).map(|slot| slot.line));
+            self.scrub(sites::CHUNK_SCRUB, self.slots_in(number, class).map(|slot| slot.line));
         }
         let mut view = self.view.lock();
         let chunk = &mut view.chunks[number as usize];

@@ -44,7 +44,7 @@ impl<M: Memory> Space<M> {
             return Err(Error::LnrFull { bytes });
         }
         taken.sort_unstable();
-        self.scrub(sites::CHUNK_VOID, [self.first_line_of(taken[0])]);
+        self.scrub(sites::CHUNK_SCRUB, [self.first_line_of(taken[0])]);
         self.link(&taken);
         Ok(Slot { line: self.first_line_of(taken[0]), class: CHAIN, chunks: chunks as u32 })
     }

@@ -317,7 +317,7 @@ impl<M: Memory> Space<M> {
 
     /// Takes the header out of a slot's first line; nothing else, if that is viewed.
     fn blank(&self, line: Lines) {
-        if self.memory.check(sites::PIN_VOID, !self.is_pinned(line.first())) {
+        if self.memory.check(sites::PIN_SCRUB, !self.is_pinned(line.first())) {
             self.memory.takes_blank(line);
             return self.blank_bytes(line, &[0; LINE_BYTES as usize]);
         }
@@ -329,7 +329,7 @@ impl<M: Memory> Space<M> {
     /// Who dies half way leaves no header, or the whole of it: one of another version would be
     /// another object's, which stays.
     fn blank_bytes(&self, line: Lines, zeros: &[u8]) {
-        if self.memory.keeps(sites::SLOT_VOID_MARK) {
+        if self.memory.keeps(sites::SLOT_SCRUB_MARK) {
             let mark = HEADER_BYTES - MARK_BYTES..HEADER_BYTES;
             self.memory.write(line.start().plus(mark.start as u64), &zeros[mark]);
         }
