@@ -42,14 +42,14 @@ const GIVEN: u64 = 3;
 const TAKEN: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Request {
+struct TransferRequest {
     state: u64,
     giver: u8,
     last: bool,
     length: u32,
 }
 
-impl Request {
+impl TransferRequest {
     fn from_word(word: u64) -> Self {
         Self {
             state: word >> 56,
@@ -127,7 +127,10 @@ impl<'a, M: Memory> Taker<'a, M> {
 
     fn take_pieces(&self) -> Option<Vec<u8>> {
         let (memory, mut message) = (self.area.memory(), Vec::new());
-        memory.store(self.word, Request { state: WANTED, giver: 0, last: false, length: 0 }.word());
+        memory.store(
+            self.word,
+            TransferRequest { state: WANTED, giver: 0, last: false, length: 0 }.word(),
+        );
         loop {
             let given = wait_for(
                 memory,
@@ -147,7 +150,7 @@ impl<'a, M: Memory> Taker<'a, M> {
                 memory.store(self.word, 0);
                 return Some(message);
             }
-            memory.store(self.word, Request { state: TAKEN, ..given }.word());
+            memory.store(self.word, TransferRequest { state: TAKEN, ..given }.word());
         }
     }
 
@@ -174,11 +177,11 @@ impl<'a, M: Memory> Giver<'a, M> {
         let (memory, stay) = (area.memory(), area.stay_of(taker));
         let word = request_word(area.places(), taker);
         let found = memory.load(word);
-        let request = Request::from_word(found);
+        let request = TransferRequest::from_word(found);
         if request.state != WANTED {
             return None;
         }
-        let giving = Request { state: GIVING, giver: host, ..request };
+        let giving = TransferRequest { state: GIVING, giver: host, ..request };
         memory.compare_exchange(sites::TRANSFER_ANSWER, word, found, giving.word()).ok()?;
         let (window, window_bytes) = window(area, taker);
         Some(Self { area, taker: stay, word, window, window_bytes, host })
@@ -196,7 +199,7 @@ impl<'a, M: Memory> Giver<'a, M> {
     }
 
     fn hand_over(&self, piece: &[u8], when: u64, last: bool) -> bool {
-        let ours = |request: Request| request.state == when && request.giver == self.host;
+        let ours = |request: TransferRequest| request.state == when && request.giver == self.host;
         let ended = || self.area.pod().has_ended(self.taker);
         let is_gone = |_| !self.area.is_member(self.taker) || ended();
         let memory = self.area.memory();
@@ -205,7 +208,8 @@ impl<'a, M: Memory> Giver<'a, M> {
         }
         memory.write(self.window, piece);
         let lines = Lines::covering(self.window, piece.len() as u64);
-        let given = Request { state: GIVEN, giver: self.host, last, length: piece.len() as u32 };
+        let given =
+            TransferRequest { state: GIVEN, giver: self.host, last, length: piece.len() as u32 };
         memory.publish(sites::TRANSFER_CLEAN, [lines], |memory| {
             memory.store(self.word, given.word());
         });
@@ -218,13 +222,13 @@ impl<'a, M: Memory> Giver<'a, M> {
 fn wait_for<M: Memory>(
     memory: &M,
     word: ScrAddr<u64>,
-    is_wanted: impl Fn(Request) -> bool,
-    is_gone: impl Fn(Request) -> bool,
-) -> Option<Request> {
+    is_wanted: impl Fn(TransferRequest) -> bool,
+    is_gone: impl Fn(TransferRequest) -> bool,
+) -> Option<TransferRequest> {
     let started = memory.uptime();
     let mut looked = started;
     loop {
-        let request = Request::from_word(memory.load(word));
+        let request = TransferRequest::from_word(memory.load(word));
         if is_wanted(request) {
             return Some(request);
         }

@@ -15,17 +15,17 @@ use tombolo_simulator::{SimMemory, Trial};
 use crate::log::{HOSTS, area_of, pod};
 
 /// A host that has a seat and a mailbox, and nothing else.
-struct Host {
+struct MailHost {
     pod: Pod<SimMemory>,
     seat: Seat,
     enrolment: Enrolment,
     mailbox: Mailbox<SimMemory>,
-    book: Rc<Book>,
+    book: Rc<MailBook>,
 }
 
 /// What is known of each request, by its tag.
 #[derive(Default)]
-struct Book {
+struct MailBook {
     /// All stays there have been.
     stays: RefCell<BTreeSet<u32>>,
     /// Which stay it was for.
@@ -35,7 +35,7 @@ struct Book {
     answered: RefCell<Vec<u64>>,
 }
 
-impl Book {
+impl MailBook {
     /// Whoever takes a request is whom it was for, and takes it once.
     fn check(&self) {
         let (meant, taken) = (self.meant.borrow(), self.taken.borrow());
@@ -48,14 +48,14 @@ impl Book {
     }
 }
 
-fn join(memory: SimMemory, book: &Rc<Book>) -> Rc<Host> {
+fn join(memory: SimMemory, book: &Rc<MailBook>) -> Rc<MailHost> {
     let pod = Pod::open(memory).unwrap();
     let (seat, area) = (pod.join().unwrap(), area_of(&pod));
     assert!(book.stays.borrow_mut().insert(seat.incarnation()), "one number for two stays");
     let (enrolment, _) = area.enrol(&seat).unwrap();
     enrolment.ready(pod.memory()).unwrap();
     let mailbox = Mailbox::new(&area, &seat, MailSlots::new(&pod, &seat));
-    Rc::new(Host { pod, seat, enrolment, mailbox, book: Rc::clone(book) })
+    Rc::new(MailHost { pod, seat, enrolment, mailbox, book: Rc::clone(book) })
 }
 
 /// A request that shows when it is torn.
@@ -76,7 +76,7 @@ fn reply_to(tag: u64) -> u64 {
     tag * 3 + 1
 }
 
-impl Host {
+impl MailHost {
     fn memory(&self) -> &SimMemory {
         self.pod.memory()
     }

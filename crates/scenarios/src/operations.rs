@@ -12,6 +12,9 @@ pub(crate) type Log = Recorder<String, Operation<u64>, Answer<u64>>;
 /// A client's pen.
 pub(crate) type Scribe = Client<String, Operation<u64>, Answer<u64>>;
 
+/// A host, and what is done there to which keys, one after the other.
+pub(crate) type ScriptedClient<'a> = (usize, &'a [(&'a str, Operation<u64>)]);
+
 /// A value that tells which write made it, of a length that differs from write to write, and that
 /// shows when it is torn.
 pub(crate) fn value(tag: u64) -> Vec<u8> {

@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(300);
 
 /// What is known of all hosts.
 #[derive(Default)]
-struct Book {
+struct SeatBook {
     stays: BTreeSet<u32>,
     /// Who may be storing something as the host in a seat: from when it has joined until it leaves,
     /// or knows that it is out.
@@ -39,7 +39,11 @@ fn pause_a_little(memory: &SimMemory) {
 
 /// A host joins, is ready after a while, and leaves; it waits for who is still joining, or does
 /// not. Whether it was in the pod, or is to come again.
-fn visit(pod: &Pod<SimMemory>, book: &RefCell<Book>, manners: Manners) -> Result<bool, PodError> {
+fn visit(
+    pod: &Pod<SimMemory>,
+    book: &RefCell<SeatBook>,
+    manners: Manners,
+) -> Result<bool, PodError> {
     let (memory, area) = (pod.memory(), &area_of(pod));
     let seat = pod.join()?;
     let stay = seat.incarnation();
@@ -121,14 +125,14 @@ fn finds_nobody(area: &Area<SimMemory>, enrolment: &mut Enrolment) -> bool {
 }
 
 /// A host that has joined leaves without having been ready.
-fn give_up(pod: &Pod<SimMemory>, book: &RefCell<Book>, seat: &Seat, enrolment: &Enrolment) {
+fn give_up(pod: &Pod<SimMemory>, book: &RefCell<SeatBook>, seat: &Seat, enrolment: &Enrolment) {
     enrolment.give_up(pod.memory());
     area_of(pod).note_gone(seat.stay());
     leave_pod(pod, book, seat);
 }
 
 /// A host that takes part in nothing any more gives its seat back.
-fn leave_pod(pod: &Pod<SimMemory>, book: &RefCell<Book>, seat: &Seat) {
+fn leave_pod(pod: &Pod<SimMemory>, book: &RefCell<SeatBook>, seat: &Seat) {
     book.borrow_mut().storing.remove(&seat.host());
     if !seat.leave(pod.memory()) {
         pod.note_gone(seat.stay());
@@ -145,7 +149,7 @@ fn put_in_order(area: &Area<SimMemory>) -> bool {
     gone
 }
 
-impl Book {
+impl SeatBook {
     /// A host that joined after so many openings is ready.
     fn enter(&mut self, seat: &Seat, opening: u32) {
         assert!(self.alone.is_none(), "a host is ready while another opens or closes the pod");
@@ -156,8 +160,8 @@ impl Book {
 }
 
 /// Whoever has died, and was fenced, is nowhere any more. Its seat may be another's.
-fn bury(book: &RefCell<Book>, area: &Area<SimMemory>) {
-    let known = |book: &Book| -> Vec<Stay> {
+fn bury(book: &RefCell<SeatBook>, area: &Area<SimMemory>) {
+    let known = |book: &SeatBook| -> Vec<Stay> {
         let ready = book.ready.iter().map(|(&host, &number)| Stay { host, number });
         ready.chain(book.alone).collect()
     };
@@ -169,7 +173,12 @@ fn bury(book: &RefCell<Book>, area: &Area<SimMemory>) {
 }
 
 /// Tries to leave; whether the host has left.
-fn leave(enrolment: &Enrolment, area: &Area<SimMemory>, book: &RefCell<Book>, waits: bool) -> bool {
+fn leave(
+    enrolment: &Enrolment,
+    area: &Area<SimMemory>,
+    book: &RefCell<SeatBook>,
+    waits: bool,
+) -> bool {
     let memory = area.memory();
     match enrolment.leave(memory, waits) {
         Leave::Left => true,
@@ -193,7 +202,7 @@ fn visits(
     times: u64,
     manners: fn(&SimMemory) -> Manners,
 ) -> Pod<SimMemory> {
-    let book: Rc<RefCell<Book>> = Rc::default();
+    let book: Rc<RefCell<SeatBook>> = Rc::default();
     for number in 0..hosts {
         let book = Rc::clone(&book);
         let pod = Pod::open(simulation.memory(number)).unwrap();

@@ -13,11 +13,8 @@ use tombolo_verify::models::Operation::{
 };
 
 use crate::objects::colliding_keys;
-use crate::operations::{self, perform, value};
+use crate::operations::{self, ScriptedClient, perform, value};
 use crate::world::{COPIES, ONE_COPY, PARTITION, Setup, World};
-
-/// A host, and what a client does there.
-type Client<'a> = (usize, &'a [(&'a str, Operation<u64>)]);
 
 // Values are as long as their tags say, modulo 7: these take a line, two lines, and three.
 const SHORT: u64 = 7;
@@ -27,7 +24,12 @@ const LONG: u64 = 7 + 3;
 const LARGE: u64 = 7 + 5;
 
 /// Objects are there that every host has read; then clients do what they are to do.
-fn run(trial: &Trial, setup: &Setup, before: &[(&str, Operation<u64>)], clients: &[Client<'_>]) {
+fn run(
+    trial: &Trial,
+    setup: &Setup,
+    before: &[(&str, Operation<u64>)],
+    clients: &[ScriptedClient<'_>],
+) {
     let mut world = World::new(trial, setup);
     let scribe = world.scribe();
     for (key, operation) in before {
