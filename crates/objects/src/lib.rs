@@ -16,10 +16,12 @@
 //!   object nothing.)
 //!
 //! Further invariants:
-//! * Who changes or frees an object's slot or record holds the record's lock, if there is a record;
-//!   if there is none, an event that is conditional on the generation decides.
-//! * Whoever takes a lock applies the log and looks at the entry again before it touches anything.
-//! * Who stores into a slot has made sure that nobody looks at what lies there ([`View`]), or will.
+//! * A host that changes or frees an object's slot or record holds the record's lock, if there is
+//!   one; without a record, an event that is conditional on the generation decides.
+//! * A host that takes a lock applies the log and looks at the entry again before it touches
+//!   anything.
+//! * A host that stores into a slot has made sure that no host views what lies there ([`View`]), or
+//!   will.
 //! * Every way out of a write cleans what was written, and only then releases the lock.
 //! * Equal hashes are settled by comparing keys. No length found in LNR is used before it is
 //!   checked against the slot, and no value is handed out before its read is validated.

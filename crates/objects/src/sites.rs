@@ -44,14 +44,14 @@ tombolo_memory::sites! {
     PARTITION_HERE = "objects.partition.here";
     /// What returns to LNR is in memory before the event says so.
     PARTITION_CLEAN = "objects.partition.clean";
-    /// Who waits for another host to bring an object back answers requests meanwhile.
+    /// A host that waits for another one to bring an object back answers requests meanwhile.
     PARTITION_ANSWER_MEANWHILE = "objects.partition.answer-meanwhile";
-    /// Who leaves the pod brings back what is in its memory.
+    /// A host that leaves the pod brings back what is in its partition.
     PARTITION_LEAVE = "objects.partition.leave";
     /// What is written in a host's memory is in its slot, too, and in memory, before the write
     /// counts.
     PARTITION_BACKUP = "objects.partition.backup";
-    /// Who writes such an object says so first.
+    /// A host that writes such an object says so first.
     PARTITION_NOTED = "objects.partition.noted";
     /// That a write is through is known to all before its host looks whether it has been fenced.
     PARTITION_THROUGH = "objects.partition.through";
@@ -71,7 +71,7 @@ tombolo_memory::sites! {
     RECORD_SPLIT = "objects.record.split";
     /// Releasing a record that shares its word with others changes it alone.
     RECORD_RELEASE = "objects.record.release";
-    /// Whoever finds no free record applies the log, to learn who has them.
+    /// A host that finds no free record applies the log, to learn which objects have them.
     RECORD_SYNC = "objects.record.sync";
     /// A writer applies the log and looks at the entry again once it has the lock.
     WRITE_ENTRY_AGAIN = "objects.write.entry-again";
@@ -111,9 +111,9 @@ tombolo_memory::sites! {
     WRITE_NOTED = "objects.write.noted";
     /// A writer says that it is through before it releases the lock.
     WRITE_THROUGH = "objects.write.through";
-    /// Who clears up leaves slots alone that were promised to others since.
+    /// A host that clears up leaves slots alone that were reserved by others since.
     CLEAR_PROMISED = "objects.clear.promised";
-    /// Who clears up says which of two slots is empty before it empties that.
+    /// A host that clears up says which of two slots is empty before it empties that.
     CLEAR_DECIDED = "objects.clear.decided";
     /// What was read under a lock that was taken over was not written meanwhile.
     RESCUE_AGAIN = "objects.rescue.again";
@@ -138,7 +138,7 @@ tombolo_memory::sites! {
     RESCUE_STAYS = "objects.rescue.stays";
     /// What a dead host had overwritten is restored, and in memory, before its lock is released.
     RESCUE_CLEAN = "objects.rescue.clean";
-    /// Who is fenced while it commits an event leaves locked what the event may be about.
+    /// A host that is fenced while it commits an event leaves locked what the event may be about.
     FENCED_ABANDONS = "objects.fenced.abandons";
     /// A record is taken back only by who holds its lock.
     RECLAIM_LOCK = "objects.reclaim.lock";
@@ -146,7 +146,7 @@ tombolo_memory::sites! {
     MARK_ALONE = "objects.mark.alone";
     /// A record is taken back from a marked object only when its mark is off.
     RECLAIM_UNMARKED = "objects.reclaim.unmarked";
-    /// Who takes a record back has a marked object cleaned first.
+    /// A host that takes a record back has a dirty object written back first.
     RECLAIM_CLEAN = "objects.reclaim.clean";
     /// A marked object is not deleted by who wants unmarked ones gone.
     DELETE_UNMARKED = "objects.delete.unmarked";
@@ -156,7 +156,7 @@ tombolo_memory::sites! {
     DELETE_MARK = "objects.delete.mark";
     /// A pod with marks is opened without objects: what they stood for may have changed since.
     OPEN_EMPTY = "objects.open.empty";
-    /// Whoever opens a pod applies nothing of the log that was there before.
+    /// The host that opens a pod applies nothing of the log that was there before.
     OPEN_LOG_END = "objects.open.log-end";
     /// An object is deleted only by who holds its lock, if it has a record.
     DELETE_LOCK = "objects.delete.lock";
@@ -191,7 +191,7 @@ tombolo_memory::sites! {
     SLOT_SCRUB_MARK = "objects.slot.scrub-mark";
     /// A slot is promised again only when the header of its last object is gone.
     SLOT_LEFT = "objects.slot.left";
-    /// Who views an object says so before it makes sure that the object is there.
+    /// A host that views an object says so before it makes sure that the object is there.
     PIN_SET = "objects.pin.set";
     /// A host takes off its own pin alone.
     PIN_ALONE = "objects.pin.alone";
@@ -214,7 +214,7 @@ tombolo_memory::sites! {
     PIN_CLEAR = "objects.pin.clear";
     /// What looks like a header in a chunk is gone before that is divided anew.
     CHUNK_SCRUB = "objects.chunk.scrub";
-    /// Who frees a large object's chunks has them count as its own first.
+    /// A host that frees a large object's chunks has them count as its own first.
     CHAIN_ASSIGN = "objects.chain.assign";
     /// The slot of an object whose value is elsewhere says so.
     AWAY_CLEAN = "objects.away.clean";
@@ -255,7 +255,7 @@ tombolo_memory::sites! {
     CHUNK_POISONED = "objects.chunk.poisoned";
     /// Headers are not believed in a chunk where one could not be taken out.
     OPEN_UNTRUE = "objects.open.untrue";
-    /// A host that waits for room in the log hands its replica to whoever is joining.
+    /// A host that waits for room in the log hands its replica to a joining host.
     JOIN_HELP = "objects.join.help";
     /// A host that waits for something in one shard of the log applies the others, too.
     SHARD_OTHERS = "objects.shard.others";

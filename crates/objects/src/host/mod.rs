@@ -68,7 +68,8 @@ pub struct Options {
     pub costs: Costs,
     /// How writers keep others off an object.
     pub locks: Locks,
-    /// Who waits for a host that has given no sign of life for so long goes on without it.
+    /// A host that waits for another one, which has given no sign of life for so long, goes on
+    /// without it.
     pub host_timeout: Duration,
 }
 
@@ -375,7 +376,7 @@ impl<M: Memory> Objects<M> {
         retry_with_backoff(self.memory(), || {
             let done = attempt()?;
             if done.is_none() {
-                // Whoever is in the way may wait for this host to apply another shard, or be dead.
+                // The host in the way may wait for this one to apply another shard, or be dead.
                 self.sync_others()?;
                 self.look_around()?;
             }

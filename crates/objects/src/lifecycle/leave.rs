@@ -21,7 +21,7 @@ impl<M: Memory> Objects<M> {
     /// is still taken.
     pub fn leave(&self) -> Result<(), Error> {
         let memory = self.memory();
-        // Who has left, or is known to be gone, keeps nobody off what it looks at.
+        // A host that has left, or is known to be gone, keeps no other one off what it views.
         match self.pins.open() {
             0 => {}
             views => return Err(Error::StillViewing { views }),

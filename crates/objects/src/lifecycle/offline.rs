@@ -82,7 +82,7 @@ fn check_chunk<M: Memory>(
         findings.problems.push(format!("host {host} left without giving up chunk {number}"));
     }
     if word.untrue {
-        // Whoever opens the pod believes no header there.
+        // The host that opens the pod believes no header there.
         return Ok(());
     }
     for slot in space.slots_of(number)? {

@@ -18,10 +18,10 @@
 //! * *Moves out*: lost; and so is what was in a host's own memory, as its slot says, unless the pod
 //!   was created to have it there, too.
 //!
-//! Each intent is cleared when what it says is done, and in memory; so whoever dies at this leaves
-//! the rest to the next. What cannot be told any more once it is half done, the intent says first:
-//! of an announced move, which of the two slots is to be empty. New objects keep their intents
-//! until the whole pod was looked at.
+//! Each intent is cleared when what it says is done, and in memory; so a host that dies at this
+//! leaves the rest to the next. What cannot be told any more once it is half done, the intent says
+//! first: of an announced move, which of the two slots is to be empty. New objects keep their
+//! intents until the whole pod was looked at.
 //!
 //! Left out: pods of HCMeta's hosts, whose slots are no guide.
 

@@ -3,7 +3,7 @@
 //! Such a pod opens empty, and is closed empty, if nothing is dirty. So if there are objects when
 //! it is opened, its hosts have died, or left with something dirty, and somebody has to take care
 //! of that first. Dirty bits are records', and whose record it was only the hosts knew, so any
-//! object may be one that was dirty. Whoever opens the pod puts it in order as any other
+//! object may be one that was dirty. The host that opens the pod puts it in order as any other
 //! ([`open`](crate::lifecycle::open)), shows its objects to a [`CrashRecovery`], and only then is
 //! rid of them and of the dirty bits. If it dies meanwhile, the next one does all of it again.
 //!

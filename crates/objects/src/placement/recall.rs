@@ -5,8 +5,8 @@
 //! answer    1: it is back, or was not here; 0: it is in use, ask again
 //! ```
 //!
-//! Who is asked answers when it ticks, and between its own operations if nothing is in the way:
-//! neither the object's lock nor a full log.
+//! The host that is asked answers when it ticks, and between its own operations if nothing is in
+//! the way: neither the object's lock nor a full log.
 
 use std::time::Duration;
 

@@ -86,8 +86,8 @@ impl<M: Memory> Objects<M> {
         if again { self.entry_is_still(entry, tail) } else { Ok(true) }
     }
 
-    /// What was noted of an object when it was found: who has a copy has no stale lines as of its
-    /// counter.
+    /// What was noted of an object when it was found: a host with a copy has no stale lines as of
+    /// the copy's counter.
     #[inline]
     pub(crate) fn validated_at(&self, found: &Found<'_>) -> ValidatedAt {
         match &self.copies {

@@ -87,7 +87,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// As [`read`](Self::read), but the first bytes of the value go into `head`, and all others
-    /// into `rest`: who wants these alone need not move them.
+    /// into `rest`: a caller that wants these alone need not move them.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if the value is shorter than `head`, and those of

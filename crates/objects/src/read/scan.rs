@@ -72,7 +72,7 @@ impl<M: Memory> Objects<M> {
                     return Ok(None);
                 }
                 if self.is_key_poisoned(&snapshot.extent) {
-                    // Whoever knows it finds that it is lost.
+                    // A reader that knows the key finds that it is lost.
                     continue;
                 }
                 snapshot.rely_on(self.memory());

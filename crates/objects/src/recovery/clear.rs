@@ -24,7 +24,8 @@ impl<M: Memory> Objects<M> {
         }
         self.rescue_all(dead)?;
         let left = self.records.locked_by(stay.host).next().is_some();
-        // Who has died at that itself left the lock with its intent, or nothing but the intent.
+        // A host that has died at that itself left the lock with its intent, or nothing but the
+        // intent.
         let still = |(record, by)| self.records.load(record).holder() == Some(by);
         if left || self.intents.table.taken_over(stay.host).any(still) {
             return Ok(());
@@ -73,7 +74,7 @@ impl<M: Memory> Objects<M> {
             if !self.area().begin_cleanup(of, self.enrolment.host()) {
                 return Ok(false);
             }
-            // Who was at it until now may have gone on with some of them.
+            // The host that was at it until now may have gone on with some of them.
             let synced = self.sync_all();
             if synced.is_ok() {
                 let early = self.early_in_quarantine(host);
@@ -105,7 +106,8 @@ impl<M: Memory> Objects<M> {
     fn forget(&self, host: u8, shard: usize, slots: Vec<SlotLine>) -> Result<(), Error> {
         let space = &self.shards()[shard].state().space;
         let slots: Vec<Slot> = slots.into_iter().filter_map(|line| space.slot_at(line)).collect();
-        // Whoever does this again, after the event, finds them among what the dead host had taken.
+        // A host that does this again, after the event, finds them among what the dead host had
+        // taken.
         slots.iter().for_each(|&slot| _ = space.assign_chain(slot, host));
         let shards = self.shards().len() as u64;
         let hash = ((shard as u64) << KeyHash::BITS).div_ceil(shards) as KeyHash;
@@ -177,7 +179,7 @@ impl<M: Memory> Objects<M> {
     /// to, and nobody else is about to take something out of there, or has.
     fn is_still_left(&self, Dead(stay): Dead, line: SlotLine, left: bool) -> Result<bool, Error> {
         let space = self.space_of(line)?;
-        // Who has taken the object out of the slot since has said so before, and is at it.
+        // A host that has taken the object out of the slot since has said so before, and is at it.
         if self.holds_object(line)?
             || self.intents.table.left_by_others(stay.host).any(|it| it == line)
         {
@@ -190,8 +192,8 @@ impl<M: Memory> Objects<M> {
         Ok(self.memory().check(sites::CLEAR_PROMISED, nobodys))
     }
 
-    /// Objects that are lost with a host that is gone say so in their slots, for whoever opens the
-    /// pod after all have left.
+    /// Objects that are lost with a host that is gone say so in their slots, for the host that
+    /// opens the pod after all have left.
     fn mark_lost(&self, Dead(stay): Dead) -> Result<(), Error> {
         for shard in self.shards() {
             let lost = shard.paused(|_, _, state, _| -> Vec<Entry> {
@@ -202,8 +204,8 @@ impl<M: Memory> Objects<M> {
                     .collect()
             });
             for entry in lost {
-                // Who decided before this to take it out of its slot cannot any more, and who wants
-                // to now waits.
+                // A host that decided before this to take it out of its slot cannot any more. One
+                // that wants to now waits.
                 if self.commit(Event::Wrap(target(entry)))? {
                     self.mark_away(&entry, stay.host)?;
                 }
@@ -222,8 +224,8 @@ impl<M: Memory> Objects<M> {
                 known.extend(writer.quarantine.slots.iter().map(|&(_, line)| line));
             });
         }
-        // Who has taken an object out of its slot has recorded that before the log, and so the
-        // index, said so.
+        // A host that has taken an object out of its slot has recorded that before the log, and so
+        // the index, said so.
         known.extend(self.intents.table.left_by_others(stay.host));
         self.shards()[0].state().space.free_chains_of(stay.host, &known)
     }

@@ -1,8 +1,8 @@
 //! Going on without hosts that have died, or are taken for dead.
 //!
-//! Whoever notices that a host's process has ended, or waits for a host that gives no sign of life,
-//! *fences* it: its seat is taken, and a fence in each shard of the log makes void what it orders
-//! from there on. It may be alive all the same.
+//! A host that notices that another one's process has ended, or waits for one that gives no sign of
+//! life, *fences* it: its seat is taken, and a fence in each shard of the log makes void what it
+//! orders from there on. It may be alive all the same.
 //!
 //! * **Its locks.** Records say whose they are while they are locked. A lock is taken over by
 //!   compare-and-swap, so a host that wakes up fails to release it, and reports that its write may
@@ -20,10 +20,10 @@
 //! ([`Area::begin_cleanup`](tombolo_pod::Area::begin_cleanup)), and each step of it can be done
 //! again by another, if that one dies, too.
 //!
-//! In a pod with dirty bits, a lock is taken over only from a host that is gone: who has a dirty
-//! object locked may be writing it to a file, and clears its dirty bit, which nothing can stop.
-//! What is torn there and not dirty can be read again, if the [`WriteBack`](crate::WriteBack) says
-//! so; then it is gone, not lost.
+//! In a pod with dirty bits, a lock is taken over only from a host that is gone: a host that has a
+//! dirty object locked may be writing it to a file, and clears its dirty bit, which nothing can
+//! stop. What is torn there and not dirty can be read again, if the [`WriteBack`](crate::WriteBack)
+//! says so; then it is gone, not lost.
 //!
 //! Left out: locks by the log. There a dead host stays in the way.
 
@@ -103,7 +103,7 @@ impl<M: Memory> Objects<M> {
             return Ok(());
         }
         if !self.area().begin_cleanup(stay, self.enrolment.host()) {
-            // Who is at it may have died at it.
+            // The host that is at it may have died at it.
             self.area().fence_ended();
             return Ok(());
         }

@@ -2,10 +2,11 @@
 //! snapshot, each as of a position of its own.
 //!
 //! ```text
-//! snapshot   per shard: position (8 bytes); fenced stays: how many (8), each its number (4) and host (1);
-//!            hosts that were fenced and are not known to be gone (8: a bit each); slots in quarantine:
-//!            how many (8), each a slot and the host (1); objects: how many (8), each
-//!            hash (4), generation (4), slot, record + 1, or what else (4)
+//! snapshot   per shard: position (8 bytes)
+//!            fenced stays: how many (8), each its number (4) and host (1)
+//!            hosts that were fenced and are not known to be gone (8: a bit each)
+//!            slots in quarantine: how many (8), each a slot and the host (1)
+//!            objects: how many (8), each hash (4), generation (4), slot, how it is shared (4)
 //! slot       line (8 bytes), chunks (4), class (1)
 //! ```
 

@@ -2,8 +2,8 @@
 //!
 //! A host like any other goes through all keys and reads each object, so each is saved as it was at
 //! some moment of the save: what is there from its beginning to its end is in the file, and what
-//! comes or goes meanwhile may be. Values keep all their bytes, whatever these mean to whoever put
-//! them there.
+//! comes or goes meanwhile may be. Values keep all their bytes, whatever these mean to their
+//! writers.
 //!
 //! A file is read twice, first without doing anything with it: so one that is damaged changes
 //! nothing.
@@ -12,7 +12,8 @@
 //! header   magic (8 bytes); format version (4); UUID of the pod (16); checksum
 //! block    bytes of its records (4), never 0; how many records (4); checksum; records; checksum
 //! record   length of the value (4); length of the key (2); key; value
-//! end      0 (4); 0 (4); checksum; objects (8); bytes of keys and values (8); lost objects (8); checksum
+//! end      0 (4); 0 (4); checksum
+//!          objects (8); bytes of keys and values (8); lost objects (8); checksum
 //! ```
 //!
 //! A checksum (4 bytes) is the CRC-32C of all that comes before it in the file, other checksums

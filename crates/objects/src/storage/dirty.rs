@@ -5,9 +5,9 @@
 //! record serves any number of objects.
 //!
 //! * A dirty bit changes only under the lock of the record, or when the record is nobody's.
-//! * A dirty object keeps its record: whoever wants to take it back has the object *written back*
-//!   first, by a [`WriteBack`](crate::WriteBack), which clears the bit. So a read-shared object is
-//!   never dirty.
+//! * A dirty object keeps its record: a host that wants to take it back has the object *written
+//!   back* first, by a [`WriteBack`](crate::WriteBack), which clears the bit. So a read-shared
+//!   object is never dirty.
 //! * A record that changes hands is not dirty.
 //!
 //! Left out: what a dirty bit means.

@@ -6,10 +6,11 @@
 //! so, writing the whole value anew or deleting the object ends it. The chunk is marked, and gets
 //! no new objects ([`space`](crate::storage::space)).
 //!
-//! * Who reads asks for errors *after* the copy, and looks at the object again then, as always:
+//! * A reader asks for errors *after* the copy, and looks at the object again then, as always:
 //!   what was read while the object changed says nothing of it.
-//! * Who writes asks when its lines are cleaned, before it releases the lock.
-//! * Who puts an object into a free slot asks when it has written it, and takes another slot then.
+//! * A writer asks when its lines are cleaned, before it releases the lock.
+//! * A host that puts an object into a free slot asks when it has written it, and takes another
+//!   slot then.
 //! * A key that cannot be read may be any: the object is taken for the one that is looked for. It
 //!   is lost, whosever it was.
 //!

@@ -6,8 +6,8 @@
 //! empty, it is free. Readers find an object in its old slot or in its new one; a read that began
 //! in the old one begins again.
 //!
-//! Done a little at a time in the background, above a watermark; and whole chunks by whoever finds
-//! no room.
+//! Done a little at a time in the background, above a watermark; and whole chunks by a thread that
+//! finds no room.
 
 use tombolo_memory::Memory;
 use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, Part};

@@ -1,5 +1,5 @@
-//! Objects with dirty bits ([`dirty`](crate::storage::dirty)): who writes them back, and what may
-//! be done with them.
+//! Objects with dirty bits ([`dirty`](crate::storage::dirty)): how they are written back, and what
+//! may be done with them.
 
 use tombolo_memory::Memory;
 use tombolo_sharing::Part;

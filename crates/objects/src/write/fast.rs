@@ -131,7 +131,7 @@ impl<M: Memory> Objects<M> {
             return None;
         }
         if !self.may_overwrite(candidate, plan, key) {
-            // Whoever has taken it over does with it what is to be done.
+            // If the lock was taken over, that host does with it what is to be done.
             let _ = self.records.unlock(plan.prepared.held, false);
             return None;
         }

@@ -341,7 +341,7 @@ impl<M: Memory> Objects<M> {
             if let Some(held) = self.records.claim(hash) {
                 return Ok(Some(held));
             }
-            // Who has the records, the log knows; nobody else may be applying it.
+            // The log says which objects have the records; no other thread may be applying it.
             if self.memory().keeps(sites::RECORD_SYNC) {
                 self.sync_all()?;
             }

@@ -351,7 +351,8 @@ impl<M: Memory> Locked<'_, M> {
             if noted {
                 objects.intents.clear(self.intent_slot);
             }
-            // If the log is stuck, so is the object, and whoever wants it is told of the log.
+            // If the log is stuck, so is the object, and the next thread that wants it is told of
+            // the log.
             (objects.unlock_by_log(self.entry).is_ok(), None)
         };
         if released {

@@ -57,8 +57,8 @@ impl<M: Memory> Objects<M> {
         or_slow_path(self.write_in_place(key, &[], value), || self.put_slow(key, value))
     }
 
-    /// As [`put`](Self::put), of a value that is in two pieces: who has them apart need not move
-    /// them.
+    /// As [`put`](Self::put), of a value that is in two pieces: a caller that has them apart need
+    /// not move them.
     ///
     /// # Errors
     /// Those of [`put`](Self::put).

@@ -8,7 +8,7 @@ use crate::storage::index::Entry;
 use crate::write::lock::{HeldLock, Locked, Phase};
 use crate::{Error, Objects};
 
-/// Objects of up to this many bytes move: who asks for one waits while it is written back.
+/// Objects of up to this many bytes move: a host that asks for one waits while it is written back.
 const LARGEST: u64 = 64 << 10;
 
 impl<M: Memory> Objects<M> {

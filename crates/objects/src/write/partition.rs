@@ -249,7 +249,7 @@ impl<M: Memory> LockedEntry<'_, M> {
 
 impl<M: Memory> Drop for LockedEntry<'_, M> {
     fn drop(&mut self) {
-        // Whoever drops it does not ask.
+        // A caller that drops it does not ask for the outcome.
         let _ = self.back_up();
     }
 }

@@ -5,9 +5,10 @@
 //! says the fourth.
 //!
 //! ```text
-//!          header   hashes   slots    states
-//! first    8 bytes  3 x 8    8 x 4    8 x 8     version of the chain (32 bits), odd while it changes | next
-//! others   4 bytes  3 x 4    4 x 4    4 x 8     next bucket of the chain, plus one (32 bits)
+//!          header   hashes   slots    states   the header has
+//! first    8 bytes  3 x 8    8 x 4    8 x 8    version of the chain, odd in a change (32 bits)
+//!                                              next bucket of the chain, plus one (32 bits)
+//! others   4 bytes  3 x 4    4 x 4    4 x 8    next bucket of the chain, plus one (32 bits)
 //! ```
 //!
 //! Hashes lie byte by byte: one word has a byte of each cell's, so that all are compared at once.

@@ -1,10 +1,12 @@
 //! What a cell holds besides hash and slot: an object's entry, and what this host has seen of it.
 //!
 //! ```text
-//! state   generation (32 bits) | sharing (9) | validated (19) | highest bits of the slot's line (4); 0 if the cell is empty
+//! state   generation (32 bits) | sharing (9) | validated (19) | highest bits of its line (4)
+//!         0 if the cell is empty
 //! note    generation (32 bits) | what this host has seen of it (32), see `validated.rs`
 //!
-//! sharing   which of the records that it may have, see `records/sets.rs`; or 15 (4 bits), and how else (5)
+//! sharing   which of the records that it may have, see `records/sets.rs` (4 bits); or 15, and how
+//!           else (5 bits)
 //! validated 0 | counter, without its lowest bit (18 bits)
 //!           1 | nothing, or that it was read-shared, or that there is a note
 //! ```
@@ -322,9 +324,9 @@ impl<'a> Cell<'a> {
         let noted = stands == new
             || other_generation
                 && word.compare_exchange(stands, new, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        // Pairs with the acquire in `take`: who finds this state finds the note. And with those of
-        // whoever reads it: what the state said before, and the note says now, has been done. (That
-        // was found before an acquire fence.)
+        // Pairs with the acquire in `take`: a thread that finds this state finds the note. And with
+        // those of its readers: what the state said before, and the note says now, has been done.
+        // (That was found before an acquire fence.)
         noted && self.renew_validated(state, NOTED, Ordering::Release)
     }
 
@@ -341,8 +343,8 @@ impl<'a> Cell<'a> {
     }
 
     /// Empties the cell, and tells what was seen of its entry. That changes meanwhile, and must not
-    /// be in two cells, nor be lost and come back; what it names passes on to whoever finds it in
-    /// another cell.
+    /// be in two cells, nor be lost and come back; what it names passes on to a thread that finds
+    /// it in another cell.
     pub(super) fn take(self) -> ValidatedAt {
         let state = State(self.word.swap(State::EMPTY.0, Ordering::Acquire));
         state.validated_at().unwrap_or_else(|| {

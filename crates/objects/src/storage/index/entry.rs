@@ -56,7 +56,7 @@ impl Sharing {
         Self(code)
     }
 
-    /// The same, whoever said so; `None` if it is none.
+    /// What has this code, which may be any number; `None` if nothing has.
     pub(crate) fn decode(code: u32) -> Option<Self> {
         (code <= LAST).then_some(Self(code))
     }

@@ -131,7 +131,7 @@ fn a_split_that_evens_out() {
     assert!(before < 5 && number(&index) < 5 && before != number(&index));
 }
 
-/// Who looks for one entry sees it as it was or as it is.
+/// A thread that looks for one entry sees it as it was or as it is.
 fn one_that_is_updated() {
     let (index, _) = index(FIXED, &[1]);
     let writer = change(&index, |index| {
@@ -178,8 +178,8 @@ fn a_walk() {
     writer.join().unwrap();
 }
 
-/// What a thread did before it noted its good read, such as dropping lines, is done for whoever
-/// relies on the note. (Dropping lines ends with a fence.)
+/// What a thread did before it noted its good read, such as dropping lines, is done for a thread
+/// that relies on the note. (Dropping lines ends with a fence.)
 fn a_note_of(entry: Entry, validated_at: ValidatedAt) {
     let (index, _) = index_of(FIXED, entry);
     let dropped = Rc::new(AtomicU64::new(0));

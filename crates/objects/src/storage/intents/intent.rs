@@ -1,8 +1,10 @@
 //! What an intent says, and in which words.
 //!
 //! ```text
-//! word 0   kind (8 bits; "announces" has two, the second for an object that was in the host's own memory) | whose lock it was (8), in the
-//!          kind "took over", else whether a torn object is recorded as it was (1) | by what a torn object is locked, its code + 1, or 0 (32 bits, at 32)
+//! word 0   kind (8 bits; "announces" has two, the second for an object that was in the partition)
+//!          in the kind "took over" whose lock it was (8 bits), else whether a torn object is
+//!          recorded as it was (1 bit)
+//!          by what a torn object is locked: its code + 1, or 0 (32 bits, at 32)
 //! word 1   line of the object's slot, 0 of a new one      word 2   line of its new slot
 //! word 3   version in the new slot, or of what is deleted, unless that may be of any
 //! ```

@@ -1,10 +1,10 @@
 //! What a host is about to do to slots in LNR: what is torn, or half done, if it dies.
 //!
-//! Whoever changes an object in place, puts one into a free slot, or takes one out of its slot,
-//! *records* that in SCR first, in an intent of its own, and clears it when it is through. So
-//! whoever clears up after a host knows what that had under way; and so does who opens a pod in
-//! which nobody is left ([`open`](crate::lifecycle::open)), and has nothing but the intents and
-//! what is in the slots.
+//! A host that changes an object in place, puts one into a free slot, or takes one out of its slot,
+//! *records* that in SCR first, in an intent of its own, and clears it when it is through. So a
+//! host that clears up after another one knows what that had under way. So does a host that opens a
+//! pod in which none is left ([`open`](crate::lifecycle::open)), and has nothing but the intents
+//! and what is in the slots.
 //!
 //! * *Writes*: before the first store into an object whose lock it has. Whose lock it is the record
 //!   says. So an object that a dead host had locked is torn if there is such an intent, and whole
@@ -28,17 +28,17 @@
 //!   by [`LockedBy::Partition`], since there is no lock. The write
 //!   counts if the host's seat stands when it is through, and else the intent stays.
 //!
-//! Slots into which a host that was fenced may still write are in *quarantine*. Who takes its locks
-//! over says so in words of their own, one per intent, before it releases them: that object goes on
-//! elsewhere, or is lost.
+//! Slots into which a host that was fenced may still write are in *quarantine*. A host that takes
+//! its locks over says so in words of their own, one per intent, before it releases them: that
+//! object goes on elsewhere, or is lost.
 //!
 //! Invariant: as long as an intent says that an object leaves a slot, nobody reserves that slot. So
-//! whoever made the intent, or clears up after it, can take the header out of it.
+//! the host that made the intent, or one that clears up after it, can take the header out of it.
 //!
 //! In which words an intent says so is told in `intent.rs`; where a write can be undone, besides:
 //!
 //! ```text
-//! undo     checksum of the rest (4 bytes) | bytes of the object (4) | line of its slot (8) | object
+//! undo   checksum of the rest (4 bytes) | bytes of the object (4) | line of its slot (8) | object
 //! ```
 
 mod intent;
@@ -124,7 +124,7 @@ impl<M: Memory> IntentTable<M> {
     pub(crate) fn of(&self, host: u8) -> impl Iterator<Item = (IntentSlot, Intent)> {
         self.slots().filter_map(move |intent_slot| {
             let word = |number| self.memory.load(self.word(host, intent_slot, number));
-            // Who makes an intent stores its kind last, and clears it first.
+            // The host that makes an intent stores its kind last, and clears it first.
             let head = word(0);
             let intent =
                 (head != 0).then(|| Intent::decode([head, word(1), word(2), word(3)]))??;
@@ -280,8 +280,8 @@ impl<M: Memory> IntentTable<M> {
             .for_each(|intent_slot| self.memory.store(self.quarantined(host, intent_slot), 0));
     }
 
-    /// Who has had the lock of this record that `holder` has, as far as it was taken over: the last
-    /// one first.
+    /// Hosts that have had the lock of this record that `holder` has, as far as it was taken over:
+    /// the last one first.
     pub(crate) fn holders(&self, holder: u8, record: Record) -> impl Iterator<Item = u8> {
         let before = move |&host: &u8| {
             self.of(host).find_map(|(_, intent)| match intent {

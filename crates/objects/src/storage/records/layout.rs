@@ -13,9 +13,9 @@
 //! The counter's lowest bit is the lock. While that is set, the six bits above it are the number of
 //! the host that has it, and the counter's own low bits are nowhere but with that host. A narrow
 //! record has 0 in its highest or in its lowest bit unless it is allocated, so no byte of a wide
-//! record but the first looks like one that is allocated, or free: whoever comes with an outdated
-//! notion of a word finds nothing there to lock or to claim. A free word is four free narrow
-//! records, and whoever claims it decides what it becomes.
+//! record but the first looks like one that is allocated, or free: a host that comes with an
+//! outdated notion of a word finds nothing there to lock or to claim. A free word is four free
+//! narrow records, and the host that claims it decides what it becomes.
 
 use std::ops::Range;
 
@@ -369,7 +369,7 @@ pub(crate) enum LockWords<'a, M: Memory> {
 
 impl<M: Memory> LockWords<'_, M> {
     /// Takes the lock of a record that may be open as was thought; whether it was. It is looked at
-    /// first: a compare-and-swap takes a line from whoever uses it, even if it fails.
+    /// first: a compare-and-swap takes a line from the host that uses it, even if it fails.
     #[inline(always)]
     pub(crate) fn lock(&self) -> bool {
         match *self {

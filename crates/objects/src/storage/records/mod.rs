@@ -4,9 +4,9 @@
 //! The counter is odd while somebody writes, and says who: while a record is locked, the six bits
 //! next to the lock are its holder's number. So what a dead host held can be found, and taken over.
 //! Taking the lock is one compare-and-swap, and so is releasing it, which fails if the lock was
-//! taken over. Who holds the lock of a record that nobody owns yet, or owns no more, may free it. A
-//! record may change hands and come to a counter it had before: what a host noted of an earlier one
-//! does not count, since whose record it is follows from the log.
+//! taken over. A host that holds the lock of a record that no object has yet, or has no more, may
+//! free it. A record may change hands and come to a counter it had before: what a host noted of an
+//! earlier one does not count, since whose record it is follows from the log.
 //!
 //! How records lie in SCR, the [`Layout`] knows. Where their widths are mixed, records are wide
 //! while there is room, which costs no events but holds few; narrow when they would have to be
@@ -52,7 +52,7 @@ pub(crate) struct RecordWord {
     allocated: bool,
     /// The counter; of a locked record that somebody else holds, all but its lowest seven bits.
     counter: u32,
-    /// Who holds the lock.
+    /// The host that holds the lock.
     holder: Option<u8>,
 }
 
@@ -71,7 +71,7 @@ impl RecordWord {
         (self.allocated && self.holder.is_none()).then_some(self.counter)
     }
 
-    /// Who has locked the record, if it is in use.
+    /// The host that has locked the record, if it is in use.
     #[inline]
     pub(crate) fn holder(self) -> Option<u8> {
         self.holder.filter(|_| self.allocated)
@@ -223,7 +223,7 @@ impl<M: Memory> Records<M> {
         used > bytes * percent / 100
     }
 
-    /// Whether `record` is one that the object with this hash may have, whoever said so.
+    /// Whether `record` is one that the object with this hash may have. It can be any number.
     pub(crate) fn may_be_of(&self, hash: KeyHash, record: Record) -> bool {
         u64::from(record) < self.layout.numbers() && self.sets.may_have(hash, record)
     }

@@ -44,7 +44,7 @@ impl Owners {
         Self((0..records).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Who uses `record`, if anybody does.
+    /// The owner of `record`, if it has one.
     pub(super) fn of(&self, record: Record) -> Option<Owner> {
         let word = self.word(record).load(Ordering::Relaxed);
         (word & !NOTED != 0).then_some(Owner(word))

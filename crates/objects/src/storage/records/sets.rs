@@ -8,9 +8,9 @@
 //! record of. So those who may have a set's records are an interval of reversed hashes, as the
 //! entries in a group of the index's buckets are.
 //!
-//! Small levels are filled first, so records in use lie in few lines while there are few. Who finds
-//! a set full tries the one of the next level; some nine in ten of all records are in use before an
-//! object finds all of its sets full.
+//! Small levels are filled first, so records in use lie in few lines while there are few. A host
+//! that finds a set full tries the one of the next level; some nine in ten of all records are in
+//! use before an object finds all of its sets full.
 
 use std::ops::Range;
 

@@ -3,7 +3,7 @@
 //! log says so.
 //!
 //! So a chain needs as many free chunks as it has, and no two of them in a row. If there are that
-//! many in a row they are taken, which makes one piece for whoever reads it.
+//! many in a row they are taken, which makes one piece for readers.
 //!
 //! The words of an object that is read may be another's already. A read finds that out at its end,
 //! as it finds out about its bytes.
@@ -85,8 +85,8 @@ impl<M: Memory> Space<M> {
         }
     }
 
-    /// Returns a chain's chunks; by whoever deleted or moved its object, once the log says so, and
-    /// as long as a intent says that it leaves.
+    /// Returns a chain's chunks; by the host that deleted or moved its object, once the log says
+    /// so, and as long as an intent says that it leaves.
     pub(crate) fn free_chain(&self, slot: Slot) {
         if slot.class == CHAIN && !self.abandoned.is_set() {
             // Should this host die before all are free, they count among what it had taken.

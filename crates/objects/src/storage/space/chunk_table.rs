@@ -1,7 +1,8 @@
-//! The chunk table in SCR: who may reserve a chunk's slots for new objects.
+//! The chunk table in SCR: which host may reserve a chunk's slots for new objects.
 //!
 //! ```text
-//! chunk word   flags (2 bits) | state (6) | host (8) | class (8) | log shard (8) | next chunk of a chain (32)
+//! chunk word   flags (2 bits) | state (6) | host (8) | class (8) | log shard (8)
+//!              next chunk of a chain (32)
 //! ```
 //!
 //! Flags stay whatever else becomes of a chunk, until the pod is created anew.

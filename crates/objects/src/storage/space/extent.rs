@@ -1,6 +1,6 @@
 //! Where an object lies in LNR.
 //!
-//! What memory is told to do here is told by whoever calls: hence `#[track_caller]`.
+//! Memory takes what it is told to do here for the caller's doing: hence `#[track_caller]`.
 
 use std::borrow::Cow;
 use std::iter::once;

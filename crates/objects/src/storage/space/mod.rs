@@ -6,10 +6,10 @@
 //!
 //! There is a `Space` per shard of the log. A chunk that is carved is one shard's: its word says
 //! which, and only that shard's log tells what is in use there. To change shard it has to be free.
-//! Whoever frees it has applied the deletes of all that was there, and so they lie below the tail
-//! of their shard before anybody writes there for another. So a reader of the old shard, however
-//! late it is, finds the delete when it looks at the tail again; and what replicas of the two
-//! shards know of the chunk need not agree, since each looks at its own view only.
+//! The host that frees it has applied the deletes of all that was there, and so they lie below the
+//! tail of their shard before anybody writes there for another. So a reader of the old shard,
+//! however late it is, finds the delete when it looks at the tail again; and what replicas of the
+//! two shards know of the chunk need not agree, since each looks at its own view only.
 //!
 //! Invariant: a slot is reserved at most once. Only the holder of its chunk reserves it, not before
 //! it has applied the log since it took the chunk, and the chunk is released only when each
@@ -72,7 +72,7 @@ pub(crate) struct Space<M: Memory> {
     chunk_shift: u32,
     view: HostMutex<M, KnownChunks>,
     /// Per chunk: class (8 bits) | chunks of the chain that starts here (32) | lines of a slot, 0
-    /// if that is a chain (24), for readers who do not wait for `view`. Whoever reads one that is
+    /// if that is a chain (24), for readers who do not wait for `view`. A reader of one that is
     /// changing finds out when it validates its read.
     extents: Box<[AtomicU64]>,
     /// Held while chunks are being acquired: threads of a host do it one at a time.
@@ -279,7 +279,7 @@ impl<M: Memory> Space<M> {
         {
             return false;
         }
-        // Who takes it next looks at the intents first.
+        // The host that takes it next looks at the intents first.
         chunk.release();
         let shared = ChunkWord::shared(chunk.class, self.shard);
         self.table.set(number, if chunk.is_empty() { self.freed(shared) } else { shared });
@@ -326,8 +326,8 @@ impl<M: Memory> Space<M> {
         self.blank_bytes(line, &[0; HEADER_BYTES]);
     }
 
-    /// Who dies half way leaves no header, or the whole of it: one of another version would be
-    /// another object's, which stays.
+    /// A host that dies half way leaves no header, or the whole of it: one of another version would
+    /// be another object's, which stays.
     fn blank_bytes(&self, line: Lines, zeros: &[u8]) {
         if self.memory.keeps(sites::SLOT_SCRUB_MARK) {
             let mark = HEADER_BYTES - MARK_BYTES..HEADER_BYTES;

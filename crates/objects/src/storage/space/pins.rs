@@ -1,10 +1,10 @@
 //! Pins: a bit per host and chunk, in SCR, that keeps what lies in the chunk from being written
 //! over.
 //!
-//! Who views an object where it lies ([`View`](crate::View)) pins the chunks in which it is, and
-//! *then* finds out whether the object is still there. Who is about to store into a slot looks at
-//! the pins *after* it has made sure that no new view can find the object there: it holds the
-//! object's lock, or the log says that the object is gone. One of the two sees the other.
+//! A host that views an object where it lies ([`View`](crate::View)) pins the chunks in which it
+//! is, and *then* finds out whether the object is still there. A host that is about to store into a
+//! slot looks at the pins *after* it has made sure that no new view can find the object there: it
+//! holds the object's lock, or the log says that the object is gone. One of the two sees the other.
 //!
 //! What a pinned chunk is spared:
 //! * Nobody changes an object there in place. Whole or in part, it is written elsewhere, and moves.

@@ -45,8 +45,8 @@ impl<M: Memory> Space<M> {
         self.table.poisoned() * self.classes.chunk_lines() * LINE_BYTES
     }
 
-    /// Says in an object's slot that its value is in a host's own memory, or lost. No other host may
-    /// write there.
+    /// Says in an object's slot that its value is in a host's own memory, or lost. No other host
+    /// may write there.
     pub(crate) fn mark_away(&self, extent: &Extent, to: LostTo) {
         let marked = mark_away(&self.memory, extent, to).unwrap_or(HEADER_BYTES as u64);
         if extent.is_poisoned(&self.memory, marked) {
