@@ -9,7 +9,7 @@
 //! | --- | --- | --- | --- |
 //! | [`Place::Shared`] | in LNR alone | in the slow tier, used there | used directly |
 //! | [`Place::Copied`] | in LNR, with a copy in DRAM | promoted, shadow kept | a replica to read |
-//! | [`Place::Partition`] | in the partition, LNR is stale | promoted, no shadow | this host owns it |
+//! | [`Place::Partition`] | in the partition; LNR is stale | promoted, no shadow | owned by it |
 
 mod policy;
 

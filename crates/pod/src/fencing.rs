@@ -10,8 +10,8 @@
 //!
 //! ```text
 //! end word      of a seat: stay (32 bits) | whether it is gone (1)
-//! cleanup word  of a roster's entry: stay (32 bits) | host that clears up, plus one (8) | whether it
-//!               is gone from the area (1)
+//! cleanup word  of a roster's entry: stay (32 bits) | host that clears up, plus one (8)
+//!               whether it is gone from the area (1)
 //! ```
 //!
 //! Signs of life: a process of the same machine is watched by a descriptor; and each host *beats* a

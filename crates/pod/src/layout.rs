@@ -2,8 +2,10 @@
 //! superblock and in the [directory](crate::directory) of areas.
 //!
 //! ```text
-//! SCR  superblock | directory | stays | clock | host table | names | mail words | area 0 | area 1 ...
-//!      area: roster: word, a line per host | per log shard: low-water mark, applied, ring | the tenant's own
+//! SCR  superblock | directory | stays | clock | host table | names | mail words |
+//!      area 0 | area 1 ...
+//!      area: roster: word, a line per host | per log shard: low-water mark, applied, ring |
+//!            the tenant's own
 //! LNR  twin of the superblock | mail lines | transfer windows | area 0 | area 1 ...
 //!      area: per log shard: segments | the tenant's own
 //! ```

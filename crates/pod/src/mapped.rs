@@ -1,8 +1,9 @@
 //! Pods in mapped memory: where they are, how they are made and found.
 //!
-//! Whoever has a pod open holds the lock of its files, shared; whoever creates one holds it alone.
-//! So nobody creates over a pod that hosts of this machine use, two who create at once don't mix
-//! their bytes, and who opens alone knows that hosts who still have seats are gone.
+//! A process that has a pod open holds the lock of its files, shared; one that creates a pod holds
+//! it alone. So no process creates over a pod that hosts of this machine use, and two that create
+//! at once do not mix their bytes. One that opens a pod alone knows that hosts which still have
+//! seats are gone.
 
 use std::fmt;
 use std::io::ErrorKind;

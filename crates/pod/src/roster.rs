@@ -340,7 +340,8 @@ impl Enrolment {
     pub fn opens_anew<M: Memory>(&mut self, memory: &M) -> bool {
         let mut opening = self.opening;
         self.opens = self.change_own(memory, |now, _| {
-            // Who opens a pod is not ready either, so while others are there it may be one of them.
+            // A host that opens a pod is not ready either, so while others are there it may be one
+            // of them.
             let left = match now.phase() {
                 Phase::Open | Phase::Closing => true,
                 Phase::Opening => now.members() == 1,

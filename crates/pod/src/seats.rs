@@ -4,7 +4,7 @@
 //! ```text
 //! Free -> Claimed -> Seated -> Free                 claim, enter, leave
 //!                    Seated -> Fenced -> Free       fence, release
-//!         Claimed -> Claimed                        a claim that was not made good is another host's
+//!         Claimed -> Claimed                        a claim not made good is another host's
 //!                              Fenced -> Claimed    so is the seat of a host that is gone
 //!
 //! line of a host    word 0   seat: state (bits 0..3), number of the stay (32..64)

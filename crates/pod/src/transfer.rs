@@ -12,15 +12,15 @@
 //! ```
 //!
 //! ```text
-//! message   frame: magic (8 bytes) | kind of the tenant (8) | version of its format (8) | area (8) |
-//!           length of the snapshot (8); snapshot; checksum of all of it (4)
+//! message   frame: magic (8 bytes) | kind of the tenant (8) | version of its format (8) |
+//!           area (8) | length of the snapshot (8); snapshot; checksum of all of it (4)
 //! ```
 //!
-//! Who waits for the other side gives up as soon as that is out of the pod, or dead: all others may
-//! be waiting for either of them. A giver or taker that gives up leaves the word as it is; the
-//! taker then asks anew. A giver that was given up on may still write into the window, and say so
-//! in the word: what the taker gets then is that giver's message, which is as good if it is not too
-//! old (whoever asked knows), or a mixture, and a checksum over the whole message tells.
+//! A host that waits for the other side gives up as soon as that is out of the pod, or dead: all
+//! others may be waiting for either of them. A giver or taker that gives up leaves the word as it
+//! is; the taker then asks anew. A giver that was given up on may still write into the window, and
+//! say so in the word: what the taker gets then is that giver's message, which is as good if it is
+//! not too old (the taker knows), or a mixture, and a checksum over the whole message tells.
 
 use std::time::Duration;
 

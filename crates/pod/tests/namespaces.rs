@@ -1,5 +1,5 @@
-//! Hosts in other namespaces, and of other users: who lives is not taken for dead, and who is dead
-//! is known to be.
+//! Hosts in other namespaces, and of other users: a living one is not taken for dead, and a dead
+//! one is known to be.
 //!
 //! Each host, and each process that looks at them, is this test program once more, in namespaces
 //! that the test has `unshare` make. Where that may not be done, a test says so and does nothing.

@@ -181,7 +181,8 @@ pub(crate) fn a_clearer_dies(trial: &Trial) {
     finish(&mut world, &setup);
 }
 
-/// All hosts die, of which one has objects in its memory; who opens the pod finds them.
+/// All hosts die, of which one has objects in its partition; the host that opens the pod finds
+/// them.
 pub(crate) fn all_die(trial: &Trial) {
     let kills = dying(&[0, 1, 2], Deaths::Together);
     let setup = backed(Setup { kills, ticking: true, ..setup(trial, &[]) });

@@ -180,7 +180,7 @@ pub(crate) fn all_die(trial: &Trial) {
 /// is there because all had left.
 pub(crate) fn leavers_die(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::Together });
-    // Whoever looks at what is left does so by shards of the log.
+    // A host that looks at what is left does so by shards of the log.
     let setup = Setup { kills, ticking: false, log_shards: Some(1), ..setup(2) };
     let local = trial.seed % 2 == 1;
     let mut world: World<HcMetaHost> = World::under(trial, &setup, options(2, local));
@@ -415,7 +415,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever counts objects is in the way of another thread of the same host only then.
+    /// A thread that counts objects is in the way of another thread of the same host only then.
     #[test]
     fn a_host_owns_keys_of_both_shards() {
         let world = few_entries(&Trial::new(0), 3, false);

@@ -81,8 +81,8 @@ fn setup(trial: &Trial) -> Setup {
     Setup { chunks, log_shards: Some(log_shards), local: Some(NO_LOCAL), ..Setup::roomy(2) }
 }
 
-/// Whoever needs room for other sizes finds it, while objects that have to be moved are read and
-/// written.
+/// A host that needs room for other sizes finds it, while objects that have to be moved are read
+/// and written.
 pub(crate) fn room_is_made(trial: &Trial) {
     let mut world = World::new(trial, &setup(trial));
     let stay = sparse(&world);

@@ -167,7 +167,7 @@ pub(crate) fn a_helper_dies(trial: &Trial) {
     world.finish();
 }
 
-/// Two hosts join one that dies, and perhaps one of them, too: whoever is left finds a pod in
+/// Two hosts join one that dies, and perhaps one of them, too: a host that is left finds a pod in
 /// order, with one that has opened it anew, or has a replica of the dead one.
 pub(crate) fn the_only_helper_dies(trial: &Trial) {
     let victims = [vec![0], vec![0, 1], vec![1, 0], vec![0]][trial.seed as usize / 4 % 4].clone();
@@ -258,7 +258,7 @@ fn some_write(tags: &Cell<u64>) -> Operation<u64> {
 }
 
 /// Hosts open a pod one after the other, each when the last is dead or through, work, and die: at
-/// that, or while they put in order what the last has left. Whoever comes in the end finds
+/// that, or while they put in order what the last has left. The host that comes in the end finds
 /// everything in order, or is told that it cannot open the pod.
 pub(crate) fn openers_die(trial: &Trial) {
     open_and_die(trial, 6, any_key, some_write);

@@ -27,7 +27,7 @@ fn in_turn(hosts: &[usize]) -> Option<Kills> {
     Some(Kills { hosts: hosts.to_vec(), one_in: 1, deaths: Deaths::InTurn })
 }
 
-/// Whoever dies comes back.
+/// Each host that dies comes back.
 fn all_come_back(world: &mut World, hosts: usize) {
     for host in 0..hosts {
         let scribe = Rc::new(world.scribe());
@@ -108,7 +108,7 @@ pub(crate) fn a_clearer_dies(trial: &Trial) {
 
 /// A host writes an object of another one anew, elsewhere, and dies before it can say that the old
 /// slot is what is empty. The other one gives its chunk back, in which nothing is any more as the
-/// log says, and leaves: who comes then finds the value of before or after.
+/// log says, and leaves: the host that comes then finds the value of before or after.
 pub(crate) fn a_mover_dies_last(trial: &Trial) {
     let trial = &aimed_at(trial, "objects.leave.noted", 1, 48);
     let kills = Some(Kills { hosts: vec![1], one_in: 1, deaths: Deaths::One });

@@ -130,7 +130,7 @@ fn expire(mut world: ExpiryWorld) {
     world.finish();
 }
 
-/// Who removes an expired value does not remove the one that took its place.
+/// A host that removes an expired value does not remove the one that took its place.
 pub(crate) fn a_new_value_stays(trial: &Trial) {
     let mut world = ExpiryWorld::new(trial);
     let deadline_ms = Some(world.stores[0].now_ms() + 1);

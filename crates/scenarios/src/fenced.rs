@@ -78,7 +78,7 @@ pub(crate) fn end(mut world: World) {
     if world.simulation.deaths(0) > 0 {
         // It finds out nothing.
     } else if victim.seat().holds(victim.memory()) {
-        // Who was to fence it died before.
+        // The host that was to fence it died before.
         world.fenced.borrow_mut().clear();
     } else {
         assert!(is_out(victim.leave()), "a host that was fenced knows it");

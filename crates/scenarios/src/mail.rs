@@ -36,7 +36,7 @@ struct MailBook {
 }
 
 impl MailBook {
-    /// Whoever takes a request is whom it was for, and takes it once.
+    /// The host that takes a request is the one it was for, and takes it once.
     fn check(&self) {
         let (meant, taken) = (self.meant.borrow(), self.taken.borrow());
         for (tag, stays) in taken.iter() {
@@ -129,7 +129,7 @@ impl MailHost {
     }
 }
 
-/// Who asks whom.
+/// Which hosts ask which.
 struct Correspondence {
     /// Hosts that ask, and on how many threads each.
     askers: Range<usize>,
@@ -185,8 +185,8 @@ pub(crate) fn busy_mail(trial: &Trial) {
     Correspondence { askers: 0..HOSTS, clients: 3, requests: 6, servers: 0..HOSTS }.run(trial);
 }
 
-/// Hosts come and go in two seats while others ask whoever may be there; who leaves forgets what it
-/// has asked.
+/// Hosts come and go in two seats while others ask the hosts that may be there; one that leaves
+/// forgets what it has asked.
 pub(crate) fn mail_for_the_last_one(trial: &Trial) {
     const STAYS: u64 = 3;
     let mut simulation = pod(trial, None);

@@ -84,8 +84,8 @@ pub(crate) fn try_perform<S: Scheme<Memory = SimMemory>>(
     Ok(())
 }
 
-/// A value is lost with a host, or with memory: whoever comes across that deletes what is left, as
-/// by a delete of the value.
+/// A value is lost with a host, or with memory: a client that comes across that deletes what is
+/// left, as by a delete of the value.
 fn lose<S: Scheme<Memory = SimMemory>>(host: &S, scribe: &Scribe, key: &str) -> Result<(), Error> {
     let began = scribe.invoke(key.to_owned(), Operation::Delete);
     let deleted = host.forget_lost(key.as_bytes());

@@ -16,15 +16,15 @@ use crate::objects::contents;
 use crate::operations::perform;
 use crate::world::{Setup, World, join};
 
-/// Whoever wants a seat has one before that, if others leave theirs or are dead.
+/// A host that wants a seat has one before that, if others leave theirs or are dead.
 const LONG: Duration = Duration::from_secs(300);
 
 /// What is known of all hosts.
 #[derive(Default)]
 struct SeatBook {
     stays: BTreeSet<u32>,
-    /// Who may be storing something as the host in a seat: from when it has joined until it leaves,
-    /// or knows that it is out.
+    /// The process that may be storing something as the host in a seat: from when it has joined
+    /// until it leaves, or knows that it is out.
     storing: BTreeMap<u8, Process>,
     /// Which stay is ready as which host.
     ready: BTreeMap<u8, u32>,
@@ -139,8 +139,8 @@ fn leave_pod(pod: &Pod<SimMemory>, book: &RefCell<SeatBook>, seat: &Seat) {
     }
 }
 
-/// Whoever opens a pod finds all in order that hosts have left who were fenced, if they are gone;
-/// else it may not open it.
+/// A host that opens a pod finds all in order that fenced hosts have left, if they are gone; else
+/// it may not open it.
 fn put_in_order(area: &Area<SimMemory>) -> bool {
     let gone = area.membership().fenced().all(|host| area.is_gone(area.stay_of(host)));
     if gone {
@@ -159,7 +159,7 @@ impl SeatBook {
     }
 }
 
-/// Whoever has died, and was fenced, is nowhere any more. Its seat may be another's.
+/// A host that has died, and was fenced, is nowhere any more. Its seat may be another's.
 fn bury(book: &RefCell<SeatBook>, area: &Area<SimMemory>) {
     let known = |book: &SeatBook| -> Vec<Stay> {
         let ready = book.ready.iter().map(|(&host, &number)| Stay { host, number });
@@ -272,7 +272,7 @@ pub(crate) fn come_and_leave(trial: &Trial) {
     visit_and_leave(trial, 3, 1, |_| WAITS);
 }
 
-/// Whoever leaves last may not wait for those who are joining.
+/// The last host to leave may not wait for those that are joining.
 pub(crate) fn closed_under_others(trial: &Trial) {
     visit_and_leave(trial, 4, 3, |memory| Manners {
         waits: memory.random().is_multiple_of(2),
@@ -289,8 +289,8 @@ pub(crate) fn many_come_and_leave(trial: &Trial) {
     });
 }
 
-/// One of three hosts dies while they come and leave. Whoever looks finds nobody in the pod but
-/// that host, if it had got so far and nobody has noticed, and what is counted is what is there.
+/// One of three hosts dies while they come and leave. A host that looks finds no other one in the
+/// pod but that, if it had got so far and nobody has noticed, and what is counted is what is there.
 pub(crate) fn a_member_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::One });
     let pod = visits(log::pod_for(trial, 3, kills), 3, 2, |_| Manners { waits: false, ..WAITS });

@@ -1,5 +1,5 @@
-//! A log of two shards, between which nothing is ordered: chunks go from one to the other, and
-//! whoever waits for something in one may be what others wait for in the other.
+//! A log of two shards, between which nothing is ordered: chunks go from one to the other, and a
+//! host that waits for something in one may be what others wait for in the other.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -32,7 +32,7 @@ fn look(host: &Objects<SimMemory>, scribe: &Scribe, key: &str) -> Result<(), Err
         Ok(view) => view,
         Err(error) => {
             scribe.failed(began);
-            // Who reads it finds that, too, and knows what to do.
+            // A reader finds that, too, and knows what to do.
             return if error.is_loss() { try_perform(host, scribe, key, Get) } else { Err(error) };
         }
     };
@@ -211,7 +211,7 @@ fn move_in(trial: &Trial, backup: bool, kills: Option<Kills>) -> World {
     // With the third access in a row it moves.
     (0..2).for_each(|_| perform(&*world.hosts[0], &scribe, "a", Get));
     world.client(1, |host, scribe| match look(host, scribe, "a") {
-        // Who has it is through, and answers no more.
+        // The host that has it is through, and answers no more.
         Err(Error::Unanswered { .. }) => {}
         looked => looked.unwrap(),
     });

@@ -49,8 +49,8 @@ pub(crate) const COPIES: Local = Local { copies: 2 << 10, partition: 0 };
 pub(crate) const ONLY_PARTITION: Local = Local { copies: 0, partition: 2 << 10 };
 pub(crate) const PARTITION: Local = Local { copies: 2 << 10, partition: 2 << 10 };
 
-/// The windows by which replicas are handed over, in which hosts may write at the same time: who
-/// hands one over may have been given up on, and a checksum tells.
+/// The windows by which replicas are handed over, in which hosts may write at the same time: a host
+/// that hands one over may have been given up on, and a checksum tells.
 fn contended(layout: &Layout) -> Vec<Lines> {
     let windows = layout.windows();
     let undo = layout.areas.iter().map(|area| {
@@ -356,7 +356,7 @@ impl World {
         self.check_replicas();
     }
 
-    /// After whoever is dead the living clear up, and nothing of it is left.
+    /// After each dead host the living clear up, and nothing of it is left.
     fn check_cleared_up(&mut self) {
         let living = self.living();
         let Some(first) = living.first() else { return };

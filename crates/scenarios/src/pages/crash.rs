@@ -1,9 +1,9 @@
 //! Hosts that share files die, or are fenced.
 //!
 //! The others go on. They never see a wrong byte; what a client was told is done stays so, unless
-//! the host had begun to change the same page, and writes are not to be undone: then whoever wants
-//! the page is told, until somebody synchronises the file and is told that it is lost. What was
-//! synchronised is in the file, whoever dies.
+//! the host had begun to change the same page, and writes are not to be undone: then a client that
+//! wants the page is told, until somebody synchronises the file and is told that it is lost. What
+//! was synchronised is in the file, whichever host dies.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -221,8 +221,8 @@ pub(crate) fn power_cut(trial: &Trial) {
     world.calmly(move |_, cache, _| synchronise(cache, &caches, &disk));
 }
 
-/// All hosts die. Whoever opens the pod then brings what they did to its files, but for what it
-/// says is lost.
+/// All hosts die. The host that opens the pod then brings what they did to its files, but for what
+/// it says is lost.
 pub(crate) fn all_die(trial: &Trial) {
     let mut world = PageWorld::in_pod(trial, &deadly(trial, 2, &[0, 1], Deaths::Together));
     if (trial.seed / 2).is_multiple_of(2) {
@@ -250,7 +250,7 @@ pub(crate) fn openers_die(trial: &Trial) {
             while host > 0 && !through[host - 1].get() {
                 memory.pause();
             }
-            // Who died may have left the pod half open.
+            // The host that died may have left the pod half open.
             let Ok(cache) = join(memory.clone()) else { return };
             for tag in (1 + 1000 * host as u64..).take(6) {
                 let operation = some_operation(memory.random(), 3, tag);
@@ -423,7 +423,7 @@ fn line_of(world: &PageWorld<Megalon>, block: u64) -> u64 {
     first_line(world.caches[0].objects(), &key)
 }
 
-/// A page is lost to a memory error. Hosts evict what they can, and one of them dies: who
+/// A page is lost to a memory error. Hosts evict what they can, and one of them dies: a client that
 /// synchronises the file is told all the same.
 pub(crate) fn who_evicts_dies(trial: &Trial) {
     let mut world = PageWorld::<Megalon>::in_pod(trial, &deadly(trial, 3, &[1], Deaths::One));

@@ -233,7 +233,7 @@ impl<P: Way> PageWorld<P> {
 
     /// Runs everything to its end.
     pub(super) fn run(&mut self) {
-        // Who tidies up may need the others' answers to the end.
+        // A thread that tidies up may need the others' answers to the end.
         let tidying = Rc::new(Cell::new(0));
         for (host, cache) in self.caches.iter().enumerate() {
             let out = Rc::new(Cell::new(false));
