@@ -7,11 +7,11 @@ use crate::Objects;
 use crate::ids::KeyHash;
 use crate::ids::shard_of;
 use crate::storage::index::Entry;
-use crate::storage::records::Record;
+use crate::storage::records::RecordId;
 
 impl<M: Memory> Objects<M> {
     /// The hash of the object that has `record`, if this replica knows of one.
-    pub(crate) fn owner(&self, record: Record) -> Option<KeyHash> {
+    pub(crate) fn owner(&self, record: RecordId) -> Option<KeyHash> {
         self.records.owner(record).unwrap_or_else(|| {
             let (low_bits, bits) = self.records.sets().hashes(record);
             let is_it = |entry: Entry| entry.record() == Some(record);
@@ -22,7 +22,7 @@ impl<M: Memory> Objects<M> {
     /// Used records that the object with this hash may have, and whose they are; the best to take
     /// back first. Where this host knows by heart, some of them, and others the next time; else all
     /// that are in use of one of its sets, at least.
-    pub(crate) fn victims(&self, hash: KeyHash) -> impl Iterator<Item = (Record, KeyHash)> {
+    pub(crate) fn victims(&self, hash: KeyHash) -> impl Iterator<Item = (RecordId, KeyHash)> {
         let sets = self.records.sets();
         let known = self.records.victims(hash);
         let victim = move |entry: Entry| {

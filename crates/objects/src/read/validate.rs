@@ -3,7 +3,7 @@
 use tombolo_memory::Memory;
 
 use crate::storage::index::Entry;
-use crate::storage::records::Record;
+use crate::storage::records::RecordId;
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
@@ -27,7 +27,7 @@ impl<M: Memory> Objects<M> {
     #[inline(always)]
     pub(crate) fn both_hold<E>(
         &self,
-        record: Option<Record>,
+        record: Option<RecordId>,
         counter: u32,
         entry_again: impl FnOnce() -> Result<bool, E>,
     ) -> Result<bool, E> {
@@ -38,7 +38,7 @@ impl<M: Memory> Objects<M> {
     }
 
     #[inline(always)]
-    pub(crate) fn counter_holds(&self, record: Option<Record>, counter: u32) -> bool {
+    pub(crate) fn counter_holds(&self, record: Option<RecordId>, counter: u32) -> bool {
         let Some(record) = record else { return true };
         let now = self.records.load(record).readable();
         self.memory().check(sites::READ_COUNTER_AGAIN, now == Some(counter))

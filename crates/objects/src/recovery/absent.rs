@@ -7,7 +7,7 @@ use tombolo_pod::Stay;
 use crate::error::changed_under_lock;
 use crate::ids::LostTo;
 use crate::storage::index::Entry;
-use crate::storage::records::{LockedBy, Record};
+use crate::storage::records::{LockedBy, RecordId};
 use crate::storage::space::away::{key_at, restore_bytes};
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, sites};
@@ -22,7 +22,7 @@ pub(crate) struct Dead(pub(crate) Stay);
 
 /// An object whose lock was taken over from a host.
 pub(crate) struct Rescued {
-    pub(crate) record: Record,
+    pub(crate) record: RecordId,
     pub(crate) entry: Entry,
     pub(crate) extent: Extent,
 }
@@ -173,7 +173,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Whether nothing is lost with the object in this slot.
-    fn can_be_reread(&self, record: Record, extent: &Extent) -> bool {
+    fn can_be_reread(&self, record: RecordId, extent: &Extent) -> bool {
         let not_dirty = self.memory().check(sites::LOST_UNMARKED, !self.dirty_bits.is_set(record));
         not_dirty
             && self.dirty_objects.get().is_some_and(|dirty| {

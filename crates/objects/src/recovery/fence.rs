@@ -34,7 +34,7 @@ use crate::error::of_log;
 use crate::host::Locks;
 use crate::recovery::absent::{Dead, Fenced};
 use crate::storage::index::Entry;
-use crate::storage::records::Record;
+use crate::storage::records::RecordId;
 use crate::{Error, Objects};
 
 /// What somebody needs that a fenced host, which may still be at something, had locked, or in its
@@ -42,7 +42,7 @@ use crate::{Error, Objects};
 #[derive(Clone, Copy)]
 enum Need {
     Nothing,
-    Record(Record),
+    Record(RecordId),
     AnyRecord,
     Entry(Entry),
 }

@@ -11,19 +11,19 @@ use crate::recovery::absent::{Absent, Fenced, RescueOutcome, Rescued};
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
 use crate::storage::intents::{Intent, IntentSlot};
-use crate::storage::records::{Record, RecordLock};
+use crate::storage::records::{RecordId, RecordLock};
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
     pub(crate) fn rescue_all(&self, absent: impl Absent) -> Result<(), Error> {
-        let locked: Vec<Record> = self.records.locked_by(absent.stay().host).collect();
+        let locked: Vec<RecordId> = self.records.locked_by(absent.stay().host).collect();
         locked.into_iter().try_for_each(|record| self.rescue(absent, record))
     }
 
     /// Takes over the lock of `record` from a host that was fenced, and releases it with its object
     /// in order.
-    pub(crate) fn rescue(&self, absent: impl Absent, record: Record) -> Result<(), Error> {
+    pub(crate) fn rescue(&self, absent: impl Absent, record: RecordId) -> Result<(), Error> {
         let from = absent.stay().host;
         let found = self.records.load(record);
         if found.holder() != Some(from) || !absent.can_be_rescued_from(self) {
@@ -83,7 +83,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// The object, whose lock was taken over from a host that is gone, is whole in its slot.
-    fn go_on_there(&self, record: Record, entry: Entry) -> Result<(), Error> {
+    fn go_on_there(&self, record: RecordId, entry: Entry) -> Result<(), Error> {
         let renewed = !self.memory().keeps(sites::RESCUE_GENERATION)
             || self.commit(Event::Wrap(target(entry)))?;
         if !renewed {
@@ -100,7 +100,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// The entry of the object that has `record`, which changes hands no more.
-    fn owner_of(&self, record: Record) -> Result<Option<Entry>, Error> {
+    fn owner_of(&self, record: RecordId) -> Result<Option<Entry>, Error> {
         self.sync_all()?;
         let Some(hash) = self.owner(record) else { return Ok(None) };
         let found = self.state(hash).index.find(self.memory(), hash);

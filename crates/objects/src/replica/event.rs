@@ -157,6 +157,7 @@ impl Entry for Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::records::RecordId;
 
     #[test]
     fn every_event_survives_its_encoding() {
@@ -171,8 +172,8 @@ mod tests {
             },
             Event::Delete(target),
             Event::Move { target, to: slot },
-            Event::Allocate { target, by: LockedBy::Record(9) },
-            Event::Deallocate { target, by: LockedBy::Record(10) },
+            Event::Allocate { target, by: LockedBy::Record(RecordId(9)) },
+            Event::Deallocate { target, by: LockedBy::Record(RecordId(10)) },
             Event::Deallocate { target, by: LockedBy::Log },
             Event::Wrap(target),
             Event::MoveIn { target, host: 11 },

@@ -10,7 +10,7 @@ use crate::host::lookup::{Attempt, Lookup};
 use crate::ids::KeyHash;
 use crate::read::damaged_object;
 use crate::storage::index::Found;
-use crate::storage::records::Record;
+use crate::storage::records::RecordId;
 use crate::write::guard::WriteGuard;
 use crate::{Error, Objects, sites};
 
@@ -27,9 +27,9 @@ pub trait WriteBack<M: Memory>: Send + Sync {
 }
 
 impl<M: Memory> DirtyObjects<M> for Box<dyn WriteBack<M>> {
-    fn write_back(&self, objects: &Objects<M>, key: &[u8], record: Record) -> Result<(), Error> {
+    fn write_back(&self, objects: &Objects<M>, key: &[u8], record: RecordId) -> Result<(), Error> {
         let dirty_bits = &objects.dirty_bits;
-        let wanted = |found: Option<Record>| found == Some(record) && dirty_bits.is_set(record);
+        let wanted = |found: Option<RecordId>| found == Some(record) && dirty_bits.is_set(record);
         if let Lookup::Found(guard) = objects.try_write_if(key, wanted)? {
             WriteBack::write_back(&**self, key, guard);
         }
@@ -100,7 +100,7 @@ impl<M: Memory> Objects<M> {
     fn try_write_if(
         &self,
         key: &[u8],
-        wanted: impl Fn(Option<u32>) -> bool,
+        wanted: impl Fn(Option<RecordId>) -> bool,
     ) -> Result<Lookup<WriteGuard<'_, M>>, Error> {
         let locked = self.lookup(self.begin(key)?, |found, tail| {
             if wanted(found.entry.record()) {
@@ -150,7 +150,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// The key of the object with `hash` that has `record`, if that can be told.
-    fn key_of(&self, record: u32, hash: KeyHash) -> Result<Lookup<Vec<u8>>, Error> {
+    fn key_of(&self, record: RecordId, hash: KeyHash) -> Result<Lookup<Vec<u8>>, Error> {
         let tail = self.sync(hash)?;
         let found = self.state(hash).index.find(self.memory(), hash);
         let owner = |found: &&Found<'_>| found.entry.record() == Some(record);
@@ -173,7 +173,7 @@ impl<M: Memory> Objects<M> {
     /// be taken from it now. Waits for nobody.
     pub(crate) fn write_back_before_reclaim(
         &self,
-        record: u32,
+        record: RecordId,
         hash: KeyHash,
     ) -> Result<bool, Error> {
         let dirty_bits = &self.dirty_bits;

@@ -4,7 +4,7 @@ use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Header};
 
 use crate::read::tells_of_its_value;
-use crate::storage::records::Record;
+use crate::storage::records::RecordId;
 use crate::write::locked_object::LockedObject;
 use crate::{Error, Objects, Version};
 
@@ -87,7 +87,7 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
         self.locked.objects().dirty_bits.is_set(self.record())
     }
 
-    fn record(&self) -> Record {
+    fn record(&self) -> RecordId {
         self.locked
             .record()
             .expect("objects of a pod with dirty bits have records when they are written")

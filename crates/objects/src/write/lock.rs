@@ -14,7 +14,7 @@ use crate::replica::event::{Event, target};
 use crate::storage::index::validated::{NEVER_VALIDATED, READ_SHARED};
 use crate::storage::index::{Cell, Entry, Found, validated};
 use crate::storage::intents::IntentSlot;
-use crate::storage::records::{LockedBy, Record, RecordLock};
+use crate::storage::records::{LockedBy, RecordId, RecordLock};
 use crate::storage::space::extent::Extent;
 use crate::write::locked_object::LockedObject;
 use crate::write::relocate::Placed;
@@ -122,7 +122,7 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn fetch_to_write(
         &self,
         found: &Found<'_>,
-        record: Record,
+        record: RecordId,
         lines: Lines,
         bytes: usize,
     ) {

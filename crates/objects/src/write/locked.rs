@@ -11,7 +11,7 @@ use crate::ids::LostTo;
 use crate::replica::event::{Event, target};
 use crate::storage::index::validated;
 use crate::storage::intents::Change;
-use crate::storage::records::Record;
+use crate::storage::records::RecordId;
 use crate::write::lock::{HeldLock, Locked, Phase};
 use crate::write::relocate::{OpenIntent, Placed};
 use crate::{Error, Objects, sites};
@@ -59,7 +59,7 @@ impl<M: Memory> Locked<'_, M> {
         self.objects
     }
 
-    pub(crate) fn record(&self) -> Option<Record> {
+    pub(crate) fn record(&self) -> Option<RecordId> {
         self.held.by().record()
     }
 

@@ -371,13 +371,14 @@ mod tests {
     use super::*;
     use crate::ids::LostTo;
     use crate::storage::index::validated::{copied, copy_line};
+    use crate::storage::records::RecordId;
 
     #[test]
     fn a_state_is_of_its_entry_and_no_other() {
         let sets = Sets::new(16);
         let entry = |sharing| Entry { hash: 1, generation: 2, slot: 3 << LOW_BITS | 4, sharing };
         let all = [Sharing::READ, Sharing::in_partition(0), Sharing::lost(LostTo::MemoryError)];
-        let records = [0, 1, 19].map(Sharing::record);
+        let records = [0, 1, 19].map(|number| Sharing::record(RecordId(number)));
         let entries: Vec<Entry> = all.into_iter().chain(records).map(entry).collect();
         for (number, one) in entries.iter().enumerate() {
             for validated_at in
@@ -400,7 +401,8 @@ mod tests {
     #[test]
     fn what_a_writer_says_is_not_said_of_a_later_generation() {
         let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), NoteTable::new(1));
-        let entry = Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(4) };
+        let entry =
+            Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(RecordId(4)) };
         let later = Entry { generation: 3, ..entry };
         let cell = Cell::new(&word, &sets, &notes, 0);
         cell.set(&entry, 4);
@@ -417,7 +419,8 @@ mod tests {
     #[test]
     fn what_is_noted_is_not_noted_of_a_later_generation() {
         let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), NoteTable::new(1));
-        let entry = Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(4) };
+        let entry =
+            Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(RecordId(4)) };
         let later = Entry { generation: 3, ..entry };
         let cell = Cell::new(&word, &sets, &notes, 0);
         cell.set(&entry, 4);

@@ -1,7 +1,7 @@
 //! What the index keeps of an object, and how that is told in few bits.
 
 use crate::ids::{Generation, KeyHash, LostTo, SlotLine};
-use crate::storage::records::LockedBy;
+use crate::storage::records::{LockedBy, RecordId};
 
 /// What the index knows about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,8 @@ impl Sharing {
     pub(crate) const READ: Self = Self(0);
 
     /// It is in its slot, and has this record.
-    pub(crate) const fn record(record: u32) -> Self {
-        Self(record + 1)
+    pub(crate) const fn record(record: RecordId) -> Self {
+        Self(record.0 + 1)
     }
 
     /// It is in its slot, has no record, and is locked by an event.
@@ -102,9 +102,9 @@ impl Entry {
 
     /// Its record.
     #[inline(always)]
-    pub(crate) fn record(&self) -> Option<u32> {
+    pub(crate) fn record(&self) -> Option<RecordId> {
         let Sharing(code) = self.sharing;
-        (1..LOST).contains(&code).then(|| code - 1)
+        (1..LOST).contains(&code).then(|| RecordId(code - 1))
     }
 
     /// The host in whose memory the object is, if it is not in its slot.
@@ -134,7 +134,7 @@ mod tests {
             (entry.locked_by(), entry.record(), entry.partition(), entry.lost())
         };
         assert_eq!(told(Sharing::READ), (None, None, None, None));
-        for record in [0, 1, LOST - 2] {
+        for record in [0, 1, LOST - 2].map(RecordId) {
             let by = Some(LockedBy::Record(record));
             assert_eq!(told(Sharing::record(record)), (by, Some(record), None, None));
         }

@@ -528,6 +528,7 @@ mod tests {
     use tombolo_simulator::{Config, Simulation, Trial};
 
     use super::*;
+    use crate::storage::records::RecordId;
 
     #[test]
     fn each_table_may_have_all_objects_of_its_pod() {
@@ -594,7 +595,7 @@ mod tests {
         for number in 1..=320_000 {
             let hash = dice.next_u32();
             let entry = Entry::read_shared(hash, 1, number);
-            index.insert(&mut writer, entry.shared(Sharing::record(number as u32 % 16)));
+            index.insert(&mut writer, entry.shared(Sharing::record(RecordId(number as u32 % 16))));
             let written = index.find_slot(&memory, hash, number).unwrap();
             assert!(written.cell.mark_validated(1, NEVER_VALIDATED, 6, Ordering::Relaxed));
             if number > 150_000 && number % 1_000 == 0 {

@@ -13,14 +13,14 @@ use crate::ids::{Generation, KeyHash};
 use crate::sites;
 use crate::storage::index::validated;
 use crate::storage::index::validated::{NEVER_VALIDATED, READ_SHARED, ValidatedAt};
-use crate::storage::records::Sets;
+use crate::storage::records::{RecordId, Sets};
 
 fn memory() -> HostMemory {
     HostMemory::new(0, 0)
 }
 
 fn entry(hash: KeyHash, generation: Generation) -> Entry {
-    read_shared(hash, generation).shared(Sharing::record(generation))
+    read_shared(hash, generation).shared(Sharing::record(RecordId(generation)))
 }
 
 fn read_shared(hash: KeyHash, generation: Generation) -> Entry {

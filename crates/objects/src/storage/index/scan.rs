@@ -125,11 +125,11 @@ mod tests {
     use super::super::{IndexLimits, IndexWriter, Sharing};
     use super::*;
     use crate::ids::LostTo;
-    use crate::storage::records::Sets;
+    use crate::storage::records::{RecordId, Sets};
 
     fn entry(hash: u32, slot: u64) -> Entry {
         let sharing = match slot.count_ones() % 4 {
-            0 => Sharing::record((slot >> 30) as u32),
+            0 => Sharing::record(RecordId((slot >> 30) as u32)),
             1 => Sharing::in_partition(slot as u8),
             2 => Sharing::lost(LostTo::of_code(slot as u8)),
             _ => Sharing::READ,

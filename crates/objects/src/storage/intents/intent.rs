@@ -13,7 +13,7 @@ use tombolo_sharing::NOTE_WORDS;
 
 use crate::Version;
 use crate::ids::SlotLine;
-use crate::storage::records::{LockedBy, Record};
+use crate::storage::records::{LockedBy, RecordId};
 
 /// A change of an object in its slot, which is torn until that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) enum Intent {
     /// It changes the object in place.
     Writes(Change),
     /// It has taken over the lock of this host.
-    TookOver { record: Record, from: u8 },
+    TookOver { record: RecordId, from: u8 },
     /// What is in this slot is nothing yet.
     Places { to: SlotLine, torn: Torn },
     /// An object is in a slot that may be its own already, and the one it came from no more; or it
@@ -108,7 +108,7 @@ impl Intent {
         match self {
             Self::Writes(change) => [with(WRITES, Some(change)), Some(change.slot), None, None],
             Self::TookOver { record, from } => {
-                [head(TOOK_OVER | u64::from(from) << 8, Some(record)), None, None, None]
+                [head(TOOK_OVER | u64::from(from) << 8, Some(record.0)), None, None, None]
             }
             Self::Places { to, torn } => {
                 [with(PLACES, torn), torn.map(|change| change.slot), Some(to), None]
@@ -133,7 +133,7 @@ impl Intent {
         let torn = by.map(|by| Change { by, slot, undone: head & UNDONE != 0 });
         Some(match head & 0xff {
             WRITES => Self::Writes(torn?),
-            TOOK_OVER => Self::TookOver { record: by?, from: (head >> 8) as u8 },
+            TOOK_OVER => Self::TookOver { record: RecordId(by?), from: (head >> 8) as u8 },
             PLACES => Self::Places { to, torn },
             kind @ (ANNOUNCES | ANNOUNCES_FROM_PARTITION) => {
                 let (from, from_partition) =
@@ -189,11 +189,11 @@ mod tests {
     #[test]
     fn every_note_reads_back() {
         let (slot, to, version) = (1 << 40, 2 << 40, Version(3 << 40));
-        let change = Change::new(LockedBy::Record(4), slot, false);
+        let change = Change::new(LockedBy::Record(RecordId(4)), slot, false);
         for torn in [None, Some(change), Some(Change { undone: true, ..change })] {
             for intent in [
                 Intent::Writes(Change::new(LockedBy::Log, slot, torn.is_some())),
-                Intent::TookOver { record: u32::MAX - 1, from: 63 },
+                Intent::TookOver { record: RecordId(u32::MAX - 2), from: 63 },
                 Intent::Places { to, torn },
                 Intent::Announces { from: Some(slot), to, version, torn, from_partition: false },
                 Intent::Announces { from: Some(slot), to, version, torn, from_partition: true },

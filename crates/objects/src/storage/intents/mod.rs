@@ -55,7 +55,7 @@ pub(crate) use reserved::{ReservedIntent, WriteIntent};
 
 use crate::ids::SlotLine;
 use crate::sites;
-use crate::storage::records::{LockedBy, Record};
+use crate::storage::records::{LockedBy, RecordId};
 
 /// One of a host's intents, for one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,7 +282,7 @@ impl<M: Memory> IntentTable<M> {
 
     /// Hosts that have had the lock of this record that `holder` has, as far as it was taken over:
     /// the last one first.
-    pub(crate) fn holders(&self, holder: u8, record: Record) -> impl Iterator<Item = u8> {
+    pub(crate) fn holders(&self, holder: u8, record: RecordId) -> impl Iterator<Item = u8> {
         let before = move |&host: &u8| {
             self.of(host).find_map(|(_, intent)| match intent {
                 Intent::TookOver { record: of, from } if of == record => Some(from),
@@ -311,7 +311,7 @@ impl<M: Memory> IntentTable<M> {
     }
 
     /// Records whose locks others have recorded to have taken over from `host`, and who.
-    pub(crate) fn taken_over(&self, host: u8) -> impl Iterator<Item = (Record, u8)> {
+    pub(crate) fn taken_over(&self, host: u8) -> impl Iterator<Item = (RecordId, u8)> {
         let from_host = move |by: u8| {
             self.of(by).filter_map(move |(_, intent)| match intent {
                 Intent::TookOver { record, from } if from == host => Some((record, by)),

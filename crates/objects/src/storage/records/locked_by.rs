@@ -1,12 +1,12 @@
 //! By what an object is locked.
 
-use super::Record;
+use super::RecordId;
 
 /// What keeps other hosts off an object while one host changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockedBy {
     /// The lock of its coherence record.
-    Record(Record),
+    Record(RecordId),
     /// An event in the log: the object has no record.
     Log,
     /// The object is in the host's partition, and has no lock.
@@ -22,7 +22,7 @@ impl LockedBy {
     #[inline(always)]
     pub(crate) fn code(self) -> u32 {
         match self {
-            Self::Record(record) => record,
+            Self::Record(record) => record.0,
             Self::Log => LOG,
             Self::Partition => PARTITION,
         }
@@ -34,12 +34,12 @@ impl LockedBy {
         match code {
             LOG => Self::Log,
             PARTITION => Self::Partition,
-            record => Self::Record(record),
+            record => Self::Record(RecordId(record)),
         }
     }
 
     /// The record, if it is one's lock.
-    pub(crate) fn record(self) -> Option<Record> {
+    pub(crate) fn record(self) -> Option<RecordId> {
         match self {
             Self::Record(record) => Some(record),
             Self::Log | Self::Partition => None,

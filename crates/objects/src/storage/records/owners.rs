@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::layout::Record;
+use super::layout::RecordId;
 use crate::ids::KeyHash;
 
 /// Records whose owners are in one line.
@@ -45,29 +45,29 @@ impl Owners {
     }
 
     /// The owner of `record`, if it has one.
-    pub(super) fn of(&self, record: Record) -> Option<Owner> {
+    pub(super) fn of(&self, record: RecordId) -> Option<Owner> {
         let word = self.word(record).load(Ordering::Relaxed);
         (word & !NOTED != 0).then_some(Owner(word))
     }
 
     /// The object with this hash uses `record`.
-    pub(super) fn add(&self, record: Record, hash: KeyHash) {
+    pub(super) fn add(&self, record: RecordId, hash: KeyHash) {
         self.change(record, owned_by(hash));
     }
 
     /// The object with this hash uses `record` no more.
-    pub(super) fn remove(&self, record: Record, hash: KeyHash) {
+    pub(super) fn remove(&self, record: RecordId, hash: KeyHash) {
         self.change(record, owned_by(hash).wrapping_neg());
     }
 
     /// Changes who has a record, of which nothing is noted from then on.
-    fn change(&self, record: Record, by: u64) {
+    fn change(&self, record: RecordId, by: u64) {
         let changed = |word: u64| (word & !NOTED).wrapping_add(by);
         self.word(record).update(Ordering::Relaxed, Ordering::Relaxed, changed);
     }
 
     /// Notes a record's counter, unless its use has changed since it was looked at.
-    pub(super) fn note(&self, record: Record, owner: Owner, counter: u32) {
+    pub(super) fn note(&self, record: RecordId, owner: Owner, counter: u32) {
         let noted = owner.0 & !NOTED | u64::from(counter) & NOTED;
         let word = self.word(record);
         let _ = word.compare_exchange(owner.0, noted, Ordering::Relaxed, Ordering::Relaxed);
@@ -78,8 +78,8 @@ impl Owners {
         size_of_val(&*self.0) as u64
     }
 
-    fn word(&self, record: Record) -> &AtomicU64 {
-        &self.0[record as usize]
+    fn word(&self, record: RecordId) -> &AtomicU64 {
+        &self.0[record.0 as usize]
     }
 }
 
@@ -100,14 +100,14 @@ mod tests {
             for step in 0..5 {
                 let &(hash, has) = events[(order >> step & 1) as usize].next().unwrap();
                 if has {
-                    owners.add(3, hash);
+                    owners.add(RecordId(3), hash);
                 } else {
-                    owners.remove(3, hash);
+                    owners.remove(RecordId(3), hash);
                 }
             }
-            assert_eq!(owners.of(3).map(Owner::hash), Some(9), "{order:b}");
-            owners.remove(3, 9);
-            assert!(owners.of(3).is_none(), "{order:b}");
+            assert_eq!(owners.of(RecordId(3)).map(Owner::hash), Some(9), "{order:b}");
+            owners.remove(RecordId(3), 9);
+            assert!(owners.of(RecordId(3)).is_none(), "{order:b}");
         }
     }
 }

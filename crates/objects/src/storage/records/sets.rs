@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use super::layout::Record;
+use super::layout::RecordId;
 use crate::ids::KeyHash;
 
 /// Levels, at most.
@@ -96,16 +96,16 @@ impl Sets {
 
     /// The record of the object with this hash that is at `place`.
     #[inline(always)]
-    pub(crate) fn record(&self, hash: KeyHash, place: SetPlace) -> Record {
+    pub(crate) fn record(&self, hash: KeyHash, place: SetPlace) -> RecordId {
         let set = self.levels[(place >> PLACE_BITS) as usize % (LEVELS + 1)].set(hash);
-        match place % (1 << PLACE_BITS) {
+        RecordId(match place % (1 << PLACE_BITS) {
             narrow @ ..NARROW => set * NARROW + narrow,
             wide => self.records + set * WIDE + (wide - NARROW),
-        }
+        })
     }
 
     /// Where among those that an object with this hash may have `record` is, if it is one of them.
-    pub(crate) fn place(&self, hash: KeyHash, record: Record) -> Option<SetPlace> {
+    pub(crate) fn place(&self, hash: KeyHash, RecordId(record): RecordId) -> Option<SetPlace> {
         let (set, place) = match record.checked_sub(self.records) {
             None => (record / NARROW, record % NARROW),
             Some(wide) => (wide / WIDE, NARROW + wide % WIDE),
@@ -115,13 +115,13 @@ impl Sets {
     }
 
     /// Whether an object with this hash may have this record.
-    pub(crate) fn may_have(&self, hash: KeyHash, record: Record) -> bool {
+    pub(crate) fn may_have(&self, hash: KeyHash, record: RecordId) -> bool {
         self.place(hash, record).is_some()
     }
 
     /// The lowest bits of the hashes whose objects may have this record, and how many bits these
     /// are.
-    pub(crate) fn hashes(&self, record: Record) -> (KeyHash, u32) {
+    pub(crate) fn hashes(&self, RecordId(record): RecordId) -> (KeyHash, u32) {
         let set = record.checked_sub(self.records).map_or(record / NARROW, |wide| wide / WIDE);
         let level = self.levels().iter().find(|level| set.wrapping_sub(level.first) <= level.mask);
         level.map_or((0, 0), |level| (set - level.first, level.mask.count_ones()))
@@ -147,13 +147,13 @@ impl Sets {
         larger.iter().rev().chain(smaller).map(move |level| Set(level.set(hash)))
     }
 
-    /// The records of a set that are not wide.
-    pub(super) fn narrow(&self, Set(set): Set) -> Range<Record> {
+    /// The numbers of a set's records that are not wide.
+    pub(super) fn narrow(&self, Set(set): Set) -> Range<u32> {
         set * NARROW..((set + 1) * NARROW).min(self.records)
     }
 
-    /// The wide records that lie in the same place, where there are such.
-    pub(super) fn wide(&self, Set(set): Set) -> Range<Record> {
+    /// The numbers of the wide records that lie in the same place, where there are such.
+    pub(super) fn wide(&self, Set(set): Set) -> Range<u32> {
         let wide = set * WIDE..((set + 1) * WIDE).min(self.records / 4);
         self.records + wide.start..self.records + wide.end
     }
@@ -175,12 +175,13 @@ mod tests {
         fn records_read_back(records in 1..20_000u64, hash: KeyHash, used: u64) {
             let sets = Sets::new(records);
             let of: Vec<Set> = sets.of(hash, used % (records + 1)).collect();
-            let all: BTreeSet<Record> =
+            let all: BTreeSet<u32> =
                 of.iter().flat_map(|&set| sets.narrow(set).chain(sets.wide(set))).collect();
             prop_assert!(!all.is_empty());
-            for record in 0..(records + records / 4) as Record {
+            for number in 0..(records + records / 4) as u32 {
+                let record = RecordId(number);
                 let place = sets.place(hash, record);
-                prop_assert_eq!(place.is_some(), all.contains(&record));
+                prop_assert_eq!(place.is_some(), all.contains(&number));
                 let (low_bits, bits) = sets.hashes(record);
                 prop_assert!(place.is_none() || hash & ((1 << bits) - 1) == low_bits);
                 if let Some(place) = place {
