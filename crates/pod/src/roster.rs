@@ -251,11 +251,6 @@ impl Enrolment {
         self.stay.host
     }
 
-    /// The number of this host's stay in the pod.
-    pub fn incarnation(&self) -> u32 {
-        self.stay.number
-    }
-
     /// This host's stay.
     pub fn stay(&self) -> Stay {
         self.stay

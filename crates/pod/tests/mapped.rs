@@ -284,7 +284,7 @@ fn who_joins_an_area_that_is_closed_meanwhile_is_not_in_it() {
     assert_eq!((area.membership().phase(), area.membership().count()), (Phase::Closed, 0));
 
     let (_, next, opens) = join(&pod);
-    assert!(opens && next.host() == 2 && next.incarnation() == 3);
+    assert!(opens && next.host() == 2 && next.stay().number == 3);
     next.ready(memory).unwrap();
     assert!(matches!(late.ready(memory), Err(PodError::Expelled { host: 1 })));
     late.give_up(memory);

@@ -236,7 +236,7 @@ impl<M: Memory> Tenant<M> for HcMeta<M> {
             space: Space::new(&area, me, hosts),
             partition: Partition::new(options.shards.max(1), table.entries(), table.ways()),
             counters: Counters::new(),
-            versions: AtomicU64::new(u64::from(enrolment.incarnation()) << 40),
+            versions: AtomicU64::new(u64::from(enrolment.stay().number) << 40),
             request_server: RequestServer::new(options.pace),
             active: AtomicBool::new(true),
             table,

@@ -152,7 +152,7 @@ impl<M: Memory> Objects<M> {
             shards,
             records,
             // No other stay of any host has this incarnation, so no other write gets this version.
-            versions: AtomicU64::new(u64::from(enrolment.incarnation()) << 40),
+            versions: AtomicU64::new(u64::from(enrolment.stay().number) << 40),
             intents: HostIntents::new(&area, enrolment.host()),
             enrolment: enrolment.clone(),
             host,
