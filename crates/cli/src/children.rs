@@ -23,9 +23,9 @@ pub(crate) struct HostProcess {
 }
 
 impl HostProcess {
-    /// Starts this program with `args`; messages call the host `name`. What it has to complain about
-    /// goes to this process' own standard error. Arguments can be seen by everybody on the machine,
-    /// so a password goes another way.
+    /// Starts this program with `args`; messages call the host `name`. What it has to complain
+    /// about goes to this process' own standard error. Arguments can be seen by everybody on the
+    /// machine, so a password goes another way.
     pub(crate) fn start(name: String, args: &[String], password: Option<&str>) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);

@@ -39,8 +39,8 @@ fn read(command: Command, path: &Path, args: &[String]) -> anyhow::Result<Comman
     apply(command, &table, "", args).with_context(|| format!("in {name}"))
 }
 
-/// Gives `command` and its subcommands the defaults in `table`. A mistake in the table of a command that `args` do not name
-/// does no harm.
+/// Gives `command` and its subcommands the defaults in `table`. A mistake in the table of a command
+/// that `args` do not name does no harm.
 fn apply(
     mut command: Command,
     table: &Table,

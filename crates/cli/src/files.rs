@@ -52,7 +52,8 @@ fn is_in_use(path: &Path) -> Option<bool> {
     backing.try_lock_exclusive().ok().map(|alone| !alone)
 }
 
-/// Files that commands have made for a pod of their own, and that nobody uses: their commands were killed.
+/// Files that commands have made for a pod of their own, and that nobody uses: their commands were
+/// killed.
 pub(crate) fn left_behind(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));

@@ -19,13 +19,14 @@ pub(crate) enum Format {
     Json,
 }
 
-/// The exit code of a check that found problems.
+/// The exit code: `pod check` found problems, or `check`, `soak` or `coherence explore` failures.
 pub(crate) const PROBLEMS: u8 = 3;
 
-/// The exit code of one that found none, but could not decide everything, or left something out.
+/// The exit code: no failure was found, but a history is undecided, or steps or deaths were left
+/// out.
 pub(crate) const UNDECIDED: u8 = 4;
 
-/// The exit code of a host that was fenced.
+/// The exit code: the host, which served clients, was fenced.
 pub(crate) const FENCED: u8 = 5;
 
 /// A table whose first column holds names, and whose other columns are aligned to the right.

@@ -116,7 +116,8 @@ pub(crate) struct Figure {
     pub(crate) value: u64,
 }
 
-/// How far the clock of this process' host is from another one's, at most, and how many were found to differ.
+/// How far the clock of this process' host is from another one's, at most, and how many were found
+/// to differ.
 pub(crate) static CLOCK_DIFFERENCE_MS: AtomicU64 = AtomicU64::new(0);
 pub(crate) static CLOCKS_DIFFERED: AtomicU64 = AtomicU64::new(0);
 

@@ -1,5 +1,5 @@
-//! Being told to stop: Ctrl-C, SIGTERM, a closed terminal, or the end of the process that started this
-//! one.
+//! Being told to stop: Ctrl-C, SIGTERM, a closed terminal, or the end of the process that started
+//! this one.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;

@@ -27,7 +27,7 @@ pub trait Target {
     fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
 
     /// A key is wanted soon.
-    fn foresee(&self, key: &[u8]) {
+    fn prefetch(&self, key: &[u8]) {
         let _ = key;
     }
 
@@ -136,7 +136,7 @@ impl<T: Target> Driver<'_, T> {
             }
             if number + 1 < records.end {
                 self.workload.key(number + 1, &mut worker.key);
-                self.target.foresee(&worker.key);
+                self.target.prefetch(&worker.key);
             }
             worker.timed(|worker| worker.load(number, load))?;
         }

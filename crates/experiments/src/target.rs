@@ -21,8 +21,8 @@ impl<S: Deref<Target: Scheme>> Target for Objects<S> {
         Ok(self.0.read(key, value)?.is_some())
     }
 
-    fn foresee(&self, key: &[u8]) {
-        self.0.foresee(key);
+    fn prefetch(&self, key: &[u8]) {
+        self.0.prefetch(key);
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {

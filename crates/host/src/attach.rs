@@ -22,9 +22,9 @@ pub struct Joining<M: Memory> {
 
 /// What lives in an area, as one host runs it.
 ///
-/// A tenant is [announced](Self::announce) first: from then on the area's log keeps what this host has not
-/// applied. It is [opened](Self::open) from what lies in the area if no living host takes part in it,
-/// and [follows](Self::follow) the others otherwise.
+/// A tenant is [announced](Self::announce) first: from then on the area's log keeps what this host
+/// has not applied. It is [opened](Self::open) from what lies in the area if no living host takes
+/// part in it, and [follows](Self::follow) the others otherwise.
 pub trait Tenant<M: Memory>: Sized {
     /// The kinds of areas that it can live in, and the version of their format that it reads.
     const KINDS: &'static [(Kind, u64)];
@@ -79,8 +79,9 @@ pub trait Tenant<M: Memory>: Sized {
 }
 
 impl<M: Memory> Host<M> {
-    /// Brings a tenant up in `area`, in which this host is ready then. Blocks until the area is opened,
-    /// or another host has handed its snapshot over, for 30 seconds and more if those are slow.
+    /// Brings a tenant up in `area`, in which this host is ready then. Blocks until the area is
+    /// opened, or another host has handed its snapshot over, for 30 seconds and more if those are
+    /// slow.
     ///
     /// # Errors
     /// [`PodError::NoArea`] or [`PodError::AreaVersion`] if the tenant cannot live there; as of
@@ -116,9 +117,9 @@ impl<M: Memory> Joining<M> {
         T::start(self, replica, options)
     }
 
-    /// What `adopt` makes of another host's snapshot; `None` if it is damaged, or too old. If all hosts
-    /// that had a replica have died, `open` opens the area anew. `None` if no host answers. Blocks for
-    /// up to 15 seconds.
+    /// What `adopt` makes of another host's snapshot; `None` if it is damaged, or too old. If all
+    /// hosts that had a replica have died, `open` opens the area anew. `None` if no host answers.
+    /// Blocks for up to 15 seconds.
     ///
     /// # Errors
     /// Those of `open`.

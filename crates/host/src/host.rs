@@ -75,8 +75,8 @@ impl<M: Memory> Host<M> {
         self.seat.beat(self.memory());
     }
 
-    /// Host `by` is in the way of this one in `area`: fences it if it is dead, or has given no sign of life
-    /// for as long as `timeout` says. Its stay, if it is fenced now.
+    /// Host `by` is in the way of this one in `area`: fences it if it is dead, or has given no sign
+    /// of life for as long as `timeout` says. Its stay, if it is fenced now.
     pub fn fence_if_dead(&self, area: &Area<M>, by: u8, timeout: Duration) -> Option<Stay> {
         if by == self.seat.host() || !self.is_time_to_look() {
             return None;
@@ -89,8 +89,8 @@ impl<M: Memory> Host<M> {
         area.is_fenced(stay).then_some(stay)
     }
 
-    /// Whether it is some time since a thread of this host last looked whether others are alive. The
-    /// thread that finds so beats.
+    /// Whether it is some time since a thread of this host last looked whether others are alive.
+    /// The thread that finds so beats.
     pub fn is_time_to_look(&self) -> bool {
         let now = self.memory().uptime();
         let last = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
@@ -136,8 +136,8 @@ impl<M: Memory> Host<M> {
         }
     }
 
-    /// Gives the seat back, or says that this host is gone, if it was fenced. No tenant is attached, and
-    /// nothing else may be done with this host afterwards.
+    /// Gives the seat back, or says that this host is gone, if it was fenced. No tenant is
+    /// attached, and nothing else may be done with this host afterwards.
     pub fn leave(&self) {
         if !self.seat.leave(self.memory()) {
             self.pod.note_gone(self.stay());

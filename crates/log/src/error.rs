@@ -2,7 +2,6 @@
 
 /// Why a change could not be committed, or the log not be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum LogError {
     /// The log stayed full: some host does not apply it. Nothing was changed.
     #[error(

@@ -109,13 +109,13 @@ fn enrol(area: &Area<HostMemory>) -> Enrolment {
     enrolment
 }
 
-/// Milestone, ring and progress, and the segment of host 0, which alone commits.
+/// Low-water mark, ring and progress, and the segment of host 0, which alone commits.
 fn share_log(area: &Area<HostMemory>, hosts: u8) {
     let log = area.log(0);
     let ring = (0..RING).map(|position| log.ring.element(position));
     let progress = (0..hosts).map(|host| log.applied.line(host.into()));
     let segment = Lines::covering(segment_start(area, 0, 0), SEGMENT * LINE_BYTES);
-    area.memory().share(ring.chain(progress).chain([log.milestone]), segment);
+    area.memory().share(ring.chain(progress).chain([log.low_water_mark]), segment);
 }
 
 fn replica(area: &Area<HostMemory>, enrolment: &Enrolment) -> Host {

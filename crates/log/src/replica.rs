@@ -40,7 +40,7 @@ pub trait State {
     ) -> bool;
 
     /// An event will be applied soon: processors may fetch what that takes.
-    fn foresee(&self, _: &Self::Entry) {}
+    fn prefetch(&self, _: &Self::Entry) {}
 
     /// From here on entries of `stay` have no effect.
     fn fence(&self, writer: &mut Self::Writer, stay: Stay) {
@@ -453,7 +453,7 @@ impl<M: Memory, S: State> Replica<M, S> {
                     .filter(|(header, _)| in_place(header.number))
                     .ok_or(LogError::Damaged { position })?;
                 if let Content::Event(event) = &content {
-                    self.state.foresee(event);
+                    self.state.prefetch(event);
                 }
                 entries.push((header, content));
                 position += 1;

@@ -16,7 +16,7 @@
 //!
 //! A place is used again only when all members have applied what it held. So a member that finds a
 //! word of a later lap has applied the log past it meanwhile. For who is not a member yet, there is
-//! the *milestone*, a position that is moved on before places below it are used again.
+//! the *low-water mark*, a position that is moved on before places below it are used again.
 
 use tombolo_memory::{FetchOp, Located, Memory, ScrAddr};
 use tombolo_pod::{Area, AreaPlaces, LogPlaces, MAX_SEGMENT_ENTRIES, Membership};
@@ -121,18 +121,19 @@ impl<M: Memory> Ring<M> {
     }
 
     /// From here on places have not been used again.
-    pub(crate) fn milestone(&self) -> u64 {
-        self.memory.load(self.log.milestone)
+    pub(crate) fn low_water_mark(&self) -> u64 {
+        self.memory.load(self.log.low_water_mark)
     }
 
     /// Where the log ends, for who has not applied it.
     pub fn tail(&self) -> u64 {
         loop {
-            let milestone = self.milestone();
-            let tail = self.tail_from(milestone);
-            // Pairs with `refresh_head`. A milestone that has not moved is that of a damaged log.
-            if tail.is_some() || self.milestone() == milestone {
-                return tail.unwrap_or(milestone);
+            let low_water_mark = self.low_water_mark();
+            let tail = self.tail_from(low_water_mark);
+            // Pairs with `refresh_head`. A low-water mark that has not moved is that of a damaged
+            // log.
+            if tail.is_some() || self.low_water_mark() == low_water_mark {
+                return tail.unwrap_or(low_water_mark);
             }
         }
     }
@@ -223,10 +224,10 @@ impl<M: Memory> Ring<M> {
         position < self.head.load(Ordering::Acquire) || position < self.refresh_head()
     }
 
-    /// Nothing below the head is used again before the milestone has reached it.
+    /// Nothing below the head is used again before the low-water mark has reached it.
     fn refresh_head(&self) -> u64 {
         let head = self.slowest().map_or(0, |(_, applied)| applied);
-        self.memory.fetch(sites::RING_MILESTONE, self.log.milestone, FetchOp::Max, head);
+        self.memory.fetch(sites::RING_LOW_WATER_MARK, self.log.low_water_mark, FetchOp::Max, head);
         self.head.fetch_max(head, Ordering::Release);
         head
     }

@@ -13,7 +13,7 @@ use crate::sites;
 /// older ones. Events that a fence has made void are among them. Nobody may use the log meanwhile.
 pub fn scan<M: Memory, E: Entry>(area: &Area<M>, shard: u8) -> Vec<(u64, E)> {
     let (ring, memory) = (Ring::new(area, shard), area.memory());
-    let mut position = ring.milestone();
+    let mut position = ring.low_water_mark();
     let mut events = Vec::new();
     while let Look::Run(run) = ring.look(position).1 {
         for at in run.place..run.place + run.entries {

@@ -48,7 +48,7 @@ impl<M: Memory> Segment<M> {
             memory: area.memory().clone(),
             start: segment_start(area, shard, enrolment.host()),
             host: enrolment.host(),
-            incarnation: enrolment.incarnation(),
+            incarnation: enrolment.stay().number,
             positions: (0..entries).map(|_| AtomicU64::new(end.saturating_sub(1))).collect(),
             outcomes: (0..entries).map(|_| AtomicU8::new(FREE)).collect(),
         }

@@ -29,6 +29,6 @@ tombolo_memory::sites! {
     REPLAY_SEAT = "log.replay.seat";
     /// Entries that a host has ordered after it was fenced have no effect.
     FENCE_IGNORED = "log.fence.ignored";
-    /// The milestone has moved before a place is used again.
-    RING_MILESTONE = "log.ring.milestone";
+    /// The low-water mark has moved before a place is used again.
+    RING_LOW_WATER_MARK = "log.ring.low-water-mark";
 }

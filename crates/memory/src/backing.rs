@@ -125,7 +125,8 @@ impl Backing {
         }
     }
 
-    /// Whether it is known that hosts of other machines cannot have it, so that the lock tells all users.
+    /// Whether it is known that hosts of other machines cannot have it, so that the lock tells all
+    /// users.
     pub fn is_local(&self) -> bool {
         !matches!(self.kind, Kind::File { local: false, .. } | Kind::Device { .. })
     }
@@ -187,10 +188,11 @@ impl Backing {
         }
     }
 
-    /// Makes `bytes` bytes of zeros of a file, rounded up to whole pages, or checks that a device has
-    /// as many.
+    /// Makes `bytes` bytes of zeros of a file, rounded up to whole pages, or checks that a device
+    /// has as many.
     ///
-    /// Room is really taken, so that a full device shows here and not as a fault at some later store.
+    /// Room is really taken, so that a full device shows here and not as a fault at some later
+    /// store.
     ///
     /// # Errors
     /// [`MemoryError::Os`], [`MemoryError::TooSmall`].
@@ -215,7 +217,8 @@ impl Backing {
         }
     }
 
-    /// Taking room page by page until there is none would take all memory, where the file is in memory.
+    /// Taking room page by page until there is none would take all memory, where the file is in
+    /// memory.
     fn check_room(&self, file: &Arc<File>, bytes: u64) -> Result<(), MemoryError> {
         let failed = |errno: Errno| self.os("make room in", errno.into());
         let there = rustix::fs::fstatfs(file).map_err(failed)?;
@@ -225,7 +228,8 @@ impl Backing {
         if there.f_blocks > 0 && free < bytes { Err(failed(Errno::NOSPC)) } else { Ok(()) }
     }
 
-    /// Tries to take room in huge pages. Where it cannot, or only some, it is taken as the system does.
+    /// Tries to take room in huge pages. Where it cannot, or only some, it is taken as the system
+    /// does.
     fn reserve_huge_pages(&self, file: &Arc<File>, bytes: u64) {
         let (end, have) = (self.spec.offset.saturating_add(bytes), self.bytes().unwrap_or(0));
         let in_pages = || -> io::Result<()> {

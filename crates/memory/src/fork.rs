@@ -1,16 +1,20 @@
 //! `fork()`: a child has nothing of its parent's memory in the pod, and says so.
 //!
-//! A child that went on with its parent's mapping would be a second process that takes itself for the same host: both
-//! would use one segment of the log and one set of locks. So in the child, before `fork()` returns there, every mapping is
-//! replaced. LNR is zeros from then on. SCR is [`BEYOND`] in every word: who looks at the log or at a lock there finds that
-//! something has changed, and takes its slow way, on which it asks [`Memory::is_forked`](crate::Memory::is_forked). No
-//! fast way has an instruction for that. All of it is private: the parent does not notice what the child stores.
+//! A child that went on with its parent's mapping would be a second process that takes itself for
+//! the same host: both would use one segment of the log and one set of locks. So in the child,
+//! before `fork()` returns there, every mapping is replaced. LNR is zeros from then on. SCR is
+//! [`BEYOND`] in every word: a thread that looks at the log or at a lock there finds that something
+//! has changed, and takes its slow way, on which it asks
+//! [`Memory::is_forked`](crate::Memory::is_forked). No fast way has an instruction for that. All of
+//! it is private: the parent does not notice what the child stores.
 //!
-//! The child gives its copies of the file's descriptor up, too, so that its parent's lock ([`life`](crate::life)) is
-//! the parent's alone. It may open and join the pod anew. Views that the parent had are zeros in the child.
+//! The child gives its copies of the file's descriptor up, too, so that its parent's lock
+//! ([`life`](crate::life)) is the parent's alone. It may open and join the pod anew. Views that the
+//! parent had are zeros in the child.
 //!
-//! **In the child** nothing but atomics, and system calls: other threads may have held any lock. Processes made by a raw
-//! `clone` are not seen. `vfork` and `posix_spawn` need none of this, as long as the child does nothing but start a program.
+//! **In the child** nothing but atomics, and system calls: other threads may have held any lock.
+//! Processes made by a raw `clone` are not seen. `vfork` and `posix_spawn` need none of this, as
+//! long as the child does nothing but start a program.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -69,7 +73,8 @@ extern "C" fn in_new_child() {
     }
 }
 
-/// Puts private pages in the place of `bytes` bytes at `address`: zeros, but for those from `scr.0` to `scr.1`.
+/// Puts private pages in the place of `bytes` bytes at `address`: zeros, but for those from `scr.0`
+/// to `scr.1`.
 pub(crate) fn replace(address: usize, bytes: usize, scr: (usize, usize)) {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
@@ -121,8 +126,9 @@ pub(crate) fn give_up(file: RawFd) {
     }
 }
 
-/// Runs `body` in a child of `fork()`; whether it returned `true` there. It waits for the child. This is for tests: in the child of a
-/// process with threads a lock may be held that nobody releases.
+/// Runs `body` in a child of `fork()`; whether it returned `true` there. It waits for the child.
+/// This is for tests: in the child of a process with threads a lock may be held that nobody
+/// releases.
 ///
 /// # Errors
 /// What the system says, if there can be no child.

@@ -1,5 +1,5 @@
-//! Handles of files: a handle finds a file again by what it is and not by its name, for as long as the
-//! file has a name or is open anywhere on this machine.
+//! Handles of files: a handle finds a file again by what it is and not by its name, for as long as
+//! the file has a name or is open anywhere on this machine.
 //!
 //! Left out: handles of more than [`MOST`] bytes, which no file system of local disks has.
 #![allow(unsafe_code)]
@@ -63,8 +63,8 @@ impl FileHandle {
         Ok(kind.map(|kind| Self { kind, length, bytes: raw.bytes }))
     }
 
-    /// Opens the file, which lies on the file system of `beside`. `None` if it is no more: it has no
-    /// name, and nobody has it open.
+    /// Opens the file, which lies on the file system of `beside`. `None` if it is no more: it has
+    /// no name, and nobody has it open.
     ///
     /// # Errors
     /// Those of `open_by_handle_at`: `EPERM` without the capability to look at every file.

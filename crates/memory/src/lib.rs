@@ -1,18 +1,19 @@
 //! Floor 1 of Tombolo: what one host can do to a pod's memory.
 //!
 //! [`Memory`] is the trait that everything above is written against; it has two back ends. The
-//! mapped one, here ([`Mapped`]), compiles to plain loads, stores, cache-line cleans and atomics. The
-//! simulator (its own crate) gives every host an incoherent cache. [`conformance`] holds both to
-//! their word.
+//! mapped one, here ([`Mapped`]), compiles to plain loads, stores, cache-line cleans and atomics.
+//! The simulator (its own crate) gives every host an incoherent cache. [`conformance`] holds both
+//! to their word.
 //!
-//! A [`MemorySpec`] names memory, a [`Backing`] is the open file or device, a [`Region`] its mapping,
-//! and two [`Window`]s of regions make a [`Mapped`].
+//! A [`MemorySpec`] names memory, a [`Backing`] is the open file or device, a [`Region`] its
+//! mapping, and two [`Window`]s of regions make a [`Mapped`].
 //!
 //! Invariants:
 //! * Raw pointers into shared memory, atomics on it, inline assembly and `core::arch` occur in this
 //!   crate alone. Above it there are typed offsets ([`ScrAddr`], [`LnrAddr`], [`Lines`]).
-//! * References to shared memory are of two kinds: to words, which are atomic, and stay in this crate; and to bytes in a
-//!   [view](Memory::view), while nobody writes them. All other bytes are copied in and out of private buffers.
+//! * References to shared memory are of two kinds: to words, which are atomic, and stay in this
+//!   crate; and to bytes in a [view](Memory::view), while nobody writes them. All other bytes are
+//!   copied in and out of private buffers.
 //! * [`Memory::publish`] and [`Memory::consume`] are the only ways to couple the two regions.
 //!
 //! Left out: what the bytes mean. This crate knows no pods, logs or objects.

@@ -1,26 +1,31 @@
 //! Locks by which the kernel tells that a holder of memory lives, whatever namespaces it is in.
 //!
-//! Each stay of a host in a pod has a number, and holds the lock of one byte of the memory's file at an offset that is
-//! far behind the file's end and made of that number. It is an open-file-description lock of the description that
-//! the memory is mapped through. So the kernel takes it back at one moment only: when the last mapping and the
-//! last descriptor of that description are gone. From then on nothing of that stay can store anything. A lock that is
-//! free therefore proves a death, and one that is held proves nothing.
+//! Each stay of a host in a pod has a number, and holds the lock of one byte of the memory's file
+//! at an offset that is far behind the file's end and made of that number. It is an
+//! open-file-description lock of the description that the memory is mapped through. So the kernel
+//! takes it back at one moment only: when the last mapping and the last descriptor of that
+//! description are gone. From then on nothing of that stay can store anything. A lock that is free
+//! therefore proves a death, and one that is held proves nothing.
 //!
 //! Decisions:
-//! * **Why not classic POSIX locks.** Closing *any* descriptor of the file drops all of a process' POSIX locks on it. A
-//!   library that looks at the pod and closes it again would declare its own process dead.
-//! * **`fork()`**: a child inherits the description, so the lock outlives its parent until the child ends, too, or gives
-//!   its copy up. That errs on the safe side. Where both are in one PID namespace, the parent's pidfd proves its end.
-//! * **A number per stay, not per seat.** A host that was fenced and lives holds the lock of its own stay, and the seat's
-//!   next host another one.
-//! * **Two descriptions.** A description does not see its own locks. One process may be two hosts through clones of
-//!   one handle, so a second description asks.
-//! * **Which file.** A lock belongs to an inode of one running kernel. A second device node, or another machine, has
-//!   locks of its own, and there a free lock proves nothing. So a lock has a name, made of the kernel's boot, the file
-//!   system and the inode. The boot identifier must differ between machines that share memory.
-//! * **Shared locks.** Network file systems make a lock of the whole file of `flock`, which users of the memory share.
-//! * **Where locks do not work**, a host has none, and a pidfd is what remains. That shows when the lock is taken: the
-//!   second description must see it.
+//! * **Why not classic POSIX locks.** Closing *any* descriptor of the file drops all of a process'
+//!   POSIX locks on it. A library that looks at the pod and closes it again would declare its own
+//!   process dead.
+//! * **`fork()`**: a child inherits the description, so the lock outlives its parent until the
+//!   child ends, too, or gives its copy up. That errs on the safe side. Where both are in one PID
+//!   namespace, the parent's pidfd proves its end.
+//! * **A number per stay, not per seat.** A host that was fenced and lives holds the lock of its
+//!   own stay, and the seat's next host another one.
+//! * **Two descriptions.** A description does not see its own locks. One process may be two hosts
+//!   through clones of one handle, so a second description asks.
+//! * **Which file.** A lock belongs to an inode of one running kernel. A second device node, or
+//!   another machine, has locks of its own, and there a free lock proves nothing. So a lock has a
+//!   name, made of the kernel's boot, the file system and the inode. The boot identifier must
+//!   differ between machines that share memory.
+//! * **Shared locks.** Network file systems make a lock of the whole file of `flock`, which users
+//!   of the memory share.
+//! * **Where locks do not work**, a host has none, and a pidfd is what remains. That shows when the
+//!   lock is taken: the second description must see it.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -60,7 +65,8 @@ pub(crate) struct LifeLocks {
 }
 
 impl LifeLocks {
-    /// The locks of the file at `path`, which is `held`, for the pod at byte `offset`; `None` if it has none that can be named.
+    /// The locks of the file at `path`, which is `held`, for the pod at byte `offset`; `None` if it
+    /// has none that can be named.
     pub(crate) fn new(held: Arc<File>, path: &Path, offset: u64) -> Option<Self> {
         let boot = boot().filter(|&boot| boot != 0)?;
         let found = held.metadata().ok()?;
@@ -110,7 +116,8 @@ impl LifeLocks {
             l_len: 1,
             l_pid: 0,
         };
-        // SAFETY: these commands take a pointer to a whole `flock`, which lives as long as the call.
+        // SAFETY: these commands take a pointer to a whole `flock`, which lives as long as the
+        // call.
         match unsafe { libc::fcntl(file, command, &raw mut lock) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(lock),

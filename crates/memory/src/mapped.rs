@@ -55,7 +55,8 @@ impl Mapped {
         Self { scr, lnr, caches, streamed, started, life: None, place: None, forks }
     }
 
-    /// The same memory, which is at `place` as command lines name it, and whose users hold locks of the file behind it.
+    /// The same memory, which is at `place` as command lines name it, and whose users hold locks of
+    /// the file behind it.
     #[must_use]
     pub fn with_locks_of(self, backing: &Backing, place: &str) -> Self {
         let life = backing.life_locks().map(Arc::new);
@@ -74,7 +75,8 @@ impl Mapped {
         bytes as u64 >= self.streamed
     }
 
-    /// Whether everything goes through the caches: then there is nothing to be noted, or to be looked up.
+    /// Whether everything goes through the caches: then there is nothing to be noted, or to be
+    /// looked up.
     #[inline]
     fn streams_nothing(&self) -> bool {
         self.streamed == u64::MAX
@@ -123,8 +125,9 @@ impl Mapped {
     fn word<W: Word>(&self, at: ScrAddr<W>) -> &W::Atomic {
         const { assert!(size_of::<W::Atomic>() == size_of::<W>()) };
         let place = self.scr.word_at(at);
-        // SAFETY: within the window, which the region keeps mapped; aligned, because windows start at
-        // lines and `ScrAddr` is a multiple of the word's size; and SCR is only accessed by atomics.
+        // SAFETY: within the window, which the region keeps mapped; aligned, because windows start
+        // at lines and `ScrAddr` is a multiple of the word's size; and SCR is only accessed by
+        // atomics.
         unsafe { place.cast::<W::Atomic>().as_ref() }
     }
 }
@@ -221,7 +224,8 @@ impl Memory for Mapped {
     #[inline]
     fn view(&self, from: LnrAddr, bytes: u64) -> Cow<'_, [u8]> {
         let place = self.lnr.at(from.offset(), bytes);
-        // SAFETY: within the window, which `self` keeps mapped; and nobody writes there meanwhile, as the trait says.
+        // SAFETY: within the window, which `self` keeps mapped; and nobody writes there meanwhile,
+        // as the trait says.
         Cow::Borrowed(unsafe { std::slice::from_raw_parts(place.as_ptr(), bytes as usize) })
     }
 
@@ -288,7 +292,8 @@ impl Memory for Mapped {
             self.caches.fence_stores();
         }
         for &Prepared { start, ref way } in values {
-            // SAFETY: the lines are within the window of who has prepared this; the instructions were checked for.
+            // SAFETY: the lines are within the window of who has prepared this; the instructions
+            // were checked for.
             unsafe {
                 match way {
                     Way::InLines(lines) => stream::write_in_lines(start.as_ptr(), lines),
@@ -339,7 +344,7 @@ impl Memory for Mapped {
             static ROUNDS: Cell<u32> = const { Cell::new(0) };
         }
         let rounds = ROUNDS.replace(ROUNDS.get().wrapping_add(1));
-        // Whoever is waited for may need this very core.
+        // The thread that is waited for may need this very core.
         if rounds % SPINS == SPINS - 1 {
             std::thread::yield_now();
         } else {

@@ -10,8 +10,8 @@ use crate::site::Site;
 use crate::whole::Whole;
 use crate::word::{FetchOp, Located, Word};
 
-/// A step of the code that takes a processor's time, besides its accesses to memory: what it takes, a
-/// simulated pod's profile says.
+/// A step of the code that takes a processor's time, besides its accesses to memory: what it takes,
+/// a simulated pod's profile says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// An operation on an object: its hash, its counters, and all else.
@@ -31,7 +31,7 @@ pub enum Work {
 pub enum Local {
     /// The index.
     Index,
-    /// Who owns which coherence record.
+    /// Owners of coherence records.
     Owners,
     /// Copies of objects.
     Copies,
@@ -58,9 +58,9 @@ pub struct Moment(pub u64);
 /// before the word that announces them, [`consume`](Self::consume) reads the word before the bytes.
 ///
 /// **Ownership.** Nothing keeps two hosts from writing one line but the protocols above, which say
-/// whose it is: from [`takes`](Self::takes) to [`gives`](Self::gives) a line is this host's to write.
-/// And they say when they rely on what they read, [`relies_on`](Self::relies_on). Mapped memory
-/// ignores all of it; the simulator reports whoever breaks the rules.
+/// whose it is: from [`takes`](Self::takes) to [`gives`](Self::gives) a line is this host's to
+/// write. And they say when they rely on what they read, [`relies_on`](Self::relies_on). Mapped
+/// memory ignores all of it; the simulator reports a thread that breaks the rules.
 ///
 /// # Panics
 /// Every operation panics on an address outside its region: offsets found in shared memory must be
@@ -81,7 +81,8 @@ pub trait Memory: Clone + 'static {
     /// Size of LNR in bytes.
     fn lnr_bytes(&self) -> u64;
 
-    /// Looks up where a word is that will be accessed several times, or when there is no time for that any more.
+    /// Looks up where a word is that will be accessed several times, or when there is no time for
+    /// that any more.
     fn locate<W: Word>(&self, at: ScrAddr<W>) -> Self::Located<'_, W>;
 
     /// Reads a word.
@@ -113,7 +114,8 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn read(&self, from: LnrAddr, into: &mut [u8]);
 
-    /// Appends `bytes` bytes to `to`, as read by [`read`](Self::read); where memory is mapped no room is filled before.
+    /// Appends `bytes` bytes to `to`, as read by [`read`](Self::read); where memory is mapped no
+    /// room is filled before.
     #[track_caller]
     #[inline]
     fn append(&self, from: LnrAddr, bytes: u64, to: &mut Vec<u8>) {
@@ -122,8 +124,8 @@ pub trait Memory: Clone + 'static {
         self.read(from, &mut to[before..]);
     }
 
-    /// The 16 bytes there, and whether `behind` follows them; as read by [`read`](Self::read), but where memory is mapped nothing is
-    /// copied to be compared.
+    /// The 16 bytes there, and whether `behind` follows them; as read by [`read`](Self::read), but
+    /// where memory is mapped nothing is copied to be compared.
     #[track_caller]
     #[inline]
     fn read_before(&self, from: LnrAddr, behind: &[u8]) -> ([u8; 16], bool) {
@@ -133,10 +135,12 @@ pub trait Memory: Clone + 'static {
         (*first, rest == behind)
     }
 
-    /// Shows bytes where they lie, if this host's caches can be looked into, and else as they are now.
+    /// Shows bytes where they lie, if this host's caches can be looked into, and else as they are
+    /// now.
     ///
-    /// The protocol above sees to it that no host writes them for as long as they are borrowed, and that this host has no stale line of
-    /// them: the compiler takes them for what they were, whenever it looks.
+    /// The protocol above sees to it that no host writes them for as long as they are borrowed, and
+    /// that this host has no stale line of them: the compiler takes them for what they were,
+    /// whenever it looks.
     #[track_caller]
     fn view(&self, from: LnrAddr, bytes: u64) -> Cow<'_, [u8]> {
         let mut copy = Vec::new();
@@ -150,7 +154,8 @@ pub trait Memory: Clone + 'static {
         let _ = lines;
     }
 
-    /// These lines will be written soon, after the first one was read: so many bytes at once, or any number if that is 0.
+    /// These lines will be written soon, after the first one was read: so many bytes at once, or
+    /// any number if that is 0.
     #[inline]
     fn prefetch_to_write(&self, lines: Lines, bytes: usize) {
         let _ = (lines, bytes);
@@ -163,13 +168,14 @@ pub trait Memory: Clone + 'static {
     }
 
     /// Copies bytes from a private buffer into this host's caches; other hosts see them once they
-    /// are cleaned, or at any earlier time. They may go to memory at once; even so other threads of this host see them before what
-    /// this thread does later only if it cleans them, or does a read-modify-write, in between.
+    /// are cleaned, or at any earlier time. They may go to memory at once; even so other threads of
+    /// this host see them before what this thread does later only if it cleans them, or does a
+    /// read-modify-write, in between.
     #[track_caller]
     fn write(&self, to: LnrAddr, bytes: &[u8]);
 
-    /// As [`write`](Self::write), of several; what lies behind the bytes in the last line of each means nothing to anybody, and may
-    /// change.
+    /// As [`write`](Self::write), of several; what lies behind the bytes in the last line of each
+    /// means nothing to anybody, and may change.
     #[track_caller]
     #[inline]
     fn write_all<'a>(&self, writes: impl Iterator<Item = (LnrAddr, &'a [u8])> + Clone)
@@ -186,7 +192,7 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn clean(&self, site: Site, lines: Lines);
 
-    /// As [`clean`](Self::clean), of several: who has to wait waits once.
+    /// As [`clean`](Self::clean), of several: a thread that has to wait waits once.
     #[track_caller]
     #[inline]
     fn clean_all(&self, site: Site, lines: impl IntoIterator<Item = Lines>)
@@ -198,10 +204,12 @@ pub trait Memory: Clone + 'static {
         }
     }
 
-    /// Prepares a value that will be written whole: works out beforehand what can be, if there is `time` for that.
+    /// Prepares a value that will be written whole: works out beforehand what can be, if there is
+    /// `time` for that.
     fn prepare<'a>(&'a self, value: Whole<'a>, time: bool) -> Self::Prepared<'a>;
 
-    /// Writes what takes the place of objects, each as [`write`](Self::write) does, and cleans their lines as [`clean_all`](Self::clean_all) does. Protocols use
+    /// Writes what takes the place of objects, each as [`write`](Self::write) does, and cleans
+    /// their lines as [`clean_all`](Self::clean_all) does. Protocols use
     /// [`publish_whole`](Self::publish_whole).
     #[track_caller]
     fn write_whole(&self, site: Site, values: &[Self::Prepared<'_>]);
@@ -211,17 +219,19 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn invalidate(&self, site: Site, lines: Lines);
 
-    /// Whether this host has met a memory error in these lines. What it has read of them since is not what was written
-    /// there; what it writes there, other hosts may never see. That does not end: nobody heals a line.
+    /// Whether this host has met a memory error in these lines. What it has read of them since is
+    /// not what was written there; what it writes there, other hosts may never see. That does not
+    /// end: nobody heals a line.
     #[inline]
     fn poisoned(&self, lines: Lines) -> bool {
         let _ = lines;
         false
     }
 
-    /// From here on this host asks, after it has read from `lines` and before it relies on having written there, whether
-    /// they are [`poisoned`](Self::poisoned): a memory error costs what lies there. In all other memory it ends the process. The lines of
-    /// all calls count, of up to 16 different ones.
+    /// From here on this host asks, after it has read from `lines` and before it relies on having
+    /// written there, whether they are [`poisoned`](Self::poisoned): a memory error costs what lies
+    /// there. In all other memory it ends the process. The lines of all calls count, of up to 16
+    /// different ones.
     #[inline]
     fn survives_poison(&self, lines: Lines) {
         let _ = lines;
@@ -231,8 +241,8 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn pause(&self);
 
-    /// Waits for as long as so many pauses take, so as not to be in the way of whoever is waited for; where nothing takes time, one is as
-    /// good as many.
+    /// Waits for as long as so many pauses take, so as not to be in the way of the thread that is
+    /// waited for; where nothing takes time, one is as good as many.
     #[track_caller]
     fn back_off(&self, pauses: u32) {
         let _ = pauses;
@@ -252,8 +262,8 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn step(&self) {}
 
-    /// Whether this host is dead: then nothing that it does has an effect, and what it waits for does not come.
-    /// Only a simulated thread, which is being unwound, is there to be told.
+    /// Whether this host is dead: then nothing that it does has an effect, and what it waits for
+    /// does not come. Only a simulated thread, which is being unwound, is there to be told.
     #[inline]
     fn is_gone(&self) -> bool {
         false
@@ -271,20 +281,22 @@ pub trait Memory: Clone + 'static {
     /// The process that this host runs in.
     fn process(&self) -> Process;
 
-    /// The same, which from here on holds the lock with this number for as long as it has this memory, if
-    /// the memory has such locks.
+    /// The same, which from here on holds the lock with this number for as long as it has this
+    /// memory, if the memory has such locks.
     fn process_holding(&self, number: u32) -> Process {
         let _ = number;
         self.process()
     }
 
-    /// Whether this process is a child of the one that has this memory, and has nothing of it: words of SCR are
-    /// none that a host stores, and lines of LNR are zeros, for this process alone.
+    /// Whether this process is a child of the one that has this memory, and has nothing of it:
+    /// words of SCR are none that a host stores, and lines of LNR are zeros, for this process
+    /// alone.
     fn is_forked(&self) -> bool {
         false
     }
 
-    /// Whether the end of a process would be known: that [`has_ended`](Self::has_ended) denies it means that it lives.
+    /// Whether the end of a process would be known: that [`has_ended`](Self::has_ended) denies it
+    /// means that it lives.
     fn would_know(&self, process: Process) -> bool {
         let _ = process;
         false
@@ -295,11 +307,12 @@ pub trait Memory: Clone + 'static {
         "POD".to_owned()
     }
 
-    /// Whether a process is known to have ended, or to have let go of this memory: then nothing that it did there is still
-    /// under way. What cannot be read, or not be compared, is not known.
+    /// Whether a process is known to have ended, or to have let go of this memory: then nothing
+    /// that it did there is still under way. What cannot be read, or not be compared, is not known.
     fn has_ended(&self, process: Process) -> bool;
 
-    /// Whether a process is known to have something to do: a thread of it has a processor, or waits for one.
+    /// Whether a process is known to have something to do: a thread of it has a processor, or waits
+    /// for one.
     fn is_running(&self, process: Process) -> bool {
         let _ = process;
         false
@@ -338,8 +351,8 @@ pub trait Memory: Clone + 'static {
         Moment::default()
     }
 
-    /// What this thread has read of these bytes since `since` is used from here on: it must not have
-    /// been out of date by then.
+    /// What this thread has read of these bytes since `since` is used from here on: it must not
+    /// have been out of date by then.
     #[track_caller]
     #[inline]
     fn relies_on(&self, from: LnrAddr, bytes: u64, since: Moment) {
@@ -352,8 +365,8 @@ pub trait Memory: Clone + 'static {
         let _ = work;
     }
 
-    /// This thread reads, or writes, lines of its host's own memory. Each part of that memory has lines of
-    /// its own, numbered below 2^40.
+    /// This thread reads, or writes, lines of its host's own memory. Each part of that memory has
+    /// lines of its own, numbered below 2^40.
     #[inline]
     fn touches(&self, what: Local, write: bool, lines: impl FnOnce() -> Range<u64>) {
         let _ = (what, write, lines);
@@ -389,8 +402,8 @@ pub trait Memory: Clone + 'static {
         announce(self)
     }
 
-    /// Writes values whole, makes them visible to all hosts, then runs `announce`, which changes SCR: as [`publish`](Self::publish) of what
-    /// was written before, but for less.
+    /// Writes values whole, makes them visible to all hosts, then runs `announce`, which changes
+    /// SCR: as [`publish`](Self::publish) of what was written before, but for less.
     #[track_caller]
     #[inline]
     fn publish_whole<R>(

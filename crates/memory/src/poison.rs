@@ -34,7 +34,8 @@ const ERRORS: [c_int; 4] = [2, 3, 4, 5];
 const CODES_WITH_SIZE: [c_int; 2] = [4, 5];
 /// Where in a `siginfo_t` the kernel says how large the poisoned page is, as a power of two.
 const SIZE_AT: usize = 24;
-/// What the process ends with if it cannot go on: as by `sysexits.h`, an error of input or output.
+/// The exit code: a memory error in SCR, the log or mail ended the host.
+// `sysexits.h` has it for errors of input and output.
 const EXIT_CODE: c_int = 74;
 
 const BITS: usize = u64::BITS as usize;

@@ -1,12 +1,13 @@
 //! The process that a host runs in, and whether it still does.
 //!
-//! Only proof counts. A process is known to have ended if the kernel says so of its own number, in its own PID
-//! namespace; or if its lock on the memory is free ([`life`](crate::life)), which holds across namespaces. What
-//! cannot be read, or not be compared, says nothing.
+//! Only proof counts. A process is known to have ended if the kernel says so of its own number, in
+//! its own PID namespace; or if its lock on the memory is free ([`life`](crate::life)), which holds
+//! across namespaces. What cannot be read, or not be compared, says nothing.
 //!
-//! Numbers come back, so a process has a mark that does not: the number of its pidfd's inode, or, before Linux 6.9, when
-//! it began. `/proc` tells the latter by the clock of the reader's time namespace, and perhaps not of other users'
-//! processes, and it may be the `/proc` of another PID namespace. Marks of different kinds are not compared.
+//! Numbers come back, so a process has a mark that does not: the number of its pidfd's inode, or,
+//! before Linux 6.9, when it began. `/proc` tells the latter by the clock of the reader's time
+//! namespace, and perhaps not of other users' processes, and it may be the `/proc` of another PID
+//! namespace. Marks of different kinds are not compared.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -35,7 +36,8 @@ pub struct Process {
     pub id: u64,
     /// Which machine, since when it runs, and which processes are numbered together there.
     pub machine: u64,
-    /// Tells it from others that have its number before or after it: of the kind that its machine has. 0 if there is none.
+    /// Tells it from others that have its number before or after it: of the kind that its machine
+    /// has. 0 if there is none.
     pub mark: u64,
     /// What the kernel takes back when it has let go of the memory.
     pub lock: Option<LifeLock>,
@@ -45,7 +47,8 @@ impl Process {
     /// This one.
     pub fn own() -> Self {
         thread_local! {
-            // By how often it was forked, and without a lock: another thread might have had it when it was.
+            // By how often it was forked, and without a lock: another thread might have had it when
+            // it was.
             static OWN: Cell<Option<(u64, Process)>> = const { Cell::new(None) };
         }
         let forks = fork::count();
@@ -65,7 +68,8 @@ impl Process {
         own
     }
 
-    /// Whether it is known to have ended, by its number. Of processes of other machines, or of other PID namespaces, nothing is.
+    /// Whether it is known to have ended, by its number. Of processes of other machines, or of
+    /// other PID namespaces, nothing is.
     pub fn has_ended(self) -> bool {
         let own = Self::own();
         let is_own = (self.id, self.mark) == (own.id, own.mark);
@@ -77,9 +81,9 @@ impl Process {
         self.machine == Self::own().machine && self.machine != 0
     }
 
-    /// Whether one of its threads is known to have a processor, or to wait for one, or for a disk. If none does, it is stopped or frozen,
-    /// or all of it waits for something else. Of other machines' processes, and of those that `/proc` does not show, nothing
-    /// is known.
+    /// Whether one of its threads is known to have a processor, or to wait for one, or for a disk.
+    /// If none does, it is stopped or frozen, or all of it waits for something else. Of other
+    /// machines' processes, and of those that `/proc` does not show, nothing is known.
     pub fn is_running(self) -> bool {
         self.is_of_here()
             && !self.has_ended()
@@ -88,7 +92,7 @@ impl Process {
     }
 
     fn ended_here(self) -> bool {
-        // A descriptor stands for the process itself, whoever gets its number afterwards.
+        // A descriptor stands for the process itself, whichever process gets its number afterwards.
         static WATCHED: Mutex<Option<HashMap<Process, OwnedFd>>> = Mutex::new(None);
         let mut watched = WATCHED.lock();
         let process = match watched.get_or_insert_default().entry(self) {
@@ -106,7 +110,8 @@ impl Process {
         ended
     }
 
-    /// A descriptor of the process with this number, whose end proves that of this one; `None` if this one has ended.
+    /// A descriptor of the process with this number, whose end proves that of this one; `None` if
+    /// this one has ended.
     ///
     /// # Errors
     /// What the kernel says, if there is no telling.
@@ -114,8 +119,8 @@ impl Process {
         let id = i32::try_from(self.id).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
         match pidfd_open(id, PidfdFlags::empty()) {
             Ok(process) => {
-                // Looked at after it was opened: what the number stands for now is what is watched. If it is
-                // another process, it has the number since this one has ended.
+                // Looked at after it was opened: what the number stands for now is what is watched.
+                // If it is another process, it has the number since this one has ended.
                 let mark = inode(&process).or_else(|| began_by_number(self.id));
                 let is_other = mark.is_some_and(|mark| differ(mark, self.mark));
                 Ok((!is_other).then_some(process))
@@ -142,14 +147,16 @@ fn inode(process: &OwnedFd) -> Option<u64> {
     (system.f_type as u64 == PIDFS_MAGIC).then_some(inode | BY_INODE)
 }
 
-/// The mark of a process by its beginning, in ticks since the machine's, by the clock of this time namespace.
+/// The mark of a process by its beginning, in ticks since the machine's, by the clock of this time
+/// namespace.
 fn began(process: &str) -> Option<u64> {
     let ticks: u64 = field(process, 19)?.parse().ok()?;
     let clock = fs::metadata("/proc/self/ns/time").map_or(0, |namespace| namespace.st_ino());
     Some((clock << u32::BITS | ticks & u64::from(u32::MAX)) & !BY_INODE)
 }
 
-/// The mark of the process with this number by its beginning, if `/proc` numbers processes as this process does.
+/// The mark of the process with this number by its beginning, if `/proc` numbers processes as this
+/// process does.
 fn began_by_number(id: u64) -> Option<u64> {
     if proc_is_own() { began(&id.to_string()) } else { None }
 }
@@ -201,7 +208,8 @@ pub(crate) fn boot() -> Option<u64> {
     u64::from_str_radix(&hex, 16).ok()
 }
 
-/// A name for this machine since it was started, and for this PID namespace; 0 if that cannot be told.
+/// A name for this machine since it was started, and for this PID namespace; 0 if that cannot be
+/// told.
 fn machine() -> u64 {
     let namespace = fs::metadata("/proc/self/ns/pid").map(|namespace| namespace.st_ino());
     boot().zip(namespace.ok()).map_or(0, |(boot, namespace)| boot ^ namespace)
@@ -271,8 +279,8 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// A process that the freezer of its control group has stopped is in state `S` or `D`, like one that sleeps or waits for a disk,
-    /// and was taken for busy.
+    /// A process that the freezer of its control group has stopped is in state `S` or `D`, like one
+    /// that sleeps or waits for a disk, and was taken for busy.
     #[test]
     fn a_frozen_process_does_not_run() {
         let freezers = [
@@ -305,8 +313,8 @@ mod tests {
         }
     }
 
-    /// With `/proc` mounted with `hidepid=2`, or that of another PID namespace, a live process had a beginning that
-    /// could not be read, or was another's, and was taken for dead.
+    /// With `/proc` mounted with `hidepid=2`, or that of another PID namespace, a live process had
+    /// a beginning that could not be read, or was another's, and was taken for dead.
     #[test]
     fn what_cannot_be_compared_is_no_proof() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();

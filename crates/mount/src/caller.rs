@@ -1,5 +1,5 @@
-//! Doing something below in a caller's name: the kernel below then asks whether the caller may, and what
-//! is made belongs to the caller from the start.
+//! Doing something below in a caller's name: the kernel below then asks whether the caller may, and
+//! what is made belongs to the caller from the start.
 //!
 //! Only root serves other users. Any other process serves its own, and changes nothing here.
 
@@ -26,8 +26,8 @@ impl Caller {
         Self { user: request.uid(), group: request.gid(), process: request.pid() }
     }
 
-    /// Makes something of the caller's with this mode. Whether the caller may was asked by the kernel
-    /// above already, so it is not asked again.
+    /// Makes something of the caller's with this mode. Whether the caller may was asked by the
+    /// kernel above already, so it is not asked again.
     pub(crate) fn make<T>(
         &self,
         mode: u32,
@@ -74,7 +74,8 @@ impl Caller {
         body()
     }
 
-    /// The groups that the caller is in besides its own; none, if its process cannot be seen from here.
+    /// The groups that the caller is in besides its own; none, if its process cannot be seen from
+    /// here.
     fn groups(&self) -> Vec<Gid> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process));
         let status = status.unwrap_or_default();

@@ -1,8 +1,8 @@
 //! The files of a directory, as the page cache reads and writes them.
 //!
-//! A file can be got at as long as somebody on this host uses it: has it open, or is changing its size.
-//! Whoever is the last to use it writes its pages back first, so a page that is dirty has a host that
-//! can write it. If that fails, the file stays at hand without a user, and is tried again.
+//! A file can be got at as long as somebody on this host uses it: has it open, or is changing its
+//! size. Its last user writes its pages back first, so a page that is dirty has a host that can
+//! write it. If that fails, the file stays at hand without a user, and is tried again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, FileTimes};
@@ -58,8 +58,8 @@ impl Files {
         Ok(id)
     }
 
-    /// One more uses a file, which `open` opens as needed. Also a file that is wanted for reading is opened
-    /// for writing, if that can be done: other hosts' pages may have to be written to it.
+    /// One more uses a file, which `open` opens as needed. Also a file that is wanted for reading
+    /// is opened for writing, if that can be done: other hosts' pages may have to be written to it.
     ///
     /// # Errors
     /// Those of `open`, if the file cannot be opened as it is wanted.
@@ -99,7 +99,8 @@ impl Files {
         Ok(Arc::clone(&used.file))
     }
 
-    /// Visits the names of files that have one of these inode numbers, as far as they may be looked at.
+    /// Visits the names of files that have one of these inode numbers, as far as they may be looked
+    /// at.
     fn walk(
         root: &Path,
         inodes: &BTreeSet<u64>,
@@ -265,8 +266,8 @@ impl Backing for Files {
     }
 }
 
-/// The time that a file has if it cannot be told in nanoseconds since the Unix epoch: it is what the file
-/// below says.
+/// The time that a file has if it cannot be told in nanoseconds since the Unix epoch: it is what
+/// the file below says.
 pub(crate) const FAR: i64 = i64::MAX;
 
 /// A time in nanoseconds since the Unix epoch.

@@ -291,7 +291,7 @@ impl Filesystem for Mount {
         self.0.locks.release(number, owner);
         let flushed = || -> Outcome<()> {
             let node = self.0.nodes.get(number)?;
-            // Who closes a file learns whether its bytes have a place below.
+            // A program that closes a file learns whether its bytes have a place below.
             if node.is_file() {
                 self.0.cache.write_back(node.id)?;
             }
@@ -467,7 +467,7 @@ impl Filesystem for Mount {
             let node = self.0.nodes.get(number)?;
             Ok(self.0.locks.find(&node, owner, Range { start, end, kind })?)
         };
-        // Who has it may be on another host: there is no number for that.
+        // The process that has it may be on another host: there is no number for that.
         answer!(reply, found(), range => reply.locked(range.start, range.end, range.kind, 0));
     }
 

@@ -1,24 +1,26 @@
 //! Floor 5: a file system over the page cache, by FUSE: every host that mounts a backing directory
 //! through the same pod sees one tree.
 //!
-//! * Names, directories, permissions, links and extended attributes are those of the backing directory,
-//!   and pass through at once. Bytes, sizes and times of files are the page cache's.
-//! * The kernel keeps nothing: no pages (direct I/O), no names, no attributes. So what a `write` on one
-//!   host has done before it returned, a `read` that begins afterwards on any host sees; and likewise
-//!   for names. That is more than close-to-open.
-//! * `close` writes back and says what went wrong, without making anything durable; `fsync` does that.
+//! * Names, directories, permissions, links and extended attributes are those of the backing
+//!   directory, and pass through at once. Bytes, sizes and times of files are the page cache's.
+//! * The kernel keeps nothing: no pages (direct I/O), no names, no attributes. So what a `write` on
+//!   one host has done before it returned, a `read` that begins afterwards on any host sees; and
+//!   likewise for names. That is more than close-to-open.
+//! * `close` writes back and says what went wrong, without making anything durable; `fsync` does
+//!   that.
 //! * Locks (`fcntl` and `flock`) are taken on the backing files, and so hold among all hosts.
-//! * A file can be mapped privately; what is mapped is a copy as of then. Mapping it shared is refused
-//!   by the kernel (`ENODEV`): it would not see other hosts' writes.
-//! * `sendfile` and `splice` read what the kernel keeps for them since the file was opened. They see what
-//!   other hosts wrote before that, and perhaps not what they write afterwards; `copy_file_range` sees
-//!   that, too.
+//! * A file can be mapped privately; what is mapped is a copy as of then. Mapping it shared is
+//!   refused by the kernel (`ENODEV`): it would not see other hosts' writes.
+//! * `sendfile` and `splice` read what the kernel keeps for them since the file was opened. They
+//!   see what other hosts wrote before that, and perhaps not what they write afterwards;
+//!   `copy_file_range` sees that, too.
 //!
-//! * Hosts may die. Files that only a dead host had open are found by their inode numbers, and what it wrote to them is written back, by
-//!   another host, or by the next one that mounts them.
+//! * Hosts may die. Files that only a dead host had open are found by their inode numbers, and what
+//!   it wrote to them is written back, by another host, or by the next one that mounts them.
 //!
-//! Nobody may change the files below while they are mounted, nor, if all hosts have died, before they are mounted again. The backing directory is on one file system
-//! that all hosts reach, and that shows each host what others wrote: on one machine any one.
+//! Nobody may change the files below while they are mounted, nor, if all hosts have died, before
+//! they are mounted again. The backing directory is on one file system that all hosts reach, and
+//! that shows each host what others wrote: on one machine any one.
 //!
 //! Left out: mounts within the backing directory, sparse operations (`fallocate` makes room, and
 //! nothing else), deadlock detection among locks. ACLs are refused (`EOPNOTSUPP`); those that files
@@ -174,7 +176,8 @@ impl Mounted {
         mountpoint: &Path,
         threads: usize,
     ) -> Result<(Arc<Shared>, BackgroundSession), MountError> {
-        // The kernel has applied the mask of whoever creates a file; this process has none of its own.
+        // The kernel has applied the mask of the process that creates a file; this process has none
+        // of its own.
         rustix::process::umask(rustix::fs::Mode::empty());
         raise_descriptors();
         let shared = Shared::new(Arc::clone(cache), backing, Arc::clone(&background.stopping))
@@ -248,8 +251,8 @@ impl Mounted {
         Ok(cache.leave()?)
     }
 
-    /// Ends at once, whatever is open, without leaving the pod: other hosts take this one for dead when its
-    /// process ends.
+    /// Ends at once, whatever is open, without leaving the pod: other hosts take this one for dead
+    /// when its process ends.
     pub fn abandon(self) {
         forget(self.session);
     }

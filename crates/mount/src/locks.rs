@@ -1,8 +1,8 @@
 //! Locks on files and ranges of them, for all hosts: each owner of locks, as the kernel tells them
 //! apart, gets a descriptor of the file below and holds its locks there (`F_OFD_SETLK`).
 //!
-//! `flock` and `fcntl` locks come to the same here, as on NFS. The kernel below knows nothing of who
-//! waits for whom: no deadlock is reported.
+//! `flock` and `fcntl` locks come to the same here, as on NFS. The kernel below knows nothing of
+//! who waits for whom: no deadlock is reported.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -22,7 +22,8 @@ use crate::nodes::{Access, Node};
 /// How long to wait between two attempts to get a lock.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How long a process waits for a lock, at most, of which it cannot be seen whether a signal waits for it.
+/// How long a process waits for a lock, at most, of which it cannot be seen whether a signal waits
+/// for it.
 const UNSEEN: Duration = Duration::from_secs(10);
 
 /// A range of a file, and what is wanted with it.
@@ -97,8 +98,8 @@ impl Locks {
         }
     }
 
-    /// Takes a lock, for which its asker waits; gives up when that is sent a signal, or when it is time to
-    /// stop.
+    /// Takes a lock, for which its asker waits; gives up when that is sent a signal, or when it is
+    /// time to stop.
     ///
     /// # Errors
     /// `EINTR` if it gave up: also after a while, if it cannot be told whether there is a signal.
@@ -128,8 +129,8 @@ impl Locks {
         self.0.lock().remove(&(number.0, owner.0));
     }
 
-    /// An open file is closed for good: locks that were taken by it alone are given up. Those of processes
-    /// were before, and those of open files nobody else would give up.
+    /// An open file is closed for good: locks that were taken by it alone are given up. Those of
+    /// processes were before, and those of open files nobody else would give up.
     pub(crate) fn close(&self, number: INodeNo, handle: FileHandle) {
         self.0.lock().retain(|owner, held| {
             let was_by = owner.0 == number.0 && held.by.remove(&handle.0);

@@ -1,9 +1,9 @@
 //! The files and directories that the kernel knows, by inode number.
 //!
-//! Each is found again by a handle that stands for the file and not for its name: so it does not matter
-//! which host renames it. Nothing is open for it meanwhile: the kernel may know more names than there
-//! are descriptors, and a file that is deleted on any host gives its space back. Where handles cannot
-//! be used, each has a descriptor instead.
+//! Each is found again by a handle that stands for the file and not for its name: so it does not
+//! matter which host renames it. Nothing is open for it meanwhile: the kernel may know more names
+//! than there are descriptors, and a file that is deleted on any host gives its space back. Where
+//! handles cannot be used, each has a descriptor instead.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

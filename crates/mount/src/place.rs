@@ -32,8 +32,8 @@ fn helped(place: &Path) -> io::Result<()> {
     if status.success() { Ok(()) } else { Err(Errno::PERM.into()) }
 }
 
-/// The empty directory that a place really is. A mount of this kind whose process has died is taken away
-/// from there first.
+/// The empty directory that a place really is. A mount of this kind whose process has died is taken
+/// away from there first.
 pub(crate) fn check(place: &Path) -> Result<PathBuf, MountError> {
     let refuse = |why: &str| MountError::Mountpoint(place.to_owned(), why.to_owned());
     if is_dead(place) {

@@ -1,5 +1,5 @@
-//! What requests of the kernel share, and what comes of them: names, directories and permissions are those of the backing
-//! directory; bytes, sizes and times of files are the page cache's.
+//! What requests of the kernel share, and what comes of them: names, directories and permissions
+//! are those of the backing directory; bytes, sizes and times of files are the page cache's.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -102,7 +102,8 @@ impl Shared {
         self.cache.backing()
     }
 
-    /// Whether this host may still change anything: names are not asked of the page cache, which would know.
+    /// Whether this host may still change anything: names are not asked of the page cache, which
+    /// would know.
     ///
     /// # Errors
     /// `ENOTCONN` once it was fenced.
@@ -174,8 +175,8 @@ impl Shared {
         if node.is_file() { Ok(self.cache.end_use(node.id)?) } else { Ok(()) }
     }
 
-    /// Makes a file of that name and opens it, or opens the one that another host has just made, if the
-    /// caller may.
+    /// Makes a file of that name and opens it, or opens the one that another host has just made, if
+    /// the caller may.
     pub(crate) fn create(
         &self,
         caller: Caller,
@@ -350,7 +351,8 @@ impl Shared {
         Ok(data.len() as u32)
     }
 
-    /// Copies from one place to another, as they are in the page cache; how many bytes, which may be fewer.
+    /// Copies from one place to another, as they are in the page cache; how many bytes, which may
+    /// be fewer.
     pub(crate) fn copy(
         &self,
         (from, at): (FileId, u64),
@@ -411,8 +413,8 @@ const COPIED_AT_ONCE: u64 = 1 << 20;
 /// How often a file is looked for that others make and delete all the time.
 const ATTEMPTS: u32 = 100;
 
-/// Makes a file in a directory, or opens the one that is there, as the flags of `open` say; and whether
-/// it is new. A new one is open for reading and writing.
+/// Makes a file in a directory, or opens the one that is there, as the flags of `open` say; and
+/// whether it is new. A new one is open for reading and writing.
 ///
 /// # Errors
 /// `ESTALE` if the caller has to look at the name again.
@@ -457,7 +459,8 @@ fn unmake(folder: &Fd<'_>, name: &OsStr, file: &File) {
     }
 }
 
-/// Takes a name away if it stands for what was just made. That may fail: it is on the way out of an error.
+/// Takes a name away if it stands for what was just made. That may fail: it is on the way out of an
+/// error.
 fn remove_if(folder: &Fd<'_>, name: &OsStr, inode: u64) {
     let found = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
     let Some(found) = found.ok().filter(|found| found.st_ino == inode) else { return };
@@ -490,8 +493,8 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
     }
 }
 
-/// A time that the kernel asks for. Before 1970, `fuser` takes nanoseconds after a second for some before
-/// it.
+/// A time that the kernel asks for. Before 1970, `fuser` takes nanoseconds after a second for some
+/// before it.
 fn asked(time: SystemTime) -> Timespec {
     let (since, sign) = match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => (since, 1),

@@ -1,12 +1,13 @@
 //! How many instructions an operation takes, counted by valgrind's callgrind, against a baseline.
 //!
 //! `cargo bench -p tombolo-objects --bench instructions` fails if an operation takes over 2 % more
-//! than `benches/instructions.txt` says; with `-- --record` it writes that file anew. Seconds depend
-//! on the machine and on what else it does; instructions do not.
+//! than `benches/instructions.txt` says; with `-- --record` it writes that file anew. Seconds
+//! depend on the machine and on what else it does; instructions do not.
 //!
 //! The counts are of this program, on mapped memory, with one host. Valgrind shows programs a
-//! processor that has AVX2, and neither AVX-512 nor CLWB, on each x86-64 processor with AVX2: so all
-//! of these take the same paths. A pod's hash key is random; that moves counts by less than 0.1 %.
+//! processor that has AVX2, and neither AVX-512 nor CLWB, on each x86-64 processor with AVX2: so
+//! all of these take the same paths. A pod's hash key is random; that moves counts by less than 0.1
+//! %.
 
 use std::fs;
 use std::hint::black_box;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tombolo_host::Host;
 use tombolo_memory::Memory;
 use tombolo_pod::{Area, Seat};
-use tombolo_sharing::{Guard, Guarded, ObjectArea, Viewed, persist};
+use tombolo_sharing::{Guard, Guarded, ObjectArea, Viewed, retry_with_backoff};
 
 use crate::{
     Change, Error, Item, Objects, Options, Scheme, Stats, Usage, Version, View, WriteGuard,
@@ -43,7 +43,7 @@ impl<M: Memory> Scheme for Objects<M> {
     }
 
     #[inline]
-    fn foresee(&self, key: &[u8]) {
+    fn prefetch(&self, key: &[u8]) {
         self.prefetch(key);
     }
 
@@ -118,7 +118,7 @@ impl<M: Memory> Guarded for Objects<M> {
         offset: u64,
         into: &mut [u8],
     ) -> Result<Option<Version>, Error> {
-        persist(self.memory(), || {
+        retry_with_backoff(self.memory(), || {
             let guard = match self.read_start(key) {
                 Err(Error::NotFound) => return Ok(Some(None)),
                 guard => guard?,

@@ -20,20 +20,45 @@ pub(crate) fn generation_at(position: u64) -> Generation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) line: SlotLine,
-    /// Size class, or [`SPAN`](tombolo_sharing::SPAN).
+    /// Size class, or [`CHAIN`](tombolo_sharing::CHAIN).
     pub(crate) class: u8,
     /// Whole chunks that a chain takes, else 0.
     pub(crate) chunks: u32,
 }
 
-/// In which of `shards` shards the events of objects with this hash are: its highest bits tell. (The
-/// lowest ones choose a bucket of the index.)
+/// In which of `shards` shards the events of objects with this hash are: its highest bits tell.
+/// (The lowest ones choose a bucket of the index.)
 pub(crate) fn shard_of(hash: KeyHash, shards: usize) -> usize {
     ((u64::from(hash) * shards as u64) >> KeyHash::BITS) as usize
 }
 
-/// Stands for the record of an object that is locked by the log. No record has this number.
-pub(crate) const BY_LOG: u32 = (1 << 28) - 258;
+/// With what an object's value is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LostTo {
+    /// A host that changed it, or had it in its own memory.
+    Host(u8),
+    MemoryError,
+}
 
-/// Stands, where else the host does with which a value is lost, for a memory error.
-pub(crate) const BY_POISON: u8 = u8::MAX;
+impl LostTo {
+    /// A byte that stands for it. No host has the number that stands for a memory error.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Host(host) => host,
+            Self::MemoryError => u8::MAX,
+        }
+    }
+
+    /// What has this [`code`](Self::code).
+    #[inline]
+    pub(crate) fn of_code(code: u8) -> Self {
+        if code == u8::MAX { Self::MemoryError } else { Self::Host(code) }
+    }
+
+    pub(crate) fn host(self) -> Option<u8> {
+        match self {
+            Self::Host(host) => Some(host),
+            Self::MemoryError => None,
+        }
+    }
+}

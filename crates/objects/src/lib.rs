@@ -10,22 +10,24 @@
 //! * A read that finds nothing changed, neither the entry's generation nor the record's counter,
 //!   from before the copy to after it, has copied one version. Every event about an object starts a
 //!   new generation; every write moves the counter by two, and makes it odd meanwhile.
-//! * A host's own caches may be trusted for an object only as of a generation and counter at which it
-//!   has read all of it. Otherwise the lines are dropped, *after* the counter was loaded. (The paper
-//!   flushes at every event, on every host; here an event costs a host that never reads the object
-//!   nothing.)
+//! * A host's own caches may be trusted for an object only as of a generation and counter at which
+//!   it has read all of it. Otherwise the lines are dropped, *after* the counter was loaded. (The
+//!   paper flushes at every event, on every host; here an event costs a host that never reads the
+//!   object nothing.)
 //!
 //! Further invariants:
-//! * Who changes or frees an object's slot or record holds the record's lock, if there is a record;
-//!   if there is none, an event that is conditional on the generation decides.
-//! * Whoever takes a lock applies the log and looks at the entry again before it touches anything.
-//! * Who stores into a slot has made sure that nobody looks at what lies there ([`View`]), or will.
+//! * A host that changes or frees an object's slot or record holds the record's lock, if there is
+//!   one; without a record, an event that is conditional on the generation decides.
+//! * A host that takes a lock applies the log and looks at the entry again before it touches
+//!   anything.
+//! * A host that stores into a slot has made sure that no host views what lies there ([`View`]), or
+//!   will.
 //! * Every way out of a write cleans what was written, and only then releases the lock.
-//! * Equal hashes are settled by comparing keys. No length found in LNR is used before it is checked
-//!   against the slot, and no value is handed out before its read is validated.
+//! * Equal hashes are settled by comparing keys. No length found in LNR is used before it is
+//!   checked against the slot, and no value is handed out before its read is validated.
 //!
-//! * A host that was fenced changes nothing that others use: its events have no effect, its locks are taken over, and
-//!   slots into which it may still write are nobody's until it is gone.
+//! * A host that was fenced changes nothing that others use: its events have no effect, its locks
+//!   are taken over, and slots into which it may still write are nobody's until it is gone.
 //!
 //! Left out: what keys and values mean.
 

@@ -22,8 +22,8 @@ tombolo_memory::sites! {
     BATCH_CLEAN = "objects.batch.clean";
     /// An object that is locked by the log is not read.
     READ_LOG_LOCK = "objects.read.log-lock";
-    /// A read of part of an object does not vouch for the rest.
-    READ_PART_VOUCHES_NOT = "objects.read.part-vouches-not";
+    /// A read of part of an object does not validate the rest.
+    READ_PART_NOT_VALIDATED = "objects.read.part-not-validated";
     /// Equal hashes are settled by comparing keys.
     KEY_COMPARE = "objects.key.compare";
     /// A writer takes the record's lock.
@@ -41,34 +41,37 @@ tombolo_memory::sites! {
     /// What was read of a copy counts only if its place has not become another's meanwhile.
     COPY_STILL = "objects.copy.still";
     /// An object in a host's memory is used there only as long as its entry says so.
-    HOME_HERE = "objects.home.here";
+    PARTITION_HERE = "objects.partition.here";
     /// What returns to LNR is in memory before the event says so.
-    HOME_CLEAN = "objects.home.clean";
-    /// Who waits for another host to bring an object back answers requests meanwhile.
-    HOME_ANSWER_MEANWHILE = "objects.home.answer-meanwhile";
-    /// Who leaves the pod brings back what is in its memory.
-    HOME_LEAVE = "objects.home.leave";
-    /// What is written in a host's memory is in its slot, too, and in memory, before the write counts.
-    HOME_BACKUP = "objects.home.backup";
-    /// Who writes such an object says so first.
-    HOME_NOTED = "objects.home.noted";
+    PARTITION_CLEAN = "objects.partition.clean";
+    /// A host that waits for another one to bring an object back answers requests meanwhile.
+    PARTITION_ANSWER_MEANWHILE = "objects.partition.answer-meanwhile";
+    /// A host that leaves the pod brings back what is in its partition.
+    PARTITION_LEAVE = "objects.partition.leave";
+    /// What is written in a host's memory is in its slot, too, and in memory, before the write
+    /// counts.
+    PARTITION_BACKUP = "objects.partition.backup";
+    /// A host that writes such an object says so first.
+    PARTITION_NOTED = "objects.partition.noted";
     /// That a write is through is known to all before its host looks whether it has been fenced.
-    HOME_THROUGH = "objects.home.through";
-    /// A write in a host's memory counts only if the host has not been fenced by the time its slot is in memory.
-    HOME_HOLDS = "objects.home.holds";
-    /// An object that moves from a host's memory to another slot is there, whatever is left in the one it has left.
-    HOME_MOVES = "objects.home.moves";
+    PARTITION_THROUGH = "objects.partition.through";
+    /// A write in a host's memory counts only if the host has not been fenced by the time its slot
+    /// is in memory.
+    PARTITION_HOLDS = "objects.partition.holds";
+    /// An object that moves from a host's memory to another slot is there, whatever is left in the
+    /// one it has left.
+    PARTITION_MOVES = "objects.partition.moves";
     /// What a dead host has noted of an object in its memory is void before others use that.
-    HOME_STAYS = "objects.home.stays";
+    PARTITION_STAYS = "objects.partition.stays";
     /// An object is used in a host's memory only once the log says that it is there.
-    EVENT_SETTLE = "objects.event.settle";
+    EVENT_MOVE_IN = "objects.event.move-in";
     /// An object that returned is reached in LNR only once the log says so.
-    EVENT_RETURN = "objects.event.return";
+    EVENT_MOVE_OUT = "objects.event.move-out";
     /// A record in two parts is read when both belong together.
     RECORD_SPLIT = "objects.record.split";
     /// Releasing a record that shares its word with others changes it alone.
     RECORD_RELEASE = "objects.record.release";
-    /// Whoever finds no free record applies the log, to learn who has them.
+    /// A host that finds no free record applies the log, to learn which objects have them.
     RECORD_SYNC = "objects.record.sync";
     /// A writer applies the log and looks at the entry again once it has the lock.
     WRITE_ENTRY_AGAIN = "objects.write.entry-again";
@@ -108,15 +111,16 @@ tombolo_memory::sites! {
     WRITE_NOTED = "objects.write.noted";
     /// A writer says that it is through before it releases the lock.
     WRITE_THROUGH = "objects.write.through";
-    /// Who clears up leaves slots alone that were promised to others since.
+    /// A host that clears up leaves slots alone that were reserved by others since.
     CLEAR_PROMISED = "objects.clear.promised";
-    /// Who clears up says which of two slots is empty before it empties that.
+    /// A host that clears up says which of two slots is empty before it empties that.
     CLEAR_DECIDED = "objects.clear.decided";
     /// What was read under a lock that was taken over was not written meanwhile.
     RESCUE_AGAIN = "objects.rescue.again";
     /// Slots into which a fenced host may write are known to who opens the pod when all have died.
     QUARANTINE_NOTED = "objects.quarantine.noted";
-    /// Slots are not in quarantine if who said so has died before their objects could go on elsewhere.
+    /// Slots are not in quarantine if who said so has died before their objects could go on
+    /// elsewhere.
     QUARANTINE_EARLY = "objects.quarantine.early";
     /// What a write overwrites is in memory before the write is noted.
     UNDO_CLEAN = "objects.undo.clean";
@@ -126,13 +130,15 @@ tombolo_memory::sites! {
     UNDO_OWN = "objects.undo.own";
     /// What a dead host's write has overwritten is read afresh.
     UNDO_INVALIDATE = "objects.undo.invalidate";
-    /// An object that a dead host had locked starts a new generation before its counter starts anew.
+    /// An object that a dead host had locked starts a new generation before its counter starts
+    /// anew.
     RESCUE_GENERATION = "objects.rescue.generation";
-    /// What a dead host was about to do to an object it had locked is off before its lock is released.
+    /// What a dead host was about to do to an object it had locked is off before its lock is
+    /// released.
     RESCUE_STAYS = "objects.rescue.stays";
     /// What a dead host had overwritten is restored, and in memory, before its lock is released.
     RESCUE_CLEAN = "objects.rescue.clean";
-    /// Who is fenced while it commits an event leaves locked what the event may be about.
+    /// A host that is fenced while it commits an event leaves locked what the event may be about.
     FENCED_ABANDONS = "objects.fenced.abandons";
     /// A record is taken back only by who holds its lock.
     RECLAIM_LOCK = "objects.reclaim.lock";
@@ -140,7 +146,7 @@ tombolo_memory::sites! {
     MARK_ALONE = "objects.mark.alone";
     /// A record is taken back from a marked object only when its mark is off.
     RECLAIM_UNMARKED = "objects.reclaim.unmarked";
-    /// Who takes a record back has a marked object cleaned first.
+    /// A host that takes a record back has a dirty object written back first.
     RECLAIM_CLEAN = "objects.reclaim.clean";
     /// A marked object is not deleted by who wants unmarked ones gone.
     DELETE_UNMARKED = "objects.delete.unmarked";
@@ -150,13 +156,14 @@ tombolo_memory::sites! {
     DELETE_MARK = "objects.delete.mark";
     /// A pod with marks is opened without objects: what they stood for may have changed since.
     OPEN_EMPTY = "objects.open.empty";
-    /// Whoever opens a pod applies nothing of the log that was there before.
+    /// The host that opens a pod applies nothing of the log that was there before.
     OPEN_LOG_END = "objects.open.log-end";
     /// An object is deleted only by who holds its lock, if it has a record.
     DELETE_LOCK = "objects.delete.lock";
     /// A chunk goes to one host.
     CHUNK_CLAIM = "objects.chunk.claim";
-    /// A chunk that is divided is taken only for the log shard that tells which of its slots are free.
+    /// A chunk that is divided is taken only for the log shard that tells which of its slots are
+    /// free.
     CHUNK_SHARD = "objects.chunk.shard";
     /// A chunk is free for all only if it is empty as of the end of its shard's log.
     CHUNK_EMPTY = "objects.chunk.empty";
@@ -174,15 +181,17 @@ tombolo_memory::sites! {
     CHUNK_SETTLED = "objects.chunk.settled";
     /// A slot is noted before anything is written into it: what it holds is no object yet.
     PLACE_NOTED = "objects.place.noted";
-    /// An object that is to be gone from its slot, or to come to one, is noted before the log says so.
+    /// An object that is to be gone from its slot, or to come to one, is noted before the log says
+    /// so.
     LEAVE_NOTED = "objects.leave.noted";
     /// A slot that an object has left begins with no header.
-    SLOT_VOID = "objects.slot.void";
-    /// Of a header that is taken out, what makes it one goes first: half of it is not taken for another object's.
-    SLOT_VOID_MARK = "objects.slot.void-mark";
+    SLOT_SCRUB = "objects.slot.scrub";
+    /// Of a header that is taken out, what makes it one goes first: half of it is not taken for
+    /// another object's.
+    SLOT_SCRUB_MARK = "objects.slot.scrub-mark";
     /// A slot is promised again only when the header of its last object is gone.
     SLOT_LEFT = "objects.slot.left";
-    /// Who views an object says so before it makes sure that the object is there.
+    /// A host that views an object says so before it makes sure that the object is there.
     PIN_SET = "objects.pin.set";
     /// A host takes off its own pin alone.
     PIN_ALONE = "objects.pin.alone";
@@ -193,19 +202,20 @@ tombolo_memory::sites! {
     /// A chunk in which something is viewed is not taken.
     PIN_CHUNK = "objects.pin.chunk";
     /// Of a slot that is viewed the header alone is taken out.
-    PIN_VOID = "objects.pin.void";
+    PIN_SCRUB = "objects.pin.scrub";
     /// What is in the same line stays as it is in memory.
     PIN_INVALIDATE = "objects.pin.invalidate";
-    /// An object that is viewed does not return from a host's memory into the slot that it has there.
-    PIN_RETURN = "objects.pin.return";
+    /// An object that is viewed does not return from a host's memory into the slot that it has
+    /// there.
+    PIN_MOVE_OUT = "objects.pin.move-out";
     /// Nor is it changed there while it is in the host's memory, too.
     PIN_BACKUP = "objects.pin.backup";
     /// The pins of a dead host are off before its seat is free.
     PIN_CLEAR = "objects.pin.clear";
     /// What looks like a header in a chunk is gone before that is divided anew.
-    CHUNK_VOID = "objects.chunk.void";
-    /// Who frees a large object's chunks has them count as its own first.
-    SPAN_ASSIGN = "objects.span.assign";
+    CHUNK_SCRUB = "objects.chunk.scrub";
+    /// A host that frees a large object's chunks has them count as its own first.
+    CHAIN_ASSIGN = "objects.chain.assign";
     /// The slot of an object whose value is elsewhere says so.
     AWAY_CLEAN = "objects.away.clean";
     /// A lost object leaves its slot when nobody else is at that, to clear up.
@@ -224,7 +234,8 @@ tombolo_memory::sites! {
     OPEN_TORN = "objects.open.torn";
     /// What was read from memory with errors is not handed out.
     POISON_READ = "objects.poison.read";
-    /// What could not be written because of a memory error is lost for all before the lock is released.
+    /// What could not be written because of a memory error is lost for all before the lock is
+    /// released.
     POISON_WRITE = "objects.poison.write";
     /// What a write would overwrite is noted only if it could be read.
     POISON_UNDO = "objects.poison.undo";
@@ -233,7 +244,7 @@ tombolo_memory::sites! {
     /// What could not be written beside a host's memory is not taken for the object.
     POISON_BACKUP = "objects.poison.backup";
     /// An object returns only into memory that has no errors.
-    POISON_RETURN = "objects.poison.return";
+    POISON_MOVE_OUT = "objects.poison.move-out";
     /// What a dead host had locked is whole only if it can be read.
     POISON_RESCUE = "objects.poison.rescue";
     /// A chunk in whose memory there was an error is marked for all.
@@ -244,7 +255,7 @@ tombolo_memory::sites! {
     CHUNK_POISONED = "objects.chunk.poisoned";
     /// Headers are not believed in a chunk where one could not be taken out.
     OPEN_UNTRUE = "objects.open.untrue";
-    /// A host that waits for room in the log hands its replica to whoever is joining.
+    /// A host that waits for room in the log hands its replica to a joining host.
     JOIN_HELP = "objects.join.help";
     /// A host that waits for something in one shard of the log applies the others, too.
     SHARD_OTHERS = "objects.shard.others";

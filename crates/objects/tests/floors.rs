@@ -1,7 +1,8 @@
 //! The folders of this crate are floors: each uses only those below it, and its own.
 //!
-//! A file refers to another one by a path that begins with `crate`, or by a method of [`Objects`](tombolo_objects::Objects),
-//! whose `impl` blocks are spread over the folders. Both are looked for in the text of the files.
+//! A file refers to another one by a path that begins with `crate`, or by a method of
+//! [`Objects`](tombolo_objects::Objects), whose `impl` blocks are spread over the folders. Both are
+//! looked for in the text of the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -185,7 +186,8 @@ fn find_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Names, and what is between them, of a file without comments. Of what is between, `::` is one token, all else one each.
+/// Names, and what is between them, of a file without comments. Of what is between, `::` is one
+/// token, all else one each.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     for line in text.lines() {

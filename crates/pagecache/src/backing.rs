@@ -52,20 +52,22 @@ pub trait Backing: Send + Sync + 'static {
     /// that can.
     fn knows(&self, file: FileId) -> bool;
 
-    /// Gets at files that nobody on this host makes use of; at which of them it could. Those are at hand until they are
-    /// [put back](Self::put_back). Files that have no name any more are not found.
+    /// Gets at files that nobody on this host makes use of; at which of them it could. Those are at
+    /// hand until they are [put back](Self::put_back). Files that have no name any more are not
+    /// found.
     ///
     /// # Errors
     /// What the file system says.
     fn find(&self, files: &BTreeSet<FileId>) -> io::Result<BTreeSet<FileId>>;
 
-    /// The directory that the files are in; `None` if there is nothing that would tell it from others.
+    /// The directory that the files are in; `None` if there is nothing that would tell it from
+    /// others.
     fn below(&self) -> Option<Below> {
         None
     }
 
-    /// What finds a file again for as long as it has a name or a user on any host; all zeros where there is
-    /// no such thing.
+    /// What finds a file again for as long as it has a name or a user on any host; all zeros where
+    /// there is no such thing.
     ///
     /// # Errors
     /// What the file system says.
@@ -89,8 +91,8 @@ pub trait Backing: Send + Sync + 'static {
         Ok(true)
     }
 
-    /// A use of a file ends, although what was written to it could not be brought there. A file that has a
-    /// name stays at hand without a user.
+    /// A use of a file ends, although what was written to it could not be brought there. A file
+    /// that has a name stays at hand without a user.
     fn put_off(&self, file: FileId) {
         let _ = file;
     }
@@ -118,8 +120,9 @@ pub trait Backing: Send + Sync + 'static {
         Ok(())
     }
 
-    /// A use of a file that was found ends, if this says so. It does not if it is the last, and the first attempt to end it, or others
-    /// have used the file since the last one: write its pages back, and ask again.
+    /// A use of a file that was found ends, if this says so. It does not if it is the last, and the
+    /// first attempt to end it, or others have used the file since the last one: write its pages
+    /// back, and ask again.
     fn put_back(&self, file: FileId) -> bool;
 
     /// Size and time of a file.

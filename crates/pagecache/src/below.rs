@@ -1,13 +1,14 @@
-//! Which directory the files of a pod are in. Each host has to have the same one below: otherwise pages
-//! of one host's files would be taken for another's.
+//! Which directory the files of a pod are in. Each host has to have the same one below: otherwise
+//! pages of one host's files would be taken for another's.
 //!
 //! ```text
 //! key     `below`: no file's, so it is never evicted
-//! value   inode (8 bytes) | born (8) | path on the host that came first, cut off or filled with zeros (112)
+//! value   inode (8 bytes) | born (8)
+//!         path on the host that came first, cut off or filled with zeros (112)
 //! ```
 //!
-//! The first host that joins an empty pod creates it. Those that come later compare, and so do those that
-//! find the pod as dead hosts have left it, before they bring pages to any file.
+//! The first host that joins an empty pod creates it. Those that come later compare, and so do
+//! those that find the pod as dead hosts have left it, before they bring pages to any file.
 
 use tombolo_memory::Memory;
 use tombolo_sharing::{Error::Exists, Guarded, Scheme};

@@ -53,8 +53,8 @@ pub struct Options<O = tombolo_objects::Options> {
     pub page_bytes: u64,
     /// Pages are evicted in the background while more than this share of LNR is in use, in percent.
     pub watermark_percent: u64,
-    /// This share of the pages that the pod has room for may be dirty, in percent; half of them of one
-    /// file.
+    /// This share of the pages that the pod has room for may be dirty, in percent; half of them of
+    /// one file.
     pub dirty_percent: u64,
     /// Pages that were dirty for this long, and less than twice as long, are written back.
     pub write_back_after: Duration,
@@ -186,7 +186,7 @@ pub struct PageCache<P: Pages, B: Backing> {
 }
 
 impl<P: Pages, B: Backing> PageCache<P, B> {
-    /// Joins a pod that was made for a page cache. Whoever joins first finds it empty.
+    /// Joins a pod that was made for a page cache. The host that joins first finds it empty.
     ///
     /// # Errors
     /// [`Error::NotForPages`]; [`Error::OtherFiles`]; [`Error::Objects`] if there is no seat.
@@ -204,7 +204,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         attached
     }
 
-    /// Takes part in an area for pages of the pod that `host` is in, besides other tenants of that host.
+    /// Takes part in an area for pages of the pod that `host` is in, besides other tenants of that
+    /// host.
     ///
     /// # Errors
     /// [`Error::NotForPages`]; [`Error::Objects`].
@@ -286,8 +287,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         }
     }
 
-    /// Size and time of a file as all hosts see them, if it is in the cache; otherwise they are what
-    /// they are below.
+    /// Size and time of a file as all hosts see them, if it is in the cache; otherwise they are
+    /// what they are below.
     ///
     /// # Errors
     /// [`Error::Objects`].
@@ -296,8 +297,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(head.map(|(head, _)| Attributes { size: head.size, modified: head.modified }))
     }
 
-    /// Reads from `offset` up to the end of `into` or of the file; how many bytes. What lies within a
-    /// page is read in one step.
+    /// Reads from `offset` up to the end of `into` or of the file; how many bytes. What lies within
+    /// a page is read in one step.
     ///
     /// # Errors
     /// [`Error::Backing`], [`Error::Stalled`], [`Error::Objects`].
@@ -319,8 +320,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             }
             let again = self.peek(file)?.map(|(head, _)| head);
             let uncut = again.is_some_and(|again| again.epoch == head.epoch);
-            // The page may hold what was written after the file grew: then it is not the old end that
-            // counts.
+            // The page may hold what was written after the file grew: then it is not the old end
+            // that counts.
             let same_end =
                 wanted <= head.size || again.is_some_and(|again| again.size == head.size);
             let memory = self.memory();
@@ -331,12 +332,12 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         })
     }
 
-    /// Writes all of `bytes` at `offset`; the file grows as needed. What lies within a page is written in
-    /// one step.
+    /// Writes all of `bytes` at `offset`; the file grows as needed. What lies within a page is
+    /// written in one step.
     ///
     /// # Errors
-    /// [`Error::TooLarge`]; [`Error::Backing`], [`Error::WriteBack`]: the file system below has no room.
-    /// [`Error::Stalled`], [`Error::Objects`]. Some pages may be written.
+    /// [`Error::TooLarge`]; [`Error::Backing`], [`Error::WriteBack`]: the file system below has no
+    /// room. [`Error::Stalled`], [`Error::Objects`]. Some pages may be written.
     pub fn write(&self, file: FileId, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.check_end(file, offset, bytes.len())?;
         let mut rest = bytes;
@@ -359,8 +360,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(())
     }
 
-    /// Writes a piece of a file that this thread takes for itself meanwhile: so it never needs the locks,
-    /// or the records, of page and head at once.
+    /// Writes a piece of a file that this thread takes for itself meanwhile: so it never needs the
+    /// locks, or the records, of page and head at once.
     fn write_alone(&self, file: FileId, piece: Piece, bytes: &[u8]) -> Result<(), Error> {
         let end = piece.block * self.page_bytes + piece.within + piece.bytes;
         let alone = self.alone(file, |size| (ALL, size.max(end)))?;
@@ -421,7 +422,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         alone.release(size)
     }
 
-    /// Lets the file grow by zeros up to `size` at least, after `reserve` has made room for that below.
+    /// Lets the file grow by zeros up to `size` at least, after `reserve` has made room for that
+    /// below.
     ///
     /// # Errors
     /// As of [`truncate`](Self::truncate), and those of `reserve`.
@@ -448,12 +450,12 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(self.backing.resize(file, to)?)
     }
 
-    /// Makes durable what any host wrote to the file before: when this is done, it survives that all
-    /// hosts lose power at once.
+    /// Makes durable what any host wrote to the file before: when this is done, it survives that
+    /// all hosts lose power at once.
     ///
     /// # Errors
-    /// [`Error::WriteBack`]: what could not be written stays dirty. [`Error::Lost`]: the rest is durable. [`Error::Backing`],
-    /// [`Error::Stalled`], [`Error::Objects`].
+    /// [`Error::WriteBack`]: what could not be written stays dirty. [`Error::Lost`]: the rest is
+    /// durable. [`Error::Backing`], [`Error::Stalled`], [`Error::Objects`].
     pub fn sync(&self, file: FileId, data_only: bool) -> Result<(), Error> {
         let memory = self.memory();
         let (clean, first) =
@@ -474,8 +476,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         }
     }
 
-    /// Takes pages out of the cache whose bytes are lost with a host that died while it changed them; how many. From then on they are
-    /// as in the file.
+    /// Takes pages out of the cache whose bytes are lost with a host that died while it changed
+    /// them; how many. From then on they are as in the file.
     pub(crate) fn forget_lost(&self, file: FileId) -> Result<u64, Error> {
         if !self.pages.has_lost()? {
             return Ok(0);
@@ -514,7 +516,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let Some(head) = head else { return Ok(()) };
         self.vouch(file)?;
         self.memory().step();
-        // Who has only read a file leaves no trace of that.
+        // A host that has only read a file leaves no trace of that.
         if self.backing.attributes(file)?.modified != head.modified {
             self.backing.set_modified(file, head.modified)?;
         }
@@ -534,8 +536,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(())
     }
 
-    /// Writes back all dirty pages that this host can write to their files; says after each how many are
-    /// left to look at.
+    /// Writes back all dirty pages that this host can write to their files; says after each how
+    /// many are left to look at.
     ///
     /// # Errors
     /// [`Error::WriteBack`]: all files are written back that can be. [`Error::Objects`].
@@ -551,7 +553,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         tried.error.map_or(Ok(()), Err)
     }
 
-    /// Writes pages back as far as that can be done. Once a file refuses a page, its others are left out.
+    /// Writes pages back as far as that can be done. Once a file refuses a page, its others are
+    /// left out.
     fn try_write_back(&self, pages: impl Iterator<Item = Key>) -> Result<Tried, Error> {
         let mut tried = Tried::default();
         for key in pages {
@@ -580,8 +583,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         })
     }
 
-    /// Does what has to be done in the background, and must not be kept waiting by files: that of the
-    /// objects. To be called about every millisecond, by one thread of each host.
+    /// Does what has to be done in the background, and must not be kept waiting by files: that of
+    /// the objects. To be called about every millisecond, by one thread of each host.
     ///
     /// # Errors
     /// [`Error::Objects`].
@@ -589,8 +592,9 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(self.objects().tick()?)
     }
 
-    /// Does what else has to be done in the background: writes back what has been dirty for a while, and
-    /// evicts pages when memory runs short. To be called every few milliseconds, by another thread.
+    /// Does what else has to be done in the background: writes back what has been dirty for a
+    /// while, and evicts pages when memory runs short. To be called every few milliseconds, by
+    /// another thread.
     ///
     /// # Errors
     /// [`Error::WriteBack`], [`Error::Objects`].
@@ -620,7 +624,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         outcome.and(self.look_after_the_dead())
     }
 
-    /// Repeats `attempt` until it comes to something, which it tells from the host that is in the way.
+    /// Repeats `attempt` until it comes to something, which it tells from the host that is in the
+    /// way.
     pub(crate) fn wait<T>(
         &self,
         mut attempt: impl FnMut() -> Result<Result<T, u64>, Error>,
@@ -645,7 +650,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
                 return Err(Error::Stalled { host, waited_ms: waited.as_millis() as u64 });
             }
             self.objects().meanwhile()?;
-            // Two hosts that block each other in turn would do so for ever if both always waited the same time.
+            // Two hosts that block each other in turn would do so for ever if both always waited
+            // the same time.
             tries += 1;
             let most = (tries / TRIES_PER_PAUSE).clamp(1, MOST_PAUSES);
             (0..=self.memory().random() % most).for_each(|_| self.memory().pause());

@@ -1,9 +1,10 @@
 //! Which pages this host uses: small counts that go up with each use and down when the clock's hand
 //! passes.
 //!
-//! Counts are a host's own, and shared by pages whose keys fall together: they need not be accurate.
-//! (The paper keeps them in LNR. Whoever stores there makes lines dirty that are others' to read; and
-//! a page that another host uses and this one evicts costs a read of the file, nothing more.)
+//! Counts are a host's own, and shared by pages whose keys fall together: they need not be
+//! accurate. (The paper keeps them in LNR. A host that stores there makes lines dirty that are
+//! others' to read; and a page that another host uses and this one evicts costs a read of the file,
+//! nothing more.)
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -14,8 +15,8 @@ pub(crate) const MOST: u8 = 3;
 
 pub(crate) struct Clock {
     counts: Box<[AtomicU8]>,
-    /// Where the hands stand: cursors of the walks through the objects within this host's reach, and
-    /// through all.
+    /// Where the hands stand: cursors of the walks through the objects within this host's reach,
+    /// and through all.
     pub(crate) hands: [AtomicU64; 2],
 }
 

@@ -1,7 +1,9 @@
-//! What a host that died has left: dirty pages of files that it alone had at hand, and files that it had alone.
+//! What a host that died has left: dirty pages of files that it alone had at hand, and files that
+//! it had alone.
 //!
-//! Whoever uses such a file next ends what the dead host was at. But that may be nobody, before all leave and the cache is gone. So each of the
-//! others looks for it once, in the background, and the last of them does so before it leaves.
+//! The host that uses such a file next ends what the dead one was at. But there may be none before
+//! all leave and the cache is gone. So each of the others looks for it once, in the background, and
+//! the last of them does so before it leaves.
 //!
 //! Files that have no name any more, and that nobody uses, leave the cache: [`gone`](crate::gone).
 
@@ -17,7 +19,8 @@ use crate::pages::Pages;
 use crate::{Error, FileId, sites};
 
 impl<P: Pages, B: Backing> PageCache<P, B> {
-    /// Looks after files of a host that has died since this was done last, once it is cleared up after.
+    /// Looks after files of a host that has died since this was done last, once it is cleared up
+    /// after.
     pub(crate) fn look_after_the_dead(&self) -> Result<(), Error> {
         let dead = self.pages.fenced();
         let cleared_up = self.objects().area().membership().fenced().next().is_none();
@@ -34,7 +37,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let mut through = Ok(());
         for &file in known.union(&found) {
             let mut outcome = match self.head(file) {
-                // Whoever uses the file next makes it anew.
+                // The host that uses the file next makes it anew.
                 Err(Error::Objects(error)) if error.is_loss() => Ok(()),
                 head => head.map(drop),
             };

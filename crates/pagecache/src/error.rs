@@ -34,7 +34,8 @@ pub enum Error {
     /// A dirty page could not be written to its file.
     #[error("a page of {0:?} could not be written to its file, and stays dirty: {1}")]
     WriteBack(crate::FileId, io::Error),
-    /// Pages whose bytes nobody has any more. It is said once, to whoever synchronises the file first; until then they cannot be read or written.
+    /// Pages whose bytes no host has any more. The first caller that synchronises the file gets
+    /// this error, once. Until then the pages cannot be read or written.
     #[error(
         "{pages} pages of {file:?} were written and are lost: a host died while it changed them, before they were synchronised. They are as they \
          were in the file"
@@ -51,10 +52,10 @@ pub enum Error {
         /// The limit.
         most: u64,
     },
-    /// What the file system below says.
+    /// The file system below returned an error.
     #[error("the backing file system: {0}")]
     Backing(#[from] io::Error),
-    /// What sharing pages came to.
+    /// The pages, which are objects, could not be shared.
     #[error(transparent)]
     Objects(#[from] tombolo_sharing::Error),
 }

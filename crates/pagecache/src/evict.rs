@@ -42,8 +42,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         self.make_room(pages)
     }
 
-    /// Evicts some pages or heads that this host does not use, or uses little; how many. Those that it can
-    /// evict by itself come first.
+    /// Evicts some pages or heads that this host does not use, or uses little; how many. Those that
+    /// it can evict by itself come first.
     pub(crate) fn make_room(&self, wanted: u64) -> Result<u64, Error> {
         let [near, all] = &self.clock.hands;
         match self.turn(near, wanted, |objects, at, visit| objects.scan_within_reach(at, visit))? {
@@ -77,14 +77,14 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
                 }
                 match self.evict(key) {
                     Ok(gone) => evicted += u64::from(gone),
-                    // It stays; if it could not be written, who synchronises its file is told why. Others
-                    // may do.
+                    // It stays; if it could not be written, who synchronises its file is told why.
+                    // Others may do.
                     Err(
                         Error::WriteBack(..)
                         | Error::Backing(_)
                         | Error::Objects(Busy { .. } | LnrFull { .. }),
                     ) => {}
-                    // Whoever synchronises its file is told.
+                    // The client that synchronises its file is told.
                     Err(Error::Objects(error)) if error.is_loss() => {}
                     Err(error) => return Err(error),
                 }
@@ -109,8 +109,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(evicted)
     }
 
-    /// Takes all pages from `size` on, where the file is to end, out of the cache of a file that ended at
-    /// `end` and that this thread has alone.
+    /// Takes all pages from `size` on, where the file is to end, out of the cache of a file that
+    /// ended at `end` and that this thread has alone.
     pub(crate) fn cut(&self, file: FileId, size: u64, end: u64) -> Result<(), Error> {
         let (first, last) = (size / self.page_bytes, end.div_ceil(self.page_bytes));
         self.wait_for_admissions(file, first, last)?;
@@ -129,8 +129,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(())
     }
 
-    /// Writes a page to its file and takes it out of the cache. A writer that had it before this thread had
-    /// the file may mark it in between: then it is clean no more.
+    /// Writes a page to its file and takes it out of the cache. A writer that had it before this
+    /// thread had the file may mark it in between: then it is clean no more.
     fn take_out_clean(&self, key: Key) -> Result<Result<(), u64>, Error> {
         if !self.ensure_clean(key)? {
             let error = std::io::Error::from(std::io::ErrorKind::NotFound);
@@ -145,8 +145,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(if out { Ok(()) } else { Err(self.seat()) })
     }
 
-    /// Whoever is admitting one of these pages, as of before this thread had the file alone, is through
-    /// when this returns.
+    /// Threads that are admitting one of these pages, as of before this one had the file alone, are
+    /// through when this returns.
     fn wait_for_admissions(&self, file: FileId, first: u64, last: u64) -> Result<(), Error> {
         if !self.memory().keeps(sites::CUT_BARRIER) {
             return Ok(());
@@ -180,9 +180,9 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         }
     }
 
-    /// Takes everything of a file out of the cache; what is dirty is written back first. For files that
-    /// have no name any more, before the last host that has them open closes them: whoever gets the
-    /// inode number next finds no page under it.
+    /// Takes everything of a file out of the cache; what is dirty is written back first. For files
+    /// that have no name any more, before the last host that has them open closes them: a file that
+    /// gets the inode number next has no page under it.
     ///
     /// # Errors
     /// [`Error::WriteBack`], [`Error::Backing`], [`Error::Stalled`], [`Error::Objects`].

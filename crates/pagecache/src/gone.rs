@@ -1,11 +1,13 @@
-//! Files that are gone: they have neither a name nor a user on any host, and pages of them are left.
+//! Files that are gone: they have neither a name nor a user on any host, and pages of them are
+//! left.
 //!
-//! A host that is killed takes its unlinked files with it, and a full disk may keep pages from being
-//! written to one. Nobody can write such pages any more, so they would stay dirty for ever. The file
-//! system below says for certain that a file is gone, by the handle in its head.
+//! A host that is killed takes its unlinked files with it, and a full disk may keep pages from
+//! being written to one. Nobody can write such pages any more, so they would stay dirty for ever.
+//! The file system below says for certain that a file is gone, by the handle in its head.
 //!
-//! Left out: file systems without handles, and hosts that may not use them. There a host that ends its
-//! use of such a file drops the pages itself, and those of a killed host stay until all hosts leave.
+//! Left out: file systems without handles, and hosts that may not use them. There a host that ends
+//! its use of such a file drops the pages itself, and those of a killed host stay until all hosts
+//! leave.
 
 use std::collections::BTreeSet;
 

@@ -1,22 +1,26 @@
 //! The head of a file: what all hosts have to agree on besides its pages.
 //!
 //! ```text
-//! head   epoch (8 bytes) | size (8) | modified (8) | a host's stay (8) | keep (8) | reach (8) | handle (24)
+//! head   epoch (8 bytes) | size (8) | modified (8) | a host's stay (8) | keep (8) | reach (8) |
+//!        handle (24)
 //! ```
 //!
-//! The *handle* finds the file again on any host, also when it has no name any more. It never changes.
+//! The *handle* finds the file again on any host, also when it has no name any more. It never
+//! changes.
 //!
-//! The *stay* is of the host that has the file alone, or else of the one that last made it longer, and may not have written there yet.
-//! If that host is dead, whoever comes next ends what it was at. Of a file that was held, it takes out what lies from *keep* to
-//! *reach*: so a cut is done, and an append is not. If nothing of it is to go, or nobody had it alone, the file ends where pages
-//! say it does.
+//! The *stay* is of the host that has the file alone, or else of the one that last made it longer,
+//! and may not have written there yet. If that host is dead, the next one ends what it was at. Of a
+//! file that was held, it takes out what lies from *keep* to *reach*: so a cut is done, and an
+//! append is not. If nothing of it is to go, or nobody had it alone, the file ends where pages say
+//! it does.
 //!
 //! The *epoch* starts at a random number and changes when the file is cut. It is odd while a thread
-//! has the file alone, for cutting it or appending to it. What was read or written counts only if the
-//! epoch is the same afterwards, and even. Who reads a file stores nothing in shared memory for it.
+//! has the file alone, for cutting it or appending to it. What was read or written counts only if
+//! the epoch is the same afterwards, and even. A host that reads a file stores nothing in shared
+//! memory for it.
 //!
-//! The head is admitted when a file is first used, and evicted like a page. The size may be ahead of
-//! that of the file below: only as long as the page that made it grow is dirty.
+//! The head is admitted when a file is first used, and evicted like a page. The size may be ahead
+//! of that of the file below: only as long as the page that made it grow is dirty.
 
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
@@ -42,7 +46,7 @@ pub(crate) struct Head {
     pub(crate) epoch: u64,
     pub(crate) size: u64,
     pub(crate) modified: i64,
-    /// Who has the file alone, or made it longer.
+    /// The host that has the file alone, or made it longer.
     pub(crate) by: Option<Stay>,
     pub(crate) keep: u64,
     pub(crate) reach: u64,
@@ -88,8 +92,8 @@ pub(crate) enum Told {
     Yes,
     /// The file was cut meanwhile, or is not in the cache: begin again.
     Changed,
-    /// Its head is in use, has no record, or is to be had from another host only, for which nobody may wait
-    /// who has a lock.
+    /// Its head is in use, has no record, or is to be had from another host only, for which nobody
+    /// may wait who has a lock.
     NotNow,
 }
 
@@ -108,14 +112,14 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     pub(crate) fn peek(&self, file: FileId) -> Result<Option<(Head, Version)>, Error> {
         let (key, mut bytes) = (Key::head(file), [0; HEAD_BYTES]);
         match self.objects().read_bytes(&key.bytes(), 0, &mut bytes) {
-            // Who needs it makes it anew.
+            // A host that needs it makes it anew.
             Err(error) if error.is_loss() => Ok(None),
             read => Ok(read?.map(|version| (Head::decode(&bytes), version))),
         }
     }
 
-    /// The head of a file that nobody has alone; it is admitted if need be. `Err` is the host that has
-    /// it alone.
+    /// The head of a file that nobody has alone; it is admitted if need be. `Err` is the host that
+    /// has it alone.
     pub(crate) fn head(&self, file: FileId) -> Result<Result<Head, u64>, Error> {
         match self.free_head(file)? {
             // That it was made longer is all that is known of it.
@@ -157,8 +161,9 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         head.by.is_some_and(is_out) && self.memory().keeps(sites::GROWN_BY_DEAD)
     }
 
-    /// Whether a file certainly ends where its head says so. Otherwise, if who made it longer dies before it has written there, it
-    /// never was so long; and nobody may have seen zeros before what is not there.
+    /// Whether a file certainly ends where its head says so. Otherwise, if who made it longer dies
+    /// before it has written there, it never was so long; and nobody may have seen zeros before
+    /// what is not there.
     pub(crate) fn ends_there(&self, file: FileId, head: &Head) -> Result<bool, Error> {
         if head.by.is_none() || !self.memory().keeps(sites::READ_GROWN) {
             return Ok(true);
@@ -166,7 +171,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(self.end_of(file, head.size)? == head.size && !self.is_doubtful(head))
     }
 
-    /// Notes that a file ends where its head says so, if that is certain: others need not look any more.
+    /// Notes that a file ends where its head says so, if that is certain: others need not look any
+    /// more.
     pub(crate) fn vouch(&self, file: FileId) -> Result<(), Error> {
         let Some((seen, _)) = self.peek(file)? else { return Ok(()) };
         if seen.by.is_none() || seen.is_held() || !self.ends_there(file, &seen)? {
@@ -224,8 +230,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         }
     }
 
-    /// Tells a file of which a page is locked by this thread that it has `end` bytes at least, and was
-    /// written now; unless it was cut since it had `epoch`.
+    /// Tells a file of which a page is locked by this thread that it has `end` bytes at least, and
+    /// was written now; unless it was cut since it had `epoch`.
     pub(crate) fn tell(&self, file: FileId, epoch: u64, end: u64) -> Result<Told, Error> {
         let memory = self.memory();
         let same = |head: &Head| memory.check(sites::WRITE_EPOCH, head.epoch == epoch);
@@ -258,8 +264,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(Told::Yes)
     }
 
-    /// Takes a file for this thread alone, to do something that `plan` tells, of a file of so many bytes, what to keep and how far it
-    /// reaches, if this host dies meanwhile.
+    /// Takes a file for this thread alone, to do something that `plan` tells, of a file of so many
+    /// bytes, what to keep and how far it reaches, if this host dies meanwhile.
     ///
     /// # Errors
     /// [`Error::Stalled`].
@@ -277,7 +283,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             if !self.memory().check(sites::CUT_ALONE, !head.is_held()) {
                 return Ok(Err(head.holder()));
             }
-            // Who made the file longer may not have written there yet, or be dead.
+            // The host that made the file longer may not have written there yet, or be dead.
             let grown = head.by.is_some();
             let (keep, reach) = if grown { (ALL, head.size) } else { plan(head.size) };
             let by = Some(self.stay());
@@ -330,7 +336,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         alone.release(keep)
     }
 
-    /// Where a file ends that has `most` bytes at most, as its pages and the file below say. Whoever is writing a page is waited for.
+    /// Where a file ends that has `most` bytes at most, as its pages and the file below say. A
+    /// thread that is writing a page is waited for.
     fn end_of(&self, file: FileId, most: u64) -> Result<u64, Error> {
         if let Some(last) = most.checked_sub(1).filter(|_| most != ALL) {
             let block = last / self.page_bytes;
@@ -385,7 +392,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         if head.is_held() || !self.backing.knows(file) {
             return Ok(false);
         }
-        // Who made the file longer may not have written there yet.
+        // The host that made the file longer may not have written there yet.
         if head.by.is_some() && self.end_of(file, head.size)? < head.size {
             return Ok(false);
         }
@@ -465,7 +472,7 @@ impl<P: Pages, B: Backing> Drop for Alone<'_, P, B> {
     fn drop(&mut self) {
         // A thread that panics waits for nobody: once its host is gone, others end what it was at.
         if !self.released && !std::thread::panicking() {
-            // Whoever waits for the file learns from its head whom to ask.
+            // A host that waits for the file learns from its head which one to ask.
             let _ = self.give_back();
         }
     }

@@ -1,12 +1,12 @@
-//! Marks of pages in the pages themselves, for ways of sharing that have no other place for them: the
-//! highest bit of the word that says how many bytes belong to the file.
+//! Marks of pages in the pages themselves, for ways of sharing that have no other place for them:
+//! the highest bit of the word that says how many bytes belong to the file.
 //!
-//! That suffices where nothing is ever taken from a page that would have to be clean for it. But who wants
-//! all marked pages of a file has to look at all its pages. For what is done in the background, each host
-//! notes in its own memory which pages it has marked.
+//! That suffices where nothing is ever taken from a page that would have to be clean for it. But
+//! who wants all marked pages of a file has to look at all its pages. For what is done in the
+//! background, each host notes in its own memory which pages it has marked.
 //!
-//! Invariant: a marked page is noted by the host that has marked it, until it is clean. Who takes a note
-//! away holds the page, or looks at it afterwards.
+//! Invariant: a marked page is noted by the host that has marked it, until it is clean. A thread
+//! that takes a note away holds the page, or looks at it afterwards.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl<S: Guarded> InHeader<S> {
 
     /// Whether a page is marked; if it is not, it is not noted any more, either.
     fn is_dirty(&self, key: Key) -> Result<bool, Error> {
-        // Who marks it after the look notes it again.
+        // A thread that marks it after the look notes it again.
         let first = self.memory().keeps(sites::HEADER_FORGET_FIRST);
         let noted = first && self.noted.lock().remove(&key);
         let marked = self.look(key).map(|found| found.is_some_and(|(_, marked)| marked));

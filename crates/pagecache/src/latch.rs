@@ -6,8 +6,8 @@
 //!
 //! Latches of a host that died are freed by who clears up after it.
 //!
-//! Pages that share a latch wait for each other. A thread that has a latch may wait for objects' locks,
-//! and never the other way round.
+//! Pages that share a latch wait for each other. A thread that has a latch may wait for objects'
+//! locks, and never the other way round.
 
 use tombolo_memory::{Memory, ScrAddr};
 use tombolo_sharing::Scheme;

@@ -1,15 +1,15 @@
 //! How much may be dirty.
 //!
-//! A dirty page cannot leave the cache before it is in its file, and a file may take none: its disk is
-//! full, or fails. So that other files find room all the same,
+//! A dirty page cannot leave the cache before it is in its file, and a file may take none: its disk
+//! is full, or fails. So that other files find room all the same,
 //!
-//! * a file of which more than half of what may be dirty is dirty is written back by those that write
-//!   to it, who are told if that fails;
-//! * while more is dirty than may be, and in files that took no page lately, a page is written only once
-//!   the file system below has room for it.
+//! * a file of which more than half of what may be dirty is dirty is written back by those that
+//!   write to it, who are told if that fails;
+//! * while more is dirty than may be, and in files that took no page lately, a page is written only
+//!   once the file system below has room for it.
 //!
-//! Each host counts what all hosts have made dirty, and again after it has written to some pages. So
-//! the limit may be exceeded by [`SHARE`] of it for each host.
+//! Each host counts what all hosts have made dirty, and again after it has written to some pages.
+//! So the limit may be exceeded by [`SHARE`] of it for each host.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -72,8 +72,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Makes sure that a piece of a file may be written.
     ///
     /// # Errors
-    /// [`Error::WriteBack`]: the file takes no pages, and too many of it are dirty. [`Error::Backing`]:
-    /// there is no room for it below. [`Error::Objects`].
+    /// [`Error::WriteBack`]: the file takes no pages, and too many of it are dirty.
+    /// [`Error::Backing`]: there is no room for it below. [`Error::Objects`].
     pub(crate) fn may_write(&self, file: FileId, piece: Piece) -> Result<(), Error> {
         if !self.limit.takes_credit() {
             self.count_dirty(file)?;

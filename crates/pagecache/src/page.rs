@@ -5,9 +5,10 @@
 //! word   how many bytes belong to the file, as far as this page knows (63 bits) | mark
 //! ```
 //!
-//! Bytes beyond that length are zeros, and nobody reads beyond the file's size. So a page says itself
-//! what of it has to be in its file: writing it back takes its lock, and nothing else. The mark says that the page was written since it was
-//! admitted; or, where marks are in pages, that it is dirty.
+//! Bytes beyond that length are zeros, and nobody reads beyond the file's size. So a page says
+//! itself what of it has to be in its file: writing it back takes its lock, and nothing else. The
+//! mark says that the page was written since it was admitted; or, where marks are in pages, that it
+//! is dirty.
 
 use std::io;
 use std::sync::Arc;
@@ -73,7 +74,8 @@ impl<B> Clone for PageWriteBack<B> {
 }
 
 impl<B: Backing> PageWriteBack<B> {
-    /// Writes a page that is held and marked to its file, and has its mark taken off; whether it could.
+    /// Writes a page that is held and marked to its file, and has its mark taken off; whether it
+    /// could.
     pub(crate) fn write_page_back<G: Guard>(
         &self,
         memory: &impl Memory,
@@ -131,8 +133,8 @@ impl<M: Memory, B: Backing> WriteBack<M> for PageWriteBack<B> {
                 page.clear_dirty();
                 Ok(())
             };
-            // If it fails, the page stays dirty and keeps its record; who synchronises the file is told
-            // why.
+            // If it fails, the page stays dirty and keeps its record; the client that synchronises
+            // the file is told why.
             let _ = self.write_page_back(&memory, key, &mut page, clear_dirty);
         }
     }
@@ -157,8 +159,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(false)
     }
 
-    /// Writes a piece of a file whose epoch is `epoch`. With `tell` the file learns of it; otherwise this
-    /// thread has it alone.
+    /// Writes a piece of a file whose epoch is `epoch`. With `tell` the file learns of it;
+    /// otherwise this thread has it alone.
     pub(crate) fn store(
         &self,
         file: FileId,
@@ -201,7 +203,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(Stored::Yes)
     }
 
-    /// How many bytes a page knows to belong to its file, if it is in the cache; all, if what it held is lost.
+    /// How many bytes a page knows to belong to its file, if it is in the cache; all, if what it
+    /// held is lost.
     pub(crate) fn length_of(&self, key: Key) -> Result<Option<u64>, Error> {
         let mut word = [0; WORD_BYTES as usize];
         let read = self.wait(|| match self.objects().read_bytes(&key.bytes(), 0, &mut word) {
@@ -214,7 +217,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         })
     }
 
-    /// Brings a page of a file into the cache, if it is not there and the file's epoch is still `epoch`.
+    /// Brings a page of a file into the cache, if it is not there and the file's epoch is still
+    /// `epoch`.
     ///
     /// The page is looked for, read from the file and created under a latch. If two could do so at
     /// once, one of them might create what it has read before the other's page was written, written
@@ -245,7 +249,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Writes a page to its file if it is dirty; whether it is clean now.
     pub(crate) fn ensure_clean(&self, key: Key) -> Result<bool, Error> {
         match self.patiently(|| self.pages.write_dirty(key)) {
-            // There is nothing to be written any more. Whoever synchronises the file is told.
+            // There is nothing to be written any more. The client that synchronises the file is
+            // told.
             Err(Error::Objects(error)) if error.is_loss() => Ok(true),
             page => page?.map_or(Ok(true), |page| self.write_page_back(key, page)),
         }

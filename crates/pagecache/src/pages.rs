@@ -1,5 +1,5 @@
-//! What a page cache needs of a way of sharing, and how dirty pages are known: on MEGALON, by marks of
-//! their coherence records.
+//! What a page cache needs of a way of sharing, and how dirty pages are known: on MEGALON, by marks
+//! of their coherence records.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::key::Key;
 use crate::page::{MARK, PageWriteBack, word};
 use crate::sites;
 
-/// The memory of whoever shares pages like this.
+/// The memory of hosts that share pages like this.
 pub type MemoryOf<P> = <<P as Pages>::Scheme as Scheme>::Memory;
 
 /// How such a host takes part.
@@ -25,7 +25,8 @@ pub type Held<'a, P> = <<P as Pages>::Scheme as Guarded>::Guard<'a>;
 
 /// Objects that are pages, and which of them are dirty: *marked*.
 ///
-/// A mark changes only while its page is held. Nobody sees what was written to a page before its mark.
+/// A mark changes only while its page is held. Nobody sees what was written to a page before its
+/// mark.
 ///
 /// # Errors
 /// Those of [`Guarded`].
@@ -33,8 +34,8 @@ pub trait Pages: Sized + 'static {
     /// How they are shared.
     type Scheme: Guarded;
 
-    /// Takes part in an area for pages. `write_back` is for schemes that have to have a page cleaned before
-    /// they can take something from it.
+    /// Takes part in an area for pages. `write_back` is for schemes that have to have a page
+    /// cleaned before they can take something from it.
     fn attach<B: Backing>(
         host: &Arc<Host<MemoryOf<Self>>>,
         area: Area<MemoryOf<Self>>,
@@ -77,13 +78,14 @@ pub trait Pages: Sized + 'static {
     /// How many pages [`visit_dirty`](Self::visit_dirty) shows.
     fn dirty_count(&self) -> u64;
 
-    /// At how many places [`visit_dirty`](Self::visit_dirty) looks in order to find all marked pages; `None` if it
-    /// does not.
+    /// At how many places [`visit_dirty`](Self::visit_dirty) looks in order to find all marked
+    /// pages; `None` if it does not.
     fn reach(&self) -> Option<u64>;
 }
 
-/// Pages on MEGALON: only a written page is dirty, and a written page has a coherence record, which has
-/// a mark. A marked page keeps its record, and is written to its file before that is taken back.
+/// Pages on MEGALON: only a written page is dirty, and a written page has a coherence record, which
+/// has a mark. A marked page keeps its record, and is written to its file before that is taken
+/// back.
 pub struct ByRecord<M: Memory>(Objects<M>);
 
 impl<M: Memory> Pages for ByRecord<M> {

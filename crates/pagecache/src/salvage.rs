@@ -1,11 +1,13 @@
 //! What is left of files when all hosts of a pod have died: dirty pages, and what they were at.
 //!
-//! Nobody can tell which pages are dirty then, only which were *written* since they were admitted. What such a page holds is what its
-//! file is to hold, whether it was written back or not; so all of them are. Files end as their heads say, or, where a dead host had a
-//! file alone or had made it longer, as whoever came next would have found it ([`head`](crate::head)).
+//! Nobody can tell which pages are dirty then, only which were *written* since they were admitted.
+//! What such a page holds is what its file is to hold, whether it was written back or not; so all
+//! of them are. Files end as their heads say, or, where a dead host had a file alone or had made it
+//! longer, as the next host would have found it ([`head`](crate::head)).
 //!
-//! A page that a host was changing when it died is as it was before, if writes are undone. Otherwise it is lost, and as in its file:
-//! nobody is there any more who could be told by synchronising the file, so it is counted.
+//! A page that a host was changing when it died is as it was before, if writes are undone.
+//! Otherwise it is lost, and as in its file: nobody is there any more who could be told by
+//! synchronising the file, so it is counted.
 //!
 //! Left out: files that were changed by others than hosts since. What pages say counts.
 

@@ -9,11 +9,11 @@ tombolo_memory::sites! {
     ADMIT_ABSENT = "pagecache.admit.absent";
     /// A page is admitted only for the state of the file that its reader or writer began with.
     ADMIT_EPOCH = "pagecache.admit.epoch";
-    /// Who cuts a file waits for pages that are being admitted.
+    /// A host that cuts a file waits for pages that are being admitted.
     CUT_BARRIER = "pagecache.cut.barrier";
     /// Pages beyond the cut leave the cache.
     CUT_PAGES = "pagecache.cut.pages";
-    /// Who cuts a file has it alone.
+    /// A host that cuts a file has it alone.
     CUT_ALONE = "pagecache.cut.alone";
     /// A read counts only if the file was not cut meanwhile.
     READ_EPOCH = "pagecache.read.epoch";
@@ -57,7 +57,7 @@ tombolo_memory::sites! {
     HEADER_VERSION = "pagecache.header.version";
     /// A host notes which pages it has marked.
     HEADER_NOTE = "pagecache.header.note";
-    /// Who finds a page clean has forgotten the note before.
+    /// A host that finds a page clean has forgotten the note before.
     HEADER_FORGET_FIRST = "pagecache.header.forget-first";
     /// A marked page is cleaned before it is evicted.
     EVICT_CLEAN = "pagecache.evict.clean";

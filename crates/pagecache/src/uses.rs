@@ -9,12 +9,12 @@ use crate::pages::Pages;
 use crate::{Error, FileId};
 
 impl<P: Pages, B: Backing> PageCache<P, B> {
-    /// Ends a use of a file that this host has at hand. The last one writes its pages back, or has them
-    /// dropped if the file has no name and no other user.
+    /// Ends a use of a file that this host has at hand. The last one writes its pages back, or has
+    /// them dropped if the file has no name and no other user.
     ///
     /// # Errors
-    /// [`Error::WriteBack`], [`Error::Backing`]: the use has ended all the same. A file that has a name
-    /// stays at hand, and its pages are tried again in the background. [`Error::Stalled`],
+    /// [`Error::WriteBack`], [`Error::Backing`]: the use has ended all the same. A file that has a
+    /// name stays at hand, and its pages are tried again in the background. [`Error::Stalled`],
     /// [`Error::Objects`].
     pub fn end_use(&self, file: FileId) -> Result<(), Error> {
         while !self.backing.put_back(file) {
@@ -41,8 +41,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         }
     }
 
-    /// Takes a file without a name out of the cache but for its dirty pages. Another host that has it
-    /// open writes them back; if there is none, they are dropped once the file is gone.
+    /// Takes a file without a name out of the cache but for its dirty pages. Another host that has
+    /// it open writes them back; if there is none, they are dropped once the file is gone.
     fn leave_dirty(&self, file: FileId) -> Result<(), Error> {
         self.forget_lost(file)?;
         let mut dirty = false;

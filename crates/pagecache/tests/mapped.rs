@@ -122,7 +122,8 @@ fn a_pod_that_is_not_made_for_pages_is_refused() {
     assert!(matches!(joined, Err(Error::NotForPages)));
 }
 
-/// Objects and pages in one pod: one process runs both tenants in one seat, another host the objects alone.
+/// Objects and pages in one pod: one process runs both tenants in one seat, another host the
+/// objects alone.
 #[test]
 fn two_tenants_share_a_pod_and_a_seat() {
     let (scr, lnr) = (2 * SCR, 16 << 20);
@@ -176,13 +177,13 @@ fn two_tenants_share_a_pod_and_a_seat() {
 
 #[test]
 fn two_hosts_do_what_one_sequence_of_bytes_would() {
-    const SPAN: u64 = 4 << 20;
+    const CHAIN: u64 = 4 << 20;
     with_two_hosts(4 << 20, |hosts, files| {
         let file = FileId { inode: 5, born: 0 };
         let (mut dice, mut model) = (SmallRng::seed_from_u64(1), Vec::<u8>::new());
         for step in 0..6000 {
             let host = &hosts[dice.random_range(0..2)];
-            let offset = dice.random_range(0..SPAN);
+            let offset = dice.random_range(0..CHAIN);
             let mut bytes = vec![0; dice.random_range(0..20_000)];
             dice.fill(&mut bytes[..]);
             let end = offset as usize + bytes.len();
@@ -198,7 +199,7 @@ fn two_hosts_do_what_one_sequence_of_bytes_would() {
                     model.resize(model.len().max(end), 0);
                     model[offset as usize..end].copy_from_slice(&bytes);
                 }
-                16 if (model.len() as u64) < SPAN => {
+                16 if (model.len() as u64) < CHAIN => {
                     assert_eq!(host.append(file, &bytes).unwrap(), model.len() as u64);
                     model.extend(&bytes);
                 }

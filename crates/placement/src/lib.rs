@@ -9,7 +9,7 @@
 //! | --- | --- | --- | --- |
 //! | [`Place::Shared`] | in LNR alone | in the slow tier, used there | used directly |
 //! | [`Place::Copied`] | in LNR, with a copy in DRAM | promoted, shadow kept | a replica to read |
-//! | [`Place::Home`] | in the partition, LNR is stale | promoted, no shadow | this host owns it |
+//! | [`Place::Partition`] | in the partition; LNR is stale | promoted, no shadow | owned by it |
 
 mod policy;
 
@@ -62,7 +62,7 @@ pub enum Place {
     /// In far memory, with a copy in the caller's near memory.
     Copied,
     /// In the caller's near memory alone: its partition.
-    Home,
+    Partition,
 }
 
 /// Decides, at an access, where a thing is to be.

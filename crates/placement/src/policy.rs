@@ -20,7 +20,7 @@ impl Placement for Thresholds {
     fn place(&self, seen: &Profile, _: Place, _: &Costs) -> Place {
         let accesses = seen.accesses();
         if accesses >= doubled(u64::from(self.move_after), seen.in_vain) {
-            Place::Home
+            Place::Partition
         } else if accesses >= u64::from(self.copy_after) {
             Place::Copied
         } else {
@@ -49,7 +49,7 @@ impl Placement for Recency {
 /// The condition is `reads * (far - near) > (1 + others) * bring << in_vain`, where `give_back`
 /// adds to `bring` if the thing was written. Hand-overs decide, not the share of reads: each makes
 /// the caller bring the thing anew. What does not meet the condition goes, or stays, out.
-/// A copy becomes [`Place::Home`] by a write, which is the caller's doing, not by a decision.
+/// A copy becomes [`Place::Partition`] by a write, which is the caller's doing, not by a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BreakEven;
 
@@ -57,7 +57,7 @@ impl Placement for BreakEven {
     fn place(&self, seen: &Profile, at: Place, costs: &Costs) -> Place {
         match at {
             _ if gain(seen, costs) <= price(seen, costs) => Place::Shared,
-            Place::Home => Place::Home,
+            Place::Partition => Place::Partition,
             Place::Shared | Place::Copied => Place::Copied,
         }
     }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     const COSTS: Costs = Costs { far: 400, near: 100, bring: 900, give_back: 600 };
-    const PLACES: [Place; 3] = [Place::Shared, Place::Copied, Place::Home];
+    const PLACES: [Place; 3] = [Place::Shared, Place::Copied, Place::Partition];
 
     fn seen(reads: u32, writes: u32, others: u32, in_vain: u32) -> Profile {
         Profile { reads, writes, others, in_vain }
@@ -104,8 +104,11 @@ mod tests {
         };
         assert_eq!([1, 2, 4].map(|n| place(n, 0, 0)), PLACES);
         assert_eq!([1, 2, 4].map(|n| place(0, n, 0)), PLACES);
-        assert_eq!(place(3, 1, 0), Place::Home);
-        assert_eq!([4, 7, 8].map(|n| place(n, 0, 1)), [Place::Copied, Place::Copied, Place::Home]);
+        assert_eq!(place(3, 1, 0), Place::Partition);
+        assert_eq!(
+            [4, 7, 8].map(|n| place(n, 0, 1)),
+            [Place::Copied, Place::Copied, Place::Partition]
+        );
     }
 
     #[test]
@@ -116,7 +119,7 @@ mod tests {
         assert_eq!(place(1, 1, Place::Shared), Place::Copied);
         assert_eq!(place(1, 0, Place::Copied), Place::Copied);
         assert_eq!(place(9, 9, Place::Copied), Place::Copied);
-        assert_eq!(place(0, 1, Place::Home), Place::Home);
+        assert_eq!(place(0, 1, Place::Partition), Place::Partition);
     }
 
     #[test]
@@ -141,7 +144,7 @@ mod tests {
     #[test]
     fn break_even_keeps_what_pays_and_gives_back_what_does_not() {
         let pays = PLACES.map(|at| BreakEven.place(&seen(100, 9, 0, 0), at, &COSTS));
-        assert_eq!(pays, [Place::Copied, Place::Copied, Place::Home]);
+        assert_eq!(pays, [Place::Copied, Place::Copied, Place::Partition]);
         let not = PLACES.map(|at| BreakEven.place(&seen(100, 9, 99, 0), at, &COSTS));
         assert_eq!(not, [Place::Shared; 3]);
     }
@@ -209,12 +212,12 @@ mod tests {
         }
 
         #[test]
-        fn only_thresholds_decide_that_a_thing_moves_home(
+        fn only_thresholds_decide_that_a_thing_moves_in(
             profile in profiles(), costs in costs(),
         ) {
             for at in [Place::Shared, Place::Copied] {
-                prop_assert_ne!(Recency.place(&profile, at, &costs), Place::Home);
-                prop_assert_ne!(BreakEven.place(&profile, at, &costs), Place::Home);
+                prop_assert_ne!(Recency.place(&profile, at, &costs), Place::Partition);
+                prop_assert_ne!(BreakEven.place(&profile, at, &costs), Place::Partition);
             }
         }
 
@@ -239,7 +242,7 @@ mod tests {
             let policy = Thresholds { copy_after, move_after };
             let place = policy.place(&profile, Place::Shared, &Costs::default());
             let accesses = profile.accesses();
-            if place == Place::Home {
+            if place == Place::Partition {
                 prop_assert!(accesses >= u64::from(move_after));
             } else if place == Place::Copied {
                 prop_assert!(accesses >= u64::from(copy_after));

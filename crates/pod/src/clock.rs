@@ -3,8 +3,9 @@
 //! A deadline has passed when the pod's clock has reached it. A host whose own clock has reached
 //! it first advances the pod's; so once one host has reported it as passed, every host does.
 //!
-//! So the clock that is ahead decides for all, and one that is an hour ahead ends an hour too soon what others have given
-//! an hour to live. That cannot be mended here; but hosts tell each other what their clocks say ([`Clocks`]).
+//! So the clock that is ahead decides for all, and one that is an hour ahead ends an hour too soon
+//! what others have given an hour to live. That cannot be mended here; but hosts tell each other
+//! what their clocks say ([`Clocks`]).
 
 use tombolo_memory::{FetchOp, Memory, ScrAddr};
 
@@ -53,10 +54,12 @@ pub(crate) fn told(stay: u32, ms: u64) -> u64 {
 /// Clocks that differ by no more than this, in milliseconds, agree.
 pub const CLOCKS_AGREE_MS: u64 = 1000;
 
-/// How often in a row a clock has to be found to differ: a host that is slow to look finds all others late.
+/// How often in a row a clock has to be found to differ: a host that is slow to look finds all
+/// others late.
 const LOOKS: u32 = 3;
 
-/// How far the clocks of the other hosts are from this one's, as far as they have told since this looks.
+/// How far the clocks of the other hosts are from this one's, as far as they have told since this
+/// looks.
 #[derive(Debug, Default)]
 pub struct Clocks(Vec<OtherClock>);
 
@@ -72,9 +75,9 @@ struct OtherClock {
 }
 
 impl Clocks {
-    /// Looks at the clocks of the hosts that have a seat, but for `own`: to be called a few times a second.
-    /// Returns those that are now known to differ, and were not before: each host's number, and by how many
-    /// milliseconds its clock is ahead.
+    /// Looks at the clocks of the hosts that have a seat, but for `own`: to be called a few times a
+    /// second. Returns those that are now known to differ, and were not before: each host's number,
+    /// and by how many milliseconds its clock is ahead.
     pub fn look<M: Memory>(&mut self, pod: &Pod<M>, own: Option<u8>) -> Vec<(u8, i64)> {
         let now_ms = pod.memory().wall_clock_ms();
         let stays = pod.stays_in(SeatState::Seated).map(|stay| stay.host);

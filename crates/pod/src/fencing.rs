@@ -1,25 +1,26 @@
 //! Hosts that have died, or are taken for dead: how others go on without them.
 //!
-//! A host is *fenced* by taking its seat, and its entry in the roster of each area. It may be alive:
-//! paused, cut off, slow. From then on no host waits for it; what it may still be writing no other host
-//! uses. Once it is known to be *gone* (its process has ended; it says so itself; an operator says so)
-//! its seat may be another host's, and one of the others clears up after it in each area, and frees its
-//! entry there. A new host in the seat waits for that before it takes part in that area. While no living
-//! host runs an area's tenant, the entry waits for one that does, and nothing else waits for it.
+//! A host is *fenced* by taking its seat, and its entry in the roster of each area. It may be
+//! alive: paused, cut off, slow. From then on no host waits for it; what it may still be writing no
+//! other host uses. Once it is known to be *gone* (its process has ended; it says so itself; an
+//! operator says so) its seat may be another host's, and one of the others clears up after it in
+//! each area, and frees its entry there. A new host in the seat waits for that before it takes part
+//! in that area. While no living host runs an area's tenant, the entry waits for one that does, and
+//! nothing else waits for it.
 //!
 //! ```text
 //! end word      of a seat: stay (32 bits) | whether it is gone (1)
-//! cleanup word  of a roster's entry: stay (32 bits) | host that clears up, plus one (8) | whether it
-//!               is gone from the area (1)
+//! cleanup word  of a roster's entry: stay (32 bits) | host that clears up, plus one (8)
+//!               whether it is gone from the area (1)
 //! ```
 //!
-//! Signs of life: a process of the same machine is watched by a descriptor; and each host *beats* a word
-//! in SCR. A host that is merely silent is fenced only by a host that has to wait for it:
+//! Signs of life: a process of the same machine is watched by a descriptor; and each host *beats* a
+//! word in SCR. A host that is merely silent is fenced only by a host that has to wait for it:
 //! [`Watch::is_silent`].
 //!
-//! In each area one host at a time clears up after a stay. If it dies at that, another takes its place
-//! when it is gone, too: as long as it may be at anything, so may be the one that it clears up after, as
-//! far as others can tell.
+//! In each area one host at a time clears up after a stay. If it dies at that, another takes its
+//! place when it is gone, too: as long as it may be at anything, so may be the one that it clears
+//! up after, as far as others can tell.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -77,8 +78,8 @@ fn about(word: u64, stay: Stay) -> Option<u64> {
 }
 
 impl<M: Memory> Pod<M> {
-    /// Whether a stay is known to be at nothing any more: its process has ended, or it was noted that
-    /// it is gone, or its seat is free or another's.
+    /// Whether a stay is known to be at nothing any more: its process has ended, or it was noted
+    /// that it is gone, or its seat is free or another's.
     pub fn is_gone(&self, stay: Stay) -> bool {
         let end = self.memory().load(end_word(self.places(), stay.host));
         let noted = about(end, stay).is_some_and(|low| low & GONE != 0);
@@ -163,16 +164,16 @@ impl<M: Memory> Area<M> {
         self.change_cleanup(stay, |now| (!now.gone).then_some(Cleanup { gone: true, ..now }));
     }
 
-    /// Frees the entry of a stay that was fenced, is gone, and is cleared up after here; and its seat.
-    /// Whether the entry was still there.
+    /// Frees the entry of a stay that was fenced, is gone, and is cleared up after here; and its
+    /// seat. Whether the entry was still there.
     pub fn release(&self, stay: Stay) -> bool {
         let released = take_entry(self.memory(), self.places(), stay, false);
         self.pod().release(stay);
         released
     }
 
-    /// Frees the entries of all hosts that were fenced: what they held here is in order, and they are
-    /// gone.
+    /// Frees the entries of all hosts that were fenced: what they held here is in order, and they
+    /// are gone.
     pub fn release_fenced(&self) {
         for host in self.membership().fenced() {
             self.release(self.stay_of(host));
@@ -213,7 +214,8 @@ impl<M: Memory> Area<M> {
         self.is_fenced(stay) && self.is_gone(stay)
     }
 
-    /// Changes what is known of a stay here, as long as its entry is not free; whether it was changed.
+    /// Changes what is known of a stay here, as long as its entry is not free; whether it was
+    /// changed.
     fn change_cleanup(
         &self,
         stay: Stay,
@@ -234,11 +236,12 @@ impl<M: Memory> Area<M> {
     }
 }
 
-/// How often a host is looked at, at least, within the time after which it counts as silent: so a machine that
-/// does nothing for a while takes nobody for dead.
+/// How often a host is looked at, at least, within the time after which it counts as silent: so a
+/// machine that does nothing for a while takes nobody for dead.
 const LOOKS: u32 = 12;
 
-/// How many times as long a process of this machine may be silent that has something to do, and so may wait for a processor.
+/// How many times as long a process of this machine may be silent that has something to do, and so
+/// may wait for a processor.
 const BUSY: u32 = 40;
 
 /// What one host has seen of the others' signs of life. Shared by its threads.
@@ -248,7 +251,8 @@ pub struct Watch {
 
 #[derive(Clone, Copy, Default)]
 struct Sign {
-    /// The stay, and how far its beats are: before its first one, those of the seat's last host are there.
+    /// The stay, and how far its beats are: before its first one, those of the seat's last host are
+    /// there.
     seen: (u32, u64),
     /// When this beat was first and last seen, by this host's clock.
     since: Duration,
@@ -263,8 +267,8 @@ impl Watch {
         Self { signs: (0..hosts).map(|_| Mutex::default()).collect() }
     }
 
-    /// Whether a stay has given no sign of life for as long as `timeout` says, while this was asked again
-    /// and again by threads that wait for it.
+    /// Whether a stay has given no sign of life for as long as `timeout` says, while this was asked
+    /// again and again by threads that wait for it.
     ///
     /// # Panics
     /// If there is no such host.
@@ -289,11 +293,12 @@ impl Watch {
         if silence >= timeout.saturating_mul(BUSY) {
             return true;
         }
-        // A machine that has too much to do lets processes wait for long. One that is stopped or frozen waits for none.
+        // A machine that has too much to do lets processes wait for long. One that is stopped or
+        // frozen waits for none.
         let running = |process| pod.memory().is_running(process);
         let busy = pod.process_of(stay).is_some_and(running);
-        // It may just have had its turn, and sleep until the next: what it is doing tells less than what
-        // it has done.
+        // It may just have had its turn, and sleep until the next: what it is doing tells less than
+        // what it has done.
         !busy && pod.memory().load(beat_word(pod.places(), stay.host)) == seen.1
     }
 }

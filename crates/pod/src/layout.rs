@@ -2,8 +2,10 @@
 //! superblock and in the [directory](crate::directory) of areas.
 //!
 //! ```text
-//! SCR  superblock | directory | stays | clock | host table | names | mail words | area 0 | area 1 ...
-//!      area: roster: word, a line per host | per log shard: milestone, applied, ring | the tenant's own
+//! SCR  superblock | directory | stays | clock | host table | names | mail words |
+//!      area 0 | area 1 ...
+//!      area: roster: word, a line per host | per log shard: low-water mark, applied, ring |
+//!            the tenant's own
 //! LNR  twin of the superblock | mail lines | transfer windows | area 0 | area 1 ...
 //!      area: per log shard: segments | the tenant's own
 //! ```
@@ -232,7 +234,8 @@ pub(crate) struct Places {
 pub struct AreaPlaces {
     /// The roster's word.
     pub roster: ScrAddr<u64>,
-    /// A line per host: its entry in the roster, a request for a snapshot, its doorbell, its clean-up.
+    /// A line per host: its entry in the roster, a request for a snapshot, its doorbell, its
+    /// clean-up.
     pub members: ScrAddr<u64>,
     /// How many hosts there are such lines for.
     pub host_count: u8,
@@ -252,7 +255,7 @@ pub struct AreaPlaces {
 pub struct LogPlaces {
     /// A position below which nothing of the ring is needed any more, and from which on nothing was
     /// used again.
-    pub milestone: ScrAddr<u64>,
+    pub low_water_mark: ScrAddr<u64>,
     /// A line per host: the position up to which it has applied the log.
     pub applied: ScrAddr<u64>,
     /// The ring, a word an entry.
@@ -452,7 +455,8 @@ impl Layout {
         }
     }
 
-    /// The tables that are no area's, for tools that explain an address: those in SCR, and those in LNR.
+    /// The tables that are no area's, for tools that explain an address: those in SCR, and those in
+    /// LNR.
     pub fn tables(&self) -> (Vec<Table>, Vec<Table>) {
         let (places, hosts) = (self.places(), self.hosts);
         let table = |name, start: u64, bytes: u64, count: u64| Table {
@@ -508,11 +512,11 @@ impl AreaPlaces {
     pub fn log(&self, shard: u8) -> LogPlaces {
         let hosts = u64::from(self.host_count);
         let lines = 1 + hosts + self.ring_entries * 8 / LINE_BYTES;
-        let milestone = self.logs.line(u64::from(shard) * lines);
-        let applied = milestone.line(1);
+        let low_water_mark = self.logs.line(u64::from(shard) * lines);
+        let applied = low_water_mark.line(1);
         let segments_bytes = hosts * self.segment_entries * LINE_BYTES;
         LogPlaces {
-            milestone,
+            low_water_mark,
             applied,
             ring: applied.line(hosts),
             segments: self.segments.plus(u64::from(shard) * segments_bytes),

@@ -1,24 +1,26 @@
 //! Requests between hosts, and their answers.
 //!
 //! Each host has a few slots for the requests that it has under way, to whichever hosts and about
-//! whichever areas. A slot is a line in LNR, which only that host writes, and a word in SCR, which also
-//! says how far the request is:
+//! whichever areas. A slot is a line in LNR, which only that host writes, and a word in SCR, which
+//! also says how far the request is:
 //!
 //! ```text
 //! line   stay of the receiver (4 bytes) | zeros (4) | payload (56)
-//! word   state (2 bits) | sequence (22) | answer (40), or until then the area (8) and the receiver (8)
-//! FREE -> POSTED (sender) -> TAKEN (receiver, by compare-and-swap) -> ANSWERED (receiver, likewise)
+//! word   state (2 bits) | sequence (22)
+//!        answer (40), or until then the area (8) and the receiver (8)
+//! FREE -> POSTED (sender) -> TAKEN (receiver, by compare-and-swap)
+//!         TAKEN -> ANSWERED (receiver, likewise)
 //!         POSTED, TAKEN -> FREE (sender, who gives up)
 //! ```
 //!
-//! Each host has a doorbell in each area, a word with a bit per sender, so that a tenant that looks for
-//! requests loads one word when there are none, and takes no other tenant's.
+//! Each host has a doorbell in each area, a word with a bit per sender, so that a tenant that looks
+//! for requests loads one word when there are none, and takes no other tenant's.
 //!
 //! Invariants:
-//! * A line changes only while its word is free or answered, and a receiver takes a request after it
-//!   has copied the line: so what it copied is the request.
-//! * Each request in a slot has another sequence. Who answers one that was given up on changes
-//!   nothing, unless it slept for four million requests in the same slot.
+//! * A line changes only while its word is free or answered, and a receiver takes a request after
+//!   it has copied the line: so what it copied is the request.
+//! * Each request in a slot has another sequence. A host that answers one that was given up on
+//!   changes nothing, unless it slept for four million requests in the same slot.
 //! * Requests are for one stay of a host. The next one in its seat leaves them alone; and nobody
 //!   gets an answer to what the last one in its own seat had asked.
 
@@ -162,7 +164,7 @@ pub struct Mailbox<M> {
 /// A request that another host has made.
 #[derive(Debug)]
 pub struct Request {
-    /// Who asks.
+    /// The host that asks.
     pub from: u8,
     /// What it wants.
     pub payload: [u8; PAYLOAD_BYTES],
@@ -225,7 +227,7 @@ impl<M: Memory> Mailbox<M> {
         Some(Ticket { mailbox: self, to, incarnation, slot, posted, answered: false })
     }
 
-    /// Takes a request that is for this host, if there is one. Whoever takes it answers it.
+    /// Takes a request that is for this host, if there is one. The thread that takes it answers it.
     pub fn next(&self) -> Option<Request> {
         let rung = self.memory().load(doorbell_word(self.area.places(), self.host));
         if rung == 0 {
@@ -238,7 +240,7 @@ impl<M: Memory> Mailbox<M> {
     }
 
     fn next_of(&self, from: u8, turn: u64) -> Option<Request> {
-        // Before the look: who posts after it rings again.
+        // Before the look: a host that posts after it rings again.
         let before = self.memory().keeps(sites::MAIL_HEAR_FIRST);
         if before {
             self.hear(from);

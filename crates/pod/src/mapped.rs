@@ -1,8 +1,9 @@
 //! Pods in mapped memory: where they are, how they are made and found.
 //!
-//! Whoever has a pod open holds the lock of its files, shared; whoever creates one holds it alone.
-//! So nobody creates over a pod that hosts of this machine use, two who create at once don't mix
-//! their bytes, and who opens alone knows that hosts who still have seats are gone.
+//! A process that has a pod open holds the lock of its files, shared; one that creates a pod holds
+//! it alone. So no process creates over a pod that hosts of this machine use, and two that create
+//! at once do not mix their bytes. One that opens a pod alone knows that hosts which still have
+//! seats are gone.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -288,8 +289,8 @@ fn map_start(backing: &Backing, bytes: u64) -> Result<Mapped, PodError> {
     Ok(Mapped::new(Window::new(region, 0, bytes), nothing))
 }
 
-/// Nobody has the memory of this machine open, so nobody is at anything, whatever the pod says. That includes hosts that died
-/// before they had said which processes they are.
+/// Nobody has the memory of this machine open, so nobody is at anything, whatever the pod says.
+/// That includes hosts that died before they had said which processes they are.
 fn note_all_gone(pod: &Pod<Mapped>) {
     for stay in pod.stays_in(SeatState::Seated).chain(pod.stays_in(SeatState::Fenced)) {
         pod.fence(stay);

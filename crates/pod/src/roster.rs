@@ -1,12 +1,12 @@
 //! Which hosts take part in an area: a word for all, and an entry per host, in SCR ([`words`]).
 //!
-//! A host that has a seat in the pod *enrols* in the areas whose tenants it runs. So each area is opened
-//! and closed by itself, its log waits for the hosts that follow it and for no others, and it says for
-//! itself whether a dead host is cleared up after.
+//! A host that has a seat in the pod *enrols* in the areas whose tenants it runs. So each area is
+//! opened and closed by itself, its log waits for the hosts that follow it and for no others, and
+//! it says for itself whether a dead host is cleared up after.
 //!
-//! A change is one compare-and-swap of the roster's word, which says what has become of whose entry.
-//! The entry follows: a host that wants to make the next change brings it up to date first, and a host
-//! that looks before that takes the last change into account. So
+//! A change is one compare-and-swap of the roster's word, which says what has become of whose
+//! entry. The entry follows: a host that wants to make the next change brings it up to date first,
+//! and a host that looks before that takes the last change into account. So
 //! * all entries are as the roster's word says at any time, however many words they take: as they
 //!   are found, but for the one that it names;
 //! * a host that dies has made its change, or has not. What is left to be done is in the roster's
@@ -15,16 +15,16 @@
 //!   change as long as it does not.
 //!
 //! No roster's word comes twice: each change moves an entry or the phase on, only enrolling begins
-//! anew, and the word has the number of the stay that was the last to do so. So a host that finds the
-//! same word again knows that no other has come or left.
+//! anew, and the word has the number of the stay that was the last to do so. So a host that finds
+//! the same word again knows that no other has come or left.
 //!
 //! `closed -> opening` by the first host to enrol, which rebuilds what lives in local memory only;
 //! `opening -> open` when it has; `open -> closing` by the last ready host to leave, which puts
 //! everything in order; `closing -> closed` when it has, and has expelled those that were
 //! still joining. While an area is opening or closing, others wait.
 //!
-//! A host that is taken for dead is *fenced*: its entry is nobody else's before the host is known to be
-//! gone and what it held was put in order ([`fencing`](crate::fencing)).
+//! A host that is taken for dead is *fenced*: its entry is nobody else's before the host is known
+//! to be gone and what it held was put in order ([`fencing`](crate::fencing)).
 
 mod words;
 
@@ -173,13 +173,13 @@ impl<M: Memory> Area<M> {
         now.members() != now.ready()
     }
 
-    /// The host in `seat` takes part from now on. If the area was closed, or no host that takes part in
-    /// it is alive, its phase is now [`Phase::Opening`], and this host has to get it ready and then call
-    /// [`Enrolment::ready`]; the second value says so. Blocks for up to 30 seconds.
+    /// The host in `seat` takes part from now on. If the area was closed, or no host that takes
+    /// part in it is alive, its phase is now [`Phase::Opening`], and this host has to get it ready
+    /// and then call [`Enrolment::ready`]; the second value says so. Blocks for up to 30 seconds.
     ///
     /// # Errors
-    /// [`PodError::Busy`] if the area is opening or closing for too long, or the others do not clear up
-    /// after the last host in this seat; [`PodError::Expelled`] if this host was fenced.
+    /// [`PodError::Busy`] if the area is opening or closing for too long, or the others do not
+    /// clear up after the last host in this seat; [`PodError::Expelled`] if this host was fenced.
     pub fn enrol(&self, seat: &Seat) -> Result<(Enrolment, bool), PodError> {
         let memory = self.memory();
         let started = memory.uptime();
@@ -251,18 +251,13 @@ impl Enrolment {
         self.stay.host
     }
 
-    /// The number of this host's stay in the pod.
-    pub fn incarnation(&self) -> u32 {
-        self.stay.number
-    }
-
     /// This host's stay.
     pub fn stay(&self) -> Stay {
         self.stay
     }
 
-    /// Whether this stay still takes part. If it does not, the host was fenced, or expelled while it
-    /// was joining; a change that it has not been told is done may be done or not.
+    /// Whether this stay still takes part. If it does not, the host was fenced, or expelled while
+    /// it was joining; a change that it has not been told is done may be done or not.
     #[inline]
     pub fn holds<M: Memory>(&self, memory: &M) -> bool {
         standing(memory, &self.places, self.stay.host, self.stay.number) == Standing::Member
@@ -271,8 +266,8 @@ impl Enrolment {
     /// Announces that this host has a replica. If it was opening the pod, others may now join.
     ///
     /// # Errors
-    /// [`PodError::Expelled`] if the last host has left meanwhile, and waited too long for this one, or if all have
-    /// died and another one has opened the pod anew.
+    /// [`PodError::Expelled`] if the last host has left meanwhile, and waited too long for this
+    /// one, or if all have died and another one has opened the pod anew.
     pub fn ready<M: Memory>(&self, memory: &M) -> Result<(), PodError> {
         let done = self.change_own(memory, |now, state| {
             let is_open = matches!(now.phase(), Phase::Opening | Phase::Open);
@@ -324,8 +319,8 @@ impl Enrolment {
         for host in (0..self.places.host_count).filter(|&host| host != self.stay.host) {
             let state = EntryWord::load(memory, &self.places, host).state();
             if state.takes_part() {
-                // It does not know that yet, and may still store something; but its number is no other
-                // host's as long as it has its seat.
+                // It does not know that yet, and may still store something; but its number is no
+                // other host's as long as it has its seat.
                 let next = now.next(Phase::Closing, host, state, State::Free);
                 change(memory, &self.places, now, next);
                 return true;
@@ -334,13 +329,14 @@ impl Enrolment {
         false
     }
 
-    /// If all hosts have died that had a replica: makes this one, which is joining, the one that opens the pod, as if
-    /// it had been the first; whether it is that now. If not, and nobody is at that, it takes part
-    /// in what others have opened by now.
+    /// If all hosts have died that had a replica: makes this one, which is joining, the one that
+    /// opens the pod, as if it had been the first; whether it is that now. If not, and nobody is at
+    /// that, it takes part in what others have opened by now.
     pub fn opens_anew<M: Memory>(&mut self, memory: &M) -> bool {
         let mut opening = self.opening;
         self.opens = self.change_own(memory, |now, _| {
-            // Who opens a pod is not ready either, so while others are there it may be one of them.
+            // A host that opens a pod is not ready either, so while others are there it may be one
+            // of them.
             let left = match now.phase() {
                 Phase::Open | Phase::Closing => true,
                 Phase::Opening => now.members() == 1,
@@ -361,14 +357,14 @@ impl Enrolment {
         self.opens
     }
 
-    /// Whether all hosts have died meanwhile, and another one has opened the pod anew: a replica of one of them is of
-    /// no use any more.
+    /// Whether all hosts have died meanwhile, and another one has opened the pod anew: a replica of
+    /// one of them is of no use any more.
     pub fn is_overtaken<M: Memory>(&self, memory: &M) -> bool {
         Word::load(memory, &self.places).openings() != self.opening
     }
 
-    /// Gives up a seat whose pod could not be opened or joined; the host stores nothing any more. If it was to be opened, it stays
-    /// closed.
+    /// Gives up a seat whose pod could not be opened or joined; the host stores nothing any more.
+    /// If it was to be opened, it stays closed.
     pub fn give_up<M: Memory>(&self, memory: &M) {
         self.change_own(memory, |now, state| {
             let phase = match now.phase() {
@@ -382,8 +378,8 @@ impl Enrolment {
         });
     }
 
-    /// Makes the change that `next` says, if it says one, as long as the seat is this host's; whether
-    /// it was made.
+    /// Makes the change that `next` says, if it says one, as long as the seat is this host's;
+    /// whether it was made.
     fn change_own<M: Memory>(
         &self,
         memory: &M,

@@ -1,9 +1,10 @@
-//! A host's place in a pod: a line per host in SCR, and the steps from one state of a seat to the next.
+//! A host's place in a pod: a line per host in SCR, and the steps from one state of a seat to the
+//! next.
 //!
 //! ```text
 //! Free -> Claimed -> Seated -> Free                 claim, enter, leave
 //!                    Seated -> Fenced -> Free       fence, release
-//!         Claimed -> Claimed                        a claim that was not made good is another host's
+//!         Claimed -> Claimed                        a claim not made good is another host's
 //!                              Fenced -> Claimed    so is the seat of a host that is gone
 //!
 //! line of a host    word 0   seat: state (bits 0..3), number of the stay (32..64)
@@ -12,13 +13,13 @@
 //!                   word 3   time: ms since the Unix epoch (48 bits), lowest bits of the stay (16)
 //! ```
 //!
-//! Each step is one compare-and-swap of the seat's own word. Every claim takes a number that no other
-//! claim has, so no word of a seat comes twice.
+//! Each step is one compare-and-swap of the seat's own word. Every claim takes a number that no
+//! other claim has, so no word of a seat comes twice.
 //!
-//! A seat says that its host is in the pod, and nothing else. What lives in the pod knows by its own
-//! [roster](crate::roster) which of these hosts take part in it, and keeps a dead host's entry until the
-//! host is cleared up after there. So a seat is another's as soon as its host is gone, whatever is left to
-//! be done in areas whose tenants no living host runs.
+//! A seat says that its host is in the pod, and nothing else. What lives in the pod knows by its
+//! own [roster](crate::roster) which of these hosts take part in it, and keeps a dead host's entry
+//! until the host is cleared up after there. So a seat is another's as soon as its host is gone,
+//! whatever is left to be done in areas whose tenants no living host runs.
 
 mod claims;
 
@@ -38,7 +39,8 @@ pub enum SeatState {
     Claimed,
     /// Its host is in the pod.
     Seated,
-    /// Its host was taken for dead. The seat is free, or another's, once the host is known to be gone.
+    /// Its host was taken for dead. The seat is free, or another's, once the host is known to be
+    /// gone.
     Fenced,
 }
 
@@ -122,8 +124,8 @@ impl Seat {
         self.stay
     }
 
-    /// Whether this stay is still in the pod. If it is not, the host was fenced; a change that it has
-    /// not been told is done may be done or not.
+    /// Whether this stay is still in the pod. If it is not, the host was fenced; a change that it
+    /// has not been told is done may be done or not.
     #[inline]
     pub fn holds<M: Memory>(&self, memory: &M) -> bool {
         let word = SeatWord::load(memory, &self.places, self.host());
@@ -143,7 +145,8 @@ impl Seat {
         memory.store(time_word(&self.places, self.host()), told);
     }
 
-    /// Gives the seat back, once the host has left all that lives in the pod; whether it still had it.
+    /// Gives the seat back, once the host has left all that lives in the pod; whether it still had
+    /// it.
     pub fn leave<M: Memory>(&self, memory: &M) -> bool {
         let (seated, free) = (SeatState::Seated, SeatState::Free);
         step(memory, &self.places, self.stay, seated, free)
@@ -206,8 +209,8 @@ impl<M: Memory> Pod<M> {
         step(self.memory(), self.places(), stay, seated, fenced)
     }
 
-    /// Frees the seat of a host that was fenced, and is known to be gone; whether this call did. What the
-    /// host has left in an area is the business of that area's roster.
+    /// Frees the seat of a host that was fenced, and is known to be gone; whether this call did.
+    /// What the host has left in an area is the business of that area's roster.
     pub fn release(&self, stay: Stay) -> bool {
         let (fenced, free) = (SeatState::Fenced, SeatState::Free);
         step(self.memory(), self.places(), stay, fenced, free)

@@ -21,7 +21,8 @@ tombolo_memory::sites! {
     JOIN_CLAIM = "pod.join.claim";
     /// A host that has a seat has said which process it is.
     JOIN_NAME = "pod.join.name";
-    /// What a later claimer of its seat has said, a slow host leaves alone: it looks whether it has lost its claim.
+    /// What a later claimer of its seat has said, a slow host leaves alone: it looks whether it has
+    /// lost its claim.
     JOIN_CLAIMED = "pod.join.claimed";
     /// And when it has looked, too.
     JOIN_WORD = "pod.join.word";
@@ -39,7 +40,8 @@ tombolo_memory::sites! {
     ROSTER_OURS = "pod.roster.ours";
     /// A host enrols when what the last one in its seat has left is cleared up.
     ROSTER_CLEARED = "pod.roster.cleared";
-    /// What a host has been told by one that has died counts only as long as no other has opened the area anew.
+    /// What a host has been told by one that has died counts only as long as no other has opened
+    /// the area anew.
     ROSTER_OPENED = "pod.roster.opened";
     /// A host that gives up leaves the phase alone, unless it is opening the area itself.
     ROSTER_OPENER = "pod.roster.opener";
@@ -49,7 +51,7 @@ tombolo_memory::sites! {
     ROSTER_EXPEL = "pod.roster.expel";
     /// The pod's clock never goes back.
     CLOCK_MAX = "pod.clock.max";
-    /// Whoever reports that a deadline has passed makes it pass for all.
+    /// A host that reports that a deadline has passed makes it pass for all.
     CLOCK_ADVANCE = "pod.clock.advance";
     /// A request is in memory before it is posted.
     MAIL_CLEAN = "pod.mail.clean";
@@ -61,13 +63,13 @@ tombolo_memory::sites! {
     MAIL_TAKE = "pod.mail.take";
     /// An answer is for a request that nobody has given up on.
     MAIL_ANSWER = "pod.mail.answer";
-    /// Who gives up on a request says so before its slot is used again.
+    /// A host that gives up on a request says so before its slot is used again.
     MAIL_ABANDON = "pod.mail.abandon";
     /// Nobody takes what was meant for the last one in its seat.
     MAIL_STAY = "pod.mail.stay";
     /// Nobody gets an answer to what the last one in its seat had asked.
     MAIL_RENEW = "pod.mail.renew";
-    /// Who has left is not waited for.
+    /// A host that has left is not waited for.
     MAIL_GONE = "pod.mail.gone";
     /// Nobody's bit in a doorbell is lost when another's is set.
     MAIL_RING = "pod.mail.ring";

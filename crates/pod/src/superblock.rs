@@ -54,8 +54,8 @@ pub struct Pod<M> {
 }
 
 impl<M: Memory> Pod<M> {
-    /// Writes an empty pod into memory, over whatever is there; all its areas are closed. The caller
-    /// makes sure that nobody uses the memory.
+    /// Writes an empty pod into memory, over whatever is there; all its areas are closed. The
+    /// caller makes sure that nobody uses the memory.
     ///
     /// # Errors
     /// [`PodError::TooSmall`] if the layout does not fit the memory.
@@ -215,7 +215,7 @@ impl<M: Memory> Pod<M> {
             let own = self.layout.area_places(area);
             for shard in area.shards() {
                 // The first lap starts at one ring's length: no word of it can look like a zero.
-                self.memory.store(own.log(shard).milestone, area.ring_entries);
+                self.memory.store(own.log(shard).low_water_mark, area.ring_entries);
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Handing a snapshot of an area's tenant from one host to a joining one, through the joiner's window in
-//! LNR.
+//! Handing a snapshot of an area's tenant from one host to a joining one, through the joiner's
+//! window in LNR.
 //!
 //! The joiner asks in its own request word; whichever host sees it first answers. Pieces go one at
 //! a time: the window is written by the giver only while it holds the request, and read by the
@@ -12,15 +12,15 @@
 //! ```
 //!
 //! ```text
-//! message   frame: magic (8 bytes) | kind of the tenant (8) | version of its format (8) | area (8) |
-//!           length of the snapshot (8); snapshot; checksum of all of it (4)
+//! message   frame: magic (8 bytes) | kind of the tenant (8) | version of its format (8) |
+//!           area (8) | length of the snapshot (8); snapshot; checksum of all of it (4)
 //! ```
 //!
-//! Who waits for the other side gives up as soon as that is out of the pod, or dead: all others may be waiting
-//! for either of them. A giver or taker that gives up leaves the word as it is; the taker then asks anew. A giver that
-//! was given up on may still write into the window, and say so in the word: what the taker gets then is
-//! that giver's message, which is as good if it is not too old (whoever asked knows), or a mixture, and
-//! a checksum over the whole message tells.
+//! A host that waits for the other side gives up as soon as that is out of the pod, or dead: all
+//! others may be waiting for either of them. A giver or taker that gives up leaves the word as it
+//! is; the taker then asks anew. A giver that was given up on may still write into the window, and
+//! say so in the word: what the taker gets then is that giver's message, which is as good if it is
+//! not too old (the taker knows), or a mixture, and a checksum over the whole message tells.
 
 use std::time::Duration;
 
@@ -42,14 +42,14 @@ const GIVEN: u64 = 3;
 const TAKEN: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Request {
+struct TransferRequest {
     state: u64,
     giver: u8,
     last: bool,
     length: u32,
 }
 
-impl Request {
+impl TransferRequest {
     fn from_word(word: u64) -> Self {
         Self {
             state: word >> 56,
@@ -119,15 +119,18 @@ impl<'a, M: Memory> Taker<'a, M> {
         Self { area, word: request_word(area.places(), host), window, window_bytes }
     }
 
-    /// Asks for the snapshot and receives it whole; `None` if no host answers in time, the one that does
-    /// dies, or what arrives is damaged or no snapshot of this area.
+    /// Asks for the snapshot and receives it whole; `None` if no host answers in time, the one that
+    /// does dies, or what arrives is damaged or no snapshot of this area.
     pub fn take(&self) -> Option<Vec<u8>> {
         unframed(self.area, self.take_pieces()?)
     }
 
     fn take_pieces(&self) -> Option<Vec<u8>> {
         let (memory, mut message) = (self.area.memory(), Vec::new());
-        memory.store(self.word, Request { state: WANTED, giver: 0, last: false, length: 0 }.word());
+        memory.store(
+            self.word,
+            TransferRequest { state: WANTED, giver: 0, last: false, length: 0 }.word(),
+        );
         loop {
             let given = wait_for(
                 memory,
@@ -147,7 +150,7 @@ impl<'a, M: Memory> Taker<'a, M> {
                 memory.store(self.word, 0);
                 return Some(message);
             }
-            memory.store(self.word, Request { state: TAKEN, ..given }.word());
+            memory.store(self.word, TransferRequest { state: TAKEN, ..given }.word());
         }
     }
 
@@ -174,11 +177,11 @@ impl<'a, M: Memory> Giver<'a, M> {
         let (memory, stay) = (area.memory(), area.stay_of(taker));
         let word = request_word(area.places(), taker);
         let found = memory.load(word);
-        let request = Request::from_word(found);
+        let request = TransferRequest::from_word(found);
         if request.state != WANTED {
             return None;
         }
-        let giving = Request { state: GIVING, giver: host, ..request };
+        let giving = TransferRequest { state: GIVING, giver: host, ..request };
         memory.compare_exchange(sites::TRANSFER_ANSWER, word, found, giving.word()).ok()?;
         let (window, window_bytes) = window(area, taker);
         Some(Self { area, taker: stay, word, window, window_bytes, host })
@@ -196,7 +199,7 @@ impl<'a, M: Memory> Giver<'a, M> {
     }
 
     fn hand_over(&self, piece: &[u8], when: u64, last: bool) -> bool {
-        let ours = |request: Request| request.state == when && request.giver == self.host;
+        let ours = |request: TransferRequest| request.state == when && request.giver == self.host;
         let ended = || self.area.pod().has_ended(self.taker);
         let is_gone = |_| !self.area.is_member(self.taker) || ended();
         let memory = self.area.memory();
@@ -205,7 +208,8 @@ impl<'a, M: Memory> Giver<'a, M> {
         }
         memory.write(self.window, piece);
         let lines = Lines::covering(self.window, piece.len() as u64);
-        let given = Request { state: GIVEN, giver: self.host, last, length: piece.len() as u32 };
+        let given =
+            TransferRequest { state: GIVEN, giver: self.host, last, length: piece.len() as u32 };
         memory.publish(sites::TRANSFER_CLEAN, [lines], |memory| {
             memory.store(self.word, given.word());
         });
@@ -213,17 +217,18 @@ impl<'a, M: Memory> Giver<'a, M> {
     }
 }
 
-/// Waits for a request to be as wanted; `None` if that takes too long, or who is waited for is gone.
+/// Waits for a request to be as wanted; `None` if that takes too long, or who is waited for is
+/// gone.
 fn wait_for<M: Memory>(
     memory: &M,
     word: ScrAddr<u64>,
-    is_wanted: impl Fn(Request) -> bool,
-    is_gone: impl Fn(Request) -> bool,
-) -> Option<Request> {
+    is_wanted: impl Fn(TransferRequest) -> bool,
+    is_gone: impl Fn(TransferRequest) -> bool,
+) -> Option<TransferRequest> {
     let started = memory.uptime();
     let mut looked = started;
     loop {
-        let request = Request::from_word(memory.load(word));
+        let request = TransferRequest::from_word(memory.load(word));
         if is_wanted(request) {
             return Some(request);
         }

@@ -1,5 +1,5 @@
-//! Pods in mapped memory: created once, found again, never overwritten by accident, and refused with
-//! a reason.
+//! Pods in mapped memory: created once, found again, never overwritten by accident, and refused
+//! with a reason.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -104,8 +104,8 @@ fn a_pod_is_not_overwritten_unless_forced() {
     assert_ne!(second.identity(), first);
 }
 
-/// `pod create --force` on a device left the pins of the pod before, which `pod check` took for hosts
-/// that looked at objects where they lay.
+/// `pod create --force` on a device left the pins of the pod before, which `pod check` took for
+/// hosts that looked at objects where they lay.
 #[test]
 fn a_pod_is_formatted_over_whatever_was_there() {
     let [fresh, used] = [place(), place()].map(|place| create(&place.spec, SMALL).unwrap());
@@ -284,7 +284,7 @@ fn who_joins_an_area_that_is_closed_meanwhile_is_not_in_it() {
     assert_eq!((area.membership().phase(), area.membership().count()), (Phase::Closed, 0));
 
     let (_, next, opens) = join(&pod);
-    assert!(opens && next.host() == 2 && next.incarnation() == 3);
+    assert!(opens && next.host() == 2 && next.stay().number == 3);
     next.ready(memory).unwrap();
     assert!(matches!(late.ready(memory), Err(PodError::Expelled { host: 1 })));
     late.give_up(memory);
@@ -292,8 +292,8 @@ fn who_joins_an_area_that_is_closed_meanwhile_is_not_in_it() {
     assert_eq!(area.membership().hosts().collect::<Vec<_>>(), [2]);
 }
 
-/// Areas are opened, closed and cleared up by themselves: the hosts that take part in one know nothing of
-/// the other.
+/// Areas are opened, closed and cleared up by themselves: the hosts that take part in one know
+/// nothing of the other.
 #[test]
 fn areas_have_rosters_of_their_own() {
     let place = place();

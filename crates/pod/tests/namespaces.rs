@@ -1,7 +1,8 @@
-//! Hosts in other namespaces, and of other users: who lives is not taken for dead, and who is dead is known to be.
+//! Hosts in other namespaces, and of other users: a living one is not taken for dead, and a dead
+//! one is known to be.
 //!
-//! Each host, and each process that looks at them, is this test program once more, in namespaces that the test has
-//! `unshare` make. Where that may not be done, a test says so and does nothing.
+//! Each host, and each process that looks at them, is this test program once more, in namespaces
+//! that the test has `unshare` make. Where that may not be done, a test says so and does nothing.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Lines};
@@ -82,7 +83,8 @@ impl Place {
         let sizes = Sizes { scr_bytes: Some(64 << 10), lnr_bytes: Some(8 << 20), force: false };
         let plan = |scr, lnr| Layout::plan(scr, lnr, PodOptions::default(), &[]);
         drop(create(&PodSpec::path(&pod), sizes, &plan).unwrap());
-        // By another process: a file that another thread's child has open for writing cannot be started.
+        // By another process: a file that another thread's child has open for writing cannot be
+        // started.
         let copied =
             Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
         assert!(copied.unwrap().success(), "cannot copy this program");
@@ -135,7 +137,8 @@ fn within_time(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// With `/proc` mounted with `hidepid=2`, another user's live host was declared ended, since its beginning could not be read.
+/// With `/proc` mounted with `hidepid=2`, another user's live host was declared ended, since its
+/// beginning could not be read.
 #[test]
 fn a_host_of_another_user_that_proc_hides_lives() {
     let as_user = "setpriv --reuid 4001 --regid 4001 --clear-groups";
@@ -149,7 +152,8 @@ fn a_host_of_another_user_that_proc_hides_lives() {
     assert_eq!(place.look(&format!("unshare {mount}")), "not known to have ended");
 }
 
-/// `/proc` tells beginnings by the clock of the reader's time namespace, and a live host in another one was declared ended.
+/// `/proc` tells beginnings by the clock of the reader's time namespace, and a live host in another
+/// one was declared ended.
 #[test]
 fn a_host_in_another_time_namespace_lives() {
     if !may("-T --boottime 100000") {
@@ -161,8 +165,8 @@ fn a_host_in_another_time_namespace_lives() {
     assert_eq!(place.look("unshare -T --boottime 500"), "not known to have ended");
 }
 
-/// In a PID namespace with the `/proc` of another, a host's number is another process' there; and it was declared ended
-/// when that had a beginning of its own.
+/// In a PID namespace with the `/proc` of another, a host's number is another process' there; and
+/// it was declared ended when that had a beginning of its own.
 #[test]
 fn hosts_in_a_pid_namespace_without_its_own_proc_live() {
     if !may("-pf") {
@@ -179,7 +183,8 @@ fn hosts_in_a_pid_namespace_without_its_own_proc_live() {
     assert_eq!(said, "not known to have ended");
 }
 
-/// A host that is killed in another PID namespace kept its seat until an operator said that it was gone.
+/// A host that is killed in another PID namespace kept its seat until an operator said that it was
+/// gone.
 #[test]
 fn a_host_that_is_killed_in_another_pid_namespace_is_known_to_have_ended() {
     if !may("-pf --mount-proc") {
@@ -196,7 +201,8 @@ fn a_host_that_is_killed_in_another_pid_namespace_is_known_to_have_ended() {
     within_time(|| place.look("unshare -pf --mount-proc") == "ended");
 }
 
-/// Many lives and deaths, each in a PID namespace of its own, while one process looks: each seat is free again.
+/// Many lives and deaths, each in a PID namespace of its own, while one process looks: each seat is
+/// free again.
 #[test]
 fn seats_of_hosts_killed_in_other_pid_namespaces_are_free() {
     if !may("-pf") {

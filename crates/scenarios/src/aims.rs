@@ -1,8 +1,9 @@
 //! Hosts die at every step that they come to, whatever becomes of their dirty lines.
 //!
-//! Runs in which hosts are spared tell which steps those come to that may die, and under which seeds. Then each step is
-//! taken as an aim, with each fate of dirty lines, some times over: first when most lines are dirty, each of them alone, too, and
-//! then under other seeds, at other times, and some operations later.
+//! Runs in which hosts are spared tell which steps those come to that may die, and under which
+//! seeds. Then each step is taken as an aim, with each fate of dirty lines, some times over: first
+//! when most lines are dirty, each of them alone, too, and then under other seeds, at other times,
+//! and some operations later.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,8 +22,8 @@ const OPERATIONS: u64 = 8;
 /// The runs in which hosts come to a step.
 type Occasions = BTreeMap<Site, Vec<(u64, Crossings)>>;
 
-/// Has hosts die in the scenarios in which they may: at each step, with each fate of their dirty lines, `times` times.
-/// Which steps there are, and when, is learnt under `seeds`.
+/// Has hosts die in the scenarios in which they may: at each step, with each fate of their dirty
+/// lines, `times` times. Which steps there are, and when, is learnt under `seeds`.
 pub fn aim(
     scenarios: &[Scenario],
     seeds: &Range<u64>,
@@ -94,8 +95,8 @@ impl Campaign<'_> {
     }
 }
 
-/// Unless somebody takes aim already, a host dies when it has come to a step up to `crossings` times, and made fewer than
-/// `operations` more: the seed decides.
+/// Unless somebody takes aim already, a host dies when it has come to a step up to `crossings`
+/// times, and made fewer than `operations` more: the seed decides.
 pub(crate) fn aimed_at(trial: &Trial, step: &str, crossings: u64, operations: u64) -> Trial {
     if trial.death != Death::AtRandom {
         return trial.clone();
@@ -107,7 +108,8 @@ pub(crate) fn aimed_at(trial: &Trial, step: &str, crossings: u64, operations: u6
     trial.with_death(Death::Aimed(Aim { site, crossing, operations, fate, line: None }))
 }
 
-/// Deaths at a step when most lines are dirty there, with each fate, and with each line where it is that of one: under which seed, and when.
+/// Deaths at a step when most lines are dirty there, with each fate, and with each line where it is
+/// that of one: under which seed, and when.
 fn when_dirtiest(site: Site, occasions: &[(u64, Crossings)]) -> Vec<(u64, Aim)> {
     let dirtiest = occasions.iter().rev().max_by_key(|(_, crossings)| crossings.most_dirty);
     let &(seed, Crossings { dirtiest, most_dirty, .. }) = dirtiest.expect("hosts have come there");

@@ -1,4 +1,5 @@
-//! Objects are in a host's own memory, and in their slots, too: the host dies, or is fenced, or all die.
+//! Objects are in a host's own memory, and in their slots, too: the host dies, or is fenced, or all
+//! die.
 //!
 //! Where writes are undone, no value is lost then; else none but such as are being written.
 
@@ -16,7 +17,7 @@ use crate::fenced::{
     LONG, LONGER, client, end, fenced_while_it_writes, fencer, patient_put, setup,
 };
 use crate::operations::perform;
-use crate::world::{HOME, Host, OnDrop, Setup, World, is_out};
+use crate::world::{Host, OnDrop, PARTITION, Setup, World, is_out};
 
 /// More than a write notes, and than a slot of a long value has room for.
 const LARGE: u64 = 5;
@@ -24,7 +25,7 @@ const LARGE: u64 = 5;
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
 fn backed(setup: Setup) -> Setup {
-    Setup { local: Some(HOME), backup: Some(true), ..setup }
+    Setup { local: Some(PARTITION), backup: Some(true), ..setup }
 }
 
 fn dying(hosts: &[usize], deaths: Deaths) -> Option<Kills> {
@@ -40,7 +41,7 @@ fn begin(trial: &Trial, setup: &Setup) -> World {
         perform(&*host, &scribe, key, Create(tag));
         (1..4).for_each(|n| perform(&*host, &scribe, key, Put(tag + 7 * n)));
     }
-    assert_eq!(host.stats().moved_in, 2, "both are at home");
+    assert_eq!(host.stats().moved_in, 2, "both are in the partition");
     world
 }
 
@@ -66,7 +67,8 @@ fn finish(world: &mut World, setup: &Setup) {
     finish_and_read(world, &KEYS);
 }
 
-/// A host dies that writes objects in its memory, of which some grow out of their slots, or are deleted.
+/// A host dies that writes objects in its memory, of which some grow out of their slots, or are
+/// deleted.
 pub(crate) fn a_writer_dies(trial: &Trial) {
     let setup = backed(Setup { ticking: true, ..setup(trial, &[0]) });
     let mut world = begin(trial, &setup);
@@ -98,7 +100,8 @@ pub(crate) fn a_reader_dies(trial: &Trial) {
     finish_and_read(&mut world, &KEYS);
 }
 
-/// A host dies while it changes an object in its memory in two steps, of which others see both or none.
+/// A host dies while it changes an object in its memory in two steps, of which others see both or
+/// none.
 pub(crate) fn a_patient_writer_dies(trial: &Trial) {
     let setup = backed(Setup { ticking: true, ..setup(trial, &[0]) });
     let mut world = begin(trial, &setup);
@@ -125,8 +128,8 @@ pub(crate) fn an_idle_host_dies(trial: &Trial) {
     finish(&mut world, &setup);
 }
 
-/// A host is fenced that has taken hold of an object in its memory, and changes it while another one reads what it is to go
-/// on with.
+/// A host is fenced that has taken hold of an object in its memory, and changes it while another
+/// one reads what it is to go on with.
 pub(crate) fn a_late_writer_is_fenced(trial: &Trial) {
     let setup = backed(Setup { hosts: 2, joined: 2, ..setup(trial, &[]) });
     let mut world = begin(trial, &setup);
@@ -134,7 +137,8 @@ pub(crate) fn a_late_writer_is_fenced(trial: &Trial) {
     end(world);
 }
 
-/// A host is fenced that uses objects in its memory, and goes on with it; others use what they find.
+/// A host is fenced that uses objects in its memory, and goes on with it; others use what they
+/// find.
 pub(crate) fn a_host_is_fenced(trial: &Trial) {
     let setup = backed(setup(trial, &[]));
     let mut world = begin(trial, &setup);
@@ -177,7 +181,8 @@ pub(crate) fn a_clearer_dies(trial: &Trial) {
     finish(&mut world, &setup);
 }
 
-/// All hosts die, of which one has objects in its memory; who opens the pod finds them.
+/// All hosts die, of which one has objects in its partition; the host that opens the pod finds
+/// them.
 pub(crate) fn all_die(trial: &Trial) {
     let kills = dying(&[0, 1, 2], Deaths::Together);
     let setup = backed(Setup { kills, ticking: true, ..setup(trial, &[]) });
@@ -217,7 +222,8 @@ pub(crate) fn all_die_later(trial: &Trial) {
     finish(&mut world, &setup);
 }
 
-/// A host is fenced that has objects in its memory, others go on with them elsewhere, and delete them; then all die.
+/// A host is fenced that has objects in its memory, others go on with them elsewhere, and delete
+/// them; then all die.
 pub(crate) fn all_die_fenced(trial: &Trial) {
     let kills = dying(&[0, 1, 2], Deaths::Together);
     let setup = backed(Setup { kills, ..setup(trial, &[]) });
@@ -228,8 +234,9 @@ pub(crate) fn all_die_fenced(trial: &Trial) {
     end(world);
 }
 
-/// A host is fenced that has objects in its memory, and another one dies as it goes on with them elsewhere. The third one clears up
-/// after that, and leaves: nobody is left who knows what is where.
+/// A host is fenced that has objects in its memory, and another one dies as it goes on with them
+/// elsewhere. The third one clears up after that, and leaves: nobody is left who knows what is
+/// where.
 pub(crate) fn all_die_as_they_go_on(trial: &Trial) {
     // Between the word that says that a slot is in quarantine and the event.
     let trial = &aimed_at(trial, "objects.quarantine.noted", 2, 16);

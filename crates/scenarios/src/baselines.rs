@@ -1,5 +1,5 @@
-//! Other ways of sharing. Under HCMeta, pods have entries for two objects of each host; under AllLog, a log of
-//! eight entries.
+//! Other ways of sharing. Under HCMeta, pods have entries for two objects of each host; under
+//! AllLog, a log of eight entries.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,12 +16,13 @@ use tombolo_verify::models::Operation::{self, Create, Delete, Get, Put, Replace}
 
 use crate::crash::expect_no_help;
 use crate::objects::{Collision, add_mixed_clients, find_colliding_keys, recall};
-use crate::operations::{perform, tag};
+use crate::operations::{ScriptedClient, perform, tag};
 use crate::world::{self, OnDrop, Setup, World, try_join};
 
-type Host = HcMeta<SimMemory>;
+type HcMetaHost = HcMeta<SimMemory>;
 
-/// Keys that hosts own as their hashes say, some of them in both shards; the last two differ after what entries, and requests, have room for.
+/// Keys that hosts own as their hashes say, some of them in both shards; the last two differ after
+/// what entries, and requests, have room for.
 const KEYS: [&str; 7] = [
     "a",
     "b",
@@ -52,7 +53,7 @@ fn setup(hosts: usize) -> Setup {
 }
 
 /// In some trials objects that are read give their entries up all the same.
-fn few_entries(trial: &Trial, hosts: usize, local: bool) -> World<Host> {
+fn few_entries(trial: &Trial, hosts: usize, local: bool) -> World<HcMetaHost> {
     let victims = [Victims::NotUsed, Victims::LeastWritten][usize::from(trial.seed % 8 == 5)];
     World::under(trial, &setup(hosts), HcMetaOptions { victims, ..options(hosts, local) })
 }
@@ -77,7 +78,7 @@ pub(crate) fn hcmeta_local(trial: &Trial) {
 pub(crate) fn scarce_space(trial: &Trial) {
     let hosts = trial.hosts_or(3);
     let setup = Setup { chunks: 4, ..setup(hosts) };
-    let mut world: World<Host> = World::under(trial, &setup, options(hosts, false));
+    let mut world: World<HcMetaHost> = World::under(trial, &setup, options(hosts, false));
     add_mixed_clients(&mut world, &KEYS, 5, 5);
     world.run();
 }
@@ -96,7 +97,7 @@ pub(crate) fn equal_fingerprints(trial: &Trial) {
 }
 
 /// What all hosts agree upon when nobody changes anything.
-fn contents(world: &mut World<Host>, hosts: &[Rc<Host>]) -> Vec<Option<u64>> {
+fn contents(world: &mut World<HcMetaHost>, hosts: &[Rc<HcMetaHost>]) -> Vec<Option<u64>> {
     let found: Rc<RefCell<Vec<_>>> = Rc::default();
     for host in hosts {
         let (host, found) = (Rc::clone(host), Rc::clone(&found));
@@ -124,7 +125,7 @@ fn present(values: &[Option<u64>]) -> Vec<Vec<u8>> {
     keys
 }
 
-fn scan(host: &Host) -> Vec<Vec<u8>> {
+fn scan(host: &HcMetaHost) -> Vec<Vec<u8>> {
     let (mut keys, mut cursor) = (Vec::new(), 0);
     loop {
         cursor = host.scan(cursor, |key| keys.push(key.to_vec())).unwrap();
@@ -152,7 +153,7 @@ pub(crate) fn leave_and_return(trial: &Trial) {
     for number in 0..hosts {
         let returned = Rc::clone(&returned);
         world.thread(number, move |memory| {
-            let host = Host::join(Pod::open(memory).unwrap(), options(hosts, local)).unwrap();
+            let host = HcMetaHost::join(Pod::open(memory).unwrap(), options(hosts, local)).unwrap();
             returned.borrow_mut().push(Rc::new(host));
         });
     }
@@ -165,7 +166,7 @@ pub(crate) fn leave_and_return(trial: &Trial) {
 /// All hosts die: nobody takes what they leave behind for objects.
 pub(crate) fn all_die(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::Together });
-    let mut world: World<Host> =
+    let mut world: World<HcMetaHost> =
         World::under(trial, &Setup { kills, ..setup(2) }, options(2, trial.seed % 2 == 1));
     add_mixed_clients(&mut world, &KEYS, 2, 6);
     world.run();
@@ -175,19 +176,20 @@ pub(crate) fn all_die(trial: &Trial) {
     }
 }
 
-/// All hosts die while they leave, or come back: what they leave behind is refused, or everything is there because all had left.
+/// All hosts die while they leave, or come back: what they leave behind is refused, or everything
+/// is there because all had left.
 pub(crate) fn leavers_die(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::Together });
-    // Whoever looks at what is left does so by shards of the log.
+    // A host that looks at what is left does so by shards of the log.
     let setup = Setup { kills, ticking: false, log_shards: Some(1), ..setup(2) };
     let local = trial.seed % 2 == 1;
-    let mut world: World<Host> = World::under(trial, &setup, options(2, local));
+    let mut world: World<HcMetaHost> = World::under(trial, &setup, options(2, local));
     let (through, left) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     for (number, own) in KEYS[..2].iter().enumerate() {
         let (through, left) = (Rc::clone(&through), Rc::clone(&left));
         world.client(number, move |host, scribe| {
             let memory = host.memory().clone();
-            let wait = |host: &Host, count: &Cell<usize>, all: usize| {
+            let wait = |host: &HcMetaHost, count: &Cell<usize>, all: usize| {
                 count.set(count.get() + 1);
                 while count.get() < all {
                     host.tick().unwrap();
@@ -203,7 +205,8 @@ pub(crate) fn leavers_die(trial: &Trial) {
             while left.get() < 2 {
                 memory.pause();
             }
-            let host = Host::join(Pod::open(memory.clone()).unwrap(), options(2, local)).unwrap();
+            let host =
+                HcMetaHost::join(Pod::open(memory.clone()).unwrap(), options(2, local)).unwrap();
             wait(&host, &through, 4);
             perform(&host, scribe, own, Get);
             wait(&host, &through, 6);
@@ -223,11 +226,12 @@ pub(crate) fn leavers_die(trial: &Trial) {
     }
 }
 
-/// A host that does not use HCMeta comes to a pod whose hosts do. It is refused, and dies; they go on.
+/// A host that does not use HCMeta comes to a pod whose hosts do. It is refused, and dies; they go
+/// on.
 pub(crate) fn who_is_refused_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![2], one_in: 1, deaths: Deaths::One });
     let setup = Setup { kills, hosts: 3, joined: 2, ..setup(2) };
-    let mut world: World<Host> = World::under(trial, &setup, options(2, trial.seed % 2 == 1));
+    let mut world: World<HcMetaHost> = World::under(trial, &setup, options(2, trial.seed % 2 == 1));
     add_mixed_clients(&mut world, &KEYS, 2, 4);
     world.thread(2, |memory| {
         let refused = try_join(memory).err().expect("it cannot join");
@@ -236,16 +240,16 @@ pub(crate) fn who_is_refused_dies(trial: &Trial) {
     world.run();
 }
 
-/// The only host of a pod for a page cache opens it, works, and leaves, and dies at that. The next one finds a pod without objects, or is
-/// told that a host has died in it.
+/// The only host of a pod for a page cache opens it, works, and leaves, and dies at that. The next
+/// one finds a pod without objects, or is told that a host has died in it.
 pub(crate) fn the_only_host_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
     let setup = Setup { kills, hosts: 2, joined: 0, latches: 2, ..setup(1) };
-    let mut world: World<Host> = World::under(trial, &setup, options(1, false));
+    let mut world: World<HcMetaHost> = World::under(trial, &setup, options(1, false));
     let (first, second) = (world.scribe(), world.scribe());
     let gone = Rc::new(Cell::new(false));
     let through = Rc::clone(&gone);
-    let come = |memory: &SimMemory| Host::join(Pod::open(memory.clone())?, options(1, false));
+    let come = |memory: &SimMemory| HcMetaHost::join(Pod::open(memory.clone())?, options(1, false));
     world.thread(0, move |memory| {
         let _through = OnDrop::new(&through);
         let host = come(&memory).unwrap();
@@ -303,11 +307,8 @@ pub(crate) fn halves(trial: &Trial) {
     assert_eq!(done.get(), 2);
 }
 
-/// A host, and what a client does there.
-type Client<'a> = (usize, &'a [(&'a str, Operation<u64>)]);
-
 /// Two hosts; objects are there that both have read; then clients do what they are to do.
-fn short(trial: &Trial, local: bool, before: &[&str], clients: &[Client<'_>]) {
+fn short(trial: &Trial, local: bool, before: &[&str], clients: &[ScriptedClient<'_>]) {
     let mut world = few_entries(trial, 2, local);
     let ready = Rc::new(Cell::new(0));
     for number in 0..2 {
@@ -414,7 +415,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever counts objects is in the way of another thread of the same host only then.
+    /// A thread that counts objects is in the way of another thread of the same host only then.
     #[test]
     fn a_host_owns_keys_of_both_shards() {
         let world = few_entries(&Trial::new(0), 3, false);

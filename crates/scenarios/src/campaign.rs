@@ -17,7 +17,8 @@ use crate::registry::sites;
 /// Seeds that a worker takes at once.
 const BATCH: u64 = 64;
 
-/// How far a campaign is, and whether it is to go on: shared with whoever shows it and stops it.
+/// How far a campaign is, and whether it is to go on: shared with the thread that shows it and
+/// stops it.
 #[derive(Debug, Default)]
 pub struct Control {
     schedules: AtomicU64,
@@ -48,7 +49,7 @@ impl Control {
 /// What a campaign runs under.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// Who decides what happens when.
+    /// The policy that decides what happens when.
     pub adversary: Adversary,
     /// Hosts, where a scenario leaves the number open.
     pub hosts: Option<usize>,
@@ -134,7 +135,8 @@ impl Tally {
         sites().filter(|site| !self.targets.contains_key(site)).collect()
     }
 
-    /// What has never become of the dirty lines that there were when a host came to a step at which it might have died.
+    /// What has never become of the dirty lines that there were when a host came to a step at which
+    /// it might have died.
     pub fn missed_deaths(&self) -> Vec<(Site, Fate)> {
         let deaths = self.coverage.deaths();
         let targets = self.targets.iter().map(|(&site, &dirty)| (site, dirty.min(2) as u8));

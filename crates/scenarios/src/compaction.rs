@@ -1,5 +1,5 @@
-//! Chunks with few objects are emptied, so that there is room for objects of other sizes; objects larger
-//! than a chunk take chunks wherever they are.
+//! Chunks with few objects are emptied, so that there is room for objects of other sizes; objects
+//! larger than a chunk take chunks wherever they are.
 
 use tombolo_memory::Memory;
 use tombolo_objects::Objects;
@@ -23,8 +23,8 @@ fn large(n: u64) -> u64 {
 
 /// A full pod, out of which all objects but those named are gone, one in a chunk or so.
 ///
-/// Host 0 fills it first, and so has the lines of objects in its caches that were there before those
-/// that stay, which are host 1's.
+/// Host 0 fills it first, and so has the lines of objects in its caches that were there before
+/// those that stay, which are host 1's.
 fn sparse(world: &World) -> Vec<String> {
     let (first, second) = (&world.hosts[0], &world.hosts[1]);
     let before = fill(first, second, "before");
@@ -81,7 +81,8 @@ fn setup(trial: &Trial) -> Setup {
     Setup { chunks, log_shards: Some(log_shards), local: Some(NO_LOCAL), ..Setup::roomy(2) }
 }
 
-/// Whoever needs room for other sizes finds it, while objects that have to be moved are read and written.
+/// A host that needs room for other sizes finds it, while objects that have to be moved are read
+/// and written.
 pub(crate) fn room_is_made(trial: &Trial) {
     let mut world = World::new(trial, &setup(trial));
     let stay = sparse(&world);
@@ -145,7 +146,8 @@ pub(crate) fn scattered(trial: &Trial) {
     let all = fill_with(&value(large(0)), first, second, "k");
     let every_other_chunk = all.chunks_exact(2).step_by(2).flatten().cloned();
     remove(second, first, &every_other_chunk.collect::<Vec<_>>());
-    // Thirteen chunks are free: for one, for two that are there, and for four that are being created.
+    // Thirteen chunks are free: for one, for two that are there, and for four that are being
+    // created.
     second.object_count().unwrap();
     second.create(b"stays", &value(larger(0))).unwrap();
     for client in 0..4u64 {
@@ -171,8 +173,8 @@ pub(crate) fn scattered(trial: &Trial) {
     }
 }
 
-/// There is room for everything all the time, also while those who delete or move are at it: nobody is told
-/// that the pod is full.
+/// There is room for everything all the time, also while those who delete or move are at it: nobody
+/// is told that the pod is full.
 pub(crate) fn roomy_chunks(trial: &Trial) {
     let setup = Setup { chunks: 32, local: Some(NO_LOCAL), ..Setup::roomy(2) };
     let mut world = World::new(trial, &Setup { log_shards: Some(1), ..setup });
@@ -195,7 +197,8 @@ fn moves(hosts: &[Host]) -> u64 {
     hosts.iter().map(|host| host.stats().moves).sum()
 }
 
-/// Two clients on each host read and write half of what is there; the first host knows nothing of the rest.
+/// Two clients on each host read and write half of what is there; the first host knows nothing of
+/// the rest.
 fn work_on(world: &mut World, keys: &[String]) {
     let scribe = world.scribe();
     for (number, key) in (0..).zip(keys) {

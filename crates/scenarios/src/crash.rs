@@ -1,8 +1,8 @@
 //! A host dies at any step, with whatever it had in its caches; it may come back as a new stay.
 //!
-//! The others go on without it: no operation of theirs fails. They never see a wrong byte; what a client was
-//! told is done, stays done, or is reported as lost if the host had begun to change it, and writes are not to be undone; and in the end
-//! nothing that it held is left.
+//! The others go on without it: no operation of theirs fails. They never see a wrong byte; what a
+//! client was told is done, stays done, or is reported as lost if the host had begun to change it,
+//! and writes are not to be undone; and in the end nothing that it held is left.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -68,14 +68,13 @@ fn join_and_work(
     is_done(host.leave());
 }
 
-/// Whether it is done, or not because the others are through, and neither apply the log any more nor answer.
+/// Whether it is done, or not because the others are through, and neither apply the log any more
+/// nor answer.
 fn is_done(done: Result<(), Error>) -> bool {
     let Err(error) = done else { return true };
     // (Objects stay in use by who waits for them.)
-    let alone = matches!(
-        error,
-        Error::Log(LogError::Stalled { .. }) | Error::Unanswered { .. } | Error::Busy { .. }
-    );
+    let alone =
+        matches!(error, Error::Stalled { .. } | Error::Unanswered { .. } | Error::Busy { .. });
     assert!(alone, "{error}");
     false
 }
@@ -104,8 +103,9 @@ pub(crate) fn all_hosts_die(trial: &Trial) {
     finish_and_read(&mut world, &KEYS);
 }
 
-/// Ends a history in which hosts have died or were fenced: what all who are still there find belongs to it, or who
-/// comes if nobody is, and when they have left, nothing is in use but what objects take.
+/// Ends a history in which hosts have died or were fenced: what all who are still there find
+/// belongs to it, or who comes if nobody is, and when they have left, nothing is in use but what
+/// objects take.
 pub(crate) fn finish_and_read(world: &mut World, keys: &[&str]) {
     world.finish();
     read_and_leave(world, &living_or_joined(world), keys);
@@ -135,7 +135,8 @@ fn read_and_leave(world: &mut World, living: &[Host], keys: &[&str]) {
     assert_eq!(in_use(used), in_use(reopened), "nothing is in use but what objects take");
 }
 
-/// One of three hosts is fenced while clients do anything, and goes on for as long as it does not find out.
+/// One of three hosts is fenced while clients do anything, and goes on for as long as it does not
+/// find out.
 pub(crate) fn a_host_is_fenced(trial: &Trial) {
     // Locks of 24 bits are taken over only from hosts that are gone.
     let widths = RecordWidth::ALL.into_iter().filter(|width| *width != RecordWidth::Bits24);
@@ -166,8 +167,8 @@ pub(crate) fn a_helper_dies(trial: &Trial) {
     world.finish();
 }
 
-/// Two hosts join one that dies, and perhaps one of them, too: whoever is left finds a pod in order, with one that has opened
-/// it anew, or has a replica of the dead one.
+/// Two hosts join one that dies, and perhaps one of them, too: a host that is left finds a pod in
+/// order, with one that has opened it anew, or has a replica of the dead one.
 pub(crate) fn the_only_helper_dies(trial: &Trial) {
     let victims = [vec![0], vec![0, 1], vec![1, 0], vec![0]][trial.seed as usize / 4 % 4].clone();
     let kills = Some(Kills { hosts: victims, one_in: 1, deaths: Deaths::InTurn });
@@ -204,7 +205,8 @@ pub(crate) fn a_joiner_dies(trial: &Trial) {
             while working.get() > 0 {
                 let ticked = ticker.tick();
                 // The others may be through, and apply the log no more.
-                let alone = working.get() == 0 && matches!(ticked, Err(Error::Log(_)));
+                let alone = working.get() == 0
+                    && matches!(ticked, Err(Error::Stalled { .. } | Error::Fenced { .. }));
                 if alone {
                     break;
                 }
@@ -220,8 +222,9 @@ pub(crate) fn a_joiner_dies(trial: &Trial) {
     finish_and_read(&mut world, &KEYS);
 }
 
-/// The only host of a pod opens it, works, and closes it, and dies at some step of that; another one
-/// comes after it. It finds a pod in order, with what was done, or is told that it cannot open it.
+/// The only host of a pod opens it, works, and closes it, and dies at some step of that; another
+/// one comes after it. It finds a pod in order, with what was done, or is told that it cannot open
+/// it.
 pub(crate) fn the_only_host_dies(trial: &Trial) {
     let mut world = World::new(trial, &Setup { joined: 0, ..deadly(2, &[0]) });
     let (first, second) = (world.scribe(), Rc::new(world.scribe()));
@@ -254,13 +257,15 @@ fn some_write(tags: &Cell<u64>) -> Operation<u64> {
     Operation::Put(tags.get())
 }
 
-/// Hosts open a pod one after the other, each when the last is dead or through, work, and die: at that, or while they
-/// put in order what the last has left. Whoever comes in the end finds everything in order, or is told that it cannot open the pod.
+/// Hosts open a pod one after the other, each when the last is dead or through, work, and die: at
+/// that, or while they put in order what the last has left. The host that comes in the end finds
+/// everything in order, or is told that it cannot open the pod.
 pub(crate) fn openers_die(trial: &Trial) {
     open_and_die(trial, 6, any_key, some_write);
 }
 
-/// The same, where the first one does little but write one object, and so leaves it torn more often.
+/// The same, where the first one does little but write one object, and so leaves it torn more
+/// often.
 pub(crate) fn openers_of_torn_objects_die(trial: &Trial) {
     // Of the longest values there are.
     let write = |tags: &Cell<u64>| {
@@ -321,8 +326,8 @@ pub(crate) fn a_reader_dies(trial: &Trial) {
     finish_and_read(&mut world, &KEYS);
 }
 
-/// A host dies as it deletes an object, the next one as it clears up after it, and then the one that has written the object since:
-/// what that was told is done, is there for who opens the pod.
+/// A host dies as it deletes an object, the next one as it clears up after it, and then the one
+/// that has written the object since: what that was told is done, is there for who opens the pod.
 pub(crate) fn a_deleter_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::InTurn });
     let mut world = World::new(trial, &Setup { kills, ..Setup::roomy(3) });

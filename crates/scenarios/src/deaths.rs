@@ -1,5 +1,5 @@
-//! More than one death: hosts die while others clear up after them, with locks in their hands, and again as soon
-//! as they are back. One host is left each time, and finds everything in order.
+//! More than one death: hosts die while others clear up after them, with locks in their hands, and
+//! again as soon as they are back. One host is left each time, and finds everything in order.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ fn in_turn(hosts: &[usize]) -> Option<Kills> {
     Some(Kills { hosts: hosts.to_vec(), one_in: 1, deaths: Deaths::InTurn })
 }
 
-/// Whoever dies comes back.
+/// Each host that dies comes back.
 fn all_come_back(world: &mut World, hosts: usize) {
     for host in 0..hosts {
         let scribe = Rc::new(world.scribe());
@@ -35,7 +35,8 @@ fn all_come_back(world: &mut World, hosts: usize) {
     }
 }
 
-/// Two of three or four hosts die, or three of four, one after the other or at once, while clients do anything.
+/// Two of three or four hosts die, or three of four, one after the other or at once, while clients
+/// do anything.
 pub(crate) fn several_die(trial: &Trial) {
     let (dice, hosts) = (trial.seed as usize / 8, 3 + trial.seed as usize / 4 % 2);
     let victims: Vec<usize> =
@@ -74,8 +75,8 @@ pub(crate) fn two_writers_die(trial: &Trial) {
     finish_and_read(&mut world, &KEYS);
 }
 
-/// A host dies in the middle of anything that leaves something to clear up, and another one dies while it does
-/// that.
+/// A host dies in the middle of anything that leaves something to clear up, and another one dies
+/// while it does that.
 pub(crate) fn a_clearer_dies(trial: &Trial) {
     let kills = in_turn(&[0, 1]);
     let mut world = begin(trial, &Setup { kills, ticking: true, chunks: 8, ..setup(trial, &[]) });
@@ -105,9 +106,9 @@ pub(crate) fn a_clearer_dies(trial: &Trial) {
     finish_and_read(&mut world, &KEYS);
 }
 
-/// A host writes an object of another one anew, elsewhere, and dies before it can say that the old slot is what is empty. The
-/// other one gives its chunk back, in which nothing is any more as the log says, and leaves: who comes then finds the value of
-/// before or after.
+/// A host writes an object of another one anew, elsewhere, and dies before it can say that the old
+/// slot is what is empty. The other one gives its chunk back, in which nothing is any more as the
+/// log says, and leaves: the host that comes then finds the value of before or after.
 pub(crate) fn a_mover_dies_last(trial: &Trial) {
     let trial = &aimed_at(trial, "objects.leave.noted", 1, 48);
     let kills = Some(Kills { hosts: vec![1], one_in: 1, deaths: Deaths::One });
@@ -143,10 +144,11 @@ pub(crate) fn a_clearer_of_a_move_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a"]);
 }
 
-/// A host deletes an object, and dies half way through taking the header out of its slot. The other one finds the object gone, and
-/// leaves: so does who comes then. (It took what was left of the header, without its version, for that of another object, and kept it.)
+/// A host deletes an object, and dies half way through taking the header out of its slot. The other
+/// one finds the object gone, and leaves: so does who comes then. (It took what was left of the
+/// header, without its version, for that of another object, and kept it.)
 pub(crate) fn a_deleter_dies_last(trial: &Trial) {
-    let trial = &aimed_at(trial, "objects.slot.void-mark", 1, 6);
+    let trial = &aimed_at(trial, "objects.slot.scrub-mark", 1, 6);
     let kills = Some(Kills { hosts: vec![1], one_in: 1, deaths: Deaths::One });
     let mut world = World::new(trial, &Setup { kills, hosts: 2, joined: 2, ..setup(trial, &[]) });
     let scribe = world.scribe();
@@ -184,8 +186,9 @@ fn a_move(world: &mut World) -> Rc<Cell<bool>> {
     gone
 }
 
-/// A host creates a large object and dies before it can say that it is through with that. One of the others clears up after it while
-/// the last one deletes the object, and has something else in its chunks.
+/// A host creates a large object and dies before it can say that it is through with that. One of
+/// the others clears up after it while the last one deletes the object, and has something else in
+/// its chunks.
 pub(crate) fn a_clearer_is_late(trial: &Trial) {
     let trial = &aimed_at(trial, "objects.leave.noted", 1, 48);
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });

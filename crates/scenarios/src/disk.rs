@@ -1,8 +1,9 @@
 //! A simulated disk with a volatile cache.
 //!
 //! What was written since a file was synchronised may be on the disk when power is cut, or not: any
-//! subset of the writes, in units of a page. The disk knows which contents each page may have then, and
-//! which of them break what clients were promised: it looks at all of them whenever something changes.
+//! subset of the writes, in units of a page. The disk knows which contents each page may have then,
+//! and which of them break what clients were promised: it looks at all of them whenever something
+//! changes.
 //!
 //! Left out: pages that are written in part, errors.
 

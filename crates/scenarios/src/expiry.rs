@@ -12,25 +12,25 @@ use tombolo_simulator::{Deaths, Kills, SimMemory, Simulation, Trial};
 
 use crate::world::{Busy, Setup, options};
 
-type Shared = Store<Objects<SimMemory>>;
+type SharedStore = Store<Objects<SimMemory>>;
 
 const HOSTS: usize = 3;
 const KEY: &[u8] = b"key";
 
-struct World {
+struct ExpiryWorld {
     simulation: Simulation,
-    stores: Vec<Rc<Shared>>,
+    stores: Vec<Rc<SharedStore>>,
     busy: Rc<Cell<usize>>,
 }
 
-impl World {
+impl ExpiryWorld {
     fn new(trial: &Trial) -> Self {
         Self::with(trial, None)
     }
 
     fn with(trial: &Trial, kills: Option<Kills>) -> Self {
         let mut simulation = Setup { kills, ..Setup::roomy(HOSTS) }.simulation(trial);
-        let stores: Rc<std::cell::RefCell<Vec<Rc<Shared>>>> = Rc::default();
+        let stores: Rc<std::cell::RefCell<Vec<Rc<SharedStore>>>> = Rc::default();
         for host in 0..HOSTS {
             let stores = Rc::clone(&stores);
             simulation.spawn(host, move |memory| {
@@ -51,7 +51,7 @@ impl World {
         Self { simulation, stores, busy: Rc::default() }
     }
 
-    fn client(&mut self, host: usize, body: impl FnOnce(&Shared) + 'static) {
+    fn client(&mut self, host: usize, body: impl FnOnce(&SharedStore) + 'static) {
         let (store, busy) = (Rc::clone(&self.stores[host]), Busy::new(&self.busy));
         self.simulation.spawn(host, move |_| {
             let _busy = busy;
@@ -75,13 +75,13 @@ impl World {
     }
 }
 
-fn wait(store: &Shared, most_ms: u64) {
+fn wait(store: &SharedStore, most_ms: u64) {
     let memory = store.objects().memory();
     memory.sleep(Duration::from_millis(memory.random() % most_ms));
 }
 
 /// Whether `key` has a value, by one of two ways to ask; only one of them removes what has expired.
-fn is_there(store: &Shared, key: &[u8]) -> bool {
+fn is_there(store: &SharedStore, key: &[u8]) -> bool {
     if store.objects().memory().random().is_multiple_of(2) {
         return store.get(key).unwrap().is_some();
     }
@@ -97,16 +97,16 @@ fn is_there(store: &Shared, key: &[u8]) -> bool {
 
 /// A value expires on all hosts at once: once one has found it gone, nobody sees it again.
 pub(crate) fn gone_is_gone(trial: &Trial) {
-    expire(World::new(trial));
+    expire(ExpiryWorld::new(trial));
 }
 
 /// The same, while one of the hosts dies.
 pub(crate) fn a_host_dies(trial: &Trial) {
     let kills = Kills { hosts: (0..HOSTS).collect(), one_in: 1, deaths: Deaths::One };
-    expire(World::with(trial, Some(kills)));
+    expire(ExpiryWorld::with(trial, Some(kills)));
 }
 
-fn expire(mut world: World) {
+fn expire(mut world: ExpiryWorld) {
     let gone = Rc::new(Cell::new(false));
     let deadline_ms = Some(world.stores[0].now_ms() + 60);
     world.stores[0].put(KEY, &Entry { value: b"short-lived".to_vec(), deadline_ms }).unwrap();
@@ -130,9 +130,9 @@ fn expire(mut world: World) {
     world.finish();
 }
 
-/// Who removes an expired value does not remove the one that took its place.
+/// A host that removes an expired value does not remove the one that took its place.
 pub(crate) fn a_new_value_stays(trial: &Trial) {
-    let mut world = World::new(trial);
+    let mut world = ExpiryWorld::new(trial);
     let deadline_ms = Some(world.stores[0].now_ms() + 1);
     world.stores[0].put(KEY, &Entry { value: b"old".to_vec(), deadline_ms }).unwrap();
     world.client(0, |store| {

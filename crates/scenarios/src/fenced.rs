@@ -1,4 +1,5 @@
-//! Hosts that are fenced, or die, at the worst moments: short histories for what the others do then.
+//! Hosts that are fenced, or die, at the worst moments: short histories for what the others do
+//! then.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +14,7 @@ use tombolo_verify::models::Result as Answer;
 
 use crate::crash::{finish_and_read, return_and_work};
 use crate::operations::{Scribe, perform, tag, value};
-use crate::world::{HOME, Setup, World, is_out, try_join};
+use crate::world::{PARTITION, Setup, World, is_out, try_join};
 
 // Values are as long as their tags say, modulo 7: these take a line, two lines, and three.
 const SHORT: u64 = 7;
@@ -77,7 +78,7 @@ pub(crate) fn end(mut world: World) {
     if world.simulation.deaths(0) > 0 {
         // It finds out nothing.
     } else if victim.seat().holds(victim.memory()) {
-        // Who was to fence it died before.
+        // The host that was to fence it died before.
         world.fenced.borrow_mut().clear();
     } else {
         assert!(is_out(victim.leave()), "a host that was fenced knows it");
@@ -85,8 +86,8 @@ pub(crate) fn end(mut world: World) {
     finish_and_read(&mut world, &["a", "b", "c"]);
 }
 
-/// A host is fenced while it writes, and writes on; the others write what it has locked, and use what room
-/// there is.
+/// A host is fenced while it writes, and writes on; the others write what it has locked, and use
+/// what room there is.
 pub(crate) fn a_writer_is_fenced(trial: &Trial) {
     let mut world = begin(trial, &setup(trial, &[]));
     client(&mut world, 0, &[("a", Put(LONGER + 14)), ("a", Put(LONGER + 21))]);
@@ -95,16 +96,16 @@ pub(crate) fn a_writer_is_fenced(trial: &Trial) {
     end(world);
 }
 
-/// A host is fenced that has locked an object and not yet begun to change it, and does so while another one reads what
-/// it is to go on with.
+/// A host is fenced that has locked an object and not yet begun to change it, and does so while
+/// another one reads what it is to go on with.
 pub(crate) fn a_late_writer_is_fenced(trial: &Trial) {
     let mut world = begin(trial, &Setup { hosts: 2, joined: 2, ..setup(trial, &[]) });
     fenced_while_it_writes(&mut world, "a", LONGER + 14, LONG + 21);
     end(world);
 }
 
-/// Host 0 takes hold of an object, and changes it as [`write_once`] does when it has been fenced, while host 1 reads it and
-/// then changes it to `later`.
+/// Host 0 takes hold of an object, and changes it as [`write_once`] does when it has been fenced,
+/// while host 1 reads it and then changes it to `later`.
 pub(crate) fn fenced_while_it_writes(world: &mut World, key: &'static str, tag: u64, later: u64) {
     let is_fenced = Rc::new(Cell::new(false));
     write_once(world, key, tag, Rc::clone(&is_fenced));
@@ -119,7 +120,8 @@ pub(crate) fn fenced_while_it_writes(world: &mut World, key: &'static str, tag: 
     });
 }
 
-/// Host 0 takes hold of an object, and replaces its value by one of the same length some time after it `goes_on`.
+/// Host 0 takes hold of an object, and replaces its value by one of the same length some time after
+/// it `goes_on`.
 fn write_once(world: &mut World, key: &'static str, tag: u64, goes_on: Rc<Cell<bool>>) {
     world.client(0, move |host, scribe| {
         let began = scribe.invoke(key.to_owned(), Put(tag));
@@ -147,7 +149,8 @@ pub(crate) fn a_rescuer_dies(trial: &Trial) {
     end(world);
 }
 
-/// A host is fenced while it writes, creates and deletes, and dies before it has found out, or while it says so.
+/// A host is fenced while it writes, creates and deletes, and dies before it has found out, or
+/// while it says so.
 pub(crate) fn a_fenced_host_dies(trial: &Trial) {
     let mut world = begin(trial, &setup(trial, &[0]));
     world.client(0, |host, scribe| {
@@ -180,7 +183,8 @@ pub(crate) fn a_writer_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a", "b", "c"]);
 }
 
-/// A host dies that writes an object which is too large to be undone, where writes are: its new value goes elsewhere, and none is lost.
+/// A host dies that writes an object which is too large to be undone, where writes are: its new
+/// value goes elsewhere, and none is lost.
 pub(crate) fn a_writer_of_much_dies(trial: &Trial) {
     // With it an object of `LONG` takes four lines, which is more than can be noted.
     const KEY: &str = "a key of some seventy bytes, behind which the value has to be looked for.";
@@ -200,7 +204,8 @@ pub(crate) fn a_writer_of_much_dies(trial: &Trial) {
     finish_and_read(&mut world, &[KEY]);
 }
 
-/// A host dies two of whose threads write one object, one after the other, and a third host between them.
+/// A host dies two of whose threads write one object, one after the other, and a third host between
+/// them.
 pub(crate) fn one_of_two_writers_dies(trial: &Trial) {
     let mut world = begin(trial, &setup(trial, &[0]));
     client(&mut world, 0, &[("a", Put(LONGER + 14)), ("a", Put(LONGER + 21))]);
@@ -211,8 +216,8 @@ pub(crate) fn one_of_two_writers_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a", "b", "c"]);
 }
 
-/// A host is fenced that has an object locked, which the others go on using elsewhere, and may delete; then all die, and
-/// what is left are two slots.
+/// A host is fenced that has an object locked, which the others go on using elsewhere, and may
+/// delete; then all die, and what is left are two slots.
 pub(crate) fn all_die_after_a_fence(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::Together });
     let mut world = begin(trial, &Setup { kills, ..setup(trial, &[]) });
@@ -241,8 +246,8 @@ pub(crate) fn all_die_writing(trial: &Trial) {
     finish_and_read(&mut world, &["a"]);
 }
 
-/// All hosts die while two of them create an object, of which the third makes use, or goes on until the log has
-/// forgotten it.
+/// All hosts die while two of them create an object, of which the third makes use, or goes on until
+/// the log has forgotten it.
 pub(crate) fn all_die_creating(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::Together });
     let setup = Setup { kills, ticking: true, ..setup(trial, &[]) };
@@ -273,8 +278,8 @@ pub(crate) fn patient_put(host: &Objects<SimMemory>, scribe: &Scribe, key: &str,
     scribe.returned(began, Answer::Done);
 }
 
-/// A host dies while it changes an object in two steps, of which no other may see the first alone. What it
-/// overwrites is too much to be noted.
+/// A host dies while it changes an object in two steps, of which no other may see the first alone.
+/// What it overwrites is too much to be noted.
 pub(crate) fn a_patient_writer_dies(trial: &Trial) {
     const LARGE: u64 = 7 + 5;
     let mut world = World::new(trial, &setup(trial, &[0]));
@@ -289,7 +294,8 @@ pub(crate) fn a_patient_writer_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a", "b", "c"]);
 }
 
-/// Somebody wants an object that a host keeps in use, which is alive: whose doing that is it is told.
+/// Somebody wants an object that a host keeps in use, which is alive: whose doing that is it is
+/// told.
 pub(crate) fn who_is_in_the_way_is_named(trial: &Trial) {
     let setup = Setup { ticking: true, ..setup(trial, &[]) };
     let mut world = begin(trial, &setup);
@@ -315,8 +321,9 @@ pub(crate) fn who_is_in_the_way_is_named(trial: &Trial) {
     finish_and_read(&mut world, &["a"]);
 }
 
-/// A host dies while it writes in a pod in which small objects have their old value then, as heads of files, and larger ones are
-/// lost: of one that was small before, nothing comes back that was noted then.
+/// A host dies while it writes in a pod in which small objects have their old value then, as heads
+/// of files, and larger ones are lost: of one that was small before, nothing comes back that was
+/// noted then.
 pub(crate) fn who_writes_a_head_dies(trial: &Trial) {
     let lost = Setup { torn_writes: Some(TornWrites::Lost), latches: 2, ..setup(trial, &[0]) };
     let mut world = World::new(trial, &lost);
@@ -349,8 +356,8 @@ pub(crate) fn who_writes_a_head_dies(trial: &Trial) {
     living.iter().for_each(|host| host.leave().unwrap());
 }
 
-/// A host dies while it writes, and the others find that the value is lost, and leave it at that: it is lost
-/// when the pod is opened again.
+/// A host dies while it writes, and the others find that the value is lost, and leave it at that:
+/// it is lost when the pod is opened again.
 pub(crate) fn a_loss_is_left_behind(trial: &Trial) {
     let setup = Setup { torn_writes: Some(TornWrites::Lost), ..setup(trial, &[0]) };
     let mut world = begin(trial, &setup);
@@ -414,8 +421,8 @@ pub(crate) fn two_clear_up(trial: &Trial) {
 }
 
 /// A host is fenced that has an object in its own memory, and goes on using it.
-pub(crate) fn fenced_at_home(trial: &Trial) {
-    let setup = Setup { local: Some(HOME), backup: None, ticking: true, ..setup(trial, &[]) };
+pub(crate) fn fenced_with_partition(trial: &Trial) {
+    let setup = Setup { local: Some(PARTITION), backup: None, ticking: true, ..setup(trial, &[]) };
     let mut world = World::new(trial, &setup);
     let scribe = world.scribe();
     perform(&*world.hosts[0], &scribe, "a", Create(SHORT));

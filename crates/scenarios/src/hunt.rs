@@ -12,8 +12,8 @@ use crate::Scenario;
 use crate::campaign::{Conditions, Control};
 use crate::registry::WRITTEN_FOR;
 
-/// Seeds under which every scenario is tried for a mutant, before only those are in which its step was met: in the others
-/// nothing is different without it.
+/// Seeds under which every scenario is tried for a mutant, before only those are in which its step
+/// was met: in the others nothing is different without it.
 const FIRST_LOOK: u64 = 8;
 
 /// Seeds under which these are tried, before the most promising ones are.
@@ -85,8 +85,8 @@ pub fn hunt(
 /// How a mutant was found: the scenario, the seed, and what went wrong.
 pub type Kill = (&'static str, u64, String);
 
-/// Every scenario under a few seeds, and then those in which the step matters most under many; before
-/// that, what was written for the step.
+/// Every scenario under a few seeds, and then those in which the step matters most under many;
+/// before that, what was written for the step.
 fn hunt_from(
     scenarios: &[Scenario],
     start: u64,

@@ -1,11 +1,12 @@
-//! What hosts do to each other in the simulator: scenarios, each with its oracle, and campaigns that
-//! run them under many schedules and with steps of the protocols left out.
+//! What hosts do to each other in the simulator: scenarios, each with its oracle, and campaigns
+//! that run them under many schedules and with steps of the protocols left out.
 //!
-//! A scenario takes place in a pod in which rare things are common (`world.rs`): a log of 8 entries,
-//! counters of 3 bits, two records, a handful of chunks. It panics if what hosts saw was wrong.
-//! Everything it does depends on its [`Trial`](tombolo_simulator::Trial) alone.
+//! A scenario takes place in a pod in which rare things are common (`world.rs`): a log of 8
+//! entries, counters of 3 bits, two records, a handful of chunks. It panics if what hosts saw was
+//! wrong. Everything it does depends on its [`Trial`](tombolo_simulator::Trial) alone.
 //!
-//! Where hosts die, no operation of the others fails, and nothing that those had is left in the end.
+//! Where hosts die, no operation of the others fails, and nothing that those had is left in the
+//! end.
 
 mod aims;
 pub mod append;

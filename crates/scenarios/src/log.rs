@@ -10,9 +10,9 @@ use tombolo_sharing::{Options, plan_layout};
 use tombolo_simulator::{Config, Kills, SimMemory, Simulation, Trial};
 
 use crate::append::{Append, History, check_agreement};
-use crate::world::{contended, places};
+use crate::world::formatted;
 
-pub(crate) type Host = Rc<Replica<SimMemory, History>>;
+pub(crate) type LogHost = Rc<Replica<SimMemory, History>>;
 
 pub(crate) const HOSTS: usize = 3;
 
@@ -32,7 +32,7 @@ pub(crate) fn pod_with(
     (hosts, seats): (usize, usize),
     kills: Option<Kills>,
 ) -> Simulation {
-    let mut config = Config {
+    let config = Config {
         kills,
         hosts,
         scr_bytes: 12 << 10,
@@ -51,13 +51,7 @@ pub(crate) fn pod_with(
         ..Options::default()
     };
     let layout = plan_layout(config.scr_bytes, config.lnr_bytes, options).unwrap();
-    if trial.record {
-        config.places = places(&layout);
-    }
-    config.contended = contended(&layout);
-    let simulation = Simulation::new(config, trial);
-    Pod::format(simulation.memory(0), &layout).unwrap();
-    simulation
+    formatted(trial, config, &layout)
 }
 
 /// The area of such a pod.
@@ -65,7 +59,7 @@ pub(crate) fn area_of(pod: &Pod<SimMemory>) -> Area<SimMemory> {
     pod.areas().next().expect("it has one")
 }
 
-pub(crate) fn join(memory: SimMemory) -> Host {
+pub(crate) fn join(memory: SimMemory) -> LogHost {
     let pod = Pod::open(memory).unwrap();
     let area = area_of(&pod);
     let (enrolment, _) = area.enrol(&pod.join().unwrap()).unwrap();
@@ -81,11 +75,11 @@ pub(crate) fn join(memory: SimMemory) -> Host {
     ))
 }
 
-/// Two threads on each of two hosts commit, a third host only follows; all replicas end up with the same history, which holds
-/// every entry that was said to be done, and no other.
+/// Two threads on each of two hosts commit, a third host only follows; all replicas end up with the
+/// same history, which holds every entry that was said to be done, and no other.
 pub(crate) fn concurrent_commits(trial: &Trial) {
     let mut simulation = pod(trial, None);
-    let hosts: Vec<Host> = (0..HOSTS).map(|host| join(simulation.memory(host))).collect();
+    let hosts: Vec<LogHost> = (0..HOSTS).map(|host| join(simulation.memory(host))).collect();
     let done = Rc::new(RefCell::new(Vec::new()));
     let running = Rc::new(RefCell::new(4));
     for thread in 0..4 {
@@ -125,11 +119,11 @@ pub(crate) fn concurrent_commits(trial: &Trial) {
     check_agreement(&replicas, done.borrow().clone());
 }
 
-/// What one host committed before another looked, the other sees, even if another of its threads applies the
-/// log meanwhile, and the log goes round.
+/// What one host committed before another looked, the other sees, even if another of its threads
+/// applies the log meanwhile, and the log goes round.
 pub(crate) fn reads_see_what_was_committed_before(trial: &Trial) {
     let mut simulation = pod(trial, None);
-    let hosts: Vec<Host> = (0..2).map(|host| join(simulation.memory(host))).collect();
+    let hosts: Vec<LogHost> = (0..2).map(|host| join(simulation.memory(host))).collect();
     let committed = Rc::new(RefCell::new(0));
     let (writer, noted) = (Rc::clone(&hosts[0]), Rc::clone(&committed));
     simulation.spawn(0, move |_| {
@@ -194,13 +188,13 @@ pub(crate) fn joining_by_copy(trial: &Trial) {
     simulation.run().unwrap();
 }
 
-/// A host joins while the log goes round, perhaps for the second time: it finds the log's end, and what it said
-/// that it needs is kept, though somebody may have asked just before who is in the pod, and hears only later
-/// how far all have got.
+/// A host joins while the log goes round, perhaps for the second time: it finds the log's end, and
+/// what it said that it needs is kept, though somebody may have asked just before who is in the
+/// pod, and hears only later how far all have got.
 pub(crate) fn join_and_fill(trial: &Trial) {
     const ENTRIES: u64 = 12;
     let mut simulation = pod(trial, None);
-    let hosts: Vec<Host> = (0..2).map(|host| join(simulation.memory(host))).collect();
+    let hosts: Vec<LogHost> = (0..2).map(|host| join(simulation.memory(host))).collect();
     let committed = Rc::new(Cell::new(0));
     for (number, host) in hosts.iter().enumerate() {
         let (host, count) = (Rc::clone(host), Rc::clone(&committed));
@@ -268,7 +262,7 @@ pub(crate) fn join_and_fill(trial: &Trial) {
 pub(crate) fn crowded_segment(trial: &Trial) {
     const THREADS: u64 = 7;
     let mut simulation = pod(&trial.with_seed(trial.seed & !1), None);
-    let hosts: Vec<Host> = (0..2).map(|host| join(simulation.memory(host))).collect();
+    let hosts: Vec<LogHost> = (0..2).map(|host| join(simulation.memory(host))).collect();
     let done = Rc::new(RefCell::new(Vec::new()));
     for thread in 0..THREADS {
         let (host, done) = (Rc::clone(&hosts[0]), Rc::clone(&done));
@@ -295,7 +289,7 @@ pub(crate) fn crowded_segment(trial: &Trial) {
 /// Two hosts, one of them with two threads, commit an entry or two each.
 pub(crate) fn short_commits(trial: &Trial) {
     let mut simulation = pod(trial, None);
-    let hosts: Vec<Host> = (0..2).map(|host| join(simulation.memory(host))).collect();
+    let hosts: Vec<LogHost> = (0..2).map(|host| join(simulation.memory(host))).collect();
     let done = Rc::new(RefCell::new(Vec::new()));
     for (tag, host) in [(1, 0), (2, 0), (3, 1)] {
         let (host, done) = (Rc::clone(&hosts[host]), Rc::clone(&done));
@@ -320,11 +314,11 @@ mod tests {
 
     use super::*;
 
-    /// What must not be done: a thread keeps the replica to itself, and waits for it to be brought up to
-    /// date.
+    /// What must not be done: a thread keeps the replica to itself, and waits for it to be brought
+    /// up to date.
     fn syncing_what_is_held(trial: &Trial) {
         let mut simulation = pod(trial, None);
-        let hosts: Vec<Host> = (0..2).map(|host| join(simulation.memory(host))).collect();
+        let hosts: Vec<LogHost> = (0..2).map(|host| join(simulation.memory(host))).collect();
         hosts[0].commit(&Append { tag: 1, expected: None }, &|| ()).unwrap();
         let reader = Rc::clone(&hosts[1]);
         simulation.spawn(1, move |_| reader.paused(|_, _, _, _| _ = reader.sync().unwrap()));

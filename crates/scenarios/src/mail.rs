@@ -1,4 +1,5 @@
-//! Requests and answers: each request is taken once at most, as it was made, and its answer is its own.
+//! Requests and answers: each request is taken once at most, as it was made, and its answer is its
+//! own.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,17 +15,17 @@ use tombolo_simulator::{SimMemory, Trial};
 use crate::log::{HOSTS, area_of, pod};
 
 /// A host that has a seat and a mailbox, and nothing else.
-struct Host {
+struct MailHost {
     pod: Pod<SimMemory>,
     seat: Seat,
     enrolment: Enrolment,
     mailbox: Mailbox<SimMemory>,
-    book: Rc<Book>,
+    book: Rc<MailBook>,
 }
 
 /// What is known of each request, by its tag.
 #[derive(Default)]
-struct Book {
+struct MailBook {
     /// All stays there have been.
     stays: RefCell<BTreeSet<u32>>,
     /// Which stay it was for.
@@ -34,8 +35,8 @@ struct Book {
     answered: RefCell<Vec<u64>>,
 }
 
-impl Book {
-    /// Whoever takes a request is whom it was for, and takes it once.
+impl MailBook {
+    /// The host that takes a request is the one it was for, and takes it once.
     fn check(&self) {
         let (meant, taken) = (self.meant.borrow(), self.taken.borrow());
         for (tag, stays) in taken.iter() {
@@ -47,14 +48,14 @@ impl Book {
     }
 }
 
-fn join(memory: SimMemory, book: &Rc<Book>) -> Rc<Host> {
+fn join(memory: SimMemory, book: &Rc<MailBook>) -> Rc<MailHost> {
     let pod = Pod::open(memory).unwrap();
     let (seat, area) = (pod.join().unwrap(), area_of(&pod));
     assert!(book.stays.borrow_mut().insert(seat.incarnation()), "one number for two stays");
     let (enrolment, _) = area.enrol(&seat).unwrap();
     enrolment.ready(pod.memory()).unwrap();
     let mailbox = Mailbox::new(&area, &seat, MailSlots::new(&pod, &seat));
-    Rc::new(Host { pod, seat, enrolment, mailbox, book: Rc::clone(book) })
+    Rc::new(MailHost { pod, seat, enrolment, mailbox, book: Rc::clone(book) })
 }
 
 /// A request that shows when it is torn.
@@ -75,7 +76,7 @@ fn reply_to(tag: u64) -> u64 {
     tag * 3 + 1
 }
 
-impl Host {
+impl MailHost {
     fn memory(&self) -> &SimMemory {
         self.pod.memory()
     }
@@ -128,7 +129,7 @@ impl Host {
     }
 }
 
-/// Who asks whom.
+/// Which hosts ask which.
 struct Correspondence {
     /// Hosts that ask, and on how many threads each.
     askers: Range<usize>,
@@ -184,8 +185,8 @@ pub(crate) fn busy_mail(trial: &Trial) {
     Correspondence { askers: 0..HOSTS, clients: 3, requests: 6, servers: 0..HOSTS }.run(trial);
 }
 
-/// Hosts come and go in two seats while others ask whoever may be there; who leaves forgets what it has
-/// asked.
+/// Hosts come and go in two seats while others ask the hosts that may be there; one that leaves
+/// forgets what it has asked.
 pub(crate) fn mail_for_the_last_one(trial: &Trial) {
     const STAYS: u64 = 3;
     let mut simulation = pod(trial, None);

@@ -198,8 +198,8 @@ pub(crate) fn late_joiner(trial: &Trial) {
     assert_eq!(tag(&bytes), 99);
 }
 
-/// A host joins while others fill the log: what the joiner got its replica for, it need not apply, and
-/// nobody waits for it to do so.
+/// A host joins while others fill the log: what the joiner got its replica for, it need not apply,
+/// and nobody waits for it to do so.
 pub(crate) fn join_under_load(trial: &Trial) {
     let mut world = World::new(trial, &Setup { hosts: 2, ..Setup::roomy(1) });
     for key in [b"a", b"b", b"c", b"d"] {
@@ -218,8 +218,8 @@ pub(crate) fn join_under_load(trial: &Trial) {
     world.finish();
 }
 
-/// A host joins while the only one that could help it waits for room in the log, with all its threads:
-/// clients and background work alike take records from objects and give them to others.
+/// A host joins while the only one that could help it waits for room in the log, with all its
+/// threads: clients and background work alike take records from objects and give them to others.
 pub(crate) fn join_under_churn(trial: &Trial) {
     let mut world = World::new(trial, &Setup { hosts: 2, ..Setup::roomy(1).plain() });
     for key in ["a", "b", "c", "d"] {
@@ -263,7 +263,8 @@ pub(crate) fn join_at_once(trial: &Trial) {
     assert_eq!(world.hosts[0].area().membership().count(), 1, "all who left are gone");
 }
 
-/// A host joins, leaves, and joins again with what is in its caches, while others change everything.
+/// A host joins, leaves, and joins again with what is in its caches, while others change
+/// everything.
 pub(crate) fn join_twice(trial: &Trial) {
     let mut world = World::new(trial, &Setup { hosts: 2, ..Setup::roomy(1) });
     let tags = Rc::new(Cell::new(0));

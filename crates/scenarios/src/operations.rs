@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 
-use tombolo_log::LogError;
 use tombolo_sharing::{Change, Error, Item, Scheme};
 use tombolo_simulator::SimMemory;
 use tombolo_verify::history::{Client, Recorder};
@@ -12,6 +11,9 @@ use tombolo_verify::models::{Operation, Result as Answer};
 pub(crate) type Log = Recorder<String, Operation<u64>, Answer<u64>>;
 /// A client's pen.
 pub(crate) type Scribe = Client<String, Operation<u64>, Answer<u64>>;
+
+/// A host, and what is done there to which keys, one after the other.
+pub(crate) type ScriptedClient<'a> = (usize, &'a [(&'a str, Operation<u64>)]);
 
 /// A value that tells which write made it, of a length that differs from write to write, and that
 /// shows when it is torn.
@@ -37,8 +39,8 @@ pub(crate) fn perform<S: Scheme<Memory = SimMemory>>(
     try_perform(host, scribe, key, operation).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// The same, for which others may not be there any more, though they have a seat. On an error nothing was
-/// done.
+/// The same, for which others may not be there any more, though they have a seat. On an error
+/// nothing was done.
 pub(crate) fn try_perform<S: Scheme<Memory = SimMemory>>(
     host: &S,
     scribe: &Scribe,
@@ -71,7 +73,7 @@ pub(crate) fn try_perform<S: Scheme<Memory = SimMemory>>(
             scribe.failed(began);
             return lose(host, scribe, key);
         }
-        Err(Error::Log(LogError::Fenced { .. })) => {
+        Err(Error::Fenced { .. }) => {
             memory.note("an operation on a host that was fenced: done or not");
         }
         Err(error) => {
@@ -82,7 +84,8 @@ pub(crate) fn try_perform<S: Scheme<Memory = SimMemory>>(
     Ok(())
 }
 
-/// A value is lost with a host, or with memory: whoever comes across that deletes what is left, as by a delete of the value.
+/// A value is lost with a host, or with memory: a client that comes across that deletes what is
+/// left, as by a delete of the value.
 fn lose<S: Scheme<Memory = SimMemory>>(host: &S, scribe: &Scribe, key: &str) -> Result<(), Error> {
     let began = scribe.invoke(key.to_owned(), Operation::Delete);
     let deleted = host.forget_lost(key.as_bytes());
@@ -93,7 +96,7 @@ fn lose<S: Scheme<Memory = SimMemory>>(host: &S, scribe: &Scribe, key: &str) -> 
             scribe.returned(began, Answer::Flag(true));
         }
         Ok(false) => scribe.failed(began),
-        Err(Error::Log(LogError::Fenced { .. })) => {}
+        Err(Error::Fenced { .. }) => {}
         Err(error) => {
             scribe.failed(began);
             return Err(error);
@@ -124,7 +127,8 @@ pub(crate) fn read_together<S: Scheme<Memory = SimMemory>>(
     }
 }
 
-/// Writes of several objects together, each of them recorded. They begin at once, also if a key is there twice.
+/// Writes of several objects together, each of them recorded. They begin at once, also if a key is
+/// there twice.
 pub(crate) fn write_together<S: Scheme<Memory = SimMemory>>(
     host: &S,
     scribes: &[Scribe],
@@ -144,7 +148,7 @@ pub(crate) fn write_together<S: Scheme<Memory = SimMemory>>(
                 host.memory().note("no room in LNR");
                 scribe.failed(began);
             }
-            Err(Error::Log(LogError::Fenced { .. })) => {
+            Err(Error::Fenced { .. }) => {
                 host.memory().note("an operation on a host that was fenced: done or not");
             }
             Err(error) => panic!("{error}"),

@@ -12,7 +12,7 @@ use tombolo_verify::models::Operation::{self, Create, Delete, Get, Put};
 
 use crate::fenced::fencer;
 use crate::operations::{perform, tag, value};
-use crate::world::{HOME, Host, OnDrop, Setup, World, join, try_join};
+use crate::world::{Host, OnDrop, PARTITION, Setup, World, join, try_join};
 
 // Values are as long as their tags say, modulo 7: these take a line, two lines, three, and eight.
 const SHORT: u64 = 7;
@@ -177,8 +177,8 @@ pub(crate) fn an_update_is_poisoned(trial: &Trial) {
     end(world);
 }
 
-/// Host 1 cannot read the end of an object, which is on another page than its beginning, and on the one on which the next
-/// slot begins.
+/// Host 1 cannot read the end of an object, which is on another page than its beginning, and on the
+/// one on which the next slot begins.
 fn begin_with_poisoned_end(trial: &Trial) -> World {
     let world = begin_with(LONG, trial, &setup(trial));
     let first = first_line(&world.hosts[0], b"b");
@@ -224,7 +224,8 @@ pub(crate) fn a_view_is_poisoned(trial: &Trial) {
     end(world);
 }
 
-/// A host writes an object while it meets an error beside it, and loses the page of both; the others can read the object's memory.
+/// A host writes an object while it meets an error beside it, and loses the page of both; the
+/// others can read the object's memory.
 pub(crate) fn a_neighbour_is_poisoned(trial: &Trial) {
     let mut world = begin(trial, &setup(trial));
     let beside = first_line(&world.hosts[0], b"b");
@@ -251,8 +252,8 @@ pub(crate) fn a_free_slot_is_poisoned(trial: &Trial) {
 }
 
 /// An object is in a host's own memory when its slot fails, to which it is to return.
-pub(crate) fn a_home_is_poisoned(trial: &Trial) {
-    let setup = Setup { local: Some(HOME), backup: None, ..setup(trial) };
+pub(crate) fn a_partition_is_poisoned(trial: &Trial) {
+    let setup = Setup { local: Some(PARTITION), backup: None, ..setup(trial) };
     let mut world = World::new(trial, &setup);
     let scribe = world.scribe();
     perform(&*world.hosts[0], &scribe, "a", Create(LONGER));
@@ -262,21 +263,22 @@ pub(crate) fn a_home_is_poisoned(trial: &Trial) {
     }
     let hosts = world.hosts.clone();
     // Where it is in its slot, too, another may have met the error there first.
-    let at_home = hosts[0].usage().home_bytes > 0 && !hosts[0].area().geometry().partition_backup;
+    let in_partition =
+        hosts[0].usage().partition_bytes > 0 && !hosts[0].area().geometry().partition_backup;
     hosts[0].memory().poison(Lines::new(slot + trial.seed / 4 % 2, 1));
     hosts[0].memory().evict(Lines::new(slot, 2));
     client(&mut world, 0, &[("a", Get), ("a", Put(LONGER + 6 * 7)), ("a", Get)]);
     client(&mut world, 1, &[("a", Get), ("a", Put(LONGER + 8 * 7)), ("a", Get)]);
     end(world);
     let lost = hosts.iter().any(|host| host.stats().poisoned > 0);
-    assert!(!(at_home && lost), "what was elsewhere is there");
+    assert!(!(in_partition && lost), "what was elsewhere is there");
 }
 
-/// A host writes an object in its own memory, and its slot, too, while it meets an error beside that, and loses the page of both; then
-/// it dies. The others can read the slot.
+/// A host writes an object in its own memory, and its slot, too, while it meets an error beside
+/// that, and loses the page of both; then it dies. The others can read the slot.
 pub(crate) fn a_backup_is_poisoned(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
-    let (local, backup) = (Some(HOME), Some(true));
+    let (local, backup) = (Some(PARTITION), Some(true));
     let mut world = World::new(trial, &Setup { kills, local, backup, ..setup(trial) });
     let scribe = world.scribe();
     for key in ["a", "b"] {
@@ -293,7 +295,8 @@ pub(crate) fn a_backup_is_poisoned(trial: &Trial) {
     check_rest(&world.living());
 }
 
-/// Memory fails under a writer, which dies; others find the object whole, with its old value, or lost.
+/// Memory fails under a writer, which dies; others find the object whole, with its old value, or
+/// lost.
 pub(crate) fn a_poisoned_writer_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
     let mut world = begin(trial, &Setup { kills, ..setup(trial) });
@@ -305,7 +308,8 @@ pub(crate) fn a_poisoned_writer_dies(trial: &Trial) {
     check_rest(&world.living());
 }
 
-/// What was deleted where memory failed does not come back when all have left and one returns, who can read there.
+/// What was deleted where memory failed does not come back when all have left and one returns, who
+/// can read there.
 pub(crate) fn a_poisoned_pod_is_reopened(trial: &Trial) {
     let mut world = begin(trial, &setup(trial));
     // Its chunk stays in use.
@@ -336,7 +340,8 @@ pub(crate) fn a_poisoned_pod_is_reopened(trial: &Trial) {
     check_rest(&[reopened]);
 }
 
-/// Hosts join, objects are moved together, and large ones come and go, while memory fails where there are objects.
+/// Hosts join, objects are moved together, and large ones come and go, while memory fails where
+/// there are objects.
 pub(crate) fn anything_is_poisoned(trial: &Trial) {
     let setup = Setup { chunks: 14, ..setup(trial) };
     let mut world = begin(trial, &setup);
@@ -404,7 +409,8 @@ pub(crate) fn a_claimed_chunk_is_poisoned(trial: &Trial) {
     assert!(world.hosts[1].usage().lnr_poisoned_bytes > 0, "it is known where it was met");
 }
 
-/// A host that has lost a page puts back what a dead one has overwritten there, which others can read; it may die at that.
+/// A host that has lost a page puts back what a dead one has overwritten there, which others can
+/// read; it may die at that.
 pub(crate) fn a_rescuer_is_poisoned(trial: &Trial) {
     let (hosts, deaths) = match trial.seed / 8 % 2 {
         0 => (vec![0], Deaths::One),
@@ -437,7 +443,8 @@ pub(crate) fn a_rescuer_is_poisoned(trial: &Trial) {
     check_rest(&world.living());
 }
 
-/// A host is fenced while it changes an object of which it, or who takes its lock over, cannot read all.
+/// A host is fenced while it changes an object of which it, or who takes its lock over, cannot read
+/// all.
 pub(crate) fn a_poisoned_writer_is_fenced(trial: &Trial) {
     let setup = Setup { torn_writes: Some(TornWrites::Undo), ticking: false, ..setup(trial) };
     let mut world = begin_with(LONG, trial, &setup);

@@ -58,12 +58,12 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "move" Short short::move_to_another_slot;
     "copies" Short short::copies;
     "one-copy" Short short::one_copy;
-    "move-home" Long short::move_home;
+    "move-in" Long short::move_in;
     "wrapped-copy" Short short::wrapped_copy;
-    "home-of-another" Long short::home_of_another;
-    "swap-homes" Long short::swap_homes;
-    "leave-home" Long short::leave_home;
-    "grow-at-home" Long short::grow_at_home;
+    "partition-of-another" Long short::partition_of_another;
+    "swap-partitions" Long short::swap_partitions;
+    "leave-with-partition" Long short::leave_with_partition;
+    "grow-in-partition" Long short::grow_in_partition;
     "compare-and-swap" Short short::compare_and_swap;
     "partial-writes" Short short::partial_writes;
     "no-room" Short short::no_room;
@@ -72,8 +72,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "view-and-reuse" Short views::view_and_reuse;
     "two-viewers" Short views::two_viewers;
     "view-and-divide" Short views::view_and_divide;
-    "view-span" Long views::view_span;
-    "view-and-move-home" Long views::view_and_move_home;
+    "view-chain" Long views::view_chain;
+    "view-and-move-in" Long views::view_and_move_in;
     "view-and-back-up" Short views::view_and_back_up;
     "views" Long views::anything_goes;
     "mail" Long mail::short_mail;
@@ -118,7 +118,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "join-and-fill" Long log::join_and_fill;
     "leave-and-return" Long objects::leave_and_return;
     "save-among-others" Long saved::save_among_others;
-    "save-from-home" Long saved::save_from_home;
+    "save-from-partition" Long saved::save_from_partition;
     "load-among-others" Long saved::load_among_others;
     "make-room" Long compaction::room_is_made;
     "compaction" Long compaction::background;
@@ -202,7 +202,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "in-the-way" Long fenced::who_is_in_the_way_is_named;
     "head-writer-dies" Crash fenced::who_writes_a_head_dies;
     "two-clear-up" Crash fenced::two_clear_up;
-    "fenced-at-home" Crash fenced::fenced_at_home;
+    "fenced-with-partition" Crash fenced::fenced_with_partition;
     "page-evictor-dies" Crash pages::crash::who_evicts_dies;
     "poisoned-head" Crash pages::crash::a_head_is_poisoned;
     "backup-writer-dies" Crash backup::a_writer_dies;
@@ -224,7 +224,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "poisoned-view" Long poisoned::a_view_is_poisoned;
     "poisoned-neighbour" Long poisoned::a_neighbour_is_poisoned;
     "poisoned-free-slot" Long poisoned::a_free_slot_is_poisoned;
-    "poisoned-home" Long poisoned::a_home_is_poisoned;
+    "poisoned-partition" Long poisoned::a_partition_is_poisoned;
     "poisoned-backup" Crash poisoned::a_backup_is_poisoned;
     "poisoned-writer-dies" Crash poisoned::a_poisoned_writer_dies;
     "poisoned-and-reopened" Long poisoned::a_poisoned_pod_is_reopened;
@@ -250,7 +250,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "fenced-host-dies" Crash fenced::a_fenced_host_dies;
     "viewer-dies" Crash views::a_viewer_dies;
     "viewed-deleter-dies" Crash views::a_deleter_dies;
-    "viewed-home-dies" Crash views::a_host_dies_with_a_viewed_object;
+    "viewed-partition-dies" Crash views::a_host_dies_with_a_viewed_object;
     "viewers-die" Crash views::viewers_die;
     "store-host-dies" Crash expiry::a_host_dies;
     "mover-dies" Crash compaction::a_mover_dies;
@@ -295,8 +295,9 @@ pub fn sites() -> impl Iterator<Item = Site> {
     crates.into_iter().flatten().copied()
 }
 
-/// Steps whose absence shows in few scenarios, or few schedules, and a scenario in which it does: it is tried first, and if it
-/// is short, schedules with up to three preemptions are among those that are run.
+/// Steps whose absence shows in few scenarios, or few schedules, and a scenario in which it does:
+/// it is tried first, and if it is short, schedules with up to three preemptions are among those
+/// that are run.
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("hcmeta.chunk.claim", "hcmeta-scarce-space"),
     ("hcmeta.clock.step", "hcmeta-churn"),
@@ -305,7 +306,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("log.fence.ignored", "host-fenced"),
     ("log.head.members", "join-and-fill"),
     ("log.replay.seat", "host-fenced"),
-    ("log.ring.milestone", "join-and-fill"),
+    ("log.ring.low-water-mark", "join-and-fill"),
     ("log.segment.withdraw", "host-fenced"),
     ("objects.read.counter-first", "wrap-around"),
     ("objects.batch.clean", "write-together"),
@@ -324,24 +325,24 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.quarantine.noted", "all-die-fenced"),
     ("objects.quarantine.early", "backup-all-die-as-they-go-on"),
     ("objects.rescue.stays", "deleter-dies"),
-    ("objects.home.backup", "backup-all-die"),
-    ("objects.home.noted", "backup-writer-dies"),
-    ("objects.home.through", "backup-idle-host-dies"),
-    ("objects.home.holds", "backup-late-writer-fenced"),
-    ("objects.home.moves", "backup-all-die"),
-    ("objects.home.stays", "backup-all-die-later"),
+    ("objects.partition.backup", "backup-all-die"),
+    ("objects.partition.noted", "backup-writer-dies"),
+    ("objects.partition.through", "backup-idle-host-dies"),
+    ("objects.partition.holds", "backup-late-writer-fenced"),
+    ("objects.partition.moves", "backup-all-die"),
+    ("objects.partition.stays", "backup-all-die-later"),
     ("objects.poison.backup", "poisoned-backup"),
     ("objects.clear.decided", "move-clearer-dies"),
     ("objects.copy.named", "one-copy"),
     ("objects.copy.unnamed", "one-copy"),
     ("objects.compact.lock", "make-room"),
     ("objects.delete.mark", "mark-and-delete"),
-    ("objects.home.here", "home-of-another"),
-    ("objects.home.leave", "leave-home"),
+    ("objects.partition.here", "partition-of-another"),
+    ("objects.partition.leave", "leave-with-partition"),
     ("objects.join.help", "join-under-churn"),
     ("objects.record.split", "split-record"),
     ("objects.slot.known-first", "other-size"),
-    ("objects.span.assign", "clearer-dies"),
+    ("objects.chain.assign", "clearer-dies"),
     ("objects.open.log-end", "only-helper-dies"),
     ("pod.roster.opened", "pod-opened-anew"),
     ("pod.roster.opener", "pod-opened-anew"),
@@ -358,7 +359,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pod.mail.renew", "mail-for-the-last-one"),
     ("pod.transfer.answer", "two-givers"),
     ("objects.chunk.class", "mover-dies-last"),
-    ("objects.slot.void-mark", "deleter-dies-last"),
+    ("objects.slot.scrub-mark", "deleter-dies-last"),
     ("objects.chunk.empty", "filled-again"),
     ("objects.chunk.sync", "filled-again"),
     ("objects.lost.alone", "writer-dies"),
@@ -383,15 +384,15 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.pin.write", "view-and-write"),
     ("objects.pin.slot", "view-and-reuse"),
     ("objects.pin.chunk", "view-and-divide"),
-    ("objects.pin.void", "view-and-reuse"),
+    ("objects.pin.scrub", "view-and-reuse"),
     ("objects.pin.invalidate", "viewed-deleter-dies"),
-    ("objects.pin.return", "view-and-move-home"),
+    ("objects.pin.move-out", "view-and-move-in"),
     ("objects.pin.backup", "view-and-back-up"),
     ("objects.pin.clear", "viewer-dies"),
     ("objects.poison.write", "poisoned-neighbour"),
     ("objects.poison.undo", "poisoned-writer-fenced"),
     ("objects.poison.place", "poisoned-free-slot"),
-    ("objects.poison.return", "poisoned-home"),
+    ("objects.poison.move-out", "poisoned-partition"),
     ("objects.poison.rescue", "poisoned-writer-fenced"),
     ("objects.chunk.flags-stay", "poisoned-claim"),
     ("objects.chunk.poisoned", "poisoned-for-another"),
@@ -413,8 +414,8 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("database.join.announce", "late-log"),
 ];
 
-/// Every mutant there is: each site left out, and each fence. `crossed` tells which sites end with a
-/// fence.
+/// Every mutant there is: each site left out, and each fence. `crossed` tells which sites end with
+/// a fence.
 pub fn mutants(crossed: &Coverage) -> Vec<Mutant> {
     let met = crossed.sites();
     let fenced = |site: &Site| met.get(site).is_some_and(|crossed| crossed.fenced);

@@ -1,7 +1,7 @@
 //! Pods that are saved and loaded while hosts work in them.
 //!
-//! A save is a read of each object at some moment of it, and a load a write of each: so what they did belongs
-//! to the history that is checked, from their beginning to their end.
+//! A save is a read of each object at some moment of it, and a load a write of each: so what they
+//! did belongs to the history that is checked, from their beginning to their end.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,15 +18,15 @@ use tombolo_verify::models::{Operation, Result as Answer};
 use crate::crash::finish_and_read;
 use crate::objects::{add_mixed_clients, contents};
 use crate::operations::{Scribe, perform, tag};
-use crate::world::{HOME, Setup, World, join};
+use crate::world::{PARTITION, Setup, World, join};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 
 /// Of a value that no other client writes.
 const FROM_FILE: u64 = 7000 + 3;
 
-/// A host joins while others do anything to four objects, and saves them. What it has saved is what another
-/// pod is loaded with.
+/// A host joins while others do anything to four objects, and saves them. What it has saved is what
+/// another pod is loaded with.
 pub(crate) fn save_among_others(trial: &Trial) {
     let setup = Setup { hosts: 3, ..Setup::roomy(2) };
     let mut world = World::new(trial, &setup);
@@ -58,8 +58,8 @@ pub(crate) fn save_among_others(trial: &Trial) {
 }
 
 /// An object is saved that is in a host's own memory, while a third host has it brought back.
-pub(crate) fn save_from_home(trial: &Trial) {
-    let setup = Setup { local: Some(HOME), ticking: true, ..Setup::small(3) };
+pub(crate) fn save_from_partition(trial: &Trial) {
+    let setup = Setup { local: Some(PARTITION), ticking: true, ..Setup::small(3) };
     let mut world = World::new(trial, &setup);
     let scribe = world.scribe();
     // Values of eight lines: bringing them back takes its time.
@@ -79,11 +79,11 @@ pub(crate) fn save_from_home(trial: &Trial) {
     world.finish();
 }
 
-/// Two objects are saved, twice, while a host dies that writes one of them and has the other in its own
-/// memory: what is lost with it is not in the file, and everything else is.
+/// Two objects are saved, twice, while a host dies that writes one of them and has the other in its
+/// own memory: what is lost with it is not in the file, and everything else is.
 pub(crate) fn save_while_a_host_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
-    let (local, torn_writes) = (Some(HOME), Some(TornWrites::Lost));
+    let (local, torn_writes) = (Some(PARTITION), Some(TornWrites::Lost));
     let mut world = World::new(trial, &Setup { kills, local, torn_writes, ..Setup::roomy(3) });
     let scribe = world.scribe();
     for key in &KEYS[..2] {
@@ -106,8 +106,8 @@ pub(crate) fn save_while_a_host_dies(trial: &Trial) {
     finish_and_read(&mut world, &KEYS);
 }
 
-/// A file is loaded while others do anything to the same objects: each gets the file's value at some moment,
-/// or, if those that are there are kept, unless there is one.
+/// A file is loaded while others do anything to the same objects: each gets the file's value at
+/// some moment, or, if those that are there are kept, unless there is one.
 pub(crate) fn load_among_others(trial: &Trial) {
     let mut world = World::new(trial, &Setup { hosts: 3, ..Setup::roomy(2) });
     let first = Rc::clone(&world.hosts[0]);

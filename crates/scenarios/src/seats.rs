@@ -1,4 +1,5 @@
-//! Hosts that come and leave at once: whose seats are whose, and which host opens and closes an area.
+//! Hosts that come and leave at once: whose seats are whose, and which host opens and closes an
+//! area.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,14 +16,15 @@ use crate::objects::contents;
 use crate::operations::perform;
 use crate::world::{Setup, World, join};
 
-/// Whoever wants a seat has one before that, if others leave theirs or are dead.
+/// A host that wants a seat has one before that, if others leave theirs or are dead.
 const LONG: Duration = Duration::from_secs(300);
 
 /// What is known of all hosts.
 #[derive(Default)]
-struct Book {
+struct SeatBook {
     stays: BTreeSet<u32>,
-    /// Who may be storing something as the host in a seat: from when it has joined until it leaves, or knows that it is out.
+    /// The process that may be storing something as the host in a seat: from when it has joined
+    /// until it leaves, or knows that it is out.
     storing: BTreeMap<u8, Process>,
     /// Which stay is ready as which host.
     ready: BTreeMap<u8, u32>,
@@ -35,9 +37,13 @@ fn pause_a_little(memory: &SimMemory) {
     (0..memory.random() % 4).for_each(|_| memory.pause());
 }
 
-/// A host joins, is ready after a while, and leaves; it waits for who is still joining, or does not. Whether it was in the
-/// pod, or is to come again.
-fn visit(pod: &Pod<SimMemory>, book: &RefCell<Book>, manners: Manners) -> Result<bool, PodError> {
+/// A host joins, is ready after a while, and leaves; it waits for who is still joining, or does
+/// not. Whether it was in the pod, or is to come again.
+fn visit(
+    pod: &Pod<SimMemory>,
+    book: &RefCell<SeatBook>,
+    manners: Manners,
+) -> Result<bool, PodError> {
     let (memory, area) = (pod.memory(), &area_of(pod));
     let seat = pod.join()?;
     let stay = seat.incarnation();
@@ -95,11 +101,13 @@ const WAITS: Manners = Manners { waits: true, opens_anew: false };
 struct Manners {
     /// Whether it waits for those who are joining when it is the last.
     waits: bool,
-    /// Whether it looks for somebody who is ready when it has joined, and opens the pod anew if there is none.
+    /// Whether it looks for somebody who is ready when it has joined, and opens the pod anew if
+    /// there is none.
     opens_anew: bool,
 }
 
-/// Looks for a host that is ready, for a while; whether there is none, and this one opens the pod anew.
+/// Looks for a host that is ready, for a while; whether there is none, and this one opens the pod
+/// anew.
 fn finds_nobody(area: &Area<SimMemory>, enrolment: &mut Enrolment) -> bool {
     let memory = area.memory();
     for _ in 0..20 {
@@ -117,21 +125,22 @@ fn finds_nobody(area: &Area<SimMemory>, enrolment: &mut Enrolment) -> bool {
 }
 
 /// A host that has joined leaves without having been ready.
-fn give_up(pod: &Pod<SimMemory>, book: &RefCell<Book>, seat: &Seat, enrolment: &Enrolment) {
+fn give_up(pod: &Pod<SimMemory>, book: &RefCell<SeatBook>, seat: &Seat, enrolment: &Enrolment) {
     enrolment.give_up(pod.memory());
     area_of(pod).note_gone(seat.stay());
     leave_pod(pod, book, seat);
 }
 
 /// A host that takes part in nothing any more gives its seat back.
-fn leave_pod(pod: &Pod<SimMemory>, book: &RefCell<Book>, seat: &Seat) {
+fn leave_pod(pod: &Pod<SimMemory>, book: &RefCell<SeatBook>, seat: &Seat) {
     book.borrow_mut().storing.remove(&seat.host());
     if !seat.leave(pod.memory()) {
         pod.note_gone(seat.stay());
     }
 }
 
-/// Whoever opens a pod finds all in order that hosts have left who were fenced, if they are gone; else it may not open it.
+/// A host that opens a pod finds all in order that fenced hosts have left, if they are gone; else
+/// it may not open it.
 fn put_in_order(area: &Area<SimMemory>) -> bool {
     let gone = area.membership().fenced().all(|host| area.is_gone(area.stay_of(host)));
     if gone {
@@ -140,7 +149,7 @@ fn put_in_order(area: &Area<SimMemory>) -> bool {
     gone
 }
 
-impl Book {
+impl SeatBook {
     /// A host that joined after so many openings is ready.
     fn enter(&mut self, seat: &Seat, opening: u32) {
         assert!(self.alone.is_none(), "a host is ready while another opens or closes the pod");
@@ -150,9 +159,9 @@ impl Book {
     }
 }
 
-/// Whoever has died, and was fenced, is nowhere any more. Its seat may be another's.
-fn bury(book: &RefCell<Book>, area: &Area<SimMemory>) {
-    let known = |book: &Book| -> Vec<Stay> {
+/// A host that has died, and was fenced, is nowhere any more. Its seat may be another's.
+fn bury(book: &RefCell<SeatBook>, area: &Area<SimMemory>) {
+    let known = |book: &SeatBook| -> Vec<Stay> {
         let ready = book.ready.iter().map(|(&host, &number)| Stay { host, number });
         ready.chain(book.alone).collect()
     };
@@ -164,7 +173,12 @@ fn bury(book: &RefCell<Book>, area: &Area<SimMemory>) {
 }
 
 /// Tries to leave; whether the host has left.
-fn leave(enrolment: &Enrolment, area: &Area<SimMemory>, book: &RefCell<Book>, waits: bool) -> bool {
+fn leave(
+    enrolment: &Enrolment,
+    area: &Area<SimMemory>,
+    book: &RefCell<SeatBook>,
+    waits: bool,
+) -> bool {
     let memory = area.memory();
     match enrolment.leave(memory, waits) {
         Leave::Left => true,
@@ -188,7 +202,7 @@ fn visits(
     times: u64,
     manners: fn(&SimMemory) -> Manners,
 ) -> Pod<SimMemory> {
-    let book: Rc<RefCell<Book>> = Rc::default();
+    let book: Rc<RefCell<SeatBook>> = Rc::default();
     for number in 0..hosts {
         let book = Rc::clone(&book);
         let pod = Pod::open(simulation.memory(number)).unwrap();
@@ -226,7 +240,8 @@ pub(crate) fn two_come_and_leave(trial: &Trial) {
     visit_and_leave(trial, 2, 1, |_| WAITS);
 }
 
-/// A host frees the only seat, whose host is gone, while two others want it: one of them has it at most.
+/// A host frees the only seat, whose host is gone, while two others want it: one of them has it at
+/// most.
 pub(crate) fn freed_while_taken(trial: &Trial) {
     let mut simulation = log::pod_with(trial, (3, 1), None);
     let pods = [0, 1, 2].map(|number| Pod::open(simulation.memory(number)).unwrap());
@@ -257,7 +272,7 @@ pub(crate) fn come_and_leave(trial: &Trial) {
     visit_and_leave(trial, 3, 1, |_| WAITS);
 }
 
-/// Whoever leaves last may not wait for those who are joining.
+/// The last host to leave may not wait for those that are joining.
 pub(crate) fn closed_under_others(trial: &Trial) {
     visit_and_leave(trial, 4, 3, |memory| Manners {
         waits: memory.random().is_multiple_of(2),
@@ -265,7 +280,8 @@ pub(crate) fn closed_under_others(trial: &Trial) {
     });
 }
 
-/// More hosts than fit into a word that has two bits for each, with a phase and a count, all at once.
+/// More hosts than fit into a word that has two bits for each, with a phase and a count, all at
+/// once.
 pub(crate) fn many_come_and_leave(trial: &Trial) {
     visit_and_leave(trial, 20, 2, |memory| Manners {
         waits: !memory.random().is_multiple_of(4),
@@ -273,8 +289,8 @@ pub(crate) fn many_come_and_leave(trial: &Trial) {
     });
 }
 
-/// One of three hosts dies while they come and leave. Whoever looks finds nobody in the pod but that
-/// host, if it had got so far and nobody has noticed, and what is counted is what is there.
+/// One of three hosts dies while they come and leave. A host that looks finds no other one in the
+/// pod but that, if it had got so far and nobody has noticed, and what is counted is what is there.
 pub(crate) fn a_member_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::One });
     let pod = visits(log::pod_for(trial, 3, kills), 3, 2, |_| Manners { waits: false, ..WAITS });
@@ -289,24 +305,25 @@ pub(crate) fn a_member_dies(trial: &Trial) {
     assert!(died || members.count() == 0, "{members:?}");
 }
 
-/// Three hosts come and leave, with one seat or two, and one of them dies, perhaps when it has claimed a seat and not taken it. The
-/// others get seats all the same.
+/// Three hosts come and leave, with one seat or two, and one of them dies, perhaps when it has
+/// claimed a seat and not taken it. The others get seats all the same.
 pub(crate) fn a_claimer_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::One });
     let seats = 1 + trial.seed as usize % 2;
     visits(log::pod_with(trial, (3, seats), kills), 3, 2, |_| Manners { waits: false, ..WAITS });
 }
 
-/// Two of four hosts die while they come and leave. Those who have joined, and find nobody who is ready, open the pod anew: one
-/// at a time, and who had joined before is not ready in it by what it was told then.
+/// Two of four hosts die while they come and leave. Those who have joined, and find nobody who is
+/// ready, open the pod anew: one at a time, and who had joined before is not ready in it by what it
+/// was told then.
 pub(crate) fn opened_anew(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::InTurn });
     let manners = |_: &SimMemory| Manners { waits: false, opens_anew: true };
     visits(log::pod_with(trial, (4, 6), kills), 4, 3, manners);
 }
 
-/// Twenty hosts join one that stays, write a key each and one that is all hosts', and leave; every third
-/// comes again, and finds what it has written.
+/// Twenty hosts join one that stays, write a key each and one that is all hosts', and leave; every
+/// third comes again, and finds what it has written.
 pub(crate) fn many_hosts(trial: &Trial) {
     const HOSTS: usize = 20;
     let setup = Setup { hosts: HOSTS, records: 4, ..Setup::roomy(1).plain() };

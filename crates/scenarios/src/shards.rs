@@ -1,5 +1,5 @@
-//! A log of two shards, between which nothing is ordered: chunks go from one to the other, and whoever
-//! waits for something in one may be what others wait for in the other.
+//! A log of two shards, between which nothing is ordered: chunks go from one to the other, and a
+//! host that waits for something in one may be what others wait for in the other.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -32,7 +32,8 @@ fn keys(world: &World) -> [[String; 3]; 2] {
     })
 }
 
-/// Four chunks for objects of seven sizes in two shards: chunks go from shard to shard all the time.
+/// Four chunks for objects of seven sizes in two shards: chunks go from shard to shard all the
+/// time.
 pub(crate) fn chunks_change_shards(trial: &Trial) {
     let setup = two_shards(Setup { chunks: 4, ..Setup::roomy(trial.hosts_or(3)) });
     let mut world = World::new(trial, &setup);
@@ -41,8 +42,8 @@ pub(crate) fn chunks_change_shards(trial: &Trial) {
     world.finish();
 }
 
-/// The only chunk goes from one shard to the other and holds an object there. The first shard, which
-/// knows it as empty and of the right size, must not take it back.
+/// The only chunk goes from one shard to the other and holds an object there. The first shard,
+/// which knows it as empty and of the right size, must not take it back.
 pub(crate) fn a_chunk_of_another_shard(trial: &Trial) {
     let mut world = World::new(trial, &two_shards(Setup { chunks: 1, ..Setup::small(2) }));
     let [[first, ..], [other, another, _]] = keys(&world);

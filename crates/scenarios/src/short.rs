@@ -1,5 +1,5 @@
-//! Short histories: a few operations of two or three clients. They run fast, and all their schedules
-//! with a few preemptions can be enumerated.
+//! Short histories: a few operations of two or three clients. They run fast, and all their
+//! schedules with a few preemptions can be enumerated.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,11 +13,8 @@ use tombolo_verify::models::Operation::{
 };
 
 use crate::objects::colliding_keys;
-use crate::operations::{self, perform, value};
-use crate::world::{COPIES, HOME, ONE_COPY, Setup, World};
-
-/// A host, and what a client does there.
-type Client<'a> = (usize, &'a [(&'a str, Operation<u64>)]);
+use crate::operations::{self, ScriptedClient, perform, value};
+use crate::world::{COPIES, ONE_COPY, PARTITION, Setup, World};
 
 // Values are as long as their tags say, modulo 7: these take a line, two lines, and three.
 const SHORT: u64 = 7;
@@ -27,7 +24,12 @@ const LONG: u64 = 7 + 3;
 const LARGE: u64 = 7 + 5;
 
 /// Objects are there that every host has read; then clients do what they are to do.
-fn run(trial: &Trial, setup: &Setup, before: &[(&str, Operation<u64>)], clients: &[Client<'_>]) {
+fn run(
+    trial: &Trial,
+    setup: &Setup,
+    before: &[(&str, Operation<u64>)],
+    clients: &[ScriptedClient<'_>],
+) {
     let mut world = World::new(trial, setup);
     let scribe = world.scribe();
     for (key, operation) in before {
@@ -60,8 +62,8 @@ pub(crate) fn write_and_read(trial: &Trial) {
     );
 }
 
-/// Three objects are read together, while one is written in place, one is deleted and its slot used by
-/// another, and one comes to be.
+/// Three objects are read together, while one is written in place, one is deleted and its slot used
+/// by another, and one comes to be.
 pub(crate) fn read_together(trial: &Trial) {
     let mut world = World::new(trial, &Setup { chunks: 1, ..Setup::small(2) });
     let scribe = world.scribe();
@@ -131,7 +133,8 @@ pub(crate) fn slot_reuse(trial: &Trial) {
     );
 }
 
-/// A chunk is divided anew, into larger slots, while another thread of the host reads what comes there.
+/// A chunk is divided anew, into larger slots, while another thread of the host reads what comes
+/// there.
 pub(crate) fn other_size(trial: &Trial) {
     run(
         trial,
@@ -154,7 +157,8 @@ pub(crate) fn delete_and_write(trial: &Trial) {
     );
 }
 
-/// A counter of three bits starts again at zero, and comes to where it was, while another host reads.
+/// A counter of three bits starts again at zero, and comes to where it was, while another host
+/// reads.
 pub(crate) fn wrap_around(trial: &Trial) {
     let write = |n: u64| ("a", Put(LONGER + n * 7));
     run(
@@ -181,7 +185,8 @@ pub(crate) fn mixed_records(trial: &Trial) {
     );
 }
 
-/// A counter of three bits goes round several times while others read in two pieces, taking their time.
+/// A counter of three bits goes round several times while others read in two pieces, taking their
+/// time.
 pub(crate) fn many_wraps(trial: &Trial) {
     write_and_read_slowly(trial, RecordWidth::Bits32);
 }
@@ -254,7 +259,8 @@ pub(crate) fn move_to_another_slot(trial: &Trial) {
     );
 }
 
-/// An object of which a host has a copy is written by another; then its record goes to another object.
+/// An object of which a host has a copy is written by another; then its record goes to another
+/// object.
 pub(crate) fn copies(trial: &Trial) {
     run(
         trial,
@@ -288,22 +294,23 @@ pub(crate) fn one_copy(trial: &Trial) {
     );
 }
 
-/// An object moves into the memory of the host that uses it, and comes back for another that reads and
-/// writes it.
-pub(crate) fn move_home(trial: &Trial) {
+/// An object moves into the memory of the host that uses it, and comes back for another that reads
+/// and writes it.
+pub(crate) fn move_in(trial: &Trial) {
     let write = |n: u64| ("a", Put(n * 7));
     run(
         trial,
-        &Setup { local: Some(HOME), backup: None, ticking: true, ..Setup::small(2) },
+        &Setup { local: Some(PARTITION), backup: None, ticking: true, ..Setup::small(2) },
         &[("a", Create(SHORT))],
         &[(0, &[write(3), write(4), ("a", Get)]), (1, &[("a", Get), write(5), ("a", Get)])],
     );
 }
 
-/// Two hosts have an object each in their memory, and want the other's; nobody answers but who waits.
-pub(crate) fn swap_homes(trial: &Trial) {
+/// Two hosts have an object each in their memory, and want the other's; nobody answers but who
+/// waits.
+pub(crate) fn swap_partitions(trial: &Trial) {
     let mut world =
-        World::new(trial, &Setup { local: Some(HOME), backup: None, ..Setup::small(2) });
+        World::new(trial, &Setup { local: Some(PARTITION), backup: None, ..Setup::small(2) });
     let busy = Rc::new(Cell::new(2));
     for (host, [mine, theirs]) in [["a", "b"], ["b", "a"]].into_iter().enumerate() {
         let scribe = world.scribe();
@@ -323,9 +330,9 @@ pub(crate) fn swap_homes(trial: &Trial) {
 }
 
 /// A host leaves the pod that has had an object in its memory, which another host wants.
-pub(crate) fn leave_home(trial: &Trial) {
+pub(crate) fn leave_with_partition(trial: &Trial) {
     let mut world =
-        World::new(trial, &Setup { local: Some(HOME), backup: None, ..Setup::small(2) });
+        World::new(trial, &Setup { local: Some(PARTITION), backup: None, ..Setup::small(2) });
     world.client(0, |host, scribe| {
         perform(host, scribe, "a", Create(SHORT));
         (2..6).for_each(|n| perform(host, scribe, "a", Put(n * 7)));
@@ -335,11 +342,11 @@ pub(crate) fn leave_home(trial: &Trial) {
     world.run();
 }
 
-/// An object in a host's memory leaves it for a larger slot, and one with the same hash takes its slot, and
-/// its place there, while another thread looks for the first.
-pub(crate) fn home_of_another(trial: &Trial) {
+/// An object in a host's memory leaves it for a larger slot, and one with the same hash takes its
+/// slot, and its place there, while another thread looks for the first.
+pub(crate) fn partition_of_another(trial: &Trial) {
     let mut world =
-        World::new(trial, &Setup { local: Some(HOME), backup: None, ..Setup::small(1) });
+        World::new(trial, &Setup { local: Some(PARTITION), backup: None, ..Setup::small(1) });
     let (one, other) = colliding_keys(&world.hosts[0]);
     let reader = one.clone();
     // With these a chunk is full but for one slot.
@@ -360,11 +367,11 @@ pub(crate) fn home_of_another(trial: &Trial) {
 }
 
 /// An object in a host's memory grows out of its slot, and is deleted, while another host reads it.
-pub(crate) fn grow_at_home(trial: &Trial) {
+pub(crate) fn grow_in_partition(trial: &Trial) {
     let write = |n: u64| ("a", Put(n * 7));
     run(
         trial,
-        &Setup { local: Some(HOME), backup: None, ticking: true, ..Setup::small(2) },
+        &Setup { local: Some(PARTITION), backup: None, ticking: true, ..Setup::small(2) },
         &[("a", Create(SHORT))],
         &[
             (0, &[write(2), write(3), ("a", Put(LONG)), write(4), write(5), ("a", Delete)]),

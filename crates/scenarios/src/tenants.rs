@@ -14,14 +14,14 @@ use tombolo_sharing::{AreaOptions, Options, plan_areas};
 use tombolo_simulator::{Config, Deaths, Kills, SimMemory, Simulation, Trial};
 
 use crate::operations::{tag, value};
-use crate::world::{Busy, contended, options, places};
+use crate::world::{Busy, formatted, options};
 
 /// Areas for objects.
 const AREAS: usize = 2;
 
 /// A pod with two areas for objects.
 fn pod(trial: &Trial, (hosts, seats): (usize, u8), kills: Option<Kills>) -> Simulation {
-    let mut config = Config {
+    let config = Config {
         kills,
         hosts,
         scr_bytes: 24 << 10,
@@ -42,26 +42,20 @@ fn pod(trial: &Trial, (hosts, seats): (usize, u8), kills: Option<Kills>) -> Simu
     };
     let areas = [AreaOptions { layout, ..AreaOptions::default() }; AREAS];
     let layout = plan_areas(config.scr_bytes, config.lnr_bytes, &areas).unwrap();
-    if trial.record {
-        config.places = places(&layout);
-    }
-    config.contended = contended(&layout);
-    let simulation = Simulation::new(config, trial);
-    Pod::format(simulation.memory(0), &layout).unwrap();
-    simulation
+    formatted(trial, config, &layout)
 }
 
 /// What each host has written last in each area, and how many threads are not through.
 #[derive(Default)]
-struct Book {
+struct TenantBook {
     written: RefCell<BTreeMap<(usize, usize), u64>>,
     busy: Rc<Cell<usize>>,
 }
 
 /// A host's place in the pod, which the thread of its first tenant takes.
-type Shared = Rc<OnceCell<Arc<Host<SimMemory>>>>;
+type SharedHost = Rc<OnceCell<Arc<Host<SimMemory>>>>;
 
-fn in_pod(host: &Shared, memory: &SimMemory, first: bool) -> Arc<Host<SimMemory>> {
+fn in_pod(host: &SharedHost, memory: &SimMemory, first: bool) -> Arc<Host<SimMemory>> {
     if first {
         let joined = Host::join(Pod::open(memory.clone()).unwrap()).unwrap();
         return Arc::clone(host.get_or_init(|| joined));
@@ -83,10 +77,10 @@ fn tag_of(area: usize, number: usize, round: u64) -> u64 {
     1000 * area as u64 + 100 * number as u64 + 7 * round + 7
 }
 
-/// A host runs the tenant of an area: it changes its own object often, as all change one that is for all, and goes on with the
-/// background work until all are through.
+/// A host runs the tenant of an area: it changes its own object often, as all change one that is
+/// for all, and goes on with the background work until all are through.
 fn run_tenant(
-    book: &Rc<Book>,
+    book: &Rc<TenantBook>,
     number: usize,
     area: usize,
     objects: &Objects<SimMemory>,
@@ -115,7 +109,7 @@ fn run_tenant(
     }
 }
 
-fn tick_while_busy(book: &Book, objects: &Objects<SimMemory>) {
+fn tick_while_busy(book: &TenantBook, objects: &Objects<SimMemory>) {
     while book.busy.get() > 0 {
         objects.tick().unwrap();
         objects.memory().pause();
@@ -123,7 +117,7 @@ fn tick_while_busy(book: &Book, objects: &Objects<SimMemory>) {
 }
 
 /// What is in each area once all have left.
-fn check_at_rest(simulation: &Simulation, book: &Book) {
+fn check_at_rest(simulation: &Simulation, book: &TenantBook) {
     for area in 0..AREAS {
         let host = Host::join(Pod::open(simulation.memory(0)).unwrap()).unwrap();
         let objects = attach(&host, area);
@@ -143,13 +137,13 @@ fn check_at_rest(simulation: &Simulation, book: &Book) {
     }
 }
 
-/// One host runs both tenants in one seat, two others one each: no log waits for a host that does not follow it, and what is in
-/// one area is not in the other.
+/// One host runs both tenants in one seat, two others one each: no log waits for a host that does
+/// not follow it, and what is in one area is not in the other.
 pub(crate) fn two_tenants(trial: &Trial) {
     let mut simulation = pod(trial, (3, 3), None);
-    let book = Rc::<Book>::default();
+    let book = Rc::<TenantBook>::default();
     for (number, areas) in [vec![0, 1], vec![0], vec![1]].into_iter().enumerate() {
-        let (shared, left) = (Shared::default(), Rc::new(Cell::new(areas.len())));
+        let (shared, left) = (SharedHost::default(), Rc::new(Cell::new(areas.len())));
         for (nth, area) in areas.into_iter().enumerate() {
             let (book, shared, left) = (Rc::clone(&book), Rc::clone(&shared), Rc::clone(&left));
             let busy = Busy::new(&book.busy);
@@ -170,13 +164,14 @@ pub(crate) fn two_tenants(trial: &Trial) {
     check_at_rest(&simulation, &book);
 }
 
-/// A host that runs both tenants dies. Each of two others clears up in the area in which it takes part. A fourth one takes the dead
-/// host's seat, since there is no other, and takes part in an area when the dead host is cleared up after there; unless it dies, too.
+/// A host that runs both tenants dies. Each of two others clears up in the area in which it takes
+/// part. A fourth one takes the dead host's seat, since there is no other, and takes part in an
+/// area when the dead host is cleared up after there; unless it dies, too.
 pub(crate) fn a_host_of_two_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 3], one_in: 1, deaths: Deaths::InTurn });
     let mut simulation = pod(trial, (4, 3), kills);
-    let book = Rc::<Book>::default();
-    let shared = Shared::default();
+    let book = Rc::<TenantBook>::default();
+    let shared = SharedHost::default();
     let (first, there) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     for area in 0..AREAS {
         let (book, shared, first) = (Rc::clone(&book), Rc::clone(&shared), Rc::clone(&first));
@@ -241,8 +236,8 @@ fn payload(area: usize, tag: u64) -> [u8; PAYLOAD_BYTES] {
     payload
 }
 
-/// Two hosts ask a third one for something in both areas, through the slots that all of a host's tenants share. Each of its
-/// tenants answers what is about its own area.
+/// Two hosts ask a third one for something in both areas, through the slots that all of a host's
+/// tenants share. Each of its tenants answers what is about its own area.
 pub(crate) fn mail_of_tenants(trial: &Trial) {
     const REQUESTS: u64 = 3;
     let mut simulation = pod(trial, (3, 3), None);

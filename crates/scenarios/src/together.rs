@@ -38,7 +38,8 @@ fn writer(world: &mut World, host: usize, batches: &'static [&'static [(&'static
     });
 }
 
-/// In one batch each object is one that can be written at once; in the other one is new, one grows, and one is there twice.
+/// In one batch each object is one that can be written at once; in the other one is new, one grows,
+/// and one is there twice.
 const BATCHES: &[&[(&str, u64)]] = &[
     &[("a", LONGER + 14), ("b", LONG + 14)],
     &[("b", LONG + 21), ("a", LONG + 21), ("c", LONGER + 21), ("b", LONG + 28)],
@@ -52,7 +53,8 @@ pub(crate) fn write_and_read(trial: &Trial) {
     world.finish();
 }
 
-/// Two hosts write the same objects together, in different orders, and one of them by two threads: nobody waits for the other for ever.
+/// Two hosts write the same objects together, in different orders, and one of them by two threads:
+/// nobody waits for the other for ever.
 pub(crate) fn two_writers(trial: &Trial) {
     let mut world = begin(trial, &Setup { ticking: true, writes: 4, ..Setup::small(2) });
     writer(

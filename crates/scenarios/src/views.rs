@@ -1,6 +1,8 @@
-//! Values that are looked at where they lie, while others write them, delete them and want their slots.
+//! Values that are looked at where they lie, while others write them, delete them and want their
+//! slots.
 //!
-//! What a client looks at stays as it was when it began to, and what it began with is in the history as a read.
+//! What a client looks at stays as it was when it began to, and what it began with is in the
+//! history as a read.
 
 use tombolo_memory::Memory;
 use tombolo_objects::{Error, Objects};
@@ -11,9 +13,10 @@ use tombolo_verify::models::{Operation, Result as Answer};
 use crate::crash::finish_and_read;
 use crate::objects::add_mixed_clients;
 use crate::operations::{Scribe, perform, tag, try_perform, value};
-use crate::world::{NO_LOCAL, ONLY_HOME, Setup, World};
+use crate::world::{NO_LOCAL, ONLY_PARTITION, Setup, World};
 
-// Values of these sizes are looked at where they lie: the first fills half a chunk, the second two chunks.
+// Values of these sizes are looked at where they lie: the first fills half a chunk, the second two
+// chunks.
 const HALF: u64 = 5;
 const LARGE: u64 = 6;
 /// Five of these fill a chunk, and are copied.
@@ -29,7 +32,7 @@ fn look(host: &Objects<SimMemory>, scribe: &Scribe, key: &str) -> Result<(), Err
         Ok(view) => view,
         Err(error) => {
             scribe.failed(began);
-            // Who reads it finds that, too, and knows what to do.
+            // A reader finds that, too, and knows what to do.
             return if error.is_loss() { try_perform(host, scribe, key, Get) } else { Err(error) };
         }
     };
@@ -43,7 +46,8 @@ fn look(host: &Objects<SimMemory>, scribe: &Scribe, key: &str) -> Result<(), Err
     view.map_or(Ok(()), |view| view.end())
 }
 
-/// Objects are there that every host has read; then the first hosts do what they are to do, and the last one looks at them.
+/// Objects are there that every host has read; then the first hosts do what they are to do, and the
+/// last one looks at them.
 fn run(
     trial: &Trial,
     setup: &Setup,
@@ -109,7 +113,8 @@ pub(crate) fn two_viewers(trial: &Trial) {
     finish_and_read(&mut world, &["a"]);
 }
 
-/// An object that takes two chunks is deleted, and another host wants these, while a third one looks at the object.
+/// An object that takes two chunks is deleted, and another host wants these, while a third one
+/// looks at the object.
 pub(crate) fn view_and_divide(trial: &Trial) {
     let create = |key, n: u64| (key, Create(7 * n + SMALL));
     run(
@@ -121,7 +126,7 @@ pub(crate) fn view_and_divide(trial: &Trial) {
 }
 
 /// The same, where the object comes back, and all sizes are wanted.
-pub(crate) fn view_span(trial: &Trial) {
+pub(crate) fn view_chain(trial: &Trial) {
     let create = |key, n: u64| (key, Create(7 * n + HALF));
     run(
         trial,
@@ -180,25 +185,25 @@ pub(crate) fn anything_goes(trial: &Trial) {
 }
 
 /// An object is looked at that moves into another host's memory, is written there, and returns.
-pub(crate) fn view_and_move_home(trial: &Trial) {
-    move_home(trial, trial.seed % 2 == 1, None).finish();
+pub(crate) fn view_and_move_in(trial: &Trial) {
+    move_in(trial, trial.seed % 2 == 1, None).finish();
 }
 
 /// The same, where it is in its slot, too.
 pub(crate) fn view_and_back_up(trial: &Trial) {
-    move_home(trial, true, None).finish();
+    move_in(trial, true, None).finish();
 }
 
 /// The same, where the host dies into whose memory the object moves.
 pub(crate) fn a_host_dies_with_a_viewed_object(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
-    let mut world = move_home(trial, trial.seed % 2 == 1, kills);
+    let mut world = move_in(trial, trial.seed % 2 == 1, kills);
     finish_and_read(&mut world, &["a"]);
 }
 
-fn move_home(trial: &Trial, backup: bool, kills: Option<Kills>) -> World {
+fn move_in(trial: &Trial, backup: bool, kills: Option<Kills>) -> World {
     let ticking = kills.is_some();
-    let (backup, local) = (Some(backup), Some(ONLY_HOME));
+    let (backup, local) = (Some(backup), Some(ONLY_PARTITION));
     let mut world = World::new(trial, &Setup { backup, local, kills, ticking, ..Setup::small(2) });
     let scribe = world.scribe();
     perform(&*world.hosts[0], &scribe, "a", Create(HALF));
@@ -206,7 +211,7 @@ fn move_home(trial: &Trial, backup: bool, kills: Option<Kills>) -> World {
     // With the third access in a row it moves.
     (0..2).for_each(|_| perform(&*world.hosts[0], &scribe, "a", Get));
     world.client(1, |host, scribe| match look(host, scribe, "a") {
-        // Who has it is through, and answers no more.
+        // The host that has it is through, and answers no more.
         Err(Error::Unanswered { .. }) => {}
         looked => looked.unwrap(),
     });
@@ -218,7 +223,8 @@ fn move_home(trial: &Trial, backup: bool, kills: Option<Kills>) -> World {
     world
 }
 
-/// A host dies while it looks at an object that is in everybody's way: when it is cleared up after, its pins are off.
+/// A host dies while it looks at an object that is in everybody's way: when it is cleared up after,
+/// its pins are off.
 pub(crate) fn a_viewer_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![1], one_in: 1, deaths: Deaths::One });
     let setup = Setup { kills, chunks: 6, local: Some(NO_LOCAL), ..Setup::roomy(2) };
@@ -244,8 +250,8 @@ pub(crate) fn a_viewer_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a", "b"]);
 }
 
-/// A host dies while it writes an object elsewhere, or deletes it, because another one looks at it; a third one, which has an older value
-/// in its caches, clears up.
+/// A host dies while it writes an object elsewhere, or deletes it, because another one looks at it;
+/// a third one, which has an older value in its caches, clears up.
 pub(crate) fn a_deleter_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
     let mut world = World::new(trial, &Setup { kills, ticking: true, ..Setup::small(3) });
@@ -261,8 +267,8 @@ pub(crate) fn a_deleter_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a"]);
 }
 
-/// Two of three hosts die, one after the other, while clients do anything to objects of all sizes, for which there is little room, and look at
-/// them.
+/// Two of three hosts die, one after the other, while clients do anything to objects of all sizes,
+/// for which there is little room, and look at them.
 pub(crate) fn viewers_die(trial: &Trial) {
     const KEYS: [&str; 3] = ["a", "b", "c"];
     let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::InTurn });

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tombolo_log::LogError;
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options, Thresholds};
 use tombolo_pod::{AreaLayout, Layout, Pod, Table};
@@ -25,7 +24,8 @@ pub(crate) type Host = Rc<Objects<SimMemory>>;
 const SEGMENT_ENTRIES: u64 = 8;
 const MAIL_SLOTS: u64 = 2;
 
-/// Objects that a host may have locked at once, and the most that one of them notes before it is changed.
+/// Objects that a host may have locked at once, and the most that one of them notes before it is
+/// changed.
 const UNDO_BYTES: u64 = 256;
 /// The same, of a head in a pod for a page cache in which pages are not undone.
 const HEAD_UNDO_BYTES: u64 = 128;
@@ -38,20 +38,20 @@ const WINDOW_BYTES: u64 = 4 << 10;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Local {
     copies: u64,
-    home: u64,
+    partition: u64,
 }
 
-pub(crate) const NO_LOCAL: Local = Local { copies: 0, home: 0 };
+pub(crate) const NO_LOCAL: Local = Local { copies: 0, partition: 0 };
 /// Room for one copy of a short object.
-pub(crate) const ONE_COPY: Local = Local { copies: LINE_BYTES, home: 0 };
-pub(crate) const COPIES: Local = Local { copies: 2 << 10, home: 0 };
+pub(crate) const ONE_COPY: Local = Local { copies: LINE_BYTES, partition: 0 };
+pub(crate) const COPIES: Local = Local { copies: 2 << 10, partition: 0 };
 /// Room for objects that the host uses alone, and for no copies.
-pub(crate) const ONLY_HOME: Local = Local { copies: 0, home: 2 << 10 };
-pub(crate) const HOME: Local = Local { copies: 2 << 10, home: 2 << 10 };
+pub(crate) const ONLY_PARTITION: Local = Local { copies: 0, partition: 2 << 10 };
+pub(crate) const PARTITION: Local = Local { copies: 2 << 10, partition: 2 << 10 };
 
-/// The windows by which replicas are handed over, in which hosts may write at the same time: who hands one
-/// over may have been given up on, and a checksum tells.
-pub(crate) fn contended(layout: &Layout) -> Vec<Lines> {
+/// The windows by which replicas are handed over, in which hosts may write at the same time: a host
+/// that hands one over may have been given up on, and a checksum tells.
+fn contended(layout: &Layout) -> Vec<Lines> {
     let windows = layout.windows();
     let undo = layout.areas.iter().map(|area| {
         let areas = Geometry::within(layout, area).expect("planned by `plan_layout`").areas();
@@ -74,8 +74,8 @@ pub(crate) struct Setup {
     pub(crate) width: Option<RecordWidth>,
     /// Chunks of 1 KiB.
     pub(crate) chunks: u64,
-    /// Memory of each host for copies of objects, and for objects that it uses alone; unless it is given,
-    /// the seed decides.
+    /// Memory of each host for copies of objects, and for objects that it uses alone; unless it is
+    /// given, the seed decides.
     pub(crate) local: Option<Local>,
     /// Shards of the log; unless it is fixed, every other seed has two.
     pub(crate) log_shards: Option<u64>,
@@ -84,7 +84,8 @@ pub(crate) struct Setup {
     pub(crate) kills: Option<Kills>,
     /// What becomes of writes that are cut off; unless it is given, the seed decides.
     pub(crate) torn_writes: Option<TornWrites>,
-    /// Whether what is in a host's own memory is in its slot, too; unless it is given, the seed decides.
+    /// Whether what is in a host's own memory is in its slot, too; unless it is given, the seed
+    /// decides.
     pub(crate) backup: Option<bool>,
     /// Latches, if the pod is to have marks.
     pub(crate) latches: u64,
@@ -127,12 +128,12 @@ impl Setup {
         let by_seed = match trial.seed / 10 % 4 {
             0 | 1 => NO_LOCAL,
             2 => COPIES,
-            _ => HOME,
+            _ => PARTITION,
         };
         let local = self.local.unwrap_or(by_seed);
         Options {
             copies_bytes: local.copies,
-            partition_bytes: local.home,
+            partition_bytes: local.partition,
             placement: Arc::new(Thresholds { copy_after: 1, move_after: 3 }),
             ..options()
         }
@@ -150,16 +151,14 @@ impl Setup {
             (log_shards * SEGMENT_ENTRIES + MAIL_SLOTS) * LINE_BYTES + WINDOW_BYTES + undo;
         let before_chunks = 64 * LINE_BYTES + u64::from(self.seats()) * per_host;
         let before_chunks = before_chunks.next_multiple_of(CHUNK_BYTES);
-        let mut config = Config {
+        Config {
             hosts: self.hosts,
             scr_bytes: (10 + 2 * log_shards) << 10,
             lnr_bytes: before_chunks + self.chunks * CHUNK_BYTES,
             max_steps: 400_000,
             kills: self.kills.clone(),
             ..Config::default()
-        };
-        config.contended = contended(&self.layout(&config));
-        config
+        }
     }
 
     /// A host that dies keeps its seat, and takes another when it comes back.
@@ -201,14 +200,9 @@ impl Setup {
             backup: self.backup.or(Some(trial.seed / 5 % 2 == 1)),
             ..self.clone()
         };
-        let mut config = setup.config();
+        let config = setup.config();
         let layout = setup.layout(&config);
-        if trial.record {
-            config.places = places(&layout);
-        }
-        let simulation = Simulation::new(config, trial);
-        Pod::format(simulation.memory(0), &layout).unwrap();
-        simulation
+        formatted(trial, config, &layout)
     }
 
     /// Formats the pod anew.
@@ -222,8 +216,19 @@ fn by_seed(trial: &Trial) -> TornWrites {
     [TornWrites::Lost, TornWrites::Undo][trial.seed as usize / 2 % 2]
 }
 
+/// A simulation of hosts over a pod with this layout.
+pub(crate) fn formatted(trial: &Trial, mut config: Config, layout: &Layout) -> Simulation {
+    if trial.record {
+        config.places = places(layout);
+    }
+    config.contended = contended(layout);
+    let simulation = Simulation::new(config, trial);
+    Pod::format(simulation.memory(0), layout).unwrap();
+    simulation
+}
+
 /// What lies where in a pod with areas for objects.
-pub(crate) fn places(layout: &Layout) -> Places {
+fn places(layout: &Layout) -> Places {
     let (scr, lnr) = layout.tables();
     let tables = scr.into_iter().fold(Places::default(), |places, Table { name, part, count }| {
         places.scr(name, ScrAddr::<u64>::new(part.start), part.bytes, count)
@@ -251,13 +256,13 @@ fn area_places(layout: &Layout, area: &AreaLayout, places: Places) -> Places {
         .lnr("undo of", areas.undo, geometry.undo_bytes * geometry.writes, hosts)
         .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks);
     let names = [
-        ["milestone", "applied by", "ring", "segment"],
-        ["other milestone", "other applied by", "other ring", "other segment"],
+        ["low-water mark", "applied by", "ring", "segment"],
+        ["other low-water mark", "other applied by", "other ring", "other segment"],
     ];
     names.into_iter().zip(area.shards()).fold(places, |places, (names, shard)| {
         let log = own.log(shard);
         places
-            .scr(names[0], log.milestone, 8, 1)
+            .scr(names[0], log.low_water_mark, 8, 1)
             .scr(names[1], log.applied, LINE_BYTES, hosts)
             .scr(names[2], log.ring, 8, area.ring_entries)
             .lnr(names[3], log.segments, area.segment_entries * LINE_BYTES, hosts)
@@ -351,13 +356,14 @@ impl World {
         self.check_replicas();
     }
 
-    /// After whoever is dead the living clear up, and nothing of it is left.
+    /// After each dead host the living clear up, and nothing of it is left.
     fn check_cleared_up(&mut self) {
         let living = self.living();
         let Some(first) = living.first() else { return };
         for host in &living {
             let (number, host) = (host.memory().host(), Rc::clone(host));
-            // All at once: for what there is to clear up after two, the log may be too short unless all apply it.
+            // All at once: for what there is to clear up after two, the log may be too short unless
+            // all apply it.
             self.simulation.spawn(number, move |memory| {
                 for _ in 0..100 {
                     host.tick().unwrap();
@@ -380,7 +386,7 @@ impl World {
             let first = &usages[0];
             assert_eq!(usage.objects, first.objects, "replicas agree on the objects");
             assert_eq!(usage.lnr_used_bytes, first.lnr_used_bytes, "and on their space");
-            assert_eq!(usage.home_bytes, 0, "all objects have returned");
+            assert_eq!(usage.partition_bytes, 0, "all objects have returned");
             assert!(usage.records_used <= usage.records);
         }
     }
@@ -468,7 +474,7 @@ impl<S: Scheme<Memory = SimMemory> + 'static> World<S> {
 /// Whether a host was fenced, as far as that was said; everything else is as it should be.
 pub(crate) fn is_out(outcome: Result<(), Error>) -> bool {
     match outcome {
-        Err(Error::Log(LogError::Fenced { .. })) => true,
+        Err(Error::Fenced { .. }) => true,
         outcome => {
             outcome.unwrap();
             false
@@ -481,7 +487,7 @@ pub(crate) fn tick_while<S: Scheme<Memory = SimMemory>>(host: &S, busy: &Cell<us
     let memory = host.memory();
     let tick = || match host.tick() {
         // The others are through, and apply the log no more.
-        Err(Error::Log(LogError::Stalled { .. })) if busy.get() == 0 => true,
+        Err(Error::Stalled { .. }) if busy.get() == 0 => true,
         ticked => is_out(ticked),
     };
     while busy.get() > 0 {

@@ -18,11 +18,11 @@ fn every_scenario_holds() {
 /// Seeds from the named one on, since code that changes moves schedules.
 const SEEDS: u64 = 100;
 
-/// Deaths after which something was wrong once: the scenario, the first seed, the step, which time, operations later, and what
-/// became of dirty lines.
+/// Deaths after which something was wrong once: the scenario, the first seed, the step, which time,
+/// operations later, and what became of dirty lines.
 const ONCE_WRONG: &[(&str, u64, &str, u32, u32, Fate)] = &[
-    ("host-dies", 335, "objects.span.assign", 1, 3, Fate::Some),
-    ("host-dies", 351, "objects.span.assign", 1, 3, Fate::Written),
+    ("host-dies", 335, "objects.chain.assign", 1, 3, Fate::Some),
+    ("host-dies", 351, "objects.chain.assign", 1, 3, Fate::Written),
     ("several-die", 92, "objects.event.move", 1, 2, Fate::Some),
     ("openers-die", 119, "objects.event.generation", 3, 4, Fate::One),
     ("dies-again", 75, "pod.mail.more", 1, 3, Fate::Written),

@@ -2,12 +2,12 @@
 //!
 //! A chunk is divided into slots of one class. Classes grow by a quarter of a power of two, so at
 //! most a fifth of a slot is lost to rounding; near the size of a chunk they are whole fractions of
-//! it. Larger objects take whole chunks: a *span*.
+//! it. Larger objects take whole chunks: an *extent chain*.
 
 use tombolo_memory::LINE_BYTES;
 
-/// The class of a span's chunks.
-pub const SPAN: u8 = 0xff;
+/// The class of the chunks of an extent chain.
+pub const CHAIN: u8 = 0xff;
 /// The class of a chunk that is not divided.
 pub const UNDIVIDED: u8 = 0;
 
@@ -27,11 +27,11 @@ impl Classes {
         let mut lines: Vec<u64> = steps.chain(fractions).collect();
         lines.sort_unstable();
         lines.dedup();
-        assert!(lines.len() < SPAN as usize, "too many classes");
+        assert!(lines.len() < CHAIN as usize, "too many classes");
         Self { lines, chunk_lines }
     }
 
-    /// The least class whose slots hold `bytes`; `None` if only a span does.
+    /// The least class whose slots hold `bytes`; `None` if only an extent chain does.
     pub fn class_for(&self, bytes: u64) -> Option<u8> {
         let lines = bytes.div_ceil(LINE_BYTES);
         let index = self.lines.partition_point(|&size| size < lines);

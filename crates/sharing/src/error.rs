@@ -1,6 +1,5 @@
 //! What can go wrong with an object.
 
-use tombolo_log::LogError;
 use tombolo_pod::PodError;
 
 fn name_of(host: Option<u8>) -> String {
@@ -114,7 +113,7 @@ pub enum Error {
         /// How many.
         views: u32,
     },
-    /// What shared memory holds is not what a host could have written.
+    /// Shared memory holds bytes that no host could have written.
     #[error("the pod is damaged: {0}; save what you can and create it anew")]
     Damaged(String),
     /// No host that is in the pod hands over its replica.
@@ -136,9 +135,38 @@ pub enum Error {
     /// The pod does not suit the scheme.
     #[error("the pod cannot be used like this: {0}")]
     Setup(String),
-    /// The log could not order a change.
-    #[error(transparent)]
-    Log(#[from] LogError),
+    /// The log of changes stayed full: some host does not apply it. Nothing was changed.
+    #[error(
+        "the log is full and host {slowest} has not applied it for {waited_ms} ms; see whether that host is alive"
+    )]
+    Stalled {
+        /// The host that lags furthest behind.
+        slowest: u8,
+        /// How long the wait was, in milliseconds.
+        waited_ms: u64,
+    },
+    /// This host was fenced: the others go on without it. Its change may be done or not.
+    #[error(
+        "host {host} was fenced: it gave no sign of life, or an operator said so, and the others go on without it; whether this change was made is not known; join again"
+    )]
+    Fenced {
+        /// This host.
+        host: u8,
+    },
+    /// This process is a child of the one that the host runs in. Nothing was changed.
+    #[error(
+        "this process was forked from the one that host {host} runs in, and has no place in the pod: use the pod from there, or join it anew from here"
+    )]
+    Forked {
+        /// The host.
+        host: u8,
+    },
+    /// An entry of the log is not what a host could have written. A change may be done or not.
+    #[error("the log entry at position {position} is damaged; leave the pod and create it anew")]
+    LogDamaged {
+        /// Its position.
+        position: u64,
+    },
     /// The pod could not be joined.
     #[error(transparent)]
     Pod(#[from] PodError),
@@ -147,7 +175,7 @@ pub enum Error {
 impl Error {
     /// Whether this host was fenced: others go on without it.
     pub fn is_fenced(&self) -> bool {
-        matches!(self, Self::Log(LogError::Fenced { .. }))
+        matches!(self, Self::Fenced { .. })
     }
 
     /// Whether the object's value is gone for all: [`Lost`](Self::Lost) or

@@ -18,21 +18,22 @@ use crate::options::{Options, RecordWidth, TornWrites};
 /// The kind of an area in which objects live that are there as long as the pod is.
 pub const OBJECTS: Kind = Kind::new("objects");
 
-/// The kind of an area in which the pages of a page cache live. It keeps nothing once all hosts have
-/// left it.
+/// The kind of an area in which the pages of a page cache live. It keeps nothing once all hosts
+/// have left it.
 pub const PAGES: Kind = Kind::new("pages");
 
 /// The version of the format of both.
 pub const AREA_VERSION: u64 = 1;
 
-/// Words for pins, at most, a power of two: chunks whose numbers differ by a multiple of it share one.
+/// Words for pins, at most, a power of two: chunks whose numbers differ by a multiple of it share
+/// one.
 pub const MAX_PIN_WORDS: u64 = 1 << 12;
 
 /// Words of a note of what is under way.
 pub const NOTE_WORDS: u64 = 4;
 
-/// In an area for a page cache, a file's head is as it was before if its writer dies, whatever becomes of
-/// pages: else no host could tell how long the file was.
+/// In an area for a page cache, a file's head is as it was before if its writer dies, whatever
+/// becomes of pages: else no host could tell how long the file was.
 const HEAD_UNDO_BYTES: u64 = 128;
 
 /// The numbers that determine where objects lie.
@@ -58,8 +59,8 @@ pub struct Geometry {
     pub counter_bits: u64,
     /// Objects that a host may have locked at once, a power of two.
     pub writes: u64,
-    /// What becomes of an object whose writer dies at it, if it is too large for `undo_bytes`; others have
-    /// their old value.
+    /// What becomes of an object whose writer dies at it, if it is too large for `undo_bytes`;
+    /// others have their old value.
     pub torn_writes: TornWrites,
     /// Bytes in which a write notes what it overwrites, a power of two; 0 if it does not.
     pub undo_bytes: u64,
@@ -76,13 +77,13 @@ pub struct Areas {
     pub scheme: ScrAddr<u64>,
     /// The chunk table, a word a chunk.
     pub chunk_table: ScrAddr<u64>,
-    /// Which hosts read what lies in a chunk where it lies: a word for each of the first 4096, which others
-    /// share.
+    /// Which hosts read what lies in a chunk where it lies: a word for each of the first 4096,
+    /// which others share.
     pub pins: ScrAddr<u64>,
     /// Four words per write that a host may have under way, the hosts' words one after the other.
     pub writes: ScrAddr<u64>,
-    /// A word per slot into which a host that was fenced may still write, the hosts' words one after the
-    /// other.
+    /// A word per slot into which a host that was fenced may still write, the hosts' words one
+    /// after the other.
     pub quarantine: ScrAddr<u64>,
     /// The latches of a page cache, a word each.
     pub latches: ScrAddr<u64>,
@@ -588,8 +589,8 @@ mod tests {
             let areas = geometry.areas();
             geometry.scr.start + areas.records.offset() - areas.writes.offset()
         };
-        // A line in the host table, one for its name, two of mail, one in the roster and one in the log.
-        // Eight writes have four lines of notes, and one for what they may leave.
+        // A line in the host table, one for its name, two of mail, one in the roster and one in the
+        // log. Eight writes have four lines of notes, and one for what they may leave.
         for (writes, bytes) in [(8, 704), (64, 2_944)] {
             assert_eq!(bytes, (6 + writes / 8 * 5) * LINE_BYTES);
             assert_eq!(overhead(16, writes) - overhead(2, writes), 14 * bytes);

@@ -18,12 +18,12 @@ mod header;
 mod layout;
 mod options;
 mod part;
-mod patience;
+mod retry;
 mod scheme;
 mod stats;
 mod viewed;
 
-pub use classes::{Classes, SPAN, UNDIVIDED};
+pub use classes::{CHAIN, Classes, UNDIVIDED};
 pub use error::Error;
 pub use guarded::{Guard, Guarded};
 pub use hash::{KeyHasher, hash_key};
@@ -34,7 +34,7 @@ pub use layout::{
 };
 pub use options::{Options, RecordWidth, TornWrites};
 pub use part::Part;
-pub use patience::{persist, watch};
+pub use retry::{retry_spinning, retry_with_backoff};
 pub use scheme::{Change, Item, Scheme, Usage, split};
 pub use stats::{Counter, Counters, Stats};
 pub use viewed::{View, Viewed};

@@ -63,7 +63,8 @@ impl RecordWidth {
         numbers / self.step() * self.step()
     }
 
-    /// One more than the highest number of a record, where there is room for so many of the least width.
+    /// One more than the highest number of a record, where there is room for so many of the least
+    /// width.
     pub fn numbers(self, records: u64) -> u64 {
         if self == Self::Auto { records + records / 4 } else { records }
     }
@@ -162,10 +163,10 @@ pub struct Options {
     pub writes: Option<u64>,
     /// What becomes of an object whose writer dies at it.
     pub torn_writes: TornWrites,
-    /// Whether objects in a host's own memory are in their slots, too, as they were last written: if the host
-    /// dies, they are there.
+    /// Whether objects in a host's own memory are in their slots, too, as they were last written:
+    /// if the host dies, they are there.
     pub partition_backup: bool,
-    /// For a page cache: latches by which pages are admitted, a power of two, and a mark per record.
-    /// A pod with latches keeps no objects once all hosts have left it.
+    /// For a page cache: latches by which pages are admitted, a power of two, and a mark per
+    /// record. A pod with latches keeps no objects once all hosts have left it.
     pub latches: Option<u64>,
 }

@@ -56,7 +56,7 @@ pub struct Usage {
     /// Bytes of this host's own memory for copies of objects.
     pub copies_bytes: u64,
     /// Bytes of objects that are in this host's own memory alone.
-    pub home_bytes: u64,
+    pub partition_bytes: u64,
     /// Log entries this host has not applied.
     pub log_lag: u64,
 }
@@ -67,20 +67,20 @@ pub struct Usage {
 /// room for. Operations on one object are linearizable across all hosts.
 ///
 /// # Errors
-/// Besides what each operation names: [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`],
-/// [`Error::Damaged`].
+/// Besides what each operation names: [`Error::KeyLength`], [`Error::Busy`], [`Error::Stalled`],
+/// [`Error::Fenced`], [`Error::Damaged`].
 pub trait Scheme: Sized {
     /// The memory it works on.
     type Memory: Memory;
     /// How a host takes part.
     type Options: Clone + Default + 'static;
 
-    /// Takes part in an area for objects or pages of the pod that `host` is in, besides other tenants of
-    /// that host.
+    /// Takes part in an area for objects or pages of the pod that `host` is in, besides other
+    /// tenants of that host.
     ///
     /// # Errors
-    /// [`Error::Pod`] if the area is of another kind; [`Error::NobodyAnswers`] if no host hands over its
-    /// replica; [`Error::Damaged`].
+    /// [`Error::Pod`] if the area is of another kind; [`Error::NobodyAnswers`] if no host hands
+    /// over its replica; [`Error::Damaged`].
     fn attach(
         host: &Arc<Host<Self::Memory>>,
         area: Area<Self::Memory>,
@@ -174,7 +174,7 @@ pub trait Scheme: Sized {
     fn stat(&self, key: &[u8]) -> Result<Option<(u64, Version)>, Error>;
 
     /// Has the processor fetch what it takes to find `key`, which is wanted soon.
-    fn foresee(&self, key: &[u8]) {
+    fn prefetch(&self, key: &[u8]) {
         let _ = key;
     }
 

@@ -68,7 +68,7 @@ counters! {
     /// Reads from a copy in this host's own memory.
     copy_reads / CopyReads,
     /// Reads of objects that are in this host's own memory alone.
-    home_reads / HomeReads,
+    partition_reads / PartitionReads,
     /// Objects that moved into this host's own memory.
     moved_in / MovedIn,
     /// Objects that it has brought back.

@@ -118,7 +118,7 @@ fn the_document_draws_what_is_there() {
     let in_order = [
         places.roster,
         places.members,
-        log.milestone,
+        log.low_water_mark,
         log.applied,
         log.ring,
         own.scheme,

@@ -288,7 +288,7 @@ impl Memory for SimMemory {
         let found = self.modify(site, at, |found| (found == current).then_some(new));
         match found {
             Some(found) if found != current => Err(found),
-            // Whoever is dead may believe what it likes.
+            // A dead host may believe what it likes.
             _ => Ok(current),
         }
     }

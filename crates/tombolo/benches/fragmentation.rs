@@ -1,8 +1,9 @@
-//! How full a pod gets when sizes change: a host fills it with objects of one range of sizes, deletes nine
-//! in ten of them at random, goes on with another range, and so on.
+//! How full a pod gets when sizes change: a host fills it with objects of one range of sizes,
+//! deletes nine in ten of them at random, goes on with another range, and so on.
 //!
-//! `cargo bench -p tombolo --bench fragmentation`. 256 MiB; what is printed is the share of the memory for
-//! objects that their slots take up when there is no room for one more, and the share of keys and values.
+//! `cargo bench -p tombolo --bench fragmentation`. 256 MiB; what is printed is the share of the
+//! memory for objects that their slots take up when there is no room for one more, and the share of
+//! keys and values.
 
 use tombolo::{CreateOptions, Error, Objects};
 

@@ -1,9 +1,9 @@
 //! What it buys to split the log: two hosts that do nothing but create and delete objects, in pods
 //! whose logs have 1, 2 and 4 shards.
 //!
-//! `cargo bench -p tombolo --bench shards -- [SECONDS]`. Each host has its own mapping of the pod, and
-//! 1 or 2 threads with keys of their own; objects of 100 bytes, 20 at a time per thread. Medians of 7
-//! interleaved rounds of so many seconds, half a second unless told otherwise.
+//! `cargo bench -p tombolo --bench shards -- [SECONDS]`. Each host has its own mapping of the pod,
+//! and 1 or 2 threads with keys of their own; objects of 100 bytes, 20 at a time per thread.
+//! Medians of 7 interleaved rounds of so many seconds, half a second unless told otherwise.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

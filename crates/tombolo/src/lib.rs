@@ -30,11 +30,11 @@
 //!
 //! * Handles are shared by the threads of a process: pass references, or wrap them in `Arc`. A
 //!   thread that each handle has does its background work.
-//! * Dropping a handle, or [`Member::leave`], leaves the pod. A process may also be killed at any time:
-//!   the other hosts take over its locks and go on, and its seat becomes free. The value that it was
-//!   just writing is lost, unless the pod keeps what writes overwrite. If all are killed, the next host
-//!   that joins finds what they had written, as long as the pod's memory keeps its bytes. Nothing is
-//!   lost if a process catches signals, and leaves.
+//! * Dropping a handle, or [`Member::leave`], leaves the pod. A process may also be killed at any
+//!   time: the other hosts take over its locks and go on, and its seat becomes free. The value that
+//!   it was just writing is lost, unless the pod keeps what writes overwrite. If all are killed,
+//!   the next host that joins finds what they had written, as long as the pod's memory keeps its
+//!   bytes. Nothing is lost if a process catches signals, and leaves.
 //! * A view ([`Objects::view`](tombolo_objects::Objects::view),
 //!   [`Store::view`](tombolo_kv::Store::view)) shows a large value where it lies, and keeps its
 //!   room until it is dropped: look, and let go.
@@ -78,8 +78,8 @@ pub fn create(spec: &str, options: CreateOptions) -> Result<Pod, PodError> {
     tombolo_sharing::create(&spec.parse()?, options)
 }
 
-/// Creates an empty pod with several areas, in which tenants live side by side: objects, and the pages
-/// of a page cache.
+/// Creates an empty pod with several areas, in which tenants live side by side: objects, and the
+/// pages of a page cache.
 ///
 /// # Errors
 /// As of [`create`].

@@ -140,8 +140,8 @@ fn what_is_no_pod_is_refused() {
     assert!(error.to_string().contains("create it first"), "{error}");
 }
 
-/// A child of `fork()` took itself for its parent's host: entries of both were in one segment of the log, which then was full for
-/// ever.
+/// A child of `fork()` took itself for its parent's host: entries of both were in one segment of
+/// the log, which then was full for ever.
 #[test]
 fn a_child_of_fork_has_no_place_in_the_pod() {
     let place = pod();

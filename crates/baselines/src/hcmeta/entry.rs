@@ -102,16 +102,16 @@ impl<M: Memory> HcMeta<M> {
         let relied_on = header.ok_or_else(|| no_slot(line))?.total_bytes();
         memory.relies_on(lines.start(), relied_on, since);
         if !current || !Layout::is_used(again) {
-            self.vouch(entry, again);
+            self.mark_validated(entry, again);
         }
         Ok(copied.map_or(Tried::OtherKey, Tried::Done))
     }
 
     /// After a good read: this host's caches are current, and the object is used.
-    fn vouch(&self, entry: EntryNumber, mut record: u32) {
+    fn mark_validated(&self, entry: EntryNumber, mut record: u32) {
         loop {
-            let (at, new) = (self.table.record(entry), self.layout.vouched(record));
-            match self.memory().compare_exchange(sites::READ_VOUCH, at, record, new) {
+            let (at, new) = (self.table.record(entry), self.layout.validated(record));
+            match self.memory().compare_exchange(sites::READ_MARK_VALIDATED, at, record, new) {
                 Err(found) if self.layout.is_same(found, record) => record = found,
                 _ => return,
             }

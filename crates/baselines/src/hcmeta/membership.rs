@@ -10,9 +10,9 @@ use tombolo_pod::{Area, Kind, Leave, Mailbox};
 use tombolo_sharing::{AREA_VERSION, Counters, Error, OBJECTS, ObjectArea, PAGES, Usage};
 
 use super::body::no_slot;
-use super::clerk::Clerk;
 use super::partition::{Partition, Place};
 use super::record::{Layout, MAX_HOSTS};
+use super::request_server::RequestServer;
 use super::space::Space;
 use super::table::Table;
 use super::{HcMeta, Options, sites};
@@ -132,7 +132,7 @@ impl<M: Memory> HcMeta<M> {
             }
         }
         for line in self.space.take_all_free() {
-            if memory.keeps(sites::CLOSE_VOID) {
+            if memory.keeps(sites::CLOSE_SCRUB) {
                 let lines = Lines::new(line, 1);
                 memory.takes_blank(lines);
                 memory.write(lines.start(), &[0; LINE_BYTES as usize]);
@@ -236,8 +236,8 @@ impl<M: Memory> Tenant<M> for HcMeta<M> {
             space: Space::new(&area, me, hosts),
             partition: Partition::new(options.shards.max(1), table.entries(), table.ways()),
             counters: Counters::new(),
-            versions: AtomicU64::new(u64::from(enrolment.incarnation()) << 40),
-            clerk: Clerk::new(options.pace),
+            versions: AtomicU64::new(u64::from(enrolment.stay().number) << 40),
+            request_server: RequestServer::new(options.pace),
             active: AtomicBool::new(true),
             table,
             options: Options { shards: options.shards.max(1), ..options },

@@ -27,7 +27,6 @@
 //! seconds is given up on; it may still do what it was asked for.
 
 mod body;
-mod clerk;
 mod entry;
 mod evict;
 mod guard;
@@ -37,6 +36,7 @@ mod owner;
 mod partition;
 mod record;
 mod request;
+mod request_server;
 mod sites;
 mod space;
 mod table;
@@ -48,19 +48,19 @@ use std::time::Duration;
 use tombolo_host::Host;
 use tombolo_memory::{LINE_BYTES, Local, Memory, ScrAddr, Work};
 use tombolo_pod::{Enrolment, Mailbox, Reply};
-use tombolo_sharing::{Counter, Counters, Error, ObjectArea, hash_key, watch};
+use tombolo_sharing::{Counter, Counters, Error, ObjectArea, hash_key, retry_spinning};
 
 use body::Means;
-use clerk::Clerk;
 use partition::Partition;
 use record::Layout;
 use request::{INLINE_KEY, KeyAt, Outcome, Wish, encode};
+use request_server::RequestServer;
 use space::Space;
 use table::Table;
 
-pub use clerk::Pace;
 pub use evict::Victims;
 pub use guard::WriteGuard;
+pub use request_server::Pace;
 pub use sites::ALL as SITES;
 
 /// How a host takes part. All hosts of a pod say the same.
@@ -112,7 +112,7 @@ pub struct HcMeta<M: Memory> {
     partition: Partition<M>,
     counters: Counters,
     versions: AtomicU64,
-    clerk: Clerk<M>,
+    request_server: RequestServer<M>,
     /// Whether anything was done since the last tick.
     active: AtomicBool,
 }
@@ -155,7 +155,7 @@ impl<M: Memory> HcMeta<M> {
 
     /// From now on this host answers so fast, and takes answers to need so long.
     pub fn set_pace(&self, pace: Pace) {
-        self.clerk.set(pace);
+        self.request_server.set(pace);
     }
 
     /// The host that owns the object with this key, whether there is one or not.
@@ -176,14 +176,14 @@ impl<M: Memory> HcMeta<M> {
     }
 
     /// Repeats `attempt` until it comes to something; in between this host answers others.
-    fn persist<T>(
+    fn retry_with_backoff<T>(
         &self,
         mut attempt: impl FnMut() -> Result<Option<T>, Error>,
     ) -> Result<T, Error> {
         if !self.active.load(Ordering::Relaxed) {
             self.active.store(true, Ordering::Relaxed);
         }
-        watch(self.memory(), || {
+        retry_spinning(self.memory(), || {
             self.serve()?;
             attempt()
         })
@@ -193,10 +193,10 @@ impl<M: Memory> HcMeta<M> {
     fn ask(&self, owner: u8, wish: Wish, key: KeyAt<'_>) -> Result<Outcome, Error> {
         let payload = encode(wish, key);
         let started = self.memory().uptime();
-        let mut ticket = self.persist(|| Ok(self.mailbox.try_post(owner, &payload)))?;
-        let answer = self.persist(|| match ticket.reply() {
+        let mut ticket = self.retry_with_backoff(|| Ok(self.mailbox.try_post(owner, &payload)))?;
+        let answer = self.retry_with_backoff(|| match ticket.reply() {
             Reply::Waiting => {
-                if self.clerk.takes_time() {
+                if self.request_server.takes_time() {
                     self.memory().sleep(LOOK);
                 }
                 Ok(None)
@@ -204,7 +204,7 @@ impl<M: Memory> HcMeta<M> {
             Reply::Answered(answer) => Ok(Some(answer)),
             Reply::Gone => Err(Error::OwnerGone { host: owner }),
         })?;
-        let delay = self.clerk.delay();
+        let delay = self.request_server.delay();
         while !delay.is_zero() && self.memory().uptime().saturating_sub(started) < delay {
             self.serve()?;
             self.memory().pause();

@@ -110,7 +110,7 @@ impl<M: Memory> HcMeta<M> {
         self.count(Counter::Reads);
         let hash = self.hash(key)?;
         let into = RefCell::new(into);
-        let read = self.persist(|| {
+        let read = self.retry_with_backoff(|| {
             self.find(
                 hash,
                 key,
@@ -156,7 +156,7 @@ impl<M: Memory> HcMeta<M> {
     ) -> Result<Option<T>, Error> {
         let hash = self.hash(key)?;
         let act = RefCell::new(act);
-        self.persist(|| {
+        self.retry_with_backoff(|| {
             self.find(
                 hash,
                 key,
@@ -185,7 +185,7 @@ impl<M: Memory> HcMeta<M> {
     fn delete_if(&self, key: &[u8], expected: Option<Version>) -> Result<bool, Error> {
         let hash = self.hash(key)?;
         let owner = self.owner_of(hash);
-        let deleted = self.persist(|| {
+        let deleted = self.retry_with_backoff(|| {
             let outcome = if owner == self.enrolment.host() {
                 self.remove(hash, key, expected)?
             } else {
@@ -328,7 +328,7 @@ impl<M: Memory> Scheme for HcMeta<M> {
     fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         let hash = self.hash(key)?;
         let owner = self.owner_of(hash);
-        let version = self.persist(|| {
+        let version = self.retry_with_backoff(|| {
             if owner == self.enrolment.host() {
                 return self.create_own(hash, key, value).map(Some);
             }
@@ -357,7 +357,7 @@ impl<M: Memory> Scheme for HcMeta<M> {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
-        self.persist(|| match self.write(key, value) {
+        self.retry_with_backoff(|| match self.write(key, value) {
             Err(Error::NotFound) => match self.create(key, value) {
                 Err(Error::Exists) => Ok(None),
                 created => created.map(Some),
@@ -388,7 +388,7 @@ impl<M: Memory> Scheme for HcMeta<M> {
         key: &[u8],
         mut change: impl FnMut(Option<&[u8]>) -> Change,
     ) -> Result<(), Error> {
-        self.persist(|| {
+        self.retry_with_backoff(|| {
             let updated = self.change(key, |object| {
                 let mut value = vec![0; object.length() as usize];
                 object.read(0, &mut value)?;
@@ -457,7 +457,7 @@ impl<M: Memory> Guarded for HcMeta<M> {
 
     fn write_start(&self, key: &[u8]) -> Result<WriteGuard<'_, M>, Error> {
         let hash = self.hash(key)?;
-        let held = self.persist(|| {
+        let held = self.retry_with_backoff(|| {
             self.find(hash, key, |owned| self.lend(owned), |entry| self.hold_entry(entry, key))
         })?;
         self.count(Counter::Writes);
@@ -487,7 +487,7 @@ impl<M: Memory> Guarded for HcMeta<M> {
         let hash = self.hash(key)?;
         let part = Part::Range(offset, into.len() as u64);
         let into = RefCell::new(Sink::Range(into));
-        self.persist(|| {
+        self.retry_with_backoff(|| {
             let found = self.look(
                 hash,
                 key,

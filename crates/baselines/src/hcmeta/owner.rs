@@ -16,7 +16,7 @@ use super::{HcMeta, sites};
 impl<M: Memory> HcMeta<M> {
     /// Answers all requests there are, or the one whose time has come.
     pub(crate) fn serve(&self) -> Result<(), Error> {
-        if self.clerk.takes_time() {
+        if self.request_server.takes_time() {
             return self.serve_next();
         }
         while let Some(request) = self.mailbox.next() {
@@ -28,11 +28,11 @@ impl<M: Memory> HcMeta<M> {
     /// Answers the request that is being served, if that has taken as long as it has to, and begins
     /// with the next one.
     fn serve_next(&self) -> Result<(), Error> {
-        let is_done = || self.clerk.is_done(self.memory().uptime());
+        let is_done = || self.request_server.is_done(self.memory().uptime());
         if !is_done() {
             return Ok(());
         }
-        let Some(mut serving) = self.clerk.serving.try_lock() else { return Ok(()) };
+        let Some(mut serving) = self.request_server.serving.try_lock() else { return Ok(()) };
         if !is_done() {
             return Ok(());
         }
@@ -40,7 +40,7 @@ impl<M: Memory> HcMeta<M> {
             self.answer(&request)?;
         }
         *serving = self.mailbox.next();
-        self.clerk.begins(self.memory().uptime(), serving.is_some());
+        self.request_server.begins(self.memory().uptime(), serving.is_some());
         Ok(())
     }
 
@@ -245,8 +245,8 @@ impl<M: Memory> HcMeta<M> {
         let (memory, locked) = (self.memory(), Layout::locked(record));
         let at = self.table.record(entry);
         memory.compare_exchange(sites::UNSHARE_LOCK, at, record, locked).ok()?;
-        if memory.keeps(sites::UNSHARE_VOID) {
-            self.table.void(entry);
+        if memory.keeps(sites::UNSHARE_SCRUB) {
+            self.table.scrub(entry);
         }
         sharing.hashes[self.index_of(entry)] = None;
         let fresh = memory.check(sites::UNSHARE_STALE, self.layout.is_current(record));

@@ -55,7 +55,7 @@ impl Layout {
     }
 
     /// The same, and used, by this host whose caches are current now.
-    pub(crate) fn vouched(self, record: u32) -> u32 {
+    pub(crate) fn validated(self, record: u32) -> u32 {
         record | self.own | USED
     }
 
@@ -93,7 +93,7 @@ mod tests {
         let layout = Layout::new(3, 1);
         let shared = layout.released(Layout::UNUSED, true, false, false);
         assert!(!Layout::is_locked(shared) && Layout::is_used(shared));
-        assert!(!layout.is_current(shared) && layout.is_current(layout.vouched(shared)));
+        assert!(!layout.is_current(shared) && layout.is_current(layout.validated(shared)));
         let all = shared | 0b111;
         assert!(layout.is_same(shared, Layout::unused(all)));
         let written = layout.released(Layout::locked(all), true, true, false);

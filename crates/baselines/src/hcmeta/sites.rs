@@ -22,7 +22,7 @@ tombolo_memory::sites! {
     /// Nobody writes an object that is being unshared.
     UNSHARE_LOCK = "hcmeta.unshare.lock";
     /// An object that is unshared has no entry.
-    UNSHARE_VOID = "hcmeta.unshare.void";
+    UNSHARE_SCRUB = "hcmeta.unshare.scrub";
     /// The owner knows whether its caches are current when it has unshared an object.
     UNSHARE_STALE = "hcmeta.unshare.stale";
     /// The owner drops stale lines of an object of its own.
@@ -32,7 +32,7 @@ tombolo_memory::sites! {
     /// A read that somebody wrote into is not used.
     READ_AGAIN = "hcmeta.read.again";
     /// A host's bit is set only if nobody has written meanwhile.
-    READ_VOUCH = "hcmeta.read.vouch";
+    READ_MARK_VALIDATED = "hcmeta.read.mark-validated";
     /// One writer at a time.
     WRITE_LOCK = "hcmeta.write.lock";
     /// Stale lines are dropped before they are partly written.
@@ -54,5 +54,5 @@ tombolo_memory::sites! {
     /// Objects are in memory when all leave.
     CLOSE_CLEAN = "hcmeta.close.clean";
     /// Slots without an object have no header when all leave.
-    CLOSE_VOID = "hcmeta.close.void";
+    CLOSE_SCRUB = "hcmeta.close.scrub";
 }

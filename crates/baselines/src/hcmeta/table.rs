@@ -177,7 +177,7 @@ impl<M: Memory> Table<M> {
     }
 
     /// Empties an entry, whose record stays locked.
-    pub(crate) fn void(&self, number: EntryNumber) {
+    pub(crate) fn scrub(&self, number: EntryNumber) {
         self.memory.store(self.fields(number).fingerprint, 0);
     }
 

@@ -1,5 +1,5 @@
-//! `tombolo bench`: hosts as processes, each with some threads, driven through a load phase and a run
-//! phase; or schemes in turn, to compare them.
+//! `tombolo bench`: hosts as processes, each with some threads, driven through a load phase and a
+//! run phase; or schemes in turn, to compare them.
 
 mod comparison;
 pub(crate) mod limit;

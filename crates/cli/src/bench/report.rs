@@ -76,7 +76,7 @@ pub(crate) struct Report {
     churn_us: Option<f64>,
     retries_per_op: f64,
     copy_reads_per_op: f64,
-    home_reads_per_op: f64,
+    partition_reads_per_op: f64,
     moved_in_per_op: f64,
     cleaned_lines_per_op: f64,
     invalidated_lines_per_op: f64,
@@ -84,7 +84,8 @@ pub(crate) struct Report {
     records_wide: u64,
     scr_bytes_used: u64,
     local_bytes_per_object: f64,
-    /// What this machine does of the workload at most: nothing in virtual time, or if it was not measured.
+    /// What this machine does of the workload at most: nothing in virtual time, or if it was not
+    /// measured.
     limit_ops_per_s: Option<f64>,
     /// How much of that it is.
     of_limit: Option<f64>,
@@ -116,7 +117,7 @@ impl Report {
             churn_us: ran.churn_us(),
             retries_per_op: ran.per_op(|stats| stats.retries),
             copy_reads_per_op: ran.per_op(|stats| stats.copy_reads),
-            home_reads_per_op: ran.per_op(|stats| stats.home_reads),
+            partition_reads_per_op: ran.per_op(|stats| stats.partition_reads),
             moved_in_per_op: ran.per_op(|stats| stats.moved_in),
             cleaned_lines_per_op: ran.per_op(|stats| stats.cleaned_lines),
             invalidated_lines_per_op: ran.per_op(|stats| stats.invalidated_lines),
@@ -161,8 +162,11 @@ impl Report {
             ("churn, mean cost", churn_cost(self.churn_us)),
             ("retries", format!("{:.4} per operation", self.retries_per_op)),
             ("reads of copies", format!("{:.4} per operation", self.copy_reads_per_op)),
-            ("reads of what is at home", format!("{:.4} per operation", self.home_reads_per_op)),
-            ("moves home", format!("{:.6} per operation", self.moved_in_per_op)),
+            (
+                "reads from the partition",
+                format!("{:.4} per operation", self.partition_reads_per_op),
+            ),
+            ("moves into the partition", format!("{:.6} per operation", self.moved_in_per_op)),
             ("lines cleaned", format!("{:.2} per operation", self.cleaned_lines_per_op)),
             ("lines invalidated", format!("{:.2} per operation", self.invalidated_lines_per_op)),
             ("SCR used", format_size(self.scr_bytes_used)),

@@ -1,5 +1,5 @@
-//! One host of a benchmark. It does what it is told, line by line, and tells what came of it in JSON,
-//! line by line.
+//! One host of a benchmark. It does what it is told, line by line, and tells what came of it in
+//! JSON, line by line.
 
 use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -64,7 +64,7 @@ fn take_part<S: Scheme<Memory = Mapped> + Send + Sync + 'static>(
     workload: &Workload,
     options: S::Options,
 ) -> Result<()> {
-    // Whoever started this one catches the signals, and is watched instead.
+    // The process that started this one catches the signals, and is watched instead.
     let stop = Stop::on_signals()?;
     stop.with_parent()?;
     let stopping = &AtomicBool::new(false);

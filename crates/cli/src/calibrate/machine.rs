@@ -29,8 +29,8 @@ const PAGE: u64 = 4096;
 const KNOWN: u64 = 4 << 20;
 const TLB_PAGES: u64 = 2048;
 
-/// What was measured, section by section. Caches and memory, which others on the processor use, too, are as quick as
-/// they were in half of the rounds; instructions, as they can be.
+/// What was measured, section by section. Caches and memory, which others on the processor use,
+/// too, are as quick as they were in half of the rounds; instructions, as they can be.
 pub(super) struct Machine {
     pub(super) core: [Entry; 7],
     pub(super) tlb: [Entry; 4],
@@ -206,8 +206,8 @@ fn chase(company: &Company<'_>, bytes: u64) -> f64 {
     median(rounds(company.together, steps, || line = follow(company.memory, line, steps)))
 }
 
-/// The same, where no line is in any cache, but all pages are known. They lie far from each other: lines in a row
-/// would be quick, since memory has their row open.
+/// The same, where no line is in any cache, but all pages are known. They lie far from each other:
+/// lines in a row would be quick, since memory has their row open.
 fn chase_dropped(company: &Company<'_>) -> f64 {
     let memory = company.memory;
     let mut dice = ChaCha8Rng::seed_from_u64(3);
@@ -227,8 +227,8 @@ fn chase_dropped(company: &Company<'_>) -> f64 {
     median((0..10 * ROUNDS).map(round).collect())
 }
 
-/// What it takes longer to load from a page of a file in memory that this process has not touched yet, and another one
-/// has: the system takes note of it, and of some pages around it.
+/// What it takes longer to load from a page of a file in memory that this process has not touched
+/// yet, and another one has: the system takes note of it, and of some pages around it.
 fn first_touch(other: &Mapped) -> Result<f64> {
     let place = Place::new(None, "calibrate", FILE);
     let (mut backing, _) = Backing::open_or_create(&place.spec.scr)?;
@@ -256,9 +256,9 @@ fn first_touch(other: &Mapped) -> Result<f64> {
     Ok(median(rounds))
 }
 
-/// Going round in as many bytes as the last cache has, or a part of them, finds such a share of the lines there. A load
-/// takes `near` if it finds its line, and `far` if not: page walks find what they need in nearer caches, while it is
-/// about so few bytes.
+/// Going round in as many bytes as the last cache has, or a part of them, finds such a share of the
+/// lines there. A load takes `near` if it finds its line, and `far` if not: page walks find what
+/// they need in nearer caches, while it is about so few bytes.
 fn found(company: &Company<'_>, bytes: u64, near: f64, far: f64) -> [(u64, f64); 8] {
     // All of them, since all hosts have to measure the same.
     [1, 2, 3, 4, 6, 8, 12, 16].map(|part| {
@@ -267,16 +267,17 @@ fn found(company: &Company<'_>, bytes: u64, near: f64, far: f64) -> [(u64, f64);
     })
 }
 
-/// How many bytes of a cache are ours, if going round in so many finds such a share of the lines there: others on the
-/// processor may have the rest.
+/// How many bytes of a cache are ours, if going round in so many finds such a share of the lines
+/// there: others on the processor may have the rest.
 fn ours(found: &[(u64, f64)]) -> f64 {
     // Going round in much more than is ours finds next to nothing, whatever that is.
     let beyond = found.iter().find(|(_, found)| *found < 0.5).or(found.last());
     beyond.map_or(0.0, |&(round, found)| round as f64 * share(found))
 }
 
-/// How much smaller a cache is than what one goes round in, if this share of the lines is found there. With lines
-/// replaced at random, one is still there after so many misses with a probability of `exp(-misses / size)`.
+/// How much smaller a cache is than what one goes round in, if this share of the lines is found
+/// there. With lines replaced at random, one is still there after so many misses with a probability
+/// of `exp(-misses / size)`.
 fn share(found: f64) -> f64 {
     let found = found.clamp(0.01, 0.99);
     ((1.0 - found) / -found.ln()).min(1.0)
@@ -357,8 +358,8 @@ fn pause(company: &Company<'_>) -> f64 {
     time(company.together, 100_000, || (0..100_000).for_each(|_| std::hint::spin_loop()))
 }
 
-/// Handing a line to another core, one way. Processors of a virtual machine may be near to each other in one minute, and
-/// far in the next.
+/// Handing a line to another core, one way. Processors of a virtual machine may be near to each
+/// other in one minute, and far in the next.
 fn ping_pong() -> f64 {
     const TURNS: u64 = 20_000;
     let word = AtomicU64::new(0);
@@ -399,8 +400,8 @@ fn bandwidth() -> f64 {
     1.0 / ns_per_byte
 }
 
-/// Cleaning and dropping lines of objects that lie far from each other: in a row they would be quick, since memory has
-/// their row open.
+/// Cleaning and dropping lines of objects that lie far from each other: in a row they would be
+/// quick, since memory has their row open.
 fn flush(company: &Company<'_>) -> [Entry; 4] {
     let memory = company.memory;
     let mut dice = ChaCha8Rng::seed_from_u64(4);

@@ -121,8 +121,8 @@ fn text(args: &CalibrateArgs, cores: u32, sections: &[Section]) -> String {
     text
 }
 
-/// Runs `body` for each host at once, as hosts will: processors share caches and memory, and those of virtual
-/// machines may even share a core. What the first host has found.
+/// Runs `body` for each host at once, as hosts will: processors share caches and memory, and those
+/// of virtual machines may even share a core. What the first host has found.
 fn in_company<T: Send>(hosts: u32, body: impl Fn(u32) -> Result<T> + Sync) -> Result<T> {
     std::thread::scope(|scope| {
         let body = &body;

@@ -1,6 +1,6 @@
-//! What the code's own steps take: what is measured on this machine, less what the simulated one takes for
-//! the same without them. Operations are those of a benchmark, and what it takes to choose one, make its key and its
-//! value, and note how long it took, is part of it.
+//! What the code's own steps take: what is measured on this machine, less what the simulated one
+//! takes for the same without them. Operations are those of a benchmark, and what it takes to
+//! choose one, make its key and its value, and note how long it took, is part of it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,8 +23,8 @@ const SCR: u64 = 1 << 20;
 const LNR: u64 = 64 << 20;
 const ROUNDS: usize = 9;
 const OPERATIONS: u32 = 5000;
-/// Objects of the benchmark: so few that a core's own caches hold them, and so many that it does not know which
-/// comes next.
+/// Objects of the benchmark: so few that a core's own caches hold them, and so many that it does
+/// not know which comes next.
 const RECORDS: u64 = 256;
 /// Objects created and deleted at once: the log has to hold that.
 const OBJECTS: u32 = 500;

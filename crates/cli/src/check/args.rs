@@ -50,18 +50,19 @@ pub(crate) struct CheckArgs {
     /// Hosts, in the scenarios that leave their number open.
     #[arg(long, value_name = "H", value_parser = clap::value_parser!(u8).range(2..=8))]
     pub(crate) hosts: Option<u8>,
-    /// A scenario, or all that are `short`, `long`, or have a host die (`crash`). May be given several
-    /// times; all, unless given.
+    /// A scenario, or all that are `short`, `long`, or have a host die (`crash`). May be given
+    /// several times; all, unless given.
     #[arg(long, value_name = "NAME", value_parser = scenarios)]
     pub(crate) scenario: Vec<Chosen>,
-    /// Who decides what happens when.
+    /// How it is decided what happens when.
     #[arg(long, value_enum, default_value_t = Strategy::Mixed)]
     pub(crate) strategy: Strategy,
-    /// Run every schedule of the short scenarios with up to K preemptions, with four kinds of caches.
+    /// Run every schedule of the short scenarios with up to K preemptions, with four kinds of
+    /// caches.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=5))]
     pub(crate) exhaustive: Option<u8>,
-    /// Have hosts die at each step they come to, in the scenarios in which they may: N times with all of their
-    /// dirty lines lost, all written back, one, all but one, and some of them.
+    /// Have hosts die at each step they come to, in the scenarios in which they may: N times with
+    /// all of their dirty lines lost, all written back, one, all but one, and some of them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) deaths: Option<u64>,
     /// Leave out one step at a time; each has to be missed, from each of three seeds.
@@ -79,8 +80,9 @@ pub(crate) struct CheckArgs {
     /// Run one seed of one scenario again, on this very thread, and show what hosts did.
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "deaths", "exhaustive", "mutants"])]
     pub(crate) replay: Option<u64>,
-    /// With --replay: a host dies when it, or one of those that may die, has come to SITE for the N-th time, and
-    /// made K more operations; FATE is lost, written, one, all-but-one or some of its dirty lines (`one:3`: the fourth). Or `nobody` dies.
+    /// With --replay: a host dies when it, or one of those that may die, has come to SITE for the
+    /// N-th time, and made K more operations; FATE is lost, written, one, all-but-one or some of
+    /// its dirty lines (`one:3`: the fourth). Or `nobody` dies.
     #[arg(long, value_name = "SITE:N+K:FATE", value_parser = death, requires = "replay")]
     pub(crate) aim: Option<Death>,
     /// Threads; as many as there are processors, unless given.
@@ -94,7 +96,7 @@ pub(crate) struct CheckArgs {
     pub(crate) format: Format,
 }
 
-/// Who decides what happens when.
+/// How it is decided what happens when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Strategy {
     /// One of the others, as the seed says.

@@ -55,7 +55,8 @@ struct AimedDeaths {
     steps: usize,
     /// Steps to which no such host has come, if all scenarios were run.
     spared: Vec<&'static str>,
-    /// Of the dirty lines that there were at one of these steps, this never became, and that step's name.
+    /// Of the dirty lines that there were at one of these steps, this never became, and that step's
+    /// name.
     missed: Vec<(&'static str, &'static str)>,
 }
 
@@ -96,8 +97,8 @@ struct Kill {
 }
 
 impl Mutants {
-    /// The fates of `total` mutants, each of which was hunted for `bound` schedules from each start unless it was found, or
-    /// the hunt was stopped.
+    /// The fates of `total` mutants, each of which was hunted for `bound` schedules from each start
+    /// unless it was found, or the hunt was stopped.
     pub(super) fn new(hunted: &[Hunted], total: usize, bound: u64, elapsed: Duration) -> Self {
         let survived = |hunted: &&Hunted| {
             let mut starts = hunted.kills.iter().zip(&hunted.schedules);

@@ -103,7 +103,8 @@ pub(crate) enum BenchCommand {
 pub(crate) enum Scheme {
     /// Coherence records for objects that are written, a replica of the index per host.
     Megalon,
-    /// Index and coherence records in SCR; who finds no entry asks the object's owner for one.
+    /// Index and coherence records in SCR; a host that finds no entry asks the object's owner for
+    /// one.
     #[value(name = "hcmeta")]
     HcMeta,
     /// The same, with objects that have no entry in their owner's own memory.
@@ -137,19 +138,21 @@ pub(crate) struct YcsbArgs {
     /// Hosts, each a process; 2, or as many as the profile has, unless given.
     #[arg(long, value_name = "N", value_parser = hosts(), env = "TOMBOLO_HOSTS")]
     pub(crate) hosts: Option<u8>,
-    /// Threads of each host; threadcount of the workload, or as many as the profile has cores, unless
-    /// given.
+    /// Threads of each host; threadcount of the workload, or as many as the profile has cores,
+    /// unless given.
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) threads: Option<u32>,
-    /// Measure in virtual time, in a simulated pod: profiles/*.toml describe some. Everything runs in this
-    /// process, and comes out the same whenever it is repeated with the same seed.
+    /// Measure in virtual time, in a simulated pod: profiles/*.toml describe some. Everything runs
+    /// in this process, and comes out the same whenever it is repeated with the same seed.
     #[arg(long, value_name = "FILE", conflicts_with = "pod", env = "TOMBOLO_PROFILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// Operations before those that are measured, in virtual time; as many as are measured, unless given.
+    /// Operations before those that are measured, in virtual time; as many as are measured, unless
+    /// given.
     #[arg(long, value_name = "N", requires = "profile")]
     pub(crate) warm_up: Option<u64>,
-    /// Do not measure afterwards what this machine does of the workload at most: the same operations on a hash
-    /// map, with as many threads as there are processors for them; what is written is cleaned, too.
+    /// Do not measure afterwards what this machine does of the workload at most: the same
+    /// operations on a hash map, with as many threads as there are processors for them; what is
+    /// written is cleaned, too.
     #[arg(long)]
     pub(crate) no_limit: bool,
     #[command(flatten)]
@@ -183,7 +186,8 @@ pub(crate) struct LimitArgs {
     /// Rounds; the median counts.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
-    /// Have another host copy all objects into its own memory, and measure reads of these copies, too.
+    /// Have another host copy all objects into its own memory, and measure reads of these copies,
+    /// too.
     #[arg(long)]
     pub(crate) copies: bool,
     /// The Redis that is asked over loopback.
@@ -233,7 +237,8 @@ pub(crate) struct RespArgs {
 /// Under which scheme to measure, or which ones to compare.
 #[derive(Debug, Args)]
 pub(crate) struct SchemeArgs {
-    /// How objects are shared. Only megalon survives hosts that die; the others are there to be compared with.
+    /// How objects are shared. Only megalon survives hosts that die; the others are there to be
+    /// compared with.
     #[arg(long, value_enum, default_value_t = Scheme::Megalon)]
     pub(crate) scheme: Scheme,
     /// Run these schemes in turn, each in a pod of its own, and compare them with megalon; all of
@@ -253,18 +258,18 @@ pub(crate) struct SchemeArgs {
 /// How the owners of objects go about it, under hcmeta.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct OwnerArgs {
-    /// Under hcmeta, an owner's answer takes so many microseconds at least, however many requests it
-    /// has.
+    /// Under hcmeta, an owner's answer takes so many microseconds at least, however many requests
+    /// it has.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) owner_delay_us: u64,
-    /// Under hcmeta, an owner serves one request after the other, and takes so many microseconds for
-    /// each, besides what it has to do: so those who ask wait for each other. 0: all its threads serve,
-    /// and as fast as they can. The published prototype is like --owner-service-us 6 --owner-sleep-us 60
-    /// --owner-victims least-written.
+    /// Under hcmeta, an owner serves one request after the other, and takes so many microseconds
+    /// for each, besides what it has to do: so those who ask wait for each other. 0: all its
+    /// threads serve, and as fast as they can. The published prototype is like --owner-service-us 6
+    /// --owner-sleep-us 60 --owner-victims least-written.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) owner_service_us: u64,
-    /// Under hcmeta, an owner that has served all requests there were looks for others after so many
-    /// microseconds.
+    /// Under hcmeta, an owner that has served all requests there were looks for others after so
+    /// many microseconds.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) owner_sleep_us: u64,
     /// Under hcmeta, which object an owner takes an entry from when there is none left.
@@ -310,7 +315,8 @@ pub(crate) struct PageLoad {
     /// How long, in seconds.
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: u64,
-    /// Do the same for so many seconds before, which are not counted: the pages come into the cache.
+    /// Do the same for so many seconds before, which are not counted: the pages come into the
+    /// cache.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) warm_up: u64,
     /// Operations that read; the others write a whole page.
@@ -337,8 +343,8 @@ fn skew(text: &str) -> Result<f64, String> {
 pub(crate) struct PagesArgs {
     #[command(flatten)]
     pub(crate) load: PageLoad,
-    /// Measure in virtual time, in a simulated pod: profiles/*.toml describe some. All pages are in the
-    /// cache before, and the file below takes no time.
+    /// Measure in virtual time, in a simulated pod: profiles/*.toml describe some. All pages are in
+    /// the cache before, and the file below takes no time.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pod", "folder", "seconds", "warm_up"],
         env = "TOMBOLO_PROFILE")]
     pub(crate) profile: Option<PathBuf>,

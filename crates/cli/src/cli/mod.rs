@@ -64,8 +64,9 @@ Examples:
 
 /// Share objects and a key-value store among hosts through partly coherent memory.
 ///
-/// A pod is memory that several hosts map: a file in /dev/shm or hugetlbfs, a DAX device, a PCI BAR.
-/// `tombolo up` shows all of it at once; `tombolo pod create` and `tombolo serve` are its parts.
+/// A pod is memory that several hosts map: a file in /dev/shm or hugetlbfs, a DAX device, a PCI
+/// BAR. `tombolo up` shows all of it at once; `tombolo pod create` and `tombolo serve` are its
+/// parts.
 #[derive(Debug, Parser)]
 #[command(name = "tombolo", version, max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -108,7 +109,8 @@ pub(crate) enum Command {
     /// Memory nodes that hosts share: which coherence protocol is how fast, and that each is right.
     #[command(subcommand)]
     Coherence(CoherenceCommand),
-    /// Run the protocols in a simulator whose caches really are incoherent, and check what hosts see.
+    /// Run the protocols in a simulator whose caches really are incoherent, and check what hosts
+    /// see.
     #[command(long_about = check::ABOUT, after_help = check::EXAMPLES)]
     Check(CheckArgs),
     /// Have hosts contend for a few objects, and check that each one saw what it must.
@@ -139,8 +141,8 @@ pub(crate) struct CalibrateArgs {
     /// Hosts among which the processors are divided.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) hosts: u32,
-    /// How often all is measured, some seconds each time. Of each number the profile has the median: a machine that
-    /// others use, too, is not the same from one round to the next.
+    /// How often all is measured, some seconds each time. Of each number the profile has the
+    /// median: a machine that others use, too, is not the same from one round to the next.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
 }

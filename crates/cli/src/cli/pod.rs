@@ -91,8 +91,9 @@ pub(crate) enum PodCommand {
 pub(crate) struct CreateArgs {
     /// Where: /dev/shm/pod, /dev/dax0.0, or SCR+LNR; each may have ,size= ,offset= ,huge ,numa=.
     pub(crate) spec: PodSpec,
-    /// Hosts that may be in the pod at once, up to 64. Each takes 704 to 2,944 bytes of coherent memory
-    /// (64 more for each further log shard), and some of the other, whether it is there or not.
+    /// Hosts that may be in the pod at once, up to 64. Each takes 704 to 2,944 bytes of coherent
+    /// memory (64 more for each further log shard), and some of the other, whether it is there or
+    /// not.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_HOSTS, value_parser = hosts())]
     pub(crate) hosts: u8,
     #[command(flatten)]
@@ -142,8 +143,8 @@ pub(crate) struct RemoveArgs {
 pub(crate) struct PodCheckArgs {
     /// The pod: /dev/shm/pod, /dev/dax0.0, or SCR+LNR.
     pub(crate) spec: PodSpec,
-    /// First put in order what hosts have left behind that were killed, all of them; whoever opens
-    /// the pod next does that, too.
+    /// First put in order what hosts have left behind that were killed, all of them; the host that
+    /// opens the pod next does that, too.
     #[arg(long)]
     pub(crate) repair: bool,
     /// How the result is written.

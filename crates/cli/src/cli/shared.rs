@@ -47,10 +47,10 @@ pub(crate) struct Sizes {
     /// Coherence records, at most. Unless given, SCR limits them; `soak` has one for two keys.
     #[arg(long, value_name = "N")]
     pub(crate) records: Option<u64>,
-    /// Bits of a coherence record: 8, 16, 24, 32, or auto. Narrow records are more, so that fewer have
-    /// to be taken from other objects, but their counters come round sooner, which takes an entry in the
-    /// log each time. With auto, records are wide while there is room, then narrow, and wide again for
-    /// objects that are written often. Unless given: 32.
+    /// Bits of a coherence record: 8, 16, 24, 32, or auto. Narrow records are more, so that fewer
+    /// have to be taken from other objects, but their counters come round sooner, which takes an
+    /// entry in the log each time. With auto, records are wide while there is room, then narrow,
+    /// and wide again for objects that are written often. Unless given: 32.
     #[arg(long, value_name = "N|auto", env = "TOMBOLO_RECORD_BITS")]
     pub(crate) record_bits: Option<RecordWidth>,
     /// Shards of the log: 1, 2, 4, 8 or 16, among which objects are divided by their keys' hashes.
@@ -58,13 +58,14 @@ pub(crate) struct Sizes {
     #[arg(long, value_name = "N")]
     pub(crate) log_shards: Option<u64>,
     /// What becomes of an object whose writer dies in the middle of changing it: `lost`, which is
-    /// reported until it is written anew or deleted, and a miss in the key-value store; or `undo`, its old
-    /// value, for which each write copies what it overwrites first.
+    /// reported until it is written anew or deleted, and a miss in the key-value store; or `undo`,
+    /// its old value, for which each write copies what it overwrites first.
     #[arg(long, value_name = "lost|undo", default_value_t, env = "TOMBOLO_TORN_WRITES")]
     pub(crate) torn_writes: TornWrites,
-    /// Keep what is in hosts' own memory (--partition) in the pod, too, as it was last written: if such a host dies, its
-    /// objects are there, where else they would be lost. Each write then goes to both, and costs about what it would without a
-    /// partition; reads stay as fast. What becomes of an object that is just being written --torn-writes says.
+    /// Keep what is in hosts' own memory (--partition) in the pod, too, as it was last written: if
+    /// such a host dies, its objects are there, where else they would be lost. Each write then goes
+    /// to both, and costs about what it would without a partition; reads stay as fast. What becomes
+    /// of an object that is just being written --torn-writes says.
     #[arg(long, value_parser = BoolishValueParser::new(), env = "TOMBOLO_PARTITION_BACKUP")]
     pub(crate) partition_backup: bool,
 }
@@ -72,23 +73,24 @@ pub(crate) struct Sizes {
 /// How much of its own memory a host gives to objects, and to which.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LocalArgs {
-    /// Each host's own memory for copies of objects that it reads, such as 1GiB; unless given: none.
+    /// Each host's own memory for copies of objects that it reads, such as 1GiB; unless given:
+    /// none.
     #[arg(long, value_parser = size, value_name = "SIZE", env = "TOMBOLO_COPIES")]
     pub(crate) copies: Option<u64>,
     /// An object is copied once a host has accessed it so often, without noticing another.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) copy_after: u32,
-    /// Each host's own memory for objects that it uses alone: they move there, and come back when another
-    /// host asks. Unless given: none. What is there is lost if the host dies, unless the pod is created with
-    /// --partition-backup.
+    /// Each host's own memory for objects that it uses alone: they move there, and come back when
+    /// another host asks. Unless given: none. What is there is lost if the host dies, unless the
+    /// pod is created with --partition-backup.
     #[arg(long, value_parser = size, value_name = "SIZE", env = "TOMBOLO_PARTITION")]
     pub(crate) partition: Option<u64>,
-    /// An object moves there once a host has accessed it so often without noticing another; twice as
-    /// often each time it had to be brought back.
+    /// An object moves there once a host has accessed it so often without noticing another; twice
+    /// as often each time it had to be brought back.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) move_after: u32,
-    /// Who waits for a host that has given no sign of life for so long goes on without it. (A process of the
-    /// same machine that has ended is noticed at once.)
+    /// A host that waits for another one, which has given no sign of life for so long, goes on
+    /// without it. (A process of the same machine that has ended is noticed at once.)
     #[arg(long, value_name = "MS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(10..), env = "TOMBOLO_HOST_TIMEOUT_MS")]
     pub(crate) host_timeout_ms: u64,
 }
@@ -125,7 +127,8 @@ impl LocalArgs {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WorkloadArgs {
     /// A YCSB property file, or a letter for a stock workload: a, b, c, d, f. May be given several
-    /// times; later properties override earlier ones. In an options file: files = ["a", "my.properties"].
+    /// times; later properties override earlier ones. In an options file: files = ["a",
+    /// "my.properties"].
     #[arg(short = 'P', value_name = "FILE")]
     pub(crate) files: Vec<String>,
     /// A YCSB property, such as recordcount=1000000; overrides the files. In an options file:

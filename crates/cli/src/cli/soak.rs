@@ -38,7 +38,8 @@ Examples:
   tombolo soak --hosts 4 --partition 1MiB --move-after 4 --partition-backup --kills 60
   tombolo soak --pod /dev/dax0.0 --seconds 60 --format json";
 
-/// The letter of a YCSB workload of which hosts that are started again can do operations: it inserts nothing.
+/// The letter of a YCSB workload of which hosts that are started again can do operations: it
+/// inserts nothing.
 fn ycsb_without_inserts(text: &str) -> Result<char, String> {
     match text {
         "a" | "b" | "f" => Ok(text.chars().next().expect("it has one letter")),
@@ -60,16 +61,17 @@ pub(crate) struct SoakArgs {
     /// Objects they contend for.
     #[arg(long, default_value_t = 8, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) keys: u32,
-    /// YCSB's mix of operations, a (half reads, half writes), b (few writes) or f (reads, and updates), and its Zipf
-    /// distribution of objects; instead of all kinds of operations, on all objects alike.
+    /// YCSB's mix of operations, a (half reads, half writes), b (few writes) or f (reads, and
+    /// updates), and its Zipf distribution of objects; instead of all kinds of operations, on all
+    /// objects alike.
     #[arg(long, value_name = "WORKLOAD", value_parser = ycsb_without_inserts)]
     pub(crate) load: Option<char>,
-    /// Kill a host (SIGKILL) after so much time again and again, on average, such as 200ms, at random moments. It is
-    /// started anew at once; another one always goes on.
+    /// Kill a host (SIGKILL) after so much time again and again, on average, such as 200ms, at
+    /// random moments. It is started anew at once; another one always goes on.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) kill_every: Option<Duration>,
-    /// End after so many hosts were killed, instead of after --seconds; unless --kill-every is given, one every
-    /// 200ms.
+    /// End after so many hosts were killed, instead of after --seconds; unless --kill-every is
+    /// given, one every 200ms.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "seconds")]
     pub(crate) kills: Option<u64>,
     /// Stop a host (SIGSTOP) after so much time again and again, on average, at random moments.

@@ -72,7 +72,8 @@ pub(crate) struct ExploreArgs {
     /// Each host's processor wants one line at a time, and waits for it.
     #[arg(long)]
     in_order: bool,
-    /// States to be visited, at most: a kilobyte each of one line (10 million, in any case), some 20 bytes of several.
+    /// States to be visited, at most: a kilobyte each of one line (10 million, in any case), some
+    /// 20 bytes of several.
     #[arg(long, default_value_t = 500_000_000, value_name = "N")]
     states: usize,
     /// Plant mistakes, one at a time.

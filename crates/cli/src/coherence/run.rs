@@ -136,7 +136,8 @@ pub(crate) struct RunArgs {
     /// Hosts, 1024 at most.
     #[arg(long, default_value_t = 4, value_name = "N")]
     hosts: usize,
-    /// Threads of all hosts together, dealt out evenly, those in a row to one host. A trace has its own number.
+    /// Threads of all hosts together, dealt out evenly, those in a row to one host. A trace has its
+    /// own number.
     #[arg(long, default_value_t = 32, value_name = "N")]
     threads: usize,
     /// Whom memory nodes ask about a line.
@@ -148,8 +149,8 @@ pub(crate) struct RunArgs {
     /// A memory node's own latency, in nanoseconds.
     #[arg(long, default_value_t = 80.0, value_name = "NS")]
     memory_ns: f64,
-    /// Instructions that a core may be ahead of a read that is under way (its reorder buffer); with 1, it
-    /// waits for each read.
+    /// Instructions that a core may be ahead of a read that is under way (its reorder buffer); with
+    /// 1, it waits for each read.
     #[arg(long, default_value_t = 192, value_name = "N")]
     window: usize,
     /// Writes of a core that may be under way.
@@ -179,14 +180,15 @@ pub(crate) struct RunArgs {
     /// What looking one up there takes, in nanoseconds.
     #[arg(long, default_value_t = 80.0, value_name = "NS")]
     translation_ns: f64,
-    /// Each access waits for its permission, also one that a core's own caches serve: the paper's equation 1.
+    /// Each access waits for its permission, also one that a core's own caches serve: the paper's
+    /// equation 1.
     #[arg(long)]
     ask_always: bool,
     /// Accesses of a host that may wait for their permission at once, under sha-spec.
     #[arg(long, default_value_t = 64, value_name = "N")]
     replay_entries: usize,
-    /// The share of pages that each host may not read, drawn by lot. A program that tries is stopped; of a
-    /// trace, the thread.
+    /// The share of pages that each host may not read, drawn by lot. A program that tries is
+    /// stopped; of a trace, the thread.
     #[arg(long, default_value_t = 0.0, value_parser = share, value_name = "SHARE")]
     deny_reads: f64,
     /// The share of pages that each host may not write.

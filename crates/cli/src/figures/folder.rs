@@ -11,7 +11,8 @@ use crate::output::table;
 
 const SUMMARY: &str = "summary.json";
 
-/// A folder for the files of figures: a table and a drawing of each, and a summary and a page of all.
+/// A folder for the files of figures: a table and a drawing of each, and a summary and a page of
+/// all.
 pub(super) struct Folder<'a, S> {
     path: &'a Path,
     page: Page,
@@ -19,7 +20,8 @@ pub(super) struct Folder<'a, S> {
 }
 
 impl<'a, S: Serialize> Folder<'a, S> {
-    /// Sees that files can be written into a folder, before all is computed. The summary tells `settings`.
+    /// Sees that files can be written into a folder, before all is computed. The summary tells
+    /// `settings`.
     pub(super) fn new(path: &'a Path, page: Page, settings: S) -> Result<Self> {
         let cannot = || {
             format!("cannot write figures into {}; name another folder with --out", path.display())

@@ -14,7 +14,8 @@ struct Cost {
     stages: [Duration; Stage::ALL.len()],
 }
 
-/// The time that figures take, by stage: of a processor, since others may be at work on this machine.
+/// The time that figures take, by stage: of a processor, since others may be at work on this
+/// machine.
 #[derive(Default)]
 pub(super) struct Spent {
     figures: HashMap<&'static str, Cost>,

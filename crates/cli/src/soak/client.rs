@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tombolo::{Change, Error, Objects, Version};
-use tombolo_log::LogError;
 use tombolo_verify::models::Accumulate;
 use tombolo_workloads::{Inserts, Op, Operations, Properties, Workload};
 
@@ -22,7 +21,7 @@ const TORN_AT_MOST: u32 = 16;
 /// are processors.
 const OPERATIONS_PER_YIELD: u64 = 8;
 
-/// Who a client is.
+/// What a client is known by.
 #[derive(Clone, Copy)]
 pub(super) struct Identity {
     pub(super) host: u32,
@@ -101,7 +100,7 @@ impl<T> Tried<T> {
 
 /// Whether a host's client failed because the host was fenced: what it was at may be done or not.
 pub(super) fn is_fenced(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::Log(LogError::Fenced { .. })))
+    matches!(error.downcast_ref(), Some(Error::Fenced { .. }))
 }
 
 /// The operations of a thread under YCSB's workload with this letter.
@@ -247,8 +246,8 @@ impl<'a> Client<'a> {
         self.wrote(key, times, value, tried, |done| Did::Write(value, done))
     }
 
-    /// Replaces what this client knows, if it is still that. A version names a value: comparing the one
-    /// comes to the same as comparing the other.
+    /// Replaces what this client knows, if it is still that. A version names a value: comparing the
+    /// one comes to the same as comparing the other.
     fn swap(&mut self, key: u32) -> Result<()> {
         let Some((version, expected)) = self.known[key as usize].last else {
             return self.read(key);
@@ -308,7 +307,8 @@ impl<'a> Client<'a> {
         self.note(key, times, did)
     }
 
-    /// Writes the back half under a guard that has read the whole: an update of the whole, to others.
+    /// Writes the back half under a guard that has read the whole: an update of the whole, to
+    /// others.
     fn amend(&mut self, key: u32) -> Result<()> {
         let (more, _) = self.fresh();
         let tag = self.tag;

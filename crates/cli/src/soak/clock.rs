@@ -1,7 +1,8 @@
 //! The clock of histories: `CLOCK_MONOTONIC`, which all processes of a machine share.
 //!
-//! Fences keep what an operation loads and stores between the two times that are taken for it. They also
-//! empty the store buffer at each: a mistake that shows only while it is full hides from histories.
+//! Fences keep what an operation loads and stores between the two times that are taken for it. They
+//! also empty the store buffer at each: a mistake that shows only while it is full hides from
+//! histories.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -30,8 +31,8 @@ pub(super) fn timed<T>(operation: impl FnOnce() -> T) -> (T, Times) {
 
 fn before() -> u64 {
     let now = now();
-    // Fences do not order the reading of a clock. But the store of what was read comes after it, and
-    // what follows the fence after the store.
+    // Fences do not order the reading of a clock. But the store of what was read comes after it,
+    // and what follows the fence after the store.
     black_box(&AtomicU64::new(0)).store(now, Ordering::Relaxed);
     fence(Ordering::SeqCst);
     now

@@ -1,5 +1,5 @@
-//! Operations of which nobody knows whether they were done: their hosts were killed, stopped, or fenced
-//! meanwhile.
+//! Operations of which nobody knows whether they were done: their hosts were killed, stopped, or
+//! fenced meanwhile.
 
 use tombolo_verify::history::{self, Outcome};
 
@@ -48,7 +48,8 @@ impl Doubt {
         self.key
     }
 
-    /// For the checker, at times since `start`: what may have been done, and what may have been lost instead.
+    /// For the checker, at times since `start`: what may have been done, and what may have been
+    /// lost instead.
     pub(super) fn checkable(&self, start: u64, number: u32) -> impl Iterator<Item = Checkable> {
         let done = self.began.map(|began| began.attempt.effect());
         let lost = self.may_lose.then_some(What::Lose);
@@ -96,7 +97,8 @@ impl Doubts {
         }
     }
 
-    /// Those that belong to a round's history. What has ended before all was read at its end is over.
+    /// Those that belong to a round's history. What has ended before all was read at its end is
+    /// over.
     pub(super) fn of_round(&mut self, records: &[Record], read_at: u64) -> Vec<Doubt> {
         let here: Vec<Doubt> = self.0.iter().copied().filter(|doubt| !doubt.seen).collect();
         for doubt in &mut self.0 {

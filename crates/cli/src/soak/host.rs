@@ -9,7 +9,8 @@ use super::journal::Reader;
 use super::worker::{Event, Task};
 use crate::children::HostProcess;
 
-/// How long a host may take for what it was told. An operation gives up after some five seconds itself.
+/// How long a host may take for what it was told. An operation gives up after some five seconds
+/// itself.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where a host is in its life.

@@ -1,5 +1,5 @@
-//! The hosts of a soak: processes that work in rounds. One of them at a time leaves and is started anew
-//! meanwhile; others may be killed or stopped, and are started anew as well.
+//! The hosts of a soak: processes that work in rounds. One of them at a time leaves and is started
+//! anew meanwhile; others may be killed or stopped, and are started anew as well.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,7 +27,8 @@ const GLANCE: Duration = Duration::from_micros(200);
 /// A host leaves before every so many rounds, if none is away.
 const ROUNDS_PER_LEAVE: u64 = 8;
 
-/// How often all keys are read at the end of a round, while a host that stands still may yet change one.
+/// How often all keys are read at the end of a round, while a host that stands still may yet change
+/// one.
 const READINGS: usize = 3;
 
 /// What happened in a round.
@@ -147,8 +148,8 @@ impl<'a> Hosts<'a> {
         Ok(Worked { start: self.start, records, doubts, values })
     }
 
-    /// Has all keys read by every host that is there, until what they hold is settled. When the last
-    /// reading began.
+    /// Has all keys read by every host that is there, until what they hold is settled. When the
+    /// last reading began.
     fn read_all(&mut self) -> Result<u64> {
         let mut done = 0;
         loop {
@@ -158,7 +159,7 @@ impl<'a> Hosts<'a> {
             self.tell_idle(&Task::ReadAll)?;
             self.wait()?;
             if self.views.is_empty() {
-                // Who was at it was killed or stopped.
+                // The host that was at it was killed or stopped.
                 continue;
             }
             done += 1;
@@ -262,8 +263,8 @@ impl<'a> Hosts<'a> {
         Ok(())
     }
 
-    /// Waits until nobody works who does not stand still. All of them are waited for even if one has failed: it
-    /// may be the victim of one that hangs.
+    /// Waits until nobody works who does not stand still. All of them are waited for even if one
+    /// has failed: it may be the victim of one that hangs.
     fn wait(&mut self) -> Result<()> {
         let mut failures = Vec::new();
         while self.hosts.iter().any(Host::is_working) {
@@ -336,7 +337,8 @@ impl<'a> Hosts<'a> {
         Ok(())
     }
 
-    /// A host has found out that it was fenced. Nobody fences one that only has to wait for a processor.
+    /// A host has found out that it was fenced. Nobody fences one that only has to wait for a
+    /// processor.
     fn was_fenced(&mut self, number: usize) -> Result<()> {
         self.happened.fenced += 1;
         if !self.hosts[number].was_stopped {

@@ -1,7 +1,8 @@
 //! What a host's clients are at, in a file that outlives the host's process.
 //!
-//! Each operation is noted before it begins and after it has ended. What was written is there even if the process
-//! was killed right after. The file is emptied before the host is told to do something new.
+//! Each operation is noted before it begins and after it has ended. What was written is there even
+//! if the process was killed right after. The file is emptied before the host is told to do
+//! something new.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -78,8 +79,8 @@ impl Reader {
         self.file.set_len(0).context("cannot empty a journal")
     }
 
-    /// Operations that have ended since the last look. The host must stand still; if it was killed, the last line may
-    /// be incomplete.
+    /// Operations that have ended since the last look. The host must stand still; if it was killed,
+    /// the last line may be incomplete.
     pub(super) fn read(&mut self, killed: bool) -> Result<Vec<Record>> {
         let length = self.file.metadata().context("cannot look at a journal")?.len();
         let mut bytes = vec![0; length.saturating_sub(self.at) as usize];

@@ -1,12 +1,12 @@
-//! `tombolo soak`: hosts that are processes do random operations on few objects, and what they saw is
-//! checked for linearizability.
+//! `tombolo soak`: hosts that are processes do random operations on few objects, and what they saw
+//! is checked for linearizability.
 //!
-//! They work in rounds. After each all are quiet, and every host reads every key: that belongs to the
-//! round's history, and is what the next one begins with. So histories stay short, and nothing between
-//! them goes unchecked.
+//! They work in rounds. After each all are quiet, and every host reads every key: that belongs to
+//! the round's history, and is what the next one begins with. So histories stay short, and nothing
+//! between them goes unchecked.
 //!
-//! Hosts may be killed and stopped at random moments. What their clients were at is then in doubt: it was done, or
-//! not, or has torn the object, until the process has ended or has answered again.
+//! Hosts may be killed and stopped at random moments. What their clients were at is then in doubt:
+//! it was done, or not, or has torn the object, until the process has ended or has answered again.
 
 mod adversary;
 mod checker;
@@ -51,8 +51,8 @@ const ROUND: Duration = Duration::from_millis(25);
 /// So that even the shortest soak has a host leave and come back.
 const LEAST_ROUNDS: u64 = 4;
 
-/// A pod in which rare things are common: LNR for each host to hold chunks of all sizes and for some
-/// of the longest values of each key, and a log and counters that wrap around all the time.
+/// A pod in which rare things are common: LNR for each host to hold chunks of all sizes and for
+/// some of the longest values of each key, and a log and counters that wrap around all the time.
 const LNR_PER_HOST: u64 = 1 << 20;
 const SCR: u64 = 64 << 10;
 const COUNTER_BITS: u32 = 4;
@@ -154,8 +154,8 @@ impl<'a> Soak<'a> {
         check_at_rest(area, &self.values, in_use)
     }
 
-    /// Runs rounds until time is up or enough hosts have died, it is told to stop, or something fails. What is in
-    /// use then.
+    /// Runs rounds until time is up or enough hosts have died, it is told to stop, or something
+    /// fails. What is in use then.
     fn run_rounds(&mut self, hosts: &mut Hosts<'_>, stop: &Stop) -> Result<InUse> {
         let (started, time) = (Instant::now(), Duration::from_secs(self.args.seconds));
         let bar = progress(self.args);

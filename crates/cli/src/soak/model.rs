@@ -1,4 +1,5 @@
-//! What one object must do: keep a value, or nothing, or lose the value with a host that was changing it.
+//! What one object must do: keep a value, or nothing, or lose the value with a host that was
+//! changing it.
 
 use std::fmt;
 
@@ -28,8 +29,8 @@ pub(super) struct State {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Operation {
     pub(super) what: What,
-    /// Of the operations in doubt that have a number in common only one takes effect: a write is done, or has torn
-    /// the object.
+    /// Of the operations in doubt that have a number in common only one takes effect: a write is
+    /// done, or has torn the object.
     pub(super) once: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! How long clients of living hosts went without an operation that ended, after something had happened to another
-//! host.
+//! How long clients of living hosts went without an operation that ended, after something had
+//! happened to another host.
 
 use std::collections::HashMap;
 

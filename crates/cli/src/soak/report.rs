@@ -44,8 +44,8 @@ pub(super) struct Report {
     pub(super) stops: u64,
     /// Hosts that have found out that they were fenced.
     pub(super) fenced: u64,
-    /// Hosts cleared up after; objects they had locked that are whole, and that are lost: as far as hosts lived to
-    /// tell.
+    /// Hosts cleared up after; objects they had locked that are whole, and that are lost: as far as
+    /// hosts lived to tell.
     pub(super) recoveries: u64,
     pub(super) rescues: u64,
     pub(super) lost: u64,
@@ -53,8 +53,8 @@ pub(super) struct Report {
     pub(super) told_lost: u64,
     pub(super) pauses_after_deaths: Option<Distribution>,
     pub(super) pauses_after_stops: Option<Distribution>,
-    /// Nothing but what objects have, once all that died were cleared up after; and the same again when the pod was
-    /// opened anew, but for records, which no object has then.
+    /// Nothing but what objects have, once all that died were cleared up after; and the same again
+    /// when the pod was opened anew, but for records, which no object has then.
     pub(super) in_use_in_the_end: Option<InUse>,
     pub(super) failures: Vec<Failure>,
 }

@@ -1,8 +1,8 @@
 //! Values that tell, in every word, which write made it.
 //!
-//! A value is words of eight bytes: a front half that names one write, and a back half that names one.
-//! They differ only if the last write was of the back half alone. How many words there are follows from
-//! the front.
+//! A value is words of eight bytes: a front half that names one write, and a back half that names
+//! one. They differ only if the last write was of the back half alone. How many words there are
+//! follows from the front.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use tombolo_verify::models::Accumulate;
 
 const WORD: usize = size_of::<u64>();
 
-/// Words of half a value: from one line to more than a host freshens at once, and, now and then, more
-/// than the chunks of a small pod hold.
+/// Words of half a value: from one line to more than a host freshens at once, and, now and then,
+/// more than the chunks of a small pod hold.
 const HALVES: [usize; 8] = [1, 3, 9, 20, 2, 60, 700, 100];
 const LARGE_HALF: usize = 5_000;
 const LARGE_EVERY: u64 = 32;

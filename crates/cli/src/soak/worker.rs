@@ -1,5 +1,5 @@
-//! One host of a soak. It does what it is told, line by line, and tells what came of it in JSON, line by
-//! line.
+//! One host of a soak. It does what it is told, line by line, and tells what came of it in JSON,
+//! line by line.
 
 use std::io::BufRead;
 use std::thread;
@@ -54,7 +54,8 @@ pub(super) struct Counts {
     /// Coherence records allocated, and objects moved.
     pub(super) churn: u64,
     pub(super) moves: u64,
-    /// Hosts cleared up after; objects that such a host had locked and that are whole, and that are lost.
+    /// Hosts cleared up after; objects that such a host had locked and that are whole, and that are
+    /// lost.
     pub(super) recoveries: u64,
     pub(super) rescues: u64,
     pub(super) lost: u64,
@@ -102,7 +103,8 @@ impl InUse {
 pub(crate) fn run(args: &SoakWorkerArgs) -> Result<()> {
     let stop = Stop::on_signals()?;
     stop.with_parent()?;
-    // Whoever is told to stop is told nothing else any more, and so leaves, unless an operation hangs.
+    // A worker that is told to stop is told nothing else any more, and so leaves, unless an
+    // operation hangs.
     thread::spawn(move || {
         stop.wait();
         thread::sleep(PATIENCE);

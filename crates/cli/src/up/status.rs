@@ -163,8 +163,8 @@ impl Figures {
     }
 }
 
-/// A place on the terminal that is written again and again, or lines one after the other if there is
-/// no terminal.
+/// A place on the terminal that is written again and again, or lines one after the other if there
+/// is no terminal.
 pub(super) struct Display(Option<ProgressBar>);
 
 impl Display {

@@ -87,7 +87,8 @@ fn a_profile_is_checked() {
     assert!(complaint(&["bench", "ycsb", "--profile", "nowhere.toml"]).contains("nowhere.toml"));
 }
 
-/// More hosts than the cores of any machine that tests run on; they join, load, run and leave at once.
+/// More hosts than the cores of any machine that tests run on; they join, load, run and leave at
+/// once.
 #[test]
 fn eighteen_hosts_share_a_pod() {
     let report = report(&[
@@ -213,7 +214,8 @@ fn has_all(report: &serde_json::Value, fields: &[&str]) -> bool {
     fields.iter().all(|field| report[field].as_f64() > Some(0.0))
 }
 
-/// The first result of a run in which something happened of all of this: a second may not be enough where others want the processors.
+/// The first result of a run in which something happened of all of this: a second may not be enough
+/// where others want the processors.
 fn pages_result_with(fields: &[&str], args: &str) -> serde_json::Value {
     let mut result = serde_json::Value::Null;
     for seconds in [1, 8, 64] {

@@ -394,7 +394,8 @@ fn a_host_that_was_fenced_finds_out() {
     go_on(&servers, true);
     assert_eq!(seats(&servers), (2, 1));
     servers.hosts[2].0.signal("-CONT");
-    // Its client's connection ends, and so does it, with an exit code of its own. It served errors for ever.
+    // Its client's connection ends, and so does it, with an exit code of its own. It served errors
+    // for ever.
     busy.join().unwrap();
     assert_eq!(servers.hosts[2].0.end().code(), Some(5));
     go_on(&servers, true);

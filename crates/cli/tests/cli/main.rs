@@ -8,6 +8,7 @@ mod figures;
 mod hosts;
 mod mount;
 mod poison;
+mod reference;
 mod saved;
 mod soak;
 mod streams;

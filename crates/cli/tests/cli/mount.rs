@@ -189,7 +189,7 @@ fn locks_hold_among_hosts() {
 const NO_SPACE: i32 = 28;
 
 /// Bytes of a file, at most.
-const SPAN: u64 = 300_000;
+const CHAIN: u64 = 300_000;
 
 /// Random operations on files and names, each on one of two hosts, and the same ones on a directory
 /// of the file system below: both have to come to the same, in a pod that holds a fraction of them.
@@ -230,7 +230,7 @@ impl Random {
         self.step += 1;
         let place = &places[self.dice.random_range(0..places.len())];
         let (name, other) = (self.name(), self.name());
-        let (offset, length) = (self.dice.random_range(0..SPAN), self.length());
+        let (offset, length) = (self.dice.random_range(0..CHAIN), self.length());
         let mut bytes = vec![0; length];
         self.dice.fill(&mut bytes[..]);
         let kind = self.dice.random_range(0..100);
@@ -405,7 +405,7 @@ fn sqlite_works_on_both_hosts_at_once() {
 /// Writes one number after the other, until that fails; how many it was told are written.
 fn count_up(file: &File, base: u64) -> u64 {
     let write = |n: &u64| file.write_all_at(&(base + n).to_le_bytes(), n * 8).is_ok();
-    (0..SPAN / 8).take_while(write).count() as u64
+    (0..CHAIN / 8).take_while(write).count() as u64
 }
 
 fn numbers(bytes: &[u8]) -> Vec<u64> {
@@ -487,7 +487,8 @@ fn a_full_disk_stands_in_nobodys_way() {
     assert_eq!(fs::read(mounts.backing.join("last")).unwrap(), vec![9; 1 << 20]);
 }
 
-/// Pages that were written before the disk was full are kept, and are in the file once there is room.
+/// Pages that were written before the disk was full are kept, and are in the file once there is
+/// room.
 #[test]
 fn what_a_full_disk_did_not_take_is_written_when_there_is_room() {
     let create = ["--size", "8MiB", "--scr", "512KiB"];
@@ -540,8 +541,8 @@ fn unlinked_files_of_a_killed_host_leave_the_pod() {
     assert_eq!(fs::read_dir(&mounts.backing).unwrap().count(), 1);
 }
 
-/// Each name that the kernel knew took a descriptor: with 1,008 files and the usual limit, everything
-/// was told that there are too many open files.
+/// Each name that the kernel knew took a descriptor: with 1,008 files and the usual limit,
+/// everything was told that there are too many open files.
 #[test]
 fn the_kernel_knows_more_names_than_there_are_descriptors() {
     if !has("prlimit") {
@@ -672,8 +673,8 @@ fn what_is_made_belongs_to_the_user_that_makes_it() {
     mounts.end();
 }
 
-/// A file kept its set-user-ID bit when another user wrote to it, lost it when it was made with it, and
-/// ACLs were accepted that nobody looked at.
+/// A file kept its set-user-ID bit when another user wrote to it, lost it when it was made with it,
+/// and ACLs were accepted that nobody looked at.
 #[test]
 fn privileges_end_with_a_write_and_acls_are_refused() {
     if !is_root() {
@@ -820,8 +821,8 @@ fn a_host_that_is_fenced_ends() {
     mounts.end();
 }
 
-/// `tar` said that a file changed while it was read, and `git` read everything anew: to close a file
-/// changed its time of change.
+/// `tar` said that a file changed while it was read, and `git` read everything anew: to close a
+/// file changed its time of change.
 #[test]
 fn reading_a_file_leaves_no_trace() {
     let Some(mut mounts) = Mounts::start(&["--size", "8MiB", "--scr", "512KiB"]) else { return };
@@ -842,8 +843,8 @@ fn reading_a_file_leaves_no_trace() {
     assert_eq!(times(&below), before);
 }
 
-/// Locks of open files were never given up, and each kept a descriptor; and a signal to a process that
-/// waited for a lock gave `EIO`.
+/// Locks of open files were never given up, and each kept a descriptor; and a signal to a process
+/// that waited for a lock gave `EIO`.
 #[test]
 fn locks_end_with_the_open_file_and_waiting_with_a_signal() {
     if !has("python3") {

@@ -1,4 +1,5 @@
-//! Memory errors as clients see them: the pod's file is cut off under its hosts, which the kernel answers with SIGBUS.
+//! Memory errors as clients see them: the pod's file is cut off under its hosts, which the kernel
+//! answers with SIGBUS.
 
 use std::fs::OpenOptions;
 
@@ -29,7 +30,8 @@ fn what_lay_in_broken_memory_is_a_miss_until_it_is_set_again() {
     }
     assert_eq!(figure(&mut first, "poisoned"), 0);
     let file = OpenOptions::new().write(true).open(servers.spec()).unwrap();
-    // At a huge page's end: what is cut off of one that the kernel cannot split just then is zeros, and no error.
+    // At a huge page's end: what is cut off of one that the kernel cannot split just then is zeros,
+    // and no error.
     let quarter = file.metadata().unwrap().len() / 4;
     file.set_len(quarter - quarter % HUGE_PAGE).unwrap();
 

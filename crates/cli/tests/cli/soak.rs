@@ -41,7 +41,7 @@ fn a_stale_read_is_found() {
     let mut soaks = (0..3).map(|_| soak());
     let said = soaks.find(|said| said.status.code() == Some(3)).expect("the lie is found");
     let shown = String::from_utf8(said.stdout).unwrap();
-    // Whose value it reports is a matter of timing; who reports it is not.
+    // Whose value it reports is a matter of timing; which client reports it is not.
     let lie = "client 0  Get -> Value(Some(";
     for part in ["is not linearizable", "none can be next", lie, "seed 77"] {
         assert!(shown.contains(part), "no {part:?} in:\n{shown}");

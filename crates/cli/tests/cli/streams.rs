@@ -79,7 +79,8 @@ fn errors_are_json_where_results_are() {
     assert!(said["error"].as_str().unwrap().contains("/nowhere/pod"));
 }
 
-/// An orchestrator sets `TOMBOLO_PORT` for a service of that name, and the error did not say where the value came from.
+/// An orchestrator sets `TOMBOLO_PORT` for a service of that name, and the error did not say where
+/// the value came from.
 #[test]
 fn an_environment_variable_that_is_wrong_is_named() {
     let ended = command(&["up"]).env("TOMBOLO_PORT", "tcp://10.0.0.1:7000").output().unwrap();

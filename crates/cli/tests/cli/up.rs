@@ -9,7 +9,8 @@ use redis::Commands;
 
 use crate::tombolo::{Running, complaint, connect, printed};
 
-/// The first of some ports in a row that are free, and that no other test here is given, nor one of the next process.
+/// The first of some ports in a row that are free, and that no other test here is given, nor one of
+/// the next process.
 pub(crate) fn ports(count: u16) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 20_000 + (std::process::id() % 400 * 30) as u16;

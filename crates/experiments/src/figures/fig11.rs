@@ -1,7 +1,7 @@
 //! Shares of objects that all hosts use.
 
 use super::Figure;
-use super::point::{CHURN, HOME_READS, Points, THROUGHPUT};
+use super::point::{CHURN, PARTITION_READS, Points, THROUGHPUT};
 use super::run::{Mix, Run, Step};
 use super::scheme::Scheme;
 
@@ -14,7 +14,7 @@ pub(crate) const FIGURE: Figure = Figure {
             alone; so are the operations.",
     x: "% shared",
     bars: false,
-    measures: &[THROUGHPUT, CHURN, HOME_READS],
+    measures: &[THROUGHPUT, CHURN, PARTITION_READS],
     runs,
     compare,
 };

@@ -242,7 +242,7 @@ impl Pod<'_> {
         let all = Hosts(hosts);
         let of_each: u64 = hosts
             .iter()
-            .map(|PhaseResult { usage, .. }| usage.local_bytes + usage.home_bytes)
+            .map(|PhaseResult { usage, .. }| usage.local_bytes + usage.partition_bytes)
             .sum();
         let shared =
             all.most(|usage| usage.lnr_used_bytes) + all.most(|usage| usage.scr_used_bytes);

@@ -8,21 +8,22 @@ use tombolo_timing::Profile;
 
 use crate::lab::Sharing;
 
-/// The owners of the published prototype: a thread of each host serves one request after the other, and
-/// sleeps for `usleep(10)` if there is none, which on Linux takes the 50 µs of timer slack longer. What a
-/// request takes there is calibrated on figure 8: churn takes 44 µs where nobody waits for anybody.
+/// The owners of the published prototype: a thread of each host serves one request after the other,
+/// and sleeps for `usleep(10)` if there is none, which on Linux takes the 50 µs of timer slack
+/// longer. What a request takes there is calibrated on figure 8: churn takes 44 µs where nobody
+/// waits for anybody.
 const PUBLISHED_PACE: Pace = Pace {
     delay: Duration::ZERO,
     service: Duration::from_micros(6),
     sleep: Duration::from_micros(60),
 };
 
-/// What applying an event takes on each host of the published prototype of MEGALON, less what it takes of
-/// ours: calibrated on figure 8, too, where churn takes 5.4 µs.
+/// What applying an event takes on each host of the published prototype of MEGALON, less what it
+/// takes of ours: calibrated on figure 8, too, where churn takes 5.4 µs.
 const PUBLISHED_APPLY_NS: f64 = 3650.0;
 
-/// Bytes of an entry of the published prototype, and of ours, with keys of 24 bytes: in 200 MB it has
-/// room for a twelfth of 50 M objects (section 6.3).
+/// Bytes of an entry of the published prototype, and of ours, with keys of 24 bytes: in 200 MB it
+/// has room for a twelfth of 50 M objects (section 6.3).
 const PUBLISHED_ENTRY_BYTES: u64 = 48;
 const OUR_ENTRY_BYTES: u64 = 36;
 
@@ -64,8 +65,8 @@ impl Edition {
         }
     }
 
-    /// Which object owners take an entry from: those of the published prototype draw ten, and take the one
-    /// that was written least.
+    /// Which object owners take an entry from: those of the published prototype draw ten, and take
+    /// the one that was written least.
     fn victims(self) -> Victims {
         match self {
             Self::Ours => Victims::NotUsed,
@@ -121,8 +122,8 @@ impl Scheme {
         matches!(self, Self::HcMeta | Self::HcMetaLocal)
     }
 
-    /// Whether what objects have follows from which of them were used last; those that are moved home have to be
-    /// used again and again.
+    /// Whether what objects have follows from which of them were used last; those that are moved
+    /// home have to be used again and again.
     pub(crate) fn depends_on_last_uses(self) -> bool {
         self != Self::MegalonPartition
     }
@@ -135,7 +136,8 @@ impl Scheme {
         profile
     }
 
-    /// Bytes of an entry in each host's index besides those of ours: the published one has the key there.
+    /// Bytes of an entry in each host's index besides those of ours: the published one has the key
+    /// there.
     pub(crate) fn more_index_bytes(self, edition: Edition, key_bytes: u64) -> u64 {
         let published = self == Self::Megalon && edition == Edition::Published;
         if published { key_bytes } else { 0 }

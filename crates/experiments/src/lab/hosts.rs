@@ -221,7 +221,7 @@ impl<S: Subject> Hosts<S> {
                 if let Some(pace) = pace {
                     // Others go on meanwhile.
                     driver.workload.key(operation.key(), &mut key);
-                    driver.target.foresee(&key);
+                    driver.target.prefetch(&key);
                     driver.target.memory().sleep(pace);
                 }
                 Some(operation)

@@ -14,7 +14,8 @@ const PAGE: u64 = 4096;
 /// Which test is to end its process.
 const VICTIM: &str = "TOMBOLO_TEST_POISON";
 
-/// SCR in the first half of a file, LNR in its second, of which all but the first page survives errors.
+/// SCR in the first half of a file, LNR in its second, of which all but the first page survives
+/// errors.
 fn map(path: &Path) -> Mapped {
     let spec = MemorySpec::path(path);
     let (mut backing, created) = Backing::open_or_create(&spec).unwrap();

@@ -1,5 +1,5 @@
-//! What a protocol needs done by one that is built on it. This is the only way from a floor to one above it: the handle has a
-//! function that does it, which it is given when it joins.
+//! What a protocol needs done by one that is built on it. This is the only way from a floor to one
+//! above it: the handle has a function that does it, which it is given when it joins.
 
 use tombolo_memory::Memory;
 use tombolo_pod::{Request, Stay};
@@ -8,7 +8,7 @@ use tombolo_sharing::Header;
 use crate::host::reserve::Room;
 use crate::ids::KeyHash;
 use crate::storage::index::{Entry, Found};
-use crate::storage::records::Record;
+use crate::storage::records::RecordId;
 use crate::{Error, Objects};
 
 /// Why a thread cannot go on, or should not yet.
@@ -24,8 +24,9 @@ pub(crate) enum Why<'a> {
     /// No slot is free. Says what came of making room.
     NoSlot { room: &'a mut Room },
     /// No record is free that the object with this hash may have. Says which one was freed.
-    NoRecord { hash: KeyHash, freed: &'a mut Option<Record> },
-    /// The object that was read belongs in this host's partition. The log ended at `tail` before it was found.
+    NoRecord { hash: KeyHash, freed: &'a mut Option<RecordId> },
+    /// The object that was read belongs in this host's partition. The log ended at `tail` before it
+    /// was found.
     Misplaced { found: &'a Found<'a>, tail: u64, header: Header, key: &'a [u8], value: &'a [u8] },
 }
 

@@ -1,6 +1,5 @@
 //! Whether this host still has its seat, and whether others are alive.
 
-use tombolo_log::LogError;
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
 
@@ -13,15 +12,11 @@ impl<M: Memory> Objects<M> {
     #[cold]
     pub(crate) fn is_fenced(&self) -> Error {
         let host = self.enrolment.host();
-        Error::Log(if self.memory().is_forked() {
-            LogError::Forked { host }
-        } else {
-            LogError::Fenced { host }
-        })
+        if self.memory().is_forked() { Error::Forked { host } } else { Error::Fenced { host } }
     }
 
-    /// Before this host stores into a slot once more: it may not, if a commit has told it that it was fenced,
-    /// since the object may have left the slot, or come to it.
+    /// Before this host stores into a slot once more: it may not, if a commit has told it that it
+    /// was fenced, since the object may have left the slot, or come to it.
     pub(crate) fn may_store(&self) -> Result<(), Error> {
         if self.records.is_abandoned() { Err(self.is_fenced()) } else { Ok(()) }
     }
@@ -31,13 +26,13 @@ impl<M: Memory> Objects<M> {
         self.enrolment.stay()
     }
 
-    /// Host `by` is in the way, because it has the object with this entry locked, or in its own memory: goes on without it
-    /// if it is dead.
+    /// Host `by` is in the way, because it has the object with this entry locked, or in its own
+    /// memory: goes on without it if it is dead.
     #[cold]
     pub(crate) fn obstructed(&self, by: u8, entry: Entry) {
         self.upkeep.obstructed_by(by);
         if let Some(stay) = self.fence_if_dead(by) {
-            // What cannot be done now is tried again, by whoever is in need of it.
+            // What cannot be done now is tried again by the next thread that needs it.
             let _ = self.blocked(Why::Fenced { stay, entry });
         }
     }

@@ -1,8 +1,9 @@
 //! What is found of an object before it is read or written in its slot.
 //!
-//! Of several objects each step is taken for all before the next: buckets are asked for, entries are looked up, lines are asked for. A
-//! core has as many lines under way at once as an object of a kilobyte has, and whatever comes behind more of them waits: so no lookup
-//! comes behind an object's lines.
+//! Of several objects each step is taken for all before the next: buckets are asked for, entries
+//! are looked up, lines are asked for. A core has as many lines under way at once as an object of a
+//! kilobyte has, and whatever comes behind more of them waits: so no lookup comes behind an
+//! object's lines.
 
 use tombolo_log::End;
 use tombolo_memory::{Lines, Memory};
@@ -89,7 +90,8 @@ impl<T> Lookup<T> {
 }
 
 impl<M: Memory> Objects<M> {
-    /// Looks at each object with `hash`, as of the log's tail, until one has the key that is looked for, or changes meanwhile.
+    /// Looks at each object with `hash`, as of the log's tail, until one has the key that is looked
+    /// for, or changes meanwhile.
     ///
     /// # Errors
     /// The first of `look`; those of applying the log.
@@ -109,13 +111,14 @@ impl<M: Memory> Objects<M> {
         Ok(Lookup::Absent)
     }
 
-    /// Repeats a lookup while it says so, for as long as patience lasts; `None` if there is no such object.
+    /// Repeats a lookup while it says so, for as long as patience lasts; `None` if there is no such
+    /// object.
     #[inline(always)]
     pub(crate) fn repeat<T>(
         &self,
         mut lookup: impl FnMut() -> Result<Lookup<T>, Error>,
     ) -> Result<Option<T>, Error> {
-        self.persist(|| {
+        self.retry_with_backoff(|| {
             Ok(match lookup()? {
                 Lookup::Found(found) => Some(Some(found)),
                 Lookup::Absent => Some(None),
@@ -158,7 +161,8 @@ impl<M: Memory> Objects<M> {
         Some(PendingLookup { shard, lookup: shard.state().index.begin_lookup(hash)? })
     }
 
-    /// An object that is found at once, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.
+    /// An object that is found at once, if it takes no more than the bucket that every lookup
+    /// begins with; if it may, that is fetched.
     #[inline(always)]
     fn candidate_or_fetch<'a>(
         &'a self,
@@ -170,7 +174,8 @@ impl<M: Memory> Objects<M> {
         Candidate::new(shard, end, index.find_or_fetch(self.memory(), lookup)?)
     }
 
-    /// Finds objects with these hashes, as [`candidate`](Self::candidate) does; there are as many at most as are found together.
+    /// Finds objects with these hashes, as [`candidate`](Self::candidate) does; there are as many
+    /// at most as are found together.
     #[inline(always)]
     pub(crate) fn candidates(
         &self,

@@ -21,8 +21,9 @@ use tombolo_log::LogError;
 use tombolo_memory::{Memory, Work};
 use tombolo_placement::{Costs, Placement, Thresholds};
 use tombolo_pod::{Enrolment, Pod, PodError, Seat};
-use tombolo_sharing::{Counter, Counters, KeyHasher, ObjectArea, persist};
+use tombolo_sharing::{Counter, Counters, KeyHasher, ObjectArea, retry_with_backoff};
 
+use crate::error::of_log;
 use crate::host::blocked::{Unblock, Why};
 use crate::host::dirty::DirtyObjects;
 use crate::host::policy::{COSTS, Profiles};
@@ -45,8 +46,9 @@ use crate::{Error, Stats, Usage, Version, sites};
 pub struct Options {
     /// Sizes of the index.
     pub index: IndexLimits,
-    /// In a pod of up to so many coherence records this host keeps whose each is, in 8 bytes of its memory, which makes it quicker to take one
-    /// from another object, and to choose which. In others it looks through its index.
+    /// In a pod of up to so many coherence records this host keeps whose each is, in 8 bytes of its
+    /// memory, which makes it quicker to take one from another object, and to choose which. In
+    /// others it looks through its index.
     pub known_owners: u64,
     /// How the background work is done.
     pub maintenance: Maintenance,
@@ -57,8 +59,8 @@ pub struct Options {
     pub views: u32,
     /// Bytes of this host's memory for copies of objects; none, if 0.
     pub copies_bytes: u64,
-    /// Bytes of this host's memory for objects that it uses alone; none, if 0, or if the pod is made for
-    /// a page cache.
+    /// Bytes of this host's memory for objects that it uses alone; none, if 0, or if the pod is
+    /// made for a page cache.
     pub partition_bytes: u64,
     /// Decides which objects are copied or moved there.
     pub placement: Arc<dyn Placement>,
@@ -66,7 +68,8 @@ pub struct Options {
     pub costs: Costs,
     /// How writers keep others off an object.
     pub locks: Locks,
-    /// Who waits for a host that has given no sign of life for so long goes on without it.
+    /// A host that waits for another one, which has given no sign of life for so long, goes on
+    /// without it.
     pub host_timeout: Duration,
 }
 
@@ -100,8 +103,8 @@ pub enum Locks {
 
 /// The objects of a pod, as one host reads and writes them. Shared by the host's threads.
 ///
-/// Keys have 1 to [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES) bytes, values any number that the pod has room for. Operations on
-/// one object are linearizable across all hosts.
+/// Keys have 1 to [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES) bytes, values any number that the pod has
+/// room for. Operations on one object are linearizable across all hosts.
 pub struct Objects<M: Memory> {
     pub(crate) area: ObjectArea<M>,
     pub(crate) host: Arc<Host<M>>,
@@ -149,7 +152,7 @@ impl<M: Memory> Objects<M> {
             shards,
             records,
             // No other stay of any host has this incarnation, so no other write gets this version.
-            versions: AtomicU64::new(u64::from(enrolment.incarnation()) << 40),
+            versions: AtomicU64::new(u64::from(enrolment.stay().number) << 40),
             intents: HostIntents::new(&area, enrolment.host()),
             enrolment: enrolment.clone(),
             host,
@@ -196,11 +199,11 @@ impl<M: Memory> Objects<M> {
         self.counters.snapshot()
     }
 
-    /// How many objects there are. If the log has shards, of those that come and go meanwhile some may
-    /// count that were never there at once.
+    /// How many objects there are. If the log has shards, of those that come and go meanwhile some
+    /// may count that were never there at once.
     ///
     /// # Errors
-    /// [`Error::Log`], [`Error::Damaged`].
+    /// [`Error::Stalled`], [`Error::Fenced`], [`Error::Damaged`].
     pub fn object_count(&self) -> Result<u64, Error> {
         self.sync_all()?;
         Ok(self.sum(|shard| shard.state().index.len()))
@@ -221,7 +224,7 @@ impl<M: Memory> Objects<M> {
             scr_used_bytes: self.records.scr_bytes().0,
             local_bytes: index_bytes + self.records.bytes(),
             copies_bytes: self.copies.as_ref().map_or(0, Copies::bytes),
-            home_bytes: self.partition.bytes(),
+            partition_bytes: self.partition.bytes(),
             log_lag: self.sum(Shard::lag),
         }
     }
@@ -231,12 +234,13 @@ impl<M: Memory> Objects<M> {
         let records = |shard: &Shard<M>| {
             let entries =
                 shard.paused(|_, _, state, _| -> Vec<_> { state.index.entries().collect() });
-            entries.into_iter().filter_map(|entry| entry.own_record())
+            entries.into_iter().filter_map(|entry| entry.record())
         };
         self.records.unowned(&self.shards().iter().flat_map(records).collect())
     }
 
-    /// How often entries of this host lost a place in the log to another's, and had to try the next.
+    /// How often entries of this host lost a place in the log to another's, and had to try the
+    /// next.
     pub fn lost_places(&self) -> u64 {
         self.sum(Shard::lost_places)
     }
@@ -280,17 +284,22 @@ impl<M: Memory> Objects<M> {
         }
         let shard = self.shard(event.hash());
         let committed = shard.commit(&event, &|| self.meanwhile_committing(shard));
-        if matches!(committed, Err(LogError::Fenced { .. })) {
+        committed.map_err(|error| self.not_committed(error))
+    }
+
+    #[cold]
+    fn not_committed(&self, error: LogError) -> Error {
+        if matches!(error, LogError::Fenced { .. }) {
             self.records.abandon();
         }
-        Ok(committed?)
+        of_log(error)
     }
 
     /// What is done while this shard's log is full.
     ///
-    /// Others may wait for a host that is joining, and that for a replica from this one, all of whose
-    /// threads may be here. And the host that is waited for may itself wait for this one to apply
-    /// another shard, or be dead.
+    /// Others may wait for a host that is joining, and that for a replica from this one, all of
+    /// whose threads may be here. And the host that is waited for may itself wait for this one to
+    /// apply another shard, or be dead.
     pub(crate) fn meanwhile_committing(&self, shard: &Shard<M>) {
         let _ = self.sync_others();
         if !self.memory().check(sites::JOIN_HELP, !self.area().has_joining()) {
@@ -306,15 +315,21 @@ impl<M: Memory> Objects<M> {
     /// Applies the shard of objects with this hash up to its tail, which is returned.
     #[inline(always)]
     pub(crate) fn sync(&self, hash: KeyHash) -> Result<u64, Error> {
-        Ok(self.shard(hash).sync()?)
+        self.sync_shard(self.shard(hash))
+    }
+
+    /// Applies a shard up to its tail, which is returned.
+    #[inline(always)]
+    pub(crate) fn sync_shard(&self, shard: &Shard<M>) -> Result<u64, Error> {
+        shard.sync().map_err(of_log)
     }
 
     pub(crate) fn sync_all(&self) -> Result<(), Error> {
-        Ok(self.shards.iter().try_for_each(|shard| shard.sync().map(drop))?)
+        self.shards.iter().try_for_each(|shard| self.sync_shard(shard).map(drop))
     }
 
-    /// Applies all shards, if there are more than the one that is applied anyway: to be called again
-    /// and again by who waits for something in one of them.
+    /// Applies all shards, if there are more than the one that is applied anyway: to be called
+    /// again and again by who waits for something in one of them.
     pub(crate) fn sync_others(&self) -> Result<(), Error> {
         if self.shards.len() > 1 && self.memory().keeps(sites::SHARD_OTHERS) {
             self.sync_all()?;
@@ -354,14 +369,14 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Repeats `attempt` until it comes to something, for as long as patience lasts.
-    pub(crate) fn persist<T>(
+    pub(crate) fn retry_with_backoff<T>(
         &self,
         mut attempt: impl FnMut() -> Result<Option<T>, Error>,
     ) -> Result<T, Error> {
-        persist(self.memory(), || {
+        retry_with_backoff(self.memory(), || {
             let done = attempt()?;
             if done.is_none() {
-                // Whoever is in the way may wait for this host to apply another shard, or be dead.
+                // The host in the way may wait for this one to apply another shard, or be dead.
                 self.sync_others()?;
                 self.look_around()?;
             }

@@ -1,9 +1,10 @@
-//! Memory errors in objects: whether this host has met one, and the event by which the object is lost then ([`poison`](crate::storage::poison)).
+//! Memory errors in objects: whether this host has met one, and the event by which the object is
+//! lost then ([`poison`](crate::storage::poison)).
 
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, PREFIX_BYTES};
 
-use crate::ids::{BY_LOG, BY_POISON, KeyHash, SlotLine};
+use crate::ids::{KeyHash, LostTo, SlotLine};
 use crate::replica::event::{Event, target};
 use crate::storage::space::extent::Extent;
 use crate::{Error, Objects};
@@ -20,8 +21,8 @@ impl<M: Memory> Objects<M> {
         extent.is_poisoned(self.memory(), PREFIX_BYTES as u64)
     }
 
-    /// This host has met an error in the slot of an object: its value is lost for all, and whether that is so now. If not, somebody
-    /// changes the object, or it has changed.
+    /// This host has met an error in the slot of an object: its value is lost for all, and whether
+    /// that is so now. If not, somebody changes the object, or it has changed.
     #[cold]
     pub(crate) fn lose_poisoned(&self, hash: KeyHash, slot: SlotLine) -> Result<bool, Error> {
         let state = self.state(hash);
@@ -29,7 +30,7 @@ impl<M: Memory> Objects<M> {
             return Ok(false);
         };
         let entry = found.entry;
-        if !entry.is_in_its_slot() || entry.record() == Some(BY_LOG) {
+        if !entry.is_plain() {
             return Ok(false);
         }
         state.space.extent_at(slot).iter().for_each(|extent| state.space.set_poisoned(extent));
@@ -45,7 +46,7 @@ impl<M: Memory> Objects<M> {
             }
         };
         let lost = self.sync(hash).and_then(|_| match self.entry_stands(entry) {
-            true => self.commit(Event::Lose { target: target(entry), host: BY_POISON }),
+            true => self.commit(Event::Lose { target: target(entry), to: LostTo::MemoryError }),
             false => Ok(false),
         });
         if matches!(lost, Ok(true)) {

@@ -1,9 +1,10 @@
 //! What this host has seen of the objects it accessed last, for its placement.
 //!
-//! A host counts its own accesses. It notices other hosts' writes, because a write changes an object's
-//! counter or its entry. Reads by others leave no trace, so that a read costs the others nothing. (The
-//! paper keeps the last host in LNR, section 4, and a read stores there.) A host that moved an object
-//! that others read is asked to bring it back. It remembers that, and waits twice as long next time.
+//! A host counts its own accesses. It notices other hosts' writes, because a write changes an
+//! object's counter or its entry. Reads by others leave no trace, so that a read costs the others
+//! nothing. (The paper keeps the last host in LNR, section 4, and a read stores there.) A host that
+//! moved an object that others read is asked to bring it back. It remembers that, and waits twice
+//! as long next time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,8 +18,8 @@ pub(crate) const COSTS: Costs = Costs { far: 355, near: 100, bring: 942, give_ba
 /// Profiles by the key's hash. Objects whose hashes fall together share a cell, which the last of
 /// them to be accessed has.
 ///
-/// A profile's window begins when this host notices another host's access, so `others` is 0. A recall
-/// for another host means that the move was in vain, unless it had been worth it.
+/// A profile's window begins when this host notices another host's access, so `others` is 0. A
+/// recall for another host means that the move was in vain, unless it had been worth it.
 ///
 /// ```text
 /// cell   upper half of the hash (16 bits) | 0 (8) | in_vain (8) | reads (16) | writes (16)
@@ -131,7 +132,8 @@ mod tests {
         let accesses = (1..)
             .find(|_| {
                 let validated_at = profiles.access(7, true, true);
-                Thresholds::default().place(&validated_at, Place::Shared, &COSTS) == Place::Home
+                Thresholds::default().place(&validated_at, Place::Shared, &COSTS)
+                    == Place::Partition
             })
             .unwrap();
         assert_eq!(accesses, 8 << MOST_IN_VAIN);

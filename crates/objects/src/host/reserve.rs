@@ -27,8 +27,8 @@ pub(crate) enum Room {
 }
 
 impl<M: Memory> Objects<M> {
-    /// A slot for an object with this hash, reserved for it. If the pod is full as things are, objects
-    /// that are in use are waited for, for as long as `patience` lasts.
+    /// A slot for an object with this hash, reserved for it. If the pod is full as things are,
+    /// objects that are in use are waited for, for as long as `patience` lasts.
     pub(crate) fn reserve(
         &self,
         hash: KeyHash,
@@ -55,7 +55,7 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Slot, Error> {
         let full = || Error::LnrFull { bytes };
         let (space, mut waiting_since) = (&self.state(hash).space, None);
-        let reserved = self.persist(|| {
+        let reserved = self.retry_with_backoff(|| {
             let table = &self.shards()[0].state().space;
             let (before, passed_over) = (table.words()?, space.passed_over());
             match self.reserve_free(hash, bytes) {

@@ -3,7 +3,7 @@
 use tombolo_memory::Memory;
 
 use crate::error::no_such_slot;
-use crate::ids::SlotLine;
+use crate::ids::{LostTo, SlotLine};
 use crate::storage::index::Entry;
 use crate::storage::records::RecordLock;
 use crate::storage::space::Space;
@@ -16,10 +16,11 @@ impl<M: Memory> Objects<M> {
         Ok(&self.shards()[usize::from(table.shard_at(line)?)].state().space)
     }
 
-    /// Says in an object's slot that its value is with `host`. Nobody else may write there.
+    /// Says in an object's slot that its value is in the own memory of `host`, or lost with it. No
+    /// other host may write there.
     pub(crate) fn mark_away(&self, entry: &Entry, host: u8) -> Result<(), Error> {
         let space = &self.state(entry.hash).space;
-        space.mark_away(&space.extent_at(entry.slot).ok_or_else(no_such_slot)?, host);
+        space.mark_away(&space.extent_at(entry.slot).ok_or_else(no_such_slot)?, LostTo::Host(host));
         Ok(())
     }
 
@@ -31,7 +32,8 @@ impl<M: Memory> Objects<M> {
             })
     }
 
-    /// Whether somebody views an object as it was before it came to this host's memory: nobody does from then on.
+    /// Whether somebody views an object as it was before it came to this host's memory: nobody does
+    /// from then on.
     pub(crate) fn is_viewed(&self, entry: Entry) -> bool {
         self.state(entry.hash).space.is_pinned(entry.slot)
     }

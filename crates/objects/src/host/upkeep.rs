@@ -11,8 +11,8 @@ pub struct Maintenance {
     pub watermark_percent: u64,
     /// Records taken back in one tick, at most.
     pub reclaim_batch: u64,
-    /// Objects of sparsely used chunks are moved together while more than this share of LNR is divided
-    /// into slots and unused, in percent.
+    /// Objects of sparsely used chunks are moved together while more than this share of LNR is
+    /// divided into slots and unused, in percent.
     pub fragmented_percent: u64,
     /// Objects moved in one tick, at most.
     pub move_batch: usize,

@@ -1,9 +1,9 @@
 //! Coming: where a host's replica comes from.
 //!
-//! The first host to attach to an area in which no living host takes part rebuilds the index from the
-//! objects' headers in LNR ([`open`](crate::lifecycle::open)); all records are free then. A host that
-//! joins others gets a copy of one of their replicas, as of a position that the log still reaches back
-//! to.
+//! The first host to attach to an area in which no living host takes part rebuilds the index from
+//! the objects' headers in LNR ([`open`](crate::lifecycle::open)); all records are free then. A
+//! host that joins others gets a copy of one of their replicas, as of a position that the log still
+//! reaches back to.
 
 use std::sync::Arc;
 
@@ -46,8 +46,8 @@ impl<M: Memory> Objects<M> {
         <Self as Scheme>::join(pod, options)
     }
 
-    /// Takes part in an area for objects or pages of the pod that `host` is in: besides other tenants of
-    /// that host.
+    /// Takes part in an area for objects or pages of the pod that `host` is in: besides other
+    /// tenants of that host.
     ///
     /// # Errors
     /// As of [`join`](Self::join), and those of the recovery.

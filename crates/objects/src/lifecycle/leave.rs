@@ -12,15 +12,16 @@ use crate::{Error, Objects, sites};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl<M: Memory> Objects<M> {
-    /// Leaves the area, and the pod, unless other tenants of this host are still there. The last host
-    /// leaves the area closed, with all objects in place. Nothing else may be done with this handle
-    /// afterwards, and no thread may be at it now.
+    /// Leaves the area, and the pod, unless other tenants of this host are still there. The last
+    /// host leaves the area closed, with all objects in place. Nothing else may be done with this
+    /// handle afterwards, and no thread may be at it now.
     ///
     /// # Errors
-    /// [`Error::StillViewing`], [`Error::Log`], [`Error::Damaged`]: the seat is still taken.
+    /// [`Error::StillViewing`], [`Error::Stalled`], [`Error::Fenced`], [`Error::Damaged`]: the seat
+    /// is still taken.
     pub fn leave(&self) -> Result<(), Error> {
         let memory = self.memory();
-        // Who has left, or is known to be gone, keeps nobody off what it looks at.
+        // A host that has left, or is known to be gone, keeps no other one off what it views.
         match self.pins.open() {
             0 => {}
             views => return Err(Error::StillViewing { views }),
@@ -37,7 +38,7 @@ impl<M: Memory> Objects<M> {
             self.host.detached(&self.area);
             return Err(self.is_fenced());
         }
-        if memory.keeps(sites::HOME_LEAVE) {
+        if memory.keeps(sites::PARTITION_LEAVE) {
             self.move_out_all()?;
         }
         self.shards().iter().for_each(|shard| shard.state().space.release_all());

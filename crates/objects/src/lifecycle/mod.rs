@@ -1,4 +1,5 @@
-//! Coming and going: joining, leaving, opening a pod in which nobody is, and what can be done with one at rest.
+//! Coming and going: joining, leaving, opening a pod in which nobody is, and what can be done with
+//! one at rest.
 
 pub(crate) mod join;
 mod leave;

@@ -5,8 +5,7 @@ use std::collections::HashSet;
 use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_sharing::{HEADER_BYTES, Header, ObjectArea, PREFIX_BYTES, hash_key};
 
-use crate::ids::shard_of;
-use crate::ids::{KeyHash, Slot};
+use crate::ids::{KeyHash, LostTo, Slot, shard_of};
 use crate::lifecycle::rebuild::other_shard;
 use crate::storage::poison::survive;
 use crate::storage::records::Abandoned;
@@ -42,7 +41,8 @@ impl Findings {
     }
 }
 
-/// Chunks of LNR that get no new objects, because of memory errors. Hosts may use the pod meanwhile.
+/// Chunks of LNR that get no new objects, because of memory errors. Hosts may use the pod
+/// meanwhile.
 pub fn poisoned_chunks<M: Memory>(area: &ObjectArea<M>) -> u64 {
     ChunkTable::new(area).poisoned()
 }
@@ -82,7 +82,7 @@ fn check_chunk<M: Memory>(
         findings.problems.push(format!("host {host} left without giving up chunk {number}"));
     }
     if word.untrue {
-        // Whoever opens the pod believes no header there.
+        // The host that opens the pod believes no header there.
         return Ok(());
     }
     for slot in space.slots_of(number)? {
@@ -109,8 +109,8 @@ pub(crate) struct AtRest {
     pub(crate) key: Vec<u8>,
     value_bytes: u32,
     version: Version,
-    /// With which host its value is lost.
-    pub(crate) lost: Option<u8>,
+    /// With what its value is lost, if it is.
+    pub(crate) lost: Option<LostTo>,
 }
 
 impl AtRest {
@@ -157,7 +157,12 @@ pub(crate) fn object_at_rest<M: Memory>(
         return Ok(None);
     }
     let key = buffer[HEADER_BYTES..length].to_vec();
-    Ok(Some(AtRest { key, value_bytes, version, lost: away.map(|(host, _)| host) }))
+    Ok(Some(AtRest {
+        key,
+        value_bytes,
+        version,
+        lost: away.map(|(code, _)| LostTo::of_code(code)),
+    }))
 }
 
 /// The value of such an object; `None` if it is lost.

@@ -1,22 +1,27 @@
 //! Opening a pod in which nobody is: one that was left in order, or one whose hosts have all died.
 //!
-//! What hosts knew is gone with them. Left are the slots, in LNR, whose headers say what objects there are, and in
-//! SCR the intents of what hosts had under way ([`intents`](crate::storage::intents)). What no intent names is as its slot says. What an intent
+//! What hosts knew is gone with them. Left are the slots, in LNR, whose headers say what objects
+//! there are, and in SCR the intents of what hosts had under way
+//! ([`intents`](crate::storage::intents)). What no intent names is as its slot says. What an intent
 //! names was answered to nobody: it may be done, or not, but for what others may have seen.
 //!
-//! * *Writes* in place, cut off: the old value is put back, or the object is lost, as the pod was created. If its lock is not held
-//!   any more, the write was over.
+//! * *Writes* in place, cut off: the old value is put back, or the object is lost, as the pod was
+//!   created. If its lock is not held any more, the write was over.
 //! * *Places*: there is nothing in the slot.
 //! * *Deletes*: it is gone, if it is still the same.
-//! * *Announces*: if the new slot is not as it was written, the object had moved there; if it is, and the old slot is not as it was
-//!   copied, it had not. Otherwise both say the same. An object that came from the host's own memory has moved, unless its old slot is
-//!   empty: others may have seen it in the new one, and nobody can have changed it in the old. A new object is there, unless another one has its key: of several new ones
-//!   the one that is *created*, or else the one that the log has first. (It still has what a host had not applied.)
-//! * *Moves out*: lost; and so is what was in a host's own memory, as its slot says, unless the pod was created to have it there, too.
+//! * *Announces*: if the new slot is not as it was written, the object had moved there; if it is,
+//!   and the old slot is not as it was copied, it had not. Otherwise both say the same. An object
+//!   that came from the host's own memory has moved, unless its old slot is empty: others may have
+//!   seen it in the new one, and nobody can have changed it in the old. A new object is there,
+//!   unless another one has its key: of several new ones the one that is *created*, or else the one
+//!   that the log has first. (It still has what a host had not applied.)
+//! * *Moves out*: lost; and so is what was in a host's own memory, as its slot says, unless the pod
+//!   was created to have it there, too.
 //!
-//! Each intent is cleared when what it says is done, and in memory; so whoever dies at this leaves the rest to the next. What cannot be told
-//! any more once it is half done, the intent says first: of an announced move, which of the two slots is to be empty. New objects
-//! keep their intents until the whole pod was looked at.
+//! Each intent is cleared when what it says is done, and in memory; so a host that dies at this
+//! leaves the rest to the next. What cannot be told any more once it is half done, the intent says
+//! first: of an announced move, which of the two slots is to be empty. New objects keep their
+//! intents until the whole pod was looked at.
 //!
 //! Left out: pods of HCMeta's hosts, whose slots are no guide.
 
@@ -27,13 +32,11 @@ use tombolo_memory::Memory;
 use tombolo_pod::PodError;
 use tombolo_sharing::{ObjectArea, UNDIVIDED};
 
-use crate::ids::BY_LOG;
-use crate::ids::BY_POISON;
-use crate::ids::{Slot, SlotLine};
+use crate::ids::{LostTo, Slot, SlotLine};
 use crate::lifecycle::offline::{AtRest, object_at_rest};
 use crate::replica::event::Event;
-use crate::storage::intents::{BY_PARTITION, Change, Intent, IntentSlot, IntentTable};
-use crate::storage::records::{Record, Records};
+use crate::storage::intents::{Intent, IntentSlot, IntentTable};
+use crate::storage::records::{LockedBy, Records};
 use crate::storage::space::Space;
 use crate::storage::space::away::restore_bytes;
 use crate::storage::space::chunk_table::{ChunkState, ChunkWord};
@@ -138,33 +141,32 @@ impl<'a, M: Memory> Reopened<'a, M> {
 
     /// If a write in place was cut off: puts the old value back, or says that the object is lost.
     fn mend_torn(&self, host: u8, intent: Intent) -> Result<(), Error> {
-        let Some(Change { record, slot: line, .. }) = intent.torn() else { return Ok(()) };
-        let torn = self.area.memory().keeps(sites::OPEN_TORN) && self.is_locked(host, record);
+        let Some(change) = intent.torn() else { return Ok(()) };
+        let (by, line) = (change.by(), change.slot);
+        let torn = self.area.memory().keeps(sites::OPEN_TORN) && self.is_locked(host, by);
         if !torn {
             return Ok(());
         }
         let Some(extent) = self.extent_of(line)? else { return Ok(()) };
-        let old =
-            self.intents.torn(host, record, line).and_then(|cut| self.intents.undone(&cut, line));
+        let old = self.intents.torn(host, by, line).and_then(|cut| self.intents.undone(&cut, line));
         match old {
             Some(object) if restore_bytes(self.area.memory(), &extent, &object) => {}
-            Some(_) => self.space.mark_away(&extent, BY_POISON),
-            None => self.space.mark_away(&extent, host),
+            Some(_) => self.space.mark_away(&extent, LostTo::MemoryError),
+            None => self.space.mark_away(&extent, LostTo::Host(host)),
         }
         Ok(())
     }
 
-    /// Whether the lock of this record is as `host` had it, or who took it over from that.
-    fn is_locked(&self, host: u8, record: Record) -> bool {
-        // Those are no locks of records: the intent was cleared when the write was over.
-        if matches!(record, BY_LOG | BY_PARTITION) {
-            return true;
-        }
+    /// Whether an object is locked as `host` had it locked, or a host that took its lock over.
+    fn is_locked(&self, host: u8, by: LockedBy) -> bool {
+        // Without a record, the intent was cleared when the write was over.
+        let LockedBy::Record(record) = by else { return true };
         let Some(holder) = self.records.load(record).holder() else { return false };
         self.intents.holders(holder, record).any(|of| of == host)
     }
 
-    /// Does what this intent of `host` says, whose torn object is in order; whether it is through with that.
+    /// Does what this intent of `host` says, whose torn object is in order; whether it is through
+    /// with that.
     fn end(&mut self, host: u8, intent_slot: IntentSlot, intent: Intent) -> Result<bool, Error> {
         match intent {
             Intent::Writes { .. } | Intent::TookOver { .. } | Intent::Through { .. } => {}
@@ -207,7 +209,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
     /// The value of the object in this slot is lost with `host`.
     fn lose(&self, slot: SlotLine, host: u8) -> Result<(), Error> {
         if let Some(extent) = self.extent_of(slot)? {
-            self.space.mark_away(&extent, host);
+            self.space.mark_away(&extent, LostTo::Host(host));
         }
         Ok(())
     }
@@ -237,7 +239,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
     /// Takes the header out of a slot, which has to be somewhere.
     fn scrub(&self, line: SlotLine) -> Result<(), Error> {
         self.space.chunk_at(line)?;
-        self.space.scrub(sites::SLOT_VOID, [line]);
+        self.space.scrub(sites::SLOT_SCRUB, [line]);
         Ok(())
     }
 
@@ -283,7 +285,8 @@ impl<'a, M: Memory> Reopened<'a, M> {
         Ok(())
     }
 
-    /// Whether an object that is in `line` is the one that has this key: of two, the one that was not being created.
+    /// Whether an object that is in `line` is the one that has this key: of two, the one that was
+    /// not being created.
     pub(crate) fn is_the_one(&mut self, key: &[u8], line: SlotLine) -> Result<bool, Error> {
         match self.unsure.get(key) {
             Some(unsure) if unsure.line != line => {

@@ -31,7 +31,8 @@ pub(crate) fn rebuild<M: Memory>(
     let space = Space::new(area, 0, 0, Abandoned::default());
     let records = Arc::clone(&empty.records);
     let mut reopened = Reopened::new(area, &space, &records)?;
-    // Now nobody orders anything any more. What was ordered since this host joined the headers and intents tell, too.
+    // Now nobody orders anything any more. What was ordered since this host joined the headers and
+    // intents tell, too.
     if area.memory().keeps(sites::OPEN_LOG_END) {
         for (shard, built) in (0..).zip(&mut empty.shards) {
             built.position = Shard::<M>::announce(area, enrolment, shard);
@@ -65,7 +66,8 @@ pub(crate) fn rebuild<M: Memory>(
     Ok(empty)
 }
 
-/// Shows the objects of a pod that is in order, each with its shard, and frees chunks in which there are none.
+/// Shows the objects of a pod that is in order, each with its shard, and frees chunks in which
+/// there are none.
 fn find_objects<M: Memory>(
     area: &ObjectArea<M>,
     space: &Space<M>,
@@ -76,7 +78,7 @@ fn find_objects<M: Memory>(
         let (mut empty, word) = (true, space.word(number)?);
         if !area.memory().check(sites::OPEN_UNTRUE, !word.untrue) {
             let slots = space.slots_of(number)?.into_iter().map(|slot| slot.line);
-            space.scrub(sites::SLOT_VOID, slots);
+            space.scrub(sites::SLOT_SCRUB, slots);
         }
         for slot in space.slots_of(number)? {
             let Some(object) = object_at_rest(area, space, slot)? else { continue };

@@ -1,9 +1,11 @@
 //! What is left in a pod for a page cache all of whose hosts have died.
 //!
-//! Such a pod opens empty, and is closed empty, if nothing is dirty. So if there are objects when it is opened, its hosts have died, or left
-//! with something dirty, and somebody has to take care of that first. Dirty bits are records', and whose record it was only the hosts knew, so any
-//! object may be one that was dirty. Whoever opens the pod puts it in order as any other ([`open`](crate::lifecycle::open)), shows its objects to a [`CrashRecovery`], and only then is rid
-//! of them and of the dirty bits. If it dies meanwhile, the next one does all of it again.
+//! Such a pod opens empty, and is closed empty, if nothing is dirty. So if there are objects when
+//! it is opened, its hosts have died, or left with something dirty, and somebody has to take care
+//! of that first. Dirty bits are records', and whose record it was only the hosts knew, so any
+//! object may be one that was dirty. The host that opens the pod puts it in order as any other
+//! ([`open`](crate::lifecycle::open)), shows its objects to a [`CrashRecovery`], and only then is
+//! rid of them and of the dirty bits. If it dies meanwhile, the next one does all of it again.
 //!
 //! Left out: which of the objects were dirty.
 
@@ -17,8 +19,8 @@ use crate::storage::space::Space;
 
 /// Takes care of what hosts had left dirty when they died.
 pub trait CrashRecovery<M: Memory> {
-    /// Does with these objects what their dirty bits were for. They are gone afterwards. May be done again, with all of them, if the host
-    /// dies at it.
+    /// Does with these objects what their dirty bits were for. They are gone afterwards. May be
+    /// done again, with all of them, if the host dies at it.
     ///
     /// # Errors
     /// Whatever stands in the way: the pod stays as it is.

@@ -5,8 +5,8 @@
 //! answer    1: it is back, or was not here; 0: it is in use, ask again
 //! ```
 //!
-//! Who is asked answers when it ticks, and between its own operations if nothing is in the way: neither
-//! the object's lock nor a full log.
+//! The host that is asked answers when it ticks, and between its own operations if nothing is in
+//! the way: neither the object's lock nor a full log.
 
 use std::time::Duration;
 
@@ -37,8 +37,8 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Has another host bring back the object with this entry; returns once the entry has changed, as
-    /// far as this replica knows.
+    /// Has another host bring back the object with this entry; returns once the entry has changed,
+    /// as far as this replica knows.
     fn request_recall(&self, host: u8, entry: Entry) -> Result<(), Error> {
         let memory = self.memory();
         let started = memory.uptime();
@@ -73,7 +73,7 @@ impl<M: Memory> Objects<M> {
 
     /// While this thread waits for another host, that may wait for this one.
     fn meanwhile(&self) -> Result<(), Error> {
-        if self.memory().keeps(sites::HOME_ANSWER_MEANWHILE) {
+        if self.memory().keeps(sites::PARTITION_ANSWER_MEANWHILE) {
             self.answer_requests()?;
         }
         self.sync_others()?;

@@ -1,6 +1,8 @@
-//! Reading several objects together: while the lines of one are on their way, others' are asked for.
+//! Reading several objects together: while the lines of one are on their way, others' are asked
+//! for.
 //!
-//! Each is read as by [`Objects::read`]. Before that, all entries are [found](crate::host::lookup), and all objects asked for.
+//! Each is read as by [`Objects::read`]. Before that, all entries are [found](crate::host::lookup),
+//! and all objects asked for.
 
 use tombolo_memory::Memory;
 use tombolo_sharing::{Item, Part};
@@ -9,8 +11,8 @@ use crate::host::lookup::{BATCH, Candidates};
 use crate::{Error, Objects};
 
 impl<M: Memory> Objects<M> {
-    /// Reads the values of all `keys`, each into the item at its place. Several together take less time
-    /// than one after the other; they are not read at one instant.
+    /// Reads the values of all `keys`, each into the item at its place. Several together take less
+    /// time than one after the other; they are not read at one instant.
     ///
     /// # Errors
     /// Those of [`read`](Self::read), of the first object that has one.
@@ -53,7 +55,7 @@ impl<M: Memory> Objects<M> {
     #[inline(always)]
     fn fetch_to_read(&self, candidates: &Candidates<'_, M>) {
         let found = candidates.iter().flatten();
-        let records = found.clone().filter_map(|candidate| candidate.found.entry.own_record());
+        let records = found.clone().filter_map(|candidate| candidate.found.entry.record());
         records.for_each(|record| self.records.prefetch(record));
         found.for_each(|candidate| self.fetch(candidate.lines, Part::Whole));
     }

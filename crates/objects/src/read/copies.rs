@@ -1,9 +1,9 @@
 //! Copies of objects in a host's own memory (MEGALON, section 3.5.3).
 //!
-//! A copy says at which counter it was made, and is named by what is noted of its object's generation.
-//! It is the object's value for as long as the entry has that generation and the record that counter;
-//! so nobody is told of copies, and nobody has to take them back. (The paper lists them in the index
-//! and can copy read-shared objects only.)
+//! A copy says at which counter it was made, and is named by what is noted of its object's
+//! generation. It is the object's value for as long as the entry has that generation and the record
+//! that counter; so nobody is told of copies, and nobody has to take them back. (The paper lists
+//! them in the index and can copy read-shared objects only.)
 //!
 //! A read-shared object's copy is good if the entry, as of a tail that was loaded after the read
 //! began, has its generation. Of a read-write-shared one the counter is loaded next, and then the
@@ -82,11 +82,12 @@ impl<M: Memory> Objects<M> {
     }
 
     fn counter_was_own(&self, entry: &Entry, tail: u64) -> Result<bool, Error> {
-        let again = entry.record().is_some() && self.memory().keeps(sites::COPY_ENTRY_AGAIN);
+        let again = entry.locked_by().is_some() && self.memory().keeps(sites::COPY_ENTRY_AGAIN);
         if again { self.entry_is_still(entry, tail) } else { Ok(true) }
     }
 
-    /// What was noted of an object when it was found: who has a copy has no stale lines as of its counter.
+    /// What was noted of an object when it was found: a host with a copy has no stale lines as of
+    /// the copy's counter.
     #[inline]
     pub(crate) fn validated_at(&self, found: &Found<'_>) -> ValidatedAt {
         match &self.copies {

@@ -1,6 +1,7 @@
-//! Reads of objects that are in their slots, and of which this host has no stale line: most reads. They take the
-//! same steps as [others](crate::read), and give up where something is to be done, or has changed. So they take few
-//! instructions, and the processor begins with the next read while it waits for this one's lines.
+//! Reads of objects that are in their slots, and of which this host has no stale line: most reads.
+//! They take the same steps as [others](crate::read), and give up where something is to be done, or
+//! has changed. So they take few instructions, and the processor begins with the next read while it
+//! waits for this one's lines.
 
 use std::convert::Infallible;
 
@@ -14,8 +15,8 @@ use crate::storage::index::validated::READ_SHARED;
 use crate::{Objects, sites};
 
 impl<M: Memory> Objects<M> {
-    /// Reads part of an object that may have `key`: the first bytes of it into `head`, all others into `rest`. `None` if it
-    /// takes more than that to tell what came of it.
+    /// Reads part of an object that may have `key`: the first bytes of it into `head`, all others
+    /// into `rest`. `None` if it takes more than that to tell what came of it.
     #[inline(always)]
     pub(crate) fn read_fresh<const HEAD: usize>(
         &self,
@@ -30,7 +31,7 @@ impl<M: Memory> Objects<M> {
         if self.places_objects() {
             return None;
         }
-        let record = entry.own_record();
+        let record = entry.record();
         if rest.capacity() == 0 {
             // There is room to be made first, so the copy would ask for its lines late.
             self.fetch(lines, part);
@@ -49,7 +50,8 @@ impl<M: Memory> Objects<M> {
         let header = self.header_with(lines, key)?;
         let (offset, length) = part.of(u64::from(header.value_bytes)).ok()?;
         let others = (length as usize).checked_sub(HEAD)?;
-        // Where that is does not depend on what is read here: it can be on its way before the header has come.
+        // Where that is does not depend on what is read here: it can be on its way before the
+        // header has come.
         let start = (HEADER_BYTES + key.len()) as u64 + offset;
         if HEAD > 0 {
             memory.read(lines.start().plus(start), head);
@@ -62,7 +64,7 @@ impl<M: Memory> Objects<M> {
             memory.append(rest_at, others as u64, rest);
         }
         let Ok(holds) =
-            self.both_hold(entry.own_record(), counter, || Ok::<_, Infallible>(end.is_still()));
+            self.both_hold(entry.record(), counter, || Ok::<_, Infallible>(end.is_still()));
         if !holds || !memory.check(sites::POISON_READ, !memory.poisoned(lines)) {
             return None;
         }

@@ -3,7 +3,7 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Header, Part};
 
-use crate::read::ReadSnapshot;
+use crate::read::{ReadSnapshot, tells_of_its_value};
 use crate::storage::index::Found;
 use crate::{Error, Objects, Version};
 
@@ -43,20 +43,11 @@ impl<M: Memory> Objects<M> {
     }
 }
 
+tells_of_its_value!(ReadGuard);
+
 impl<M: Memory> ReadGuard<'_, M> {
-    /// The value's length in bytes.
-    pub fn len(&self) -> u64 {
-        u64::from(self.header.value_bytes)
-    }
-
-    /// Whether the value has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The version that is being read.
-    pub fn version(&self) -> Version {
-        self.header.version
+    fn header(&self) -> Header {
+        self.header
     }
 
     /// Copies `into.len()` bytes of the value from `offset` on.
@@ -76,7 +67,8 @@ impl<M: Memory> ReadGuard<'_, M> {
     /// Ends the read. `Ok` means that everything read is of [`version`](Self::version).
     ///
     /// # Errors
-    /// [`Error::Torn`] if the object changed meanwhile: begin again. [`Error::Poisoned`], [`Error::Log`].
+    /// [`Error::Torn`] if the object changed meanwhile: begin again. [`Error::Poisoned`],
+    /// [`Error::Stalled`], [`Error::Fenced`].
     pub fn read_end(self) -> Result<(), Error> {
         if !self.snapshot.still_holds(self.objects)? {
             self.objects.count(Counter::Retries);

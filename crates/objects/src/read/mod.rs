@@ -25,7 +25,8 @@ use crate::storage::space::extent::Extent;
 use crate::{Error, Objects, Version, sites};
 use tombolo_placement::Place;
 
-/// Lines of an object that are fetched before it is copied; of more, the processor itself makes sure.
+/// Lines of an object that are fetched before it is copied; of more, the processor itself makes
+/// sure.
 const FETCHED: u64 = 20;
 
 /// Header and key, unless that is long, fit into so many bytes.
@@ -79,16 +80,18 @@ impl<M: Memory> Objects<M> {
     /// there is no such object.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Lost`], [`Error::Poisoned`], [`Error::Busy`], [`Error::Log`], [`Error::Damaged`].
+    /// [`Error::KeyLength`], [`Error::Lost`], [`Error::Poisoned`], [`Error::Busy`],
+    /// [`Error::Stalled`], [`Error::Fenced`], [`Error::Damaged`].
     pub fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Version>, Error> {
         self.read_split(key, &mut [], value)
     }
 
-    /// As [`read`](Self::read), but the first bytes of the value go into `head`, and all others into `rest`: who wants these alone need not
-    /// move them.
+    /// As [`read`](Self::read), but the first bytes of the value go into `head`, and all others
+    /// into `rest`: a caller that wants these alone need not move them.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if the value is shorter than `head`, and those of [`read`](Self::read).
+    /// [`Error::OutOfRange`] if the value is shorter than `head`, and those of
+    /// [`read`](Self::read).
     // (Inlined: the fewer instructions there are to the next read, the earlier that begins.)
     #[inline(always)]
     pub fn read_split<const HEAD: usize>(
@@ -144,7 +147,8 @@ impl<M: Memory> Objects<M> {
         self.read_candidate(hash, candidate.as_ref(), key, part, &mut [], value)
     }
 
-    /// The same, of a key whose hash is given, and of which perhaps a candidate is; the first bytes go into `head`.
+    /// The same, of a key whose hash is given, and of which perhaps a candidate is; the first bytes
+    /// go into `head`.
     #[inline(always)]
     pub(crate) fn read_candidate<const HEAD: usize>(
         &self,
@@ -215,7 +219,8 @@ impl<M: Memory> Objects<M> {
         self.lookup(hash, |found, tail| self.read_found(found, tail, key, part, value))
     }
 
-    /// Reads part of an object that may have `key`, wherever it is; nothing, if it has no such part.
+    /// Reads part of an object that may have `key`, wherever it is; nothing, if it has no such
+    /// part.
     #[inline(always)]
     fn read_found(
         &self,
@@ -261,7 +266,8 @@ impl<M: Memory> Objects<M> {
         Ok(attempt.map(|(header, _)| header))
     }
 
-    /// Copies an object that was read into this host's memory, or moves it there, if it is to be there.
+    /// Copies an object that was read into this host's memory, or moves it there, if it is to be
+    /// there.
     fn place_after_read(
         &self,
         found: &Found<'_>,
@@ -273,12 +279,12 @@ impl<M: Memory> Objects<M> {
         let profile = self.profiles.access(snapshot.entry.hash, false, snapshot.known);
         match self.placement.place(&profile, Place::Shared, &self.costs) {
             Place::Shared => {}
-            Place::Home if self.partition.is_open() => {
+            Place::Partition if self.partition.is_open() => {
                 // The read is done; if the object cannot move now, it may at the next access.
                 let tail = snapshot.tail;
                 let _ = self.blocked(Why::Misplaced { found, tail, header, key, value });
             }
-            Place::Home | Place::Copied => self.keep_copy(found, snapshot, header, key, value),
+            Place::Partition | Place::Copied => self.keep_copy(found, snapshot, header, key, value),
         }
     }
 
@@ -317,13 +323,13 @@ impl<M: Memory> Objects<M> {
             self.count(Counter::Retries);
             return Ok(Attempt::Changed);
         };
-        if let Some(host) = found.entry.lost() {
+        if let Some(to) = found.entry.lost() {
             let other = self.read_key(&snapshot).as_deref() != Some(key)
                 && !self.is_key_poisoned(&snapshot.extent);
             return match snapshot.still_holds(self)? {
                 false => Ok(Attempt::Changed),
                 true if other => Ok(Attempt::OtherKey),
-                true => Err(loss(host)),
+                true => Err(loss(to)),
             };
         }
         let prefix = self.read_prefix(&snapshot, key).map(|header| copy(&snapshot, header));
@@ -416,8 +422,8 @@ impl<M: Memory> Objects<M> {
         self.memory().prefetch(self.fetched(slot, part));
     }
 
-    /// Lines that a read will take, or most of them. Where they lie is known before the header is, in which it
-    /// says how many there are.
+    /// Lines that a read will take, or most of them. Where they lie is known before the header is,
+    /// in which it says how many there are.
     #[inline(always)]
     pub(crate) fn fetched(&self, slot: Lines, part: Part) -> Lines {
         let lines = match part {
@@ -435,7 +441,7 @@ impl<M: Memory> Objects<M> {
         if !self.is_open(entry) {
             return None;
         }
-        let Some(record) = entry.own_record() else {
+        let Some(record) = entry.record() else {
             return Some(READ_SHARED);
         };
         // A record that is locked now would be found out after the copy, too; this saves the copy.
@@ -453,7 +459,8 @@ impl<M: Memory> Objects<M> {
         snapshot.extent.read(self.memory(), offset, into);
     }
 
-    /// Drops lines of so many bytes, if they may be stale: those of a large object, of which a read wants a part.
+    /// Drops lines of so many bytes, if they may be stale: those of a large object, of which a read
+    /// wants a part.
     #[track_caller]
     fn invalidate_if_stale(&self, snapshot: &ReadSnapshot, offset: u64, bytes: u64) {
         let ReadSnapshot { extent, fresh, .. } = snapshot;
@@ -503,14 +510,15 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn mark_validated(&self, found: &Found<'_>, snapshot: &ReadSnapshot) {
         let memory = self.memory();
         snapshot.rely_on(memory);
-        if !snapshot.known && memory.check(sites::READ_PART_VOUCHES_NOT, snapshot.fresh) {
+        if !snapshot.known && memory.check(sites::READ_PART_NOT_VALIDATED, snapshot.fresh) {
             let generation = snapshot.entry.generation;
             validated::set(memory, found.cell, generation, snapshot.validated_at, snapshot.counter);
         }
     }
 
-    /// The key of the object, of which nothing else may be whole: its value may be lost, or a host be about
-    /// to bring it back. Lines behind the key are not looked at: they may be stale, if the object ends there.
+    /// The key of the object, of which nothing else may be whole: its value may be lost, or a host
+    /// be about to bring it back. Lines behind the key are not looked at: they may be stale, if the
+    /// object ends there.
     pub(crate) fn read_key(&self, snapshot: &ReadSnapshot) -> Option<Vec<u8>> {
         let mut header = [0; HEADER_BYTES];
         self.read_bytes(snapshot, 0, &mut header);
@@ -525,6 +533,29 @@ impl<M: Memory> Objects<M> {
         self.memory().check(sites::POISON_READ, !self.is_poisoned(&snapshot.extent))
     }
 }
+
+/// What a guard or view tells of its value, by its method `header`.
+macro_rules! tells_of_its_value {
+    ($guard:ident) => {
+        impl<M: Memory> $guard<'_, M> {
+            /// The value's length in bytes.
+            pub fn len(&self) -> u64 {
+                u64::from(self.header().value_bytes)
+            }
+
+            /// Whether the value has no bytes.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// The value's version, as it is now.
+            pub fn version(&self) -> Version {
+                self.header().version
+            }
+        }
+    };
+}
+pub(crate) use tells_of_its_value;
 
 /// What an object begins with.
 pub(crate) enum Prefix<T> {

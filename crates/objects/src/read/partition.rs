@@ -9,13 +9,14 @@ use crate::storage::partition::Hold;
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
-    /// Takes hold of the object with this entry in this host's memory, if it has `key` and nobody else is at it.
+    /// Takes hold of the object with this entry in this host's memory, if it has `key` and nobody
+    /// else is at it.
     pub(crate) fn reach(&self, entry: Entry, key: &[u8]) -> Attempt<(Hold<M>, Header)> {
         self.memory().step();
         let hold = self.partition.entry(entry.slot).and_then(|entry| entry.try_lock_arc());
         let Some(mut hold) = hold else { return Attempt::Changed };
         let same = hold.here.is_some_and(|here| here.generation == entry.generation);
-        let (true, Some(header)) = (self.memory().check(sites::HOME_HERE, same), hold.header)
+        let (true, Some(header)) = (self.memory().check(sites::PARTITION_HERE, same), hold.header)
         else {
             return Attempt::Changed;
         };
@@ -39,7 +40,7 @@ impl<M: Memory> Objects<M> {
         value: &mut Vec<u8>,
     ) -> Result<Attempt<Header>, Error> {
         let attempt = self.reach(found.entry, key).map(|(hold, header)| {
-            self.count(Counter::HomeReads);
+            self.count(Counter::PartitionReads);
             if let Ok((offset, bytes)) = part.of(hold.value.len() as u64) {
                 value.clear();
                 value.extend_from_slice(&hold.value[offset as usize..][..bytes as usize]);
@@ -49,7 +50,8 @@ impl<M: Memory> Objects<M> {
         self.holds_seat().map(|()| attempt)
     }
 
-    /// Whether what was done in this host's own memory counts: if the host has not been fenced by now.
+    /// Whether what was done in this host's own memory counts: if the host has not been fenced by
+    /// now.
     pub(crate) fn holds_seat(&self) -> Result<(), Error> {
         if self.enrolment.holds(self.memory()) { Ok(()) } else { Err(self.is_fenced()) }
     }

@@ -10,11 +10,12 @@ use crate::{Error, Objects};
 
 impl<M: Memory> Objects<M> {
     /// Shows some keys to `visit` and returns the next cursor. A walk starts with cursor 0 and is
-    /// over when 0 comes back. It meets every object that is there all the time, one whose value is lost
-    /// included, and others perhaps; no key is met twice.
+    /// over when 0 comes back. It meets every object that is there all the time, one whose value is
+    /// lost included, and others perhaps; no key is met twice.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read), but for [`Error::Lost`] and [`Error::Poisoned`]: a key that cannot be read is left out.
+    /// Those of [`read`](Self::read), but for [`Error::Lost`] and [`Error::Poisoned`]: a key that
+    /// cannot be read is left out.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
         self.scan_wanted(cursor, |_| true, visit)
     }
@@ -37,7 +38,7 @@ impl<M: Memory> Objects<M> {
         // One shard after the other.
         let number = cursor >> KeyHash::BITS;
         let Some(shard) = self.shards().get(number as usize) else { return Ok(0) };
-        shard.sync()?;
+        self.sync_shard(shard)?;
         let within = cursor & u64::from(KeyHash::MAX);
         let (hashes, next) = shard.state().index.scan(self.memory(), within);
         for hash in hashes {
@@ -58,7 +59,7 @@ impl<M: Memory> Objects<M> {
         visit: &mut impl FnMut(&[u8]),
     ) -> Result<(), Error> {
         let mut keys = Vec::new();
-        self.persist(|| {
+        self.retry_with_backoff(|| {
             keys.clear();
             let tail = self.sync(hash)?;
             let found = self.state(hash).index.find(self.memory(), hash);
@@ -71,7 +72,7 @@ impl<M: Memory> Objects<M> {
                     return Ok(None);
                 }
                 if self.is_key_poisoned(&snapshot.extent) {
-                    // Whoever knows it finds that it is lost.
+                    // A reader that knows the key finds that it is lost.
                     continue;
                 }
                 snapshot.rely_on(self.memory());

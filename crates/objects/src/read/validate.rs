@@ -2,17 +2,16 @@
 
 use tombolo_memory::Memory;
 
-use crate::ids::BY_LOG;
 use crate::storage::index::Entry;
-use crate::storage::records::Record;
+use crate::storage::records::RecordId;
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
-    /// Whether everything since the counter was loaded was one version: the counter is the same, and so
-    /// is the object's entry as of the log's tail after that.
+    /// Whether everything since the counter was loaded was one version: the counter is the same,
+    /// and so is the object's entry as of the log's tail after that.
     ///
-    /// In this order: a counter that has started again at zero meanwhile is announced in the log by the
-    /// time it can be seen. The other way round, that could happen between the two looks.
+    /// In this order: a counter that has started again at zero meanwhile is announced in the log by
+    /// the time it can be seen. The other way round, that could happen between the two looks.
     #[inline(always)]
     pub(crate) fn still_holds(
         &self,
@@ -20,14 +19,15 @@ impl<M: Memory> Objects<M> {
         counter: u32,
         tail: u64,
     ) -> Result<bool, Error> {
-        self.both_hold(entry.own_record(), counter, || self.entry_is_still(entry, tail))
+        self.both_hold(entry.record(), counter, || self.entry_is_still(entry, tail))
     }
 
-    /// The same, where `entry_again` looks at the log again, and tells whether the entry is as it was.
+    /// The same, where `entry_again` looks at the log again, and tells whether the entry is as it
+    /// was.
     #[inline(always)]
     pub(crate) fn both_hold<E>(
         &self,
-        record: Option<Record>,
+        record: Option<RecordId>,
         counter: u32,
         entry_again: impl FnOnce() -> Result<bool, E>,
     ) -> Result<bool, E> {
@@ -38,7 +38,7 @@ impl<M: Memory> Objects<M> {
     }
 
     #[inline(always)]
-    pub(crate) fn counter_holds(&self, record: Option<Record>, counter: u32) -> bool {
+    pub(crate) fn counter_holds(&self, record: Option<RecordId>, counter: u32) -> bool {
         let Some(record) = record else { return true };
         let now = self.records.load(record).readable();
         self.memory().check(sites::READ_COUNTER_AGAIN, now == Some(counter))
@@ -64,6 +64,6 @@ impl<M: Memory> Objects<M> {
 
     /// Whether nobody has locked the object by the log, as far as its entry says.
     pub(crate) fn is_open(&self, entry: &Entry) -> bool {
-        self.memory().check(sites::READ_LOG_LOCK, entry.record() != Some(BY_LOG))
+        self.memory().check(sites::READ_LOG_LOCK, !entry.is_locked_by_log())
     }
 }

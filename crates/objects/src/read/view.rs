@@ -6,17 +6,20 @@ use tombolo_memory::{Lines, Memory};
 use tombolo_sharing::{Counter, Header, Part};
 
 use crate::host::lookup::Attempt;
-use crate::read::ReadSnapshot;
+use crate::read::{ReadSnapshot, tells_of_its_value};
 use crate::storage::index::{Entry, Found};
 use crate::storage::space::pins::Pin;
 use crate::{Error, Objects, Version};
 
-/// One version of an object's value, which stays as it is for as long as the view is there, whatever becomes of the object.
+/// One version of an object's value, which stays as it is for as long as the view is there,
+/// whatever becomes of the object.
 ///
-/// Large values are looked at where they lie in LNR; nobody writes there meanwhile. Who writes or deletes the object
-/// does not wait for that: others see the new value, and this view the old one. What it costs is the room of the old value, so views are
-/// not to be kept, and a host has so many at once ([`Options::views`](crate::Options::views)). Values of at most
-/// [`small_lines`](crate::Options::small_lines) lines, and those in this host's own memory, are copied.
+/// Large values are looked at where they lie in LNR; nobody writes there meanwhile. A host that
+/// writes or deletes the object does not wait for that: others see the new value, and this view the
+/// old one. What it costs is the room of the old value, so views are not to be kept, and a host has
+/// so many at once ([`Options::views`](crate::Options::views)). Values of at most
+/// [`small_lines`](crate::Options::small_lines) lines, and those in this host's own memory, are
+/// copied.
 #[must_use = "it holds room in the pod as long as it is there"]
 pub struct View<'a, M: Memory> {
     objects: &'a Objects<M>,
@@ -57,8 +60,8 @@ impl<M: Memory> Objects<M> {
             return Ok(attempt.map(|header| View { objects: self, header, value }));
         }
         self.fetch_to_view(found.entry);
-        // If the look finds that the object has changed, its chunk is not pinned any more: pinned, the object could not return
-        // there, nor be changed in place.
+        // If the look finds that the object has changed, its chunk is not pinned any more: pinned,
+        // the object could not return there, nor be changed in place.
         let attempt = self.look(found, tail, key, Part::Whole, |snapshot, header| {
             self.take_to_view(snapshot, header)
         })?;
@@ -67,7 +70,8 @@ impl<M: Memory> Objects<M> {
         with_value.transpose()
     }
 
-    /// Has the processor fetch what a view takes, all at once: one after the other it would wait four times.
+    /// Has the processor fetch what a view takes, all at once: one after the other it would wait
+    /// four times.
     fn fetch_to_view(&self, entry: Entry) {
         self.memory().prefetch(Lines::new(entry.slot, 1));
         if let Some(chunk) = self.state(entry.hash).space.fetch_place(entry.slot) {
@@ -75,7 +79,8 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Pins the value, or copies it. Before the look by whose end it is known that the object is there, and nobody writes it.
+    /// Pins the value, or copies it. Before the look by whose end it is known that the object is
+    /// there, and nobody writes it.
     fn take_to_view(
         &self,
         snapshot: &ReadSnapshot,
@@ -93,23 +98,15 @@ impl<M: Memory> Objects<M> {
     }
 }
 
+tells_of_its_value!(View);
+
 impl<M: Memory> View<'_, M> {
-    /// The value's length in bytes.
-    pub fn len(&self) -> u64 {
-        u64::from(self.header.value_bytes)
+    fn header(&self) -> Header {
+        self.header
     }
 
-    /// Whether the value has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The version that is viewed.
-    pub fn version(&self) -> Version {
-        self.header.version
-    }
-
-    /// The value. It is copied if it lies in several pieces, which a value of more than a chunk may.
+    /// The value. It is copied if it lies in several pieces, which a value of more than a chunk
+    /// may.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         let mut pieces = self.pieces();
         let first = pieces.next().unwrap_or_default();
@@ -119,7 +116,8 @@ impl<M: Memory> View<'_, M> {
         })
     }
 
-    /// The value, piece by piece as it lies in LNR. (A simulated host's caches cannot be looked into; there pieces are copies.)
+    /// The value, piece by piece as it lies in LNR. (A simulated host's caches cannot be looked
+    /// into; there pieces are copies.)
     pub fn pieces(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
         let memory = self.objects.memory();
         let (lying, copied) = match &self.value {
@@ -132,8 +130,8 @@ impl<M: Memory> View<'_, M> {
         pieces.chain(copied)
     }
 
-    /// Ends the view. `Ok` means that all that was looked at was the value: so it has to be asked where memory may have errors. Dropping a
-    /// view ends it, too.
+    /// Ends the view. `Ok` means that all that was looked at was the value: so it has to be asked
+    /// where memory may have errors. Dropping a view ends it, too.
     ///
     /// # Errors
     /// [`Error::Poisoned`] if this host has met a memory error there.

@@ -4,6 +4,7 @@ use tombolo_memory::Memory;
 use tombolo_pod::Stay;
 use tombolo_sharing::Counter;
 
+use crate::ids::LostTo;
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
 use crate::{Error, Objects};
@@ -27,7 +28,8 @@ impl<M: Memory> Objects<M> {
     }
 
     pub(crate) fn lose(&self, entry: Entry, stay: Stay) -> Result<bool, Error> {
-        let lost = self.commit(Event::Lose { target: target(entry), host: stay.host })?;
+        let lost =
+            self.commit(Event::Lose { target: target(entry), to: LostTo::Host(stay.host) })?;
         if lost {
             self.count(Counter::Lost);
         }

@@ -8,8 +8,7 @@ use tombolo_log::State;
 use tombolo_memory::{Memory, Work};
 use tombolo_pod::Stay;
 
-use crate::ids::BY_LOG;
-use crate::ids::BY_POISON;
+use crate::ids::LostTo;
 use crate::ids::{Generation, KeyHash, Slot, SlotLine, generation_at};
 use crate::replica::event::{Event, Target};
 use crate::sites;
@@ -17,7 +16,7 @@ use crate::storage::index;
 use crate::storage::index::validated;
 use crate::storage::index::validated::READ_SHARED;
 use crate::storage::index::{Entry, Index, IndexLimits, Sharing};
-use crate::storage::records::{Record, Records};
+use crate::storage::records::{LockedBy, Records};
 use crate::storage::space::Space;
 
 pub(crate) struct Replicated<M: Memory> {
@@ -39,7 +38,8 @@ pub(crate) struct ReplicaWriter {
     pub(crate) quarantine: Quarantine,
 }
 
-/// Slots that no object has, and into which hosts may still write that were fenced and are not known to be gone.
+/// Slots that no object has, and into which hosts may still write that were fenced and are not
+/// known to be gone.
 #[derive(Default)]
 pub(crate) struct Quarantine {
     /// A bit per such host.
@@ -84,7 +84,7 @@ impl<M: Memory> Replicated<M> {
     }
 
     /// An object was lost, or not, and is now.
-    fn was_lost(&self, before: Option<u8>, after: Option<u8>) {
+    fn was_lost(&self, before: Option<LostTo>, after: Option<LostTo>) {
         match (before, after) {
             (None, Some(_)) => _ = self.lost.fetch_add(1, Ordering::Relaxed),
             (Some(_), None) => _ = self.lost.fetch_sub(1, Ordering::Relaxed),
@@ -124,7 +124,7 @@ impl<M: Memory> Replicated<M> {
                 READ_SHARED,
             );
         }
-        if let Some(record) = entry.own_record() {
+        if let Some(record) = entry.record() {
             self.records.assigned(record, entry.hash);
         }
     }
@@ -148,8 +148,8 @@ impl<M: Memory> Replicated<M> {
         true
     }
 
-    /// Lets readers find an object in `slot`, whose size they must know by then: the chunk may have been
-    /// divided otherwise.
+    /// Lets readers find an object in `slot`, whose size they must know by then: the chunk may have
+    /// been divided otherwise.
     fn show(&self, slot: Slot, show: impl FnOnce()) {
         let known_first = self.memory.keeps(sites::SLOT_KNOWN_FIRST);
         if known_first {
@@ -169,7 +169,7 @@ impl<M: Memory> Replicated<M> {
 
     /// An object has left its slot, into which `host` may still write.
     fn vacate(&self, writer: &mut ReplicaWriter, slot: SlotLine, host: Option<u8>) {
-        let unclean = |host: &u8| *host != BY_POISON && writer.quarantine.unclean >> host & 1 == 1;
+        let unclean = |host: &u8| writer.quarantine.unclean >> host & 1 == 1;
         match host.filter(unclean) {
             Some(host) => writer.quarantine.slots.push((host, slot)),
             None => self.space.vacated(slot),
@@ -193,8 +193,8 @@ impl<M: Memory> Replicated<M> {
         let Some(entry) = self.index.remove(target.hash, target.slot, wanted) else { return false };
         self.moved_between_partitions(entry.partition(), None);
         self.was_lost(entry.lost(), None);
-        self.vacate(writer, entry.slot, entry.lost());
-        if let Some(record) = entry.own_record() {
+        self.vacate(writer, entry.slot, entry.lost().and_then(LostTo::host));
+        if let Some(record) = entry.record() {
             self.records.unassigned(record, target.hash);
         }
         true
@@ -224,7 +224,8 @@ impl<M: Memory> Replicated<M> {
         self.memory.check(sites::EVENT_GENERATION, entry.generation == target.expected)
     }
 
-    /// Moves an object out of a slot into which its owner still writes: if it was lost, or `owner` is told.
+    /// Moves an object out of a slot into which its owner still writes: if it was lost, or `owner`
+    /// is told.
     fn move_to(
         &self,
         writer: &mut ReplicaWriter,
@@ -244,22 +245,28 @@ impl<M: Memory> Replicated<M> {
                 Some(if entry.is_in_its_slot() { there } else { there.shared(Sharing::READ) })
             });
         });
-        self.vacate(writer, target.slot, owner.or(entry.lost()));
+        self.vacate(writer, target.slot, owner.or_else(|| entry.lost()?.host()));
         true
     }
 
-    fn lose(&self, generation: Generation, target: Target, host: u8) -> bool {
-        self.share(generation, target, |entry| Some(entry.shared(Sharing::lost(host))))
+    fn lose(&self, generation: Generation, target: Target, to: LostTo) -> bool {
+        self.share(generation, target, |entry| Some(entry.shared(Sharing::lost(to))))
     }
 
-    fn allocate(&self, generation: Generation, target: Target, record: u32) -> bool {
-        (record == BY_LOG || self.records.may_be_of(target.hash, record))
-            && self.share(generation, target, |entry| Some(entry.shared(Sharing::record(record))))
+    fn allocate(&self, generation: Generation, target: Target, by: LockedBy) -> bool {
+        let sharing = match by {
+            LockedBy::Record(record) if self.records.may_be_of(target.hash, record) => {
+                Sharing::record(record)
+            }
+            LockedBy::Log => Sharing::BY_LOG,
+            LockedBy::Record(_) | LockedBy::Partition => return false,
+        };
+        self.share(generation, target, |entry| Some(entry.shared(sharing)))
     }
 
-    fn deallocate(&self, generation: Generation, target: Target, record: u32) -> bool {
+    fn deallocate(&self, generation: Generation, target: Target, by: LockedBy) -> bool {
         self.share(generation, target, |entry| {
-            (entry.record() == Some(record)).then_some(entry.shared(Sharing::READ))
+            (entry.locked_by() == Some(by)).then_some(entry.shared(Sharing::READ))
         })
     }
 
@@ -281,9 +288,8 @@ impl<M: Memory> Replicated<M> {
             Some(changed)
         });
         if shared {
-            let in_scr = |record: Option<Record>| record.filter(|&record| record != BY_LOG);
-            in_scr(before).into_iter().for_each(|r| self.records.unassigned(r, target.hash));
-            in_scr(after).into_iter().for_each(|r| self.records.assigned(r, target.hash));
+            before.into_iter().for_each(|r| self.records.unassigned(r, target.hash));
+            after.into_iter().for_each(|r| self.records.assigned(r, target.hash));
         }
         shared
     }
@@ -293,7 +299,7 @@ impl<M: Memory> State for Replicated<M> {
     type Entry = Event;
     type Writer = ReplicaWriter;
 
-    fn foresee(&self, event: &Event) {
+    fn prefetch(&self, event: &Event) {
         self.index.prefetch(event.hash());
     }
 
@@ -311,14 +317,14 @@ impl<M: Memory> State for Replicated<M> {
             }
             Event::Delete(target) => self.delete(writer, target),
             Event::Move { target, to } => self.move_to(writer, generation, target, to, None),
-            Event::Allocate { target, record } => self.allocate(generation, target, record),
-            Event::Deallocate { target, record } => self.deallocate(generation, target, record),
+            Event::Allocate { target, by } => self.allocate(generation, target, by),
+            Event::Deallocate { target, by } => self.deallocate(generation, target, by),
             Event::Wrap(target) => self.change(target, generation, Some),
             Event::MoveIn { target, host } => self.move_in(generation, target, host),
             Event::MoveOut(target) => {
                 self.change(target, generation, |entry| Some(entry.shared(Sharing::READ)))
             }
-            Event::Lose { target, host } => self.lose(generation, target, host),
+            Event::Lose { target, to } => self.lose(generation, target, to),
             Event::Rescue { target, to, host } => {
                 self.move_to(writer, generation, target, to, Some(host))
             }

@@ -3,10 +3,11 @@
 use tombolo_log::{Entry, PAYLOAD_BYTES};
 use tombolo_memory::Site;
 
-use crate::ids::{Generation, KeyHash, Slot, SlotLine};
+use crate::ids::{Generation, KeyHash, LostTo, Slot, SlotLine};
 use crate::sites;
 use crate::storage::index;
 use crate::storage::intents::IntentSlot;
+use crate::storage::records::LockedBy;
 
 /// A change of the object at `slot`, decided on when its generation was `expected`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,25 +24,26 @@ pub(crate) fn target(entry: index::Entry) -> Target {
 /// An event. Each has an effect only if what it was decided on still holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A new object; `expected` sums up the objects with this hash, which are other keys'. Its host has recorded its slot at
-    /// this `place`.
+    /// A new object; `expected` sums up the objects with this hash, which are other keys'. Its host
+    /// has recorded its slot at this `place`.
     Create { hash: KeyHash, slot: Slot, expected: u32, intent_slot: IntentSlot },
     /// The object is gone, with its record if it has one.
     Delete(Target),
     /// The object's bytes are now in another slot.
     Move { target: Target, to: Slot },
-    /// The object has a record, or another one: it is read-write-shared.
-    Allocate { target: Target, record: u32 },
-    /// The object has no record any more: it is read-shared.
-    Deallocate { target: Target, record: u32 },
+    /// The object has a record, or another one, and is read-write-shared; or it is locked by this.
+    Allocate { target: Target, by: LockedBy },
+    /// The object has no record any more, or is locked no more: it is read-shared.
+    Deallocate { target: Target, by: LockedBy },
     /// The object's counter starts again at zero.
     Wrap(Target),
     /// The object is in a host's own memory, and has no record.
     MoveIn { target: Target, host: u8 },
     /// The object is in its slot again.
     MoveOut(Target),
-    /// The object's value is lost with a host, which may still write into its slot. It has no record.
-    Lose { target: Target, host: u8 },
+    /// The object's value is lost; if with a host, that may still write into its slot. It has no
+    /// record.
+    Lose { target: Target, to: LostTo },
     /// The object's bytes are now in another slot, and a host may still write into the old one.
     Rescue { target: Target, to: Slot, host: u8 },
     /// A host that was fenced writes nowhere any more. (The slot of this target is none.)
@@ -75,8 +77,8 @@ impl Event {
             Self::Allocate { .. } => sites::EVENT_ALLOCATE,
             Self::Deallocate { .. } => sites::EVENT_DEALLOCATE,
             Self::Wrap(_) => sites::EVENT_WRAP,
-            Self::MoveIn { .. } => sites::EVENT_SETTLE,
-            Self::MoveOut(_) => sites::EVENT_RETURN,
+            Self::MoveIn { .. } => sites::EVENT_MOVE_IN,
+            Self::MoveOut(_) => sites::EVENT_MOVE_OUT,
             Self::Lose { .. } => sites::EVENT_LOSE,
             Self::Rescue { .. } => sites::EVENT_RESCUE,
             Self::Forget { .. } => sites::EVENT_FORGET,
@@ -99,12 +101,12 @@ impl Entry for Event {
             }
             Self::Delete(target) => (2, target, NO_SLOT, 0),
             Self::Move { target, to } => (3, target, to, 0),
-            Self::Allocate { target, record } => (4, target, NO_SLOT, record),
-            Self::Deallocate { target, record } => (5, target, NO_SLOT, record),
+            Self::Allocate { target, by } => (4, target, NO_SLOT, by.code()),
+            Self::Deallocate { target, by } => (5, target, NO_SLOT, by.code()),
             Self::Wrap(target) => (6, target, NO_SLOT, 0),
             Self::MoveIn { target, host } => (7, target, NO_SLOT, host.into()),
             Self::MoveOut(target) => (8, target, NO_SLOT, 0),
-            Self::Lose { target, host } => (9, target, NO_SLOT, host.into()),
+            Self::Lose { target, to } => (9, target, NO_SLOT, to.code().into()),
             Self::Rescue { target, to, host } => (10, target, to, host.into()),
             Self::Forget { target, host } => (11, target, NO_SLOT, host.into()),
         };
@@ -139,12 +141,12 @@ impl Entry for Event {
             }
             2 => Self::Delete(target),
             3 => Self::Move { target, to },
-            4 => Self::Allocate { target, record },
-            5 => Self::Deallocate { target, record },
+            4 => Self::Allocate { target, by: LockedBy::of_code(record) },
+            5 => Self::Deallocate { target, by: LockedBy::of_code(record) },
             6 => Self::Wrap(target),
             7 => Self::MoveIn { target, host: host? },
             8 => Self::MoveOut(target),
-            9 => Self::Lose { target, host: host? },
+            9 => Self::Lose { target, to: LostTo::of_code(host?) },
             10 => Self::Rescue { target, to, host: host? },
             11 => Self::Forget { target, host: host? },
             _ => return None,
@@ -155,6 +157,7 @@ impl Entry for Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::records::RecordId;
 
     #[test]
     fn every_event_survives_its_encoding() {
@@ -169,12 +172,14 @@ mod tests {
             },
             Event::Delete(target),
             Event::Move { target, to: slot },
-            Event::Allocate { target, record: 9 },
-            Event::Deallocate { target, record: 10 },
+            Event::Allocate { target, by: LockedBy::Record(RecordId(9)) },
+            Event::Deallocate { target, by: LockedBy::Record(RecordId(10)) },
+            Event::Deallocate { target, by: LockedBy::Log },
             Event::Wrap(target),
             Event::MoveIn { target, host: 11 },
             Event::MoveOut(target),
-            Event::Lose { target, host: 12 },
+            Event::Lose { target, to: LostTo::Host(12) },
+            Event::Lose { target, to: LostTo::MemoryError },
             Event::Rescue { target, to: slot, host: 13 },
             Event::Forget { target, host: 14 },
         ] {

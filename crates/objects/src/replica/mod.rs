@@ -1,4 +1,5 @@
-//! A host's replica of what the log drives: the index, and what follows from it for slots and records.
+//! A host's replica of what the log drives: the index, and what follows from it for slots and
+//! records.
 
 pub(crate) mod apply;
 pub(crate) mod event;

@@ -2,10 +2,11 @@
 //! snapshot, each as of a position of its own.
 //!
 //! ```text
-//! snapshot   per shard: position (8 bytes); fenced stays: how many (8), each its number (4) and host (1);
-//!            hosts that were fenced and are not known to be gone (8: a bit each); slots in quarantine:
-//!            how many (8), each a slot and the host (1); objects: how many (8), each
-//!            hash (4), generation (4), slot, record + 1, or what else (4)
+//! snapshot   per shard: position (8 bytes)
+//!            fenced stays: how many (8), each its number (4) and host (1)
+//!            hosts that were fenced and are not known to be gone (8: a bit each)
+//!            slots in quarantine: how many (8), each a slot and the host (1)
+//!            objects: how many (8), each hash (4), generation (4), slot, how it is shared (4)
 //! slot       line (8 bytes), chunks (4), class (1)
 //! ```
 
@@ -16,7 +17,7 @@ use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_pod::Stay;
 use tombolo_sharing::{Geometry, ObjectArea};
 
-use crate::ids::{BY_LOG, Slot};
+use crate::ids::Slot;
 use crate::replica::apply::{Quarantine, ReplicaWriter, Replicated};
 use crate::storage::index::{Entry, IndexLimits, Sharing};
 use crate::storage::records::{Abandoned, Records};
@@ -118,8 +119,8 @@ fn add_slot(bytes: &mut Vec<u8>, slot: Slot) {
     bytes.push(slot.class);
 }
 
-/// The index as another host's replica tells it; `None` if the bytes are not a snapshot, or one that is
-/// too old.
+/// The index as another host's replica tells it; `None` if the bytes are not a snapshot, or one
+/// that is too old.
 pub(crate) fn adopt<M: Memory>(mut empty: Replicas<M>, bytes: &[u8]) -> Option<Replicas<M>> {
     let mut snapshot = SnapshotReader(bytes);
     for built in &mut empty.shards {
@@ -183,7 +184,7 @@ fn adopt_entry<M: Memory>(built: &mut Built<M>, snapshot: &mut SnapshotReader<'_
     let slot = adopt_slot(built, snapshot)?;
     let sharing = Sharing::decode(snapshot.half()?)?;
     let entry = Entry::read_shared(hash, generation, slot.line).shared(sharing);
-    let may_be = |record| record == BY_LOG || built.state.records.may_be_of(hash, record);
+    let may_be = |record| built.state.records.may_be_of(hash, record);
     if !entry.record().is_none_or(may_be) {
         return None;
     }

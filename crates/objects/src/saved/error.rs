@@ -14,7 +14,7 @@ pub enum SavedError {
         "the pod is made for a page cache, and keeps nothing: what it shows is in the files below"
     )]
     PageCache,
-    /// Whoever watched said so.
+    /// The caller that watched the progress stopped it.
     #[error("stopped")]
     Stopped,
     /// The file could not be written.
@@ -47,7 +47,7 @@ pub enum SavedError {
         /// What is incomplete.
         part: &'static str,
     },
-    /// What is in it is not what was saved.
+    /// The file's bytes are not those that were saved.
     #[error("the file is damaged at byte {at}: {what}")]
     Damaged {
         /// Where the part begins that is.

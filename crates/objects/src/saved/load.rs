@@ -9,7 +9,8 @@ use super::reader::read;
 use super::{Amount, Contents, LoadError, SavedError, check_pod};
 use crate::{Error, Objects};
 
-/// What becomes of an object that is there already. (One whose value is lost is not: it gets the file's.)
+/// What becomes of an object that is there already. (One whose value is lost is not: it gets the
+/// file's.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Existing {
     /// The load stops there.
@@ -41,14 +42,15 @@ impl<F: Read + Seek> SavedFile<F> {
     /// Reads and checks all of `file`.
     ///
     /// # Errors
-    /// [`SavedError::Read`]; [`SavedError::Foreign`], [`SavedError::Version`], [`SavedError::CutOff`] or
-    /// [`SavedError::Damaged`] if it is not what was saved.
+    /// [`SavedError::Read`]; [`SavedError::Foreign`], [`SavedError::Version`],
+    /// [`SavedError::CutOff`] or [`SavedError::Damaged`] if it is not what was saved.
     pub fn check(mut file: F) -> Result<Self, SavedError> {
         let contents = from_its_start(&mut file, |_, _| Ok(()))?;
         Ok(Self { file, contents })
     }
 
-    /// Shows each key and value to `visit`, in no order. The file is checked again: it may have changed.
+    /// Shows each key and value to `visit`, in no order. The file is checked again: it may have
+    /// changed.
     ///
     /// # Errors
     /// Those of [`check`](Self::check) and of `visit`, which ends it.
@@ -74,12 +76,13 @@ fn from_its_start<F: Read + Seek>(
 }
 
 impl<M: Memory> Objects<M> {
-    /// Creates the objects of a file, one after the other, while others may work in the pod. `go_on` is told
-    /// each time how far it is, objects that were kept included, and says whether to go on.
+    /// Creates the objects of a file, one after the other, while others may work in the pod.
+    /// `go_on` is told each time how far it is, objects that were kept included, and says whether
+    /// to go on.
     ///
     /// # Errors
-    /// [`LoadError`], for what [`SavedError`] names. What was loaded by then is in the pod; what is missing
-    /// can be loaded with [`Existing::Keep`].
+    /// [`LoadError`], for what [`SavedError`] names. What was loaded by then is in the pod; what is
+    /// missing can be loaded with [`Existing::Keep`].
     pub fn load<F: Read + Seek>(
         &self,
         file: &mut SavedFile<F>,

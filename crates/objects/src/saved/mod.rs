@@ -1,21 +1,24 @@
 //! What a pod holds, in a file and back, while hosts are at work.
 //!
-//! A host like any other goes through all keys and reads each object, so each is saved as it was at some
-//! moment of the save: what is there from its beginning to its end is in the file, and what comes or goes
-//! meanwhile may be. Values keep all their bytes, whatever these mean to whoever put them there.
+//! A host like any other goes through all keys and reads each object, so each is saved as it was at
+//! some moment of the save: what is there from its beginning to its end is in the file, and what
+//! comes or goes meanwhile may be. Values keep all their bytes, whatever these mean to their
+//! writers.
 //!
-//! A file is read twice, first without doing anything with it: so one that is damaged changes nothing.
+//! A file is read twice, first without doing anything with it: so one that is damaged changes
+//! nothing.
 //!
 //! ```text
 //! header   magic (8 bytes); format version (4); UUID of the pod (16); checksum
 //! block    bytes of its records (4), never 0; how many records (4); checksum; records; checksum
 //! record   length of the value (4); length of the key (2); key; value
-//! end      0 (4); 0 (4); checksum; objects (8); bytes of keys and values (8); lost objects (8); checksum
+//! end      0 (4); 0 (4); checksum
+//!          objects (8); bytes of keys and values (8); lost objects (8); checksum
 //! ```
 //!
-//! A checksum (4 bytes) is the CRC-32C of all that comes before it in the file, other checksums left out:
-//! no part can be missing, be there twice, or be another file's. No length is used before its checksum has
-//! been looked at.
+//! A checksum (4 bytes) is the CRC-32C of all that comes before it in the file, other checksums
+//! left out: no part can be missing, be there twice, or be another file's. No length is used before
+//! its checksum has been looked at.
 //!
 //! Left out: a state of the whole pod at one moment; undoing a load that does not come to its end.
 
@@ -68,12 +71,13 @@ pub struct Contents {
     pub pod: Uuid,
     /// What of it is there.
     pub saved: Amount,
-    /// Objects that are not there because their values were lost ([`Error::is_loss`](crate::Error::is_loss)).
+    /// Objects that are not there because their values were lost
+    /// ([`Error::is_loss`](crate::Error::is_loss)).
     pub lost: u64,
 }
 
-/// Whether objects of `pod` can be saved and loaded: not if it is made for a page cache, which is empty
-/// when it is opened.
+/// Whether objects of `pod` can be saved and loaded: not if it is made for a page cache, which is
+/// empty when it is opened.
 ///
 /// # Errors
 /// [`SavedError::PageCache`].

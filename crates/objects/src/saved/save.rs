@@ -9,15 +9,16 @@ use super::{Amount, Contents, SavedError, check_pod};
 use crate::Objects;
 
 impl<M: Memory> Objects<M> {
-    /// Writes all objects to `out`, each as it was at some moment since this began; those that are there
-    /// all the while are all among them. Other hosts go on meanwhile. Objects in their own memory come
-    /// back to where all can reach them; of those whose value is lost only the number is noted.
-    /// `go_on` is told from time to time how much was saved, and says whether to go on.
+    /// Writes all objects to `out`, each as it was at some moment since this began; those that are
+    /// there all the while are all among them. Other hosts go on meanwhile. Objects in their own
+    /// memory come back to where all can reach them; of those whose value is lost only the number
+    /// is noted. `go_on` is told from time to time how much was saved, and says whether to go on.
     ///
     /// # Errors
-    /// [`SavedError::PageCache`], [`SavedError::Stopped`], [`SavedError::Write`]; [`SavedError::Object`] and
-    /// [`SavedError::Pod`] with those of [`read`](Self::read) and [`scan`](Self::scan). What was written is
-    /// no whole file then, and refused by [`SavedFile`](super::SavedFile).
+    /// [`SavedError::PageCache`], [`SavedError::Stopped`], [`SavedError::Write`];
+    /// [`SavedError::Object`] and [`SavedError::Pod`] with those of [`read`](Self::read) and
+    /// [`scan`](Self::scan). What was written is no whole file then, and refused by
+    /// [`SavedFile`](super::SavedFile).
     pub fn save(
         &self,
         out: impl Write,

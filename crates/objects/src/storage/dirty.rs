@@ -1,12 +1,13 @@
 //! Dirty bits: one per coherence record, in SCR, of which the object that has the record disposes.
 //!
-//! A page cache sets those of the pages that it has not written to their file yet (section 5 of the paper).
-//! Only a written object can be dirty, and a written object has a record: so one bit per record
-//! serves any number of objects.
+//! A page cache sets those of the pages that it has not written to their file yet (section 5 of the
+//! paper). Only a written object can be dirty, and a written object has a record: so one bit per
+//! record serves any number of objects.
 //!
 //! * A dirty bit changes only under the lock of the record, or when the record is nobody's.
-//! * A dirty object keeps its record: whoever wants to take it back has the object *written back* first,
-//!   by a [`WriteBack`](crate::WriteBack), which clears the bit. So a read-shared object is never dirty.
+//! * A dirty object keeps its record: a host that wants to take it back has the object *written
+//!   back* first, by a [`WriteBack`](crate::WriteBack), which clears the bit. So a read-shared
+//!   object is never dirty.
 //! * A record that changes hands is not dirty.
 //!
 //! Left out: what a dirty bit means.
@@ -15,6 +16,7 @@ use tombolo_memory::{FetchOp, Memory, ScrAddr};
 use tombolo_sharing::ObjectArea;
 
 use crate::sites;
+use crate::storage::records::RecordId;
 
 /// The dirty bits of a pod; none exist unless it was created with latches.
 pub(crate) struct DirtyBits<M> {
@@ -39,18 +41,18 @@ impl<M: Memory> DirtyBits<M> {
         self.words > 0
     }
 
-    pub(crate) fn is_set(&self, record: u32) -> bool {
+    pub(crate) fn is_set(&self, record: RecordId) -> bool {
         self.exist() && self.memory.load(self.word(record)) & bit(record) != 0
     }
 
-    pub(crate) fn set(&self, record: u32) {
+    pub(crate) fn set(&self, record: RecordId) {
         assert!(self.exist(), "a pod without dirty bits");
         if !self.is_set(record) {
             self.memory.fetch(sites::MARK_ALONE, self.word(record), FetchOp::Or, bit(record));
         }
     }
 
-    pub(crate) fn clear(&self, record: u32) {
+    pub(crate) fn clear(&self, record: RecordId) {
         if self.is_set(record) {
             self.memory.fetch(sites::MARK_ALONE, self.word(record), FetchOp::And, !bit(record));
         }
@@ -81,22 +83,22 @@ impl<M: Memory> DirtyBits<M> {
     }
 
     /// The records that are dirty.
-    pub(crate) fn records(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn records(&self) -> impl Iterator<Item = RecordId> {
         (0..self.words).flat_map(|word| {
             let mut bits = self.memory.load(self.base.element(word));
             std::iter::from_fn(move || {
                 let lowest = bits.trailing_zeros();
                 bits &= bits.wrapping_sub(1);
-                (lowest < 64).then_some(64 * word as u32 + lowest)
+                (lowest < 64).then_some(RecordId(64 * word as u32 + lowest))
             })
         })
     }
 
-    fn word(&self, record: u32) -> ScrAddr<u64> {
-        self.base.element(u64::from(record / 64))
+    fn word(&self, record: RecordId) -> ScrAddr<u64> {
+        self.base.element(u64::from(record.0 / 64))
     }
 }
 
-fn bit(record: u32) -> u64 {
-    1 << (record % 64)
+fn bit(record: RecordId) -> u64 {
+    1 << (record.0 % 64)
 }

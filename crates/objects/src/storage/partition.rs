@@ -1,21 +1,24 @@
 //! Objects in a host's own memory (MEGALON, section 3.5.2): its local partition.
 //!
-//! An object that one host alone uses moves into that host's memory; the index says so on all hosts,
-//! by an event. It keeps its slot, in which its key stays and to which it can always return. Whoever
-//! else wants it asks its host by mail, and waits for the event that brings it back.
+//! An object that one host alone uses moves into that host's memory; the index says so on all
+//! hosts, by an event. It keeps its slot, in which its key stays and to which it can always return.
+//! Another host that wants it asks its host by mail, and waits for the event that brings it back.
 //!
 //! Invariants:
-//! * The entry says `partition` exactly between the two events. Its host has an entry of the partition for it before the
-//!   first, and until after the second.
-//! * Who reads or changes an entry of the partition holds its lock, and finds it here as of the entry's generation.
-//!   Who sends it back holds the lock until the event is in the log.
+//! * The entry says `partition` exactly between the two events. Its host has an entry of the
+//!   partition for it before the first, and until after the second.
+//! * A thread that reads or changes an entry of the partition holds its lock, and finds it here as
+//!   of the entry's generation. A thread that sends it back holds the lock until the event is in
+//!   the log.
 //! * What returns is in its slot, and in memory, before the event says so.
 //!
-//! In a pod that is created so (`partition_backup`) an entry of the partition is in its slot, too, as it was last written: so if its host dies, whoever
-//! clears up lets it go on from there ([`recovery`](crate::recovery)). Each write goes to both, by the rules for an object in its slot: what is about to
-//! change is recorded ([`intents`](crate::storage::intents)), cleaned, and then acknowledged. There is no lock whose release fails when others have
-//! taken it over; instead the write counts if the host's seat stands when the slot is in memory and the intent says that it is through, before the
-//! intent is cleared.
+//! In a pod that is created so (`partition_backup`) an entry of the partition is in its slot, too,
+//! as it was last written: so if its host dies, the host that clears up lets it go on from there
+//! ([`recovery`](crate::recovery)). Each write goes to both, by the rules for an object in its
+//! slot: what is about to change is recorded ([`intents`](crate::storage::intents)), cleaned, and
+//! then acknowledged. There is no lock whose release fails when others have taken it over; instead
+//! the write counts if the host's seat stands when the slot is in memory and the intent says that
+//! it is through, before the intent is cleared.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -108,8 +111,8 @@ impl<M: Memory> Partition<M> {
         self.shard(slot).read().get(&slot).cloned()
     }
 
-    /// An entry of the partition for the object in `slot`, which is expected, with its lock held; `None` if there is one
-    /// already.
+    /// An entry of the partition for the object in `slot`, which is expected, with its lock held;
+    /// `None` if there is one already.
     pub(crate) fn expect(&self, slot: SlotLine) -> Option<Hold<M>> {
         let entry = Shared::<M>::default();
         let hold = entry.try_lock_arc()?;
@@ -156,7 +159,7 @@ impl<M: Memory> Partition<M> {
         self.bytes.fetch_sub(before, Ordering::Relaxed);
     }
 
-    /// The entry is gone: who still comes for it looks at the index again.
+    /// The entry is gone: a thread that still comes for it looks at the index again.
     pub(crate) fn leave(&self, slot: SlotLine, hold: &mut Hold<M>) {
         hold.here = None;
         hold.header = None;

@@ -1,12 +1,13 @@
 //! Making room: objects move together, so that chunks become free for other sizes and other shards.
 //!
-//! A chunk with few objects is taken by a host that reserves none of its slots. It moves each object to
-//! a slot of the same size in another chunk, by an event that is conditional on the object's generation;
-//! one with a record, under its lock. When the log says that the chunk is empty, it is free. Readers
-//! find an object in its old slot or in its new one; a read that began in the old one begins again.
+//! A chunk with few objects is taken by a host that reserves none of its slots. It moves each
+//! object to a slot of the same size in another chunk, by an event that is conditional on the
+//! object's generation; one with a record, under its lock. When the log says that the chunk is
+//! empty, it is free. Readers find an object in its old slot or in its new one; a read that began
+//! in the old one begins again.
 //!
-//! Done a little at a time in the background, above a watermark; and whole chunks by whoever finds no
-//! room.
+//! Done a little at a time in the background, above a watermark; and whole chunks by a thread that
+//! finds no room.
 
 use tombolo_memory::Memory;
 use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, Part};
@@ -25,7 +26,7 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn make_room(&self) -> Result<Room, Error> {
         let mut freed = false;
         for shard in self.shards() {
-            freed |= shard.state().space.free_empty(|| Ok(shard.sync().map(drop)?))?;
+            freed |= shard.state().space.free_empty(|| self.sync_shard(shard).map(drop))?;
         }
         if freed {
             return Ok(Room::Made);
@@ -44,7 +45,7 @@ impl<M: Memory> Objects<M> {
     /// Moves up to `most` objects of a sparsely used chunk elsewhere.
     pub(crate) fn compact(&self, shard: &Shard<M>, most: usize) -> Result<Room, Error> {
         let space = &shard.state().space;
-        let sync = || Ok(shard.sync().map(drop)?);
+        let sync = || self.sync_shard(shard).map(drop);
         let chunk = match space.take_sparse(sync)? {
             Sparse::Taken(chunk) => chunk,
             Sparse::Busy => return Ok(Room::Others),
@@ -62,12 +63,12 @@ impl<M: Memory> Objects<M> {
         Ok(if freed || moved? > 0 { Room::Made } else { Room::NotNow })
     }
 
-    /// Moves the object in `slot` to another slot of its class, unless that is not to be had, or the
-    /// object is in use.
+    /// Moves the object in `slot` to another slot of its class, unless that is not to be had, or
+    /// the object is in use.
     fn evacuate(&self, shard: &Shard<M>, slot: Slot) -> Result<(), Error> {
         let state = shard.state();
         let Some(key) = self.key_in(&state.space, slot) else { return Ok(()) };
-        let (hash, tail) = (self.hash(&key)?, shard.sync()?);
+        let (hash, tail) = (self.hash(&key)?, self.sync_shard(shard)?);
         let Some(found) = state.index.find_slot(self.memory(), hash, slot.line) else {
             return Ok(());
         };
@@ -75,7 +76,8 @@ impl<M: Memory> Objects<M> {
             // Its slot is where it returns to.
             return Ok(());
         }
-        let unlocked = found.entry.record().is_none() || !self.memory().keeps(sites::COMPACT_LOCK);
+        let unlocked =
+            found.entry.locked_by().is_none() || !self.memory().keeps(sites::COMPACT_LOCK);
         if unlocked {
             self.move_as_read(&found, tail, &key, slot)
         } else if let Attempt::Good(LockedObject::Shared(locked)) =

@@ -5,12 +5,13 @@ use tombolo_sharing::Counter;
 
 use crate::ids::KeyHash;
 use crate::replica::event::{Event, target};
-use crate::storage::records::RecordLock;
+use crate::storage::records::{LockedBy, RecordId, RecordLock};
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
-    /// Takes a record that the object with this hash may have back from one that is little written, and frees it; which one.
-    pub(crate) fn reclaim_some(&self, wanted: KeyHash) -> Result<Option<u32>, Error> {
+    /// Takes a record that the object with this hash may have back from one that is little written,
+    /// and frees it; which one.
+    pub(crate) fn reclaim_some(&self, wanted: KeyHash) -> Result<Option<RecordId>, Error> {
         for (record, hash) in self.victims(wanted) {
             if self.reclaim(record, hash)? {
                 return Ok(Some(record));
@@ -21,7 +22,7 @@ impl<M: Memory> Objects<M> {
 
     /// Takes `record` back from the object that has it, whose hash was `hash`: the object is
     /// read-shared from then on.
-    fn reclaim(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
+    fn reclaim(&self, record: RecordId, hash: KeyHash) -> Result<bool, Error> {
         let written_back = match self.write_back_before_reclaim(record, hash) {
             // There is nothing left to be written back, and the record is free.
             Err(error) if error.is_loss() => false,
@@ -50,12 +51,15 @@ impl<M: Memory> Objects<M> {
         reclaimed
     }
 
-    fn deallocate(&self, record: u32, hash: KeyHash) -> Result<bool, Error> {
+    fn deallocate(&self, record: RecordId, hash: KeyHash) -> Result<bool, Error> {
         self.sync(hash)?;
         let found = self.state(hash).index.find(self.memory(), hash);
         let owner = found.iter().find(|found| found.entry.record() == Some(record));
         owner.map_or(Ok(false), |found| {
-            self.commit(Event::Deallocate { target: target(found.entry), record })
+            self.commit(Event::Deallocate {
+                target: target(found.entry),
+                by: LockedBy::Record(record),
+            })
         })
     }
 }

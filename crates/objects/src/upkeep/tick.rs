@@ -20,13 +20,14 @@ const TICKS_TO_LOOK: u64 = 4;
 const TICKS_TO_COMPACT: u64 = 32;
 
 impl<M: Memory> Objects<M> {
-    /// Does what has to be done in the background: applies the log, so that its head can move on; goes on without
-    /// hosts that have died;
-    /// hands the replica to joining hosts; takes little-used records back; hands on chunks that this
-    /// host holds and does not use; moves objects of sparsely used chunks together. To be called about every millisecond, by one thread of each host.
+    /// Does what has to be done in the background: applies the log, so that its head can move on;
+    /// goes on without hosts that have died; hands the replica to joining hosts; takes little-used
+    /// records back; hands on chunks that this host holds and does not use; moves objects of
+    /// sparsely used chunks together. To be called about every millisecond, by one thread of each
+    /// host.
     ///
     /// # Errors
-    /// [`Error::Log`], [`Error::Damaged`].
+    /// [`Error::Stalled`], [`Error::Fenced`], [`Error::Damaged`].
     pub fn tick(&self) -> Result<(), Error> {
         self.host.beat();
         self.sync_all()?;

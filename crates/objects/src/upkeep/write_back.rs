@@ -1,4 +1,5 @@
-//! Objects with dirty bits ([`dirty`](crate::storage::dirty)): who writes them back, and what may be done with them.
+//! Objects with dirty bits ([`dirty`](crate::storage::dirty)): how they are written back, and what
+//! may be done with them.
 
 use tombolo_memory::Memory;
 use tombolo_sharing::Part;
@@ -9,15 +10,16 @@ use crate::host::lookup::{Attempt, Lookup};
 use crate::ids::KeyHash;
 use crate::read::damaged_object;
 use crate::storage::index::Found;
-use crate::storage::records::Record;
+use crate::storage::records::RecordId;
 use crate::write::guard::WriteGuard;
 use crate::{Error, Objects, sites};
 
-/// Does what has to be done before a dirty object may lose its dirty bit, such as to write it to a file.
+/// Does what has to be done before a dirty object may lose its dirty bit, such as to write it to a
+/// file.
 pub trait WriteBack<M: Memory>: Send + Sync {
-    /// Writes the object with `key` back, whose lock `guard` holds, and clears its dirty bit; or leaves both as
-    /// they are. Nothing that waits for another object's lock may be done here: the caller may hold
-    /// one.
+    /// Writes the object with `key` back, whose lock `guard` holds, and clears its dirty bit; or
+    /// leaves both as they are. Nothing that waits for another object's lock may be done here: the
+    /// caller may hold one.
     fn write_back(&self, key: &[u8], guard: WriteGuard<'_, M>);
 
     /// Whether nothing is lost with an object that is not dirty, as far as its key tells.
@@ -25,9 +27,9 @@ pub trait WriteBack<M: Memory>: Send + Sync {
 }
 
 impl<M: Memory> DirtyObjects<M> for Box<dyn WriteBack<M>> {
-    fn write_back(&self, objects: &Objects<M>, key: &[u8], record: Record) -> Result<(), Error> {
+    fn write_back(&self, objects: &Objects<M>, key: &[u8], record: RecordId) -> Result<(), Error> {
         let dirty_bits = &objects.dirty_bits;
-        let wanted = |found: Option<Record>| found == Some(record) && dirty_bits.is_set(record);
+        let wanted = |found: Option<RecordId>| found == Some(record) && dirty_bits.is_set(record);
         if let Lookup::Found(guard) = objects.try_write_if(key, wanted)? {
             WriteBack::write_back(&**self, key, guard);
         }
@@ -54,17 +56,17 @@ impl<M: Memory> Objects<M> {
     /// Whether there are objects whose values are lost.
     ///
     /// # Errors
-    /// [`Error::Log`].
+    /// [`Error::Stalled`], [`Error::Fenced`].
     pub fn has_lost(&self) -> Result<bool, Error> {
         self.sync_all()?;
         Ok(self.shards().iter().any(|shard| shard.state().lost() > 0))
     }
 
-    /// Begins to write a dirty object; `None` if there is none with this key. It gets no record: it has
-    /// one.
+    /// Begins to write a dirty object; `None` if there is none with this key. It gets no record: it
+    /// has one.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn write_dirty(&self, key: &[u8]) -> Result<Option<WriteGuard<'_, M>>, Error> {
         self.repeat(|| self.try_lock_dirty(key))
     }
@@ -72,7 +74,7 @@ impl<M: Memory> Objects<M> {
     /// The same, unless that takes waiting: then the outer `None`.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Log`].
+    /// [`Error::KeyLength`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn try_write_dirty(&self, key: &[u8]) -> Result<Option<Option<WriteGuard<'_, M>>>, Error> {
         Ok(match self.try_lock_dirty(key)? {
             Lookup::Found(guard) => Some(Some(guard)),
@@ -88,7 +90,7 @@ impl<M: Memory> Objects<M> {
     /// Begins to write an existing object, unless that takes waiting, or a record: then `None`.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Log`].
+    /// [`Error::KeyLength`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn try_write_start(&self, key: &[u8]) -> Result<Option<WriteGuard<'_, M>>, Error> {
         let by_log = self.locks == Locks::Log;
         Ok(self.try_write_if(key, |record| record.is_some() || by_log)?.found())
@@ -98,7 +100,7 @@ impl<M: Memory> Objects<M> {
     fn try_write_if(
         &self,
         key: &[u8],
-        wanted: impl Fn(Option<u32>) -> bool,
+        wanted: impl Fn(Option<RecordId>) -> bool,
     ) -> Result<Lookup<WriteGuard<'_, M>>, Error> {
         let locked = self.lookup(self.begin(key)?, |found, tail| {
             if wanted(found.entry.record()) {
@@ -121,11 +123,11 @@ impl<M: Memory> Objects<M> {
         self.dirty_bits.count()
     }
 
-    /// Shows the key of every dirty object to `visit`: those that were dirty before the call and still
-    /// are, others perhaps.
+    /// Shows the key of every dirty object to `visit`: those that were dirty before the call and
+    /// still are, others perhaps.
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::Log`], [`Error::Damaged`].
+    /// [`Error::Busy`], [`Error::Stalled`], [`Error::Fenced`], [`Error::Damaged`].
     pub fn visit_dirty(&self, mut visit: impl FnMut(&[u8])) -> Result<(), Error> {
         for record in self.dirty_bits.records() {
             let key = self.repeat(|| {
@@ -148,7 +150,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// The key of the object with `hash` that has `record`, if that can be told.
-    fn key_of(&self, record: u32, hash: KeyHash) -> Result<Lookup<Vec<u8>>, Error> {
+    fn key_of(&self, record: RecordId, hash: KeyHash) -> Result<Lookup<Vec<u8>>, Error> {
         let tail = self.sync(hash)?;
         let found = self.state(hash).index.find(self.memory(), hash);
         let owner = |found: &&Found<'_>| found.entry.record() == Some(record);
@@ -167,11 +169,11 @@ impl<M: Memory> Objects<M> {
         key.map(Lookup::Found).ok_or_else(|| damaged_object(&snapshot))
     }
 
-    /// Has the object with `hash` written back, which has `record`, if it is dirty; whether it may be taken
-    /// from it now. Waits for nobody.
+    /// Has the object with `hash` written back, which has `record`, if it is dirty; whether it may
+    /// be taken from it now. Waits for nobody.
     pub(crate) fn write_back_before_reclaim(
         &self,
-        record: u32,
+        record: RecordId,
         hash: KeyHash,
     ) -> Result<bool, Error> {
         let dirty_bits = &self.dirty_bits;

@@ -11,8 +11,9 @@ use crate::{Error, Objects, Version, sites};
 type Batch<'a, 'v, M> = SmallVec<[(WritePlan<'a, M>, &'v [u8], &'v [u8]); BATCH]>;
 
 impl<M: Memory> Objects<M> {
-    /// Creates the objects with these keys, or replaces their values, each as [`put`](Self::put) does, in their order; what became of
-    /// each. Several together take less time than one after the other. They are not written at one instant.
+    /// Creates the objects with these keys, or replaces their values, each as [`put`](Self::put)
+    /// does, in their order; what became of each. Several together take less time than one after
+    /// the other. They are not written at one instant.
     pub fn multi_put<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: &[(K, V)],

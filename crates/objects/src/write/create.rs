@@ -16,8 +16,8 @@ impl<M: Memory> Objects<M> {
     /// Creates an object.
     ///
     /// # Errors
-    /// [`Error::Exists`]; [`Error::LnrFull`], [`Error::TooLarge`] or [`Error::IndexFull`] if there is
-    /// no room; [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    /// [`Error::Exists`]; [`Error::LnrFull`], [`Error::TooLarge`] or [`Error::IndexFull`] if there
+    /// is no room; [`Error::KeyLength`], [`Error::Busy`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         let hash = self.begin(key)?;
         let index = &self.state(hash).index;
@@ -26,7 +26,7 @@ impl<M: Memory> Objects<M> {
             return Err(Error::IndexFull { objects });
         }
         let mut placed = None;
-        let created = self.persist(|| {
+        let created = self.retry_with_backoff(|| {
             let mut others = SmallVec::<[Entry; 4]>::new();
             let same = self.lookup(hash, |found, tail| {
                 others.push(found.entry);

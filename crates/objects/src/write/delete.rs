@@ -1,12 +1,12 @@
 //! Deleting objects, and putting an end to those whose values are lost.
 
-use tombolo_log::LogError;
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Part};
 
+use crate::error::may_be_committed;
 use crate::host::lookup::Attempt;
 use crate::host::reserve::PATIENCE;
-use crate::ids::{BY_POISON, Slot};
+use crate::ids::{LostTo, Slot};
 use crate::replica::event::{Event, target};
 use crate::storage::index::{Entry, Found};
 use crate::storage::intents::Intent;
@@ -32,8 +32,8 @@ impl<M: Memory> Objects<M> {
         Ok(moved?.then_some(version))
     }
 
-    /// Whether the object with `key` may be another one than that with this entry, whose key perhaps cannot be read. None can come
-    /// to be as long as that is there.
+    /// Whether the object with `key` may be another one than that with this entry, whose key
+    /// perhaps cannot be read. None can come to be as long as that is there.
     fn may_be_another(&self, key: &[u8], entry: &Entry) -> Result<bool, Error> {
         let another = self.lookup(entry.hash, |found, tail| {
             if found.entry.slot == entry.slot {
@@ -49,8 +49,8 @@ impl<M: Memory> Objects<M> {
         Ok(another.found().is_some())
     }
 
-    /// The slot that an object has left, as is recorded, unless a host may still write there: then who clears up after that
-    /// one finds the slot in quarantine.
+    /// The slot that an object has left, as is recorded, unless a host may still write there: then
+    /// who clears up after that one finds the slot in quarantine.
     fn left_by(&self, entry: &Entry) -> Option<Slot> {
         if self.is_quarantined(entry) {
             self.intents.table.lost_no_more(entry.slot);
@@ -59,16 +59,15 @@ impl<M: Memory> Objects<M> {
         self.state(entry.hash).space.slot_at(entry.slot)
     }
 
-    /// Whether an object is lost with a host that others are clearing up after, and so are at its slot.
+    /// Whether an object is lost with a host that others are clearing up after, and so are at its
+    /// slot.
     fn is_cleared_up(&self, entry: &Entry) -> bool {
-        entry
-            .lost()
-            .filter(|&host| host != BY_POISON)
-            .map(|host| self.area().stay_of(host))
-            .is_some_and(|stay| {
+        entry.lost().and_then(LostTo::host).map(|host| self.area().stay_of(host)).is_some_and(
+            |stay| {
                 let alone = !(self.area().is_fenced(stay) && self.area().is_gone(stay));
                 !self.memory().check(sites::LOST_ALONE, alone)
-            })
+            },
+        )
     }
 
     /// The entry of the object with `key`, if its value is lost.
@@ -86,9 +85,9 @@ impl<M: Memory> Objects<M> {
     /// Deletes an object whose value is lost; whether it was.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Log`].
+    /// [`Error::KeyLength`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn forget_lost(&self, key: &[u8]) -> Result<bool, Error> {
-        self.persist(|| {
+        self.retry_with_backoff(|| {
             let Some(entry) = self.find_lost(key)? else { return Ok(Some(false)) };
             let intent = if self.is_cleared_up(&entry) { None } else { self.open_intent() };
             intent.map(|intent| self.delete_with_intent(intent, entry, None)).transpose()
@@ -109,7 +108,7 @@ impl<M: Memory> Objects<M> {
         let deleted = self.commit(Event::Delete(target(entry)));
         match &deleted {
             // Others clear up, by the intent.
-            Err(Error::Log(LogError::Fenced { .. } | LogError::Damaged { .. })) => {}
+            Err(error) if may_be_committed(error) => {}
             Ok(true) => {
                 let intent = OpenIntent { torn: None, ..intent };
                 match self.left_by(&entry) {
@@ -125,7 +124,7 @@ impl<M: Memory> Objects<M> {
     /// Deletes an object; whether there was one.
     ///
     /// # Errors
-    /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    /// [`Error::KeyLength`], [`Error::Busy`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         self.delete_if(key, None, false)
     }
@@ -186,7 +185,7 @@ impl<M: Memory> Objects<M> {
             return Err(Error::Changed);
         }
         let locked = self.memory().keeps(sites::DELETE_LOCK);
-        if found.entry.record().is_some() && locked {
+        if found.entry.locked_by().is_some() && locked {
             return self.delete_locked(key, expected, unless_dirty).map(again);
         }
         // Read-shared: nobody can write it without an event that makes this one void.

@@ -1,11 +1,14 @@
-//! Replacing the value of an object in its slot: most writes are of an object that has a record, of which this host has no stale
-//! line, and whose new value fits where the old one was. They take the same steps as [others](super), and give up, with nothing
-//! changed, where there is more to be done or to be said. So little has to be kept from one step to the next, and they take few
-//! instructions: what a write waits for is memory, and the processor looks ahead as far as its instructions go.
+//! Replacing the value of an object in its slot: most writes are of an object that has a record, of
+//! which this host has no stale line, and whose new value fits where the old one was. They take the
+//! same steps as [others](super), and give up, with nothing changed, where there is more to be done
+//! or to be said. So little has to be kept from one step to the next, and they take few
+//! instructions: what a write waits for is memory, and the processor looks ahead as far as its
+//! instructions go.
 //!
-//! Objects can be written together: all are locked, then all are written and cleaned with one fence, and then all locks are
-//! released. So what one of them would wait for memory does for all. Nobody waits for another with several locks in hand: what is not to be
-//! written in its slot at once is written by itself, once those before it are through.
+//! Objects can be written together: all are locked, then all are written and cleaned with one
+//! fence, and then all locks are released. So what one of them would wait for memory does for all.
+//! Nobody waits for another with several locks in hand: what is not to be written in its slot at
+//! once is written by itself, once those before it are through.
 
 use std::marker::PhantomData;
 
@@ -17,17 +20,19 @@ use crate::error::changed_under_lock;
 use crate::host::lookup::Candidate;
 use crate::storage::index::{Cell, Entry, Found, ToNote, validated};
 use crate::storage::intents::{Change, ReservedIntent, WriteIntent};
-use crate::storage::records::PreparedLock;
+use crate::storage::records::{LockedBy, PreparedLock};
 use crate::storage::space::extent::Extent;
 use crate::storage::space::pins::PinWord;
-use crate::write::lock::Locked;
+use crate::write::lock::{HeldLock, Locked, Phase};
 use crate::write::locked::{Fit, fit};
 use crate::{Error, Objects, Version, sites};
 
-/// How an object will be written once it is locked: all that can be known before. Memory takes its time until the record and the object's
-/// first line are there, and what is done meanwhile costs nothing.
+/// How an object will be written once it is locked: all that can be known before. Memory takes its
+/// time until the record and the object's first line are there, and what is done meanwhile costs
+/// nothing.
 pub(crate) struct WritePlan<'a, M: Memory> {
-    /// Its lock, at the counter at which this host has seen the object: if that has moved on, there may be stale lines.
+    /// Its lock, at the counter at which this host has seen the object: if that has moved on, there
+    /// may be stale lines.
     prepared: PreparedLock<'a, M>,
     entry: Entry,
     cell: Cell<'a>,
@@ -49,7 +54,8 @@ impl<M: Memory> WritePlan<'_, M> {
 }
 
 impl<M: Memory> Objects<M> {
-    /// Replaces the value of the object with `key` in its slot, by `head` and `rest`; `None` if it takes more than that.
+    /// Replaces the value of the object with `key` in its slot, by `head` and `rest`; `None` if it
+    /// takes more than that.
     #[inline]
     pub(crate) fn write_in_place<const HEAD: usize>(
         &self,
@@ -59,7 +65,8 @@ impl<M: Memory> Objects<M> {
     ) -> Option<Result<Version, Box<Error>>> {
         self.answer_at_once();
         let pending = self.begin_lookup(self.hash(key).ok()?)?;
-        // A read-modify-write waits for whatever is under way: it is done before there is more than the bucket.
+        // A read-modify-write waits for whatever is under way: it is done before there is more than
+        // the bucket.
         let version = self.next_versions(1);
         let intent_slot = self.intents.reserve_for_now()?;
         let candidate = self.candidate_to_write(&pending)?;
@@ -76,12 +83,13 @@ impl<M: Memory> Objects<M> {
     #[inline(always)]
     pub(crate) fn fetch_candidate(&self, candidate: &Candidate<'_, M>, bytes: usize) {
         let &Candidate { ref found, lines, .. } = candidate;
-        if let Some(record) = found.entry.own_record() {
+        if let Some(record) = found.entry.record() {
             self.fetch_to_write(found, record, lines, bytes);
         }
     }
 
-    /// How a value of so many bytes will be written into the slot of an object that was found, if that takes no more than its lock.
+    /// How a value of so many bytes will be written into the slot of an object that was found, if
+    /// that takes no more than its lock.
     #[inline(always)]
     pub(crate) fn plan<'a>(
         &'a self,
@@ -92,7 +100,7 @@ impl<M: Memory> Objects<M> {
         value_bytes: usize,
     ) -> Option<WritePlan<'a, M>> {
         let &Candidate { found: Found { entry, cell }, lines, .. } = candidate;
-        let (record, counter) = (entry.own_record()?, validated::counter(cell.validated_at)?);
+        let (record, counter) = (entry.record()?, validated::counter(cell.validated_at)?);
         let bytes = (HEADER_BYTES + key.len()) as u64 + value_bytes as u64;
         let usual = lines.count() <= self.small_lines
             && fit(bytes, lines.bytes()) == Fit::Well
@@ -106,11 +114,12 @@ impl<M: Memory> Objects<M> {
         let pins = candidate.shard.state().space.pins_of(entry.slot)?;
         let header = Header::new(version, key, value_bytes as u32);
         let dirty = Lines::covering(lines.start(), bytes);
-        let intent = intent_slot.of_write(Change { record, slot: entry.slot, undone: false });
+        let intent = intent_slot.of_write(Change::new(LockedBy::Record(record), entry.slot, false));
         Some(WritePlan { prepared, entry, cell, validated_at, pins, lines, dirty, header, intent })
     }
 
-    /// Takes an object's lock, if it has `key`, this host has no stale line of it, and it can be written as planned.
+    /// Takes an object's lock, if it has `key`, this host has no stale line of it, and it can be
+    /// written as planned.
     #[inline(always)]
     pub(crate) fn take(
         &self,
@@ -122,7 +131,7 @@ impl<M: Memory> Objects<M> {
             return None;
         }
         if !self.may_overwrite(candidate, plan, key) {
-            // Whoever has taken it over does with it what is to be done.
+            // If the lock was taken over, that host does with it what is to be done.
             let _ = self.records.unlock(plan.prepared.held, false);
             return None;
         }
@@ -157,8 +166,9 @@ impl<M: Memory> Objects<M> {
 
     /// Notes that an object is about to be written.
     ///
-    /// What this host will have seen of the object is noted, too: until its lock is released nobody finds the counter at which that
-    /// counts; and if another host takes it over, an event starts a new generation first, of which nothing is seen.
+    /// What this host will have seen of the object is noted, too: until its lock is released nobody
+    /// finds the counter at which that counts; and if another host takes it over, an event starts a
+    /// new generation first, of which nothing is seen.
     #[inline(always)]
     pub(crate) fn begin_to_write(&self, plan: &WritePlan<'_, M>) {
         let memory = self.memory();
@@ -181,10 +191,12 @@ impl<M: Memory> Objects<M> {
         self.memory().publish_whole(site, values, |_| release())
     }
 
-    /// Releases the lock of an object whose lines are clean; or loses the object, if this host has met a memory error there.
+    /// Releases the lock of an object whose lines are clean; or loses the object, if this host has
+    /// met a memory error there.
     ///
     /// # Errors
-    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more; [`Error::Poisoned`] if the object is lost now.
+    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more;
+    /// [`Error::Poisoned`] if the object is lost now.
     #[inline(always)]
     pub(crate) fn release(&self, plan: &WritePlan<'_, M>) -> Result<Version, Box<Error>> {
         let &WritePlan { ref prepared, lines, header, ref intent, .. } = plan;
@@ -208,7 +220,7 @@ impl<M: Memory> Objects<M> {
         let dirty = SmallVec::from_slice(&[dirty]);
         Locked {
             objects: self,
-            held: plan.prepared.held,
+            held: HeldLock::Record(plan.prepared.held),
             entry,
             cell,
             // While it is locked nobody divides its chunk otherwise.
@@ -217,12 +229,9 @@ impl<M: Memory> Objects<M> {
             header,
             fresh: true,
             known: true,
-            dirty,
-            elsewhere: None,
+            phase: Phase::InPlace { undone: false, dirty },
             intent_slot: plan.intent.slot(),
-            noted: Some(false),
             since: self.memory().moment(),
-            gone: false,
             stays: PhantomData,
         }
         .finish()

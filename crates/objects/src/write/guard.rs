@@ -1,14 +1,15 @@
 //! The paper's `write_start` and `write_end` (section 4) as a guard.
 
 use tombolo_memory::Memory;
-use tombolo_sharing::Counter;
+use tombolo_sharing::{Counter, Header};
 
-use crate::storage::records::Record;
+use crate::read::tells_of_its_value;
+use crate::storage::records::RecordId;
 use crate::write::locked_object::LockedObject;
 use crate::{Error, Objects, Version};
 
-/// A write in progress: this thread holds the object's lock. Dropping the guard ends it, too. It stays with its thread, which alone
-/// knows how it has stored what is to be cleaned.
+/// A write in progress: this thread holds the object's lock. Dropping the guard ends it, too. It
+/// stays with its thread, which alone knows how it has stored what is to be cleaned.
 ///
 /// ```compile_fail,E0277
 /// fn is_sent<T: Send>() {}
@@ -22,7 +23,8 @@ impl<M: Memory> Objects<M> {
     /// Begins to write an existing object: takes its lock, and gives it a record if it has none.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::KeyLength`], [`Error::Busy`], [`Error::Log`].
+    /// [`Error::NotFound`], [`Error::KeyLength`], [`Error::Busy`], [`Error::Stalled`],
+    /// [`Error::Fenced`].
     pub fn write_start(&self, key: &[u8]) -> Result<WriteGuard<'_, M>, Error> {
         let locked = self.lock(key)?.ok_or(Error::NotFound)?;
         self.count(Counter::Writes);
@@ -30,24 +32,15 @@ impl<M: Memory> Objects<M> {
     }
 }
 
+tells_of_its_value!(WriteGuard);
+
 impl<'a, M: Memory> WriteGuard<'a, M> {
     pub(crate) fn new(locked: LockedObject<'a, M>) -> Self {
         Self { locked }
     }
 
-    /// The value's length in bytes.
-    pub fn len(&self) -> u64 {
-        u64::from(self.locked.header().value_bytes)
-    }
-
-    /// Whether the value has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The version of the value as it is now.
-    pub fn version(&self) -> Version {
-        self.locked.header().version
+    fn header(&self) -> Header {
+        self.locked.header()
     }
 
     /// Copies `into.len()` bytes of the value from `offset` on; others cannot change it meanwhile.
@@ -58,8 +51,8 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
         self.locked.read(offset, into)
     }
 
-    /// Changes some bytes of the value, from `offset` on, within its length. Nobody reads the object
-    /// before the guard ends.
+    /// Changes some bytes of the value, from `offset` on, within its length. Nobody reads the
+    /// object before the guard ends.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
@@ -72,8 +65,8 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
         self.locked.objects().memory()
     }
 
-    /// Sets the object's dirty bit: see [`WriteBack`](crate::WriteBack). Others see it before they see what
-    /// is written.
+    /// Sets the object's dirty bit: see [`WriteBack`](crate::WriteBack). Others see it before they
+    /// see what is written.
     ///
     /// # Panics
     /// If the pod has no dirty bits.
@@ -94,7 +87,7 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
         self.locked.objects().dirty_bits.is_set(self.record())
     }
 
-    fn record(&self) -> Record {
+    fn record(&self) -> RecordId {
         self.locked
             .record()
             .expect("objects of a pod with dirty bits have records when they are written")
@@ -103,7 +96,7 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
     /// Deletes the object.
     ///
     /// # Errors
-    /// [`Error::Log`]: it is still there.
+    /// [`Error::Stalled`]: it is still there. [`Error::Fenced`]: it may be.
     pub fn delete(self) -> Result<(), Error> {
         self.locked.delete()
     }
@@ -111,7 +104,7 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
     /// Ends the write: all hosts see it now. The version of the value.
     ///
     /// # Errors
-    /// [`Error::Log`] if this host was fenced meanwhile: the write may be done or not.
+    /// [`Error::Fenced`] if this host was fenced meanwhile: the write may be done or not.
     pub fn write_end(self) -> Result<Version, Error> {
         let version = self.version();
         self.locked.finish().map(|()| version)

@@ -9,12 +9,12 @@ use tombolo_sharing::{Counter, HEADER_BYTES, Header, Part};
 use crate::host::Locks;
 use crate::host::blocked::Why;
 use crate::host::lookup::Attempt;
-use crate::ids::{BY_LOG, KeyHash, Slot};
+use crate::ids::{KeyHash, Slot};
 use crate::replica::event::{Event, target};
-use crate::storage::index::validated::NEVER_VALIDATED;
+use crate::storage::index::validated::{NEVER_VALIDATED, READ_SHARED};
 use crate::storage::index::{Cell, Entry, Found, validated};
 use crate::storage::intents::IntentSlot;
-use crate::storage::records::{Record, RecordLock};
+use crate::storage::records::{LockedBy, RecordId, RecordLock};
 use crate::storage::space::extent::Extent;
 use crate::write::locked_object::LockedObject;
 use crate::write::relocate::Placed;
@@ -25,7 +25,7 @@ use tombolo_placement::Place;
 /// object, its slot or its record; dropping it cleans what was written and releases the lock.
 pub(crate) struct Locked<'a, M: Memory> {
     pub(crate) objects: &'a Objects<M>,
-    pub(crate) held: RecordLock,
+    pub(crate) held: HeldLock,
     pub(crate) entry: Entry,
     pub(crate) cell: Cell<'a>,
     pub(crate) slot: Slot,
@@ -35,19 +35,51 @@ pub(crate) struct Locked<'a, M: Memory> {
     pub(crate) fresh: bool,
     /// It had none before: nobody else has written the object since.
     pub(crate) known: bool,
-    pub(crate) dirty: SmallVec<[Lines; 2]>,
-    /// Where the object will be once the write ends, with what was written so far; nobody else knows of it.
-    pub(crate) elsewhere: Option<Box<Placed>>,
-    /// Where it is recorded that the object is being changed; if it is, whether it is recorded as it was.
+    pub(crate) phase: Phase,
+    /// Where it is recorded that the object is being changed, while it is.
     pub(crate) intent_slot: IntentSlot,
-    pub(crate) noted: Option<bool>,
     /// When the lock was taken: nothing read under it was out of date by then.
     pub(crate) since: Moment,
-    /// The record is not this object's any more: nothing to release.
-    pub(crate) gone: bool,
-    /// Who has written cleans: a thread knows only of what it has stored itself whether that went past the caches. So this stays
-    /// with its thread.
+    /// The thread that has written cleans: it alone knows whether what it has stored went past the
+    /// caches. So this stays with its thread.
     pub(crate) stays: PhantomData<*const ()>,
+}
+
+/// How far the write of a locked object is.
+pub(crate) enum Phase {
+    /// Nothing of the object is changed.
+    Unchanged,
+    /// It is being changed in its slot, as an intent says; if `undone`, with its old bytes.
+    InPlace { undone: bool, dirty: SmallVec<[Lines; 2]> },
+    /// It is written in another slot, where it will be once the write ends. Other hosts do not know
+    /// of that yet.
+    Elsewhere(Box<Placed>),
+    /// The lock is released, or not this host's any more.
+    Released,
+}
+
+/// The lock of an object, which this thread holds.
+#[derive(Clone, Copy)]
+pub(crate) enum HeldLock {
+    Record(RecordLock),
+    Log,
+}
+
+impl HeldLock {
+    pub(crate) fn by(self) -> LockedBy {
+        match self {
+            Self::Record(held) => LockedBy::Record(held.record),
+            Self::Log => LockedBy::Log,
+        }
+    }
+
+    /// The counter before the lock was taken.
+    fn counter(self) -> u32 {
+        match self {
+            Self::Record(held) => held.counter,
+            Self::Log => READ_SHARED,
+        }
+    }
 }
 
 impl<M: Memory> Objects<M> {
@@ -67,7 +99,7 @@ impl<M: Memory> Objects<M> {
     ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
         let entry = found.entry;
         let lines = self.state(entry.hash).space.lines_at(entry.slot);
-        if let (Some(record), Some(lines)) = (entry.own_record(), lines) {
+        if let (Some(record), Some(lines)) = (entry.record(), lines) {
             self.fetch_to_write(found, record, lines, 0);
         }
         let locked = match entry.partition() {
@@ -83,13 +115,14 @@ impl<M: Memory> Objects<M> {
         Ok(stays.map_or(Attempt::Changed, |locked| Attempt::Good(LockedObject::Shared(locked))))
     }
 
-    /// Has the record and, unless they may be stale, the lines of an object fetched that will be locked: the lock waits for what
-    /// was under way before it, and what comes after it waits for the lock. So many bytes are to be written, or any number if that is 0.
+    /// Has the record and, unless they may be stale, the lines of an object fetched that will be
+    /// locked: the lock waits for what was under way before it, and what comes after it waits for
+    /// the lock. So many bytes are to be written, or any number if that is 0.
     #[inline(always)]
     pub(crate) fn fetch_to_write(
         &self,
         found: &Found<'_>,
-        record: Record,
+        record: RecordId,
         lines: Lines,
         bytes: usize,
     ) {
@@ -99,8 +132,8 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// Moves an object that is about to be written into this host's memory, if it is to be there; `None`
-    /// then, and the lock if it is not.
+    /// Moves an object that is about to be written into this host's memory, if it is to be there;
+    /// `None` then, and the lock if it is not.
     fn place_before_write<'a>(
         &self,
         locked: Locked<'a, M>,
@@ -110,7 +143,7 @@ impl<M: Memory> Objects<M> {
             return Ok(Some(locked));
         }
         let profile = self.profiles.access(locked.entry.hash, true, locked.known);
-        if self.placement.place(&profile, Place::Shared, &self.costs) == Place::Home {
+        if self.placement.place(&profile, Place::Shared, &self.costs) == Place::Partition {
             locked.move_in(key)
         } else {
             Ok(Some(locked))
@@ -123,19 +156,22 @@ impl<M: Memory> Objects<M> {
         tail: u64,
         key: &[u8],
     ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
-        let held = match found.entry.record() {
-            Some(BY_LOG) => None,
-            Some(record) => {
+        let held = match found.entry.locked_by() {
+            Some(LockedBy::Log | LockedBy::Partition) => None,
+            Some(LockedBy::Record(record)) => {
                 let word = self.records.load(record);
                 if let Some(holder) = word.holder() {
                     self.obstructed(holder, found.entry);
                 }
-                word.readable().and_then(|counter| self.records.lock(record, counter))
+                let counter = word.readable();
+                counter.and_then(|counter| self.records.lock(record, counter)).map(HeldLock::Record)
             }
             // A record is worth allocating only for the right object.
             None => match self.look(found, tail, key, Part::Nothing, |_, _| ())? {
-                Attempt::Good(_) if self.locks == Locks::Log => self.lock_by_log(found)?,
-                Attempt::Good(_) => self.allocate(found.entry)?,
+                Attempt::Good(_) if self.locks == Locks::Log => {
+                    self.lock_by_log(found)?.then_some(HeldLock::Log)
+                }
+                Attempt::Good(_) => self.allocate(found.entry)?.map(HeldLock::Record),
                 Attempt::OtherKey => return Ok(Attempt::OtherKey),
                 Attempt::Changed => None,
             },
@@ -146,7 +182,7 @@ impl<M: Memory> Objects<M> {
     /// Looks at an object that has just been locked; releases it if it is not the one with `key`.
     fn enter_or_unlock(
         &self,
-        mut held: RecordLock,
+        mut held: HeldLock,
         entry: Entry,
         key: &[u8],
     ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
@@ -166,8 +202,8 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Releases the lock of an object that is not entered after all.
-    fn unlock_unentered(&self, held: RecordLock, entry: Entry) -> Result<(), Error> {
-        if held.record != BY_LOG {
+    fn unlock_unentered(&self, held: HeldLock, entry: Entry) -> Result<(), Error> {
+        if let HeldLock::Record(held) = held {
             let _ = self.records.unlock(held, false);
             return Ok(());
         }
@@ -178,7 +214,7 @@ impl<M: Memory> Objects<M> {
     /// Looks at the object again, now that its lock is held.
     fn enter(
         &self,
-        held: &mut RecordLock,
+        held: &mut HeldLock,
         entry: Entry,
         key: &[u8],
         intent_slot: IntentSlot,
@@ -191,11 +227,13 @@ impl<M: Memory> Objects<M> {
             self.sync(entry.hash)?;
         }
         let find = || self.state(entry.hash).index.find_slot(memory, entry.hash, entry.slot);
-        let ours = |found: &Found<'_>| found.entry.record() == Some(held.record);
+        let ours = |found: &Found<'_>| found.entry.locked_by() == Some(held.by());
         let Some(mut found) = find().filter(|found| !again || ours(found)) else {
             return Ok(Attempt::Changed);
         };
-        if held.record != BY_LOG && self.records.wraps(*held) {
+        if let HeldLock::Record(held) = held
+            && self.records.wraps(*held)
+        {
             self.begin_new_count(held, found.entry)?;
             let Some(renewed) = find() else { return Ok(Attempt::Changed) };
             found = renewed;
@@ -203,7 +241,7 @@ impl<M: Memory> Objects<M> {
         let space = &self.state(entry.hash).space;
         let Some(slot) = space.slot_at(entry.slot) else { return Ok(Attempt::Changed) };
         let Some(extent) = space.extent(slot) else { return Ok(Attempt::Changed) };
-        let known = validated::is_fresh(memory, self.validated_at(&found), held.counter);
+        let known = validated::is_fresh(memory, self.validated_at(&found), held.counter());
         let small = extent.count() <= self.small_lines;
         let length = (HEADER_BYTES + key.len()).min(extent.bytes() as usize);
         if !known {
@@ -238,27 +276,25 @@ impl<M: Memory> Objects<M> {
             header,
             fresh: known || small,
             known,
-            dirty: SmallVec::new(),
-            elsewhere: None,
+            phase: Phase::Unchanged,
             intent_slot,
-            noted: None,
             since,
-            gone: false,
             stays: PhantomData,
         };
         Ok(Attempt::Good(LockedObject::Shared(locked)))
     }
 
-    /// An event before the counter can be seen to start again: no note of an earlier read of the same
-    /// counter counts any more. Where widths are mixed, it is one that gives the object a wide record,
-    /// if there is one.
+    /// An event before the counter can be seen to start again: no note of an earlier read of the
+    /// same counter counts any more. Where widths are mixed, it is one that gives the object a wide
+    /// record, if there is one.
     fn begin_new_count(&self, held: &mut RecordLock, entry: Entry) -> Result<(), Error> {
         let records = &self.records;
         if let Some(wider) = records.claim_wider(entry.hash, *held) {
             if self.dirty_bits.is_set(held.record) {
                 self.dirty_bits.set(wider.record);
             }
-            let event = Event::Allocate { target: target(entry), record: wider.record };
+            let event =
+                Event::Allocate { target: target(entry), by: LockedBy::Record(wider.record) };
             let allocated = self.commit(event);
             if matches!(allocated, Ok(true)) {
                 self.free_record(std::mem::replace(held, wider));
@@ -271,8 +307,8 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Drops lines before they are read or partly written under a lock: a partial store into a stale
-    /// line would bring the rest of it back.
+    /// Drops lines before they are read or partly written under a lock: a partial store into a
+    /// stale line would bring the rest of it back.
     pub(crate) fn drop_stale(&self, extent: &Extent, offset: u64, bytes: u64) {
         let lines = || extent.covering(offset, bytes);
         self.counters.add(Counter::InvalidatedLines, lines().map(Lines::count).sum());
@@ -284,7 +320,7 @@ impl<M: Memory> Objects<M> {
     fn allocate(&self, entry: Entry) -> Result<Option<RecordLock>, Error> {
         let started = self.memory().uptime();
         let held = self.claim_record(entry.hash)?;
-        let event = Event::Allocate { target: target(entry), record: held.record };
+        let event = Event::Allocate { target: target(entry), by: LockedBy::Record(held.record) };
         match self.commit(event) {
             Ok(true) => {
                 let took = self.memory().uptime().saturating_sub(started);
@@ -301,11 +337,11 @@ impl<M: Memory> Objects<M> {
 
     /// A free record for the object with this hash, if need be one that was taken from another.
     fn claim_record(&self, hash: KeyHash) -> Result<RecordLock, Error> {
-        self.persist(|| {
+        self.retry_with_backoff(|| {
             if let Some(held) = self.records.claim(hash) {
                 return Ok(Some(held));
             }
-            // Who has the records, the log knows; nobody else may be applying it.
+            // The log says which objects have the records; no other thread may be applying it.
             if self.memory().keeps(sites::RECORD_SYNC) {
                 self.sync_all()?;
             }

@@ -7,11 +7,12 @@ use tombolo_memory::{Lines, Memory};
 use tombolo_sharing::{Counter, HEADER_BYTES, Header, object_bytes};
 
 use crate::error::changed_under_lock;
-use crate::ids::{BY_LOG, BY_POISON};
+use crate::ids::LostTo;
 use crate::replica::event::{Event, target};
 use crate::storage::index::validated;
 use crate::storage::intents::Change;
-use crate::write::lock::Locked;
+use crate::storage::records::RecordId;
+use crate::write::lock::{HeldLock, Locked, Phase};
 use crate::write::relocate::{OpenIntent, Placed};
 use crate::{Error, Objects, sites};
 
@@ -36,6 +37,19 @@ pub(crate) fn fit(bytes: u64, capacity: u64) -> Fit {
     }
 }
 
+impl Phase {
+    /// What was written in another slot, if it was: from here on nothing is changed in the old one.
+    fn take_elsewhere(&mut self) -> Option<Box<Placed>> {
+        match std::mem::replace(self, Self::Unchanged) {
+            Self::Elsewhere(placed) => Some(placed),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+}
+
 impl<M: Memory> Locked<'_, M> {
     pub(crate) fn header(&self) -> Header {
         self.header
@@ -45,15 +59,15 @@ impl<M: Memory> Locked<'_, M> {
         self.objects
     }
 
-    pub(crate) fn record(&self) -> u32 {
-        self.held.record
+    pub(crate) fn record(&self) -> Option<RecordId> {
+        self.held.by().record()
     }
 
     /// Reads part of the value.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         let from = self.value_at(offset, into.len())?;
         let memory = self.objects.memory();
-        if let Some(placed) = &self.elsewhere {
+        if let Phase::Elsewhere(placed) = &self.phase {
             placed.extent.read(memory, from, into);
             return Ok(());
         }
@@ -70,7 +84,7 @@ impl<M: Memory> Locked<'_, M> {
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.objects.may_store()?;
         let to = self.value_at(offset, bytes.len())?;
-        if self.elsewhere.is_some() || !self.may_change_in_place() {
+        if matches!(self.phase, Phase::Elsewhere(_)) || !self.may_change_in_place() {
             return self.write_elsewhere(to, bytes);
         }
         self.invalidate_if_stale(to, bytes.len());
@@ -78,27 +92,30 @@ impl<M: Memory> Locked<'_, M> {
         self.renew_header(self.header.value_bytes)
     }
 
-    /// Whether nobody views the object, and, where writes can be undone, what this one overwrites is not too much to be recorded.
+    /// Whether nobody views the object, and, where writes can be undone, what this one overwrites
+    /// is not too much to be recorded.
     fn may_change_in_place(&self) -> bool {
-        let memory = self.objects.memory();
+        if matches!(self.phase, Phase::InPlace { .. }) {
+            return true;
+        }
         // While the lock is held nobody begins to view the object.
-        let pinned = || self.objects.state(self.entry.hash).space.is_pinned(self.slot.line);
-        let viewed = self.noted.is_none() && !memory.check(sites::PIN_WRITE, !pinned());
-        !viewed && self.objects.intents.may_change(self.header.total_bytes())
+        let pinned = self.objects.state(self.entry.hash).space.is_pinned(self.slot.line);
+        self.objects.memory().check(sites::PIN_WRITE, !pinned)
+            && self.objects.intents.may_change(self.header.total_bytes())
     }
 
     /// Changes part of the object in another slot, to which it moves when the write ends.
     fn write_elsewhere(&mut self, to: u64, bytes: &[u8]) -> Result<(), Error> {
-        if self.elsewhere.is_none() {
+        if !matches!(self.phase, Phase::Elsewhere(_)) {
             let key = self.key()?;
             let mut value = vec![0; self.header.value_bytes as usize];
             self.read(0, &mut value)?;
             // Nobody waits for room with a lock in hand.
             let (objects, intent) = (self.objects, self.open_intent());
             let placed = objects.place(intent, self.entry.hash, &key, &value, Duration::ZERO)?;
-            self.elsewhere = Some(Box::new(placed));
+            self.phase = Phase::Elsewhere(Box::new(placed));
         }
-        if let Some(placed) = &self.elsewhere {
+        if let Phase::Elsewhere(placed) = &self.phase {
             placed.extent.write(self.objects.memory(), to, bytes);
             self.header = placed.header;
         }
@@ -107,7 +124,7 @@ impl<M: Memory> Locked<'_, M> {
 
     /// Ends what was done elsewhere: the object is there now, or, on an error, where and as it was.
     fn arrive(&mut self) -> Result<(), Error> {
-        let Some(placed) = self.elsewhere.take() else { return Ok(()) };
+        let Some(placed) = self.phase.take_elsewhere() else { return Ok(()) };
         self.give();
         let moved = self.objects.announce_move(self.entry, self.slot, *placed);
         self.follow(moved.and_then(|moved| moved.ok_or_else(changed_under_lock)))
@@ -155,25 +172,29 @@ impl<M: Memory> Locked<'_, M> {
             return Err(changed_under_lock());
         }
         self.objects.count(Counter::Deletes);
-        if self.held.record != BY_LOG {
-            self.objects.free_record(self.held);
+        if let HeldLock::Record(held) = self.held {
+            self.objects.free_record(held);
         }
-        self.gone = true;
+        self.phase = Phase::Released;
         self.objects.intents.end(self.intent_slot, false);
         Ok(())
     }
 
     /// Where it is recorded what becomes of the object's slot.
     fn open_intent(&self) -> OpenIntent {
-        let torn = self.noted.map(|undone| self.change(undone));
+        let torn = match self.phase {
+            Phase::InPlace { undone, .. } => Some(self.change(undone)),
+            _ => None,
+        };
         OpenIntent { intent_slot: self.intent_slot, torn, alone: false, in_partition: false }
     }
 
     /// Ends the write.
     ///
     /// # Errors
-    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if the lock was taken over from this host: what was written does not count, or
-    /// may not. [`Error::Poisoned`] if the object is lost to a memory error. Those of a commit, if the object was written in another slot.
+    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if the lock was taken over from this
+    /// host: what was written does not count, or may not. [`Error::Poisoned`] if the object is lost
+    /// to a memory error. Those of a commit, if the object was written in another slot.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
         self.arrive()?;
         self.release()
@@ -202,13 +223,13 @@ impl<M: Memory> Locked<'_, M> {
     }
 
     fn change(&self, undone: bool) -> Change {
-        Change { record: self.held.record, slot: self.slot.line, undone }
+        Change::new(self.held.by(), self.slot.line, undone)
     }
 
     /// Others can tell from here on that the object is being changed.
     fn set_intent(&mut self) -> Result<(), Error> {
         let objects = self.objects;
-        if self.noted.is_some() {
+        if matches!(self.phase, Phase::InPlace { .. }) {
             return Ok(());
         }
         let undone = objects.intents.is_undone(self.header.total_bytes());
@@ -226,16 +247,18 @@ impl<M: Memory> Locked<'_, M> {
         } else {
             objects.intents.set_write(self.intent_slot, change);
         }
-        self.noted = Some(undone);
+        self.phase = Phase::InPlace { undone, dirty: SmallVec::new() };
         Ok(())
     }
 
     fn store(&mut self, to: u64, bytes: &[u8]) -> Result<(), Error> {
         self.set_intent()?;
         self.extent.write(self.objects.memory(), to, bytes);
-        for lines in self.extent.covering(to, bytes.len() as u64) {
-            if !self.dirty.iter().any(|dirty| dirty.contain(lines)) {
-                self.dirty.push(lines);
+        if let Phase::InPlace { dirty, .. } = &mut self.phase {
+            for lines in self.extent.covering(to, bytes.len() as u64) {
+                if !dirty.iter().any(|dirty| dirty.contain(lines)) {
+                    dirty.push(lines);
+                }
             }
         }
         Ok(())
@@ -263,7 +286,7 @@ impl<M: Memory> Locked<'_, M> {
         let to =
             objects.place_copy(intent, self.entry.hash, self.slot, self.header, key, &value)?;
         let Some(to) = to else { return Ok(()) };
-        self.elsewhere = Some(Box::new(to));
+        self.phase = Phase::Elsewhere(Box::new(to));
         self.arrive()
     }
 
@@ -278,8 +301,7 @@ impl<M: Memory> Locked<'_, M> {
         let found = index.find_slot(objects.memory(), self.entry.hash, to.slot.line);
         let found = found.ok_or_else(changed_under_lock)?;
         to.extent.take(objects.memory());
-        self.dirty.clear();
-        self.noted = None;
+        self.phase = Phase::Unchanged;
         self.entry = found.entry;
         self.cell = found.cell;
         self.slot = to.slot;
@@ -292,13 +314,17 @@ impl<M: Memory> Locked<'_, M> {
     /// Cleans what was written and releases the lock.
     ///
     /// # Errors
-    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more; [`Error::Poisoned`] if the object is lost now.
+    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more;
+    /// [`Error::Poisoned`] if the object is lost now.
     fn release(&mut self) -> Result<(), Error> {
         let objects = self.objects;
-        let written = !self.dirty.is_empty();
-        let cleaned = self.dirty.iter().map(|lines| lines.count()).sum();
+        let dirty = match &mut self.phase {
+            Phase::InPlace { dirty, .. } => std::mem::take(dirty),
+            _ => SmallVec::new(),
+        };
+        let written = !dirty.is_empty();
+        let cleaned = dirty.iter().map(|lines| lines.count()).sum();
         objects.counters.add(Counter::CleanedLines, cleaned);
-        let dirty = std::mem::take(&mut self.dirty);
         if written && self.extent_is_poisoned() {
             return self.lose(dirty);
         }
@@ -312,23 +338,25 @@ impl<M: Memory> Locked<'_, M> {
     fn unlock(&mut self, written: bool) -> Result<(), Error> {
         let objects = self.objects;
         self.give();
-        self.gone = true;
-        let (released, counter) = if self.held.record == BY_LOG {
+        let phase = std::mem::replace(&mut self.phase, Phase::Released);
+        let noted = matches!(phase, Phase::InPlace { .. });
+        let (released, counter) = if let HeldLock::Record(held) = self.held {
+            if noted {
+                objects.intents.through(self.intent_slot, self.held.by());
+            }
+            let counter = objects.records.unlock(held, written);
+            (counter.is_some(), counter)
+        } else {
             // The record says nothing of who has the lock, so the intent does.
-            if self.noted.is_some() {
+            if noted {
                 objects.intents.clear(self.intent_slot);
             }
-            // If the log is stuck, so is the object, and whoever wants it is told of the log.
+            // If the log is stuck, so is the object, and the next thread that wants it is told of
+            // the log.
             (objects.unlock_by_log(self.entry).is_ok(), None)
-        } else {
-            if self.noted.is_some() {
-                objects.intents.through(self.intent_slot, self.held.record);
-            }
-            let counter = objects.records.unlock(self.held, written);
-            (counter.is_some(), counter)
         };
         if released {
-            objects.intents.end(self.intent_slot, self.noted.is_some());
+            objects.intents.end(self.intent_slot, noted);
         }
         if let Some(counter) = counter.filter(|_| self.fresh) {
             validated::set(
@@ -347,24 +375,26 @@ impl<M: Memory> Locked<'_, M> {
         !objects.memory().check(sites::POISON_WRITE, !objects.is_poisoned(&self.extent))
     }
 
-    /// Part of what was written is nobody's but this host's: the object is lost, before its lock is released.
+    /// Part of what was written is nobody's but this host's: the object is lost, before its lock is
+    /// released.
     #[cold]
     fn lose(&mut self, dirty: SmallVec<[Lines; 2]>) -> Result<(), Error> {
         let (objects, entry) = (self.objects, self.entry);
         objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| self.give());
-        self.gone = true;
+        self.phase = Phase::Released;
         let space = &objects.state(entry.hash).space;
         space.set_poisoned(&self.extent);
-        space.mark_away(&self.extent, BY_POISON);
-        let lost = objects.commit(Event::Lose { target: target(entry), host: BY_POISON })?;
+        space.mark_away(&self.extent, LostTo::MemoryError);
+        let lost =
+            objects.commit(Event::Lose { target: target(entry), to: LostTo::MemoryError })?;
         if !lost {
             return Err(changed_under_lock());
         }
         objects.count(Counter::Poisoned);
         // Before the record can be another object's.
         objects.intents.clear(self.intent_slot);
-        if self.held.record != BY_LOG {
-            objects.free_record(self.held);
+        if let HeldLock::Record(held) = self.held {
+            objects.free_record(held);
         }
         objects.intents.end(self.intent_slot, false);
         Err(Error::Poisoned)
@@ -373,8 +403,8 @@ impl<M: Memory> Locked<'_, M> {
 
 impl<M: Memory> Drop for Locked<'_, M> {
     fn drop(&mut self) {
-        if !self.gone {
-            // Whoever drops it does not ask.
+        if !matches!(self.phase, Phase::Released) {
+            // A caller that drops it does not ask for the outcome.
             let _ = self.arrive();
             let _ = self.release();
         }

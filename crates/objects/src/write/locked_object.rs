@@ -3,7 +3,7 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::Header;
 
-use crate::storage::records::Record;
+use crate::storage::records::RecordId;
 use crate::write::lock::Locked;
 use crate::write::partition::LockedEntry;
 use crate::{Error, Objects};
@@ -31,10 +31,10 @@ impl<M: Memory> LockedObject<'_, M> {
         }
     }
 
-    /// The object's record; none, if it is in this host's memory.
-    pub(crate) fn record(&self) -> Option<Record> {
+    /// The object's record; none, if it is in this host's memory, or locked by the log.
+    pub(crate) fn record(&self) -> Option<RecordId> {
         match self {
-            Self::Shared(locked) => Some(locked.record()),
+            Self::Shared(locked) => locked.record(),
             Self::Entry(_) => None,
         }
     }

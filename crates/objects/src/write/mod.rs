@@ -23,8 +23,8 @@ impl<M: Memory> Objects<M> {
     /// Replaces the value of an existing object; it may have another length.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::LnrFull`] or [`Error::TooLarge`] if there is no room for a longer
-    /// value; [`Error::Busy`], [`Error::Log`]. The old value stays.
+    /// [`Error::NotFound`]; [`Error::LnrFull`] or [`Error::TooLarge`] if there is no room for a
+    /// longer value; [`Error::Busy`], [`Error::Stalled`], [`Error::Fenced`]. The old value stays.
     pub fn write(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         if let Some(written) = self.write_in_place(key, &[], value) {
             return written.map_err(|error| *error);
@@ -38,7 +38,8 @@ impl<M: Memory> Objects<M> {
     /// Changes some bytes of an existing object, from `offset` on, within its length.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::OutOfRange`], [`Error::Busy`], [`Error::Log`].
+    /// [`Error::NotFound`], [`Error::OutOfRange`], [`Error::Busy`], [`Error::Stalled`],
+    /// [`Error::Fenced`].
     pub fn write_range(&self, key: &[u8], offset: u64, bytes: &[u8]) -> Result<Version, Error> {
         let mut locked = self.lock(key)?.ok_or(Error::NotFound)?;
         self.count(Counter::Writes);
@@ -50,13 +51,14 @@ impl<M: Memory> Objects<M> {
     /// Creates the object, or replaces its value, lost or not.
     ///
     /// # Errors
-    /// As of [`write`](Self::write) and [`create`](Self::create), but for the absence or presence of
-    /// the object.
+    /// As of [`write`](Self::write) and [`create`](Self::create), but for the absence or presence
+    /// of the object.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         or_slow_path(self.write_in_place(key, &[], value), || self.put_slow(key, value))
     }
 
-    /// As [`put`](Self::put), of a value that is in two pieces: who has them apart need not move them.
+    /// As [`put`](Self::put), of a value that is in two pieces: a caller that has them apart need
+    /// not move them.
     ///
     /// # Errors
     /// Those of [`put`](Self::put).
@@ -72,7 +74,7 @@ impl<M: Memory> Objects<M> {
 
     #[inline(never)]
     fn put_slow(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
-        self.persist(|| match self.write(key, value) {
+        self.retry_with_backoff(|| match self.write(key, value) {
             Err(Error::NotFound) => match self.create(key, value) {
                 Err(Error::Exists) => Ok(None),
                 created => created.map(Some),
@@ -101,8 +103,9 @@ impl<M: Memory> Objects<M> {
         locked.finish().map(|()| version)
     }
 
-    /// Reads an object, lets `change` decide, and does it, all in one step. `change` gets the value,
-    /// or `None` if there is no such object; it may be called several times, the last call counts.
+    /// Reads an object, lets `change` decide, and does it, all in one step. `change` gets the
+    /// value, or `None` if there is no such object; it may be called several times, the last call
+    /// counts.
     ///
     /// # Errors
     /// Those of [`put`](Self::put).
@@ -111,7 +114,7 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         mut change: impl FnMut(Option<&[u8]>) -> Change,
     ) -> Result<(), Error> {
-        self.persist(|| {
+        self.retry_with_backoff(|| {
             let Some(mut locked) = self.lock(key)? else {
                 let Change::Put(value) = change(None) else { return Ok(Some(())) };
                 return match self.create(key, &value) {
@@ -131,7 +134,8 @@ impl<M: Memory> Objects<M> {
     }
 }
 
-/// What came of a write in its slot, unless it takes more than that; so does one of an object that turns out to be lost.
+/// What came of a write in its slot, unless it takes more than that; so does one of an object that
+/// turns out to be lost.
 #[inline(always)]
 fn or_slow_path(
     written: Option<Result<Version, Box<Error>>>,

@@ -3,18 +3,18 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Header};
 
-use crate::ids::BY_LOG;
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
-use crate::write::lock::Locked;
+use crate::write::lock::{HeldLock, Locked, Phase};
 use crate::{Error, Objects};
 
-/// Objects of up to this many bytes move: who asks for one waits while it is written back.
+/// Objects of up to this many bytes move: a host that asks for one waits while it is written back.
 const LARGEST: u64 = 64 << 10;
 
 impl<M: Memory> Objects<M> {
-    /// Moves an object, as it was when it had this entry, into this host's memory; whether it did. The
-    /// caller makes sure that it has not been written since, or that the entry would have changed.
+    /// Moves an object, as it was when it had this entry, into this host's memory; whether it did.
+    /// The caller makes sure that it has not been written since, or that the entry would have
+    /// changed.
     pub(crate) fn move_in(
         &self,
         entry: Entry,
@@ -32,7 +32,8 @@ impl<M: Memory> Objects<M> {
         match found {
             Some(found) if matches!(moved, Ok(true)) => {
                 self.count(Counter::MovedIn);
-                // Else its slot is as this host has just read it, and so are the lines in its caches.
+                // Else its slot is as this host has just read it, and so are the lines in its
+                // caches.
                 if !self.partition.is_backed() {
                     self.mark_away(&found.entry, self.partition.host)?;
                 }
@@ -58,7 +59,8 @@ impl<M: Memory> Locked<'_, M> {
     /// the object stays.
     pub(crate) fn move_in(mut self, key: &[u8]) -> Result<Option<Self>, Error> {
         let objects = self.objects;
-        if self.held.record == BY_LOG || !objects.may_move_in(self.header) {
+        let HeldLock::Record(held) = self.held else { return Ok(Some(self)) };
+        if !objects.may_move_in(self.header) {
             return Ok(Some(self));
         }
         let mut value = vec![0; self.header.value_bytes as usize];
@@ -68,8 +70,8 @@ impl<M: Memory> Locked<'_, M> {
         if matches!(moved, Ok(true)) {
             // Before the record can be another object's.
             objects.intents.clear(self.intent_slot);
-            objects.records.free(self.held);
-            self.gone = true;
+            objects.records.free(held);
+            self.phase = Phase::Released;
             objects.intents.end(self.intent_slot, false);
             return Ok(None);
         }

@@ -14,8 +14,8 @@ use crate::write::relocate::OpenIntent;
 use crate::{Error, Objects, sites};
 
 impl<M: Memory> Objects<M> {
-    /// Sends an entry of the partition back, if it is here; whether it is not here any more. On an error it stays, and where there is no room while it is viewed
-    /// in its slot.
+    /// Sends an entry of the partition back, if it is here; whether it is not here any more. On an
+    /// error it stays, and where there is no room while it is viewed in its slot.
     pub(crate) fn move_out(&self, slot: SlotLine, hold: &mut Hold<M>) -> Result<bool, Error> {
         let (Some(entry), Some(header)) = (hold.here, hold.header) else { return Ok(true) };
         self.may_store()?;
@@ -24,7 +24,7 @@ impl<M: Memory> Objects<M> {
             return self.move_out_to_backup(entry, &extent, hold).map(|()| true);
         }
         let intent_slot = self.open_intent_waiting()?.intent_slot;
-        if !self.memory().check(sites::PIN_RETURN, !self.is_viewed(entry)) {
+        if !self.memory().check(sites::PIN_MOVE_OUT, !self.is_viewed(entry)) {
             return match self.move_out_elsewhere(intent_slot, entry, &extent, hold) {
                 Err(Error::LnrFull { .. }) => Ok(false),
                 returned => returned.map(|()| true),
@@ -33,11 +33,11 @@ impl<M: Memory> Objects<M> {
         self.intents.set(intent_slot, Intent::MovesOut { slot });
         self.write_whole(&extent, header, &hold.key, &hold.value);
         let lines = extent.covering(0, header.total_bytes());
-        if !self.memory().check(sites::POISON_RETURN, !self.is_poisoned(&extent)) {
-            self.memory().publish(sites::HOME_CLEAN, lines, |memory| extent.give(memory, 0));
+        if !self.memory().check(sites::POISON_MOVE_OUT, !self.is_poisoned(&extent)) {
+            self.memory().publish(sites::PARTITION_CLEAN, lines, |memory| extent.give(memory, 0));
             return self.move_out_elsewhere(intent_slot, entry, &extent, hold).map(|()| true);
         }
-        let back = self.memory().publish(sites::HOME_CLEAN, lines, |memory| {
+        let back = self.memory().publish(sites::PARTITION_CLEAN, lines, |memory| {
             extent.give(memory, header.total_bytes());
             self.intents.end(intent_slot, true);
             self.commit(Event::MoveOut(target(entry)))
@@ -60,7 +60,7 @@ impl<M: Memory> Objects<M> {
         extent: &Extent,
         hold: &mut Hold<M>,
     ) -> Result<(), Error> {
-        if !self.memory().check(sites::POISON_RETURN, !self.is_poisoned(extent)) {
+        if !self.memory().check(sites::POISON_MOVE_OUT, !self.is_poisoned(extent)) {
             let intent_slot = self.open_intent_waiting()?.intent_slot;
             return self.move_out_elsewhere(intent_slot, entry, extent, hold);
         }
@@ -72,7 +72,8 @@ impl<M: Memory> Objects<M> {
         Ok(())
     }
 
-    /// Sends an entry of the partition to another slot than its own, where there is a memory error, or which somebody views.
+    /// Sends an entry of the partition to another slot than its own, where there is a memory error,
+    /// or which somebody views.
     pub(crate) fn move_out_elsewhere(
         &self,
         intent_slot: IntentSlot,

@@ -2,13 +2,14 @@
 
 use smallvec::SmallVec;
 use tombolo_memory::{LINE_BYTES, Lines, Memory};
-use tombolo_sharing::{Counter, Header, object_bytes, persist};
+use tombolo_sharing::{Counter, Header, object_bytes, retry_with_backoff};
 
 use crate::error::no_such_slot;
 use crate::host::lookup::Attempt;
 use crate::storage::index::Entry;
-use crate::storage::intents::{BY_PARTITION, Change, IntentSlot};
+use crate::storage::intents::{Change, IntentSlot};
 use crate::storage::partition::Hold;
+use crate::storage::records::LockedBy;
 use crate::storage::space::extent::Extent;
 use crate::write::locked_object::LockedObject;
 use crate::write::relocate::OpenIntent;
@@ -35,7 +36,7 @@ struct Backup {
 impl<M: Memory> Objects<M> {
     /// An intent about an object in this host's memory.
     fn open_intent_in_partition(&self) -> Result<OpenIntent, Error> {
-        persist(self.memory(), || {
+        retry_with_backoff(self.memory(), || {
             let intent =
                 self.open_intent().map(|intent| OpenIntent { in_partition: true, ..intent });
             if intent.is_none() {
@@ -99,8 +100,8 @@ impl<M: Memory> LockedEntry<'_, M> {
         self.renew_header()
     }
 
-    /// Replaces the value: here, if its slot has room for it to return to; else in a larger slot, and the
-    /// object leaves. On an error nothing is changed.
+    /// Replaces the value: here, if its slot has room for it to return to; else in a larger slot,
+    /// and the object leaves. On an error nothing is changed.
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let objects = self.objects;
         self.back_up()?;
@@ -151,9 +152,9 @@ impl<M: Memory> LockedEntry<'_, M> {
         let extent = objects.state(self.entry.hash).space.extent_at(slot);
         let extent = extent.ok_or_else(no_such_slot)?;
         let intent_slot = objects.open_intent_in_partition()?.intent_slot;
-        if objects.memory().keeps(sites::HOME_NOTED) {
+        if objects.memory().keeps(sites::PARTITION_NOTED) {
             let undone = objects.intents.is_undone(self.header.total_bytes());
-            let change = Change { record: BY_PARTITION, slot, undone };
+            let change = Change::new(LockedBy::Partition, slot, undone);
             if undone {
                 let object = [&self.header.encode()[..], &self.hold.key, &self.hold.value].concat();
                 objects.intents.set_undo(intent_slot, change, &object);
@@ -188,7 +189,8 @@ impl<M: Memory> LockedEntry<'_, M> {
     /// Ends what was changed in the slot: it is in memory then.
     ///
     /// # Errors
-    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced): it does not count, or may not. The intent stays, for others to see.
+    /// [`LogError::Fenced`](tombolo_log::LogError::Fenced): it does not count, or may not. The
+    /// intent stays, for others to see.
     fn back_up(&mut self) -> Result<(), Error> {
         let Some(Backup { intent_slot, extent, dirty }) = self.backup.take() else { return Ok(()) };
         let objects = self.objects;
@@ -196,7 +198,7 @@ impl<M: Memory> LockedEntry<'_, M> {
         objects.counters.add(Counter::CleanedLines, cleaned);
         let whole = objects.memory().check(sites::POISON_BACKUP, !objects.is_poisoned(&extent));
         let given = if whole { self.header.total_bytes() } else { 0 };
-        objects.memory().publish(sites::HOME_BACKUP, dirty, |memory| {
+        objects.memory().publish(sites::PARTITION_BACKUP, dirty, |memory| {
             extent.give(memory, given);
             if whole {
                 objects.intents.through_in_partition(intent_slot);
@@ -205,14 +207,15 @@ impl<M: Memory> LockedEntry<'_, M> {
         if !whole {
             return self.leave_backup(intent_slot, &extent);
         }
-        if objects.memory().keeps(sites::HOME_HOLDS) {
+        if objects.memory().keeps(sites::PARTITION_HOLDS) {
             objects.holds_seat()?;
         }
         objects.intents.end(intent_slot, true);
         Ok(())
     }
 
-    /// There is a memory error in the slot: the object moves to another one. If there is none, it stays, and is nowhere else.
+    /// There is a memory error in the slot: the object moves to another one. If there is none, it
+    /// stays, and is nowhere else.
     #[cold]
     fn leave_backup(&mut self, intent_slot: IntentSlot, extent: &Extent) -> Result<(), Error> {
         let (objects, entry) = (self.objects, self.entry);
@@ -246,7 +249,7 @@ impl<M: Memory> LockedEntry<'_, M> {
 
 impl<M: Memory> Drop for LockedEntry<'_, M> {
     fn drop(&mut self) {
-        // Whoever drops it does not ask.
+        // A caller that drops it does not ask for the outcome.
         let _ = self.back_up();
     }
 }

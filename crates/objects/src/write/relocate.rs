@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use tombolo_log::LogError;
 use tombolo_memory::{Lines, Memory};
-use tombolo_sharing::{Counter, HEADER_BYTES, Header, PREFIX_BYTES, object_bytes, persist};
+use tombolo_sharing::{
+    Counter, HEADER_BYTES, Header, PREFIX_BYTES, object_bytes, retry_with_backoff,
+};
 
-use crate::error::{changed_under_lock, no_such_slot};
+use crate::error::{changed_under_lock, may_be_committed, no_such_slot};
 use crate::ids::{KeyHash, Slot, SlotLine};
 use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
@@ -48,7 +49,7 @@ impl<M: Memory> Objects<M> {
 
     /// The same, for who holds no other: others will be through with theirs.
     pub(crate) fn open_intent_waiting(&self) -> Result<OpenIntent, Error> {
-        persist(self.memory(), || Ok(self.open_intent()))
+        retry_with_backoff(self.memory(), || Ok(self.open_intent()))
     }
 
     /// What was recorded there of slots is over.
@@ -108,7 +109,7 @@ impl<M: Memory> Objects<M> {
         self.memory().publish(sites::CREATE_CLEAN, lines, |memory| extent.give(memory, 0));
         let space = self.space_of(slot.line)?;
         space.set_poisoned(&extent);
-        space.scrub(sites::SLOT_VOID, [slot.line]);
+        space.scrub(sites::SLOT_SCRUB, [slot.line]);
         space.resolve(slot, false);
         Err(Error::Poisoned)
     }
@@ -127,8 +128,8 @@ impl<M: Memory> Objects<M> {
         self.counters.add(Counter::CleanedLines, cleaned);
     }
 
-    /// Brings a placed object into memory and commits the event that names its slot, and perhaps takes it out of
-    /// another one.
+    /// Brings a placed object into memory and commits the event that names its slot, and perhaps
+    /// takes it out of another one.
     pub(crate) fn announce(
         &self,
         placed: &Placed,
@@ -152,7 +153,7 @@ impl<M: Memory> Objects<M> {
             extent.give(memory, header.total_bytes());
             if memory.keeps(sites::LEAVE_NOTED) {
                 let (to, version, torn) = (slot.line, header.version, intent.torn);
-                let from_partition = memory.keeps(sites::HOME_MOVES) && intent.in_partition;
+                let from_partition = memory.keeps(sites::PARTITION_MOVES) && intent.in_partition;
                 self.intents.set(
                     intent.intent_slot,
                     Intent::Announces { from, to, version, torn, from_partition },
@@ -174,8 +175,8 @@ impl<M: Memory> Objects<M> {
         let Placed { slot, intent, .. } = placed;
         let space = &self.state(hash).space;
         let moved = match outcome {
-            // Who has been fenced leaves everything as it is, and its intent, to others.
-            Err(Error::Log(LogError::Fenced { .. } | LogError::Damaged { .. })) => return,
+            // A host that was fenced leaves everything as it is, and its intent, to others.
+            Err(error) if may_be_committed(error) => return,
             outcome => matches!(outcome, Ok(true)),
         };
         if moved {
@@ -190,7 +191,7 @@ impl<M: Memory> Objects<M> {
         } else {
             let OpenIntent { intent_slot, torn, .. } = *intent;
             self.intents.set(intent_slot, Intent::Places { to: slot.line, torn });
-            space.scrub(sites::SLOT_VOID, [slot.line]);
+            space.scrub(sites::SLOT_SCRUB, [slot.line]);
             self.close_intent(*intent);
         }
         space.resolve(*slot, moved);
@@ -198,12 +199,13 @@ impl<M: Memory> Objects<M> {
 
     /// Takes the header out of a slot that an object has left, as is recorded, and frees it.
     pub(crate) fn leave_slot(&self, space: &Space<M>, slot: Slot, intent: OpenIntent) {
-        space.scrub(sites::SLOT_VOID, [slot.line]);
+        space.scrub(sites::SLOT_SCRUB, [slot.line]);
         space.free_chain(slot);
         self.close_intent(intent);
     }
 
-    /// Gives an object that nobody else can change another value in another slot; `slot` was its own.
+    /// Gives an object that nobody else can change another value in another slot; `slot` was its
+    /// own.
     pub(crate) fn relocate(
         &self,
         intent: OpenIntent,

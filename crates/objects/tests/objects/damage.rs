@@ -1,5 +1,5 @@
-//! Nothing found in shared memory is trusted: whatever stands there, hosts report it or serve what is
-//! sound, and never panic, hang or reach outside their regions.
+//! Nothing found in shared memory is trusted: whatever stands there, hosts report it or serve what
+//! is sound, and never panic, hang or reach outside their regions.
 
 use std::sync::Arc;
 
@@ -60,8 +60,8 @@ fn use_all(objects: &Objects<Mapped>) {
     let _ = objects.tick();
 }
 
-/// Overwrites a few words of SCR, in the chunk table and the records, and a few bytes of LNR. (A damaged
-/// ring is a log that nobody can go on with: waiting for it takes its time.)
+/// Overwrites a few words of SCR, in the chunk table and the records, and a few bytes of LNR. (A
+/// damaged ring is a log that nobody can go on with: waiting for it takes its time.)
 fn damage(memory: &Mapped, dice: &mut SmallRng, from: u64) {
     for _ in 0..dice.random_range(1..8) {
         let at = ScrAddr::<u64>::new(dice.random_range(from / 8..SCR / 8) * 8);

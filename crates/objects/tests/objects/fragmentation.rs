@@ -1,4 +1,5 @@
-//! Churn with sizes that change: what is left unusable is bounded, and room that the bound leaves is had.
+//! Churn with sizes that change: what is left unusable is bounded, and room that the bound leaves
+//! is had.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,17 +56,17 @@ impl Model {
         Self { hosts: vec![first, second], objects: BTreeMap::new(), next: 0 }
     }
 
-    /// The chunks that may be in use: for each class and shard the least that hold its objects, and one
-    /// that each host holds besides; and those of objects that are larger than a chunk.
+    /// The chunks that may be in use: for each class and shard the least that hold its objects, and
+    /// one that each host holds besides; and those of objects that are larger than a chunk.
     fn chunks_in_use_at_most(&self) -> u64 {
         let (area, classes) = (self.hosts[0].area(), Classes::new(CHUNK));
         let mut objects = BTreeMap::<(u8, u64), u64>::new();
-        let mut in_spans = 0;
+        let mut in_chains = 0;
         for (number, &bytes) in &self.objects {
             let key = number.to_le_bytes();
             let total = total_bytes(bytes);
             let Some(class) = classes.class_for(total) else {
-                in_spans += total.div_ceil(CHUNK);
+                in_chains += total.div_ceil(CHUNK);
                 continue;
             };
             let hash = u64::from(hash_key(area.pod(), &key).unwrap() as u32);
@@ -75,7 +76,7 @@ impl Model {
         let chunks = objects
             .into_iter()
             .map(|((class, _), count)| count.div_ceil(classes.slots(class).unwrap()) + HOSTS);
-        chunks.sum::<u64>() + in_spans
+        chunks.sum::<u64>() + in_chains
     }
 
     /// Creates an object. Where there is no room, there must not be any.

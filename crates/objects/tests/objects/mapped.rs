@@ -203,10 +203,12 @@ fn a_value_is_written_in_two_parts() {
     let place = pod(8, None);
     let hosts = [Host::join(&place.spec), Host::join(&place.spec)];
     let [writer, reader] = hosts.each_ref().map(|host| &host.objects);
-    // With the second key the first part is in two lines; the third does not fit into the first line.
+    // With the second key the first part is in two lines; the third does not fit into the first
+    // line.
     for key in [5, 44, 100].map(|length| vec![b'k'; length]) {
         for length in [0, 4, 511, 512, 1000] {
-            // The first of them may create the object, or move it; the last ones are written in its slot.
+            // The first of them may create the object, or move it; the last ones are written in its
+            // slot.
             for round in 0..4_u8 {
                 let (head, rest) = ([round; 8], vec![round + 1; length]);
                 let version = writer.put_split(&key, &head, &rest).unwrap();
@@ -381,16 +383,17 @@ fn walk(place: &Place) {
     assert_eq!(host.objects.usage().objects, 5000);
 }
 
-/// Two hosts write, create and delete, one of them objects in its own memory, while a third saves them.
+/// Two hosts write, create and delete, one of them objects in its own memory, while a third saves
+/// them.
 #[test]
 fn what_stays_is_saved_while_others_write() {
     let (place, other) = (sharded_pod(64, Some(16), 2), pod(64, None));
-    let at_home = Options {
+    let with_partition = Options {
         partition_bytes: 1 << 20,
         placement: Arc::new(Thresholds { copy_after: 2, move_after: 2 }),
         ..Options::default()
     };
-    let hosts = [Host::join_with(&place.spec, at_home), Host::join(&place.spec)];
+    let hosts = [Host::join_with(&place.spec, with_partition), Host::join(&place.spec)];
     let staying = |n: u64| [b"stays", &n.to_le_bytes()[..]].concat();
     (0..2000).for_each(|n| _ = hosts[0].objects.create(&staying(n), &value(n)).unwrap());
     let (done, written) = (AtomicBool::new(false), AtomicU64::new(1));
@@ -481,8 +484,8 @@ fn leave_and_return(place: &Place) {
     }
 }
 
-/// Large values are looked at where they lie, those that lie in several pieces, too, while others write and delete them; what
-/// they leave is there again when nobody looks any more.
+/// Large values are looked at where they lie, those that lie in several pieces, too, while others
+/// write and delete them; what they leave is there again when nobody looks any more.
 #[test]
 fn views_stay_as_they_are() {
     let place = pod(8, None);

@@ -1,4 +1,5 @@
-//! Memory errors in a pod on mapped memory: its file is cut off under hosts, which is a real SIGBUS.
+//! Memory errors in a pod on mapped memory: its file is cut off under hosts, which is a real
+//! SIGBUS.
 
 use std::fs::OpenOptions;
 

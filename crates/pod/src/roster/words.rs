@@ -13,8 +13,8 @@
 //!          bits 32..64  the stay that has it, or had it last
 //! ```
 //!
-//! The entry is the first word of a host's line. Behind it are a request for a snapshot, a doorbell,
-//! and the host that clears up.
+//! The entry is the first word of a host's line. Behind it are a request for a snapshot, a
+//! doorbell, and the host that clears up.
 
 use tombolo_memory::{Memory, ScrAddr};
 
@@ -196,7 +196,8 @@ pub(crate) fn doorbell_word(places: &AreaPlaces, host: u8) -> ScrAddr<u64> {
     member_word(places, host, DOORBELL)
 }
 
-/// Which host clears up after a fenced stay: the number of the stay (32 bits), that host plus one (8).
+/// Which host clears up after a fenced stay: the number of the stay (32 bits), that host plus one
+/// (8).
 pub(crate) fn cleanup_word(places: &AreaPlaces, host: u8) -> ScrAddr<u64> {
     member_word(places, host, CLEANUP)
 }
@@ -206,7 +207,8 @@ pub(super) fn entry_now<M: Memory>(memory: &M, places: &AreaPlaces, host: u8) ->
     EntryWord::load(memory, places, host).as_of(word, host)
 }
 
-/// Brings the entry up to date that `word` names, unless another thread has: before the word changes.
+/// Brings the entry up to date that `word` names, unless another thread has: before the word
+/// changes.
 pub(super) fn settle<M: Memory>(memory: &M, places: &AreaPlaces, word: Word) {
     let host = word.host();
     if !memory.keeps(sites::ROSTER_SETTLE) || host >= places.host_count {

@@ -1,16 +1,16 @@
 //! Taking a seat, in three steps, so that a host that has one has said which process it is.
 //!
-//! 1. A seat is *claimed*, under the number of a new stay. A host that has a claim is not in the pod.
-//!    Nobody waits for it, and it may store nothing but its name.
-//! 2. The host says which process it is: words of the seat's line of names, each with half of a word
-//!    and the number of the stay.
+//! 1. A seat is *claimed*, under the number of a new stay. A host that has a claim is not in the
+//!    pod. Nobody waits for it, and it may store nothing but its name.
+//! 2. The host says which process it is: words of the seat's line of names, each with half of a
+//!    word and the number of the stay.
 //! 3. The host *enters*: by compare-and-swap of the seat's word, as long as the claim is its own.
 //!
-//! A host that dies before the third step leaves a claim and nothing else. A host that wants a seat when
-//! no other is free takes over claims that are not made good soon. A slow host whose claim was taken
-//! over finds out, since it cannot enter, and begins anew. Its late words do no harm. Each is a
-//! compare-and-swap of what was there while the claim was its own, so it does not meet what a later
-//! claimer has written; and a later claimer writes over what it has written itself.
+//! A host that dies before the third step leaves a claim and nothing else. A host that wants a seat
+//! when no other is free takes over claims that are not made good soon. A slow host whose claim was
+//! taken over finds out, since it cannot enter, and begins anew. Its late words do no harm. Each is
+//! a compare-and-swap of what was there while the claim was its own, so it does not meet what a
+//! later claimer has written; and a later claimer writes over what it has written itself.
 
 use std::time::Duration;
 
@@ -139,8 +139,8 @@ impl<M: Memory> Pod<M> {
         }
     }
 
-    /// The seat to be claimed: a free one, or else one whose claim is not made good, or one of a host that
-    /// was fenced and is gone.
+    /// The seat to be claimed: a free one, or else one whose claim is not made good, or one of a
+    /// host that was fenced and is gone.
     fn choose(&self, seats: &[SeatWord], claims: &mut Claims) -> Option<u8> {
         let memory = self.memory();
         let of = |state: SeatState| {
@@ -160,7 +160,8 @@ impl<M: Memory> Pod<M> {
         chosen.map(|stay| stay.host)
     }
 
-    /// Says which process has claimed a seat. It holds the lock of its stay from before it is in the pod.
+    /// Says which process has claimed a seat. It holds the lock of its stay from before it is in
+    /// the pod.
     fn name(&self, claim: Stay) -> Result<(), Blocked> {
         let (memory, places) = (self.memory(), self.places());
         let process = memory.process_holding(claim.number);
@@ -186,7 +187,8 @@ impl<M: Memory> Pod<M> {
         self.seat_of(claim.host) == (SeatState::Claimed, claim)
     }
 
-    /// The process of a stay, as long as its seat is not claimed anew; `None` if there is no such stay.
+    /// The process of a stay, as long as its seat is not claimed anew; `None` if there is no such
+    /// stay.
     pub fn process_of(&self, stay: Stay) -> Option<Process> {
         let places = self.places();
         let mut halves = [0; HALVES as usize];
@@ -216,7 +218,8 @@ fn halves(process: Process) -> impl Iterator<Item = u64> {
         .flat_map(move |word| [low(word), word >> 32])
 }
 
-/// A word of the name of who has the seat of `host`, or had it last: stay (32 bits) | half of a word (32).
+/// A word of the name of who has the seat of `host`, or had it last: stay (32 bits) | half of a
+/// word (32).
 fn name_word(places: &Places, host: u8, number: u64) -> ScrAddr<u64> {
     places.names.line(u64::from(host)).element(number)
 }

@@ -1,8 +1,9 @@
 //! Hosts that share files die, or are fenced.
 //!
-//! The others go on. They never see a wrong byte; what a client was told is done stays so, unless the host had begun to change the same
-//! page, and writes are not to be undone: then whoever wants the page is told, until somebody synchronises the file and is told that it
-//! is lost. What was synchronised is in the file, whoever dies.
+//! The others go on. They never see a wrong byte; what a client was told is done stays so, unless
+//! the host had begun to change the same page, and writes are not to be undone: then a client that
+//! wants the page is told, until somebody synchronises the file and is told that it is lost. What
+//! was synchronised is in the file, whichever host dies.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,7 +15,9 @@ use tombolo_sharing::TornWrites;
 use tombolo_simulator::{Deaths, Kills, Trial};
 
 use super::units::{Operation, UNITS, tags};
-use super::world::{Cache, Megalon, Scribe, Way, World, file, is_out, read_whole, try_perform};
+use super::world::{
+    Cache, Megalon, PageScribe, PageWorld, Way, file, is_out, read_whole, try_perform,
+};
 use super::{some_operation, write};
 use crate::crash::expect_no_help;
 use crate::disk::{Desk, Disk, PAGE};
@@ -33,7 +36,7 @@ fn deadly(trial: &Trial, hosts: usize, victims: &[usize], deaths: Deaths) -> Set
 
 /// A client that goes on until its host is fenced, or a page is lost that it wants.
 fn client(
-    world: &mut World<Megalon>,
+    world: &mut PageWorld<Megalon>,
     host: usize,
     operations: impl FnOnce(&Cache<Megalon>) -> Vec<(u64, Operation)> + 'static,
 ) {
@@ -55,20 +58,21 @@ fn goes_on(outcome: Result<(), Error>) -> bool {
 
 /// One of three hosts dies while clients do anything to two files.
 pub(crate) fn a_host_dies(trial: &Trial) {
-    let mut world = World::in_pod(trial, &deadly(trial, 3, &[0, 1, 2], Deaths::One));
+    let mut world = PageWorld::in_pod(trial, &deadly(trial, 3, &[0, 1, 2], Deaths::One));
     add_deadly_clients(&mut world, 2, 3, 6);
     finish(world, 2);
 }
 
-/// One of two hosts dies while clients do anything to one file, of which there is room for a handful of pages.
+/// One of two hosts dies while clients do anything to one file, of which there is room for a
+/// handful of pages.
 pub(crate) fn one_of_two_dies(trial: &Trial) {
     let setup = Setup { chunks: 3, ..deadly(trial, 2, &[0, 1], Deaths::One) };
-    let mut world = World::in_pod(trial, &setup);
+    let mut world = PageWorld::in_pod(trial, &setup);
     add_deadly_clients(&mut world, 1, 3, 8);
     finish(world, 1);
 }
 
-fn add_deadly_clients(world: &mut World<Megalon>, files: u64, pages: u64, count: u64) {
+fn add_deadly_clients(world: &mut PageWorld<Megalon>, files: u64, pages: u64, count: u64) {
     for host in 0..world.caches.len() {
         client(world, host, move |cache| {
             let tags = 1 + 1000 * host as u64..;
@@ -82,9 +86,10 @@ fn add_deadly_clients(world: &mut World<Megalon>, files: u64, pages: u64, count:
     }
 }
 
-/// A host dies while clients do anything to one file, and another one while it clears up, or anywhere else.
+/// A host dies while clients do anything to one file, and another one while it clears up, or
+/// anywhere else.
 pub(crate) fn two_die(trial: &Trial) {
-    let mut world = World::in_pod(trial, &deadly(trial, 3, &[0, 1], Deaths::InTurn));
+    let mut world = PageWorld::in_pod(trial, &deadly(trial, 3, &[0, 1], Deaths::InTurn));
     add_deadly_clients(&mut world, 1, 3, 6);
     finish(world, 1);
 }
@@ -100,7 +105,7 @@ pub(crate) fn who_mends_the_size_dies(trial: &Trial) {
 }
 
 fn change_the_size(trial: &Trial, setup: &Setup) {
-    let mut world = World::in_pod(trial, setup);
+    let mut world = PageWorld::in_pod(trial, setup);
     world.tidying = (trial.seed / 2).is_multiple_of(2);
     world.prepare(|cache, scribe| {
         try_perform(cache, scribe, file(0), write(0, UNITS, 1)).unwrap();
@@ -129,7 +134,7 @@ fn change_the_size(trial: &Trial, setup: &Setup) {
 
 /// A host dies while it writes a page again and again; another one writes it back, and reads it.
 pub(crate) fn who_writes_dies(trial: &Trial) {
-    let mut world = World::in_pod(trial, &deadly(trial, 2, &[0], Deaths::One));
+    let mut world = PageWorld::in_pod(trial, &deadly(trial, 2, &[0], Deaths::One));
     world.tidying = (trial.seed / 2).is_multiple_of(2);
     world.prepare(|cache, scribe| {
         try_perform(cache, scribe, file(0), write(0, UNITS, 1)).unwrap();
@@ -147,13 +152,13 @@ pub(crate) fn who_writes_dies(trial: &Trial) {
     finish(world, 1);
 }
 
-/// A host is fenced while clients do anything, and goes on for as long as it does not find out; in half of the runs, who fenced it
-/// dies, too.
+/// A host is fenced while clients do anything, and goes on for as long as it does not find out; in
+/// half of the runs, who fenced it dies, too.
 pub(crate) fn a_host_is_fenced(trial: &Trial) {
     let killed = [vec![], vec![1]][trial.seed as usize / 2 % 2].clone();
     let setup = deadly(trial, 3, &killed, Deaths::One);
     let setup = Setup { kills: setup.kills.filter(|kills| !kills.hosts.is_empty()), ..setup };
-    let mut world = World::in_pod(trial, &setup);
+    let mut world = PageWorld::in_pod(trial, &setup);
     add_deadly_clients(&mut world, 1, 3, 6);
     world.client(1, |cache, _| {
         (0..cache.memory().random() % 300).for_each(|_| cache.memory().step());
@@ -168,7 +173,7 @@ pub(crate) fn a_host_is_fenced(trial: &Trial) {
 }
 
 /// Clients write whole pages and synchronise, until one of them is told that something is lost.
-fn add_deadly_writers(world: &mut World<Megalon>, operations: u64) {
+fn add_deadly_writers(world: &mut PageWorld<Megalon>, operations: u64) {
     let caches = world.caches.clone();
     for number in 0..caches.len() {
         let (disk, caches) = (Arc::clone(&world.disk), caches.clone());
@@ -205,19 +210,21 @@ fn synchronise(cache: &Cache<Megalon>, caches: &[Rc<Cache<Megalon>>], disk: &Dis
     cache.memory().answered();
 }
 
-/// Hosts write whole pages and synchronise, and one of them dies; and power may be cut at any moment.
+/// Hosts write whole pages and synchronise, and one of them dies; and power may be cut at any
+/// moment.
 pub(crate) fn power_cut(trial: &Trial) {
     let setup = Setup { chunks: 3, ..deadly(trial, 2, &[0, 1], Deaths::One) };
-    let mut world = World::in_pod(trial, &setup);
+    let mut world = PageWorld::in_pod(trial, &setup);
     add_deadly_writers(&mut world, 6);
     world.run();
     let (caches, disk) = (world.caches.clone(), Arc::clone(&world.disk));
     world.calmly(move |_, cache, _| synchronise(cache, &caches, &disk));
 }
 
-/// All hosts die. Whoever opens the pod then brings what they did to its files, but for what it says is lost.
+/// All hosts die. The host that opens the pod then brings what they did to its files, but for what
+/// it says is lost.
 pub(crate) fn all_die(trial: &Trial) {
-    let mut world = World::in_pod(trial, &deadly(trial, 2, &[0, 1], Deaths::Together));
+    let mut world = PageWorld::in_pod(trial, &deadly(trial, 2, &[0, 1], Deaths::Together));
     if (trial.seed / 2).is_multiple_of(2) {
         add_deadly_writers(&mut world, 4);
     } else {
@@ -234,7 +241,7 @@ pub(crate) fn all_die(trial: &Trial) {
 pub(crate) fn openers_die(trial: &Trial) {
     let undone = Some(TornWrites::Undo);
     let setup = Setup { torn_writes: undone, ..deadly(trial, 3, &[0, 1], Deaths::InTurn) };
-    let mut world = World::<Megalon>::unopened(trial, &setup);
+    let mut world = PageWorld::<Megalon>::unopened(trial, &setup);
     let through: Rc<[Rc<Cell<bool>>]> = (0..3).map(|_| Rc::default()).collect();
     for host in 0..2 {
         let (scribe, join, through) = (world.scribe(), world.joiner(2), Rc::clone(&through));
@@ -243,7 +250,7 @@ pub(crate) fn openers_die(trial: &Trial) {
             while host > 0 && !through[host - 1].get() {
                 memory.pause();
             }
-            // Who died may have left the pod half open.
+            // The host that died may have left the pod half open.
             let Ok(cache) = join(memory.clone()) else { return };
             for tag in (1 + 1000 * host as u64..).take(6) {
                 let operation = some_operation(memory.random(), 3, tag);
@@ -264,7 +271,7 @@ pub(crate) fn openers_die(trial: &Trial) {
 }
 
 /// Files hold what clients saw, unless pages are lost.
-fn read_what_is_left(world: &mut World<Megalon>, cache: &Cache<Megalon>) {
+fn read_what_is_left(world: &mut PageWorld<Megalon>, cache: &Cache<Megalon>) {
     if cache.counts().lost > 0 {
         return cache.memory().note("a page was lost with all hosts");
     }
@@ -280,10 +287,15 @@ fn read_what_is_left(world: &mut World<Megalon>, cache: &Cache<Megalon>) {
     world.check_history();
 }
 
-/// A host dies that alone has a file at hand. What it wrote another one brings there.
-pub(crate) fn who_has_the_file_dies(trial: &Trial) {
-    let mut world = World::in_pod(trial, &deadly(trial, 3, &[0], Deaths::One));
+/// Three hosts, of which one has the first file at hand, changes it, and may die. The others change
+/// the second file.
+fn one_host_has_a_file(
+    trial: &Trial,
+    prepare: impl FnOnce(&mut PageWorld<Megalon>),
+) -> PageWorld<Megalon> {
+    let mut world = PageWorld::in_pod(trial, &deadly(trial, 3, &[0], Deaths::One));
     world.caches[1..].iter().for_each(|cache| cache.backing().put_away(file(0)));
+    prepare(&mut world);
     client(&mut world, 0, |cache| {
         let operation = |tag| (0, some_operation(cache.memory().random(), 3, tag));
         (1..8).map(operation).collect()
@@ -294,6 +306,12 @@ pub(crate) fn who_has_the_file_dies(trial: &Trial) {
         });
     }
     world.run();
+    world
+}
+
+/// A host dies that alone has a file at hand. What it wrote another one brings there.
+pub(crate) fn who_has_the_file_dies(trial: &Trial) {
+    let mut world = one_host_has_a_file(trial, |_| ());
     let living: Vec<_> = world.living().into_iter().map(|n| Rc::clone(&world.caches[n])).collect();
     if living.len() == 3 {
         return;
@@ -314,21 +332,10 @@ pub(crate) fn who_has_the_file_dies(trial: &Trial) {
     end(world, 2);
 }
 
-/// A host dies that alone has a file open that has no name. The others drop its pages: nobody can write them any more.
+/// A host dies that alone has a file open that has no name. The others drop its pages: nobody can
+/// write them any more.
 pub(crate) fn who_has_an_unlinked_file_dies(trial: &Trial) {
-    let mut world = World::in_pod(trial, &deadly(trial, 3, &[0], Deaths::One));
-    world.caches[1..].iter().for_each(|cache| cache.backing().put_away(file(0)));
-    world.disk.unlink(file(0), true);
-    client(&mut world, 0, |cache| {
-        let operation = |tag| (0, some_operation(cache.memory().random(), 3, tag));
-        (1..8).map(operation).collect()
-    });
-    for host in [1, 2] {
-        client(&mut world, host, move |_| {
-            (0..3).map(|n| (1, write(n, 1, 1000 * host as u64 + n))).collect()
-        });
-    }
-    world.run();
+    let mut world = one_host_has_a_file(trial, |world| world.disk.unlink(file(0), true));
     if world.living().len() == 3 {
         return;
     }
@@ -346,9 +353,10 @@ pub(crate) fn who_has_an_unlinked_file_dies(trial: &Trial) {
     world.living().into_iter().for_each(|host| world.caches[host].leave().unwrap());
 }
 
-/// A file is gone, and dirty pages of it are left. A host dies while it drops them, or another one does.
+/// A file is gone, and dirty pages of it are left. A host dies while it drops them, or another one
+/// does.
 pub(crate) fn who_drops_a_file_dies(trial: &Trial) {
-    let mut world = World::in_pod(trial, &deadly(trial, 3, &[1], Deaths::One));
+    let mut world = PageWorld::in_pod(trial, &deadly(trial, 3, &[1], Deaths::One));
     world.prepare(|cache, scribe| {
         (1..4).for_each(|tag| try_perform(cache, scribe, file(0), write(tag, 1, tag)).unwrap());
     });
@@ -374,9 +382,10 @@ fn has_dirty(cache: &Cache<Megalon>, file: FileId) -> bool {
     dirty
 }
 
-/// A host has a directory below the pod. Another one dies while it joins with the same one, or with one that it is not let in with.
+/// A host has a directory below the pod. Another one dies while it joins with the same one, or with
+/// one that it is not let in with.
 pub(crate) fn who_joins_dies(trial: &Trial) {
-    let mut world = World::<Megalon>::unopened(trial, &deadly(trial, 2, &[1], Deaths::One));
+    let mut world = PageWorld::<Megalon>::unopened(trial, &deadly(trial, 2, &[1], Deaths::One));
     let (there, through) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
     let folder = 1 + trial.seed % 2;
     let join = |folder| world.joiner_with(2, Desk::in_folder(&world.disk, folder));
@@ -409,14 +418,15 @@ pub(crate) fn who_joins_dies(trial: &Trial) {
 }
 
 /// The line in which a page of the first file begins, or its head, whose number is the largest.
-fn line_of(world: &World<Megalon>, block: u64) -> u64 {
+fn line_of(world: &PageWorld<Megalon>, block: u64) -> u64 {
     let key = [file(0).inode, file(0).born, block].map(u64::to_le_bytes).concat();
     first_line(world.caches[0].objects(), &key)
 }
 
-/// A page is lost to a memory error. Hosts evict what they can, and one of them dies: who synchronises the file is told all the same.
+/// A page is lost to a memory error. Hosts evict what they can, and one of them dies: a client that
+/// synchronises the file is told all the same.
 pub(crate) fn who_evicts_dies(trial: &Trial) {
-    let mut world = World::<Megalon>::in_pod(trial, &deadly(trial, 3, &[1], Deaths::One));
+    let mut world = PageWorld::<Megalon>::in_pod(trial, &deadly(trial, 3, &[1], Deaths::One));
     world.tidying = false;
     world.prepare(|cache, scribe| {
         try_perform(cache, scribe, file(0), write(0, UNITS, 1)).unwrap();
@@ -447,9 +457,10 @@ pub(crate) fn who_evicts_dies(trial: &Trial) {
     world.living().into_iter().for_each(|host| world.caches[host].leave().unwrap());
 }
 
-/// The head of a file, or a page that lies beside it, is lost to a memory error, and a host dies, too: the file is as long as its pages say.
+/// The head of a file, or a page that lies beside it, is lost to a memory error, and a host dies,
+/// too: the file is as long as its pages say.
 pub(crate) fn a_head_is_poisoned(trial: &Trial) {
-    let mut world = World::<Megalon>::in_pod(trial, &deadly(trial, 3, &[1], Deaths::One));
+    let mut world = PageWorld::<Megalon>::in_pod(trial, &deadly(trial, 3, &[1], Deaths::One));
     world.tidying = false;
     world.prepare(|cache, scribe| {
         for page in 0..2 {
@@ -488,20 +499,20 @@ pub(crate) fn a_head_is_poisoned(trial: &Trial) {
     world.living().into_iter().for_each(|host| world.caches[host].leave().unwrap());
 }
 
-fn finish(mut world: World<Megalon>, files: u64) {
+fn finish(mut world: PageWorld<Megalon>, files: u64) {
     world.run();
     end(world, files);
 }
 
 /// The others clear up after who is dead.
-fn clear_up(world: &mut World<Megalon>) {
+fn clear_up(world: &mut PageWorld<Megalon>) {
     world.calmly(|_, cache, _| {
         (0..100).for_each(|_| cache.tick().unwrap());
     });
 }
 
 /// Nothing is left of a host that is dead, and files are what clients saw, but for what was lost.
-fn end(mut world: World<Megalon>, files: u64) {
+fn end(mut world: PageWorld<Megalon>, files: u64) {
     clear_up(&mut world);
     let living: Vec<_> = world.living().into_iter().map(|n| Rc::clone(&world.caches[n])).collect();
     for cache in &living {
@@ -520,7 +531,7 @@ fn end(mut world: World<Megalon>, files: u64) {
     living.iter().for_each(|cache| cache.leave().unwrap());
 }
 
-fn read_all(cache: &Cache<Megalon>, scribe: &Scribe, files: u64, lost: bool) {
+fn read_all(cache: &Cache<Megalon>, scribe: &PageScribe, files: u64, lost: bool) {
     for number in 0..files {
         if !lost {
             for page in 0..5 {

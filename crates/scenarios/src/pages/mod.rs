@@ -1,5 +1,5 @@
-//! Files whose pages hosts share: in a pod with room for few pages, so that they come and go all the
-//! time, and few records, so that dirty ones lose theirs.
+//! Files whose pages hosts share: in a pod with room for few pages, so that they come and go all
+//! the time, and few records, so that dirty ones lose theirs.
 
 pub(crate) mod crash;
 mod others;
@@ -15,7 +15,7 @@ use tombolo_pagecache::{Backing, Error, FileId};
 use tombolo_simulator::Trial;
 
 use self::units::{Operation, UNITS, tags, units};
-use self::world::{Cache, Megalon, Scribe, Way, World, file, perform, read_whole};
+use self::world::{Cache, Megalon, PageScribe, PageWorld, Way, file, perform, read_whole};
 use crate::disk::{Desk, Disk, PAGE};
 use crate::world::Setup;
 
@@ -34,7 +34,7 @@ fn some_operation(dice: u64, pages: u64, tag: u64) -> Operation {
     }
 }
 
-fn add_mixed_clients<P: Way>(world: &mut World<P>, files: u64, pages: u64, operations: u64) {
+fn add_mixed_clients<P: Way>(world: &mut PageWorld<P>, files: u64, pages: u64, operations: u64) {
     for number in 0..world.caches.len() {
         world.client(number, move |cache, scribe| {
             for n in 0..operations {
@@ -56,7 +56,7 @@ pub(crate) fn anything_goes(trial: &Trial) {
 }
 
 fn anything_goes_under<P: Way>(trial: &Trial) {
-    let mut world = World::<P>::new(trial, trial.hosts_or(3), 8);
+    let mut world = PageWorld::<P>::new(trial, trial.hosts_or(3), 8);
     add_mixed_clients(&mut world, 2, 3, 8);
     world.finish(2);
 }
@@ -67,7 +67,7 @@ pub(crate) fn scarce(trial: &Trial) {
 }
 
 fn scarce_under<P: Way>(trial: &Trial, chunks: u64) {
-    let mut world = World::<P>::new(trial, trial.hosts_or(2), chunks);
+    let mut world = PageWorld::<P>::new(trial, trial.hosts_or(2), chunks);
     add_mixed_clients(&mut world, 1, 3, 10);
     world.finish(1);
 }
@@ -92,7 +92,7 @@ fn run_under<P: Way>(
     before: &[Operation],
     clients: Vec<(usize, Vec<Step>)>,
 ) {
-    let mut world = World::<P>::new(trial, 2, chunks);
+    let mut world = PageWorld::<P>::new(trial, 2, chunks);
     world.tidying = false;
     let before = before.to_vec();
     world.prepare(move |cache, scribe| {
@@ -110,7 +110,7 @@ fn run_under<P: Way>(
     world.finish(1);
 }
 
-fn take<P: Way>(cache: &Cache<P>, scribe: &Scribe, file: FileId, step: Step) {
+fn take<P: Way>(cache: &Cache<P>, scribe: &PageScribe, file: FileId, step: Step) {
     match step {
         Step::Do(operation) => perform(cache, scribe, file, operation),
         Step::Evict => cache.forget(file).unwrap(),
@@ -166,7 +166,8 @@ pub(crate) fn cutting_what_is_written(trial: &Trial) {
     );
 }
 
-/// A page that is not in the cache is cut off while another host admits it, and the file grows again.
+/// A page that is not in the cache is cut off while another host admits it, and the file grows
+/// again.
 pub(crate) fn cutting_what_is_admitted(trial: &Trial) {
     run(
         trial,
@@ -189,11 +190,11 @@ pub(crate) fn cutting_what_is_admitted(trial: &Trial) {
 
 /// A dirty page is cut off, and its record goes to another page at once.
 pub(crate) fn cutting_what_is_dirty(trial: &Trial) {
-    let other = |cache: &Cache<Megalon>, scribe: &Scribe, tag| {
+    let other = |cache: &Cache<Megalon>, scribe: &PageScribe, tag| {
         perform(cache, scribe, file(1), write(0, UNITS, tag));
     };
     let setup = Setup { records: 3, ..Megalon::setup(2, 8) };
-    let mut world = World::<Megalon>::in_pod(trial, &setup);
+    let mut world = PageWorld::<Megalon>::in_pod(trial, &setup);
     world.tidying = false;
     world.calmly(move |host, cache, scribe| {
         if host == 0 {
@@ -224,15 +225,15 @@ pub(crate) fn eviction(trial: &Trial) {
     );
 }
 
-/// Two threads on each of two hosts do what `choose` makes of a random number, with one-page files and
-/// few records.
+/// Two threads on each of two hosts do what `choose` makes of a random number, with one-page files
+/// and few records.
 fn churn(trial: &Trial, files: u64, records: u64, operations: u64, choose: fn(u64, u64) -> Step) {
     let setup = Setup { records, ..Megalon::setup(2, 8) };
-    churn_in(World::<Megalon>::in_pod(trial, &setup), files, operations, choose);
+    churn_in(PageWorld::<Megalon>::in_pod(trial, &setup), files, operations, choose);
 }
 
 fn churn_in<P: Way>(
-    mut world: World<P>,
+    mut world: PageWorld<P>,
     files: u64,
     operations: u64,
     choose: fn(u64, u64) -> Step,
@@ -242,7 +243,7 @@ fn churn_in<P: Way>(
 }
 
 fn add_churn<P: Way>(
-    world: &mut World<P>,
+    world: &mut PageWorld<P>,
     files: u64,
     operations: u64,
     choose: fn(u64, u64) -> Step,
@@ -361,10 +362,10 @@ pub(crate) fn few_records(trial: &Trial) {
     );
 }
 
-/// Three hosts join at once, one of them with another directory below. Those that are let in have the
-/// same one.
+/// Three hosts join at once, one of them with another directory below. Those that are let in have
+/// the same one.
 pub(crate) fn other_files(trial: &Trial) {
-    let mut world = World::<Megalon>::unopened(trial, &Megalon::setup(3, 8));
+    let mut world = PageWorld::<Megalon>::unopened(trial, &Megalon::setup(3, 8));
     let joined = Rc::new(RefCell::new(Vec::new()));
     let tried = Rc::new(Cell::new(0));
     for host in 0..3 {
@@ -398,7 +399,7 @@ pub(crate) fn changed_behind(trial: &Trial) {
 }
 
 fn changed_behind_under<P: Way>(trial: &Trial) {
-    let mut world = World::<P>::new(trial, 2, 8);
+    let mut world = PageWorld::<P>::new(trial, 2, 8);
     add_mixed_clients(&mut world, 1, 2, 3);
     world.finish(1);
     world.leave_and_return(|disk| {
@@ -412,21 +413,21 @@ fn changed_behind_under<P: Way>(trial: &Trial) {
     }
 }
 
-/// Hosts write whole pages and synchronise, while power may be cut at any moment: what may be on the disk
-/// then is checked whenever it changes, and whenever somebody is told that it is durable.
+/// Hosts write whole pages and synchronise, while power may be cut at any moment: what may be on
+/// the disk then is checked whenever it changes, and whenever somebody is told that it is durable.
 pub(crate) fn power_cut(trial: &Trial) {
     power_cut_under::<Megalon>(trial, 3);
 }
 
 fn power_cut_under<P: Way>(trial: &Trial, chunks: u64) {
-    let mut world = World::<P>::new(trial, trial.hosts_or(2), chunks);
+    let mut world = PageWorld::<P>::new(trial, trial.hosts_or(2), chunks);
     add_writers(&mut world, 6);
     world.finish(1);
 }
 
 /// The same, short.
 pub(crate) fn power_cut_at_once(trial: &Trial) {
-    let mut world = World::<Megalon>::new(trial, 2, 4);
+    let mut world = PageWorld::<Megalon>::new(trial, 2, 4);
     world.tidying = false;
     for number in 0..2u64 {
         let disk = Arc::clone(&world.disk);
@@ -438,7 +439,7 @@ pub(crate) fn power_cut_at_once(trial: &Trial) {
     world.finish(1);
 }
 
-fn add_writers<P: Way>(world: &mut World<P>, operations: u64) {
+fn add_writers<P: Way>(world: &mut PageWorld<P>, operations: u64) {
     for number in 0..world.caches.len() {
         let disk = Arc::clone(&world.disk);
         world.client(number, move |cache, scribe| {
@@ -460,7 +461,7 @@ fn add_writers<P: Way>(world: &mut World<P>, operations: u64) {
     }
 }
 
-fn write_page<P: Way>(cache: &Cache<P>, scribe: &Scribe, disk: &Disk, page: u64, tag: u64) {
+fn write_page<P: Way>(cache: &Cache<P>, scribe: &PageScribe, disk: &Disk, page: u64, tag: u64) {
     disk.expect(file(0), page, tag);
     perform(cache, scribe, file(0), write(page * UNITS, UNITS, tag));
     disk.expected(file(0), page, tag);

@@ -5,7 +5,7 @@ use tombolo_objects::Objects;
 use tombolo_pagecache::InHeader;
 use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 
-use super::world::{Way, World, file, perform};
+use super::world::{PageWorld, Way, file, perform};
 use super::{
     Operation, Step, UNITS, add_churn, anything_goes_under, changed_behind_under, churn_in,
     come_and_go, power_cut_under, read, run_under, scarce_under, write,
@@ -27,7 +27,7 @@ pub(crate) fn scarce_on_hcmeta(trial: &Trial) {
 
 /// A page is admitted, written and evicted all the time.
 pub(crate) fn comes_and_goes_on_hcmeta(trial: &Trial) {
-    churn_in(World::<OnHcMeta>::new(trial, 2, 8), 1, 5, come_and_go);
+    churn_in(PageWorld::<OnHcMeta>::new(trial, 2, 8), 1, 5, come_and_go);
 }
 
 /// A page is evicted by one host while another writes it.
@@ -43,10 +43,10 @@ pub(crate) fn eviction_on_hcmeta(trial: &Trial) {
     );
 }
 
-/// A page that one host has written and the other has brought to its file is written again, while its
-/// host finds it clean.
+/// A page that one host has written and the other has brought to its file is written again, while
+/// its host finds it clean.
 pub(crate) fn noted(trial: &Trial) {
-    let mut world = World::<OnHcMeta>::new(trial, 2, 8);
+    let mut world = PageWorld::<OnHcMeta>::new(trial, 2, 8);
     world.tidying = false;
     world.prepare(|cache, scribe| perform(cache, scribe, file(0), write(0, UNITS, 1)));
     world.calmly(|host, cache, _| (host == 1).then(|| cache.sync(file(0), true).unwrap()));
@@ -55,11 +55,12 @@ pub(crate) fn noted(trial: &Trial) {
     world.finish(1);
 }
 
-/// All hosts die while they write pages, evict them and synchronise their file: nobody takes what they leave behind for pages.
+/// All hosts die while they write pages, evict them and synchronise their file: nobody takes what
+/// they leave behind for pages.
 pub(crate) fn all_die_on_hcmeta(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::Together });
     let setup = crate::world::Setup { kills, ..OnHcMeta::setup(2, 8) };
-    let mut world = World::<OnHcMeta>::in_pod(trial, &setup);
+    let mut world = PageWorld::<OnHcMeta>::in_pod(trial, &setup);
     add_churn(&mut world, 1, 5, |dice, tag| match dice {
         0..3 => read(0),
         3..8 => Step::Do(write(0, UNITS, 100 + tag)),
@@ -79,7 +80,7 @@ pub(crate) fn all_die_on_hcmeta(trial: &Trial) {
 pub(crate) fn one_entry(trial: &Trial) {
     let setup = OnHcMeta::setup(2, 8);
     let setup = crate::world::Setup { records: (3 + 2) * 16, ..setup };
-    churn_in(World::<OnHcMeta>::in_pod(trial, &setup), 1, 4, |dice, tag| match dice {
+    churn_in(PageWorld::<OnHcMeta>::in_pod(trial, &setup), 1, 4, |dice, tag| match dice {
         0..4 => read(0),
         4..13 => Step::Do(write(0, UNITS, 100 + tag)),
         _ => Step::Do(Operation::Append { count: 1, tag: 100 + tag }),

@@ -23,8 +23,8 @@ use crate::linearizable::linearizable;
 use crate::world::{Busy, Setup, options};
 
 pub(super) type Cache<P> = PageCache<P, Desk>;
-type Log = Recorder<FileId, Operation, Answer>;
-pub(super) type Scribe = Client<FileId, Operation, Answer>;
+type PageLog = Recorder<FileId, Operation, Answer>;
+pub(super) type PageScribe = Client<FileId, Operation, Answer>;
 
 /// A way to share pages in the simulator.
 pub(super) trait Way: Pages<Scheme: Scheme<Memory = SimMemory>> {
@@ -71,11 +71,11 @@ impl Way for InHeader<HcMeta<SimMemory>> {
     }
 }
 
-pub(super) struct World<P: Way> {
+pub(super) struct PageWorld<P: Way> {
     pub(super) simulation: Simulation,
     pub(super) caches: Vec<Rc<Cache<P>>>,
     pub(super) disk: Arc<Disk>,
-    log: Log,
+    log: PageLog,
     busy: Rc<Cell<usize>>,
     /// Threads of each host that are to come to an end before it leaves.
     at_work: Vec<Rc<Cell<usize>>>,
@@ -90,7 +90,7 @@ pub(super) fn file(number: u64) -> FileId {
     FileId { inode: 1 + number, born: 7 }
 }
 
-impl<P: Way> World<P> {
+impl<P: Way> PageWorld<P> {
     pub(super) fn new(trial: &Trial, hosts: usize, chunks: u64) -> Self {
         Self::in_pod(trial, &P::setup(hosts, chunks))
     }
@@ -107,7 +107,7 @@ impl<P: Way> World<P> {
             simulation: setup.simulation(trial),
             caches: Vec::new(),
             disk: Arc::default(),
-            log: Log::default(),
+            log: PageLog::default(),
             busy: Rc::default(),
             at_work: (0..setup.hosts).map(|_| Rc::default()).collect(),
             fenced: Cell::new(None),
@@ -174,7 +174,7 @@ impl<P: Way> World<P> {
     /// Has each host do something, undisturbed, while the others answer it; what came of it.
     pub(super) fn calmly<T: 'static>(
         &mut self,
-        body: impl Fn(usize, &Cache<P>, &Scribe) -> T + Clone + 'static,
+        body: impl Fn(usize, &Cache<P>, &PageScribe) -> T + Clone + 'static,
     ) -> Vec<T> {
         let living = self.living();
         let hosts = living.len();
@@ -197,7 +197,7 @@ impl<P: Way> World<P> {
     }
 
     /// Has the first host do something to begin with.
-    pub(super) fn prepare(&mut self, body: impl Fn(&Cache<P>, &Scribe) + Clone + 'static) {
+    pub(super) fn prepare(&mut self, body: impl Fn(&Cache<P>, &PageScribe) + Clone + 'static) {
         self.calmly(move |host, cache, scribe| {
             if host == 0 {
                 body(cache, scribe);
@@ -205,12 +205,16 @@ impl<P: Way> World<P> {
         });
     }
 
-    pub(super) fn scribe(&mut self) -> Scribe {
+    pub(super) fn scribe(&mut self) -> PageScribe {
         self.clients += 1;
         self.log.client(self.clients)
     }
 
-    pub(super) fn client(&mut self, host: usize, body: impl FnOnce(&Cache<P>, &Scribe) + 'static) {
+    pub(super) fn client(
+        &mut self,
+        host: usize,
+        body: impl FnOnce(&Cache<P>, &PageScribe) + 'static,
+    ) {
         let scribe = self.scribe();
         let cache = Rc::clone(&self.caches[host]);
         let busy = [Busy::new(&self.busy), Busy::new(&self.at_work[host])];
@@ -229,7 +233,7 @@ impl<P: Way> World<P> {
 
     /// Runs everything to its end.
     pub(super) fn run(&mut self) {
-        // Who tidies up may need the others' answers to the end.
+        // A thread that tidies up may need the others' answers to the end.
         let tidying = Rc::new(Cell::new(0));
         for (host, cache) in self.caches.iter().enumerate() {
             let out = Rc::new(Cell::new(false));
@@ -298,7 +302,7 @@ pub(super) fn read_whole<P: Way>(cache: &Cache<P>, file: FileId) -> Vec<u8> {
 
 pub(super) fn perform<P: Way>(
     cache: &Cache<P>,
-    scribe: &Scribe,
+    scribe: &PageScribe,
     file: FileId,
     operation: Operation,
 ) {
@@ -308,7 +312,7 @@ pub(super) fn perform<P: Way>(
 /// The same; of what comes to an error, it is not known whether it is done.
 pub(super) fn try_perform<P: Way>(
     cache: &Cache<P>,
-    scribe: &Scribe,
+    scribe: &PageScribe,
     file: FileId,
     operation: Operation,
 ) -> Result<(), Error> {

@@ -37,7 +37,8 @@ fn every_schedule_is_run_once() {
         }
         simulation.run().unwrap();
     };
-    // None; before one of the first thread's three operations; then also before one of the second's.
+    // None; before one of the first thread's three operations; then also before one of the
+    // second's.
     let counts = [0, 1, 2].map(|preemptions| enumerated(preemptions, test));
     assert_eq!(counts, [(1, false), (4, false), (13, false)]);
 }

@@ -129,8 +129,8 @@ fn a_reserved_place_that_is_not_filled_hides_later_ones() {
     assert!(find_failure(&unruled(), 0..200, run).is_some());
 }
 
-/// An entry that somebody declares dead while its appender is paused; what two readers made of it, one
-/// of them later.
+/// An entry that somebody declares dead while its appender is paused; what two readers made of it,
+/// one of them later.
 fn a_hole_that_is_filled(by_compare_and_swap: bool) -> Option<String> {
     const ENTRY: u64 = 1;
     const DEAD: u64 = 2;
@@ -291,8 +291,8 @@ fn a_host_that_died_starts_again_where_it_is_told_to() {
 
 #[test]
 fn a_store_may_be_seen_later_but_not_past_another() {
-    // Each host says that it is there, and looks whether the other is: without a fence between, neither
-    // may see the other; with a read-modify-write, one does.
+    // Each host says that it is there, and looks whether the other is: without a fence between,
+    // neither may see the other; with a read-modify-write, one does.
     let both_miss = |fenced: bool| {
         let run = move |trial: &Trial| {
             let missed = std::rc::Rc::new(std::cell::Cell::new(0));

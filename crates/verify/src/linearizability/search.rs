@@ -9,7 +9,7 @@ use super::events::Events;
 use super::{Model, is_in_doubt};
 use crate::history::Record;
 
-type RecordOf<K, M> = Record<K, <M as Model>::Operation, <M as Model>::Result>;
+pub(super) type RecordOf<K, M> = Record<K, <M as Model>::Operation, <M as Model>::Result>;
 
 pub(super) enum Finding {
     Linearizable,

@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 
 use super::Model;
-use super::search::{Finding, Search};
+use super::search::{Finding, RecordOf, Search};
 use super::timeline::{Bar, End, Timeline};
 use crate::history::{Outcome, Record};
 
@@ -33,8 +33,6 @@ pub struct Violation<K, O, R> {
     /// not among `placed`.
     pub bystanders: Vec<Record<K, O, R>>,
 }
-
-type RecordOf<K, M> = Record<K, <M as Model>::Operation, <M as Model>::Result>;
 
 /// The explanation for `records`, of which at most `depth` completed operations can be placed. It
 /// shows a later return than the first that no order explains if searches of fewer records run out

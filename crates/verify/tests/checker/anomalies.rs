@@ -62,8 +62,8 @@ fn stale_read() {
     assert_bad(&history(get(1, [6, 7], 1)), &[get(1, [6, 7], 1)]);
 }
 
-/// An order that ends at a later operation may be longer than any that ends at the stale read: two deletions
-/// overlap, and what came between them to be deleted returned after the lie.
+/// An order that ends at a later operation may be longer than any that ends at the stale read: two
+/// deletions overlap, and what came between them to be deleted returned after the lie.
 #[test]
 fn stale_read_before_longer_orders() {
     let delete = |client, times| done(client, times, Operation::Delete, Result::Flag(true));

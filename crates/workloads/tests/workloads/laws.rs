@@ -1,7 +1,7 @@
 //! How counts are compared with probabilities.
 
-/// Asserts that `counts` may well come from `probabilities`, by Pearson's chi-square test. A true law
-/// fails for one seed in some ten thousand, and the seeds are fixed.
+/// Asserts that `counts` may well come from `probabilities`, by Pearson's chi-square test. A true
+/// law fails for one seed in some ten thousand, and the seeds are fixed.
 #[track_caller]
 pub(crate) fn assert_follows(counts: &[u64], probabilities: &[f64]) {
     assert_eq!(counts.len(), probabilities.len());

@@ -1,5 +1,5 @@
-//! Workloads are what their properties say; choices follow the laws they are named after; values give
-//! away what is wrong with them.
+//! Workloads are what their properties say; choices follow the laws they are named after; values
+//! give away what is wrong with them.
 
 mod distributions;
 mod inserts;

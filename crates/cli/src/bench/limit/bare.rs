@@ -1,5 +1,5 @@
-//! The least that the machine takes: a map and values of this process alone, lines that are written and
-//! cleaned, words that are changed.
+//! The least that the machine takes: a map and values of this process alone, lines that are written
+//! and cleaned, words that are changed.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -20,7 +20,8 @@ use super::keys::{Key, key};
 use crate::place::Place;
 
 pub(super) const SITE: Site = Site::new("limit");
-/// Bytes that are written and cleaned, and chased through: as many as values have, but no fewer and no more.
+/// Bytes that are written and cleaned, and chased through: as many as values have, but no fewer and
+/// no more.
 const BYTES: (u64, u64) = (64 << 20, 1 << 30);
 const PAGE: u64 = 4096;
 /// Locks, each in a line of its own, all of which are in the nearest cache.
@@ -28,7 +29,8 @@ const LOCKS: u64 = 16;
 /// Two threads contend for a word as long as this.
 const CONTENTION: Duration = Duration::from_millis(20);
 
-/// The processor's time that something takes: what others do on the processor meanwhile does not count.
+/// The processor's time that something takes: what others do on the processor meanwhile does not
+/// count.
 pub(super) fn timed(act: impl FnOnce() -> Result<()>) -> Result<Duration> {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -66,7 +68,8 @@ impl Plain {
     #[inline]
     pub(super) fn read(&self, key: &Key, into: &mut [u8]) {
         let start = self.find(key) * self.value_bytes as u64;
-        // The standard library's copy takes up to six times as long where addresses differ in certain ways.
+        // The standard library's copy takes up to six times as long where addresses differ in
+        // certain ways.
         self.values.read(start, &mut into[..self.value_bytes]);
     }
 }
@@ -115,8 +118,8 @@ impl Bare {
         store(&self.memory, number, bytes);
     }
 
-    /// The same under one of some locks, which the place says: a word that is taken by a compare-and-swap before, and
-    /// released by a store after, which nobody waits for.
+    /// The same under one of some locks, which the place says: a word that is taken by a
+    /// compare-and-swap before, and released by a store after, which nobody waits for.
     #[inline]
     pub(super) fn store_locked(&self, number: u64, bytes: &[u8]) {
         let lock = self.lock(number);
@@ -124,8 +127,8 @@ impl Bare {
         self.memory.store(lock, 0);
     }
 
-    /// The same, released by a compare-and-swap: whoever comes back from that knows that the bytes are in memory, and that
-    /// the lock was still his when they were.
+    /// The same, released by a compare-and-swap: a thread that comes back from that knows that the
+    /// bytes are in memory, and that the lock was still its own when they were.
     #[inline]
     pub(super) fn store_acknowledged(&self, number: u64, bytes: &[u8]) {
         let lock = self.lock(number);
@@ -133,7 +136,8 @@ impl Bare {
         let _ = black_box(self.memory.compare_exchange(SITE, lock, 1, 0));
     }
 
-    /// Writes and cleans a line, and then changes a word: the least by which an entry of a log is there for others.
+    /// Writes and cleans a line, and then changes a word: the least by which an entry of a log is
+    /// there for others.
     #[inline]
     pub(super) fn append(&self, number: u64) {
         self.store(number, &[7; LINE_BYTES as usize]);
@@ -155,7 +159,8 @@ impl Bare {
             for _ in 0..steps {
                 let mut word = [0; 8];
                 self.memory.read(LnrAddr::of_line((state >> 32) % lines), &mut word);
-                // What is read is in the way of the next address, and all lines hold the same, which is odd.
+                // What is read is in the way of the next address, and all lines hold the same,
+                // which is odd.
                 let read = black_box(u64::from_le_bytes(word)) % 2;
                 state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(read);
             }

@@ -91,8 +91,8 @@ impl Log {
         Ok((appending, applying))
     }
 
-    /// The time, by the clock, to append these entries while the other host applies them, each time that it is `behind` by so
-    /// many: by [`RING`], if the log is to be full again and again.
+    /// The time, by the clock, to append these entries while the other host applies them, each time
+    /// that it is `behind` by so many: by [`RING`], if the log is to be full again and again.
     pub(super) fn beside(&self, entries: &[u64], behind: u64) -> Result<Duration> {
         let ending = AtomicBool::new(false);
         let follow = || -> Result<()> {

@@ -33,7 +33,8 @@ use crate::stop::Stop;
 const SPARE_SCR: u64 = 16 << 20;
 /// LNR, besides what objects take.
 const SPARE_LNR: u64 = 64 << 20;
-/// Bytes of large objects, of each size: as many as there are of the others, but no fewer and no more.
+/// Bytes of large objects, of each size: as many as there are of the others, but no fewer and no
+/// more.
 const LARGE_BYTES: (u64, u64) = (16 << 20, 128 << 20);
 
 const BAR: &str = "{prefix} {bar:40} {pos} of {len}";
@@ -229,7 +230,8 @@ impl Subject {
         Ok(self)
     }
 
-    /// Another host joins, which gets a replica; and one opens the pod when all have left, from what is in it. Once each.
+    /// Another host joins, which gets a replica; and one opens the pod when all have left, from
+    /// what is in it. Once each.
     fn joins(self) -> Result<Vec<Line>> {
         let objects = self.store.objects().usage().objects;
         let Self { store, copies, place, .. } = self;

@@ -37,7 +37,8 @@ pub(super) struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// What one operation takes, in nanoseconds. In the caches is what this row leaves there, and not what others have left.
+    /// What one operation takes, in nanoseconds. In the caches is what this row leaves there, and
+    /// not what others have left.
     pub(super) fn measure(&mut self) -> Result<f64> {
         let warming = self.numbers.take(self.warming);
         (self.run)(&warming)?;
@@ -139,7 +140,8 @@ pub(super) fn log_rows<'a>(subject: &'a Subject, log: &'a Log) -> Vec<Row<'a>> {
     rows.rows
 }
 
-/// What it takes to ask a Redis for values of the same size, over loopback: one connection, one request at a time, by the clock.
+/// What it takes to ask a Redis for values of the same size, over loopback: one connection, one
+/// request at a time, by the clock.
 pub(super) fn redis_rows(subject: &Subject, address: SocketAddr) -> Result<Vec<Row<'_>>> {
     let mut rows = Rows::of(subject);
     rows.operations = rows.operations.min(REDIS_MOST as usize);
@@ -238,7 +240,8 @@ pub(super) fn write_rows(subject: &Subject) -> Vec<Row<'_>> {
                 Ok(())
             })
         });
-        // What is to be locked and written is not known before it is found: the least that a put by key can take.
+        // What is to be locked and written is not known before it is found: the least that a put by
+        // key can take.
         rows.add("lookup, copy and clean, locked", Some(spread), Some(limit), move |numbers| {
             each_key(numbers, |key| {
                 subject.bare.store_locked(subject.plain.find(key), &subject.value);

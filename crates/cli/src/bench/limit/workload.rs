@@ -1,4 +1,5 @@
-//! The least that the machine takes for a workload: its operations on a map and values of one process.
+//! The least that the machine takes for a workload: its operations on a map and values of one
+//! process.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
@@ -16,9 +17,9 @@ use crate::place::Place;
 /// More operations tell nothing more.
 const OPERATIONS: u64 = 1_000_000;
 
-/// How many operations per second this machine does at most, with as many threads as the workload has, or as
-/// there are processors: lookups and copies, and for what is written copies and cleans. `None` for workloads
-/// whose values are not all of one length.
+/// How many operations per second this machine does at most, with as many threads as the workload
+/// has, or as there are processors: lookups and copies, and for what is written copies and cleans.
+/// `None` for workloads whose values are not all of one length.
 pub(crate) fn ops_per_s(workload: &Workload, seed: u64) -> Result<Option<f64>> {
     if workload.field_lengths != FieldLengths::Constant {
         return Ok(None);

@@ -25,7 +25,7 @@ impl Command {
     }
 }
 
-/// Who asks, and for what.
+/// Clients, and what they ask for.
 pub(crate) struct Load {
     /// Connections.
     pub(crate) clients: usize,
@@ -75,7 +75,8 @@ impl Clients {
         Ok(())
     }
 
-    /// Does at least so many operations, so many of them at a time on each connection; how many it were.
+    /// Does at least so many operations, so many of them at a time on each connection; how many it
+    /// were.
     pub(crate) fn run(
         &mut self,
         command: Command,

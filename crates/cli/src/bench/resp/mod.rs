@@ -1,5 +1,5 @@
-//! `tombolo bench resp`: requests by Redis' protocol over loopback, to a host's server, and to Redis if it is
-//! installed.
+//! `tombolo bench resp`: requests by Redis' protocol over loopback, to a host's server, and to
+//! Redis if it is installed.
 //!
 //! The same client puts the same load on one server after the other, in every round.
 

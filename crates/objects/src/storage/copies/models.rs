@@ -1,4 +1,5 @@
-//! One thread reads a copy while another one's takes its place, under the model checker (`--cfg loom`).
+//! One thread reads a copy while another one's takes its place, under the model checker (`--cfg
+//! loom`).
 
 use std::rc::Rc;
 
@@ -84,7 +85,7 @@ fn a_copy_is_made() {
     keeper.join().unwrap();
 }
 
-/// Who reads a copy while another takes its place finds out.
+/// A thread that reads a copy while another one takes its place finds out.
 fn a_copy_makes_room() {
     let (host, _) = Host::new([2, 3]);
     host.keep(2);

@@ -5,15 +5,15 @@
 //! hole   0 | 0 | 0 | lines
 //! ```
 //!
-//! Who keeps a copy moves the hand on until it has passed enough room, and copies on the way make it,
-//! except those that were read since the hand was there last.
+//! A thread that keeps a copy moves the hand on until it has passed enough room, and copies on the
+//! way make it, except those that were read since the hand was there last.
 //!
 //! Invariants:
-//! * The note of an object names a copy only from when it is whole until before its place is another's:
-//!   who makes room takes it out of the note, counts that, and then writes.
-//! * Who reads a copy loads the count of its place, finds the copy named in its object's own cell, and
-//!   uses what it has read if the count is still the same.
-//! * Who keeps a copy has the hand, or gives up; readers take no lock.
+//! * The note of an object names a copy only from when it is whole until before its place is
+//!   another's: a thread that makes room takes it out of the note, counts that, and then writes.
+//! * A reader of a copy loads the count of its place, finds the copy named in its object's own
+//!   cell, and uses what it has read if the count is still the same.
+//! * A thread that keeps a copy has the hand, or gives up; readers take no lock.
 
 use smallvec::SmallVec;
 use tombolo_memory::{HostMutex, LINE_BYTES, Local, Memory, MemoryError};
@@ -115,8 +115,8 @@ impl<M: Memory> Copies<M> {
         memory.check(sites::COPY_NAMED, same).then_some(Copy { copies: self, start, before })
     }
 
-    /// Keeps a copy of an object that has been found, and is noted as fresh; unless another thread is at
-    /// it, or there is no room.
+    /// Keeps a copy of an object that has been found, and is noted as fresh; unless another thread
+    /// is at it, or there is no room.
     pub(crate) fn keep<'a>(
         &self,
         memory: &M,
@@ -213,8 +213,8 @@ impl<M: Memory> Copies<M> {
         room
     }
 
-    /// Takes a copy out of its object's note, so that its place may be another's; unless it was read since
-    /// the hand was there last.
+    /// Takes a copy out of its object's note, so that its place may be another's; unless it was
+    /// read since the hand was there last.
     fn evict(&self, memory: &M, line: u64, block: Block, index: &Index) -> bool {
         let named = validated::copied(line as u32);
         let names = |found: &&Found<'_>| {
@@ -239,8 +239,9 @@ impl<M: Memory> Copies<M> {
                 break;
             }
         }
-        // Pairs with the acquire in `hold`: who counts this one, too, finds the copy named no more. And with
-        // `is_still`: who reads what is written there from now on finds that the count has changed.
+        // Pairs with the acquire in `hold`: a thread that counts this one, too, finds the copy
+        // named no more. And with `is_still`: a thread that reads what is written there from now on
+        // finds that the count has changed.
         self.evictions_at(line as u32).fetch_add(1, Ordering::Release);
         self.lines.fetch_sub(u64::from(block.lines), Ordering::Relaxed);
         true

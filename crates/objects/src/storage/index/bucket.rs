@@ -1,12 +1,14 @@
 //! Buckets and where they are stored.
 //!
-//! A bucket is a header, and cells for some entries; in two cache lines for the first bucket of a chain, in one
-//! for the others. A cell has three bytes of its hash: which bucket heads its chain says the fourth.
+//! A bucket is a header, and cells for some entries; in two cache lines for the first bucket of a
+//! chain, in one for the others. A cell has three bytes of its hash: which bucket heads its chain
+//! says the fourth.
 //!
 //! ```text
-//!          header   hashes   slots    states
-//! first    8 bytes  3 x 8    8 x 4    8 x 8     version of the chain (32 bits), odd while it changes | next
-//! others   4 bytes  3 x 4    4 x 4    4 x 8     next bucket of the chain, plus one (32 bits)
+//!          header   hashes   slots    states   the header has
+//! first    8 bytes  3 x 8    8 x 4    8 x 8    version of the chain, odd in a change (32 bits)
+//!                                              next bucket of the chain, plus one (32 bits)
+//! others   4 bytes  3 x 4    4 x 4    4 x 8    next bucket of the chain, plus one (32 bits)
 //! ```
 //!
 //! Hashes lie byte by byte: one word has a byte of each cell's, so that all are compared at once.
@@ -23,7 +25,8 @@ use crate::storage::index::validated::ValidatedAt;
 use crate::storage::records::Sets;
 use crate::sync::{AtomicU32, AtomicU64, OnceLock, Ordering, fence};
 
-/// Few under the model checker: what it has to look at grows with the square of what a reader loads.
+/// Few under the model checker: what it has to look at grows with the square of what a reader
+/// loads.
 pub(super) const CELLS: usize = if cfg!(loom) { 2 } else { 8 };
 pub(super) const OVERFLOW_CELLS: usize = if cfg!(loom) { 1 } else { 4 };
 
@@ -101,7 +104,8 @@ impl<W: BucketWord, const N: usize> Default for Bucket<W, N> {
 }
 
 impl<W: BucketWord, const N: usize> Bucket<W, N> {
-    /// A bit for each cell that has `hash`, or had it last and is empty now: the highest of the byte with its number.
+    /// A bit for each cell that has `hash`, or had it last and is empty now: the highest of the
+    /// byte with its number.
     #[inline(always)]
     fn cells_with(&self, hash: KeyHash) -> u64 {
         const EACH: u64 = 0x0101_0101_0101_0101;
@@ -135,7 +139,8 @@ impl Head {
         header.is_multiple_of(2).then_some(header)
     }
 
-    /// Whether nothing has changed since the header was `header`; pairs with `begin_change` and `end_change`.
+    /// Whether nothing has changed since the header was `header`; pairs with `begin_change` and
+    /// `end_change`.
     #[inline(always)]
     pub(super) fn is_still(&self, header: u64) -> bool {
         fence(Ordering::Acquire);
@@ -267,8 +272,8 @@ impl<'a, W: BucketWord, const N: usize> PlacedBucket<'a, W, N> {
         Some(Spot { found: Found { entry, cell }, slot })
     }
 
-    /// The entry with `hash` in the first cell that has it, and whether no other has. `on_slot` learns of its slot before its note is
-    /// looked at.
+    /// The entry with `hash` in the first cell that has it, and whether no other has. `on_slot`
+    /// learns of its slot before its note is looked at.
     #[inline(always)]
     pub(super) fn first_with(
         self,

@@ -1,17 +1,20 @@
 //! What a cell holds besides hash and slot: an object's entry, and what this host has seen of it.
 //!
 //! ```text
-//! state   generation (32 bits) | sharing (9) | validated (19) | highest bits of the slot's line (4); 0 if the cell is empty
+//! state   generation (32 bits) | sharing (9) | validated (19) | highest bits of its line (4)
+//!         0 if the cell is empty
 //! note    generation (32 bits) | what this host has seen of it (32), see `validated.rs`
 //!
-//! sharing   which of the records that it may have, see `records/sets.rs`; or 15 (4 bits), and how else (5)
+//! sharing   which of the records that it may have, see `records/sets.rs` (4 bits); or 15, and how
+//!           else (5 bits)
 //! validated 0 | counter, without its lowest bit (18 bits)
 //!           1 | nothing, or that it was read-shared, or that there is a note
 //! ```
 //!
-//! Each is one word, so what is seen of one generation is never said of another. A note is needed only by what does not fit in
-//! a state, such as where a host has a copy; from then on there is one until the entry changes. Notes
-//! lie in arrays of their own, which take no memory until there is one.
+//! Each is one word, so what is seen of one generation is never said of another. A note is needed
+//! only by what does not fit in a state, such as where a host has a copy; from then on there is one
+//! until the entry changes. Notes lie in arrays of their own, which take no memory until there is
+//! one.
 
 use tombolo_memory::{Memory, Table};
 
@@ -22,7 +25,8 @@ use crate::storage::index::validated::{COUNTER_BITS, NEVER_VALIDATED, READ_SHARE
 use crate::storage::records::{NOWHERE, Sets};
 use crate::sync::{AtomicU64, OnceLock, Ordering};
 
-/// How an object is shared that has no record. If it is not in its slot, how is said where others say what is seen.
+/// How an object is shared that has no record. If it is not in its slot, how is said where others
+/// say what is seen.
 const READ: u32 = NOWHERE;
 const OTHERWISE: u32 = NOWHERE + 1;
 
@@ -52,7 +56,7 @@ impl State {
     fn of(sets: &Sets, entry: &Entry, validated_at: ValidatedAt) -> Self {
         let validated_at = said(validated_at).unwrap_or(NOTED);
         let place = |record| sets.place(entry.hash, record);
-        let (sharing, validated_at) = match entry.own_record() {
+        let (sharing, validated_at) = match entry.record() {
             Some(record) => {
                 (place(record).expect("an object has a record that it may have"), validated_at)
             }
@@ -187,8 +191,8 @@ pub(crate) enum ToNote<'a> {
 }
 
 impl ToNote<'_> {
-    /// Says it, whatever is noted; but not if the state has changed meanwhile: if it is another entry's, that would be lost. If it is
-    /// not said, it costs an invalidation.
+    /// Says it, whatever is noted; but not if the state has changed meanwhile: if it is another
+    /// entry's, that would be lost. If it is not said, it costs an invalidation.
     #[inline(always)]
     pub(crate) fn set(self) {
         match self {
@@ -246,7 +250,8 @@ impl<'a> Cell<'a> {
         state.is_of(self.sets, entry).then(|| self.validated_in(state, Ordering::Acquire))
     }
 
-    /// Notes what was seen of a generation, if the cell has it, and `before` is what is noted of it.
+    /// Notes what was seen of a generation, if the cell has it, and `before` is what is noted of
+    /// it.
     #[inline]
     pub(crate) fn mark_validated(
         self,
@@ -270,7 +275,8 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// How to say that so much was seen of this generation, whose entry has a record, if the cell has it.
+    /// How to say that so much was seen of this generation, whose entry has a record, if the cell
+    /// has it.
     #[inline(always)]
     pub(crate) fn to_note(
         self,
@@ -318,8 +324,9 @@ impl<'a> Cell<'a> {
         let noted = stands == new
             || other_generation
                 && word.compare_exchange(stands, new, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        // Pairs with the acquire in `take`: who finds this state finds the note. And with those of whoever reads it: what
-        // the state said before, and the note says now, has been done. (That was found before an acquire fence.)
+        // Pairs with the acquire in `take`: a thread that finds this state finds the note. And with
+        // those of its readers: what the state said before, and the note says now, has been done.
+        // (That was found before an acquire fence.)
         noted && self.renew_validated(state, NOTED, Ordering::Release)
     }
 
@@ -327,15 +334,17 @@ impl<'a> Cell<'a> {
     pub(super) fn set(self, entry: &Entry, validated_at: ValidatedAt) {
         let state = State::of(self.sets, entry, validated_at);
         if state.validated_at().is_none() {
-            // There may be a note of this generation, of a thread that was too slow when the entry was here before.
+            // There may be a note of this generation, of a thread that was too slow when the entry
+            // was here before.
             let word = self.notes.make(self.number);
             word.store(note(entry.generation, validated_at), Ordering::Relaxed);
         }
         self.word.store(state.0, Ordering::Relaxed);
     }
 
-    /// Empties the cell, and tells what was seen of its entry. That changes meanwhile, and must not be in two
-    /// cells, nor be lost and come back; what it names passes on to whoever finds it in another cell.
+    /// Empties the cell, and tells what was seen of its entry. That changes meanwhile, and must not
+    /// be in two cells, nor be lost and come back; what it names passes on to a thread that finds
+    /// it in another cell.
     pub(super) fn take(self) -> ValidatedAt {
         let state = State(self.word.swap(State::EMPTY.0, Ordering::Acquire));
         state.validated_at().unwrap_or_else(|| {
@@ -346,7 +355,8 @@ impl<'a> Cell<'a> {
 
     /// Replaces the entry by another of the same object. Nothing is seen yet of a new generation.
     pub(super) fn renew<M: Memory>(self, memory: &M, entry: &Entry) {
-        // A store would do, but the model checker lets it come before what was seen of the old generation.
+        // A store would do, but the model checker lets it come before what was seen of the old
+        // generation.
         let never_validated = State::of(self.sets, entry, NEVER_VALIDATED);
         let before = State(self.word.swap(never_validated.0, Ordering::Relaxed));
         let same = before.generation() == entry.generation;
@@ -359,14 +369,16 @@ impl<'a> Cell<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::LostTo;
     use crate::storage::index::validated::{copied, copy_line};
+    use crate::storage::records::RecordId;
 
     #[test]
     fn a_state_is_of_its_entry_and_no_other() {
         let sets = Sets::new(16);
         let entry = |sharing| Entry { hash: 1, generation: 2, slot: 3 << LOW_BITS | 4, sharing };
-        let all = [Sharing::READ, Sharing::in_partition(0), Sharing::lost(u8::MAX)];
-        let records = [0, 1, 19].map(Sharing::record);
+        let all = [Sharing::READ, Sharing::in_partition(0), Sharing::lost(LostTo::MemoryError)];
+        let records = [0, 1, 19].map(|number| Sharing::record(RecordId(number)));
         let entries: Vec<Entry> = all.into_iter().chain(records).map(entry).collect();
         for (number, one) in entries.iter().enumerate() {
             for validated_at in
@@ -389,7 +401,8 @@ mod tests {
     #[test]
     fn what_a_writer_says_is_not_said_of_a_later_generation() {
         let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), NoteTable::new(1));
-        let entry = Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(4) };
+        let entry =
+            Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(RecordId(4)) };
         let later = Entry { generation: 3, ..entry };
         let cell = Cell::new(&word, &sets, &notes, 0);
         cell.set(&entry, 4);
@@ -406,7 +419,8 @@ mod tests {
     #[test]
     fn what_is_noted_is_not_noted_of_a_later_generation() {
         let (word, sets, notes) = (AtomicU64::new(0), Sets::new(16), NoteTable::new(1));
-        let entry = Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(4) };
+        let entry =
+            Entry { hash: 1, generation: 2, slot: 3, sharing: Sharing::record(RecordId(4)) };
         let later = Entry { generation: 3, ..entry };
         let cell = Cell::new(&word, &sets, &notes, 0);
         cell.set(&entry, 4);

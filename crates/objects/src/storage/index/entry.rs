@@ -1,7 +1,7 @@
 //! What the index keeps of an object, and how that is told in few bits.
 
-use crate::ids::BY_LOG;
-use crate::ids::{Generation, KeyHash, SlotLine};
+use crate::ids::{Generation, KeyHash, LostTo, SlotLine};
+use crate::storage::records::{LockedBy, RecordId};
 
 /// What the index knows about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +12,9 @@ pub(crate) struct Entry {
     pub(crate) sharing: Sharing,
 }
 
-/// How an object is shared, in 28 bits: 0 if it is in its slot and has no record, a record's number and 1 if it has that one; the
-/// highest values stand for hosts. It is taken apart only by who wants to know, so that entries are moved word by word.
+/// How an object is shared, in 28 bits: 0 if it is in its slot and has no record, a record's number
+/// and 1 if it has that one; the highest values stand for hosts. It is taken apart only by who
+/// wants to know, so that entries are moved word by word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing(u32);
 
@@ -27,18 +28,21 @@ impl Sharing {
     pub(crate) const READ: Self = Self(0);
 
     /// It is in its slot, and has this record.
-    pub(crate) const fn record(record: u32) -> Self {
-        Self(record + 1)
+    pub(crate) const fn record(record: RecordId) -> Self {
+        Self(record.0 + 1)
     }
+
+    /// It is in its slot, has no record, and is locked by an event.
+    pub(crate) const BY_LOG: Self = Self(LAST_LOST + 1);
 
     /// It is in the memory of this host.
     pub(crate) fn in_partition(host: u8) -> Self {
         Self(LAST - u32::from(host))
     }
 
-    /// Its value is lost: this host died, or was fenced, while it had the only whole copy.
-    pub(crate) fn lost(host: u8) -> Self {
-        Self(LAST_LOST - u32::from(host))
+    /// Its value is lost.
+    pub(crate) fn lost(to: LostTo) -> Self {
+        Self(LAST_LOST - u32::from(to.code()))
     }
 
     #[inline(always)]
@@ -52,7 +56,7 @@ impl Sharing {
         Self(code)
     }
 
-    /// The same, whoever said so; `None` if it is none.
+    /// What has this code, which may be any number; `None` if nothing has.
     pub(crate) fn decode(code: u32) -> Option<Self> {
         (code <= LAST).then_some(Self(code))
     }
@@ -72,7 +76,7 @@ impl Entry {
     /// Whether its value is there, for all to read.
     #[inline(always)]
     pub(crate) fn is_in_its_slot(&self) -> bool {
-        self.is_plain() || self.sharing == Sharing::record(BY_LOG)
+        self.is_plain() || self.is_locked_by_log()
     }
 
     /// The same, and nobody has locked it by the log.
@@ -81,18 +85,26 @@ impl Entry {
         self.sharing.0 < LOST
     }
 
-    /// Its record, or [`BY_LOG`].
+    /// Whether it is locked by an event.
     #[inline(always)]
-    pub(crate) fn record(&self) -> Option<u32> {
-        let Sharing(code) = self.sharing;
-        (code != 0 && self.is_in_its_slot()).then(|| code - 1)
+    pub(crate) fn is_locked_by_log(&self) -> bool {
+        self.sharing == Sharing::BY_LOG
     }
 
-    /// Its record in SCR.
+    /// By what it is locked, or may be; `None` if by nothing, or if it is not in its slot.
     #[inline(always)]
-    pub(crate) fn own_record(&self) -> Option<u32> {
+    pub(crate) fn locked_by(&self) -> Option<LockedBy> {
+        if self.is_locked_by_log() {
+            return Some(LockedBy::Log);
+        }
+        self.record().map(LockedBy::Record)
+    }
+
+    /// Its record.
+    #[inline(always)]
+    pub(crate) fn record(&self) -> Option<RecordId> {
         let Sharing(code) = self.sharing;
-        (1..LOST).contains(&code).then(|| code - 1)
+        (1..LOST).contains(&code).then(|| RecordId(code - 1))
     }
 
     /// The host in whose memory the object is, if it is not in its slot.
@@ -102,11 +114,11 @@ impl Entry {
         (PARTITIONS..=LAST).contains(&code).then(|| (LAST - code) as u8)
     }
 
-    /// The host with which its value was lost.
+    /// With what its value was lost, if it is.
     #[inline(always)]
-    pub(crate) fn lost(&self) -> Option<u8> {
+    pub(crate) fn lost(&self) -> Option<LostTo> {
         let Sharing(code) = self.sharing;
-        (LOST..=LAST_LOST).contains(&code).then(|| (LAST_LOST - code) as u8)
+        (LOST..=LAST_LOST).contains(&code).then(|| LostTo::of_code((LAST_LOST - code) as u8))
     }
 }
 
@@ -119,16 +131,19 @@ mod tests {
         let told = |sharing: Sharing| {
             let sharing = Sharing::decode(sharing.code()).unwrap();
             let entry = Entry::read_shared(1, 2, 3).shared(sharing);
-            (entry.record(), entry.own_record(), entry.partition(), entry.lost())
+            (entry.locked_by(), entry.record(), entry.partition(), entry.lost())
         };
         assert_eq!(told(Sharing::READ), (None, None, None, None));
-        for record in [0, 1, LOST - 2] {
-            assert_eq!(told(Sharing::record(record)), (Some(record), Some(record), None, None));
+        for record in [0, 1, LOST - 2].map(RecordId) {
+            let by = Some(LockedBy::Record(record));
+            assert_eq!(told(Sharing::record(record)), (by, Some(record), None, None));
         }
-        assert_eq!(told(Sharing::record(BY_LOG)), (Some(BY_LOG), None, None, None));
+        assert_eq!(told(Sharing::BY_LOG), (Some(LockedBy::Log), None, None, None));
         for host in [0, 1, u8::MAX] {
             assert_eq!(told(Sharing::in_partition(host)), (None, None, Some(host), None));
-            assert_eq!(told(Sharing::lost(host)), (None, None, None, Some(host)));
+        }
+        for to in [LostTo::Host(0), LostTo::Host(1), LostTo::MemoryError] {
+            assert_eq!(told(Sharing::lost(to)), (None, None, None, Some(to)));
         }
         assert_eq!(Sharing::decode(LAST + 1), None);
     }

@@ -1,23 +1,26 @@
-//! Which bucket heads the chain of a hash, in a table that grows by one bucket at a time: linear hashing with
-//! partial expansions (P.-Å. Larson, VLDB 1980).
+//! Which bucket heads the chain of a hash, in a table that grows by one bucket at a time: linear
+//! hashing with partial expansions (P.-Å. Larson, VLDB 1980).
 //!
-//! Buckets form groups of four to eight. The lowest bits of a hash say its group, and these are the lowest bits of
-//! the numbers of all its buckets; what is above them in a number is the bucket's *place* in the group. Groups
-//! grow one after the other, each by one bucket. Groups of eight are twice as many groups of four: with as many
-//! buckets as a power of two, a bucket's number is the lowest bits of its hashes.
+//! Buckets form groups of four to eight. The lowest bits of a hash say its group, and these are the
+//! lowest bits of the numbers of all its buckets; what is above them in a number is the bucket's
+//! *place* in the group. Groups grow one after the other, each by one bucket. Groups of eight are
+//! twice as many groups of four: with as many buckets as a power of two, a bucket's number is the
+//! lowest bits of its hashes.
 //!
-//! So no bucket has more than 4/3 of the entries that others have, on average, where it is twice as many if
-//! buckets are split in two. That is why few of them overflow.
+//! So no bucket has more than 4/3 of the entries that others have, on average, where it is twice as
+//! many if buckets are split in two. That is why few of them overflow.
 
 use crate::ids::KeyHash;
 
 /// Buckets of a group, at least, and so of a table. It has twice as many at most.
 pub(super) const LEAST: u64 = 4;
 
-/// How much of a hash says where in its group it belongs: its lowest bits, above those of the group.
+/// How much of a hash says where in its group it belongs: its lowest bits, above those of the
+/// group.
 const PARTS: usize = 64;
 
-/// By how many buckets the group has, modulo eight, and by part of the hash: the place. A row is one cache line.
+/// By how many buckets the group has, modulo eight, and by part of the hash: the place. A row is
+/// one cache line.
 const PLACES: [[u8; PARTS]; 2 * LEAST as usize] = places();
 
 const fn places() -> [[u8; PARTS]; 2 * LEAST as usize] {
@@ -34,8 +37,8 @@ const fn places() -> [[u8; PARTS]; 2 * LEAST as usize] {
     places
 }
 
-/// Of the hashes that will leave the first four places, how many have done so, in groups of four to eight
-/// buckets; of eight, as nearly as can be for all buckets to have as many.
+/// Of the hashes that will leave the first four places, how many have done so, in groups of four to
+/// eight buckets; of eight, as nearly as can be for all buckets to have as many.
 const HAVE_LEFT: [u8; 5] = [0, 3, 5, 7, 8];
 
 /// The place in a group of so many buckets.
@@ -105,7 +108,8 @@ impl Group {
     pub(super) fn of(hash: u64, size: Size) -> Self {
         let bits = size.bits();
         let rest = hash >> bits;
-        // What is rounded up less the hash's lowest bits, shifted; to take all of the hash, and put the rest back, is quicker.
+        // What is rounded up less the hash's lowest bits, shifted; to take all of the hash, and put
+        // the rest back, is quicker.
         let buckets = size.rounded_up().wrapping_sub(hash).cast_signed() >> bits;
         Self { bits, hash, rest, buckets: rest.wrapping_add_signed(buckets) }
     }

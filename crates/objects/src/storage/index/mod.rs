@@ -1,4 +1,5 @@
-//! A host's replica of the index: a hash table by linear hashing with partial expansions, read without locks.
+//! A host's replica of the index: a hash table by linear hashing with partial expansions, read
+//! without locks.
 //!
 //! One thread at a time changes it, holding the [`IndexWriter`]; any number read. Readers take a
 //! snapshot of a bucket's chain under its version (a seqlock over plain atomics) and check that the
@@ -54,8 +55,8 @@ pub struct IndexLimits {
 }
 
 impl IndexLimits {
-    /// The limits of one of `parts` tables that share these, in a pod of so many objects at most: any of them
-    /// may have all.
+    /// The limits of one of `parts` tables that share these, in a pod of so many objects at most:
+    /// any of them may have all.
     pub(crate) fn of_one_of(self, parts: u64, objects: u64) -> Self {
         let segment_buckets = (self.segment_buckets / parts).max(MIN_BUCKETS);
         // There are as many again for what overflows, which hardly ever takes a third of them.
@@ -66,7 +67,8 @@ impl IndexLimits {
 }
 
 impl Default for IndexLimits {
-    /// Segments of 4 MiB, and half of that for notes of what is seen: huge pages, both. Up to 5 * 10^8 buckets: some 3 * 10^9 objects.
+    /// Segments of 4 MiB, and half of that for notes of what is seen: huge pages, both. Up to 5 *
+    /// 10^8 buckets: some 3 * 10^9 objects.
     fn default() -> Self {
         Self { segment_buckets: 1 << 15, segments: 1 << 14, load_permille: 6250 }
     }
@@ -123,8 +125,8 @@ enum Of {
     Chain,
 }
 
-/// A lookup that has begun: the bucket that heads the chain has been asked for. What does not depend on it is best done
-/// before the lookup goes on.
+/// A lookup that has begun: the bucket that heads the chain has been asked for. What does not
+/// depend on it is best done before the lookup goes on.
 #[derive(Clone, Copy)]
 pub(crate) struct Probe<'a> {
     hash: KeyHash,
@@ -204,8 +206,9 @@ impl Index {
         }
     }
 
-    /// An entry with `hash`, as it stood at one instant, and whether it is known to have been the only one: hardly ever is
-    /// there another, so who wants one of a certain key need not look further at once.
+    /// An entry with `hash`, as it stood at one instant, and whether it is known to have been the
+    /// only one: hardly ever is there another, so who wants one of a certain key need not look
+    /// further at once.
     #[inline(always)]
     pub(crate) fn find_one<M: Memory>(
         &self,
@@ -220,8 +223,8 @@ impl Index {
         }
     }
 
-    /// The same, if its chain does not change meanwhile; it may not be the only one. `on_slot` learns as early as possible of a slot
-    /// where it may be.
+    /// The same, if its chain does not change meanwhile; it may not be the only one. `on_slot`
+    /// learns as early as possible of a slot where it may be.
     #[inline(always)]
     pub(crate) fn find_at_once<'a, M: Memory>(
         &'a self,
@@ -234,7 +237,8 @@ impl Index {
         self.try_head(lookup, on_slot).map(|(found, _)| found).or_else(|| self.try_overflow(lookup))
     }
 
-    /// The same, if it takes no more than the bucket that every lookup begins with; if it may, that is fetched.
+    /// The same, if it takes no more than the bucket that every lookup begins with; if it may, that
+    /// is fetched.
     #[inline(always)]
     pub(crate) fn find_or_fetch<'a, M: Memory>(
         &'a self,
@@ -265,9 +269,10 @@ impl Index {
         (all.next(), all.next().is_none())
     }
 
-    /// Begins a lookup: has the processor fetch the bucket that heads the chain for `hash`. All of it, since from one line alone it is
-    /// known too late whether another is needed. What is found is checked against how many buckets there were, so whatever comes
-    /// in between may change the table.
+    /// Begins a lookup: has the processor fetch the bucket that heads the chain for `hash`. All of
+    /// it, since from one line alone it is known too late whether another is needed. What is found
+    /// is checked against how many buckets there were, so whatever comes in between may change the
+    /// table.
     #[inline(always)]
     pub(crate) fn begin_lookup(&self, hash: KeyHash) -> Option<Probe<'_>> {
         let size = self.size();
@@ -295,8 +300,8 @@ impl Index {
         Size(self.size.load(Ordering::Relaxed))
     }
 
-    /// An entry with `hash` in the first bucket of its chain, and whether it is known to be the only one; `None` if there is none
-    /// there, or the bucket changes meanwhile.
+    /// An entry with `hash` in the first bucket of its chain, and whether it is known to be the
+    /// only one; `None` if there is none there, or the bucket changes meanwhile.
     #[inline(always)]
     fn try_head<'a>(
         &'a self,
@@ -309,7 +314,8 @@ impl Index {
         self.is_still(lookup, header).then_some((found, alone))
     }
 
-    /// An entry with `hash` that was not in the first bucket of its chain. One in sixteen is there: it must not take much longer.
+    /// An entry with `hash` that was not in the first bucket of its chain. One in sixteen is there:
+    /// it must not take much longer.
     #[inline(never)]
     fn try_overflow<'a>(&'a self, lookup: Probe<'a>) -> Option<Found<'a>> {
         let header = lookup.head.bucket.stable_header()?;
@@ -522,6 +528,7 @@ mod tests {
     use tombolo_simulator::{Config, Simulation, Trial};
 
     use super::*;
+    use crate::storage::records::RecordId;
 
     #[test]
     fn each_table_may_have_all_objects_of_its_pod() {
@@ -588,7 +595,7 @@ mod tests {
         for number in 1..=320_000 {
             let hash = dice.next_u32();
             let entry = Entry::read_shared(hash, 1, number);
-            index.insert(&mut writer, entry.shared(Sharing::record(number as u32 % 16)));
+            index.insert(&mut writer, entry.shared(Sharing::record(RecordId(number as u32 % 16))));
             let written = index.find_slot(&memory, hash, number).unwrap();
             assert!(written.cell.mark_validated(1, NEVER_VALIDATED, 6, Ordering::Relaxed));
             if number > 150_000 && number % 1_000 == 0 {

@@ -13,14 +13,14 @@ use crate::ids::{Generation, KeyHash};
 use crate::sites;
 use crate::storage::index::validated;
 use crate::storage::index::validated::{NEVER_VALIDATED, READ_SHARED, ValidatedAt};
-use crate::storage::records::Sets;
+use crate::storage::records::{RecordId, Sets};
 
 fn memory() -> HostMemory {
     HostMemory::new(0, 0)
 }
 
 fn entry(hash: KeyHash, generation: Generation) -> Entry {
-    read_shared(hash, generation).shared(Sharing::record(generation))
+    read_shared(hash, generation).shared(Sharing::record(RecordId(generation)))
 }
 
 fn read_shared(hash: KeyHash, generation: Generation) -> Entry {
@@ -131,7 +131,7 @@ fn a_split_that_evens_out() {
     assert!(before < 5 && number(&index) < 5 && before != number(&index));
 }
 
-/// Who looks for one entry sees it as it was or as it is.
+/// A thread that looks for one entry sees it as it was or as it is.
 fn one_that_is_updated() {
     let (index, _) = index(FIXED, &[1]);
     let writer = change(&index, |index| {
@@ -178,8 +178,8 @@ fn a_walk() {
     writer.join().unwrap();
 }
 
-/// What a thread did before it noted its good read, such as dropping lines, is done for whoever
-/// relies on the note. (Dropping lines ends with a fence.)
+/// What a thread did before it noted its good read, such as dropping lines, is done for a thread
+/// that relies on the note. (Dropping lines ends with a fence.)
 fn a_note_of(entry: Entry, validated_at: ValidatedAt) {
     let (index, _) = index_of(FIXED, entry);
     let dropped = Rc::new(AtomicU64::new(0));
@@ -272,7 +272,8 @@ fn a_late_note_of_a_read_shared_object() {
     a_late_note_of(read_shared(0, 1), READ_SHARED);
 }
 
-/// What a writer says that it has seen is not said of an entry that has changed meanwhile, and changes nothing else.
+/// What a writer says that it has seen is not said of an entry that has changed meanwhile, and
+/// changes nothing else.
 fn a_late_note_of_a_writer() {
     let (index, _) = index(FIXED, &[0]);
     let to_note = first(&index).cell.to_note(1, COUNTER).unwrap();
@@ -309,7 +310,8 @@ tombolo_model::models! {
 fn every_step_is_needed() {
     let sites = [sites::READ_SEEN_GENERATION];
     let superfluous = [
-        // What a note names passes on with it. Notes of these models name nothing; those of copies do.
+        // What a note names passes on with it. Notes of these models name nothing; those of copies
+        // do.
         "cell.rs: told_by_note(word.swap(0, Ordering::Acquire), state.generation())",
     ];
     tombolo_model::every_step_is_needed(MODELS, &sites, &superfluous);
@@ -330,7 +332,8 @@ fn a_read_without_the_version_is_torn() {
     assert!(tombolo_model::fails(model));
 }
 
-/// What must not be done: a writer says what it has seen by a store. An entry that has moved is there twice.
+/// What must not be done: a writer says what it has seen by a store. An entry that has moved is
+/// there twice.
 #[test]
 fn a_note_by_a_store_brings_an_entry_back() {
     fn model() {

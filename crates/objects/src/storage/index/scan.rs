@@ -1,9 +1,9 @@
 //! Walking through the index with a cursor, while it changes and grows.
 //!
-//! The walk goes by the hash's bits in reverse. A group of buckets holds the hashes with some low bits in
-//! common, which is an interval of reversed hashes; where there come to be twice as many groups, each has
-//! one half of it. So a cursor that stands between two groups stays between two groups, and an object that
-//! is there all the time is met.
+//! The walk goes by the hash's bits in reverse. A group of buckets holds the hashes with some low
+//! bits in common, which is an interval of reversed hashes; where there come to be twice as many
+//! groups, each has one half of it. So a cursor that stands between two groups stays between two
+//! groups, and an object that is there all the time is met.
 
 use std::ops::Range;
 
@@ -21,7 +21,8 @@ const END: u64 = 1 << 32;
 type OfGroup<T> = SmallVec<[T; 64]>;
 
 impl Index {
-    /// The hashes in the group of buckets at `cursor`, and the next cursor; a walk starts and ends with 0.
+    /// The hashes in the group of buckets at `cursor`, and the next cursor; a walk starts and ends
+    /// with 0.
     pub(crate) fn scan<M: Memory>(&self, memory: &M, cursor: u64) -> (OfGroup<KeyHash>, u64) {
         let cursor = cursor.min(END - 1);
         let wanted = |entry: Entry| Some(entry.hash).filter(|&hash| reversed(hash) >= cursor);
@@ -31,8 +32,8 @@ impl Index {
         (hashes, if next == END { 0 } else { next })
     }
 
-    /// What `tell` says of the entries with hashes that end with the same `bits` as this one, beginning with those that end like it. None that is
-    /// there all the time is left out.
+    /// What `tell` says of the entries with hashes that end with the same `bits` as this one,
+    /// beginning with those that end like it. None that is there all the time is left out.
     pub(crate) fn like<M: Memory, T: Copy>(
         &self,
         memory: &M,
@@ -65,7 +66,8 @@ impl Index {
         std::iter::from_fn(group).flatten()
     }
 
-    /// What `tell` says of the entries in the group of buckets at `cursor`, and the next cursor, or [`END`].
+    /// What `tell` says of the entries in the group of buckets at `cursor`, and the next cursor, or
+    /// [`END`].
     fn group_at<M: Memory, T: Copy>(
         &self,
         memory: &M,
@@ -122,13 +124,14 @@ mod tests {
 
     use super::super::{IndexLimits, IndexWriter, Sharing};
     use super::*;
-    use crate::storage::records::Sets;
+    use crate::ids::LostTo;
+    use crate::storage::records::{RecordId, Sets};
 
     fn entry(hash: u32, slot: u64) -> Entry {
         let sharing = match slot.count_ones() % 4 {
-            0 => Sharing::record((slot >> 30) as u32),
+            0 => Sharing::record(RecordId((slot >> 30) as u32)),
             1 => Sharing::in_partition(slot as u8),
-            2 => Sharing::lost(slot as u8),
+            2 => Sharing::lost(LostTo::of_code(slot as u8)),
             _ => Sharing::READ,
         };
         Entry::read_shared(hash, 7, slot).shared(sharing)

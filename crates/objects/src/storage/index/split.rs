@@ -35,7 +35,8 @@ impl Index {
         entries * 1000 > self.size_as_seen().buckets() * self.load_permille
     }
 
-    /// Grows the table by one bucket, which takes its share of the entries of its group's others; whether it can grow.
+    /// Grows the table by one bucket, which takes its share of the entries of its group's others;
+    /// whether it can grow.
     pub(crate) fn split(&self, writer: &mut IndexWriter) -> bool {
         let (size, grown) = (self.size_as_seen(), self.size_as_seen().one_more());
         let Some(new) = self.main.grow(size.buckets()) else { return false };
@@ -45,7 +46,8 @@ impl Index {
         let mut leaving: SmallVec<[(Entry, ValidatedAt); 4 * CELLS]> = SmallVec::new();
         for number in group.buckets() {
             let head = self.head(number);
-            // A chain is made anew as a whole, so that none keeps a bucket for which it is too short by now.
+            // A chain is made anew as a whole, so that none keeps a bucket for which it is too
+            // short by now.
             let is_chain = head.bucket.next().is_some();
             if is_chain {
                 changing.begin(head);

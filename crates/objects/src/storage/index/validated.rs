@@ -1,5 +1,6 @@
-//! What this host knows about an object's lines in its own caches, and where it has a copy of the object:
-//! a note in the index entry, of the entry's generation. Most take few bits (`index/cell.rs`).
+//! What this host knows about an object's lines in its own caches, and where it has a copy of the
+//! object: a note in the index entry, of the entry's generation. Most take few bits
+//! (`index/cell.rs`).
 //!
 //! ```text
 //! note   0 | counter at this host's last good read; 1: there was none
@@ -7,9 +8,9 @@
 //!        1 | used (1) | line of its copy (30), which says at which counter it was made
 //! ```
 //!
-//! A note counts only if its counter is the record's. Generations are never reused, so one that a slow
-//! thread would set late, or in a cell that another object has moved into, is not set: it costs an
-//! invalidation, never a stale read.
+//! A note counts only if its counter is the record's. Generations are never reused, so one that a
+//! slow thread would set late, or in a cell that another object has moved into, is not set: it
+//! costs an invalidation, never a stale read.
 
 use tombolo_memory::Memory;
 
@@ -27,8 +28,8 @@ pub(crate) const NEVER_VALIDATED: ValidatedAt = 1;
 /// The counter that stands for "read-shared": odd, too.
 pub(crate) const READ_SHARED: u32 = u32::MAX;
 
-/// Bits of a counter, at most: as many as there is room for in an entry of the index. One that is written more often than it can count starts a new
-/// generation.
+/// Bits of a counter, at most: as many as there is room for in an entry of the index. One that is
+/// written more often than it can count starts a new generation.
 pub(crate) const COUNTER_BITS: u32 = 19;
 
 /// No counter of a record has this bit.
@@ -68,7 +69,8 @@ pub(crate) fn unused(copied: ValidatedAt) -> ValidatedAt {
     copied & !USED
 }
 
-/// Whether a host that noted `validated_at` has no stale line of an object that is at `counter` now.
+/// Whether a host that noted `validated_at` has no stale line of an object that is at `counter`
+/// now.
 #[inline(always)]
 pub(crate) fn is_fresh<M: Memory>(memory: &M, validated_at: ValidatedAt, counter: u32) -> bool {
     let any = !memory.keeps(sites::READ_SEEN_COUNTER);
@@ -88,7 +90,8 @@ pub(crate) fn set<M: Memory>(
     cell.mark_validated(generation, before, counter, Ordering::Relaxed);
 }
 
-/// Notes what was seen of an object with a record that this thread has locked, as was planned before.
+/// Notes what was seen of an object with a record that this thread has locked, as was planned
+/// before.
 #[inline(always)]
 pub(crate) fn set_locked<M: Memory>(memory: &M, to_note: ToNote<'_>) {
     memory.step();

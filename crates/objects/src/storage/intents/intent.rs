@@ -1,8 +1,10 @@
 //! What an intent says, and in which words.
 //!
 //! ```text
-//! word 0   kind (8 bits; "announces" has two, the second for an object that was in the host's own memory) | whose lock it was (8), in the
-//!          kind "took over", else whether a torn object is recorded as it was (1) | record of a torn object + 1, or 0 (32 bits, at 32)
+//! word 0   kind (8 bits; "announces" has two, the second for an object that was in the partition)
+//!          in the kind "took over" whose lock it was (8 bits), else whether a torn object is
+//!          recorded as it was (1 bit)
+//!          by what a torn object is locked: its code + 1, or 0 (32 bits, at 32)
 //! word 1   line of the object's slot, 0 of a new one      word 2   line of its new slot
 //! word 3   version in the new slot, or of what is deleted, unless that may be of any
 //! ```
@@ -11,18 +13,34 @@ use tombolo_sharing::NOTE_WORDS;
 
 use crate::Version;
 use crate::ids::SlotLine;
-use crate::storage::records::Record;
+use crate::storage::records::{LockedBy, RecordId};
 
-/// Stands for the record of an object in the host's own memory, whose slot is being changed. No record has this number.
-pub(crate) const BY_PARTITION: Record = u32::MAX - 1;
-
-/// A change of the object with this record in its slot, which is torn until that ends.
+/// A change of an object in its slot, which is torn until that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
-    pub(crate) record: Record,
+    /// The code of [`by`](Self::by): intents are copied often, and this is half as long.
+    by: u32,
     pub(crate) slot: SlotLine,
     /// Whether the object is recorded as it was before.
     pub(crate) undone: bool,
+}
+
+impl Change {
+    #[inline(always)]
+    pub(crate) fn new(by: LockedBy, slot: SlotLine, undone: bool) -> Self {
+        Self { by: by.code(), slot, undone }
+    }
+
+    /// By what the object is locked.
+    #[inline(always)]
+    pub(crate) fn by(&self) -> LockedBy {
+        LockedBy::of_code(self.by)
+    }
+
+    /// Whether the object is in the host's partition.
+    pub(crate) fn is_in_partition(&self) -> bool {
+        self.by() == LockedBy::Partition
+    }
 }
 
 /// The object that is torn meanwhile.
@@ -34,11 +52,12 @@ pub(crate) enum Intent {
     /// It changes the object in place.
     Writes(Change),
     /// It has taken over the lock of this host.
-    TookOver { record: Record, from: u8 },
+    TookOver { record: RecordId, from: u8 },
     /// What is in this slot is nothing yet.
     Places { to: SlotLine, torn: Torn },
-    /// An object is in a slot that may be its own already, and the one it came from no more; or it came from the host's own
-    /// memory, and its value in the slot that it has left may be an older one.
+    /// An object is in a slot that may be its own already, and the one it came from no more; or it
+    /// came from the host's own memory, and its value in the slot that it has left may be an older
+    /// one.
     Announces {
         from: Option<SlotLine>,
         to: SlotLine,
@@ -53,7 +72,7 @@ pub(crate) enum Intent {
     /// The object is being written into its slot.
     MovesOut { slot: SlotLine },
     /// It has changed the object, and all of that is in memory.
-    Through { record: Record },
+    Through { by: LockedBy },
 }
 
 const WRITES: u64 = 1;
@@ -72,25 +91,24 @@ const UNDONE: u64 = 1 << 8;
 
 pub(super) type Words = [u64; NOTE_WORDS as usize];
 
-/// What is stored of an intent: nothing where a word does not matter, since the intent that was there before counts until the first
-/// word is another.
+/// What is stored of an intent: nothing where a word does not matter, since the intent that was
+/// there before counts until the first word is another.
 pub(super) type Changes = [Option<u64>; NOTE_WORDS as usize];
 
 impl Intent {
     // (Who makes an intent knows of what kind it is; so most of this is done beforehand.)
     #[inline(always)]
     pub(super) fn encode(self) -> Changes {
-        let head = |kind: u64, record: Option<Record>| {
-            Some(kind | record.map_or(0, |record| (u64::from(record) + 1) << 32))
-        };
+        let head =
+            |kind: u64, by: Option<u32>| Some(kind | by.map_or(0, |by| (u64::from(by) + 1) << 32));
         let with = |kind: u64, torn: Torn| {
             let undone = torn.is_some_and(|change| change.undone);
-            head(kind | if undone { UNDONE } else { 0 }, torn.map(|change| change.record))
+            head(kind | if undone { UNDONE } else { 0 }, torn.map(|change| change.by))
         };
         match self {
             Self::Writes(change) => [with(WRITES, Some(change)), Some(change.slot), None, None],
             Self::TookOver { record, from } => {
-                [head(TOOK_OVER | u64::from(from) << 8, Some(record)), None, None, None]
+                [head(TOOK_OVER | u64::from(from) << 8, Some(record.0)), None, None, None]
             }
             Self::Places { to, torn } => {
                 [with(PLACES, torn), torn.map(|change| change.slot), Some(to), None]
@@ -106,16 +124,16 @@ impl Intent {
             }
             Self::Created { to } => [head(CREATED, None), None, Some(to), None],
             Self::MovesOut { slot } => [head(MOVES_OUT, None), Some(slot), None, None],
-            Self::Through { record } => [head(THROUGH, Some(record)), None, None, None],
+            Self::Through { by } => [head(THROUGH, Some(by.code())), None, None, None],
         }
     }
 
     pub(super) fn decode([head, slot, to, version]: Words) -> Option<Self> {
-        let record = ((head >> 32) as u32).checked_sub(1);
-        let torn = record.map(|record| Change { record, slot, undone: head & UNDONE != 0 });
+        let by = ((head >> 32) as u32).checked_sub(1);
+        let torn = by.map(|by| Change { by, slot, undone: head & UNDONE != 0 });
         Some(match head & 0xff {
             WRITES => Self::Writes(torn?),
-            TOOK_OVER => Self::TookOver { record: record?, from: (head >> 8) as u8 },
+            TOOK_OVER => Self::TookOver { record: RecordId(by?), from: (head >> 8) as u8 },
             PLACES => Self::Places { to, torn },
             kind @ (ANNOUNCES | ANNOUNCES_FROM_PARTITION) => {
                 let (from, from_partition) =
@@ -126,7 +144,7 @@ impl Intent {
             DELETES_ANY => Self::Deletes { slot, version: None, torn },
             CREATED => Self::Created { to },
             MOVES_OUT => Self::MovesOut { slot },
-            THROUGH => Self::Through { record: record? },
+            THROUGH => Self::Through { by: LockedBy::of_code(by?) },
             _ => return None,
         })
     }
@@ -171,11 +189,11 @@ mod tests {
     #[test]
     fn every_note_reads_back() {
         let (slot, to, version) = (1 << 40, 2 << 40, Version(3 << 40));
-        let change = Change { record: 4, slot, undone: false };
+        let change = Change::new(LockedBy::Record(RecordId(4)), slot, false);
         for torn in [None, Some(change), Some(Change { undone: true, ..change })] {
             for intent in [
-                Intent::Writes(Change { record: 0, undone: torn.is_some(), ..change }),
-                Intent::TookOver { record: u32::MAX - 1, from: 63 },
+                Intent::Writes(Change::new(LockedBy::Log, slot, torn.is_some())),
+                Intent::TookOver { record: RecordId(u32::MAX - 2), from: 63 },
                 Intent::Places { to, torn },
                 Intent::Announces { from: Some(slot), to, version, torn, from_partition: false },
                 Intent::Announces { from: Some(slot), to, version, torn, from_partition: true },
@@ -183,7 +201,7 @@ mod tests {
                 Intent::Deletes { slot, version: None, torn },
                 Intent::Created { to },
                 Intent::MovesOut { slot },
-                Intent::Through { record: 5 },
+                Intent::Through { by: LockedBy::Partition },
             ] {
                 assert_eq!(read_back(intent), Some(intent));
             }

@@ -1,34 +1,44 @@
 //! What a host is about to do to slots in LNR: what is torn, or half done, if it dies.
 //!
-//! Whoever changes an object in place, puts one into a free slot, or takes one out of its slot, *records* that in SCR first, in an
-//! intent of its own, and clears it when it is through. So whoever clears up after a host knows what that had under way;
-//! and so does who opens a pod in which nobody is left ([`open`](crate::lifecycle::open)), and has nothing but the intents and what is in the slots.
+//! A host that changes an object in place, puts one into a free slot, or takes one out of its slot,
+//! *records* that in SCR first, in an intent of its own, and clears it when it is through. So a
+//! host that clears up after another one knows what that had under way. So does a host that opens a
+//! pod in which none is left ([`open`](crate::lifecycle::open)), and has nothing but the intents
+//! and what is in the slots.
 //!
-//! * *Writes*: before the first store into an object whose lock it has. Whose lock it is the record says. So an object
-//!   that a dead host had locked is torn if there is such an intent, and whole if there is none. Where writes can be undone
-//!   ([`TornWrites::Undo`](tombolo_pod::TornWrites)), each intent has some bytes in LNR, into which the object is copied first. Objects
-//!   that are larger are not changed in place. In a pod for a page cache in which they are not, there is so much room that heads of
-//!   files are undone all the same; larger objects are changed in place, and their intents say that there is no copy.
-//! * *Took over*: the lock of a dead host, to clear up. If who does that dies, too, that host's own intent still tells.
-//! * *Places*: before the first store into a slot that was reserved for it; what is there is no object yet. *Announces*: when
-//!   the object is in memory, before the event that makes the slot its own, and, if it comes from another slot, no more that one.
-//!   *Created*: a new object is there, as the log has said; recorded by who applies the log, before others see its host past the event.
+//! * *Writes*: before the first store into an object whose lock it has. Whose lock it is the record
+//!   says. So an object that a dead host had locked is torn if there is such an intent, and whole
+//!   if there is none. Where writes can be undone ([`TornWrites::Undo`](tombolo_pod::TornWrites)),
+//!   each intent has some bytes in LNR, into which the object is copied first. Objects that are
+//!   larger are not changed in place. In a pod for a page cache in which they are not, there is so
+//!   much room that heads of files are undone all the same; larger objects are changed in place,
+//!   and their intents say that there is no copy.
+//! * *Took over*: the lock of a dead host, to clear up. If who does that dies, too, that host's own
+//!   intent still tells.
+//! * *Places*: before the first store into a slot that was reserved for it; what is there is no
+//!   object yet. *Announces*: when the object is in memory, before the event that makes the slot
+//!   its own, and, if it comes from another slot, no more that one. *Created*: a new object is
+//!   there, as the log has said; recorded by who applies the log, before others see its host past
+//!   the event.
 //! * *Deletes*: before the event by which an object is gone from its slot.
-//! * *Through*: with a write, which is in memory, before its lock is released. From then on the lock may be another thread's.
-//! * *Moves out*: before an object from the host's own memory is written into its slot. Where objects in there are in their slots,
-//!   too, that needs no intent, but each write of theirs does: by a record's number that no record has ([`BY_PARTITION`]), since there
-//!   is no lock. The write counts if the host's seat stands when it is through, and else the intent stays.
+//! * *Through*: with a write, which is in memory, before its lock is released. From then on the
+//!   lock may be another thread's.
+//! * *Moves out*: before an object from the host's own memory is written into its slot. Where
+//!   objects in there are in their slots, too, that needs no intent, but each write of theirs does:
+//!   by [`LockedBy::Partition`], since there is no lock. The write
+//!   counts if the host's seat stands when it is through, and else the intent stays.
 //!
-//! Slots into which a host that was fenced may still write are in *quarantine*. Who takes its locks over says so in words
-//! of their own, one per intent, before it releases them: that object goes on elsewhere, or is lost.
+//! Slots into which a host that was fenced may still write are in *quarantine*. A host that takes
+//! its locks over says so in words of their own, one per intent, before it releases them: that
+//! object goes on elsewhere, or is lost.
 //!
-//! Invariant: as long as an intent says that an object leaves a slot, nobody reserves that slot. So whoever made the intent, or
-//! clears up after it, can take the header out of it.
+//! Invariant: as long as an intent says that an object leaves a slot, nobody reserves that slot. So
+//! the host that made the intent, or one that clears up after it, can take the header out of it.
 //!
 //! In which words an intent says so is told in `intent.rs`; where a write can be undone, besides:
 //!
 //! ```text
-//! undo     checksum of the rest (4 bytes) | bytes of the object (4) | line of its slot (8) | object
+//! undo   checksum of the rest (4 bytes) | bytes of the object (4) | line of its slot (8) | object
 //! ```
 
 mod intent;
@@ -40,12 +50,12 @@ use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{AreaPlaces, Membership};
 use tombolo_sharing::{Areas, Geometry, NOTE_WORDS, ObjectArea, TornWrites};
 
-pub(crate) use intent::{BY_PARTITION, Change, Intent, Torn};
+pub(crate) use intent::{Change, Intent, Torn};
 pub(crate) use reserved::{ReservedIntent, WriteIntent};
 
 use crate::ids::SlotLine;
 use crate::sites;
-use crate::storage::records::Record;
+use crate::storage::records::{LockedBy, RecordId};
 
 /// One of a host's intents, for one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +124,7 @@ impl<M: Memory> IntentTable<M> {
     pub(crate) fn of(&self, host: u8) -> impl Iterator<Item = (IntentSlot, Intent)> {
         self.slots().filter_map(move |intent_slot| {
             let word = |number| self.memory.load(self.word(host, intent_slot, number));
-            // Who makes an intent stores its kind last, and clears it first.
+            // The host that makes an intent stores its kind last, and clears it first.
             let head = word(0);
             let intent =
                 (head != 0).then(|| Intent::decode([head, word(1), word(2), word(3)]))??;
@@ -179,9 +189,9 @@ impl<M: Memory> IntentTable<M> {
         self.hosts().for_each(|host| self.clear_all(host));
     }
 
-    /// Where `host` has recorded to be through with this record.
-    pub(crate) fn through(&self, host: u8, record: Record) -> Vec<IntentSlot> {
-        let of = |&(_, intent): &(IntentSlot, Intent)| intent == Intent::Through { record };
+    /// Where `host` has recorded to be through with an object that is locked by this.
+    pub(crate) fn through(&self, host: u8, by: LockedBy) -> Vec<IntentSlot> {
+        let of = |&(_, intent): &(IntentSlot, Intent)| intent == Intent::Through { by };
         self.of(host).filter(of).map(|(intent_slot, _)| intent_slot).collect()
     }
 
@@ -208,8 +218,8 @@ impl<M: Memory> IntentTable<M> {
             .or_else(|| self.room_in_quarantine(host))
     }
 
-    /// Says what has become of the object in a slot into which `host` may still write, before anybody goes on with it.
-    /// By who alone clears up after that host.
+    /// Says what has become of the object in a slot into which `host` may still write, before
+    /// anybody goes on with it. By who alone clears up after that host.
     pub(crate) fn to_quarantine(&self, host: u8, slot: SlotLine, lost: bool) {
         if !self.memory.keeps(sites::QUARANTINE_NOTED) {
             return;
@@ -220,8 +230,8 @@ impl<M: Memory> IntentTable<M> {
         }
     }
 
-    /// The object that was lost in a slot in quarantine is gone. Nobody ends its quarantine while an intent says that
-    /// it is leaving the slot.
+    /// The object that was lost in a slot in quarantine is gone. Nobody ends its quarantine while
+    /// an intent says that it is leaving the slot.
     pub(crate) fn lost_no_more(&self, slot: SlotLine) {
         for host in self.hosts() {
             let words = self.slots().map(|intent_slot| self.quarantined(host, intent_slot));
@@ -230,17 +240,15 @@ impl<M: Memory> IntentTable<M> {
         }
     }
 
-    /// Nothing that `host` has recorded of the object in this slot counts any more: it had the object locked, or in its own memory, and
-    /// others go on with it in its slot.
+    /// Nothing that `host` has recorded of the object in this slot counts any more: it had the
+    /// object locked, or in its own memory, and others go on with it in its slot.
     pub(crate) fn stays(&self, host: u8, slot: SlotLine) {
         for (intent_slot, intent) in self.of(host) {
             match intent {
-                Intent::Writes(Change { record: BY_PARTITION, slot: of, .. })
-                | Intent::Deletes { slot: of, .. }
-                    if of == slot =>
-                {
+                Intent::Writes(change) if change.is_in_partition() && change.slot == slot => {
                     self.clear(host, intent_slot);
                 }
+                Intent::Deletes { slot: of, .. } if of == slot => self.clear(host, intent_slot),
                 Intent::Announces { from: Some(from), to, .. } if from == slot => {
                     self.set(host, intent_slot, Intent::Places { to, torn: None });
                 }
@@ -253,7 +261,7 @@ impl<M: Memory> IntentTable<M> {
     /// Slots of objects that are in the memory of `host`, about which something is recorded.
     pub(crate) fn named(&self, host: u8) -> Vec<SlotLine> {
         let by_notes = self.of(host).filter_map(|(_, intent)| match intent {
-            Intent::Writes(Change { record: BY_PARTITION, slot, .. }) => Some(slot),
+            Intent::Writes(change) if change.is_in_partition() => Some(change.slot),
             intent => intent.left(),
         });
         by_notes.chain(self.quarantine(host).map(|(slot, _)| slot)).collect()
@@ -272,8 +280,9 @@ impl<M: Memory> IntentTable<M> {
             .for_each(|intent_slot| self.memory.store(self.quarantined(host, intent_slot), 0));
     }
 
-    /// Who has had the lock of this record that `holder` has, as far as it was taken over: the last one first.
-    pub(crate) fn holders(&self, holder: u8, record: Record) -> impl Iterator<Item = u8> {
+    /// Hosts that have had the lock of this record that `holder` has, as far as it was taken over:
+    /// the last one first.
+    pub(crate) fn holders(&self, holder: u8, record: RecordId) -> impl Iterator<Item = u8> {
         let before = move |&host: &u8| {
             self.of(host).find_map(|(_, intent)| match intent {
                 Intent::TookOver { record: of, from } if of == record => Some(from),
@@ -283,22 +292,26 @@ impl<M: Memory> IntentTable<M> {
         std::iter::successors(Some(holder), before).take(self.hosts().len())
     }
 
-    /// The change that has torn the object with `record` in `slot`, whose lock `holder` has: if it was torn.
-    pub(crate) fn torn(&self, holder: u8, record: Record, slot: SlotLine) -> Option<CutOff> {
+    /// The change that has torn the object in `slot`, which is locked by `by`, and the lock is that
+    /// of `holder`: if it was torn.
+    pub(crate) fn torn(&self, holder: u8, by: LockedBy, slot: SlotLine) -> Option<CutOff> {
         // One about another slot is over: the record was another object's then.
-        let is_this = |change: &Change| (change.record, change.slot) == (record, slot);
-        let by = |host| {
+        let is_this = |change: &Change| (change.by(), change.slot) == (by, slot);
+        let cut_off = |host| {
             self.of(host).find_map(|(intent_slot, intent)| {
                 let change = intent.torn().filter(is_this)?;
                 let undone = self.memory.check(sites::UNDO_OWN, change.undone);
                 Some(CutOff { undo: undone.then(|| self.undo_of(host, intent_slot)) })
             })
         };
-        self.holders(holder, record).find_map(by)
+        match by {
+            LockedBy::Record(record) => self.holders(holder, record).find_map(cut_off),
+            LockedBy::Log | LockedBy::Partition => cut_off(holder),
+        }
     }
 
     /// Records whose locks others have recorded to have taken over from `host`, and who.
-    pub(crate) fn taken_over(&self, host: u8) -> impl Iterator<Item = (Record, u8)> {
+    pub(crate) fn taken_over(&self, host: u8) -> impl Iterator<Item = (RecordId, u8)> {
         let from_host = move |by: u8| {
             self.of(by).filter_map(move |(_, intent)| match intent {
                 Intent::TookOver { record, from } if from == host => Some((record, by)),
@@ -452,23 +465,27 @@ impl<M: Memory> HostIntents<M> {
         });
     }
 
-    /// The same of an object in this host's own memory. Others can tell before this host looks whether it has its seat still:
-    /// pairs with who fences it first, and looks at its intents then.
+    /// The same of an object in this host's own memory. Others can tell before this host looks
+    /// whether it has its seat still: pairs with who fences it first, and looks at its intents
+    /// then.
     pub(crate) fn through_in_partition(&self, intent_slot: IntentSlot) {
-        let [Some(word), ..] = (Intent::Through { record: BY_PARTITION }).encode() else { return };
+        let [Some(word), ..] = (Intent::Through { by: LockedBy::Partition }).encode() else {
+            return;
+        };
         let (memory, at) = (&self.table.memory, self.at(intent_slot));
-        if memory.keeps(sites::HOME_THROUGH) {
-            memory.fetch(sites::HOME_THROUGH, at, FetchOp::Swap, word);
+        if memory.keeps(sites::PARTITION_THROUGH) {
+            memory.fetch(sites::PARTITION_THROUGH, at, FetchOp::Swap, word);
         } else {
             memory.store(at, word);
         }
     }
 
-    /// What was recorded there as a write is in memory. As long as this host has the lock, who wants to take it over can tell.
+    /// What was recorded there as a write is in memory. As long as this host has the lock, who
+    /// wants to take it over can tell.
     #[inline(always)]
-    pub(crate) fn through(&self, intent_slot: IntentSlot, record: Record) {
+    pub(crate) fn through(&self, intent_slot: IntentSlot, by: LockedBy) {
         if self.table.memory.keeps(sites::WRITE_THROUGH) {
-            self.set(intent_slot, Intent::Through { record });
+            self.set(intent_slot, Intent::Through { by });
         }
     }
 

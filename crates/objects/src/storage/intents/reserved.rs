@@ -38,7 +38,7 @@ impl<M: Memory> HostIntents<M> {
         let memory = &self.table.memory;
         let words = |intent: Intent| intent.encode().map(Option::unwrap_or_default);
         let [writes, slot, ..] = words(Intent::Writes(change));
-        let [through, ..] = words(Intent::Through { record: change.record });
+        let [through, ..] = words(Intent::Through { by: change.by() });
         let first = self.at(intent_slot);
         WriteIntent {
             memory,
@@ -60,7 +60,8 @@ impl<M: Memory> Drop for ReservedIntent<'_, M> {
     }
 }
 
-/// What is recorded of a write from its first store to its end: which words, and where, is worked out before its lock is taken.
+/// What is recorded of a write from its first store to its end: which words, and where, is worked
+/// out before its lock is taken.
 pub(crate) struct WriteIntent<'a, M: Memory> {
     memory: &'a M,
     head: M::Located<'a, u64>,

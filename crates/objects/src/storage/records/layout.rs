@@ -10,13 +10,12 @@
 //!                  three more: 0 (1) | high bits of the counter (6) | 1 (1)
 //! ```
 //!
-//! The counter's lowest bit is the lock. While that is set, the six bits above it are the number of the host that
-//! has it, and the counter's own low bits are nowhere but with that host. A narrow record has 0 in its highest or in its lowest bit
-//! unless it is allocated, so no byte of a wide record but the first looks like one that is allocated,
-//! or free: whoever comes with an outdated notion of a word finds nothing there to lock or to claim. A
-//! free word is four free narrow records, and whoever claims it decides what it becomes.
-
-use std::ops::Range;
+//! The counter's lowest bit is the lock. While that is set, the six bits above it are the number of
+//! the host that has it, and the counter's own low bits are nowhere but with that host. A narrow
+//! record has 0 in its highest or in its lowest bit unless it is allocated, so no byte of a wide
+//! record but the first looks like one that is allocated, or free: a host that comes with an
+//! outdated notion of a word finds nothing there to lock or to claim. A free word is four free
+//! narrow records, and the host that claims it decides what it becomes.
 
 use tombolo_memory::{Located, Memory, ScrAddr, Site, Word as ScrWord};
 use tombolo_sharing::{ObjectArea, RecordWidth};
@@ -27,7 +26,15 @@ use crate::storage::index::validated::COUNTER_BITS;
 
 /// Number of a record: its place. Where widths are mixed, wide records have numbers of their own,
 /// above those of the narrow ones.
-pub(crate) type Record = u32;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RecordId(pub(crate) u32);
+
+impl From<RecordId> for u64 {
+    #[inline(always)]
+    fn from(record: RecordId) -> Self {
+        record.0.into()
+    }
+}
 
 /// Bits of the counter that are not next to the lock.
 const SPLIT_BITS: u32 = 16;
@@ -103,7 +110,7 @@ impl<M: Memory> Layout<M> {
     }
 
     #[inline(always)]
-    pub(crate) fn is_wide(&self, record: Record) -> bool {
+    pub(crate) fn is_wide(&self, record: RecordId) -> bool {
         u64::from(record) >= self.records
     }
 
@@ -113,15 +120,16 @@ impl<M: Memory> Layout<M> {
     }
 
     /// The record itself, or the narrow ones that take the place of a wide one.
-    pub(crate) fn narrow_in(&self, record: Record) -> Range<Record> {
-        let wide = record.checked_sub(self.records as Record);
-        wide.map_or(record..record + 1, |wide| 4 * wide..4 * wide + 4)
+    pub(crate) fn narrow_in(&self, record: RecordId) -> impl Iterator<Item = RecordId> {
+        let RecordId(number) = record;
+        let wide = number.checked_sub(self.records as u32);
+        wide.map_or(number..number + 1, |wide| 4 * wide..4 * wide + 4).map(RecordId)
     }
 
     /// The wide record of which this one, which is not wide, would be the first part.
-    pub(crate) fn wide_over(&self, record: Record) -> Option<Record> {
+    pub(crate) fn wide_over(&self, record: RecordId) -> Option<RecordId> {
         let narrow = self.has_wide() && !self.is_wide(record);
-        (narrow && record.is_multiple_of(4)).then(|| self.records as Record + record / 4)
+        (narrow && record.0.is_multiple_of(4)).then(|| RecordId(self.records as u32 + record.0 / 4))
     }
 
     /// Bytes of SCR that a record takes which is not wide.
@@ -136,13 +144,13 @@ impl<M: Memory> Layout<M> {
 
     /// Which bits of a counter count.
     #[inline(always)]
-    pub(crate) fn counter_mask(&self, record: Record) -> u32 {
+    pub(crate) fn counter_mask(&self, record: RecordId) -> u32 {
         if self.is_wide(record) { self.wide_counter_mask } else { self.counter_mask }
     }
 
     /// Has what a record holds fetched, or the part of it with the lock.
     #[inline]
-    pub(crate) fn prefetch(&self, record: Record) {
+    pub(crate) fn prefetch(&self, record: RecordId) {
         match self.width {
             RecordWidth::Bits32 => self.memory.prefetch_word(self.at::<u32>(record)),
             RecordWidth::Bits16 => self.memory.prefetch_word(self.at::<u16>(record)),
@@ -155,7 +163,7 @@ impl<M: Memory> Layout<M> {
 
     /// What a record holds.
     #[inline(always)]
-    pub(crate) fn load(&self, record: Record) -> RecordWord {
+    pub(crate) fn load(&self, record: RecordId) -> RecordWord {
         match self.width {
             RecordWidth::Bits32 => widen(self.memory.load(self.at::<u32>(record))),
             RecordWidth::Bits16 => widen(self.memory.load(self.at::<u16>(record))),
@@ -169,7 +177,7 @@ impl<M: Memory> Layout<M> {
     #[inline(always)]
     pub(crate) fn lock_words(
         &self,
-        record: Record,
+        record: RecordId,
         states: WordStates<RecordWord>,
     ) -> LockWords<'_, M> {
         if self.width == RecordWidth::Bits32 {
@@ -187,7 +195,7 @@ impl<M: Memory> Layout<M> {
     pub(crate) fn swap(
         &self,
         site: Site,
-        record: Record,
+        record: RecordId,
         from: RecordWord,
         to: RecordWord,
     ) -> bool {
@@ -200,10 +208,11 @@ impl<M: Memory> Layout<M> {
         }
     }
 
-    /// Replaces the content of a record that this thread has locked, and whose content has been `from` since
-    /// then; whether it still was: it is not if the lock was taken over from this host.
+    /// Replaces the content of a record that this thread has locked, and whose content has been
+    /// `from` since then; whether it still was: it is not if the lock was taken over from this
+    /// host.
     #[inline(always)]
-    pub(crate) fn release(&self, record: Record, from: RecordWord, to: RecordWord) -> bool {
+    pub(crate) fn release(&self, record: RecordId, from: RecordWord, to: RecordWord) -> bool {
         match self.width {
             RecordWidth::Bits32 => self.swap_word::<u32>(sites::RECORD_RELEASE, record, from, to),
             RecordWidth::Bits16 => self.swap_word::<u16>(sites::RECORD_RELEASE, record, from, to),
@@ -213,8 +222,8 @@ impl<M: Memory> Layout<M> {
         }
     }
 
-    /// Whether the locks of a host that may still be at something can be taken over: a record of 24 bits is
-    /// released in two steps.
+    /// Whether the locks of a host that may still be at something can be taken over: a record of 24
+    /// bits is released in two steps.
     pub(crate) fn is_released_at_once(&self) -> bool {
         self.width != RecordWidth::Bits24
     }
@@ -229,7 +238,7 @@ impl<M: Memory> Layout<M> {
     fn swap_word<W: ScrWord>(
         &self,
         site: Site,
-        record: Record,
+        record: RecordId,
         from: RecordWord,
         to: RecordWord,
     ) -> bool {
@@ -239,13 +248,13 @@ impl<M: Memory> Layout<M> {
     }
 
     #[inline(always)]
-    fn at<W: ScrWord>(&self, record: Record) -> ScrAddr<W> {
+    fn at<W: ScrWord>(&self, record: RecordId) -> ScrAddr<W> {
         self.base.first::<W>().element(u64::from(record))
     }
 
-    /// The counter's high bits are written under the lock and before it is released. So if they are the
-    /// same before and after the low ones were loaded, they belong together.
-    fn load_split(&self, record: Record) -> RecordWord {
+    /// The counter's high bits are written under the lock and before it is released. So if they are
+    /// the same before and after the low ones were loaded, they belong together.
+    fn load_split(&self, record: RecordId) -> RecordWord {
         let (head, rest) = self.split(record);
         let mut high = self.memory.load(rest);
         loop {
@@ -258,7 +267,7 @@ impl<M: Memory> Layout<M> {
         }
     }
 
-    fn swap_split(&self, site: Site, record: Record, from: RecordWord, to: RecordWord) -> bool {
+    fn swap_split(&self, site: Site, record: RecordId, from: RecordWord, to: RecordWord) -> bool {
         let (head, rest) = self.split(record);
         let (current, high) = self.divide(from);
         if self.memory.compare_exchange(site, head, current, self.divide(to).0).is_err() {
@@ -272,7 +281,7 @@ impl<M: Memory> Layout<M> {
         same
     }
 
-    fn release_split(&self, record: Record, from: RecordWord, to: RecordWord) -> bool {
+    fn release_split(&self, record: RecordId, from: RecordWord, to: RecordWord) -> bool {
         let ((head, rest), (low, high)) = (self.split(record), self.divide(to));
         let (locked, before) = self.divide(from);
         if before != high {
@@ -281,7 +290,7 @@ impl<M: Memory> Layout<M> {
         self.memory.compare_exchange(sites::RECORD_RELEASE, head, locked, low).is_ok()
     }
 
-    fn split(&self, record: Record) -> (ScrAddr<u8>, ScrAddr<u16>) {
+    fn split(&self, record: RecordId) -> (ScrAddr<u8>, ScrAddr<u16>) {
         let rest = ScrAddr::new(self.base.offset() + self.records);
         (self.at(record), rest.element(u64::from(record)))
     }
@@ -294,12 +303,12 @@ impl<M: Memory> Layout<M> {
         (head(word, self.low_bits), (word.counter >> self.low_bits) as u16)
     }
 
-    fn load_part(&self, record: Record) -> RecordWord {
+    fn load_part(&self, record: RecordId) -> RecordWord {
         let (at, part) = self.part(record);
         part.of(self.memory.load(at))
     }
 
-    fn swap_part(&self, site: Site, record: Record, from: RecordWord, to: RecordWord) -> bool {
+    fn swap_part(&self, site: Site, record: RecordId, from: RecordWord, to: RecordWord) -> bool {
         let (at, part) = self.part(record);
         loop {
             let word = self.memory.load(at);
@@ -315,7 +324,7 @@ impl<M: Memory> Layout<M> {
         }
     }
 
-    fn release_part(&self, record: Record, from: RecordWord, to: RecordWord) -> bool {
+    fn release_part(&self, record: RecordId, from: RecordWord, to: RecordWord) -> bool {
         let (at, part) = self.part(record);
         loop {
             let word = self.memory.load(at);
@@ -331,12 +340,12 @@ impl<M: Memory> Layout<M> {
         }
     }
 
-    fn part(&self, record: Record) -> (ScrAddr<u32>, Part) {
+    fn part(&self, record: RecordId) -> (ScrAddr<u32>, Part) {
         let number = u64::from(record);
         let words = self.base.first::<u32>();
         match number.checked_sub(self.records) {
             Some(word) => (words.element(word), Part::Wide { low_bits: self.low_bits }),
-            None => (words.element(number / 4), Part::Narrow { shift: record % 4 * 8 }),
+            None => (words.element(number / 4), Part::Narrow { shift: record.0 % 4 * 8 }),
         }
     }
 }
@@ -349,7 +358,8 @@ pub(crate) struct WordStates<T> {
     pub(crate) written: T,
 }
 
-/// A record through a write: where it is and what it will hold is worked out before its lock is taken.
+/// A record through a write: where it is and what it will hold is worked out before its lock is
+/// taken.
 #[derive(Clone, Copy)]
 pub(crate) enum LockWords<'a, M: Memory> {
     /// The usual one, which is a word of 32 bits.
@@ -359,14 +369,14 @@ pub(crate) enum LockWords<'a, M: Memory> {
     },
     Of {
         layout: &'a Layout<M>,
-        record: Record,
+        record: RecordId,
         states: WordStates<RecordWord>,
     },
 }
 
 impl<M: Memory> LockWords<'_, M> {
-    /// Takes the lock of a record that may be open as was thought; whether it was. It is looked at first: a compare-and-swap takes a
-    /// line from whoever uses it, even if it fails.
+    /// Takes the lock of a record that may be open as was thought; whether it was. It is looked at
+    /// first: a compare-and-swap takes a line from the host that uses it, even if it fails.
     #[inline(always)]
     pub(crate) fn lock(&self) -> bool {
         match *self {
@@ -499,8 +509,8 @@ mod tests {
         Layout::new(&ObjectArea::first(&pod).unwrap())
     }
 
-    fn overlap(layout: &Layout<SimMemory>, one: Record, other: Record) -> bool {
-        let bytes = |record: Record| {
+    fn overlap(layout: &Layout<SimMemory>, one: RecordId, other: RecordId) -> bool {
+        let bytes = |record: RecordId| {
             let (width, number) = if layout.is_wide(record) {
                 (WIDE_BYTES, u64::from(record) - layout.first_wide())
             } else {
@@ -513,17 +523,17 @@ mod tests {
     }
 
     proptest! {
-        /// Records hold what was put there, whatever their neighbours do, and no two that share bytes are
-        /// claimed at once.
+        /// Records hold what was put there, whatever their neighbours do, and no two that share
+        /// bytes are claimed at once.
         #[test]
         fn records_keep_to_themselves(
             width in prop::sample::select(RecordWidth::ALL.to_vec()),
             steps in prop::collection::vec((0..15u32, 0..4u8, any::<u32>()), 1..200),
         ) {
             let layout = layout(width);
-            let mut used: BTreeMap<Record, RecordWord> = BTreeMap::new();
+            let mut used: BTreeMap<RecordId, RecordWord> = BTreeMap::new();
             for (record, step, number) in steps {
-                let record = record % layout.numbers() as u32;
+                let record = RecordId(record % layout.numbers() as u32);
                 let found = layout.load(record);
                 let host = (number % 64) as u8;
                 match (step, used.get(&record).copied()) {
@@ -557,13 +567,15 @@ mod tests {
                     let found = layout.load(record);
                     prop_assert_eq!((found.holder(), found.readable()), (word.holder(), word.readable()));
                 }
-                let strangers = (0..layout.numbers() as u32).filter(|r| !used.contains_key(r));
+                let strangers = (0..layout.numbers() as u32).map(RecordId);
+                let strangers = strangers.filter(|record| !used.contains_key(record));
                 for stranger in strangers {
                     let owner = used.keys().find(|&&other| overlap(&layout, stranger, other));
-                    let first = |other: &Record| {
+                    let first = |other: &RecordId| {
                         layout.is_wide(*other) && u64::from(stranger) == (u64::from(*other) - layout.first_wide()) * 4
                     };
-                    // A narrow view of a wide record's first byte sees its lock: taking that takes the record.
+                    // A narrow view of a wide record's first byte sees its lock: taking that takes
+                    // the record.
                     if !owner.is_some_and(first) {
                         prop_assert!(layout.load(stranger).readable().is_none());
                     }

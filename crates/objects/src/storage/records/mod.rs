@@ -1,21 +1,24 @@
 //! Coherence records in SCR: a counter each, whose lowest bit is the lock, and whether it is in use
 //! (MEGALON, sections 3.4.1 and 3.5.1).
 //!
-//! The counter is odd while somebody writes, and says who: while a record is locked, the six bits next to the
-//! lock are its holder's number. So what a dead host held can be found, and taken over. Taking the lock is one
-//! compare-and-swap, and so is releasing it, which fails if the lock was taken over. Who holds the lock of a record that nobody owns yet, or owns no more, may free it. A record
-//! may change hands and come to a counter it had before: what a host noted of an earlier one does not
-//! count, since whose record it is follows from the log.
+//! The counter is odd while somebody writes, and says who: while a record is locked, the six bits
+//! next to the lock are its holder's number. So what a dead host held can be found, and taken over.
+//! Taking the lock is one compare-and-swap, and so is releasing it, which fails if the lock was
+//! taken over. A host that holds the lock of a record that no object has yet, or has no more, may
+//! free it. A record may change hands and come to a counter it had before: what a host noted of an
+//! earlier one does not count, since whose record it is follows from the log.
 //!
-//! How records lie in SCR, the [`Layout`] knows. Where their widths are mixed, records are wide while
-//! there is room, which costs no events but holds few; narrow when they would have to be taken from
-//! other objects. An object that is written so often that its narrow counter comes round gets a wide
-//! record instead of the event that this would take.
+//! How records lie in SCR, the [`Layout`] knows. Where their widths are mixed, records are wide
+//! while there is room, which costs no events but holds few; narrow when they would have to be
+//! taken from other objects. An object that is written so often that its narrow counter comes round
+//! gets a wide record instead of the event that this would take.
 //!
-//! An object may have any record of its [`Sets`]. Which records are in use, and by which object, every replica knows from the log. Where there
-//! are few, [`Owners`] keeps whose they are, as a hint; of others the index tells. Only the compare-and-swap decides.
+//! An object may have any record of its [`Sets`]. Which records are in use, and by which object,
+//! every replica knows from the log. Where there are few, [`Owners`] keeps whose they are, as a
+//! hint; of others the index tells. Only the compare-and-swap decides.
 
 mod layout;
+mod locked_by;
 mod owners;
 mod sets;
 
@@ -28,8 +31,9 @@ use smallvec::SmallVec;
 use tombolo_memory::{Local, Memory};
 use tombolo_sharing::ObjectArea;
 
-pub(crate) use self::layout::Record;
+pub(crate) use self::layout::RecordId;
 use self::layout::{Layout, LockWords, WIDE_BYTES, WordStates};
+pub(crate) use self::locked_by::LockedBy;
 use self::owners::Owners;
 use self::sets::Set;
 pub(crate) use self::sets::{NOWHERE, Sets};
@@ -48,7 +52,7 @@ pub(crate) struct RecordWord {
     allocated: bool,
     /// The counter; of a locked record that somebody else holds, all but its lowest seven bits.
     counter: u32,
-    /// Who holds the lock.
+    /// The host that holds the lock.
     holder: Option<u8>,
 }
 
@@ -67,7 +71,7 @@ impl RecordWord {
         (self.allocated && self.holder.is_none()).then_some(self.counter)
     }
 
-    /// Who has locked the record, if it is in use.
+    /// The host that has locked the record, if it is in use.
     #[inline]
     pub(crate) fn holder(self) -> Option<u8> {
         self.holder.filter(|_| self.allocated)
@@ -86,7 +90,7 @@ impl RecordWord {
 /// A record whose lock this thread holds; the counter was `counter` before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordLock {
-    pub(crate) record: Record,
+    pub(crate) record: RecordId,
     pub(crate) counter: u32,
 }
 
@@ -114,8 +118,8 @@ impl<M: Memory> PreparedLock<'_, M> {
     }
 }
 
-/// How many records of one width are in use. A replica may learn from one shard of the log that a record is, and not yet from another
-/// that it was not, so it may be less than none for a while.
+/// How many records of one width are in use. A replica may learn from one shard of the log that a
+/// record is, and not yet from another that it was not, so it may be less than none for a while.
 #[derive(Default)]
 struct Used(AtomicI64);
 
@@ -130,9 +134,9 @@ impl Used {
 }
 
 /// All numbers of a range, from one in it on and round.
-fn round(range: Range<Record>, from: u64) -> impl Iterator<Item = Record> {
+fn round(range: Range<u32>, from: u64) -> impl Iterator<Item = u32> {
     let count = (range.end - range.start).max(1);
-    let middle = range.start + (from % u64::from(count)) as Record;
+    let middle = range.start + (from % u64::from(count)) as u32;
     (middle..range.end).chain(range.start..middle.min(range.end))
 }
 
@@ -145,14 +149,15 @@ pub(crate) struct Records<M> {
     narrow: Used,
     wide: Used,
     host: u8,
-    /// Where in a set this host looks first, next time: hosts start apart, so that they do not claim the same records, and one that
-    /// was freed is used last.
+    /// Where in a set this host looks first, next time: hosts start apart, so that they do not
+    /// claim the same records, and one that was freed is used last.
     cursor: AtomicU64,
     abandoned: Abandoned,
 }
 
-/// Whether this host was fenced while it committed an event, and so does not know what it has: then what it
-/// has locked or taken stays so, and others will find out. Shared by all that takes and releases something.
+/// Whether this host was fenced while it committed an event, and so does not know what it has: then
+/// what it has locked or taken stays so, and others will find out. Shared by all that takes and
+/// releases something.
 #[derive(Clone, Default)]
 pub(crate) struct Abandoned(Arc<AtomicBool>);
 
@@ -218,8 +223,8 @@ impl<M: Memory> Records<M> {
         used > bytes * percent / 100
     }
 
-    /// Whether `record` is one that the object with this hash may have, whoever said so.
-    pub(crate) fn may_be_of(&self, hash: KeyHash, record: Record) -> bool {
+    /// Whether `record` is one that the object with this hash may have. It can be any number.
+    pub(crate) fn may_be_of(&self, hash: KeyHash, record: RecordId) -> bool {
         u64::from(record) < self.layout.numbers() && self.sets.may_have(hash, record)
     }
 
@@ -230,18 +235,18 @@ impl<M: Memory> Records<M> {
 
     /// Has a record fetched that will be loaded soon.
     #[inline]
-    pub(crate) fn prefetch(&self, record: Record) {
+    pub(crate) fn prefetch(&self, record: RecordId) {
         self.layout.prefetch(record);
     }
 
     #[inline(always)]
-    pub(crate) fn load(&self, record: Record) -> RecordWord {
+    pub(crate) fn load(&self, record: RecordId) -> RecordWord {
         self.layout.load(record)
     }
 
     /// Takes the lock of a record that is in use and was seen at `counter`, which is even.
     #[inline(always)]
-    pub(crate) fn lock(&self, record: Record, counter: u32) -> Option<RecordLock> {
+    pub(crate) fn lock(&self, record: RecordId, counter: u32) -> Option<RecordLock> {
         let open = RecordWord::allocated(counter);
         let taken = self.layout.swap(sites::WRITE_LOCK, record, open, open.locked_by(self.host));
         taken.then_some(RecordLock { record, counter })
@@ -249,7 +254,11 @@ impl<M: Memory> Records<M> {
 
     /// Prepares to take the lock of a record for a write, if it takes no more than that.
     #[inline(always)]
-    pub(crate) fn prepare_lock(&self, record: Record, counter: u32) -> Option<PreparedLock<'_, M>> {
+    pub(crate) fn prepare_lock(
+        &self,
+        record: RecordId,
+        counter: u32,
+    ) -> Option<PreparedLock<'_, M>> {
         let held = RecordLock { record, counter };
         if self.is_abandoned() || self.wraps(held) {
             return None;
@@ -302,9 +311,10 @@ impl<M: Memory> Records<M> {
         !self.abandoned.is_set() && self.layout.release(held.record, self.word(held), to)
     }
 
-    /// Takes over the lock of a record that was found like this, locked by a host that was fenced. The
-    /// counter is another then: an event has to start a new generation before the lock is released.
-    pub(crate) fn take_over(&self, record: Record, found: RecordWord) -> Option<RecordLock> {
+    /// Takes over the lock of a record that was found like this, locked by a host that was fenced.
+    /// The counter is another then: an event has to start a new generation before the lock is
+    /// released.
+    pub(crate) fn take_over(&self, record: RecordId, found: RecordWord) -> Option<RecordLock> {
         let counter = found.counter & self.layout.counter_mask(record) & !1;
         let ours = RecordWord::allocated(counter).locked_by(self.host);
         let taken = self.layout.swap(sites::WRITE_LOCK, record, found, ours);
@@ -322,8 +332,8 @@ impl<M: Memory> Records<M> {
     }
 
     /// The records that `host` has locked, by the numbers of what they are.
-    pub(crate) fn locked_by(&self, host: u8) -> impl Iterator<Item = Record> {
-        let numbers = (0..self.layout.numbers()).map(|number| number as Record);
+    pub(crate) fn locked_by(&self, host: u8) -> impl Iterator<Item = RecordId> {
+        let numbers = (0..self.layout.numbers()).map(|number| RecordId(number as u32));
         numbers.filter(move |&record| {
             let wide = self.layout.wide_over(record);
             self.load(record).holder() == Some(host)
@@ -336,7 +346,8 @@ impl<M: Memory> Records<M> {
         RecordWord::allocated(held.counter).locked_by(self.host)
     }
 
-    /// Frees a record whose lock this thread holds and that no object has; unless its lock was taken over.
+    /// Frees a record whose lock this thread holds and that no object has; unless its lock was
+    /// taken over.
     pub(crate) fn free(&self, held: RecordLock) {
         self.release(held, RecordWord::free(held.counter));
     }
@@ -348,7 +359,7 @@ impl<M: Memory> Records<M> {
     }
 
     /// The same, where this host has just freed `record`, which is one that the object may have.
-    pub(crate) fn claim_freed(&self, hash: KeyHash, record: Record) -> Option<RecordLock> {
+    pub(crate) fn claim_freed(&self, hash: KeyHash, record: RecordId) -> Option<RecordLock> {
         let mut freed = self.layout.narrow_in(record);
         freed.find_map(|record| self.try_claim(record)).or_else(|| self.claim_narrow(hash))
     }
@@ -371,44 +382,44 @@ impl<M: Memory> Records<M> {
         self.layout.has_wide().then(|| self.claim_of(hash, |set| self.sets.wide(set))).flatten()
     }
 
-    fn claim_of(
-        &self,
-        hash: KeyHash,
-        records: impl Fn(Set) -> Range<Record>,
-    ) -> Option<RecordLock> {
+    fn claim_of(&self, hash: KeyHash, numbers: impl Fn(Set) -> Range<u32>) -> Option<RecordLock> {
         let (used, bytes) = self.scr_bytes();
         if used >= bytes {
             return None;
         }
         let start = self.cursor.fetch_add(1, Ordering::Relaxed);
-        self.sets_of(hash)
-            .find_map(|set| round(records(set), start).find_map(|record| self.try_claim(record)))
+        self.sets_of(hash).find_map(|set| {
+            round(numbers(set), start).find_map(|number| self.try_claim(RecordId(number)))
+        })
     }
 
-    fn try_claim(&self, record: Record) -> Option<RecordLock> {
+    fn try_claim(&self, record: RecordId) -> Option<RecordLock> {
         let found = Some(self.load(record)).filter(|found| found.is_free())?;
         let claimed = found.locked_by(self.host);
         let taken = self.layout.swap(sites::RECORD_CLAIM, record, found, claimed);
         taken.then_some(RecordLock { record, counter: found.counter })
     }
 
-    /// The hash of the object that has `record`, if this replica knows of one; the outer `None` if it does not know by heart.
-    pub(crate) fn owner(&self, record: Record) -> Option<Option<KeyHash>> {
+    /// The hash of the object that has `record`, if this replica knows of one; the outer `None` if
+    /// it does not know by heart.
+    pub(crate) fn owner(&self, record: RecordId) -> Option<Option<KeyHash>> {
         Some(self.owners.as_ref()?.of(record).map(|owner| owner.hash()))
     }
 
-    /// Some used records that the object with this hash may have, and whose they are; those that have served the
-    /// fewest writes since they were last sampled first. `None` if this host does not know by heart.
-    pub(crate) fn victims(&self, hash: KeyHash) -> Option<Vec<(Record, KeyHash)>> {
+    /// Some used records that the object with this hash may have, and whose they are; those that
+    /// have served the fewest writes since they were last sampled first. `None` if this host does
+    /// not know by heart.
+    pub(crate) fn victims(&self, hash: KeyHash) -> Option<Vec<(RecordId, KeyHash)>> {
         let owners = self.owners.as_ref()?;
         let sets: SmallVec<[Set; 16]> = self.sets_of(hash).collect();
         let start = self.layout.memory().random();
         let sets = round(0..sets.len() as u32, start).map(|number| sets[number as usize]);
         let records = sets.flat_map(|set| {
             let wide = self.layout.has_wide().then(|| self.sets.wide(set));
-            round(self.sets.narrow(set), start >> 32).chain(wide.into_iter().flatten())
+            let numbers = round(self.sets.narrow(set), start >> 32);
+            numbers.chain(wide.into_iter().flatten()).map(RecordId)
         });
-        let mut sample: Vec<(u32, Record, KeyHash)> = records
+        let mut sample: Vec<(u32, RecordId, KeyHash)> = records
             .filter_map(|record| {
                 self.owner_touched(record, true);
                 let owner = owners.of(record)?;
@@ -424,7 +435,7 @@ impl<M: Memory> Records<M> {
     }
 
     /// The log says that `record` belongs to an object with this hash.
-    pub(crate) fn assigned(&self, record: Record, hash: KeyHash) {
+    pub(crate) fn assigned(&self, record: RecordId, hash: KeyHash) {
         self.used_of(record).add(1);
         if let Some(owners) = &self.owners {
             self.owner_touched(record, true);
@@ -433,7 +444,7 @@ impl<M: Memory> Records<M> {
     }
 
     /// The log says that `record` does not belong to the object with this hash any more.
-    pub(crate) fn unassigned(&self, record: Record, hash: KeyHash) {
+    pub(crate) fn unassigned(&self, record: RecordId, hash: KeyHash) {
         self.used_of(record).add(-1);
         if let Some(owners) = &self.owners {
             self.owner_touched(record, true);
@@ -442,20 +453,20 @@ impl<M: Memory> Records<M> {
     }
 
     /// Tells what of this host's memory it takes to know who owns a record.
-    fn owner_touched(&self, record: Record, write: bool) {
+    fn owner_touched(&self, record: RecordId, write: bool) {
         self.layout.memory().touches(Local::Owners, write, || {
             let line = u64::from(record) / owners::PER_LINE;
             line..line + 1
         });
     }
 
-    fn used_of(&self, record: Record) -> &Used {
+    fn used_of(&self, record: RecordId) -> &Used {
         if self.layout.is_wide(record) { &self.wide } else { &self.narrow }
     }
 
     /// Records that are allocated, and not among those that objects have.
-    pub(crate) fn unowned(&self, owned: &HashSet<Record>) -> u64 {
-        let numbers = (0..self.layout.numbers()).map(|number| number as Record);
+    pub(crate) fn unowned(&self, owned: &HashSet<RecordId>) -> u64 {
+        let numbers = (0..self.layout.numbers()).map(|number| RecordId(number as u32));
         let unowned = numbers.filter(|record| {
             let wide = self.layout.wide_over(*record).map(|wide| self.load(wide).allocated);
             self.load(*record).allocated && wide != Some(true) && !owned.contains(record)

@@ -1,19 +1,19 @@
 //! What this host knows of each record: a hint for finding free records and victims.
 //!
-//! An object has a record from one event to another, and a record one object. But a replica may know
-//! from one shard of the log who has a record now, and not yet from another who had it before. So
-//! there are sums, which come out right in whatever order shards are applied.
+//! An object has a record from one event to another, and a record one object. But a replica may
+//! know from one shard of the log who has a record now, and not yet from another who had it before.
+//! So there are sums, which come out right in whatever order shards are applied.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::layout::Record;
+use super::layout::RecordId;
 use crate::ids::KeyHash;
 
 /// Records whose owners are in one line.
 pub(super) const PER_LINE: u64 = tombolo_memory::LINE_BYTES / size_of::<AtomicU64>() as u64;
 
-/// Per record: objects that have it (8 bits) | sum of their hashes (32) | counter when last sampled, low
-/// bits (24).
+/// Per record: objects that have it (8 bits) | sum of their hashes (32) | counter when last
+/// sampled, low bits (24).
 pub(super) struct Owners(Box<[AtomicU64]>);
 
 /// An object's use of a record, as of when it was looked at.
@@ -44,30 +44,30 @@ impl Owners {
         Self((0..records).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Who uses `record`, if anybody does.
-    pub(super) fn of(&self, record: Record) -> Option<Owner> {
+    /// The owner of `record`, if it has one.
+    pub(super) fn of(&self, record: RecordId) -> Option<Owner> {
         let word = self.word(record).load(Ordering::Relaxed);
         (word & !NOTED != 0).then_some(Owner(word))
     }
 
     /// The object with this hash uses `record`.
-    pub(super) fn add(&self, record: Record, hash: KeyHash) {
+    pub(super) fn add(&self, record: RecordId, hash: KeyHash) {
         self.change(record, owned_by(hash));
     }
 
     /// The object with this hash uses `record` no more.
-    pub(super) fn remove(&self, record: Record, hash: KeyHash) {
+    pub(super) fn remove(&self, record: RecordId, hash: KeyHash) {
         self.change(record, owned_by(hash).wrapping_neg());
     }
 
     /// Changes who has a record, of which nothing is noted from then on.
-    fn change(&self, record: Record, by: u64) {
+    fn change(&self, record: RecordId, by: u64) {
         let changed = |word: u64| (word & !NOTED).wrapping_add(by);
         self.word(record).update(Ordering::Relaxed, Ordering::Relaxed, changed);
     }
 
     /// Notes a record's counter, unless its use has changed since it was looked at.
-    pub(super) fn note(&self, record: Record, owner: Owner, counter: u32) {
+    pub(super) fn note(&self, record: RecordId, owner: Owner, counter: u32) {
         let noted = owner.0 & !NOTED | u64::from(counter) & NOTED;
         let word = self.word(record);
         let _ = word.compare_exchange(owner.0, noted, Ordering::Relaxed, Ordering::Relaxed);
@@ -78,8 +78,8 @@ impl Owners {
         size_of_val(&*self.0) as u64
     }
 
-    fn word(&self, record: Record) -> &AtomicU64 {
-        &self.0[record as usize]
+    fn word(&self, record: RecordId) -> &AtomicU64 {
+        &self.0[record.0 as usize]
     }
 }
 
@@ -87,8 +87,8 @@ impl Owners {
 mod tests {
     use super::*;
 
-    /// A record went from one object to another, and on; a replica learns it from two shards of the log,
-    /// whichever it applies first.
+    /// A record went from one object to another, and on; a replica learns it from two shards of the
+    /// log, whichever it applies first.
     #[test]
     fn owners_come_out_right_in_whatever_order_shards_are_applied() {
         // What the shards' logs say of record 3, at last that the object with hash 9 has it.
@@ -100,14 +100,14 @@ mod tests {
             for step in 0..5 {
                 let &(hash, has) = events[(order >> step & 1) as usize].next().unwrap();
                 if has {
-                    owners.add(3, hash);
+                    owners.add(RecordId(3), hash);
                 } else {
-                    owners.remove(3, hash);
+                    owners.remove(RecordId(3), hash);
                 }
             }
-            assert_eq!(owners.of(3).map(Owner::hash), Some(9), "{order:b}");
-            owners.remove(3, 9);
-            assert!(owners.of(3).is_none(), "{order:b}");
+            assert_eq!(owners.of(RecordId(3)).map(Owner::hash), Some(9), "{order:b}");
+            owners.remove(RecordId(3), 9);
+            assert!(owners.of(RecordId(3)).is_none(), "{order:b}");
         }
     }
 }

@@ -1,17 +1,20 @@
-//! Which records an object may have: so few that an entry of the index needs nine bits to say which one it has, and has room
-//! for what its host has seen of the object. All else of a record's number follows from the hash of the object's key.
+//! Which records an object may have: so few that an entry of the index needs nine bits to say which
+//! one it has, and has room for what its host has seen of the object. All else of a record's number
+//! follows from the hash of the object's key.
 //!
-//! Records form sets of sixteen narrow ones, which lie in a line of SCR or less, or as many wide ones as fit there. Sets form *levels*,
-//! each of half of the sets that are left, or a little less: a power of two. The lowest bits of a hash say which set of each level its
-//! object may have a record of. So those who may have a set's records are an interval of reversed hashes, as the
+//! Records form sets of sixteen narrow ones, which lie in a line of SCR or less, or as many wide
+//! ones as fit there. Sets form *levels*, each of half of the sets that are left, or a little less:
+//! a power of two. The lowest bits of a hash say which set of each level its object may have a
+//! record of. So those who may have a set's records are an interval of reversed hashes, as the
 //! entries in a group of the index's buckets are.
 //!
-//! Small levels are filled first, so records in use lie in few lines while there are few. Who finds a set full tries the one of the next level;
-//! some nine in ten of all records are in use before an object finds all of its sets full.
+//! Small levels are filled first, so records in use lie in few lines while there are few. A host
+//! that finds a set full tries the one of the next level; some nine in ten of all records are in
+//! use before an object finds all of its sets full.
 
 use std::ops::Range;
 
-use super::layout::Record;
+use super::layout::RecordId;
 use crate::ids::KeyHash;
 
 /// Levels, at most.
@@ -29,7 +32,8 @@ const PLACE_BITS: u32 = 5;
 /// No place: its level is one more than there are.
 pub(crate) const NOWHERE: u32 = (LEVELS as u32) << PLACE_BITS;
 
-/// Some levels are as good as full if so many of a hundred of their records are in use: then a larger one is tried first.
+/// Some levels are as good as full if so many of a hundred of their records are in use: then a
+/// larger one is tried first.
 const FULL_PERCENT: u64 = 75;
 
 /// Some of the sets: as many as a power of two.
@@ -47,7 +51,8 @@ impl Level {
     }
 }
 
-/// Which of the records that an object may have it has: level (4 bits) | place in the set (5), less than [`NOWHERE`].
+/// Which of the records that an object may have it has: level (4 bits) | place in the set (5), less
+/// than [`NOWHERE`].
 pub(crate) type SetPlace = u32;
 
 /// The records of a set.
@@ -91,16 +96,16 @@ impl Sets {
 
     /// The record of the object with this hash that is at `place`.
     #[inline(always)]
-    pub(crate) fn record(&self, hash: KeyHash, place: SetPlace) -> Record {
+    pub(crate) fn record(&self, hash: KeyHash, place: SetPlace) -> RecordId {
         let set = self.levels[(place >> PLACE_BITS) as usize % (LEVELS + 1)].set(hash);
-        match place % (1 << PLACE_BITS) {
+        RecordId(match place % (1 << PLACE_BITS) {
             narrow @ ..NARROW => set * NARROW + narrow,
             wide => self.records + set * WIDE + (wide - NARROW),
-        }
+        })
     }
 
     /// Where among those that an object with this hash may have `record` is, if it is one of them.
-    pub(crate) fn place(&self, hash: KeyHash, record: Record) -> Option<SetPlace> {
+    pub(crate) fn place(&self, hash: KeyHash, RecordId(record): RecordId) -> Option<SetPlace> {
         let (set, place) = match record.checked_sub(self.records) {
             None => (record / NARROW, record % NARROW),
             Some(wide) => (wide / WIDE, NARROW + wide % WIDE),
@@ -110,24 +115,27 @@ impl Sets {
     }
 
     /// Whether an object with this hash may have this record.
-    pub(crate) fn may_have(&self, hash: KeyHash, record: Record) -> bool {
+    pub(crate) fn may_have(&self, hash: KeyHash, record: RecordId) -> bool {
         self.place(hash, record).is_some()
     }
 
-    /// The lowest bits of the hashes whose objects may have this record, and how many bits these are.
-    pub(crate) fn hashes(&self, record: Record) -> (KeyHash, u32) {
+    /// The lowest bits of the hashes whose objects may have this record, and how many bits these
+    /// are.
+    pub(crate) fn hashes(&self, RecordId(record): RecordId) -> (KeyHash, u32) {
         let set = record.checked_sub(self.records).map_or(record / NARROW, |wide| wide / WIDE);
         let level = self.levels().iter().find(|level| set.wrapping_sub(level.first) <= level.mask);
         level.map_or((0, 0), |level| (set - level.first, level.mask.count_ones()))
     }
 
-    /// How many of the lowest bits of a hash say of which set of the largest level its object may have a record.
+    /// How many of the lowest bits of a hash say of which set of the largest level its object may
+    /// have a record.
     pub(crate) fn bits(&self) -> u32 {
         self.levels[0].mask.count_ones()
     }
 
-    /// The sets of which an object with this hash may have a record, in the order in which they are best tried where so many
-    /// records are in use, each wide one counted as the four that it takes the place of.
+    /// The sets of which an object with this hash may have a record, in the order in which they are
+    /// best tried where so many records are in use, each wide one counted as the four that it takes
+    /// the place of.
     pub(super) fn of(&self, hash: KeyHash, used: u64) -> impl Iterator<Item = Set> {
         let mut records = 0;
         let is_full = |level: &&Level| {
@@ -139,13 +147,13 @@ impl Sets {
         larger.iter().rev().chain(smaller).map(move |level| Set(level.set(hash)))
     }
 
-    /// The records of a set that are not wide.
-    pub(super) fn narrow(&self, Set(set): Set) -> Range<Record> {
+    /// The numbers of a set's records that are not wide.
+    pub(super) fn narrow(&self, Set(set): Set) -> Range<u32> {
         set * NARROW..((set + 1) * NARROW).min(self.records)
     }
 
-    /// The wide records that lie in the same place, where there are such.
-    pub(super) fn wide(&self, Set(set): Set) -> Range<Record> {
+    /// The numbers of the wide records that lie in the same place, where there are such.
+    pub(super) fn wide(&self, Set(set): Set) -> Range<u32> {
         let wide = set * WIDE..((set + 1) * WIDE).min(self.records / 4);
         self.records + wide.start..self.records + wide.end
     }
@@ -167,12 +175,13 @@ mod tests {
         fn records_read_back(records in 1..20_000u64, hash: KeyHash, used: u64) {
             let sets = Sets::new(records);
             let of: Vec<Set> = sets.of(hash, used % (records + 1)).collect();
-            let all: BTreeSet<Record> =
+            let all: BTreeSet<u32> =
                 of.iter().flat_map(|&set| sets.narrow(set).chain(sets.wide(set))).collect();
             prop_assert!(!all.is_empty());
-            for record in 0..(records + records / 4) as Record {
+            for number in 0..(records + records / 4) as u32 {
+                let record = RecordId(number);
                 let place = sets.place(hash, record);
-                prop_assert_eq!(place.is_some(), all.contains(&record));
+                prop_assert_eq!(place.is_some(), all.contains(&number));
                 let (low_bits, bits) = sets.hashes(record);
                 prop_assert!(place.is_none() || hash & ((1 << bits) - 1) == low_bits);
                 if let Some(place) = place {

@@ -1,4 +1,5 @@
-//! Taking chunks: by one compare-and-swap of a chunk's word, after which its new holder applies the log, and so knows what is in it.
+//! Taking chunks: by one compare-and-swap of a chunk's word, after which its new holder applies the
+//! log, and so knows what is in it.
 
 use std::sync::atomic::Ordering;
 
@@ -13,7 +14,8 @@ use crate::{Error, sites};
 type Wanted<'a> = &'a dyn Fn(&Chunk) -> bool;
 
 impl<M: Memory> Space<M> {
-    /// Takes a chunk for slots of `class`: a partly used one, or else a free one. Whether there was one.
+    /// Takes a chunk for slots of `class`: a partly used one, or else a free one. Whether there was
+    /// one.
     pub(super) fn acquire(
         &self,
         class: u8,
@@ -86,7 +88,7 @@ impl<M: Memory> Space<M> {
             return Ok(false);
         };
         if !is_carved {
-            self.scrub(sites::CHUNK_VOID, self.slots_in(number, class).map(|slot| slot.line));
+            self.scrub(sites::CHUNK_SCRUB, self.slots_in(number, class).map(|slot| slot.line));
         }
         let mut view = self.view.lock();
         let chunk = &mut view.chunks[number as usize];
@@ -107,8 +109,8 @@ impl<M: Memory> Space<M> {
         Ok(true)
     }
 
-    /// Takes a chunk whose word is `from`, and learns what is in it; whether nobody was faster, or is still
-    /// taking a header out of it.
+    /// Takes a chunk whose word is `from`, and learns what is in it; whether nobody was faster, or
+    /// is still taking a header out of it.
     pub(super) fn claim(
         &self,
         number: u32,
@@ -133,12 +135,14 @@ impl<M: Memory> Space<M> {
         Ok(true)
     }
 
-    /// Whether there may be something in a chunk whose objects have left: a header, or what somebody views.
+    /// Whether there may be something in a chunk whose objects have left: a header, or what
+    /// somebody views.
     pub(super) fn is_being_left(&self, number: u32) -> bool {
         self.being_left().contains(&number) || self.is_viewed(number)
     }
 
-    /// Whether something in a chunk is viewed, or may be soon. By who has taken the chunk, and knows as of then what is in it.
+    /// Whether something in a chunk is viewed, or may be soon. By who has taken the chunk, and
+    /// knows as of then what is in it.
     pub(super) fn is_viewed(&self, number: u32) -> bool {
         !self.memory.check(sites::PIN_CHUNK, !self.pins.is_pinned(number))
     }

@@ -1,12 +1,15 @@
-//! What is in a slot whose object nobody else can change: its bytes put back, or where its value is instead.
+//! What is in a slot whose object nobody else can change: its bytes put back, or where its value is
+//! instead.
 
 use tombolo_memory::Memory;
 use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES};
 
+use crate::ids::LostTo;
 use crate::sites;
 use crate::storage::space::extent::Extent;
 
-/// Puts an object's old bytes back where a host that is gone has changed them; whether they are there for all.
+/// Puts an object's old bytes back where a host that is gone has changed them; whether they are
+/// there for all.
 pub(crate) fn restore_bytes<M: Memory>(memory: &M, extent: &Extent, object: &[u8]) -> bool {
     memory.consume(sites::WRITE_INVALIDATE, |_| ((), extent.lines()));
     extent.take_blank(memory);
@@ -29,11 +32,12 @@ pub(crate) fn key_at<M: Memory>(memory: &M, extent: &Extent) -> Option<Vec<u8>> 
     prefix.get(HEADER_BYTES..HEADER_BYTES + key_bytes).map(<[u8]>::to_vec)
 }
 
-/// Says in an object's slot that its value is with `host`, as long as the key can be told; in how many bytes.
-pub(crate) fn mark_away<M: Memory>(memory: &M, extent: &Extent, host: u8) -> Option<u64> {
+/// Says in an object's slot that its value is in a host's own memory, or lost, as long as the key
+/// can be told; in how many bytes.
+pub(crate) fn mark_away<M: Memory>(memory: &M, extent: &Extent, to: LostTo) -> Option<u64> {
     let key = key_at(memory, extent)?;
     let marked = (HEADER_BYTES + key.len()) as u64;
-    let mut prefix = Header::encode_away(key.len() as u16, host).to_vec();
+    let mut prefix = Header::encode_away(key.len() as u16, to.code()).to_vec();
     prefix.extend(key);
     extent.take_blank(memory);
     extent.write(memory, 0, &prefix);

@@ -1,18 +1,19 @@
-//! Objects larger than a chunk: a *chain* of whole chunks, wherever they are. Each chunk's word says in
-//! which one the object goes on, and stays so until the object is deleted or moved and the log says so.
+//! Objects larger than a chunk: a *chain* of whole chunks, wherever they are. Each chunk's word
+//! says in which one the object goes on, and stays so until the object is deleted or moved and the
+//! log says so.
 //!
-//! So a chain needs as many free chunks as it has, and no two of them in a row. If there are that many in
-//! a row they are taken, which makes one piece for whoever reads it.
+//! So a chain needs as many free chunks as it has, and no two of them in a row. If there are that
+//! many in a row they are taken, which makes one piece for readers.
 //!
-//! The words of an object that is read may be another's already. A read finds that out at its end, as
-//! it finds out about its bytes.
+//! The words of an object that is read may be another's already. A read finds that out at its end,
+//! as it finds out about its bytes.
 
 use std::collections::HashSet;
 use std::iter;
 use std::sync::atomic::Ordering;
 
 use tombolo_memory::{LINE_BYTES, Lines, Memory};
-use tombolo_sharing::SPAN;
+use tombolo_sharing::CHAIN;
 
 use super::Space;
 use crate::ids::{Slot, SlotLine};
@@ -21,7 +22,8 @@ use crate::storage::space::extent::Extent;
 use crate::{Error, sites};
 
 impl<M: Memory> Space<M> {
-    /// The chain that starts in this line as its chunk's word says: this replica may never have known of it.
+    /// The chain that starts in this line as its chunk's word says: this replica may never have
+    /// known of it.
     pub(crate) fn chain_at(&self, line: SlotLine) -> Result<Option<Slot>, Error> {
         let number = self.chunk_at(line)?;
         let is_head = self.word(number)?.state == ChunkState::ChainHead;
@@ -42,9 +44,9 @@ impl<M: Memory> Space<M> {
             return Err(Error::LnrFull { bytes });
         }
         taken.sort_unstable();
-        self.scrub(sites::CHUNK_VOID, [self.first_line_of(taken[0])]);
+        self.scrub(sites::CHUNK_SCRUB, [self.first_line_of(taken[0])]);
         self.link(&taken);
-        Ok(Slot { line: self.first_line_of(taken[0]), class: SPAN, chunks: chunks as u32 })
+        Ok(Slot { line: self.first_line_of(taken[0]), class: CHAIN, chunks: chunks as u32 })
     }
 
     /// Takes free chunks until there are so many; whether there were.
@@ -78,15 +80,15 @@ impl<M: Memory> Space<M> {
         for (place, (&number, next)) in chunks.iter().zip(nexts).enumerate() {
             let state = if place == 0 { ChunkState::ChainHead } else { ChunkState::ChainLink };
             let (host, shard) = (self.host, self.shard);
-            let word = ChunkWord { next, ..ChunkWord::held(host, SPAN, shard) };
+            let word = ChunkWord { next, ..ChunkWord::held(host, CHAIN, shard) };
             self.table.set(number, ChunkWord { state, ..word });
         }
     }
 
-    /// Returns a chain's chunks; by whoever deleted or moved its object, once the log says so, and as long as a
-    /// intent says that it leaves.
+    /// Returns a chain's chunks; by the host that deleted or moved its object, once the log says
+    /// so, and as long as an intent says that it leaves.
     pub(crate) fn free_chain(&self, slot: Slot) {
-        if slot.class == SPAN && !self.abandoned.is_set() {
+        if slot.class == CHAIN && !self.abandoned.is_set() {
             // Should this host die before all are free, they count among what it had taken.
             for chunk in self.assign_chain(slot, self.host) {
                 self.table.set(chunk, ChunkWord::FREE);
@@ -96,11 +98,11 @@ impl<M: Memory> Space<M> {
 
     /// Has the chunks of a chain that is no object's any more belong to `host`; which they are.
     pub(crate) fn assign_chain(&self, slot: Slot, host: u8) -> Vec<u32> {
-        if slot.class != SPAN {
+        if slot.class != CHAIN {
             return Vec::new();
         }
         let chunks: Vec<u32> = self.chain(self.locate(slot).0).map_while(Result::ok).collect();
-        if self.memory.keeps(sites::SPAN_ASSIGN) {
+        if self.memory.keeps(sites::CHAIN_ASSIGN) {
             for &chunk in &chunks {
                 if let Ok(word) = self.table.word(chunk) {
                     self.table.set(chunk, ChunkWord { host, ..word });
@@ -113,12 +115,12 @@ impl<M: Memory> Space<M> {
     /// The first lines of the chains of the shard's objects.
     pub(crate) fn chain_lines(&self) -> Vec<SlotLine> {
         let view = self.view.lock();
-        let chains = (0..).zip(&view.chunks).filter(|(_, chunk)| chunk.class == SPAN);
+        let chains = (0..).zip(&view.chunks).filter(|(_, chunk)| chunk.class == CHAIN);
         chains.map(|(number, _)| self.first_line_of(number)).collect()
     }
 
-    /// Frees chunks that a host, which is gone, had taken for chains, but for those of chains that start in
-    /// these lines.
+    /// Frees chunks that a host, which is gone, had taken for chains, but for those of chains that
+    /// start in these lines.
     pub(crate) fn free_chains_of(&self, host: u8, known: &[SlotLine]) -> Result<(), Error> {
         let firsts = known.iter().filter_map(|&line| Some(self.chunk_of(line)?.0 as u32));
         let chains = firsts.flat_map(|first| self.chain(first));

@@ -1,6 +1,6 @@
 //! What a host knows about one chunk.
 
-use tombolo_sharing::{SPAN, UNDIVIDED};
+use tombolo_sharing::{CHAIN, UNDIVIDED};
 
 /// A chunk as this replica sees it: slots with objects from the log, reservations of this host.
 pub(crate) struct Chunk {
@@ -15,7 +15,8 @@ pub(crate) struct Chunk {
     live: Vec<u64>,
     /// A bit per slot: it is reserved for an object that is not in the log yet.
     pending: Vec<u64>,
-    /// A bit per slot of a chunk that this host holds: its object is gone, but perhaps not yet its header.
+    /// A bit per slot of a chunk that this host holds: its object is gone, but perhaps not yet its
+    /// header.
     pending_scrub: Vec<u64>,
     /// No slot before this one is free.
     first_free: u64,
@@ -44,7 +45,7 @@ impl Default for Chunk {
 impl Chunk {
     /// The first chunk of a chain. Of the others only the chunk table knows.
     pub(crate) fn chain_head() -> Self {
-        Self { class: SPAN, slots: 1, occupied: 1, live: vec![1], ..Self::default() }
+        Self { class: CHAIN, slots: 1, occupied: 1, live: vec![1], ..Self::default() }
     }
 
     /// Carves an empty chunk into `slots` slots of `class`.
@@ -77,7 +78,7 @@ impl Chunk {
 
     /// Class and used slots of a chunk that is carved and has objects in it.
     pub(crate) fn carved(&self) -> Option<(u8, u64)> {
-        (self.occupied > 0 && self.class != SPAN).then_some((self.class, self.occupied))
+        (self.occupied > 0 && self.class != CHAIN).then_some((self.class, self.occupied))
     }
 
     pub(crate) fn slots(&self) -> u64 {
@@ -107,7 +108,7 @@ impl Chunk {
             self.live[word] &= !bit;
             self.occupied -= 1;
             self.first_free = self.first_free.min(index);
-            if self.held && self.class != SPAN {
+            if self.held && self.class != CHAIN {
                 self.pending_scrub[word] |= bit;
                 self.to_scrub += 1;
             }

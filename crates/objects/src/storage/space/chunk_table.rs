@@ -1,7 +1,8 @@
-//! The chunk table in SCR: who may reserve a chunk's slots for new objects.
+//! The chunk table in SCR: which host may reserve a chunk's slots for new objects.
 //!
 //! ```text
-//! chunk word   flags (2 bits) | state (6) | host (8) | class (8) | log shard (8) | next chunk of a chain (32)
+//! chunk word   flags (2 bits) | state (6) | host (8) | class (8) | log shard (8)
+//!              next chunk of a chain (32)
 //! ```
 //!
 //! Flags stay whatever else becomes of a chunk, until the pod is created anew.
@@ -14,7 +15,8 @@ use crate::{Error, sites};
 /// What a chunk is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkState {
-    /// Nobody's, and empty. The word still says how it was carved, for an object may be on its way out.
+    /// Nobody's, and empty. The word still says how it was carved, for an object may be on its way
+    /// out.
     Free,
     /// One host reserves its slots.
     Held,
@@ -177,7 +179,8 @@ impl<M: Memory> ChunkTable<M> {
         }
     }
 
-    /// Records that memory in a chunk has errors, and whether headers may be there that could not be taken out.
+    /// Records that memory in a chunk has errors, and whether headers may be there that could not
+    /// be taken out.
     pub(crate) fn set_poisoned(&self, number: u32, untrue: bool) {
         let flags = if untrue { FLAGS } else { POISONED };
         if self.memory.keeps(sites::CHUNK_FLAGGED) {

@@ -1,6 +1,6 @@
 //! Where an object lies in LNR.
 //!
-//! What memory is told to do here is told by whoever calls: hence `#[track_caller]`.
+//! Memory takes what it is told to do here for the caller's doing: hence `#[track_caller]`.
 
 use std::borrow::Cow;
 use std::iter::once;
@@ -9,8 +9,8 @@ use std::slice;
 
 use tombolo_memory::{Lines, LnrAddr, Memory, Moment};
 
-/// The lines of an object's slot: in one piece, or those of a chain in pieces of whole chunks. Offsets
-/// count from the first byte of the first piece on, through all of them.
+/// The lines of an object's slot: in one piece, or those of a chain in pieces of whole chunks.
+/// Offsets count from the first byte of the first piece on, through all of them.
 #[derive(Clone)]
 pub(crate) enum Extent {
     Whole(Lines),
@@ -128,7 +128,8 @@ impl Extent {
         }
     }
 
-    /// As [`Memory::view`], piece by piece. What is seen is relied on: it was not out of date at `since`.
+    /// As [`Memory::view`], piece by piece. What is seen is relied on: it was not out of date at
+    /// `since`.
     #[track_caller]
     pub(crate) fn view<'a, M: Memory>(
         &'a self,
@@ -144,7 +145,8 @@ impl Extent {
         })
     }
 
-    /// Whether this host has met a memory error in the first `bytes` bytes; as [`Memory::poisoned`].
+    /// Whether this host has met a memory error in the first `bytes` bytes; as
+    /// [`Memory::poisoned`].
     #[inline]
     pub(crate) fn is_poisoned<M: Memory>(&self, memory: &M, bytes: u64) -> bool {
         if let Self::Whole(lines) = self

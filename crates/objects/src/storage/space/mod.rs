@@ -6,27 +6,31 @@
 //!
 //! There is a `Space` per shard of the log. A chunk that is carved is one shard's: its word says
 //! which, and only that shard's log tells what is in use there. To change shard it has to be free.
-//! Whoever frees it has applied the deletes of all that was there, and so they lie below the tail of
-//! their shard before anybody writes there for another. So a reader of the old shard, however late it is,
-//! finds the delete when it looks at the tail again; and what replicas of the two shards know of the
-//! chunk need not agree, since each looks at its own view only.
+//! The host that frees it has applied the deletes of all that was there, and so they lie below the
+//! tail of their shard before anybody writes there for another. So a reader of the old shard,
+//! however late it is, finds the delete when it looks at the tail again; and what replicas of the
+//! two shards know of the chunk need not agree, since each looks at its own view only.
 //!
 //! Invariant: a slot is reserved at most once. Only the holder of its chunk reserves it, not before
-//! it has applied the log since it took the chunk, and the chunk is released only when each reservation
-//! is resolved: the object is in the log, or given up. Nor does it reserve a slot whose last object may still
-//! have its header there, as intents tell ([`intents`](crate::storage::intents)).
+//! it has applied the log since it took the chunk, and the chunk is released only when each
+//! reservation is resolved: the object is in the log, or given up. Nor does it reserve a slot whose
+//! last object may still have its header there, as intents tell
+//! ([`intents`](crate::storage::intents)).
 //!
-//! A chunk in whose memory somebody has met an error is *poisoned*, as its word says from then on: nobody takes it any more, and who
-//! holds it gives it up, at once if he has met the error himself, and in his next ticks if not. So neither the slot is another object's from
-//! then on, nor its neighbours, since a host that meets an error loses a page. What else lies in the chunk stays.
+//! A chunk in whose memory somebody has met an error is *poisoned*, as its word says from then on:
+//! nobody takes it any more, and who holds it gives it up, at once if he has met the error himself,
+//! and in his next ticks if not. So neither the slot is another object's from then on, nor its
+//! neighbours, since a host that meets an error loses a page. What else lies in the chunk stays.
 //!
-//! Invariant: a slot begins with a header if and only if it holds an object, or an intent names it. So the slots of
-//! a chunk that is carved anew are scrubbed first: what was in the middle of an object could look like a header.
+//! Invariant: a slot begins with a header if and only if it holds an object, or an intent names it.
+//! So the slots of a chunk that is carved anew are scrubbed first: what was in the middle of an
+//! object could look like a header.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use smallvec::SmallVec;
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, Site};
-use tombolo_sharing::{Classes, HEADER_BYTES, MARK_BYTES, ObjectArea, SPAN};
+use tombolo_sharing::{CHAIN, Classes, HEADER_BYTES, MARK_BYTES, ObjectArea};
 
 use crate::ids::{Slot, SlotLine};
 use crate::storage::intents::{IntentSlot, IntentTable};
@@ -67,8 +71,9 @@ pub(crate) struct Space<M: Memory> {
     classes: Classes,
     chunk_shift: u32,
     view: HostMutex<M, KnownChunks>,
-    /// Per chunk: class (8 bits) | chunks of the chain that starts here (32) | lines of a slot, 0 if that is a chain (24), for readers who do not
-    /// wait for `view`. Whoever reads one that is changing finds out when it validates its read.
+    /// Per chunk: class (8 bits) | chunks of the chain that starts here (32) | lines of a slot, 0
+    /// if that is a chain (24), for readers who do not wait for `view`. A reader of one that is
+    /// changing finds out when it validates its read.
     extents: Box<[AtomicU64]>,
     /// Held while chunks are being acquired: threads of a host do it one at a time.
     acquiring: HostMutex<M, ()>,
@@ -153,7 +158,7 @@ impl<M: Memory> Space<M> {
         if self.abandoned.is_set() {
             return;
         }
-        if slot.class == SPAN {
+        if slot.class == CHAIN {
             if !used {
                 self.free_chain(slot);
             }
@@ -174,7 +179,7 @@ impl<M: Memory> Space<M> {
         let slot_lines = self.classes.slot_lines(slot.class).unwrap_or(0);
         let extent = slot_lines << 40 | u64::from(slot.chunks) << 8 | u64::from(slot.class);
         self.extents[number as usize].store(extent, Ordering::Relaxed);
-        if slot.class == SPAN {
+        if slot.class == CHAIN {
             view.chunks[number as usize] = Chunk::chain_head();
             return;
         }
@@ -193,7 +198,7 @@ impl<M: Memory> Space<M> {
         let (number, index) = self.locate(slot);
         let mut view = self.view.lock();
         view.used_lines = view.used_lines.saturating_sub(lines);
-        if slot.class == SPAN {
+        if slot.class == CHAIN {
             view.chunks[number as usize] = Chunk::default();
         } else {
             view.chunks[number as usize].vacate(index);
@@ -205,8 +210,8 @@ impl<M: Memory> Space<M> {
         self.release_active(|_, chunk| chunk.take_idle());
     }
 
-    /// Frees the shard's chunks that hold nothing, those included that this host holds for objects to
-    /// come; whether there were any.
+    /// Frees the shard's chunks that hold nothing, those included that this host holds for objects
+    /// to come; whether there were any.
     pub(crate) fn free_empty(&self, sync: impl Fn() -> Result<(), Error>) -> Result<bool, Error> {
         let mut freed = self.release_active(|_, chunk| chunk.is_resolved());
         sync()?;
@@ -274,7 +279,7 @@ impl<M: Memory> Space<M> {
         {
             return false;
         }
-        // Who takes it next looks at the intents first.
+        // The host that takes it next looks at the intents first.
         chunk.release();
         let shared = ChunkWord::shared(chunk.class, self.shard);
         self.table.set(number, if chunk.is_empty() { self.freed(shared) } else { shared });
@@ -285,7 +290,8 @@ impl<M: Memory> Space<M> {
         if self.memory.keeps(sites::CHUNK_CLASS) { word.freed() } else { ChunkWord::FREE }
     }
 
-    /// Whether something is viewed in the chunk of a slot, which is left alone then. By who makes sure that nobody comes to view the slot from now on.
+    /// Whether something is viewed in the chunk of a slot, which is left alone then. By who makes
+    /// sure that nobody comes to view the slot from now on.
     pub(crate) fn is_pinned(&self, line: SlotLine) -> bool {
         self.pins_of(line).is_some_and(|pins| pins.is_set())
     }
@@ -298,7 +304,8 @@ impl<M: Memory> Space<M> {
 
     /// Takes headers out of slots that hold no objects.
     pub(crate) fn scrub(&self, site: Site, slots: impl IntoIterator<Item = SlotLine>) {
-        let lines: Vec<Lines> = slots.into_iter().map(|line| Lines::new(line, 1)).collect();
+        let lines: SmallVec<[Lines; 1]> =
+            slots.into_iter().map(|line| Lines::new(line, 1)).collect();
         lines.iter().for_each(|&line| self.blank(line));
         self.memory.publish(site, lines.iter().copied(), |memory| {
             lines.iter().for_each(|&line| memory.gives(line, LINE_BYTES));
@@ -310,7 +317,7 @@ impl<M: Memory> Space<M> {
 
     /// Takes the header out of a slot's first line; nothing else, if that is viewed.
     fn blank(&self, line: Lines) {
-        if self.memory.check(sites::PIN_VOID, !self.is_pinned(line.first())) {
+        if self.memory.check(sites::PIN_SCRUB, !self.is_pinned(line.first())) {
             self.memory.takes_blank(line);
             return self.blank_bytes(line, &[0; LINE_BYTES as usize]);
         }
@@ -319,9 +326,10 @@ impl<M: Memory> Space<M> {
         self.blank_bytes(line, &[0; HEADER_BYTES]);
     }
 
-    /// Who dies half way leaves no header, or the whole of it: one of another version would be another object's, which stays.
+    /// A host that dies half way leaves no header, or the whole of it: one of another version would
+    /// be another object's, which stays.
     fn blank_bytes(&self, line: Lines, zeros: &[u8]) {
-        if self.memory.keeps(sites::SLOT_VOID_MARK) {
+        if self.memory.keeps(sites::SLOT_SCRUB_MARK) {
             let mark = HEADER_BYTES - MARK_BYTES..HEADER_BYTES;
             self.memory.write(line.start().plus(mark.start as u64), &zeros[mark]);
         }
@@ -369,7 +377,8 @@ impl<M: Memory> Space<M> {
         }
     }
 
-    /// Gives back what a host had taken of the shard's chunks that is gone. The log says what is in them.
+    /// Gives back what a host had taken of the shard's chunks that is gone. The log says what is in
+    /// them.
     pub(crate) fn take_back(&self, host: u8) -> Result<(), Error> {
         for number in self.chunk_numbers() {
             let word = self.table.word(number)?;

@@ -1,19 +1,24 @@
-//! Pins: a bit per host and chunk, in SCR, that keeps what lies in the chunk from being written over.
+//! Pins: a bit per host and chunk, in SCR, that keeps what lies in the chunk from being written
+//! over.
 //!
-//! Who views an object where it lies ([`View`](crate::View)) pins the chunks in which it is, and *then* finds out whether the object is still
-//! there. Who is about to store into a slot looks at the pins *after* it has made sure that no new view can find the object there: it holds
-//! the object's lock, or the log says that the object is gone. One of the two sees the other.
+//! A host that views an object where it lies ([`View`](crate::View)) pins the chunks in which it
+//! is, and *then* finds out whether the object is still there. A host that is about to store into a
+//! slot looks at the pins *after* it has made sure that no new view can find the object there: it
+//! holds the object's lock, or the log says that the object is gone. One of the two sees the other.
 //!
 //! What a pinned chunk is spared:
 //! * Nobody changes an object there in place. Whole or in part, it is written elsewhere, and moves.
-//! * A slot that its object leaves is reserved for nobody, and the chunk is taken by nobody, until the pins are off. From such a slot the
-//!   header alone is taken, and of its line nothing else is touched.
+//! * A slot that its object leaves is reserved for nobody, and the chunk is taken by nobody, until
+//!   the pins are off. From such a slot the header alone is taken, and of its line nothing else is
+//!   touched.
 //!
-//! So nobody waits for who views: not writers, not deletions. All that a view costs others is room, and a move for who would have written in place.
-//! Words are per chunk, and not per object, because chunks can be told when they are taken, and large objects have chunks of their own. An object that
-//! is moved because of its neighbour is out of the way from then on.
+//! So nobody waits for who views: not writers, not deletions. All that a view costs others is room,
+//! and a move for who would have written in place. Words are per chunk, and not per object, because
+//! chunks can be told when they are taken, and large objects have chunks of their own. An object
+//! that is moved because of its neighbour is out of the way from then on.
 //!
-//! A host that is fenced may still be looking at what it has pinned. So its pins stay until it is gone, and who clears up takes them off.
+//! A host that is fenced may still be looking at what it has pinned. So its pins stay until it is
+//! gone, and who clears up takes them off.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,7 +28,8 @@ use tombolo_sharing::{MAX_PIN_WORDS, ObjectArea};
 
 use crate::{Error, sites};
 
-/// Words whose views a host counts behind one lock: those of a line. What lies in several chunks, mostly in a row, takes one lock or two.
+/// Words whose views a host counts behind one lock: those of a line. What lies in several chunks,
+/// mostly in a row, takes one lock or two.
 const TOGETHER: usize = LINE_BYTES as usize / size_of::<u64>();
 
 /// The word of a chunk's pins.
@@ -73,7 +79,8 @@ impl<M: Memory> PinTable<M> {
         }
     }
 
-    /// Chunks, or the first ones of those that share their words, in which somebody views something.
+    /// Chunks, or the first ones of those that share their words, in which somebody views
+    /// something.
     pub(crate) fn pinned(&self) -> Vec<u64> {
         (0..self.words).filter(|&number| self.memory.load(self.at(number)) != 0).collect()
     }
@@ -139,7 +146,8 @@ impl<M: Memory> Pins<M> {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Changes how many views there are of each of these words, which are sorted, and perhaps its bit.
+    /// Changes how many views there are of each of these words, which are sorted, and perhaps its
+    /// bit.
     fn count(&self, words: &[u16], change: impl Fn(&mut u32, ScrAddr<u64>)) {
         let lock_of = |word: &u16| usize::from(*word) / TOGETHER;
         for words in words.chunk_by(|a, b| lock_of(a) == lock_of(b)) {

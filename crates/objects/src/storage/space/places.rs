@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use tombolo_memory::{Lines, Memory, prefetch};
-use tombolo_sharing::SPAN;
+use tombolo_sharing::CHAIN;
 
 use super::Space;
 use crate::Error;
@@ -17,7 +17,7 @@ impl<M: Memory> Space<M> {
     pub(crate) fn slot_lines(&self, slot: Slot) -> Option<u64> {
         let chunk_lines = self.classes.chunk_lines();
         let (_, within) = self.chunk_of(slot.line)?;
-        if slot.class == SPAN {
+        if slot.class == CHAIN {
             let chunks = u64::from(slot.chunks);
             let sound = within == 0 && (1..=self.count).contains(&chunks);
             return sound.then_some(chunks * chunk_lines);
@@ -36,11 +36,11 @@ impl<M: Memory> Space<M> {
         (chunk < self.count).then(|| (chunk, offset - (chunk << self.chunk_shift)))
     }
 
-    /// Where `slot` is, if that makes sense. If it was freed meanwhile it may be anywhere in LNR, or
-    /// nowhere.
+    /// Where `slot` is, if that makes sense. If it was freed meanwhile it may be anywhere in LNR,
+    /// or nowhere.
     #[inline]
     pub(crate) fn extent(&self, slot: Slot) -> Option<Extent> {
-        if slot.class == SPAN {
+        if slot.class == CHAIN {
             return self.chain_extent(slot);
         }
         let (_, within) = self.chunk_of(slot.line)?;
@@ -108,7 +108,7 @@ impl<M: Memory> Space<M> {
         Ok(match word.state {
             ChunkState::Free | ChunkState::ChainLink => Vec::new(),
             ChunkState::ChainHead => {
-                vec![Slot { line: start, class: SPAN, chunks: self.chain_chunks(number)? }]
+                vec![Slot { line: start, class: CHAIN, chunks: self.chain_chunks(number)? }]
             }
             ChunkState::Shared | ChunkState::Held | ChunkState::Moving => {
                 self.slots_in(number, word.class).collect()

@@ -6,7 +6,7 @@ use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_sharing::HEADER_BYTES;
 
 use super::Space;
-use crate::ids::SlotLine;
+use crate::ids::{LostTo, SlotLine};
 use crate::sites;
 use crate::storage::space::away::mark_away;
 use crate::storage::space::extent::Extent;
@@ -22,8 +22,8 @@ impl<M: Memory> Space<M> {
         self.leave_poisoned();
     }
 
-    /// Marks the chunk of a slot in which a header could not be changed: those in it are not to be believed when the pod is
-    /// opened again.
+    /// Marks the chunk of a slot in which a header could not be changed: those in it are not to be
+    /// believed when the pod is opened again.
     #[cold]
     pub(crate) fn set_untrue(&self, line: SlotLine) {
         if let Some((number, _)) = self.chunk_of(line) {
@@ -45,9 +45,10 @@ impl<M: Memory> Space<M> {
         self.table.poisoned() * self.classes.chunk_lines() * LINE_BYTES
     }
 
-    /// Says in an object's slot that its value is with `host`, or lost with it. Nobody else may write there.
-    pub(crate) fn mark_away(&self, extent: &Extent, host: u8) {
-        let marked = mark_away(&self.memory, extent, host).unwrap_or(HEADER_BYTES as u64);
+    /// Says in an object's slot that its value is in a host's own memory, or lost. No other host
+    /// may write there.
+    pub(crate) fn mark_away(&self, extent: &Extent, to: LostTo) {
+        let marked = mark_away(&self.memory, extent, to).unwrap_or(HEADER_BYTES as u64);
         if extent.is_poisoned(&self.memory, marked) {
             self.set_untrue(extent.start().line());
         }

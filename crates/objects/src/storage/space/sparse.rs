@@ -1,10 +1,10 @@
 //! Chunks with few objects in them: found, taken in order to be emptied, and freed.
 //!
-//! Slots are for one class and one shard of the log. So that room which deletes leave behind is there
-//! for others, the objects of a class are packed: while the free slots of its chunks that nobody holds
-//! add up to a chunk, the objects of the one with the fewest fit into the others. When no more can be
-//! done, less than a chunk of free slots is left per class and shard, and the chunk that each host
-//! holds of them.
+//! Slots are for one class and one shard of the log. So that room which deletes leave behind is
+//! there for others, the objects of a class are packed: while the free slots of its chunks that
+//! nobody holds add up to a chunk, the objects of the one with the fewest fit into the others. When
+//! no more can be done, less than a chunk of free slots is left per class and shard, and the chunk
+//! that each host holds of them.
 
 use tombolo_memory::{LINE_BYTES, Memory};
 
@@ -94,8 +94,8 @@ impl<M: Memory> Space<M> {
         Ok(candidates)
     }
 
-    /// The emptiest chunk of the class with the most room in which a chunk's worth of slots is free. All
-    /// hosts choose alike, so that they do not move the same objects to and fro.
+    /// The emptiest chunk of the class with the most room in which a chunk's worth of slots is
+    /// free. All hosts choose alike, so that they do not move the same objects to and fro.
     fn sparsest(&self, candidates: &[SparseChunk]) -> Option<SparseChunk> {
         let of_a_class = candidates.chunk_by(|a, b| a.class == b.class);
         let room = |class: &&[SparseChunk]| -> Option<u64> {
@@ -128,8 +128,8 @@ impl<M: Memory> Space<M> {
         self.free_or(chunk.number, ChunkWord::shared(chunk.class, self.shard))
     }
 
-    /// Frees a chunk that this host has taken, if it is empty, or hands it on as `word`; whether it is
-    /// free.
+    /// Frees a chunk that this host has taken, if it is empty, or hands it on as `word`; whether it
+    /// is free.
     pub(super) fn free_or(&self, number: u32, word: ChunkWord) -> bool {
         if self.abandoned.is_set() {
             return false;

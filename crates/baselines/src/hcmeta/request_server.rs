@@ -21,7 +21,7 @@ pub struct Pace {
 
 /// Serves requests one after the other: no thread of its own, but whichever of its host's threads
 /// looks when it is its time.
-pub(crate) struct Clerk<M: Memory> {
+pub(crate) struct RequestServer<M: Memory> {
     delay_ns: AtomicU64,
     service_ns: AtomicU64,
     sleep_ns: AtomicU64,
@@ -30,17 +30,17 @@ pub(crate) struct Clerk<M: Memory> {
     pub(crate) serving: HostMutex<M, Option<Request>>,
 }
 
-impl<M: Memory> Clerk<M> {
+impl<M: Memory> RequestServer<M> {
     pub(crate) fn new(pace: Pace) -> Self {
-        let clerk = Self {
+        let request_server = Self {
             delay_ns: AtomicU64::default(),
             service_ns: AtomicU64::default(),
             sleep_ns: AtomicU64::default(),
             until_ns: AtomicU64::default(),
             serving: HostMutex::<M, _>::new(None),
         };
-        clerk.set(pace);
-        clerk
+        request_server.set(pace);
+        request_server
     }
 
     pub(crate) fn set(&self, Pace { delay, service, sleep }: Pace) {
