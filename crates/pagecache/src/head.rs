@@ -37,6 +37,17 @@ pub(crate) const ALL: u64 = u64::MAX;
 /// How long a file's time of modification may lag behind a write: like a kernel's clock tick.
 const TICK_NS: i64 = 4_000_000;
 
+/// Clocks of hosts may differ by so much before that is reported.
+const SKEW_NS: i64 = 1_000_000_000;
+
+/// What shows that a file was written: see [`PageCache::may_differ`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Of the head.
+    version: Version,
+    modified: i64,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) epoch: u64,
@@ -112,6 +123,27 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             Err(error) if error.is_loss() => Ok(None),
             read => Ok(read?.map(|version| (Head::decode(&bytes), version))),
         }
+    }
+
+    /// What shows whether a file is written from now on; `None` if it is not in the cache. It asks no
+    /// other host.
+    ///
+    /// # Errors
+    /// [`Error::Objects`].
+    pub fn stamp(&self, file: FileId) -> Result<Option<Stamp>, Error> {
+        let head = self.peek(file)?;
+        Ok(head.map(|(head, version)| Stamp { version, modified: head.modified }))
+    }
+
+    /// Whether a file may have been written since it had a stamp. That it was written less than a tick
+    /// after the write before leaves no trace, so after a write it may for a while.
+    ///
+    /// # Errors
+    /// [`Error::Objects`].
+    pub fn may_differ(&self, file: FileId, since: Option<Stamp>) -> Result<bool, Error> {
+        let (Some(since), Some(now)) = (since, self.stamp(file)?) else { return Ok(true) };
+        let age = self.now().saturating_sub(since.modified);
+        Ok(now != since || age.saturating_abs() <= SKEW_NS + TICK_NS)
     }
 
     /// The head of a file that nobody has alone; it is admitted if need be. `Err` is the host that has

@@ -56,6 +56,7 @@ pub use backing::{Attributes, Backing, Fate, FileId, Handle, NO_HANDLE};
 pub use below::Below;
 pub use cache::{Counts, Options, PAGE_BYTES, PageCache};
 pub use error::Error;
+pub use head::Stamp;
 pub use in_header::InHeader;
 pub use key::{KEY_BYTES, Key};
 pub use page::PageWriteBack;

@@ -7,6 +7,7 @@ mod commands;
 mod figures;
 mod hosts;
 mod mount;
+mod mount_kernel;
 mod poison;
 mod saved;
 mod soak;
