@@ -6,6 +6,7 @@ mod coherence;
 mod commands;
 mod figures;
 mod hosts;
+mod liveness;
 mod mount;
 mod mount_kernel;
 mod poison;

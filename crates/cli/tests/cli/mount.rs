@@ -1004,6 +1004,30 @@ fn all_hosts_are_killed_and_files_are_as_they_were_told() {
     }
 }
 
+/// The smallest pods could be created, and then took no write.
+#[test]
+fn the_smallest_pod_takes_writes_of_both_hosts() {
+    let folder = folder();
+    let spec = folder.path().join("pod");
+    let create = ["pod", "create", path(&spec), "--page-cache", "--scr", "32KiB", "--size"];
+    let refused = complaint(&[&create[..], &["128KiB"]].concat());
+    let least = refused.split(' ').rev().nth(4).unwrap().to_owned();
+    assert!(refused.contains(&format!("{least} bytes are the least")), "{refused}");
+    let small = ["--scr", "32KiB", "--size", &least];
+    let Some(mut mounts) = Mounts::start(&small) else { return };
+    let script = "
+        for number in 1 2 3; do
+          for host in one two; do
+            head -c 50000 /dev/urandom > $host/$host$number
+            echo more >> $host/log
+          done
+        done
+        for number in 1 2 3; do cmp one/one$number two/one$number; cmp one/two$number two/two$number; done
+        wc -l < two/log";
+    assert_eq!(shell(mounts.folder.path(), script).trim(), "6");
+    mounts.end();
+}
+
 #[test]
 fn what_cannot_be_mounted_is_said() {
     let folder = folder();
