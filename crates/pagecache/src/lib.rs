@@ -38,6 +38,7 @@ mod below;
 mod cache;
 mod clock;
 mod dead;
+mod dirtied;
 mod error;
 mod evict;
 mod gone;
