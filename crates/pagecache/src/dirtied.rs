@@ -1,18 +1,19 @@
-//! Which pages of which file this host has made dirty, so that writing a file back costs what is dirty of
-//! it.
+//! Which pages of which file this host has made dirty, so that writing a file back costs what is
+//! dirty of it.
 //!
-//! A file's head has a bit for each seat: the host there may have made pages of the file dirty. While no
-//! other host's bit is set, this host's own list has all of them.
+//! A file's head has a bit for each seat: the host there may have made pages of the file dirty.
+//! While no other host's bit is set, this host's own list has all of them.
 //!
-//! * A host sets its bit under a page's lock, before it marks the page. The page is on the host's list
-//!   before the write returns.
+//! * A host sets its bit under a page's lock, before it marks the page. The page is on the host's
+//!   list before the write returns.
 //! * A page leaves the list once it was found clean after its last write.
-//! * A host takes its bit back under the head's lock, while its list of the file is empty and no thread of
-//!   it is amid a write. A thread that begins later reads the head afterwards, and finds no bit.
+//! * A host takes its bit back under the head's lock, while its list of the file is empty and no
+//!   thread of it is amid a write. A thread that begins later reads the head afterwards, and finds
+//!   no bit.
 //! * A bit that a host has not set itself is of the host that had its seat before.
 //!
-//! Only where all dirty pages can be found ([`Pages::reach`]) are there bits. Left out: bits of hosts that
-//! died. They stay, and others look for dirty pages everywhere, as before.
+//! Only where all dirty pages can be found ([`Pages::reach`]) are there bits. Left out: bits of
+//! hosts that died. They stay, and others look for dirty pages everywhere, as before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -121,7 +122,8 @@ impl<M: Memory> Dirtied<M> {
         files.into_iter().flat_map(|file| self.of(file)).collect()
     }
 
-    /// The files whose bits this host can take back. Nothing more is remembered of those of which it has none.
+    /// The files whose bits this host can take back. Nothing more is remembered of those of which
+    /// it has none.
     fn idle(&self) -> Vec<FileId> {
         let mut files = self.0.lock();
         files.of.retain(|_, own| own.has_bit || !own.is_idle());
@@ -152,7 +154,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         self.pages.reach().map_or(0, |_| 1 << self.seat())
     }
 
-    /// Nothing of a file is dirty but what this host's list has. So its bit, if there is one, is of none before it.
+    /// Nothing of a file is dirty but what this host's list has. So its bit, if there is one, is of
+    /// none before it.
     pub(crate) fn claim_bit(&self, file: FileId) {
         if self.bit() != 0 {
             self.dirtied.own_bit(file);
@@ -188,8 +191,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(())
     }
 
-    /// Takes from this host's lists what `dirty` does not show, which was looked for after they were taken; and
-    /// its bit back from files of which nothing is left.
+    /// Takes from this host's lists what `dirty` does not show, which was looked for after they
+    /// were taken; and its bit back from files of which nothing is left.
     pub(crate) fn end_lists(&self, lists: &[Listed], dirty: &BTreeSet<Key>) -> Result<(), Error> {
         for &listed in lists.iter().filter(|listed| !dirty.contains(&listed.key)) {
             self.dirtied.is_clean(listed);
