@@ -103,6 +103,11 @@ impl HostProcess {
         kill_process(pid, signal).with_context(|| format!("cannot send {} a signal", self.name))
     }
 
+    /// The same as [`kill`](Self::kill), without waiting until it has ended.
+    pub(crate) fn end_at_once(&mut self) -> Result<()> {
+        self.signal(Signal::KILL)
+    }
+
     /// Ends it at once, without its doing anything about it; whether that is what it ended by.
     pub(crate) fn kill(&mut self) -> Result<bool> {
         self.signal(Signal::KILL)?;

@@ -125,6 +125,32 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// Commands that a help text shows, without what a shell does with them.
+    fn examples(command: &Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines = help.lines().filter_map(|line| line.trim().strip_prefix("tombolo "));
+        let words = |line: &str| {
+            let words = line.split_ascii_whitespace();
+            let own = words.take_while(|word| !["|", "&", "&&", "#", ">", "<"].contains(word));
+            own.fold("tombolo".to_owned(), |text, word| text + " " + word)
+        };
+        let own = lines.map(words).collect();
+        command.get_subcommands().fold(own, |all: Vec<_>, inner| [all, examples(inner)].concat())
+    }
+
+    /// An example was a usage error.
+    #[test]
+    fn examples_are_command_lines() {
+        let examples = examples(&Cli::command());
+        assert!(examples.len() > 20, "{examples:?}");
+        for example in examples {
+            let words = example.split(' ');
+            let parsed = Cli::command().try_get_matches_from(words);
+            let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+            assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+        }
+    }
+
     #[test]
     fn flags_override_the_file() {
         let toml = "[up]\nhosts = 5\nport = 8000\nsize = '64MiB'\n";

@@ -48,7 +48,7 @@ fn pod_at(path: &Path) -> Option<Found> {
 
 /// Whether a process of this machine has a file's memory open; `None` if that cannot be told.
 fn is_in_use(path: &Path) -> Option<bool> {
-    let backing = Backing::open(&MemorySpec::path(path)).ok()?;
+    let backing = Backing::open_to_look(&MemorySpec::path(path)).ok()?;
     backing.try_lock_exclusive().ok().map(|alone| !alone)
 }
 

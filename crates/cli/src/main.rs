@@ -27,6 +27,7 @@ mod stop;
 mod up;
 mod workload;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
@@ -45,13 +46,7 @@ fn main() -> ExitCode {
     };
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            if let Some(variable) = config::variable_of(&error) {
-                eprintln!("That value comes from the environment variable {variable}.");
-            }
-            return ExitCode::from(error.exit_code() as u8);
-        }
+        Err(error) => return refuse(&error),
     };
     match run(cli) {
         Ok(code) => code,
@@ -91,6 +86,34 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::SoakWorker(args) => soak::worker::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what is wrong with the command line; or prints the help, or the version, that it asks for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        let text = error.render();
+        let said = if std::io::stdout().is_terminal() {
+            output::say(text.ansi())
+        } else {
+            output::say(text)
+        };
+        return match said {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error),
+        };
+    }
+    let variable = config::variable_of(error);
+    let origin = variable
+        .map(|variable| format!("That value comes from the environment variable {variable}.\n"));
+    let origin = origin.unwrap_or_default();
+    if wants_json(std::env::args()) {
+        let text = format!("{}{origin}", error.render());
+        eprintln!("{}", serde_json::json!({ "error": text.trim_end() }));
+    } else {
+        let _ = error.print();
+        eprint!("{origin}");
+    }
+    ExitCode::from(error.exit_code() as u8)
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {

@@ -173,11 +173,40 @@ fn is_known(area: &tombolo_pod::AreaLayout) -> bool {
 /// Latches of a page cache: more than there are threads that admit pages.
 pub(crate) const LATCHES: u64 = 256;
 
+/// What came of asking for huge pages.
+#[derive(Serialize)]
+struct Huge {
+    /// Bytes of the pod that are in huge pages.
+    bytes: u64,
+    of_bytes: u64,
+}
+
+impl Huge {
+    /// Nothing, if nobody has asked, or the system does not tell.
+    fn of(spec: &PodSpec, pod: &Pod) -> Option<Self> {
+        let asked = spec.scr.huge || spec.lnr.as_ref().is_some_and(|lnr| lnr.huge);
+        let of_bytes = pod.layout().scr_bytes + pod.layout().lnr_bytes;
+        let bytes = pod.memory().huge_bytes().ok().filter(|_| asked)?;
+        Some(Self { bytes, of_bytes })
+    }
+
+    fn row(&self) -> (&'static str, String) {
+        let advice = if self.bytes < self.of_bytes / 2 {
+            "; the system has no more: see /sys/kernel/mm/transparent_hugepage/shmem_enabled"
+        } else {
+            ""
+        };
+        let (bytes, all) = (format_size(self.bytes), format_size(self.of_bytes));
+        ("in huge pages", format!("{bytes} of {all}{advice}"))
+    }
+}
+
 #[derive(Serialize)]
 struct Created {
     spec: String,
     uuid: Option<String>,
     layout: Whole,
+    huge_pages: Option<Huge>,
     areas: Vec<AreaLayout>,
 }
 
@@ -196,17 +225,19 @@ fn areas(args: &CreateArgs, options: &CreateOptions) -> Vec<AreaOptions> {
 pub(crate) fn create(args: &CreateArgs) -> Result<()> {
     let options = CreateOptions { force: args.force, ..args.sizes.options(args.hosts) };
     let areas = areas(args, &options);
-    let (uuid, layout) = if args.dry_run {
-        (None, tombolo_sharing::plan_created(&args.spec, options.sizes(), &areas)?)
+    let (uuid, layout, huge_pages) = if args.dry_run {
+        (None, tombolo_sharing::plan_created(&args.spec, options.sizes(), &areas)?, None)
     } else {
         let pod = tombolo_sharing::create_areas(&args.spec, options.sizes(), &areas)?;
-        (Some(pod.identity().uuid.to_string()), pod.layout().clone())
+        let uuid = pod.identity().uuid.to_string();
+        (Some(uuid), pod.layout().clone(), Huge::of(&args.spec, &pod))
     };
     let of = |area| AreaLayout::of(&layout, area);
     let created = Created {
         spec: args.spec.to_string(),
         uuid,
         layout: (&layout).into(),
+        huge_pages,
         areas: layout.areas.iter().map(of).collect(),
     };
     print(&created, args.format, |created| {
@@ -216,6 +247,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<()> {
         };
         let mut rows = vec![what, ("in", created.spec.clone())];
         rows.extend(created.layout.rows());
+        rows.extend(created.huge_pages.iter().map(Huge::row));
         rows.extend(created.areas.iter().flat_map(AreaLayout::rows));
         pairs(&rows)
     })
@@ -267,6 +299,7 @@ struct Info {
     uuid: String,
     format_version: u64,
     layout: Whole,
+    huge_pages: Option<Huge>,
     hosts: Vec<Seat>,
     /// Hosts that were fenced, and are not known to be gone, or not cleared up after in some area.
     fenced: Vec<u8>,
@@ -348,6 +381,7 @@ impl Info {
             uuid: pod.identity().uuid.to_string(),
             format_version: tombolo_pod::FORMAT_VERSION,
             layout: pod.layout().into(),
+            huge_pages: Huge::of(spec, pod),
             hosts: pod
                 .stays_in(SeatState::Seated)
                 .map(|stay| Seat::of(pod, stay, &clocks))
@@ -364,6 +398,7 @@ impl Info {
             ("format version", self.format_version.to_string()),
         ];
         rows.extend(self.layout.rows());
+        rows.extend(self.huge_pages.iter().map(Huge::row));
         rows.push(("hosts", self.hosts.len().to_string()));
         let mut text = pairs(&rows);
         text.extend(self.hosts.iter().map(Seat::text));
@@ -439,7 +474,7 @@ struct Fenced {
 }
 
 pub(crate) fn fence(args: &FenceArgs) -> Result<()> {
-    let (pod, host) = (tombolo_pod::inspect(&args.spec)?, args.host);
+    let (pod, host) = (tombolo_pod::administer(&args.spec)?, args.host);
     let hosts = pod.layout().hosts;
     ensure!(u64::from(host) < hosts, "the pod is made for {hosts} hosts, 0 to {}", hosts - 1);
     let stay = pod.stay_of(host);

@@ -14,7 +14,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
 use crate::life::LifeLocks;
-use crate::region::Region;
+use crate::region::{Access, Region};
 use crate::spec::Source;
 use crate::{MemoryError, MemorySpec};
 
@@ -41,6 +41,7 @@ pub struct Backing {
     spec: MemorySpec,
     file: Option<Arc<File>>,
     kind: Kind,
+    access: Access,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +61,15 @@ impl Backing {
     /// # Errors
     /// [`MemoryError`].
     pub fn open(spec: &MemorySpec) -> Result<Self, MemoryError> {
-        Self::open_with(spec, OpenOptions::new().read(true).write(true))
+        Self::open_with(spec, OpenOptions::new().read(true).write(true), Access::Write)
+    }
+
+    /// Opens what `spec` names, only to be looked at: a store to what is mapped ends the process.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub fn open_to_look(spec: &MemorySpec) -> Result<Self, MemoryError> {
+        Self::open_with(spec, OpenOptions::new().read(true), Access::Read)
     }
 
     /// Opens what `spec` names, creating the file if there is none, readable and writable by its
@@ -74,7 +83,7 @@ impl Backing {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
-        match Self::open_with(spec, &options) {
+        match Self::open_with(spec, &options, Access::Write) {
             Err(MemoryError::Os { reason, .. })
                 if reason.kind() == io::ErrorKind::AlreadyExists =>
             {
@@ -84,9 +93,13 @@ impl Backing {
         }
     }
 
-    fn open_with(spec: &MemorySpec, options: &OpenOptions) -> Result<Self, MemoryError> {
+    fn open_with(
+        spec: &MemorySpec,
+        options: &OpenOptions,
+        access: Access,
+    ) -> Result<Self, MemoryError> {
         let Source::Path(path) = &spec.source else {
-            return Ok(Self { spec: spec.clone(), file: None, kind: Kind::Anonymous });
+            return Ok(Self { spec: spec.clone(), file: None, kind: Kind::Anonymous, access });
         };
         let file = options.open(path).map_err(|reason| match path.metadata() {
             Ok(found) if found.is_dir() => {
@@ -95,7 +108,7 @@ impl Backing {
             _ => MemoryError::Os { doing: "open", path: path.display().to_string(), reason },
         })?;
         let kind = Kind::of(&file, path, Path::new("/sys"))?;
-        let backing = Self { spec: spec.clone(), file: Some(Arc::new(file)), kind };
+        let backing = Self { spec: spec.clone(), file: Some(Arc::new(file)), kind, access };
         let page = backing.page_bytes();
         if !spec.offset.is_multiple_of(page) {
             let (path, offset) = (backing.name(), spec.offset);
@@ -237,8 +250,8 @@ impl Backing {
                 return Ok(());
             }
             rustix::fs::ftruncate(file, end)?;
-            let region =
-                Region::map(Some(file.clone()), self.spec.offset, bytes, bytes, self.page_bytes())?;
+            let (offset, page) = (self.spec.offset, self.page_bytes());
+            let region = Region::map(Some(file.clone()), offset, bytes, bytes, page, self.access)?;
             if let Some(node) = self.spec.numa {
                 region.bind(node)?;
             }
@@ -266,9 +279,9 @@ impl Backing {
     pub fn map(&self, bytes: u64) -> Result<Region, MemoryError> {
         self.check_holds(bytes, "it was cut off, or is another one")?;
         let mapped = bytes.next_multiple_of(self.page_bytes());
-        let region =
-            Region::map(self.file.clone(), self.spec.offset, mapped, bytes, self.page_bytes())
-                .map_err(|reason| self.os("map", reason))?;
+        let (file, offset, page) = (self.file.clone(), self.spec.offset, self.page_bytes());
+        let region = Region::map(file, offset, mapped, bytes, page, self.access)
+            .map_err(|reason| self.os("map", reason))?;
         if self.spec.huge {
             region.use_huge_pages().map_err(|reason| self.os("use huge pages for", reason))?;
         }

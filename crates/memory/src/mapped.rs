@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -61,6 +62,17 @@ impl Mapped {
     pub fn with_locks_of(self, backing: &Backing, place: &str) -> Self {
         let life = backing.life_locks().map(Arc::new);
         Self { life, place: Some(place.into()), ..self }
+    }
+
+    /// How many of its bytes are in huge pages, once each part has been touched; in pages of a device, no
+    /// byte may count. It looks at each huge page, and takes some milliseconds for a GiB.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read.
+    pub fn huge_bytes(&self) -> io::Result<u64> {
+        let (scr, lnr) = (self.scr.region(), self.lnr.region());
+        let more = if Arc::ptr_eq(scr, lnr) { 0 } else { lnr.huge_bytes()? };
+        Ok(scr.huge_bytes()? + more)
     }
 
     /// The same memory, where everything is stored through the caches, however long it is.

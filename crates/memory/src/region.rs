@@ -1,8 +1,9 @@
 //! A mapping, and windows into it.
 #![allow(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -12,6 +13,23 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use crate::poison::{self, Mapping};
 use crate::processor::{HUGE_PAGE, prefetch_at};
 use crate::{LINE_BYTES, Lines, ScrAddr, Word, numa};
+
+/// What memory is mapped for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    /// And reading.
+    Write,
+}
+
+impl Access {
+    fn protection(self) -> ProtFlags {
+        match self {
+            Self::Read => ProtFlags::READ,
+            Self::Write => ProtFlags::READ | ProtFlags::WRITE,
+        }
+    }
+}
 
 /// Memory mapped into this process, shared with other processes that map it, if others can.
 #[derive(Debug)]
@@ -39,9 +57,10 @@ impl Region {
         mapped: u64,
         bytes: u64,
         page: u64,
+        access: Access,
     ) -> io::Result<Self> {
         let length = usize::try_from(mapped).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let access = access.protection();
         let place = Reserved::new(length, offset, page)?;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         // SAFETY: the replaced part is of our own reservation, and is kept for it.
@@ -101,6 +120,21 @@ impl Region {
         }
     }
 
+    /// How many of its bytes are in huge pages, as `/proc` says once each of them has been touched.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read.
+    pub(crate) fn huge_bytes(&self) -> io::Result<u64> {
+        for at in (0..self.mapped).step_by(HUGE_PAGE) {
+            let start = self.base.as_ptr().wrapping_add(at).cast();
+            // SAFETY: advice on our own mapping, which changes no bytes. A page that cannot be had is not a huge one.
+            let _ = unsafe { rustix::mm::madvise(start, 1, Advice::LinuxPopulateRead) };
+        }
+        let start = self.base.as_ptr().addr();
+        huge_bytes_of(&fs::read_to_string("/proc/self/smaps")?, start..start + self.mapped)
+            .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
     /// Takes pages that have not been touched from a NUMA node.
     pub(crate) fn bind(&self, node: u32) -> io::Result<()> {
         numa::bind(self.base, self.mapped, node)
@@ -110,6 +144,30 @@ impl Region {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+}
+
+/// Bytes in huge pages within a range of addresses, as the text of `/proc/self/smaps` says.
+fn huge_bytes_of(text: &str, range: Range<usize>) -> Option<u64> {
+    const KINDS: [&str; 5] = [
+        "AnonHugePages:",
+        "ShmemPmdMapped:",
+        "FilePmdMapped:",
+        "Shared_Hugetlb:",
+        "Private_Hugetlb:",
+    ];
+    let (mut sum, mut within) = (0, false);
+    for line in text.lines() {
+        let (first, rest) = line.split_once(' ')?;
+        if let Some(kib) = rest.trim().strip_suffix(" kB") {
+            if within && KINDS.contains(&first) {
+                sum += kib.trim().parse::<u64>().ok()? << 10;
+            }
+        } else if let Some((from, to)) = first.split_once('-') {
+            let [from, to] = [from, to].map(|word| usize::from_str_radix(word, 16));
+            within = range.contains(&from.ok()?) && to.ok()? <= range.end;
+        }
+    }
+    Some(sum)
 }
 
 /// Addresses that are kept for a mapping. It starts so that a huge page of the file is one of the
@@ -175,6 +233,11 @@ unsafe impl Send for Window {}
 unsafe impl Sync for Window {}
 
 impl Window {
+    /// What it is a part of.
+    pub(crate) fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
     /// Bytes `offset..offset + bytes` of `region`.
     ///
     /// # Panics

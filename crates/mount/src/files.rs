@@ -93,6 +93,11 @@ impl Files {
         fs::read_link(nodes::path_of(&*file)).ok()
     }
 
+    /// Whether it is at hand.
+    pub(crate) fn is_used(&self, id: FileId) -> bool {
+        self.used.read().contains_key(&id)
+    }
+
     pub(crate) fn file(&self, id: FileId) -> io::Result<Arc<File>> {
         let files = self.used.read();
         let used = files.get(&id).ok_or_else(|| io::Error::from(rustix::io::Errno::STALE))?;

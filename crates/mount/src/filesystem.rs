@@ -19,7 +19,7 @@ use rustix::fs::{AtFlags, Mode, XattrFlags};
 use rustix::io::Errno as Os;
 
 use crate::caller::Caller;
-use crate::locks::{Asker, Range};
+use crate::locks::{Asker, Call, Range};
 use crate::nodes::{Access, Fd};
 use crate::shared::{Change, Failure, Outcome, Shared, is_acl};
 
@@ -29,7 +29,7 @@ const NEVER: Duration = Duration::ZERO;
 /// Bytes of a write, at most.
 const MAX_WRITE: u32 = 1 << 20;
 
-/// What the kernel may do with an open file: keep none of its pages, and write several at once.
+/// What the kernel may do with an open file: read and write past its pages, and write several at once.
 const OPENED: FopenFlags =
     FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 
@@ -247,15 +247,18 @@ impl Filesystem for Mount {
         offset: u64,
         size: u32,
         _: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
         let mut bytes = vec![0; size as usize];
-        let read = || -> Outcome<_> {
+        let mut read = || -> Outcome<_> {
             let id = self.0.nodes.get(number)?.id;
+            if owner.is_none() {
+                self.0.kept.note(&self.0.cache, number, id)?;
+            }
             Ok(self.0.cache.read(id, offset, &mut bytes)?)
         };
-        answer!(reply, { let mut read = read; read() }, length => reply.data(&bytes[..length]));
+        answer!(reply, read(), length => reply.data(&bytes[..length]));
     }
 
     fn write(
@@ -473,7 +476,7 @@ impl Filesystem for Mount {
 
     fn setlk(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         handle: FileHandle,
         owner: LockOwner,
@@ -484,7 +487,8 @@ impl Filesystem for Mount {
         sleep: bool,
         reply: ReplyEmpty,
     ) {
-        let (wanted, asker) = (Range { start, end, kind }, Asker { owner, handle, process });
+        let wanted = Range { start, end, kind };
+        let asker = Asker { owner, handle, call: Call::of(request.pid(), wanted), process };
         let now = || -> Outcome<_> {
             let node = self.0.nodes.get(number)?;
             let taken = self.0.locks.set(&node, asker, wanted)?;

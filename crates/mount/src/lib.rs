@@ -9,14 +9,13 @@
 //! * `close` writes back and says what went wrong, without making anything durable; `fsync` does
 //!   that.
 //! * Locks (`fcntl` and `flock`) are taken on the backing files, and so hold among all hosts.
-//! * A file can be mapped privately; what is mapped is a copy as of then. Mapping it shared is
-//!   refused by the kernel (`ENODEV`): it would not see other hosts' writes.
-//! * `sendfile` and `splice` read what the kernel keeps for them since the file was opened. They
-//!   see what other hosts wrote before that, and perhaps not what they write afterwards;
-//!   `copy_file_range` sees that, too.
-//!
-//! * Hosts may die. Files that only a dead host had open are found by their inode numbers, and what
-//!   it wrote to them is written back, by another host, or by the next one that mounts them.
+//! * A file can be mapped privately. Mapping it shared is refused by the kernel (`ENODEV`): what is
+//!   written to a mapping would overwrite other hosts' bytes.
+//! * `sendfile`, `splice` and private mappings read pages that the kernel keeps for them. It forgets
+//!   them within some milliseconds after another host wrote to the file, and at `open` and `mmap`.
+//!   `copy_file_range` sees what was written at once.
+//! * Hosts may die. Files that only a dead host had open are found by their inode numbers, and what it wrote to them is written back, by
+//!   another host, or by the next one that mounts them.
 //!
 //! Nobody may change the files below while they are mounted, nor, if all hosts have died, before
 //! they are mounted again. The backing directory is on one file system that all hosts reach, and
@@ -29,6 +28,7 @@
 mod caller;
 mod files;
 mod filesystem;
+mod kept;
 mod locks;
 mod nodes;
 mod place;
@@ -107,30 +107,38 @@ struct Background {
 
 impl Background {
     fn start(cache: &Arc<Cache>) -> Self {
-        let (stopping, fenced): (Arc<AtomicBool>, Arc<AtomicBool>) = Default::default();
-        let every = |time: Duration, work: fn(&Cache) -> Result<(), _>| {
-            let (stopping, cache) = (Arc::clone(&stopping), Arc::clone(cache));
-            let fenced = Arc::clone(&fenced);
-            thread::spawn(move || {
-                let mut last = None;
-                while !stopping.load(Ordering::Relaxed) {
-                    if let Err(error) = work(&cache) {
-                        if matches!(&error, Error::Objects(error) if error.is_fenced()) {
-                            return fenced.store(true, Ordering::Relaxed);
-                        }
-                        // The same error comes with each attempt: once in a while is enough.
-                        let now = Instant::now();
-                        if last.is_none_or(|last| now - last > Duration::from_secs(5)) {
-                            tracing::error!("{}", told(&cache, &error));
-                            last = Some(now);
-                        }
+        let (stopping, fenced) = Default::default();
+        let mut background = Self { stopping, fenced, threads: vec![] };
+        background.every(TICK, cache, Cache::tick);
+        background.every(TIDY, cache, Cache::tidy);
+        background
+    }
+
+    fn every(
+        &mut self,
+        time: Duration,
+        cache: &Arc<Cache>,
+        work: impl Fn(&Cache) -> Result<(), Error> + Send + 'static,
+    ) {
+        let (stopping, cache) = (Arc::clone(&self.stopping), Arc::clone(cache));
+        let fenced = Arc::clone(&self.fenced);
+        self.threads.push(thread::spawn(move || {
+            let mut last = None;
+            while !stopping.load(Ordering::Relaxed) {
+                if let Err(error) = work(&cache) {
+                    if matches!(&error, Error::Objects(error) if error.is_fenced()) {
+                        return fenced.store(true, Ordering::Relaxed);
                     }
-                    thread::sleep(time);
+                    // The same error comes with each attempt: once in a while is enough.
+                    let now = Instant::now();
+                    if last.is_none_or(|last| now - last > Duration::from_secs(5)) {
+                        tracing::error!("{}", told(&cache, &error));
+                        last = Some(now);
+                    }
                 }
-            })
-        };
-        let threads = vec![every(TICK, Cache::tick), every(TIDY, Cache::tidy)];
-        Self { stopping, fenced, threads }
+                thread::sleep(time);
+            }
+        }));
     }
 
     fn stop(self) {
@@ -157,8 +165,8 @@ impl Mounted {
     ) -> Result<Self, MountError> {
         let (backing, mountpoint) = check(backing, mountpoint)?;
         let cache = Arc::new(Cache::join(pod, Arc::new(Files::below(&backing)), options)?);
-        let background = Background::start(&cache);
-        let mounted = Self::mount(&cache, &background, &backing, &mountpoint, threads);
+        let mut background = Background::start(&cache);
+        let mounted = Self::mount(&cache, &mut background, &backing, &mountpoint, threads);
         match mounted {
             Ok((shared, session)) => Ok(Self { mountpoint, cache, shared, session, background }),
             Err(error) => {
@@ -171,7 +179,7 @@ impl Mounted {
 
     fn mount(
         cache: &Arc<Cache>,
-        background: &Background,
+        background: &mut Background,
         backing: &Path,
         mountpoint: &Path,
         threads: usize,
@@ -196,6 +204,8 @@ impl Mounted {
         config.clone_fd = true;
         let session = fuser::spawn_mount(Mount(Arc::clone(&shared)), mountpoint, &config)
             .map_err(|error| MountError::Refused(mountpoint.to_owned(), error))?;
+        let (kernel, kept) = (session.notifier(), Arc::clone(&shared.kept));
+        background.every(TICK, cache, move |cache| kept.look(cache, &kernel));
         Ok((shared, session))
     }
 

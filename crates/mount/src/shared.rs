@@ -20,6 +20,7 @@ use tombolo_pagecache::{ByRecord, Error, FileId, PageCache};
 
 use crate::caller::Caller;
 use crate::files::{FAR, Files, nanoseconds, time};
+use crate::kept::Kept;
 use crate::locks::Locks;
 use crate::nodes::{self, Access, Fd, Node, Nodes};
 
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) cache: Arc<Cache>,
     pub(crate) nodes: Nodes,
     pub(crate) locks: Locks,
+    pub(crate) kept: Arc<Kept>,
     open: Mutex<HashMap<u64, Arc<Node>>>,
     pub(crate) listings: Mutex<HashMap<u64, Listing>>,
     pub(crate) handles: AtomicU64,
@@ -91,6 +93,7 @@ impl Shared {
             cache,
             nodes: Nodes::new(root)?,
             locks: Locks::default(),
+            kept: Arc::default(),
             open: Mutex::default(),
             listings: Mutex::default(),
             handles: AtomicU64::new(1),

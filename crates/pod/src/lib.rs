@@ -45,7 +45,7 @@ pub use layout::{
     power, power_of_two_within,
 };
 pub use mailbox::{MAX_ANSWER, MailSlots, Mailbox, PAYLOAD_BYTES, Reply, Request, Ticket};
-pub use mapped::{Plan, PodSpec, Sizes, create, inspect, open, plan};
+pub use mapped::{Plan, PodSpec, Sizes, administer, create, inspect, open, plan};
 pub use roster::{Enrolment, Leave, Membership, Phase};
 pub use seats::{Seat, SeatState};
 pub use sites::ALL as SITES;

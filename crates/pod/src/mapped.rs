@@ -178,12 +178,30 @@ pub fn open(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
     attach(&backings)
 }
 
-/// Opens a pod to look at it, whether it was closed well or not. Nobody may join through this.
+/// Opens a pod to look at it, whether it was closed well or not. It takes no right to write, and memory
+/// is mapped for reading: whatever would change the pod ends the process by a signal.
 ///
 /// # Errors
 /// As of [`open`].
 pub fn inspect(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
-    let backings = spec.memories().map(Backing::open).collect::<Result<Vec<_>, _>>()?;
+    attach_beside(spec, Backing::open_to_look)
+}
+
+/// Opens a pod to change what it says of its hosts, whether it was closed well or not. Nobody may join
+/// through this.
+///
+/// # Errors
+/// As of [`open`].
+pub fn administer(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
+    attach_beside(spec, Backing::open)
+}
+
+/// The pod, beside those that have it open.
+fn attach_beside(
+    spec: &PodSpec,
+    open: impl Fn(&MemorySpec) -> Result<Backing, MemoryError>,
+) -> Result<Pod<Mapped>, PodError> {
+    let backings = spec.memories().map(open).collect::<Result<Vec<_>, _>>()?;
     backings.iter().try_for_each(|backing| lock_shared(spec, backing))?;
     attach(&backings)
 }

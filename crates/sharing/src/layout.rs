@@ -36,6 +36,9 @@ pub const NOTE_WORDS: u64 = 4;
 /// becomes of pages: else no host could tell how long the file was.
 const HEAD_UNDO_BYTES: u64 = 128;
 
+/// Chunks of an area for a page cache, at least: for pages, for heads, and to move either to.
+const LEAST_PAGE_CHUNKS: u64 = 3;
+
 /// The numbers that determine where objects lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -226,11 +229,13 @@ impl Geometry {
         if self.records > self.record_width.most_records() || self.chunks > 1 << 32 {
             return Err("it is larger than the format can address".to_owned());
         }
-        if self.chunks == 0 {
+        let (what, least) =
+            if self.has_marks() { ("pages", LEAST_PAGE_CHUNKS) } else { ("objects", 1) };
+        if self.chunks < least {
             return Err(format!(
-                "LNR up to byte {} leaves no room for objects; {} bytes are the least",
+                "LNR up to byte {} leaves no room for {what}; {} bytes are the least",
                 self.lnr.end(),
-                self.chunk_area().offset() + self.chunk_bytes
+                self.chunk_area().offset() + least * self.chunk_bytes
             ));
         }
         if self.records == 0 || !self.records.is_multiple_of(self.record_width.step()) {
@@ -559,6 +564,17 @@ mod tests {
             let odd = Options { log_shards, ..Options::default() };
             assert!(planned(1 << 20, 64 << 20, odd).is_err());
         }
+    }
+
+    /// Pods for a page cache were created in which no file could be written.
+    #[test]
+    fn a_pod_for_pages_has_room_for_heads_and_pages() {
+        let options = Options { latches: Some(16), ..Options::default() };
+        let least = (0..64).map(|chunks| chunks << 16);
+        let least = least.filter(|&lnr| planned(64 << 10, lnr, options).is_ok()).min().unwrap();
+        assert_eq!(planned(64 << 10, least, options).unwrap().chunks, LEAST_PAGE_CHUNKS);
+        let refused = planned(64 << 10, least - 1, options).unwrap_err().to_string();
+        assert!(refused.contains(&format!("{least} bytes are the least")), "{refused}");
     }
 
     #[test]

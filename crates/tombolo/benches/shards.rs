@@ -71,7 +71,7 @@ fn case(path: &str, shards: u64) -> Case {
     tombolo::create(path, options).unwrap();
     let spec: PodSpec = path.parse().unwrap();
     let hosts = (0..HOSTS).map(|_| Objects::join(path).unwrap()).collect();
-    Case { shards, pod: tombolo_pod::inspect(&spec).unwrap(), hosts }
+    Case { shards, pod: tombolo_pod::administer(&spec).unwrap(), hosts }
 }
 
 fn run(case: &Case, threads: usize, time: Duration) -> Round {

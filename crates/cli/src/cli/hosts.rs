@@ -61,6 +61,9 @@ pub(crate) struct UpArgs {
     /// Stop after this many seconds, instead of at Ctrl-C.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: Option<u64>,
+    /// A host that lives and gives no answer for so many seconds is killed and started again.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..))]
+    pub(crate) answer_within: u64,
     /// Clients have to give this password.
     #[arg(long, value_name = "PASSWORD", env = "TOMBOLO_REQUIREPASS", hide_env_values = true)]
     pub(crate) requirepass: Option<String>,

@@ -23,7 +23,7 @@ threads come to them there.";
 pub(super) const EXAMPLES: &str = "\
 Examples:
   tombolo coherence record --workload bfs --threads 8 --out bfs.trace
-  tombolo coherence run --trace bfs.trace --threads 8 --compare";
+  tombolo coherence run --trace bfs.trace --compare";
 
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {

@@ -102,13 +102,17 @@ struct Host {
     back_off: Duration,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum State {
-    Starting,
+    Starting {
+        since: Instant,
+    },
     /// It has said so on its first line.
     Ready {
         since: Instant,
     },
+    /// It was killed, and may not have ended.
+    Ending,
     Ended {
         until: Instant,
     },
@@ -141,7 +145,7 @@ impl Host {
         }
         let password = args.requirepass.clone();
         let process = process(number, port, &words, password.as_deref())?;
-        let (state, back_off) = (State::Starting, BACK_OFF);
+        let (state, back_off) = (State::Starting { since: Instant::now() }, BACK_OFF);
         Ok(Self { number, port, words, password, process, state, back_off })
     }
 
@@ -160,37 +164,56 @@ impl Host {
         Ok(())
     }
 
+    fn name(&self) -> String {
+        format!("host {} (port {})", self.number, self.port)
+    }
+
+    /// Kills it if it lives and has given no answer for too long; what there is to be said of that. It is
+    /// looked after like any that has ended, once it has: a process that is frozen may end later.
+    fn end_silence(&mut self, silence: Duration, most: Duration) -> Option<String> {
+        let silence = match self.state {
+            State::Starting { since } if since.elapsed() > PATIENCE => since.elapsed(),
+            State::Ready { .. } if silence > most => silence,
+            _ => return None,
+        };
+        let killed = self.process.end_at_once();
+        let done = killed.map_or_else(|error| format!("{error:#}"), |()| "it is killed".to_owned());
+        self.state = State::Ending;
+        Some(format!("{} has not answered for {} s; {done}", self.name(), silence.as_secs()))
+    }
+
     /// Starts it again if it has ended, in its own time; what there is to be said of that.
     fn look_after(&mut self) -> Option<String> {
-        let name = format!("host {} (port {})", self.number, self.port);
+        let name = self.name();
         match self.state {
             State::Ended { until } if Instant::now() < until => None,
             State::Ended { .. } => {
                 match process(self.number, self.port, &self.words, self.password.as_deref()) {
                     Ok(process) => {
                         self.process = process;
-                        self.state = State::Starting;
+                        self.state = State::Starting { since: Instant::now() };
                         Some(format!("{name} is started again"))
                     }
                     Err(error) => Some(self.has_ended(&format!("{error:#}"))),
                 }
             }
             // A host that the others have fenced is one that ends, too.
-            State::Starting | State::Ready { .. } => match self.process.line(Duration::ZERO) {
-                Err(error) => {
-                    let long =
-                        matches!(self.state, State::Ready { since } if since.elapsed() > PATIENCE);
-                    if long {
-                        self.back_off = BACK_OFF;
+            State::Starting { .. } | State::Ready { .. } | State::Ending => {
+                match self.process.line(Duration::ZERO) {
+                    Err(error) => {
+                        let long = matches!(self.state, State::Ready { since } if since.elapsed() > PATIENCE);
+                        if long {
+                            self.back_off = BACK_OFF;
+                        }
+                        Some(self.has_ended(&error.to_string()))
                     }
-                    Some(self.has_ended(&error.to_string()))
+                    Ok(Some(_)) if matches!(self.state, State::Starting { .. }) => {
+                        self.state = State::Ready { since: Instant::now() };
+                        Some(format!("{name} serves again"))
+                    }
+                    Ok(_) => None,
                 }
-                Ok(Some(_)) if self.state == State::Starting => {
-                    self.state = State::Ready { since: Instant::now() };
-                    Some(format!("{name} serves again"))
-                }
-                Ok(_) => None,
-            },
+            }
         }
     }
 
@@ -215,6 +238,7 @@ fn process(
 fn watch(hosts: &mut [Host], args: &UpArgs, stop: &Stop) -> Result<()> {
     let started = Instant::now();
     let end = args.seconds.map(Duration::from_secs);
+    let most_silence = Duration::from_secs(args.answer_within);
     let ports: Vec<u16> = hosts.iter().map(|host| host.port).collect();
     let mut status = Status::new(&ports, args.requirepass.clone());
     let display = Display::new();
@@ -224,7 +248,11 @@ fn watch(hosts: &mut [Host], args: &UpArgs, stop: &Stop) -> Result<()> {
         if left.is_zero() || stop.within(step.min(left)) {
             break;
         }
-        hosts.iter_mut().filter_map(Host::look_after).for_each(|event| display.say(&event));
+        for host in hosts.iter_mut() {
+            let silence = status.silence(host.number);
+            let events = [host.end_silence(silence, most_silence), host.look_after()];
+            events.iter().flatten().for_each(|event| display.say(event));
+        }
         let serves = |number: usize| matches!(hosts[number].state, State::Ready { .. });
         display.show(&format!(
             "{:.0} s: {}",

@@ -33,6 +33,8 @@ struct Shown {
     figures: Figures,
     /// Operations of processes that the host was before.
     before: u64,
+    /// Since when it gives no answer, whatever that may be.
+    silent: Option<Instant>,
 }
 
 impl Shown {
@@ -40,6 +42,7 @@ impl Shown {
     fn next(&mut self, number: usize, password: Option<&str>, seconds: f64, rows: &mut Table) {
         match Figures::of(self.port, password) {
             Ok(figures) => {
+                self.silent = None;
                 let old = std::mem::replace(&mut self.figures, figures);
                 if self.figures.operations() < old.operations() {
                     self.before += old.operations();
@@ -47,6 +50,11 @@ impl Shown {
                 rows.add_row(self.figures.row(number, self.port, &old, seconds));
             }
             Err(error) => {
+                // A host that refuses to say how it is doing does answer.
+                self.silent = match error.downcast_ref::<std::io::Error>() {
+                    Some(_) => self.silent.or_else(|| Some(Instant::now())),
+                    None => None,
+                };
                 rows.add_row(trouble(number, self.port, &format!("{error:#}")));
             }
         }
@@ -66,7 +74,7 @@ impl Status {
     pub(super) fn new(ports: &[u16], password: Option<String>) -> Self {
         let ask = |&port: &u16| {
             let figures = Figures::of(port, password.as_deref()).unwrap_or_default();
-            Shown { port, figures, before: 0 }
+            Shown { port, figures, before: 0, silent: None }
         };
         let hosts = ports.iter().map(ask).collect();
         Self { hosts, password, asked: Instant::now() }
@@ -75,6 +83,11 @@ impl Status {
     /// All operations the hosts have done, as far as is known.
     pub(super) fn operations(&self) -> u64 {
         self.hosts.iter().map(Shown::operations).sum()
+    }
+
+    /// For how long a host that serves has given no answer.
+    pub(super) fn silence(&self, number: usize) -> Duration {
+        self.hosts[number].silent.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Asks all hosts again that serve; a sum of what they say, and a table.
@@ -87,6 +100,7 @@ impl Status {
             if serves(number) {
                 shown.next(number, self.password.as_deref(), seconds, &mut rows);
             } else {
+                shown.silent = None;
                 rows.add_row(trouble(number, shown.port, "is not there"));
             }
         }

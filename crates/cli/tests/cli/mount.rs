@@ -16,12 +16,12 @@ use tempfile::TempDir;
 use crate::tombolo::{Running, complaint, folder, printed};
 
 /// Two hosts and what they mount.
-struct Mounts {
-    hosts: Vec<Running>,
-    places: Vec<PathBuf>,
-    backing: PathBuf,
+pub(crate) struct Mounts {
+    pub(crate) hosts: Vec<Running>,
+    pub(crate) places: Vec<PathBuf>,
+    pub(crate) backing: PathBuf,
     disk: Option<SmallDisk>,
-    folder: TempDir,
+    pub(crate) folder: TempDir,
 }
 
 /// A file system in memory that is soon full.
@@ -54,7 +54,7 @@ impl Drop for SmallDisk {
 
 impl Mounts {
     /// `None`, with the reason printed, where FUSE cannot be used.
-    fn start(create: &[&str]) -> Option<Self> {
+    pub(crate) fn start(create: &[&str]) -> Option<Self> {
         let mut mounts = Self::unmounted(create)?;
         mounts.mount_all();
         Some(mounts)
@@ -68,7 +68,7 @@ impl Mounts {
         Some(mounts)
     }
 
-    fn unmounted(create: &[&str]) -> Option<Self> {
+    pub(crate) fn unmounted(create: &[&str]) -> Option<Self> {
         if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
             eprintln!("skipped: /dev/fuse cannot be opened: {error}");
             return None;
@@ -88,26 +88,31 @@ impl Mounts {
         Some(Self { hosts: vec![], places, backing, disk: None, folder })
     }
 
-    fn mount_all(&mut self) {
+    pub(crate) fn mount_all(&mut self) {
         self.hosts = (0..2).map(|host| self.mount(host, &[])).collect();
     }
 
     /// Mounts again what a host had mounted that has ended.
-    fn remount(&mut self, host: usize, options: &[&str]) {
+    pub(crate) fn remount(&mut self, host: usize, options: &[&str]) {
         self.hosts[host] = self.mount(host, options);
     }
 
     fn mount(&self, host: usize, options: &[&str]) -> Running {
+        self.mount_within(&[], host, options)
+    }
+
+    /// Mounts by a process that another program starts: with these words in front of its own.
+    pub(crate) fn mount_within(&self, by: &[&str], host: usize, options: &[&str]) -> Running {
         let (pod, backing, place) =
             (self.folder.path().join("pod"), &self.backing, &self.places[host]);
         let mount = ["mount", "--pod", path(&pod), path(backing), path(place)];
-        let mut running = Running::start(&[&mount[..], options].concat());
+        let mut running = Running::start_within(by, &[&mount[..], options].concat());
         running.line_with("is mounted on");
         running
     }
 
     /// Kills a host, and rids the kernel of what it had mounted.
-    fn kill(&mut self, host: usize) {
+    pub(crate) fn kill(&mut self, host: usize) {
         self.hosts[host].signal("-KILL");
         self.hosts[host].end();
         let place = path(&self.places[host]);
@@ -118,7 +123,7 @@ impl Mounts {
     }
 
     /// Unmounts; what the hosts say they have done.
-    fn end(&mut self) -> Vec<String> {
+    pub(crate) fn end(&mut self) -> Vec<String> {
         let hosts = self.hosts.iter_mut();
         hosts
             .map(|host| {
@@ -140,7 +145,7 @@ impl Drop for Mounts {
     }
 }
 
-fn path(path: &Path) -> &str {
+pub(crate) fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
@@ -321,7 +326,7 @@ fn tree(root: &Path, folder: &Path) -> BTreeSet<(PathBuf, Vec<u8>)> {
 }
 
 /// What a shell says to some commands that have to succeed.
-fn shell(folder: &Path, script: &str) -> String {
+pub(crate) fn shell(folder: &Path, script: &str) -> String {
     let output = Command::new("sh").args(["-ec", script]).current_dir(folder).output().unwrap();
     let (said, complained) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -329,7 +334,7 @@ fn shell(folder: &Path, script: &str) -> String {
     said.into_owned()
 }
 
-fn has(program: &str) -> bool {
+pub(crate) fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
         eprintln!("skipped: there is no {program}");
@@ -433,7 +438,7 @@ fn what_a_killed_host_wrote_comes_to_its_file() {
 }
 
 /// Waits until something holds, for a minute at most.
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let started = Instant::now();
     while !holds() {
         assert!(started.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
@@ -566,7 +571,7 @@ fn the_kernel_knows_more_names_than_there_are_descriptors() {
 const USER: u32 = 1001;
 
 /// Whether other users can be tried here.
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
         eprintln!("skipped: only root serves several users");
@@ -998,6 +1003,30 @@ fn all_hosts_are_killed_and_files_are_as_they_were_told() {
             assert!(numbers(&fs::read(mounts.backing.join(&name)).unwrap()).starts_with(&found));
         }
     }
+}
+
+/// The smallest pods could be created, and then took no write.
+#[test]
+fn the_smallest_pod_takes_writes_of_both_hosts() {
+    let folder = folder();
+    let spec = folder.path().join("pod");
+    let create = ["pod", "create", path(&spec), "--page-cache", "--scr", "32KiB", "--size"];
+    let refused = complaint(&[&create[..], &["128KiB"]].concat());
+    let least = refused.split(' ').rev().nth(4).unwrap().to_owned();
+    assert!(refused.contains(&format!("{least} bytes are the least")), "{refused}");
+    let small = ["--scr", "32KiB", "--size", &least];
+    let Some(mut mounts) = Mounts::start(&small) else { return };
+    let script = "
+        for number in 1 2 3; do
+          for host in one two; do
+            head -c 50000 /dev/urandom > $host/$host$number
+            echo more >> $host/log
+          done
+        done
+        for number in 1 2 3; do cmp one/one$number two/one$number; cmp one/two$number two/two$number; done
+        wc -l < two/log";
+    assert_eq!(shell(mounts.folder.path(), script).trim(), "6");
+    mounts.end();
 }
 
 #[test]

@@ -1,7 +1,12 @@
 //! Where output goes that nobody takes, and what is said when a command line is wrong.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
 
 use crate::tombolo::{Running, folder, printed, tombolo};
 use crate::up::ports;
@@ -25,6 +30,8 @@ fn commands(pod: &str) -> Vec<Vec<&str>> {
         vec!["pod", "info", pod, "--format", "json"],
         vec!["pod", "check", pod],
         vec!["check", "--list"],
+        vec!["--version"],
+        vec!["pod", "create", "--help"],
         vec!["check", "--scenario", "claimer-dies", "--seeds", "2"],
         [create, vec!["--dry-run", "--force"]].concat(),
     ]
@@ -68,15 +75,66 @@ fn up_ends_in_order_when_nobody_reads_on() {
     drop(child.stdout.take());
     let ended = child.wait_with_output().unwrap();
     assert!(ended.status.success() && !words(&ended).contains("panicked"), "{}", words(&ended));
-    assert!(!std::path::Path::new(&left).exists());
+    assert!(!Path::new(&left).exists());
 }
 
 #[test]
 fn errors_are_json_where_results_are() {
     let ended = command(&["pod", "info", "/nowhere/pod", "--format", "json"]).output().unwrap();
     assert_eq!(ended.status.code(), Some(1));
-    let said: serde_json::Value = serde_json::from_str(&words(&ended)).unwrap();
+    let said: Value = serde_json::from_str(&words(&ended)).unwrap();
     assert!(said["error"].as_str().unwrap().contains("/nowhere/pod"));
+    // Also where the command line is wrong.
+    let ended = command(&["pod", "info", "--format", "json"]).output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    let said: Value = serde_json::from_str(&words(&ended)).unwrap();
+    assert!(said["error"].as_str().unwrap().contains("<SPEC>"), "{said}");
+}
+
+/// To look at a pod took the right to write to it.
+#[test]
+fn a_pod_that_may_only_be_read_is_looked_at() {
+    let folder = folder();
+    let pod = folder.path().join("pod");
+    let spec = pod.to_str().unwrap();
+    printed(&["pod", "create", spec, "--size", "8MiB", "--scr", "1MiB"]);
+    for path in [folder.path(), &pod] {
+        std::fs::set_permissions(path, Permissions::from_mode(0o555)).unwrap();
+    }
+    let looks =
+        [&["pod", "info", spec][..], &["pod", "check", spec], &["pod", "list", folder_of(&pod)]];
+    for args in looks {
+        let mut looking = command(args);
+        if rustix::process::geteuid().is_root() {
+            looking.uid(1001).gid(1001);
+        }
+        let ended = looking.output().unwrap();
+        assert!(ended.status.success(), "{args:?}: {}", words(&ended));
+        assert!(String::from_utf8_lossy(&ended.stdout).contains("pod"), "{args:?}");
+    }
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+}
+
+fn folder_of(path: &Path) -> &str {
+    path.parent().unwrap().to_str().unwrap()
+}
+
+/// `,huge` never said whether huge pages came.
+#[test]
+fn huge_pages_that_are_asked_for_are_counted() {
+    let folder = folder();
+    let pod = folder.path().join("pod");
+    let spec = format!("{},huge", pod.display());
+    let create = ["pod", "create", &spec, "--size", "16MiB", "--scr", "1MiB"];
+    let created: Value =
+        serde_json::from_str(&printed(&[&create[..], &["--format", "json"]].concat())).unwrap();
+    let huge = &created["huge_pages"];
+    let (bytes, all) = (huge["bytes"].as_u64().unwrap(), huge["of_bytes"].as_u64().unwrap());
+    assert!(bytes <= all && all == 17 << 20, "{huge}");
+    let shown = printed(&["pod", "info", &spec]);
+    assert!(shown.contains("in huge pages"), "{shown}");
+    let plain = printed(&["pod", "info", pod.to_str().unwrap()]);
+    assert!(!plain.contains("in huge pages"), "{plain}");
 }
 
 /// An orchestrator sets `TOMBOLO_PORT` for a service of that name, and the error did not say where
@@ -146,16 +204,16 @@ fn pods_that_nobody_uses_are_found_and_removed() {
     let mut host = Running::start(&["serve", "--pod", used, "--listen", "127.0.0.1:0"]);
     host.line_with("listening on");
     let list = || printed(&["pod", "list", folder.path().to_str().unwrap(), "--format", "json"]);
-    let found: serde_json::Value = serde_json::from_str(&list()).unwrap();
+    let found: Value = serde_json::from_str(&list()).unwrap();
     let in_use = |number: usize| (found[number]["path"].clone(), found[number]["in_use"].clone());
     assert_eq!((in_use(0), in_use(1)), ((left.into(), false.into()), (used.into(), true.into())));
     printed(&["pod", "remove", left]);
-    assert!(!std::path::Path::new(left).exists());
+    assert!(!Path::new(left).exists());
     let refused = words(&command(&["pod", "remove", used]).output().unwrap());
     assert!(refused.contains("is in use"), "{refused}");
     let foreign = folder.path().join("foreign");
     assert!(
         !command(&["pod", "remove", foreign.to_str().unwrap()]).output().unwrap().status.success()
     );
-    assert!(foreign.exists() && std::path::Path::new(used).exists());
+    assert!(foreign.exists() && Path::new(used).exists());
 }

@@ -7,8 +7,14 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use tempfile::TempDir;
 
 pub(crate) fn tombolo(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tombolo"));
-    command.args(args);
+    tombolo_within(&[], args)
+}
+
+/// The command, started by another program: with these words in front of its own.
+fn tombolo_within(by: &[&str], args: &[&str]) -> Command {
+    let words = [by, &[env!("CARGO_BIN_EXE_tombolo")], args].concat();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TOMBOLO_")) {
         command.env_remove(name);
     }
@@ -48,7 +54,12 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(args: &[&str]) -> Self {
-        let mut child = tombolo(args).stdout(Stdio::piped()).spawn().unwrap();
+        Self::start_within(&[], args)
+    }
+
+    /// Starts it by another program.
+    pub(crate) fn start_within(by: &[&str], args: &[&str]) -> Self {
+        let mut child = tombolo_within(by, args).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
     }

@@ -96,6 +96,18 @@ fn its_hosts_want_the_password() {
     up.line_with("ops/s in all");
 }
 
+/// The process of the host that serves at a port.
+fn pid_at(port: u16, pod: &str) -> String {
+    let mut host = connect(([127, 0, 0, 1], port).into());
+    let said: String = redis::cmd("INFO").arg("Tombolo").query(&mut host).unwrap();
+    let seat: u64 =
+        said.lines().find_map(|line| line.strip_prefix("host:")?.trim().parse().ok()).unwrap();
+    let info: serde_json::Value =
+        serde_json::from_str(&printed(&["pod", "info", pod, "--format", "json"])).unwrap();
+    let host = info["hosts"].as_array().unwrap().iter().find(|host| host["host"] == seat).unwrap();
+    host["pid"].to_string()
+}
+
 /// One host that was killed was the end of all, and of the pod with what was in it.
 #[test]
 fn a_host_that_is_killed_is_started_again_and_the_others_go_on() {
@@ -106,14 +118,7 @@ fn a_host_that_is_killed_is_started_again_and_the_others_go_on() {
     up.line_with("each serves every key");
     let mut other = connect(([127, 0, 0, 1], port + 1).into());
     let () = other.set("key", 7).unwrap();
-    let mut victim = connect(([127, 0, 0, 1], port).into());
-    let said: String = redis::cmd("INFO").arg("Tombolo").query(&mut victim).unwrap();
-    let seat: u64 =
-        said.lines().find_map(|line| line.strip_prefix("host:")?.trim().parse().ok()).unwrap();
-    let info: serde_json::Value =
-        serde_json::from_str(&printed(&["pod", "info", &pod, "--format", "json"])).unwrap();
-    let host = info["hosts"].as_array().unwrap().iter().find(|host| host["host"] == seat).unwrap();
-    let killed = Command::new("kill").args(["-KILL", &host["pid"].to_string()]).status().unwrap();
+    let killed = Command::new("kill").args(["-KILL", &pid_at(port, &pod)]).status().unwrap();
     assert!(killed.success());
     up.line_with("is not there");
     let got: u32 = other.get("key").unwrap();
@@ -127,6 +132,38 @@ fn a_host_that_is_killed_is_started_again_and_the_others_go_on() {
     while !serves_all() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+    up.signal("-TERM");
+    assert!(up.end().success());
+    assert!(!Path::new(&pod).exists());
+}
+
+/// A host that lived and did not answer was never started again.
+#[test]
+fn a_host_that_stands_still_is_started_again_and_the_others_go_on() {
+    let port = ports(2);
+    let number = port.to_string();
+    let args = ["up", "--hosts", "2", "--port", &number, "--answer-within", "3"];
+    let mut up = Running::start(&[&args, &SMALL[..]].concat());
+    let pod = pod_of(&up.line_with("pod "));
+    up.line_with("each serves every key");
+    let mut other = connect(([127, 0, 0, 1], port + 1).into());
+    let () = other.set("key", 7).unwrap();
+    let stopped = Command::new("kill").args(["-STOP", &pid_at(port, &pod)]).status().unwrap();
+    assert!(stopped.success());
+    up.line_with("does not answer");
+    for number in 0..100 {
+        let () = other.set("key", number).unwrap();
+    }
+    up.line_with("is not there");
+    let serves = || {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
+        client.get_connection().is_ok_and(|mut with| with.get::<_, u32>("key") == Ok(99))
+    };
+    while !serves() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let got: u32 = other.get("key").unwrap();
+    assert_eq!(got, 99, "the other host is the same as ever");
     up.signal("-TERM");
     assert!(up.end().success());
     assert!(!Path::new(&pod).exists());
