@@ -38,7 +38,7 @@ impl Yield {
             _ if state == State::Modified => back.protect(self.page),
             _ => {}
         }
-        let kept = (answer.next != State::Invalid).then_some(mode).unwrap_or_default();
+        let kept = if answer.next == State::Invalid { Mode::default() } else { mode };
         here.set(self.page, Held { state: answer.next, mode: kept });
         if state == State::Modified {
             self.writes_back = Some((mode, answer.message));

@@ -37,6 +37,7 @@ mod collect;
 mod explore;
 mod fault;
 mod local;
+mod policy;
 mod words;
 
 pub use answer::Answering;
@@ -44,4 +45,5 @@ pub use change::Change;
 pub use explore::{Explored, Limits, Planted, Violation, explore};
 pub use fault::Fault;
 pub use local::Local;
+pub use policy::{Costs, WEIGHT, Watch};
 pub use words::{BlockMode, Mode, Pages, Pod, Progress, Question, Subject};

@@ -38,6 +38,12 @@ pub struct Profile {
     pub flush: Flush,
     /// What the code's own steps take, with everything in the nearest cache.
     pub steps: Steps,
+    /// What it takes to give pages other mappings; a profile may be without.
+    #[serde(default)]
+    pub paging: Option<Paging>,
+    /// Kinds of far memory, from near to far, where a figure compares them.
+    #[serde(default)]
+    pub tier: Vec<Tier>,
     /// The text that it was read from, which says where its numbers come from.
     #[serde(skip)]
     pub text: String,
@@ -223,6 +229,40 @@ pub struct Steps {
     pub apply_ns: f64,
     /// Answering another host's message.
     pub message_ns: f64,
+}
+
+/// What it takes to give pages other mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paging {
+    /// From an access to a page that is not mapped until it is.
+    pub fault_ns: f64,
+    /// From a write to a page that may be read until it may be written.
+    pub upgrade_ns: f64,
+    /// Taking away the right to write a page.
+    pub protect_ns: f64,
+    /// Taking a page's mapping away.
+    pub invalidate_ns: f64,
+    /// Taking away those of further pages in a row.
+    pub invalidate_more_ns: f64,
+    /// Mapping each page of a range of the pod's memory, its first touch included.
+    pub map_ns: f64,
+}
+
+/// A kind of far memory.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tier {
+    /// What it is called.
+    pub name: String,
+    /// An access to one line.
+    pub line_ns: f64,
+    /// Accesses to all 64 lines of a page.
+    pub page_ns: f64,
+    /// Copying a page from there into local memory.
+    pub copy_ns: f64,
+    /// The same by the operating system's migration, its work on mappings included.
+    pub migrate_ns: f64,
 }
 
 /// What is wrong with a profile.
