@@ -17,6 +17,7 @@
 //! * Like programs of PARSEC: `blackscholes`, `bodytrack`, `canneal`, `dedup`, `ferret`,
 //!   `fluidanimate`, `raytrace`, `streamcluster`, `swaptions` and `x264`. They are our own, named
 //!   after the programs they stand for; they are not PARSEC.
+//! * Synthetic: `phases` and `mixed`, whose parts want different coherence.
 //!
 //! # Invariants
 //!
@@ -57,6 +58,7 @@ mod parsec;
 mod processor;
 mod program;
 mod random;
+mod synthetic;
 mod team;
 mod trace;
 

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::array::Layout;
 use crate::team::{Member, Team};
-use crate::{GraphSource, Processor, ProgramError, Region, gap, nas, parsec};
+use crate::{GraphSource, Processor, ProgramError, Region, gap, nas, parsec, synthetic};
 
 /// The most threads a program can have.
 pub const MAX_THREADS: usize = 4096;
@@ -168,6 +168,10 @@ programs! {
         "pixels" 4..=24, 15, "frames" 1, parsec::Bodytrack::new;
     X264 "x264": "PARSEC-like: a film coded block by block from the frame before.",
         "pixels" 6..=22, 15, "sets of 32 frames" 1, parsec::X264::new;
+    Phases "phases": "Synthetic: an array that all threads write, and then all read.",
+        "elements" 0..=26, 19, "sets of 32 times that it is read" 1, synthetic::Phases::new;
+    Mixed "mixed": "Synthetic: a table that all threads read, and counters that all write.",
+        "entries of the table" 0..=26, 20, "repetitions" 1, synthetic::Mixed::new;
 }
 
 impl ProgramName {
@@ -378,6 +382,8 @@ mod tests {
             ProgramName::Streamcluster => &["centers of points", "centers"],
             ProgramName::Fluidanimate => &["positions"],
             ProgramName::Dedup => &["recipe", "store", "chunks"],
+            ProgramName::Phases => &["values", "sums of values"],
+            ProgramName::Mixed => &["counters"],
         }
     }
 

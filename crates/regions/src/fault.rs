@@ -103,9 +103,12 @@ impl Fault {
                 }
             },
             Stage::MapBlock(mode, hosts) => {
-                let pages = here.pages_of(block);
+                // A host that maps the block lacks this page alone, which was a probe.
+                let pages =
+                    if hosts.has(here.host()) { page..page + 1 } else { here.pages_of(block) };
                 let probe = mode.probe.unwrap_or(pages.end);
-                for pages in [pages.start..probe, probe + 1..pages.end] {
+                let before = pages.start..probe.min(pages.end);
+                for pages in [before, pages.start.max(probe + 1)..pages.end] {
                     if !pages.is_empty() {
                         back.map(pages, Mode::Direct, Access::Write);
                     }

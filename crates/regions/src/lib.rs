@@ -45,5 +45,5 @@ pub use change::Change;
 pub use explore::{Explored, Limits, Planted, Violation, explore};
 pub use fault::Fault;
 pub use local::Local;
-pub use policy::{Costs, WEIGHT, Watch};
+pub use policy::{Costs, Purse, WEIGHT, Watch};
 pub use words::{BlockMode, Mode, Pages, Pod, Progress, Question, Subject};

@@ -4,11 +4,14 @@
 //! so looks are a fixed share of all costs, however busy or idle a block is. At a look, the costs
 //! since the last one are compared with what they would have been in each other mode. What a mode
 //! would have saved adds up; what it would have cost more is subtracted, down to nothing. Once a
-//! mode would have saved more than a change to it costs ([`BreakEven`]), the block changes.
+//! mode would have saved more than a change to it costs ([`BreakEven`]), the block changes, if
+//! there is enough left of what all changes may cost ([`Purse`]).
 //!
 //! Misses are counted by hardware: the device's counters, or the cores' events. A host counts
 //! faults itself, where software keeps the pages. Where the hardware does, one page of the block is
-//! replicated as a probe, and its faults stand for those of the other pages in use.
+//! replicated as a probe between every other pair of looks, and its faults stand for those of the
+//! other pages in use. Nothing counts before the probe is used, and one that goes back and forth
+//! ends early. Which hosts use a page, accessed bits of page tables tell.
 //!
 //! Areas follow from blocks: an area is as many blocks in a row as have one mode. A block that
 //! changes splits its area, and blocks that come to one mode are one area again.
@@ -32,6 +35,8 @@ pub struct Costs {
     pub replicated: u64,
     /// Mapping a block directly.
     pub map: u64,
+    /// Mapping one of its pages directly.
+    pub map_page: u64,
     /// A change of a block's mode, but for the faults that follow.
     pub change: u64,
 }
@@ -39,7 +44,9 @@ pub struct Costs {
 /// Misses that are under way together share their time: a miss alone has this weight.
 pub const WEIGHT: u64 = 1024;
 /// Costs between looks, in costs of a look.
-const LOOKS_APART: u64 = 32;
+const LOOKS_APART: u64 = 16;
+/// A probe ends early once so many hand-overs are known of it.
+const MOST_PROBED: u64 = 8;
 /// How much rarer looks become, as a power of two, while a block is far from changing.
 const MOST_PATIENCE: u32 = 4;
 /// A change that is followed by another one within so many looks was in vain.
@@ -47,6 +54,24 @@ const SOON: u32 = 8;
 /// How often the gain that a change takes is doubled, at most, after changes that were in vain.
 const MOST_IN_VAIN: u32 = 6;
 const LINES: u64 = 64;
+
+/// What changes may cost: a share of what accesses and faults of all blocks have cost so far. So
+/// changes that were in vain never cost more than that.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Purse {
+    spent: u64,
+    paid: u64,
+}
+
+/// The share is one in so many.
+const SHARE: u64 = 8;
+
+impl Purse {
+    /// Whether a change may cost so much.
+    fn allows(&self, price: u64) -> bool {
+        (self.paid + price).saturating_mul(SHARE) <= self.spent
+    }
+}
 
 /// What was seen of a block since the last look.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +81,7 @@ struct Seen {
     weight: u64,
     /// Weights of misses for which the hardware asked other hosts.
     snooped: u64,
+    /// Faults, but for those that there are because a page was not mapped after a change.
     faults: u64,
     /// Faults on the probe.
     probed: u64,
@@ -65,8 +91,15 @@ struct Seen {
 #[derive(Clone, Debug)]
 pub struct Watch {
     seen: Seen,
-    /// Hosts that have missed in each page since the last change.
-    users: Box<[u64; 64]>,
+    /// Hosts that have missed in the block since the last change.
+    hosts: u64,
+    /// How many pairs there are of a host and a page that it has used.
+    users: u64,
+    /// The page that is probed, and whether that has been used since.
+    probe: Option<usize>,
+    probing: bool,
+    /// By page, hosts that have had a fault since its mode has changed.
+    faulters: Box<[u64; 64]>,
     /// Pages that were missed in since the last look.
     active: u64,
     /// What each mode would have saved.
@@ -74,6 +107,8 @@ pub struct Watch {
     /// Costs at which the next look is due.
     due: u64,
     spent: u64,
+    /// Costs since the last look that are not part of `spent`.
+    before: u64,
     patience: u32,
     looks: u32,
     in_vain: u32,
@@ -85,11 +120,16 @@ impl Watch {
     pub fn new(seed: u64) -> Self {
         Self {
             seen: Seen::default(),
-            users: Box::new([0; 64]),
+            hosts: 0,
+            users: 0,
+            probe: None,
+            probing: false,
+            faulters: Box::new([0; 64]),
             active: 0,
             gains: [0; Mode::ALL.len()],
             due: 0,
             spent: 0,
+            before: 0,
             patience: 0,
             looks: 0,
             in_vain: 0,
@@ -101,39 +141,60 @@ impl Watch {
     /// asked other hosts.
     #[inline]
     pub fn missed(&mut self, page: usize, host: usize, weight: u64, cost: u64, snooped: bool) {
+        self.used(page);
         self.seen.misses += 1;
         self.seen.weight += weight;
         self.seen.snooped += if snooped { weight } else { 0 };
-        self.users[page % 64] |= 1 << (host % 64);
+        self.hosts |= 1 << (host % 64);
         self.active |= 1 << (page % 64);
         self.spent += cost * weight / WEIGHT;
     }
 
-    /// A host had a fault in the block, which is not direct or whose probe that was.
-    pub fn faulted(&mut self, page: usize, mode: BlockMode, cost: u64) {
-        if mode.mode == Mode::Direct && mode.probe == Some(page) {
+    /// A host had a fault in the block, which is not direct or whose probe that was; `written` by
+    /// another host was the page since its last fault.
+    pub fn faulted(&mut self, page: usize, host: usize, written: bool, mode: BlockMode, cost: u64) {
+        self.used(page);
+        let faulters = &mut self.faulters[page % 64];
+        let again = written || *faulters & 1 << (host % 64) != 0;
+        *faulters |= 1 << (host % 64);
+        if again && mode.mode == Mode::Direct {
             self.seen.probed += 1;
-        } else {
+        } else if again {
             self.seen.faults += 1;
             self.spent += cost;
+        }
+    }
+
+    /// A page is used. What was seen before a probe is used for the first time says nothing of it.
+    #[inline]
+    fn used(&mut self, page: usize) {
+        if self.probe == Some(page % 64) && !self.probing {
+            self.probing = true;
+            self.before += std::mem::take(&mut self.spent);
+            (self.seen, self.active) = (Seen::default(), 0);
         }
     }
 
     /// Whether it is time to look.
     #[inline]
     pub fn is_due(&self, costs: &Costs) -> bool {
-        self.spent >= self.due.max(LOOKS_APART * costs.change)
+        let waits = self.probe.is_some() && !self.probing;
+        let due = self.due.max(LOOKS_APART * costs.change);
+        !waits && self.spent >= due || self.seen.probed >= MOST_PROBED
     }
 
     /// Looks: the mode that the block is to have from now on, if another one. `first` is the number
-    /// of its first page.
+    /// of its first page, and `users` how many pairs there are of a host and a page that it uses.
     pub fn look(
         &mut self,
         now: BlockMode,
         allowed: &[Mode],
-        first: usize,
+        (first, users): (usize, u64),
         costs: &Costs,
+        purse: &mut Purse,
     ) -> Option<BlockMode> {
+        purse.spent += self.spent + std::mem::take(&mut self.before);
+        self.users = users;
         let seen = std::mem::take(&mut self.seen);
         let active = std::mem::take(&mut self.active);
         let informed = now.mode != Mode::Direct || now.probe.is_some();
@@ -143,15 +204,21 @@ impl Watch {
         if informed {
             let totals = totals(&seen, now, active, costs);
             self.add_up(now.mode, totals, allowed);
-            to = self.best(now.mode, allowed, costs);
+            to = self.best(now.mode, allowed, costs, purse);
         }
-        self.due = (LOOKS_APART * costs.change) << self.patience;
+        // A page is taken from all hosts that use the block, and taken back.
+        let look = 2 * costs.change + u64::from(self.hosts()) * (costs.replicated + costs.map_page);
+        self.due = (LOOKS_APART * look) << self.patience;
         if to != now.mode {
+            purse.paid += self.price(to, costs);
             self.changed();
             return Some(BlockMode::all(to));
         }
-        let software = allowed.iter().any(|&mode| mode != Mode::Direct);
-        let probe = (to == Mode::Direct && software).then(|| self.draw(active)).flatten();
+        // A page that was probed is direct again for a while.
+        let rests = now.probe.is_some() || now.mode != Mode::Direct;
+        let probe = if rests { None } else { self.draw(active) };
+        probe.into_iter().for_each(|page| self.faulters[page] = 0);
+        (self.probe, self.probing) = (probe, false);
         let next = BlockMode { mode: to, probe: probe.map(|page| first + page) };
         (next != now).then_some(next)
     }
@@ -169,28 +236,32 @@ impl Watch {
     }
 
     /// The mode that has paid for the change to it, and for most beyond that.
-    fn best(&self, now: Mode, allowed: &[Mode], costs: &Costs) -> Mode {
+    fn best(&self, now: Mode, allowed: &[Mode], costs: &Costs, purse: &Purse) -> Mode {
         let seen = Profile { reads: 1, in_vain: self.in_vain, ..Profile::default() };
         let worth = |&mode: &Mode| {
             let gain = self.gains[mode as usize];
             let bring = self.price(mode, costs);
             let moves = Move { far: gain, near: 0, bring, give_back: 0 };
             let place = BreakEven.place(&seen, Place::Shared, &moves);
-            (mode != now && place != Place::Shared).then(|| (gain.saturating_sub(bring), mode))
+            (mode != now && place != Place::Shared && purse.allows(bring))
+                .then(|| (gain.saturating_sub(bring), mode))
         };
         allowed.iter().filter_map(worth).max().map_or(now, |(_, mode)| mode)
     }
 
     /// What a change costs, faults of all that use the block included.
     fn price(&self, mode: Mode, costs: &Costs) -> u64 {
-        let users: u64 = self.users.iter().map(|users| u64::from(users.count_ones())).sum();
-        let hosts = self.users.iter().fold(0, |all, users| all | users).count_ones();
         let faults = match mode {
-            Mode::Direct => u64::from(hosts) * costs.map,
-            Mode::Owned => users * costs.owned,
-            Mode::Replicated => users * costs.replicated,
+            Mode::Direct => u64::from(self.hosts()) * costs.map,
+            Mode::Owned => self.users * costs.owned,
+            Mode::Replicated => self.users * costs.replicated,
         };
         costs.change + faults
+    }
+
+    /// Hosts that use the block.
+    fn hosts(&self) -> u32 {
+        self.hosts.count_ones()
     }
 
     fn changed(&mut self) {
@@ -202,7 +273,9 @@ impl Watch {
         self.looks = 0;
         self.patience = 0;
         self.gains = [0; Mode::ALL.len()];
-        self.users.fill(0);
+        self.hosts = 0;
+        self.probe = None;
+        self.faulters.fill(0);
     }
 
     /// One of the pages in use.
@@ -241,6 +314,7 @@ mod tests {
         owned: 6000,
         replicated: 8000,
         map: 20_000,
+        map_page: 4000,
         change: 10_000,
     };
 
@@ -248,7 +322,7 @@ mod tests {
     /// mode then, and the looks that it took.
     fn settles(from: Mode, allowed: &[Mode], misses: u64, snooped: bool) -> (Mode, u32) {
         let mut watch = Watch::new(1);
-        let mut mode = BlockMode::all(from);
+        let (mut mode, mut purse) = (BlockMode::all(from), Purse::default());
         for look in 0..100_000 {
             // All of this happens to each page between two hand-overs of it.
             for page in 0..64 {
@@ -256,13 +330,13 @@ mod tests {
                     watch.missed(page, miss as usize % 4, WEIGHT, 500, snooped);
                 }
                 if mode.of(page) != Mode::Direct {
-                    watch.faulted(page, mode, 6000);
+                    watch.faulted(page, look as usize % 4, true, mode, 6000);
                 }
             }
             if !watch.is_due(&COSTS) {
                 continue;
             }
-            match watch.look(mode, allowed, 0, &COSTS) {
+            match watch.look(mode, allowed, (0, 256), &COSTS, &mut purse) {
                 Some(next) if next.mode != from => return (next.mode, look),
                 Some(next) => mode = next,
                 None => {}
@@ -291,10 +365,21 @@ mod tests {
     #[test]
     fn changes_in_vain_make_later_ones_dearer() {
         let mut watch = Watch::new(1);
+        let rich = Purse { spent: u64::MAX, paid: 0 };
         watch.gains[Mode::Replicated as usize] = 3 * COSTS.change;
-        assert_eq!(watch.best(Mode::Direct, &Mode::ALL, &COSTS), Mode::Replicated);
+        assert_eq!(watch.best(Mode::Direct, &Mode::ALL, &COSTS, &rich), Mode::Replicated);
         watch.in_vain = 2;
-        assert_eq!(watch.best(Mode::Direct, &Mode::ALL, &COSTS), Mode::Direct);
+        assert_eq!(watch.best(Mode::Direct, &Mode::ALL, &COSTS, &rich), Mode::Direct);
+    }
+
+    #[test]
+    fn changes_cost_a_share_of_all_at_most() {
+        let mut watch = Watch::new(1);
+        watch.gains[Mode::Replicated as usize] = 3 * COSTS.change;
+        let poor = Purse { spent: SHARE * COSTS.change, paid: 1 };
+        assert_eq!(watch.best(Mode::Direct, &Mode::ALL, &COSTS, &poor), Mode::Direct);
+        let enough = Purse { paid: 0, ..poor };
+        assert_eq!(watch.best(Mode::Direct, &Mode::ALL, &COSTS, &enough), Mode::Replicated);
     }
 
     #[test]
