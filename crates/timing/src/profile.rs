@@ -358,6 +358,27 @@ impl Profile {
                 return Err(format!("{name}.curve does not rise: {curve:?}"));
             }
         }
+        for tier in &self.tier {
+            let Tier { name, line_ns, page_ns, copy_ns, migrate_ns } = tier;
+            within(&format!("line_ns of tier {name}"), *line_ns, 0.0, 1e6)?;
+            within(&format!("page_ns of tier {name}"), *page_ns, *line_ns, 1e6)?;
+            within(&format!("copy_ns of tier {name}"), *copy_ns, 0.0, 1e6)?;
+            within(&format!("migrate_ns of tier {name}"), *migrate_ns, 0.0, 1e6)?;
+        }
+        if let Some(paging) = &self.paging {
+            let Paging { fault_ns, upgrade_ns, protect_ns, .. } = *paging;
+            let Paging { invalidate_ns, invalidate_more_ns, map_ns, .. } = *paging;
+            for (name, ns) in [
+                ("paging.fault_ns", fault_ns),
+                ("paging.upgrade_ns", upgrade_ns),
+                ("paging.protect_ns", protect_ns),
+                ("paging.invalidate_ns", invalidate_ns),
+                ("paging.invalidate_more_ns", invalidate_more_ns),
+                ("paging.map_ns", map_ns),
+            ] {
+                within(name, ns, 0.0, 1e6)?;
+            }
+        }
         self.times().into_iter().try_for_each(|(name, ns)| within(name, ns, 0.0, 1e6))
     }
 
