@@ -148,6 +148,15 @@ programs! {
     Mg "mg": "NAS: Poisson's equation, by multigrid.",
         "points, but of a cube with sides that are powers of two" 3..=27, 15,
         "cycles" 4, nas::Mg::new;
+    Bt "bt": "NAS-like: coupled diffusion in a cube, by blocks along lines.",
+        "points, but of a cube with sides that are powers of two" 3..=24, 12,
+        "steps of time" 4, nas::Bt::new;
+    Sp "sp": "NAS-like: diffusion in a cube, by numbers along lines.",
+        "points, but of a cube with sides that are powers of two" 3..=27, 15,
+        "steps of time" 4, nas::Sp::new;
+    Lu "lu": "NAS-like: a system of equations on a cube, by over-relaxation.",
+        "points, but of a cube with sides that are powers of two" 3..=27, 15,
+        "sweeps there and back" 4, nas::Lu::new;
     Blackscholes "blackscholes": "PARSEC-like: prices of options, each on its own.",
         "options" 0..=24, 12, "repetitions" 4, parsec::Blackscholes::new;
     Canneal "canneal": "PARSEC-like: a netlist whose elements are exchanged until wires are short.",
@@ -369,7 +378,8 @@ mod tests {
             ProgramName::Cc => &["labels"],
             ProgramName::Sssp => &["distances"],
             ProgramName::Tc => &["total"],
-            ProgramName::Cg | ProgramName::Mg => &["solution"],
+            ProgramName::Cg | ProgramName::Mg | ProgramName::Lu => &["solution"],
+            ProgramName::Bt | ProgramName::Sp => &["field"],
             ProgramName::Is => &["sorted keys"],
             ProgramName::Ep => &["Gaussian sums", "counts"],
             ProgramName::Ft => &["checksums"],

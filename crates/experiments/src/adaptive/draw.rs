@@ -15,8 +15,16 @@ const FAR_NS: [u32; 5] = [200, 480, 753, 1300, 2000];
 const FAR_OF_HOSTS_NS: u32 = 753;
 const HOSTS_COMPARED: [usize; 4] = [2, 4, 8, 16];
 /// Programs in figure 5, and whether the paper finds their shared pages written more than read.
-const NPB: [(&str, bool); 5] =
-    [("cg", false), ("is", false), ("mg", false), ("ep", true), ("ft", true)];
+const NPB: [(&str, bool); 8] = [
+    ("bt", false),
+    ("cg", false),
+    ("is", false),
+    ("lu", false),
+    ("mg", false),
+    ("sp", false),
+    ("ep", true),
+    ("ft", true),
+];
 
 pub(super) const TABLE_1: AdaptiveFigure =
     AdaptiveFigure { id: "table-1", runs: none, draw: table_1 };

@@ -50,7 +50,8 @@ impl Kernel for Phases {
             }
             me.barrier();
         }
-        let mut sum = 0u64;
+        // Each thread has a sum of its own, so that none stands for another.
+        let mut sum = me.thread as u64;
         for _ in 0..self.rounds * READS {
             for index in 0..self.values.len() {
                 sum = sum.wrapping_add(self.values.get(p, index));
@@ -67,8 +68,11 @@ impl Kernel for Phases {
         if let Some((index, value)) = wrong {
             return Err(format!("value {index} is {value}, not {}", Self::value(index)));
         }
-        match self.sums.values().find(|&sum| sum != right) {
-            Some(sum) => Err(format!("a thread's sum is {sum}, not {right}")),
+        let right = |thread: usize| right.wrapping_add(thread as u64);
+        match self.sums.values().enumerate().find(|&(thread, sum)| sum != right(thread)) {
+            Some((thread, sum)) => {
+                Err(format!("the sum of thread {thread} is {sum}, not {}", right(thread)))
+            }
             None => Ok(()),
         }
     }
