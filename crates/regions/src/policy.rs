@@ -47,6 +47,8 @@ pub const WEIGHT: u64 = 1024;
 const LOOKS_APART: u64 = 16;
 /// A probe ends early once so many hand-overs are known of it.
 const MOST_PROBED: u64 = 8;
+/// How much more what was seen of a probe counts, at most.
+const MOST_TIMES: u64 = 64;
 /// How much rarer looks become, as a power of two, while a block is far from changing.
 const MOST_PATIENCE: u32 = 4;
 /// A change that is followed by another one within so many looks was in vain.
@@ -194,6 +196,9 @@ impl Watch {
         purse: &mut Purse,
     ) -> Option<BlockMode> {
         purse.spent += self.spent + std::mem::take(&mut self.before);
+        // What a probe has shown that ended early counts as much as what a whole one does.
+        let whole = self.due.max(LOOKS_APART * costs.change);
+        let times = (whole / self.spent.max(1)).clamp(1, MOST_TIMES);
         self.users = users;
         let seen = std::mem::take(&mut self.seen);
         let active = std::mem::take(&mut self.active);
@@ -202,13 +207,15 @@ impl Watch {
         self.looks += 1;
         let mut to = now.mode;
         if informed {
-            let totals = totals(&seen, now, active, costs);
+            let totals = totals(&seen, now, active, costs).map(|total| total * times);
             self.add_up(now.mode, totals, allowed);
             to = self.best(now.mode, allowed, costs, purse);
         }
-        // A page is taken from all hosts that use the block, and taken back.
+        // A page is taken from all hosts that use the block, and taken back. Where software keeps
+        // the pages, nothing has to be done to know of faults, and looks are as close as they may.
         let look = 2 * costs.change + u64::from(self.hosts()) * (costs.replicated + costs.map_page);
-        self.due = (LOOKS_APART * look) << self.patience;
+        let direct = to == Mode::Direct;
+        self.due = if direct { (LOOKS_APART * look) << self.patience } else { 0 };
         if to != now.mode {
             purse.paid += self.price(to, costs);
             self.changed();
