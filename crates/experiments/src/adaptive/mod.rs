@@ -198,3 +198,20 @@ pub fn draw_adaptive(
     let measured = Measured { settings, runs: runs.into_iter().zip(outcomes).collect() };
     Ok(figures.iter().map(|figure| (figure.draw)(&measured)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_inputs_are_the_papers() {
+        let profile = adaptive_test_bed();
+        let settings = AdaptiveSettings { profile, scale: 0, rounds: 1, seed: 1 };
+        let figures = [draw::TABLE_1, draw::FIGURE_4];
+        let drawn = draw_adaptive(&figures, &settings, 1, &|_, runs| assert_eq!(runs, 0)).unwrap();
+        assert_eq!(drawn[1].rows.len(), 6);
+        for row in &drawn[1].rows {
+            assert!(row.error.is_some_and(|error| error.abs() < 0.01), "{row:?}");
+        }
+    }
+}
