@@ -1,5 +1,6 @@
 //! What a system of compute and memory nodes is made of.
 
+use crate::areas::AreasConfig;
 use thiserror::Error;
 use tombolo_coherence::{BACK_INVALIDATION, Filter, INVALIDATING, Protocol as Tables, SHARING};
 use tombolo_timing::Cache;
@@ -103,6 +104,9 @@ pub struct Config {
     pub denied: (f64, f64),
     /// Decides which pages these are.
     pub seed: u64,
+    /// Pages are kept coherent in one of several ways, each with its 64 neighbours, where
+    /// permissions and translations play no part; else all of them by the protocol of lines.
+    pub areas: Option<AreasConfig>,
 }
 
 /// Hosts of a system, at most.
@@ -157,6 +161,7 @@ impl Config {
             replay_entries: 64,
             denied: (0.0, 0.0),
             seed: 0,
+            areas: None,
         }
     }
 
@@ -170,6 +175,9 @@ impl Config {
         within("hosts", self.hosts as f64, (1.0, MOST_HOSTS as f64), "there may be 1 to 1024")?;
         let too_many = "this is a system of 64 hosts per word of its sets of hosts";
         within("hosts", self.hosts as f64, (1.0, most as f64), too_many)?;
+        if self.areas.is_some() {
+            within("hosts", self.hosts as f64, (1.0, 64.0), "there may be 1 to 64 over areas")?;
+        }
         let most = 64.0 * self.hosts as f64;
         within("threads", self.threads as f64, (1.0, most), "a host may have 1 to 64")?;
         within("memory nodes", self.nodes as f64, (1.0, 1024.0), "there may be 1 to 1024")?;

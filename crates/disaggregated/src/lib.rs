@@ -45,6 +45,7 @@
 //! host, the topology of the network.
 
 mod ahead;
+mod areas;
 mod config;
 mod fills;
 mod machine;
@@ -55,6 +56,7 @@ mod system;
 mod translations;
 mod window;
 
+pub use areas::{AreasConfig, BLOCK_PAGES, Choice, PageUse};
 pub use config::{Buffers, Config, ConfigError, MOST_HOSTS, Protocol};
-pub use results::Summary;
+pub use results::{AreaSummary, Summary};
 pub use system::{Body, Core, System};

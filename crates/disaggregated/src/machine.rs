@@ -3,10 +3,12 @@
 
 use tombolo_coherence::{Access, Ask, Holders, Hosts, Message, Node, Protocol, State};
 use tombolo_programs::{Access as Kind, Record};
+use tombolo_regions::Mode;
 use tombolo_timing::{
     Access as Cached, Bandwidth, Found, HostCaches, Key, Line, Note, Pipe, Place, Ps, Region, ps,
 };
 
+use crate::areas::{Areas, Parts};
 use crate::config::{Config, ConfigError, LINE_BYTES, PAGE_BYTES};
 use crate::fills::Fills;
 use crate::pages::Pages;
@@ -24,6 +26,8 @@ struct Thread {
     window: Window,
     /// The page it has used last, and its place.
     page: (u64, usize),
+    /// When its fault has begun, until that has taken the page from other hosts.
+    fault: Option<Ps>,
     /// Its session is over: it has tried what it may not do.
     isolated: bool,
 }
@@ -56,6 +60,8 @@ pub(crate) struct Machine<const WORDS: usize> {
     /// What each memory node sends and receives.
     nodes: Vec<Pipe>,
     pages: Pages<WORDS>,
+    /// How pages are kept coherent, if not all by the protocol of lines.
+    areas: Option<Areas>,
     results: Results,
 }
 
@@ -132,9 +138,16 @@ impl<const WORDS: usize> Machine<WORDS> {
             clock: 0,
             window: Window::new(config.buffers),
             page: (u64::MAX, 0),
+            fault: None,
             isolated: false,
         };
+        let areas = config.areas.as_ref().map(|areas| {
+            let far = 2 * ps(config.network_ns) + ps(config.memory_ns);
+            let snoop = 2 * ps(config.network_ns);
+            Areas::new(areas, config.hosts, far, snoop, config.seed)
+        });
         Ok(Self {
+            areas,
             protocol: config.protocol.tables(),
             coherence: Node::new(config.protocol.tables(), config.filter, config.hosts),
             speculates: config.protocol.speculates(),
@@ -227,7 +240,11 @@ impl<const WORDS: usize> Machine<WORDS> {
         kind: Kind,
         place: Option<usize>,
     ) -> Outcome {
-        let (place, walk) = self.place(thread, number * LINE_BYTES / PAGE_BYTES, place);
+        let page = number * LINE_BYTES / PAGE_BYTES;
+        let (place, walk) = self.place(thread, page, place);
+        if self.areas.is_some() {
+            self.enter(thread, page as usize, kind);
+        }
         let Thread { host, core, clock, isolated, ref window, .. } = self.threads[thread];
         if isolated {
             return Outcome::Isolated;
@@ -342,7 +359,7 @@ impl<const WORDS: usize> Machine<WORDS> {
         }
         let (place, new) = known.map_or_else(|| self.pages.place(page), |place| (place, false));
         self.threads[thread].page = (page, place);
-        if new {
+        if new && self.areas.is_none() {
             self.allocate(thread);
         }
         if self.tlbs[thread].knows(place) {
@@ -368,8 +385,138 @@ impl<const WORDS: usize> Machine<WORDS> {
         self.results.messages.add(Message::Cmp, self.pages.count());
     }
 
+    /// What a thread does before it accesses an address: it may have to wait until then, and to ask
+    /// again. Nothing, if it may go ahead.
+    #[inline]
+    pub(crate) fn wait(&mut self, thread: usize, address: u64, kind: Kind) -> Option<Ps> {
+        let page = (address / PAGE_BYTES) as usize;
+        let areas = self.areas.as_ref()?;
+        if areas.may(self.threads[thread].host, page, kind.writes()) {
+            self.threads[thread].fault = None;
+            return None;
+        }
+        self.wait_for(thread, page, kind)
+    }
+
+    /// The same, of a page that has to be brought.
+    fn wait_for(&mut self, thread: usize, page: usize, kind: Kind) -> Option<Ps> {
+        let areas = self.areas.as_mut()?;
+        let Thread { clock, window, fault, .. } = &mut self.threads[thread];
+        if let Some(began) = fault.take() {
+            areas.go_on(page, began);
+            self.fault(thread, page, kind, began);
+            return None;
+        }
+        let wants = *clock;
+        let drained = window.drain(wants);
+        let free = areas.free(page, drained);
+        *clock = if free > drained {
+            // The fault that has the lock goes on first.
+            free + 1
+        } else {
+            *fault = Some(drained);
+            areas.begin(page, drained)
+        };
+        self.results.waited += *clock - wants;
+        Some(*clock)
+    }
+
+    /// A thread is about to access a page, and has a fault if its host may not yet.
+    fn enter(&mut self, thread: usize, page: usize, kind: Kind) {
+        let Some(areas) = &mut self.areas else { return };
+        let Thread { host, clock, .. } = self.threads[thread];
+        if !areas.access(host, page, kind.writes()) {
+            self.fault(thread, page, kind, clock);
+        }
+    }
+
+    /// A fault of a thread, which began then.
+    fn fault(&mut self, thread: usize, page: usize, kind: Kind, began: Ps) {
+        let Some(areas) = &mut self.areas else { return };
+        let Thread { host, clock, window, .. } = &mut self.threads[thread];
+        let first = page as u64 * PAGE_BYTES / LINE_BYTES;
+        let node = (first / self.interleave_lines) as usize % self.nodes.len();
+        let (caches, lines) = (&mut self.hosts[..], &mut self.pages);
+        let mut parts = Parts { areas, caches, lines, node: &mut self.nodes[node] };
+        let access = if kind.writes() { Access::Write } else { Access::Read };
+        let over = parts.fault(*host, page, access, window.drain(began)).max(*clock);
+        self.results.waited += over - *clock;
+        *clock = over;
+    }
+
+    /// The same as [`beyond`](Self::beyond), where hosts' mappings say what they may do.
+    fn beyond_in_area(&mut self, request: Request, cached: Cached) -> Outcome {
+        let Request { thread, line, kind, begins, now, .. } = request;
+        let host = self.threads[thread].host;
+        let page = (line.number() * LINE_BYTES / PAGE_BYTES) as usize;
+        let arrives = self.fills[host].arrives(line.number(), now);
+        let joins = arrives.is_some() && !kind.writes();
+        let on_its_way = arrives.unwrap_or(0).saturating_sub(now);
+        let agent = self.times.levels[self.times.levels.len() - 1];
+        let takes = match cached {
+            Cached::Served(takes) => {
+                self.results.served(&self.times.levels, takes);
+                takes.max(on_its_way)
+            }
+            _ if joins => {
+                self.results.joined += 1;
+                agent.max(on_its_way)
+            }
+            cached => on_its_way + self.miss(request, page, cached, now + on_its_way),
+        };
+        self.retire(&request, now + takes, now + takes - begins);
+        Outcome::Done
+    }
+
+    /// A host's caches miss in a page, which is kept in one way or another.
+    fn miss(&mut self, request: Request, page: usize, cached: Cached, start: Ps) -> Ps {
+        let Request { thread, line, kind, now, .. } = request;
+        let Thread { host, core, ref window, .. } = self.threads[thread];
+        let under_way = window.under_way(now);
+        let has = if let Cached::NotAlone(found) = cached { Some(found) } else { None };
+        let mode = self.areas.as_ref().map_or(Mode::Direct, |areas| areas.mode(page));
+        let (takes, snooped) = if mode == Mode::Direct {
+            self.fetch(request, has, start)
+        } else {
+            let key = Key::of(line);
+            let gone = match has {
+                // From when the page was direct.
+                Some(found) => {
+                    self.hosts[host].changes_alone(core, key, found);
+                    None
+                }
+                None => self.hosts[host].fill(core, key, kind.writes(), true),
+            };
+            self.evicted(gone);
+            (self.bring(host, line, mode, start), false)
+        };
+        let Some(areas) = &mut self.areas else { return takes };
+        areas.missed(host, page, under_way, snooped);
+        let node = (line.number() / self.interleave_lines) as usize % self.nodes.len();
+        let (caches, lines) = (&mut self.hosts[..], &mut self.pages);
+        Parts { areas, caches, lines, node: &mut self.nodes[node] }.look(host, page, now);
+        takes
+    }
+
+    /// How long a line of a page takes that no other host may change.
+    fn bring(&mut self, host: usize, line: Line, mode: Mode, start: Ps) -> Ps {
+        let takes = match (mode, &mut self.areas) {
+            (Mode::Replicated, Some(areas)) => areas.near(host, start),
+            _ => {
+                let Times { network, memory, .. } = self.times;
+                let node = (line.number() / self.interleave_lines) as usize % self.nodes.len();
+                2 * network + memory + self.nodes[node].pass(start + network, LINE_BYTES)
+            }
+        };
+        self.fills[host].add(line.number(), start + takes, start);
+        takes
+    }
+
     /// An access that processor caches cannot serve, or not unasked.
     fn beyond(&mut self, request: Request, cached: Cached) -> Outcome {
+        if self.areas.is_some() {
+            return self.beyond_in_area(request, cached);
+        }
         let Request { thread, place, kind, begins, now, .. } = request;
         let write = kind.writes();
         let host = self.threads[thread].host;
@@ -395,7 +542,7 @@ impl<const WORDS: usize> Machine<WORDS> {
             takes.max(on_its_way)
         } else {
             let has = if let Cached::NotAlone(found) = cached { Some(found) } else { None };
-            on_its_way + self.fetch(request, has, start + on_its_way)
+            on_its_way + self.fetch(request, has, start + on_its_way).0
         };
         // A request to the memory node is checked on its way, for all who wait for its answer. A
         // line that is here waits for an answer of its own.
@@ -445,8 +592,8 @@ impl<const WORDS: usize> Machine<WORDS> {
     }
 
     /// Gets a line from its memory node, or the right to change one that the host has; how long
-    /// that takes from `start` on.
-    fn fetch(&mut self, request: Request, has: Option<Found>, start: Ps) -> Ps {
+    /// that takes from `start` on, and whether others were asked.
+    fn fetch(&mut self, request: Request, has: Option<Found>, start: Ps) -> (Ps, bool) {
         let Request { thread, line, place, kind, .. } = request;
         let write = kind.writes();
         let Thread { host, core, .. } = self.threads[thread];
@@ -484,7 +631,7 @@ impl<const WORDS: usize> Machine<WORDS> {
         entry.busy = ends;
         entry.set_known(done.known);
         self.fills[host].add(line.number(), ends + network, request.now);
-        ends + network - start
+        (ends + network - start, done.snooped)
     }
 
     /// A line had to leave a host's caches.
@@ -517,6 +664,10 @@ impl<const WORDS: usize> Machine<WORDS> {
         thread.isolated = true;
         self.results.waited += when - request.begins;
         self.results.isolated += 1;
+    }
+
+    pub(crate) fn areas(&self) -> Option<&Areas> {
+        self.areas.as_ref()
     }
 
     pub(crate) fn results(&self) -> Results {

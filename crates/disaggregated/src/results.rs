@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tombolo_coherence::{Ask, Counts, Protocol, State, Transaction};
+use tombolo_regions::Mode;
 use tombolo_timing::Ps;
 
+use crate::areas::Areas;
 use crate::config::Config;
 use crate::pages::Pages;
 
@@ -163,6 +165,65 @@ impl Results {
             joined_reads: self.joined,
             mispeculations: self.mispeculations,
             isolated_threads: self.isolated,
+            areas: None,
+        }
+    }
+}
+
+/// What came of pages that software keeps coherent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AreaSummary {
+    /// Faults on pages that were not mapped.
+    pub faults: u64,
+    /// Faults of hosts that had a page to read, and write it.
+    pub upgrades: u64,
+    /// Faults for which other hosts had to give a page up, or to let it be read.
+    pub hand_overs: u64,
+    /// Pages that were copied, there or back.
+    pub page_copies: u64,
+    /// Questions to hosts.
+    pub questions: u64,
+    /// Blocks that came to another mode.
+    pub changes: u64,
+    /// Pages that were replicated as probes.
+    pub probes: u64,
+    /// What processors waited for faults, of all together.
+    pub fault_ns: f64,
+    /// What changes and probes took, beside the processors.
+    pub change_ns: f64,
+    /// Misses by mode of the page.
+    pub misses: BTreeMap<&'static str, u64>,
+    /// Blocks that were accessed, by their modes at the end.
+    pub blocks: BTreeMap<&'static str, u64>,
+    /// Blocks in a row of one mode, of those.
+    pub areas: u64,
+}
+
+impl AreaSummary {
+    pub(crate) fn of(areas: &Areas) -> Self {
+        let counts = &areas.counts;
+        let ns = |time: Ps| time as f64 / 1000.0;
+        let misses = Mode::ALL.iter().map(|&mode| (mode.name(), counts.misses[mode as usize]));
+        let mut blocks = BTreeMap::new();
+        let mut runs = 0;
+        let mut last = None;
+        for mode in areas.used_blocks() {
+            *blocks.entry(mode.name()).or_default() += 1;
+            runs += u64::from(last.replace(mode) != Some(mode));
+        }
+        Self {
+            faults: counts.faults,
+            upgrades: counts.upgrades,
+            hand_overs: counts.hand_overs,
+            page_copies: counts.copies,
+            questions: counts.questions,
+            changes: counts.changes,
+            probes: counts.probes,
+            fault_ns: ns(counts.fault_time),
+            change_ns: ns(counts.change_time),
+            misses: misses.filter(|&(_, count)| count > 0).collect(),
+            blocks,
+            areas: runs,
         }
     }
 }
@@ -219,4 +280,7 @@ pub struct Summary {
     pub mispeculations: u64,
     /// Threads that have tried what they may not do, and do nothing any more.
     pub isolated_threads: u64,
+    /// Pages that software keeps coherent, if there may be any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub areas: Option<AreaSummary>,
 }

@@ -8,9 +8,10 @@ use tombolo_programs::{Access, Processor, Program, Record};
 use tombolo_timing::{Clocks, Ps};
 
 use crate::ahead::Ahead;
+use crate::areas::PageUse;
 use crate::config::{Config, ConfigError};
 use crate::machine::{Machine, Outcome};
-use crate::results::Summary;
+use crate::results::{AreaSummary, Summary};
 
 /// A thread's work.
 pub type Body = Box<dyn FnOnce()>;
@@ -75,12 +76,23 @@ pub struct Core<const WORDS: usize = 1> {
     thread: usize,
 }
 
+impl<const WORDS: usize> Core<WORDS> {
+    /// Until when this core has to wait for a page, before it asks again.
+    #[inline]
+    fn waits(&self, address: u64, access: Access) -> Option<Ps> {
+        self.shared.machine.borrow_mut().wait(self.thread, address, access)
+    }
+}
+
 impl<const WORDS: usize> Processor for Core<WORDS> {
     #[inline]
     fn access(&self, address: u64, bytes: u32, access: Access) {
         let begins = self.shared.machine.borrow_mut().begin(self.thread, access, 1);
         // What others do before that comes first.
         self.shared.take_turns(begins);
+        while let Some(later) = self.waits(address, access) {
+            self.shared.take_turns(later);
+        }
         let mut machine = self.shared.machine.borrow_mut();
         if machine.access(self.thread, (address, bytes), access, None) == Outcome::Isolated {
             drop(machine);
@@ -237,9 +249,17 @@ impl<const WORDS: usize> System<WORDS> {
         self.shared.machine.borrow_mut().free_all();
     }
 
+    /// What accesses to each page were, by its number, if pages are kept in several ways.
+    pub fn page_uses(&self) -> Vec<PageUse> {
+        let machine = self.shared.machine.borrow();
+        machine.areas().map_or(Vec::new(), |areas| areas.usage().copied().collect())
+    }
+
     /// What has happened so far.
     pub fn summary(&self) -> Summary {
-        self.shared.machine.borrow().results().summary()
+        let machine = self.shared.machine.borrow();
+        let areas = machine.areas().map(AreaSummary::of);
+        Summary { areas, ..machine.results().summary() }
     }
 }
 

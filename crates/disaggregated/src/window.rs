@@ -118,6 +118,12 @@ impl Window {
         found.map(|&(_, arrives)| arrives)
     }
 
+    /// How many lines the core waits for.
+    #[inline]
+    pub(crate) fn under_way(&self, now: Ps) -> usize {
+        self.misses.iter().filter(|&&(_, arrives)| arrives > now).count()
+    }
+
     /// An access that began at `clock` is through at `through`; when the core goes on.
     #[inline]
     pub(crate) fn end(&mut self, clock: Ps, access: Access, through: Ps) -> Ps {

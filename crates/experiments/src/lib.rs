@@ -7,6 +7,7 @@
 //! Nothing here prints, and nothing depends on the time of day: a lab that is set up and used the
 //! same comes to the same results.
 
+pub mod adaptive;
 mod drive;
 pub mod figures;
 mod lab;

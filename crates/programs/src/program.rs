@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::array::Layout;
 use crate::team::{Member, Team};
-use crate::{GraphSource, Processor, ProgramError, Region, gap, nas, parsec};
+use crate::{GraphSource, Processor, ProgramError, Region, gap, nas, parsec, synthetic};
 
 /// The most threads a program can have.
 pub const MAX_THREADS: usize = 4096;
@@ -148,6 +148,15 @@ programs! {
     Mg "mg": "NAS: Poisson's equation, by multigrid.",
         "points, but of a cube with sides that are powers of two" 3..=27, 15,
         "cycles" 4, nas::Mg::new;
+    Bt "bt": "NAS-like: coupled diffusion in a cube, by blocks along lines.",
+        "points, but of a cube with sides that are powers of two" 3..=24, 12,
+        "steps of time" 4, nas::Bt::new;
+    Sp "sp": "NAS-like: diffusion in a cube, by numbers along lines.",
+        "points, but of a cube with sides that are powers of two" 3..=27, 15,
+        "steps of time" 4, nas::Sp::new;
+    Lu "lu": "NAS-like: a system of equations on a cube, by over-relaxation.",
+        "points, but of a cube with sides that are powers of two" 3..=27, 15,
+        "sweeps there and back" 4, nas::Lu::new;
     Blackscholes "blackscholes": "PARSEC-like: prices of options, each on its own.",
         "options" 0..=24, 12, "repetitions" 4, parsec::Blackscholes::new;
     Canneal "canneal": "PARSEC-like: a netlist whose elements are exchanged until wires are short.",
@@ -168,6 +177,10 @@ programs! {
         "pixels" 4..=24, 15, "frames" 1, parsec::Bodytrack::new;
     X264 "x264": "PARSEC-like: a film coded block by block from the frame before.",
         "pixels" 6..=22, 15, "sets of 32 frames" 1, parsec::X264::new;
+    Phases "phases": "Synthetic: an array that all threads write, and then all read.",
+        "elements" 0..=26, 19, "sets of 32 times that it is read" 1, synthetic::Phases::new;
+    Mixed "mixed": "Synthetic: a table that all threads read, and counters that all write.",
+        "entries of the table" 0..=26, 20, "repetitions" 1, synthetic::Mixed::new;
 }
 
 impl ProgramName {
@@ -365,7 +378,8 @@ mod tests {
             ProgramName::Cc => &["labels"],
             ProgramName::Sssp => &["distances"],
             ProgramName::Tc => &["total"],
-            ProgramName::Cg | ProgramName::Mg => &["solution"],
+            ProgramName::Cg | ProgramName::Mg | ProgramName::Lu => &["solution"],
+            ProgramName::Bt | ProgramName::Sp => &["field"],
             ProgramName::Is => &["sorted keys"],
             ProgramName::Ep => &["Gaussian sums", "counts"],
             ProgramName::Ft => &["checksums"],
@@ -378,6 +392,8 @@ mod tests {
             ProgramName::Streamcluster => &["centers of points", "centers"],
             ProgramName::Fluidanimate => &["positions"],
             ProgramName::Dedup => &["recipe", "store", "chunks"],
+            ProgramName::Phases => &["values", "sums of values"],
+            ProgramName::Mixed => &["counters"],
         }
     }
 

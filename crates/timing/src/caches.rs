@@ -225,7 +225,7 @@ impl HostCaches {
     }
 
     /// Writes a line back, which stays; whether it was dirty.
-    pub(crate) fn clean(&mut self, line: Line) -> bool {
+    pub fn clean(&mut self, line: Line) -> bool {
         let key = Key::of(line);
         self.shared.find(key).is_some_and(|place| self.clean_found(place, key))
     }

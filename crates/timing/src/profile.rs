@@ -38,6 +38,12 @@ pub struct Profile {
     pub flush: Flush,
     /// What the code's own steps take, with everything in the nearest cache.
     pub steps: Steps,
+    /// What it takes to give pages other mappings; a profile may be without.
+    #[serde(default)]
+    pub paging: Option<Paging>,
+    /// Kinds of far memory, from near to far, where a figure compares them.
+    #[serde(default)]
+    pub tier: Vec<Tier>,
     /// The text that it was read from, which says where its numbers come from.
     #[serde(skip)]
     pub text: String,
@@ -225,6 +231,40 @@ pub struct Steps {
     pub message_ns: f64,
 }
 
+/// What it takes to give pages other mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paging {
+    /// From an access to a page that is not mapped until it is.
+    pub fault_ns: f64,
+    /// From a write to a page that may be read until it may be written.
+    pub upgrade_ns: f64,
+    /// Taking away the right to write a page.
+    pub protect_ns: f64,
+    /// Taking a page's mapping away.
+    pub invalidate_ns: f64,
+    /// Taking away those of further pages in a row.
+    pub invalidate_more_ns: f64,
+    /// Mapping each page of a range of the pod's memory, its first touch included.
+    pub map_ns: f64,
+}
+
+/// A kind of far memory.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tier {
+    /// What it is called.
+    pub name: String,
+    /// An access to one line.
+    pub line_ns: f64,
+    /// Accesses to all 64 lines of a page.
+    pub page_ns: f64,
+    /// Copying a page from there into local memory.
+    pub copy_ns: f64,
+    /// The same by the operating system's migration, its work on mappings included.
+    pub migrate_ns: f64,
+}
+
 /// What is wrong with a profile.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -316,6 +356,27 @@ impl Profile {
             within(&format!("{name}.gb_per_s"), gb_per_s, 0.01, 1e5)?;
             if !curve.is_sorted_by(|a, b| a[0] < b[0] && a[1] <= b[1]) {
                 return Err(format!("{name}.curve does not rise: {curve:?}"));
+            }
+        }
+        for tier in &self.tier {
+            let Tier { name, line_ns, page_ns, copy_ns, migrate_ns } = tier;
+            within(&format!("line_ns of tier {name}"), *line_ns, 0.0, 1e6)?;
+            within(&format!("page_ns of tier {name}"), *page_ns, *line_ns, 1e6)?;
+            within(&format!("copy_ns of tier {name}"), *copy_ns, 0.0, 1e6)?;
+            within(&format!("migrate_ns of tier {name}"), *migrate_ns, 0.0, 1e6)?;
+        }
+        if let Some(paging) = &self.paging {
+            let Paging { fault_ns, upgrade_ns, protect_ns, .. } = *paging;
+            let Paging { invalidate_ns, invalidate_more_ns, map_ns, .. } = *paging;
+            for (name, ns) in [
+                ("paging.fault_ns", fault_ns),
+                ("paging.upgrade_ns", upgrade_ns),
+                ("paging.protect_ns", protect_ns),
+                ("paging.invalidate_ns", invalidate_ns),
+                ("paging.invalidate_more_ns", invalidate_more_ns),
+                ("paging.map_ns", map_ns),
+            ] {
+                within(name, ns, 0.0, 1e6)?;
             }
         }
         self.times().into_iter().try_for_each(|(name, ns)| within(name, ns, 0.0, 1e6))

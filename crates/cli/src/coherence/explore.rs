@@ -8,6 +8,7 @@ use serde::Serialize;
 use tombolo_coherence::{
     BACK_INVALIDATION, Fault, Filter, INVALIDATING, Limits, Protocol, SHARING, explore,
 };
+use tombolo_regions::{self as regions, Planted};
 
 use super::run::FilterArg;
 use crate::output::{self, Format, PROBLEMS, UNDECIDED, table};
@@ -21,9 +22,14 @@ counterpart, and nobody waits for ever.
 
 Several lines share nothing but the order in which messages arrive at a host. So one line is explored first, and then the states of several as numbers of states of one; of states that differ by nothing but the names of hosts and lines, one is visited.
 
+The protocol regions keeps pages, and changes how they are kept: direct, owned in place, or replicated. \
+Its steps are taken in every order, with --lines pages in one block, on a pod whose memory is coherent and on \
+one whose memory is not; only a coherent one has direct pages.
+
 With --faults, a mistake is planted in the protocol: one snoop is dropped, a host answers before it has \
-written a line back, or a line is granted to one host though others keep it. Each has to be found; the \
-shortest way to it is shown.
+written a line back, or a line is granted to one host though others keep it; with regions, a host answers or \
+copies before it has revoked its mapping, a mode is published early, or a hand-over is dropped. Each has to be \
+found; the shortest way to it is shown.
 
 The exit code is 3 if a state is wrong, or a planted mistake was not found, and 4 if there were more \
 states than --states.";
@@ -33,7 +39,8 @@ Examples:
   tombolo coherence explore
   tombolo coherence explore --protocol sha --hosts 2 --lines 2
   tombolo coherence explore --protocol inv --faults
-  tombolo coherence explore --hosts 3 --lines 2";
+  tombolo coherence explore --hosts 3 --lines 2
+  tombolo coherence explore --protocol regions --hosts 2 --lines 2 --in-order";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Tables {
@@ -43,14 +50,18 @@ enum Tables {
     Sha,
     /// CXL 3.0's back-invalidation.
     Bi,
+    /// Pages, and changes of how they are kept.
+    Regions,
 }
 
 impl Tables {
-    fn protocol(self) -> &'static Protocol {
+    /// The tables of a protocol that keeps lines.
+    fn of_lines(self) -> Option<&'static Protocol> {
         match self {
-            Self::Inv => &INVALIDATING,
-            Self::Sha => &SHARING,
-            Self::Bi => &BACK_INVALIDATION,
+            Self::Inv => Some(&INVALIDATING),
+            Self::Sha => Some(&SHARING),
+            Self::Bi => Some(&BACK_INVALIDATION),
+            Self::Regions => None,
         }
     }
 }
@@ -69,6 +80,12 @@ pub(crate) struct ExploreArgs {
     /// Lines.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=4))]
     lines: u8,
+    /// Changes of mode under way at once, at most; for regions.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=8))]
+    changes: u8,
+    /// Single pages are replicated as probes, too; for regions.
+    #[arg(long)]
+    probes: bool,
     /// Each host's processor wants one line at a time, and waits for it.
     #[arg(long)]
     in_order: bool,
@@ -107,6 +124,30 @@ struct Row {
     way: Vec<String>,
 }
 
+impl ExploreArgs {
+    /// A row with nothing explored yet.
+    fn row(
+        &self,
+        protocol: &'static str,
+        filter: &'static str,
+        fault: Option<&'static str>,
+    ) -> Row {
+        Row {
+            protocol,
+            filter,
+            hosts: self.hosts,
+            lines: self.lines,
+            fault,
+            states: 0,
+            visited: 0,
+            steps: 0,
+            whole: false,
+            violation: None,
+            way: Vec::new(),
+        }
+    }
+}
+
 impl Row {
     fn is_wrong(&self) -> bool {
         self.fault.is_some() != self.violation.is_some()
@@ -131,10 +172,17 @@ pub(super) fn run(args: &ExploreArgs) -> Result<ExitCode> {
     let faults = if args.faults { Fault::ALL.map(Some).to_vec() } else { vec![None] };
     let mut results = Vec::new();
     for protocol in protocols {
-        for &filter in &filters {
-            for &fault in &faults {
-                results.push(explore_one(args, protocol.protocol(), filter, fault));
+        match protocol.of_lines() {
+            Some(lines) => {
+                for &filter in &filters {
+                    results.extend(
+                        faults.iter().map(|&fault| explore_one(args, lines, filter, fault)),
+                    );
+                }
             }
+            None => results.extend(
+                [true, false].into_iter().flat_map(|coherent| explore_regions(args, coherent)),
+            ),
         }
     }
     let wrong = results.iter().any(Row::is_wrong);
@@ -160,19 +208,7 @@ fn explore_one(
         in_order: args.in_order,
         states: args.states,
     };
-    let mut row = Row {
-        protocol: protocol.name,
-        filter: filter.name(),
-        hosts: args.hosts,
-        lines: args.lines,
-        fault: fault.map(name),
-        states: 0,
-        visited: 0,
-        steps: 0,
-        whole: false,
-        violation: None,
-        way: Vec::new(),
-    };
+    let mut row = args.row(protocol.name, filter.name(), fault.map(name));
     match explore(protocol, limits, fault) {
         Ok(explored) => {
             (row.states, row.visited) = (explored.states, explored.visited);
@@ -181,6 +217,35 @@ fn explore_one(
         Err(violation) => (row.violation, row.way) = (Some(violation.what), violation.steps),
     }
     row
+}
+
+/// Explores the protocol of regions, on pods whose memory is coherent or is not.
+fn explore_regions(args: &ExploreArgs, coherent: bool) -> Vec<Row> {
+    let limits = regions::Limits {
+        hosts: args.hosts.into(),
+        pages: args.lines.into(),
+        block_pages: args.lines.into(),
+        coherent,
+        probes: args.probes,
+        changes: args.changes.into(),
+        in_order: args.in_order,
+        states: args.states,
+    };
+    let planted = Planted::ALL.into_iter().filter(|planted| planted.applies(coherent));
+    let planted = if args.faults { planted.map(Some).collect() } else { vec![None] };
+    let memory = if coherent { "coherent" } else { "not coherent" };
+    let explored = |planted: Option<Planted>| {
+        let mut row = args.row("regions", memory, planted.map(Planted::name));
+        match regions::explore(limits, planted) {
+            Ok(explored) => {
+                (row.states, row.visited) = (explored.states, explored.visited);
+                (row.steps, row.whole) = (explored.steps, explored.whole);
+            }
+            Err(violation) => (row.violation, row.way) = (Some(violation.what), violation.steps),
+        }
+        row
+    };
+    planted.into_iter().map(explored).collect()
 }
 
 fn text(report: &Report) -> String {

@@ -1,5 +1,6 @@
 //! `tombolo coherence`: protocols that keep memory nodes coherent, run and explored.
 
+mod areas;
 mod explore;
 mod record;
 mod run;

@@ -11,9 +11,10 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tombolo_coherence::Filter;
-use tombolo_disaggregated::{Buffers, Config, Core, MOST_HOSTS, Protocol, Summary, System};
+use tombolo_disaggregated::{Buffers, Choice, Config, Core, MOST_HOSTS, Protocol, Summary, System};
 use tombolo_programs::{EdgeList, GraphSource, Parameters, Program, ProgramName, Trace};
 
+use super::areas;
 use crate::output::{self, Format, table};
 
 pub(super) const ABOUT: &str = "\
@@ -29,6 +30,11 @@ list of edges (lines of \"from to [weight]\"), and smaller relatives of PARSEC's
 what `valgrind --tool=lackey --trace-mem=yes` prints, or a binary file (docs/traces.md); its threads are \
 dealt out to the hosts, and wait for each of their accesses.
 
+With --areas, software keeps pages coherent where that pays, as Adaptive Coherence Management proposes: a \
+block of 64 pages is direct (kept coherent by the hardware, line by line), owned (in place, by one writer or \
+many readers) or replicated (in each host's own memory). Such a mode is the same for all blocks and never \
+changes, or follows from what is seen of each block.
+
 Unless told otherwise, the system is that of SDM's paper: 32 threads, caches of 32 KiB and 256 KiB \
 per core and of 2 MiB per host, a network of 500 ns each way, and memory of 80 ns. Cores go on while \
 they wait, as far as their buffers reach and until something depends on what they wait for.";
@@ -39,7 +45,9 @@ Examples:
   tombolo coherence run --workload sssp --graph uniform --scale 16 --protocol sha --hosts 16
   tombolo coherence run --workload cc --graph twitter.txt --network-ns 1000 --format json
   valgrind --tool=lackey --trace-mem=yes --log-file=ls.trace ls
-  tombolo coherence run --trace ls.trace --protocol inv";
+  tombolo coherence run --trace ls.trace --protocol inv
+  tombolo coherence run --workload pr --areas adaptive --threads 4 --compare
+  tombolo coherence run --workload mixed --areas static:owned --not-coherent";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FilterArg {
@@ -124,22 +132,32 @@ pub(crate) struct RunArgs {
     protocol: Protocol,
     /// All protocols, one after the other, and how much faster each one is than inv.
     #[arg(long, conflicts_with = "protocol")]
-    compare: bool,
+    pub(super) compare: bool,
+    /// How pages are kept coherent, in blocks of 64: static:direct, static:owned, static:replicated or
+    /// adaptive. With --compare, all of these. The protocol of direct pages is bi, with a directory.
+    #[arg(long, value_parser = areas::choice, value_name = "CHOICE", conflicts_with_all = ["protocol", "trace"])]
+    pub(super) areas: Option<Choice>,
+    /// Memory nodes do not keep lines coherent: no page may be direct.
+    #[arg(long, requires = "areas")]
+    pub(super) not_coherent: bool,
+    /// What paging takes, instead of profiles/adaptive.toml.
+    #[arg(long, value_name = "FILE", requires = "areas")]
+    pub(super) profile: Option<PathBuf>,
     /// The program.
     #[arg(long, value_parser = program, value_name = "NAME", required_unless_present = "trace")]
-    workload: Option<ProgramName>,
+    pub(super) workload: Option<ProgramName>,
     /// A trace, instead of a program.
     #[arg(long, value_name = "FILE", conflicts_with_all = TRACE_CONFLICTS)]
     trace: Option<PathBuf>,
     #[command(flatten)]
-    input: InputArgs,
+    pub(super) input: InputArgs,
     /// Hosts, 1024 at most.
     #[arg(long, default_value_t = 4, value_name = "N")]
-    hosts: usize,
+    pub(super) hosts: usize,
     /// Threads of all hosts together, dealt out evenly, those in a row to one host. A trace has its
     /// own number.
     #[arg(long, default_value_t = 32, value_name = "N")]
-    threads: usize,
+    pub(super) threads: usize,
     /// Whom memory nodes ask about a line.
     #[arg(long, value_enum, default_value = "broadcast")]
     filter: FilterArg,
@@ -196,7 +214,7 @@ pub(crate) struct RunArgs {
     deny_writes: f64,
     /// How the result is written.
     #[arg(long, value_enum, default_value = "table")]
-    format: Format,
+    pub(super) format: Format,
 }
 
 /// What a run was, and what came of it.
@@ -236,6 +254,9 @@ enum Work<'a> {
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<()> {
+    if let (Some(choice), Some(name)) = (args.areas, args.workload) {
+        return areas::run(args, choice, name);
+    }
     let work = args.work()?;
     if !args.compare {
         let report = args.run_one(&work, args.protocol)?;
@@ -267,7 +288,7 @@ impl RunArgs {
         Ok(Work::Program(name, self.input.parameters()?))
     }
 
-    fn config(&self, protocol: Protocol) -> Config {
+    pub(super) fn config(&self, protocol: Protocol) -> Config {
         let mut config = Config {
             filter: self.filter.into(),
             threads: self.threads,

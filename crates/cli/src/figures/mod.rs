@@ -1,5 +1,6 @@
 //! `tombolo figures`: a paper's evaluation in virtual time.
 
+mod adaptive;
 mod folder;
 mod megalon;
 mod sdm;
@@ -16,11 +17,15 @@ pub(crate) enum FiguresCommand {
     /// The SDM paper's evaluation.
     #[command(long_about = sdm::ABOUT, after_help = sdm::EXAMPLES)]
     Sdm(sdm::SdmArgs),
+    /// Adaptive Coherence Management.
+    #[command(long_about = adaptive::ABOUT, after_help = adaptive::EXAMPLES)]
+    Adaptive(adaptive::AdaptiveArgs),
 }
 
 pub(crate) fn run(command: &FiguresCommand) -> Result<()> {
     match command {
         FiguresCommand::Megalon(args) => megalon::run(args),
         FiguresCommand::Sdm(args) => sdm::run(args),
+        FiguresCommand::Adaptive(args) => adaptive::run(args),
     }
 }

@@ -32,6 +32,7 @@ mod report;
 mod room;
 mod run;
 mod scheme;
+mod sketch;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -49,6 +50,7 @@ pub use point::{Measure, Point};
 pub use report::{Page, Summary, html};
 use room::Room;
 use run::{Run, Step};
+pub(crate) use sketch::Sketch;
 
 /// The figures there are, in the order of the paper.
 pub const FIGURES: [Figure; 13] = [

@@ -4,7 +4,7 @@ use tombolo_disaggregated::Summary;
 
 use super::suite::{Suite, Workload};
 use super::{FULL, INV, Measured, NETWORK_NS, Run, SDM, SdmFigure};
-use crate::figures::{Drawn, Place, Row, Shown};
+use crate::figures::{Drawn, Sketch};
 
 const HOSTS: [usize; 4] = [2, 4, 8, 16];
 const NETWORKS_NS: [u32; 3] = [100, NETWORK_NS, 1000];
@@ -48,53 +48,6 @@ fn by_hosts() -> Vec<Run> {
 
 fn by_network() -> Vec<Run> {
     all(&HOSTS, &NETWORKS_NS)
-}
-
-/// A figure in the making.
-struct Sketch {
-    drawn: Drawn,
-}
-
-impl Sketch {
-    fn new(
-        id: &'static str,
-        title: &'static str,
-        about: &'static str,
-        x: &'static str,
-        shown: &[&'static str],
-    ) -> Self {
-        let shown_as = |what: &&'static str| Shown { what: (*what).into(), values: Vec::new() };
-        let drawn = Drawn {
-            id,
-            title,
-            about,
-            x,
-            bars: x == "program",
-            places: Vec::new(),
-            shown: shown.iter().map(shown_as).collect(),
-            columns: shown.iter().map(|&what| (what, Vec::new())).collect(),
-            rows: Vec::new(),
-        };
-        Self { drawn }
-    }
-
-    fn point(&mut self, panel: &str, curve: &str, x: String, values: &[f64]) {
-        self.drawn.places.push(Place { panel: panel.into(), curve: curve.into(), x });
-        let shown = self.drawn.shown.iter_mut().map(|shown| &mut shown.values);
-        let columns = self.drawn.columns.iter_mut().map(|(_, values)| values);
-        shown.zip(values).for_each(|(all, &value)| all.push(value));
-        columns.zip(values).for_each(|(all, &value)| all.push(value));
-    }
-
-    fn states(&mut self, quantity: String, paper: f64, ours: f64) {
-        let row = Row::new(self.drawn.id, quantity, Some(paper), None, ours);
-        self.drawn.rows.push(row);
-    }
-
-    fn says(&mut self, quantity: String, says: &'static str, ours: f64) {
-        let row = Row::new(self.drawn.id, quantity, None, Some(says), ours);
-        self.drawn.rows.push(row);
-    }
 }
 
 /// The geometric mean over a suite, and the most.

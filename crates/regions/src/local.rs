@@ -1,0 +1,80 @@
+//! What a host knows of its own pages.
+
+use std::ops::Range;
+
+use tombolo_coherence::{Access, SHARING, State};
+
+use crate::{Mode, Pages};
+
+/// A host's part in a region: what it may do with pages that are not direct.
+///
+/// All machines of a host share one. A host with several threads guards it by a lock, which it
+/// holds for a step.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Local {
+    host: usize,
+    block_pages: usize,
+    pages: Vec<Held>,
+}
+
+/// What a host may do with a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Held {
+    pub(crate) state: State,
+    pub(crate) mode: Mode,
+}
+
+impl Local {
+    /// A host that has none of the pages of a region, of which `block_pages` make a block.
+    ///
+    /// # Panics
+    /// If there are no pages in a block.
+    pub fn new(host: usize, pages: usize, block_pages: usize) -> Self {
+        assert!(block_pages > 0, "a block has pages");
+        Self { host, block_pages, pages: vec![Held::default(); pages] }
+    }
+
+    /// The number of the host.
+    pub fn host(&self) -> usize {
+        self.host
+    }
+
+    /// The block of a page.
+    pub fn block_of(&self, page: usize) -> usize {
+        page / self.block_pages
+    }
+
+    /// The pages of a block.
+    pub fn pages_of(&self, block: usize) -> Range<usize> {
+        let first = block * self.block_pages;
+        first..(first + self.block_pages).min(self.pages.len())
+    }
+
+    pub(crate) fn rename(&mut self, names: &[usize]) {
+        self.host = names[self.host];
+    }
+
+    #[inline]
+    pub(crate) fn held(&self, page: usize) -> Held {
+        self.pages[page]
+    }
+
+    pub(crate) fn set(&mut self, page: usize, held: Held) {
+        self.pages[page] = held;
+    }
+
+    /// Maps a page if this host may access it without asking; whether it may.
+    pub(crate) fn go_ahead<B: Pages>(&mut self, page: usize, access: Access, back: &mut B) -> bool {
+        let held = &mut self.pages[page];
+        let may = (SHARING.ask)(held.state, access).is_none();
+        if may {
+            if access == Access::Write {
+                held.state = State::Modified;
+            }
+            let writes = held.state == State::Modified;
+            let access = if writes { Access::Write } else { Access::Read };
+            back.map(page..page + 1, held.mode, access);
+        }
+        may
+    }
+}
