@@ -31,6 +31,7 @@ mod life;
 mod mapped;
 mod memory;
 mod numa;
+pub mod paging;
 mod past;
 mod poison;
 mod process;
@@ -48,6 +49,7 @@ pub use arena::Arena;
 pub use backing::Backing;
 pub use cache::CacheControl;
 pub use error::MemoryError;
+pub use fork::AroundForks;
 #[doc(hidden)]
 pub use fork::in_child;
 pub use handle::FileHandle;
