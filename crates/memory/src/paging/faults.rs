@@ -32,7 +32,7 @@ const MESSAGE_BYTES: usize = size_of::<uffd_msg>();
 const MESSAGES: usize = 32;
 
 /// Why the kernel did not do something with a page. The page is as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// The page is shared with a child of `fork()`, or pinned for a device.
     Shared,

@@ -1,0 +1,5 @@
+//! Pages in two tiers.
+mod page;
+mod transaction;
+#[cfg(test)]
+mod model;
