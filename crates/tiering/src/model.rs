@@ -13,7 +13,7 @@ use stateright::{Checker, Model, Property};
 use tombolo_memory::paging::Refusal;
 
 use crate::page::Phase;
-use crate::transaction::{Check, Demotion, Outcome, PageOps, Promotion};
+use crate::transaction::{Check, Demotion, Outcome, PageOps, Promotion, Transaction};
 
 /// Writes that the program makes at most.
 const WRITES: u8 = 3;
@@ -228,8 +228,8 @@ impl Page {
         };
         let mut page = shared.0.into_inner();
         let passed_scan = matches!(&running, Running::Up(up) if up.is_in_gap());
-        page.is_snatched |= passed_scan && phase == Phase::Copying && was_dirty
-            && page.phase == Phase::Copying;
+        page.is_snatched |=
+            passed_scan && phase == Phase::Copying && was_dirty && page.phase == Phase::Copying;
         page.running = if outcome.is_some() { Running::Nothing } else { running };
         page.last = outcome;
         page

@@ -47,6 +47,7 @@ impl Phase {
     ];
 
     /// Whether the mirror has a frame of the page.
+    #[cfg(test)]
     pub(crate) fn has_mirror(self) -> bool {
         matches!(self, Self::Parked | Self::Shadowed)
     }
@@ -63,8 +64,6 @@ impl Flags {
     pub(crate) const NEAR: Self = Self(1 << 8);
     /// It was filled: it may have a frame.
     pub(crate) const RESIDENT: Self = Self(1 << 9);
-    /// It is in the pending queue.
-    pub(crate) const QUEUED: Self = Self(1 << 10);
     /// It was written while it had a shadow, and gets none again.
     pub(crate) const WRITTEN: Self = Self(1 << 11);
     /// The program wants it near: it is not demoted.
@@ -159,8 +158,7 @@ impl Word {
     pub(crate) fn forget_seen(&self, was_in_vain: bool) {
         self.update(|state| {
             let vain = state.in_vain();
-            let vain =
-                if was_in_vain { (vain + 1).min(VAIN_MOST) } else { vain.saturating_sub(1) };
+            let vain = if was_in_vain { (vain + 1).min(VAIN_MOST) } else { vain.saturating_sub(1) };
             let cleared = state.0 & !(SEEN_MOST << SEEN_SHIFT | VAIN_MOST << VAIN_SHIFT);
             Some(State(cleared | vain << VAIN_SHIFT))
         });

@@ -8,7 +8,7 @@
 //! bytes are replaced. So a page that was taken out always goes down, and no write is lost.
 //!
 //! The steps are apart so that a test can let the program, and its changes of mappings, come
-//! between any two. The steps from [`is_in_gap`](Promotion::is_in_gap) on run under the gate, under
+//! between any two. Steps [in the gap](Transaction::is_in_gap) run under the gate, under
 //! which messages of the kernel are read.
 //!
 //! Invariants:
@@ -57,9 +57,17 @@ pub(crate) trait PageOps {
     fn drop_aside(&self);
 }
 
+/// A move of one page, step by step.
+pub(crate) trait Transaction {
+    /// Whether the next step has to run under the gate, together with the one before.
+    fn is_in_gap(&self) -> bool;
+
+    /// Runs the next step. Returns how the transaction ended, once it has.
+    fn advance(&mut self, page: &impl PageOps, omitted: Option<Check>) -> Option<Outcome>;
+}
+
 /// A check that a test leaves out, to see that something fails then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "tests alone leave checks out"))]
 pub(crate) enum Check {
     /// Noting writes before the copy is made.
     Protection,
@@ -112,17 +120,29 @@ impl Promotion {
         Self { next: Up::Claim, keeps_shadow }
     }
 
-    /// Whether the next step has to run under the gate, together with the one before.
-    pub(crate) fn is_in_gap(&self) -> bool {
+    fn map(&mut self, page: &impl PageOps) -> Option<Outcome> {
+        if let Err(refusal) = page.map_staged() {
+            page.drop_staged();
+            page.change(Phase::Out, Phase::Parked);
+            return Some(Outcome::Refused(refusal));
+        }
+        if self.keeps_shadow {
+            page.change(Phase::Out, Phase::Shadowed);
+            self.next = Up::Watch;
+            return None;
+        }
+        page.drop_mirror();
+        page.change(Phase::Out, Phase::Loose);
+        Some(Outcome::Promoted)
+    }
+}
+
+impl Transaction for Promotion {
+    fn is_in_gap(&self) -> bool {
         matches!(self.next, Up::TakeOut | Up::Compare | Up::Map)
     }
 
-    /// Runs the next step. Returns how the transaction ended, once it has.
-    pub(crate) fn advance(
-        &mut self,
-        page: &impl PageOps,
-        omitted: Option<Check>,
-    ) -> Option<Outcome> {
+    fn advance(&mut self, page: &impl PageOps, omitted: Option<Check>) -> Option<Outcome> {
         let runs = |check| omitted != Some(check);
         match self.next {
             Up::Claim if !page.change(Phase::Loose, Phase::Copying) => return Some(Outcome::Busy),
@@ -173,22 +193,6 @@ impl Promotion {
         }
         None
     }
-
-    fn map(&mut self, page: &impl PageOps) -> Option<Outcome> {
-        if let Err(refusal) = page.map_staged() {
-            page.drop_staged();
-            page.change(Phase::Out, Phase::Parked);
-            return Some(Outcome::Refused(refusal));
-        }
-        if self.keeps_shadow {
-            page.change(Phase::Out, Phase::Shadowed);
-            self.next = Up::Watch;
-            return None;
-        }
-        page.drop_mirror();
-        page.change(Phase::Out, Phase::Loose);
-        Some(Outcome::Promoted)
-    }
 }
 
 /// Ends a promotion before the page was taken out.
@@ -218,17 +222,33 @@ impl Demotion {
         Self { next: Down::Claim, had_shadow: false }
     }
 
-    /// As [`Promotion::is_in_gap`].
-    pub(crate) fn is_in_gap(&self) -> bool {
+    fn take_aside(&mut self, page: &impl PageOps) -> Option<Outcome> {
+        let from = if self.had_shadow { Phase::Shadowed } else { Phase::Copying };
+        if !page.change(from, Phase::Out) {
+            // A page that was given up meanwhile has nothing in the mirror but this copy.
+            if !self.had_shadow {
+                page.drop_mirror();
+            }
+            return Some(Outcome::Busy);
+        }
+        if let Err(refusal) = page.take_aside() {
+            if !self.had_shadow {
+                page.drop_mirror();
+            }
+            page.change(Phase::Out, if self.had_shadow { from } else { Phase::Loose });
+            return Some(Outcome::Refused(refusal));
+        }
+        self.next = Down::Compare;
+        None
+    }
+}
+
+impl Transaction for Demotion {
+    fn is_in_gap(&self) -> bool {
         matches!(self.next, Down::TakeAside | Down::Compare)
     }
 
-    /// As [`Promotion::advance`].
-    pub(crate) fn advance(
-        &mut self,
-        page: &impl PageOps,
-        omitted: Option<Check>,
-    ) -> Option<Outcome> {
+    fn advance(&mut self, page: &impl PageOps, omitted: Option<Check>) -> Option<Outcome> {
         match self.next {
             Down::Claim if page.phase() == Phase::Shadowed => {
                 self.had_shadow = true;
@@ -256,26 +276,6 @@ impl Demotion {
                 return Some(by);
             }
         }
-        None
-    }
-
-    fn take_aside(&mut self, page: &impl PageOps) -> Option<Outcome> {
-        let from = if self.had_shadow { Phase::Shadowed } else { Phase::Copying };
-        if !page.change(from, Phase::Out) {
-            // A page that was given up meanwhile has nothing in the mirror but this copy.
-            if !self.had_shadow {
-                page.drop_mirror();
-            }
-            return Some(Outcome::Busy);
-        }
-        if let Err(refusal) = page.take_aside() {
-            if !self.had_shadow {
-                page.drop_mirror();
-            }
-            page.change(Phase::Out, if self.had_shadow { from } else { Phase::Loose });
-            return Some(Outcome::Refused(refusal));
-        }
-        self.next = Down::Compare;
         None
     }
 }

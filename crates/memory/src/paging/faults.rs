@@ -251,6 +251,40 @@ impl Faults {
         Ok(self.ask(UFFDIO_WAKE, &mut range(span))?)
     }
 
+    /// As [`wake`](Self::wake), for the page at an address, whatever is there.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn wake_at(&self, address: usize) -> Result<(), Refusal> {
+        let start = address / page_bytes() * page_bytes();
+        let mut asked = uffdio_range { start: start as u64, len: page_bytes() as u64 };
+        Ok(self.ask(UFFDIO_WAKE, &mut asked)?)
+    }
+
+    /// Moves one page to an address that is registered here, and has no page.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn move_to(&self, address: usize, from: PageSpan<'_>) -> Result<(), Refusal> {
+        let mut asked = uffdio_move {
+            dst: address as u64,
+            src: from.address(),
+            len: from.bytes() as u64,
+            mode: 0,
+            move_: 0,
+        };
+        Ok(self.ask(UFFDIO_MOVE, &mut asked)?)
+    }
+
+    /// As [`unregister`](Self::unregister), for addresses to which the program has moved pages.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn unregister_at(&self, address: usize, bytes: usize) -> io::Result<()> {
+        let mut asked = uffdio_range { start: address as u64, len: bytes as u64 };
+        Ok(self.ask(UFFDIO_UNREGISTER, &mut asked)?)
+    }
+
     /// Waits for messages, or for `bell` to be rung, for so long at most. Returns whether it is
     /// worth reading.
     ///

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -125,6 +126,36 @@ impl PageSpace {
         unsafe { AtomicU64::from_ptr(word) }.fetch_add(value, Ordering::AcqRel)
     }
 
+    /// Reads from a file or pipe into the pages at `offset`, by one system call. Returns how many bytes
+    /// came.
+    ///
+    /// # Errors
+    /// What the system says.
+    ///
+    /// # Panics
+    /// If the bytes are not all in the space.
+    pub fn fill_from(&self, offset: usize, bytes: usize, file: impl AsFd) -> io::Result<usize> {
+        let to = self.at(offset, bytes);
+        // SAFETY: the kernel writes within the mapping, to which no reference is.
+        let done = unsafe { libc::read(file.as_fd().as_raw_fd(), to.as_ptr().cast(), bytes) };
+        usize::try_from(done).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Writes bytes of the pages at `offset` to a file or pipe, by one system call. Returns how many
+    /// bytes went.
+    ///
+    /// # Errors
+    /// What the system says.
+    ///
+    /// # Panics
+    /// If the bytes are not all in the space.
+    pub fn write_to(&self, offset: usize, bytes: usize, file: impl AsFd) -> io::Result<usize> {
+        let from = self.at(offset, bytes);
+        // SAFETY: the kernel reads within the mapping.
+        let done = unsafe { libc::write(file.as_fd().as_raw_fd(), from.as_ptr().cast(), bytes) };
+        usize::try_from(done).map_err(|_| io::Error::last_os_error())
+    }
+
     fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
         let is_within = offset <= self.bytes() && bytes <= self.bytes() - offset;
         assert!(is_within, "{bytes} bytes at {offset} are outside their {}", self.bytes());
@@ -230,6 +261,21 @@ impl PageSpan<'_> {
     pub fn lock(&self) -> io::Result<()> {
         // SAFETY: locking changes no bytes.
         Ok(unsafe { rustix::mm::mlock(self.start().as_ptr().cast(), self.bytes()) }?)
+    }
+
+    /// Moves the pages to another address, as `mremap` does, and leaves absent ones here. This is for
+    /// tests.
+    ///
+    /// # Errors
+    /// What the system says.
+    #[doc(hidden)]
+    pub fn move_away(&self) -> io::Result<PageSpace> {
+        let flags = rustix::mm::MremapFlags::MAYMOVE | rustix::mm::MremapFlags::DONTUNMAP;
+        let from = self.start().as_ptr().cast();
+        // SAFETY: the kernel chooses the place; the pages here are fresh ones afterwards.
+        let to = unsafe { rustix::mm::mremap(from, self.bytes(), self.bytes(), flags) }?;
+        let base = NonNull::new(to.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(PageSpace { base, pages: self.pages, is_owned: true })
     }
 
     /// Pages that are taken from here on come from `node`, as long as it has any.
