@@ -88,7 +88,13 @@ impl Kernel {
     /// Puts a parked page back into the program's mapping.
     pub(crate) fn put_back(&self, area: &Area, page: usize) -> Result<(), Refusal> {
         let (to, from) = (area.space.page(page), area.mirror.page(page));
-        match self.areas.move_pages(to, from, false).whole() {
+        let mut done = self.areas.move_pages(to, from, false).whole();
+        if done == Err(Refusal::Present) {
+            // It may be the mark of a page that was protected when it was absent.
+            self.areas.unprotect(to)?;
+            done = self.areas.move_pages(to, from, false).whole();
+        }
+        match done {
             // The program has locked the page's area meanwhile, or taken the right to write.
             Err(Refusal::Unmovable) => {
                 self.areas.copy(to, from).whole()?;

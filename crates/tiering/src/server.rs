@@ -125,7 +125,13 @@ impl Server<'_> {
         };
         let limit = (page / FILLED_AT_ONCE + 1) * FILLED_AT_ONCE;
         let behind = (page + 1..limit.min(area.pages())).take_while(is_free).count();
-        let filled = self.kernel.areas.zero(area.space.span(page..page + 1 + behind));
+        let mut filled = self.kernel.areas.zero(area.space.span(page..page + 1 + behind));
+        if filled.pages == 0 && filled.refused == Some(Refusal::Present) {
+            // It may have been protected just after the program had given it up, which leaves a mark.
+            let page = area.space.page(page);
+            let unmarked = self.kernel.areas.unprotect(page);
+            filled = unmarked.map_or(filled, |()| self.kernel.areas.zero(page));
+        }
         (page..page + filled.pages).for_each(|page| self.shared.note_filled(area, page));
         if filled.pages > 0 {
             self.shared.counters.add(Count::FirstTouches, 1);

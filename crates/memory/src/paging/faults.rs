@@ -243,6 +243,17 @@ impl Faults {
         Ok(self.ask(UFFDIO_WRITEPROTECT, &mut asked)?)
     }
 
+    /// Ends the notes of writes to these pages. An absent page that was protected has a mark in the page
+    /// table, for which the kernel refuses to fill it or to move a page there; this takes the mark
+    /// away. The page table shows such a page as swapped out.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn unprotect(&self, span: PageSpan<'_>) -> Result<(), Refusal> {
+        let mut asked = uffdio_writeprotect { range: range(span), mode: 0 };
+        Ok(self.ask(UFFDIO_WRITEPROTECT, &mut asked)?)
+    }
+
     /// Threads that wait for these pages try again.
     ///
     /// # Errors
@@ -466,6 +477,20 @@ mod tests {
             assert_eq!(faults.zero(space.page(1)), Moved { pages: 1, refused: None });
             assert_eq!(toucher.join().unwrap(), 0);
         });
+    }
+
+    /// A heap's thread protected a page that the program had just given up. The kernel left a mark
+    /// there, and refused to fill the page from then on: its next touch waited for ever.
+    #[test]
+    fn an_absent_page_that_was_protected_can_be_filled() {
+        let Some(faults) = faults() else { return };
+        let space = PageSpace::reserve(2).unwrap();
+        faults.register(space.span(0..2)).unwrap();
+        faults.protect(space.page(0)).unwrap();
+        assert_eq!(faults.zero(space.page(0)).whole(), Err(Refusal::Present));
+        faults.unprotect(space.page(0)).unwrap();
+        assert_eq!(faults.zero(space.page(0)).whole(), Ok(()));
+        assert_eq!(byte(&space, 0), 0);
     }
 
     #[test]

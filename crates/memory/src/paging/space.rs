@@ -270,10 +270,13 @@ impl PageSpan<'_> {
     /// What the system says.
     #[doc(hidden)]
     pub fn move_away(&self) -> io::Result<PageSpace> {
-        let flags = rustix::mm::MremapFlags::MAYMOVE | rustix::mm::MremapFlags::DONTUNMAP;
-        let from = self.start().as_ptr().cast();
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
+        let (from, nowhere) = (self.start().as_ptr().cast(), null_mut::<libc::c_void>());
         // SAFETY: the kernel chooses the place; the pages here are fresh ones afterwards.
-        let to = unsafe { rustix::mm::mremap(from, self.bytes(), self.bytes(), flags) }?;
+        let to = unsafe { libc::mremap(from, self.bytes(), self.bytes(), flags, nowhere) };
+        if to == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
         let base = NonNull::new(to.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(PageSpace { base, pages: self.pages, is_owned: true })
     }
