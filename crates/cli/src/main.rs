@@ -1,7 +1,7 @@
 //! The command `tombolo`.
 //!
 //! Exit codes: 0 if all went well, 1 if something went wrong, 2 if the command line is wrong, 3 if
-//! `pod check` found problems, `check` or `soak` failures, 4 if these found none but could not decide all, 5 if
+//! `pod check` found problems, `tier check` obstacles, `check` or `soak` failures, 4 if these found none but could not decide all, 5 if
 //! a host that serves was fenced.
 
 #![deny(clippy::print_stdout)]
@@ -25,6 +25,7 @@ mod serve;
 mod served;
 mod soak;
 mod stop;
+mod tier;
 mod up;
 mod workload;
 
@@ -82,6 +83,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Coherence(command) => return coherence::run(&command),
         Command::Check(args) => return check::run(&args),
         Command::Soak(args) => return soak::run(&args),
+        Command::Tier(command) => return tier::run(&command),
         Command::Worker(args) => bench::worker::run(&args)?,
         Command::PageWorker(args) => bench::pages::work(&args)?,
         Command::SoakWorker(args) => soak::worker::run(&args)?,

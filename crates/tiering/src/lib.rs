@@ -33,6 +33,7 @@ mod available;
 mod error;
 mod fork;
 mod heap;
+mod machine;
 #[cfg(test)]
 mod model;
 mod moves;
@@ -50,6 +51,7 @@ mod worker;
 
 pub use error::TieringError;
 pub use heap::{Block, Hint, TieredHeap, probe};
+pub use machine::{Finding, Severity, check};
 pub use options::{Options, Policy};
 pub use report::Report;
 pub use stats::{Count, Stats};

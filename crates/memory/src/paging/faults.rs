@@ -479,6 +479,39 @@ mod tests {
         });
     }
 
+    /// A ring of io_uring that has pinned some pages; `None` where there is no io_uring.
+    fn ring_with(pinned: PageSpan<'_>) -> Option<OwnedFd> {
+        const REGISTER_BUFFERS: libc::c_int = 0;
+        let mut parameters = [0u32; 30];
+        // SAFETY: the kernel fills the parameters, which have their 120 bytes.
+        let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 4, &raw mut parameters) };
+        if ring < 0 {
+            eprintln!("skipped: {}", io::Error::last_os_error());
+            return None;
+        }
+        // SAFETY: the kernel has just made this descriptor.
+        let ring = unsafe { OwnedFd::from_raw_fd(ring as _) };
+        let buffer =
+            libc::iovec { iov_base: pinned.start().as_ptr().cast(), iov_len: pinned.bytes() };
+        let (fd, call) = (ring.as_raw_fd(), libc::SYS_io_uring_register);
+        // SAFETY: one buffer, whose pages are mapped.
+        let done = unsafe { libc::syscall(call, fd, REGISTER_BUFFERS, &raw const buffer, 1) };
+        assert_eq!(done, 0, "{}", io::Error::last_os_error());
+        Some(ring)
+    }
+
+    #[test]
+    fn pinned_pages_do_not_move_until_they_are_let_go() {
+        let Some(faults) = faults() else { return };
+        let (here, there) = (arena(&faults, 1), arena(&faults, 1));
+        here.write(0, b"x");
+        let Some(ring) = ring_with(here.page(0)) else { return };
+        let moved = faults.move_pages(there.page(0), here.page(0), false);
+        assert_eq!(moved.whole(), Err(Refusal::Shared));
+        drop(ring);
+        assert_eq!(byte(&here, 0), b'x');
+    }
+
     /// A heap's thread protected a page that the program had just given up. The kernel left a mark
     /// there, and refused to fill the page from then on: its next touch waited for ever.
     #[test]
