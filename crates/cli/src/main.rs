@@ -1,8 +1,8 @@
 //! The command `tombolo`.
 //!
 //! Exit codes: 0 if all went well, 1 if something went wrong, 2 if the command line is wrong, 3 if
-//! `pod check` found problems, `tier check` obstacles, `check` or `soak` failures, 4 if these found none but could not decide all, 5 if
-//! a host that serves was fenced.
+//! `pod check` found problems, `tier check` obstacles, `check` or `soak` failures, 4 if these found
+//! none but could not decide all, 5 if a host that serves was fenced.
 
 #![deny(clippy::print_stdout)]
 

@@ -64,7 +64,7 @@ impl Flags {
     pub(crate) const NEAR: Self = Self(1 << 8);
     /// It was filled: it may have a frame.
     pub(crate) const RESIDENT: Self = Self(1 << 9);
-    /// It was written while it had a shadow, and gets none again.
+    /// It was written while it had a shadow: a policy gives it none again.
     pub(crate) const WRITTEN: Self = Self(1 << 11);
     /// The program wants it near: it is not demoted.
     pub(crate) const HOLD_NEAR: Self = Self(1 << 12);

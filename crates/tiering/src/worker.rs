@@ -255,7 +255,6 @@ impl<'a> Worker<'a> {
             self.shared.count_abort(outcome);
             return (outcome, 0);
         }
-        let keeps_shadow = keeps_shadow && !area.word(page).get().has(Flags::WRITTEN);
         let ended = moves::promote(self.shared, self.page(area, page), keeps_shadow);
         if ended.0 == Outcome::Refused(Refusal::NoMemory) {
             self.reclaim(RECLAIM_FACTOR);
@@ -365,7 +364,10 @@ impl<'a> Worker<'a> {
                 if state.has_any(Flags::NEAR.and(Flags::HOLD_FAR)) {
                     continue;
                 }
-                let (outcome, _) = self.move_one(&area, page, Place::Copied);
+                // A page that was written while it had a shadow gets none again.
+                let is_written = state.has(Flags::WRITTEN);
+                let place = if is_written { Place::Home } else { Place::Copied };
+                let (outcome, _) = self.move_one(&area, page, place);
                 if is_passing(outcome) {
                     again.push((number, page));
                 }
