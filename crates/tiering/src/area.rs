@@ -28,6 +28,19 @@ impl Area {
         Ok(Self { space: reserve()?, mirror: reserve()?, words })
     }
 
+    /// Pages of the program, of which some may be filled.
+    pub(crate) fn adopt(space: PageSpace) -> Result<Self, TieringError> {
+        let mirror = PageSpace::reserve(space.pages())
+            .map_err(|reason| TieringError::Os { doing: "reserve addresses", reason })?;
+        let words = (0..space.pages()).map(|_| Word::default()).collect();
+        Ok(Self { space, mirror, words })
+    }
+
+    /// Whether the program has unmapped all of it.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.words.iter().all(|word| word.get().phase() == Phase::Gone)
+    }
+
     pub(crate) fn pages(&self) -> usize {
         self.words.len()
     }
@@ -115,8 +128,8 @@ impl Kernel {
 /// Frames for one transaction at a time.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    staged: PageSpace,
-    aside: PageSpace,
+    pub(crate) staged: PageSpace,
+    pub(crate) aside: PageSpace,
 }
 
 /// One page of an area, for one thread.

@@ -16,6 +16,7 @@ use tombolo_memory::paging::{FaultsError, page_bytes, spawn_apart};
 use tombolo_placement::Place;
 
 use crate::area::{Area, Kernel};
+use crate::finder::Finder;
 use crate::page::Flags;
 use crate::server::Server;
 use crate::shared::Shared;
@@ -61,9 +62,9 @@ impl TieredHeap {
     pub fn reserve(bytes: usize, options: Options) -> Result<Self, TieringError> {
         let pages = bytes.div_ceil(page_bytes()).max(1);
         let area = Area::reserve(pages)?;
-        let shared = Arc::new(Shared::new(options, area));
+        let shared = Arc::new(Shared::new(options, Some(area)));
         let (jobs, receiver) = mpsc::channel();
-        let server = start(shared.clone(), receiver)?;
+        let server = start(shared.clone(), receiver, None)?;
         fork::watch(Arc::downgrade(&shared), jobs.clone());
         let area = shared.area(0);
         let free = Mutex::new(BTreeMap::from([(0, pages)]));
@@ -176,10 +177,15 @@ impl Drop for Inner {
     }
 }
 
-/// Starts both threads; returns once they serve.
-fn start(shared: Arc<Shared>, jobs: Receiver<Job>) -> Result<JoinHandle<()>, TieringError> {
+/// Starts both threads; returns once they serve. With `excluded` they find areas by themselves, but
+/// none that overlap these addresses.
+pub(crate) fn start(
+    shared: Arc<Shared>,
+    jobs: Receiver<Job>,
+    excluded: Option<Vec<Range<usize>>>,
+) -> Result<JoinHandle<()>, TieringError> {
     let (ready, is_ready) = sync_channel(1);
-    let body = move |files: std::io::Result<()>| serve(files, &shared, jobs, ready);
+    let body = move |files: std::io::Result<()>| serve(files, &shared, jobs, ready, excluded);
     let server = spawn_apart("tombolo-faults", body)
         .map_err(|reason| TieringError::Os { doing: "start a thread", reason })?;
     match is_ready.recv() {
@@ -195,7 +201,10 @@ fn serve(
     shared: &Arc<Shared>,
     jobs: Receiver<Job>,
     ready: SyncSender<Result<(), TieringError>>,
+    excluded: Option<Vec<Range<usize>>>,
 ) {
+    // This thread serves faults, so its stack may have none.
+    let on_stack = here();
     let os = |doing| move |reason: std::io::Error| TieringError::Os { doing, reason };
     let prepare = || -> Result<_, TieringError> {
         files.map_err(os("part the threads' files from the program's"))?;
@@ -218,7 +227,14 @@ fn serve(
         let worker = std::thread::Builder::new().name("tombolo-tier".to_owned());
         let (kernel, desks, bell) = (&kernel, &desks, &bell);
         let work = move || {
-            let work = || Worker::new(shared, kernel, &desks.0).run(&jobs);
+            let work = || {
+                let mut worker = Worker::new(shared, kernel, &desks.0);
+                worker.finder = excluded.map(|mut excluded| {
+                    excluded.extend([on_stack, here()]);
+                    Finder::new(excluded)
+                });
+                worker.run(&jobs);
+            };
             if catch_unwind(AssertUnwindSafe(work)).is_err() {
                 shared.is_failed.store(true, Ordering::Release);
                 shared.fork.end();
@@ -243,6 +259,13 @@ fn serve(
             let _ = kernel.areas.unregister(area.space.span(0..area.pages()));
         }
     });
+}
+
+/// An address on this thread's stack.
+fn here() -> Range<usize> {
+    let on_stack = 0u8;
+    let address = (&raw const on_stack).addr();
+    address..address + 1
 }
 
 /// Pages of a heap. They are given back when the block is dropped.

@@ -28,9 +28,11 @@
 //! `CLONE_VM` find zeros in parked pages. A debugger's write to a page that moves at that moment may
 //! be lost.
 
+mod adopt;
 mod area;
 mod available;
 mod error;
+mod finder;
 mod fork;
 mod heap;
 mod machine;
@@ -40,6 +42,7 @@ mod moves;
 mod options;
 mod page;
 mod policy;
+mod process;
 mod queues;
 mod report;
 mod server;
@@ -53,6 +56,7 @@ pub use error::TieringError;
 pub use heap::{Block, Hint, TieredHeap, probe};
 pub use machine::{Finding, Severity, check};
 pub use options::{Options, Policy};
+pub use process::{ProcessTiers, stats_of};
 pub use report::Report;
 pub use stats::{Count, Stats};
 pub use tombolo_placement::{Costs, Place};

@@ -88,8 +88,53 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The environment variable with the options of a program that is started with tiers.
+    pub const VARIABLE: &str = "TOMBOLO_TIER";
+
     /// Whether both tiers are of one node: mechanisms work, and nothing becomes faster.
     pub fn is_one_node(&self) -> bool {
         self.near_node == self.far_node
+    }
+}
+
+/// Node of the near tier, node of the far one, near bytes, policy: as a program is told them.
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { near_node, far_node, near_bytes, policy, .. } = self;
+        write!(f, "{near_node} {far_node} {near_bytes} {policy}")
+    }
+}
+
+impl FromStr for Options {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{}={text} is not as tombolo tier run sets it", Self::VARIABLE);
+        let fields: Vec<&str> = text.split(' ').collect();
+        let [near, far, bytes, policy] = fields[..] else { return Err(wrong()) };
+        Ok(Self {
+            near_node: near.parse().map_err(|_| wrong())?,
+            far_node: far.parse().map_err(|_| wrong())?,
+            near_bytes: bytes.parse().map_err(|_| wrong())?,
+            policy: policy.parse()?,
+            ..Self::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_go_from_one_program_to_the_other() {
+        for (policy, _) in Policy::ALL {
+            let options =
+                Options { far_node: 3, near_bytes: 1 << 30, policy, ..Options::default() };
+            let read: Options = options.to_string().parse().unwrap();
+            assert_eq!(read.to_string(), options.to_string());
+            assert_eq!(read.policy, policy);
+        }
+        assert!("0 1 x none".parse::<Options>().unwrap_err().contains("tombolo tier run"));
     }
 }

@@ -24,7 +24,12 @@ pub(crate) fn note_hint(shared: &Shared, page: PageId) {
 }
 
 fn judge(shared: &Shared, (area, page): PageId) -> Verdict {
-    let state = shared.area(area).word(page).get();
+    let area = shared.area(area);
+    if page >= area.pages() {
+        // It was a page of an area that is gone.
+        return Verdict::Drop;
+    }
+    let state = area.word(page).get();
     let is_far = matches!(state.phase(), Phase::Loose | Phase::Parked);
     if !is_far || state.has_any(Flags::NEAR.and(Flags::HOLD_FAR)) {
         Verdict::Drop

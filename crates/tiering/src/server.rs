@@ -62,7 +62,10 @@ impl Server<'_> {
 
     fn fault(&self, address: usize) -> bool {
         let found = self.shared.all_areas().into_iter().find_map(|(number, area)| {
-            area.space.page_of(address).map(|page| (number, area, page))
+            let page = area.space.page_of(address)?;
+            // The program may have mapped others in the place of pages that are gone.
+            let is_here = area.word(page).get().phase() != Phase::Gone;
+            is_here.then_some((number, area, page))
         });
         let Some((number, area, page)) = found else { return self.wake_at(address) };
         match area.word(page).get().phase() {

@@ -39,10 +39,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(options: Options, area: Area) -> Self {
+    pub(crate) fn new(options: Options, area: Option<Area>) -> Self {
         Self {
             options,
-            areas: RwLock::new(vec![Arc::new(area)]),
+            areas: RwLock::new(area.map(Arc::new).into_iter().collect()),
             gate: Mutex::default(),
             counters: Counters::default(),
             queues: Mutex::default(),
@@ -98,6 +98,15 @@ impl Shared {
             Outcome::Refused(Refusal::Present | Refusal::Other(_)) => Count::AbortsOther,
         };
         self.counters.add(count, 1);
+    }
+
+    /// Serves one more area from here on, in the place of one that is gone if there is any.
+    pub(crate) fn add_area(&self, area: Arc<Area>) {
+        let mut areas = self.areas.write();
+        match areas.iter_mut().find(|area| area.is_gone()) {
+            Some(gone) => *gone = area,
+            None => areas.push(area),
+        }
     }
 
     /// A page is filled for the first time, or again.
@@ -156,6 +165,7 @@ impl Shared {
             counts: self.counters.all(),
             near_pages: self.near_pages(),
             near_limit: self.near_limit(),
+            served: self.all_areas().iter().map(|(_, area)| area.pages() as u64).sum(),
             shadows: self.shadows(),
             parked: self.parked.load(Ordering::Relaxed),
             is_thrashing: self.thrash.lock().is_stopped(),

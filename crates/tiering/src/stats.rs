@@ -99,6 +99,8 @@ pub struct Stats {
     pub near_pages: u64,
     /// Filled pages of the near tier at most.
     pub near_limit: u64,
+    /// Pages of all areas, filled or not.
+    pub served: u64,
     /// Shadows that are kept.
     pub shadows: u64,
     /// Pages that are parked.

@@ -10,6 +10,7 @@ use tombolo_memory::paging::Refusal;
 use tombolo_placement::Place;
 
 use crate::area::{Area, Desk, Kernel, OnePage};
+use crate::finder::Finder;
 use crate::moves;
 use crate::options::Policy;
 use crate::page::{Flags, Phase};
@@ -53,6 +54,8 @@ pub(crate) struct Worker<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) kernel: &'a Kernel,
     pub(crate) desk: &'a Desk,
+    /// Looks for areas of a program that was not written for tiers.
+    pub(crate) finder: Option<Finder>,
     ticks: u64,
     /// Where searches for pages to park, to demote and to reclaim go on.
     park_hand: Hand,
@@ -79,7 +82,8 @@ impl Hand {
         if self.page >= area.pages() {
             *self = Self { area: self.area + 1, page: 0 };
         }
-        Some(at)
+        // An area that is gone may have left its place to a smaller one.
+        (at.1 < area.pages()).then_some(at)
     }
 }
 
@@ -90,6 +94,7 @@ impl<'a> Worker<'a> {
             shared,
             kernel,
             desk,
+            finder: None,
             ticks: 0,
             park_hand: hand,
             demote_hand: hand,
@@ -334,6 +339,9 @@ impl<'a> Worker<'a> {
         if self.ticks.is_multiple_of(SWEEP_TICKS) {
             self.sweep();
             self.look_at_memory();
+            if let Some(finder) = &mut self.finder {
+                finder.find(self.shared, self.kernel);
+            }
         }
         if self.shared.options.policy == Policy::None {
             return;
@@ -360,6 +368,9 @@ impl<'a> Worker<'a> {
             for (number, page) in open {
                 self.give_way();
                 let area = self.shared.area(number);
+                if page >= area.pages() {
+                    continue;
+                }
                 let state = area.word(page).get();
                 if state.has_any(Flags::NEAR.and(Flags::HOLD_FAR)) {
                     continue;
@@ -424,7 +435,10 @@ impl<'a> Worker<'a> {
         // The queues' lock may not be held while the gate is asked for.
         let candidates = self.shared.queues.lock().candidates();
         for (number, page) in candidates {
-            left -= self.park(&self.shared.area(number), page..page + 1).min(left);
+            let area = self.shared.area(number);
+            if page < area.pages() {
+                left -= self.park(&area, page..page + 1).min(left);
+            }
         }
         let areas = self.shared.all_areas();
         for _ in 0..all_pages(&areas).min(LOOKED_AT) {

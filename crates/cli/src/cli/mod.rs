@@ -24,7 +24,7 @@ pub(crate) use pod::{
     CreateArgs, Existing, FenceArgs, InfoArgs, ListArgs, LoadFileArgs, PodCheckArgs, PodCommand,
     RemoveArgs, SaveArgs,
 };
-pub(crate) use shared::{LocalArgs, Sizes, WorkloadArgs};
+pub(crate) use shared::{LocalArgs, Sizes, WorkloadArgs, size};
 pub(crate) use soak::{SoakArgs, SoakWorkerArgs};
 
 use hosts::{MOUNT, MOUNT_EXAMPLES, SERVE};
