@@ -43,7 +43,6 @@ pragma integrity_check;
 fn library() -> PathBuf {
     let mut folder = std::env::current_exe().unwrap();
     folder.pop();
-    folder.pop();
     folder.join("libtombolo_preload.so")
 }
 
