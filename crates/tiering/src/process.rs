@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
@@ -16,6 +16,9 @@ use crate::{Count, Options, Stats, TieringError, fork};
 
 /// How often counters are written for other programs.
 const PERIOD: Duration = Duration::from_millis(250);
+/// Where, and under which names.
+const FOLDER: &str = "/dev/shm";
+const PREFIX: &str = "tombolo-tier.";
 
 /// The threads that move the pages of this process' large anonymous mappings.
 #[derive(Debug)]
@@ -50,10 +53,14 @@ impl ProcessTiers {
     }
 }
 
-/// Writes counters as long as the process lives.
+/// Writes counters as long as the process lives, once there is anything to count.
 fn tell(shared: &Shared) {
     let file = file_of(std::process::id());
-    let new = file.with_extension("new");
+    let new = Path::new(FOLDER).join(format!(".{PREFIX}{}", std::process::id()));
+    while shared.stats().served == 0 {
+        std::thread::sleep(PERIOD);
+    }
+    remove_of_dead(Path::new(FOLDER));
     loop {
         // Without the file there is no answer, and the program goes on.
         let _ = fs::write(&new, encode(&shared.stats())).and_then(|()| fs::rename(&new, &file));
@@ -61,8 +68,23 @@ fn tell(shared: &Shared) {
     }
 }
 
+/// Removes files that processes have left behind.
+fn remove_of_dead(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse().ok());
+        if number.is_some_and(|process| !is_alive(process)) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn is_alive(process: u32) -> bool {
+    PathBuf::from(format!("/proc/{process}")).exists()
+}
+
 fn file_of(process: u32) -> PathBuf {
-    PathBuf::from(format!("/dev/shm/tombolo-tier.{process}"))
+    Path::new(FOLDER).join(format!("{PREFIX}{process}"))
 }
 
 /// A line for each number, with its name.
@@ -74,7 +96,7 @@ fn encode(stats: &Stats) -> String {
 /// most. `None` if no living process with this number has tiers.
 pub fn stats_of(process: u32) -> Option<Vec<(String, u64)>> {
     let file = file_of(process);
-    if !PathBuf::from(format!("/proc/{process}")).exists() {
+    if !is_alive(process) {
         // What it left behind is of no use.
         let _ = fs::remove_file(file);
         return None;
@@ -101,5 +123,24 @@ impl Stats {
             ("tiers are one node", u64::from(self.is_one_node)),
         ];
         now.into_iter().chain(counts).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_dead_processes_go_and_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let living = format!("{PREFIX}{}", std::process::id());
+        // No process has this number, for it is more than the kernel's most.
+        let dead = format!("{PREFIX}{}", u32::MAX);
+        for name in [&living, &dead, "other"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        remove_of_dead(folder.path());
+        let there = |name: &str| folder.path().join(name).exists();
+        assert_eq!([there(&living), there(&dead), there("other")], [true, false, true]);
     }
 }
