@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 /// Fills and changes 64 MiB, checks them, and has a child check them, too.
 const PYTHON: &str = "
-import os, random
+import os, random, threading
 random.seed(1)
 area = [bytearray(os.urandom(1 << 20)) * 16 for _ in range(4)]
 known = {}
@@ -15,6 +15,10 @@ for _ in range(600000):
         known[which, at] = area[which][at] = random.randrange(256)
     elif (which, at) in known:
         assert area[which][at] == known[which, at]
+for _ in range(300):
+    thread = threading.Thread(target=lambda: sum(area[0][::4096]))
+    thread.start()
+    thread.join()
 def check():
     return all(area[which][at] == value for (which, at), value in known.items())
 child = os.fork()

@@ -39,6 +39,31 @@ fn anonymous(line: &str) -> Option<Range<usize>> {
     Some(number(start)?..number(end)?)
 }
 
+/// Those of these mappings that are not for stacks of threads.
+///
+/// A page of a thread's stack may not be parked: when the thread ends, the kernel clears a word there
+/// by which another thread waits for it. A page that is absent at that moment is not brought back,
+/// and the other thread would wait for ever. The kernel marks mappings that are made for stacks as
+/// not to have huge pages.
+pub(crate) fn without_stacks(among: &[Range<usize>]) -> Vec<Range<usize>> {
+    let list = fs::read_to_string("/proc/self/smaps");
+    list.map_or_else(|_| Vec::new(), |list| parse_flags(&list, among))
+}
+
+fn parse_flags(list: &str, among: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut current = None;
+    let mut found = Vec::new();
+    for line in list.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            let is_stack = flags.split_ascii_whitespace().any(|flag| flag == "nh");
+            found.extend(current.take().filter(|mapping| !is_stack && among.contains(mapping)));
+        } else if let Some(mapping) = anonymous(line) {
+            current = Some(mapping);
+        }
+    }
+    found
+}
+
 /// Takes a mapping of the program in.
 pub(crate) fn space(mapping: &Range<usize>) -> Option<PageSpace> {
     let address = NonNull::new(with_exposed_provenance_mut(mapping.start))?;
@@ -60,5 +85,29 @@ mod tests {
             7f0004000000-7f0005000000 rw-p 00000000 08:01 42 /usr/lib/a.so\n\
             55d000000000-55d001000000 rw-p 00000000 00:00 0 [heap]\n";
         assert_eq!(parse(list), vec![0x7f00_0000_0000..0x7f00_0080_0000; 1]);
+    }
+
+    #[test]
+    fn mappings_for_stacks_are_told_apart() {
+        let list = "\
+            7f0000000000-7f0000800000 rw-p 00000000 00:00 0 \n\
+            Rss:                 8 kB\n\
+            VmFlags: rd wr mr mw me ac nh sd \n\
+            7f0001000000-7f0001800000 rw-p 00000000 00:00 0 \n\
+            VmFlags: rd wr mr mw me ac sd \n";
+        let mappings = [0x7f00_0000_0000..0x7f00_0080_0000, 0x7f00_0100_0000..0x7f00_0180_0000];
+        assert_eq!(parse_flags(list, &mappings), mappings[1..]);
+    }
+
+    #[test]
+    fn the_kernel_marks_stacks_of_threads() {
+        let on_stack = std::thread::Builder::new().stack_size(8 << 20).spawn(|| {
+            let here = 0u8;
+            let address = (&raw const here).addr();
+            let mapping = mappings().into_iter().find(|mapping| mapping.contains(&address));
+            // A mapping beside it may make one with it; then the kernel's mark is of both.
+            mapping.is_none_or(|mapping| without_stacks(&[mapping]).is_empty())
+        });
+        assert!(on_stack.unwrap().join().unwrap());
     }
 }

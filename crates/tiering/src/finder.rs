@@ -14,24 +14,34 @@ use crate::shared::Shared;
 #[derive(Debug)]
 pub(crate) struct Finder {
     excluded: Vec<Range<usize>>,
+    /// Mappings that cannot be served, as long as the program has them.
+    refused: Vec<Range<usize>>,
 }
 
 impl Finder {
     pub(crate) fn new(excluded: Vec<Range<usize>>) -> Self {
-        Self { excluded }
+        Self { excluded, refused: Vec::new() }
     }
 
     /// Serves mappings that are new.
     pub(crate) fn find(&mut self, shared: &Shared, kernel: &Kernel) {
-        for mapping in adopt::mappings() {
-            if !self.is_excluded(&mapping) && !is_known(shared, &mapping) {
-                self.adopt(shared, kernel, mapping);
-            }
+        let mut new = adopt::mappings();
+        self.refused.retain(|refused| new.contains(refused));
+        new.retain(|mapping| !self.is_excluded(mapping) && !is_known(shared, mapping));
+        if new.is_empty() {
+            return;
+        }
+        let servable = adopt::without_stacks(&new);
+        new.retain(|mapping| !servable.contains(mapping));
+        self.refused.extend(new);
+        for mapping in servable {
+            self.adopt(shared, kernel, mapping);
         }
     }
 
     fn is_excluded(&self, mapping: &Range<usize>) -> bool {
-        self.excluded.iter().any(|excluded| overlap(excluded, mapping))
+        self.refused.contains(mapping)
+            || self.excluded.iter().any(|excluded| overlap(excluded, mapping))
     }
 
     fn adopt(&mut self, shared: &Shared, kernel: &Kernel, mapping: Range<usize>) {
@@ -45,7 +55,7 @@ impl Finder {
         let far = (!shared.options.is_one_node()).then_some(shared.options.far_node);
         if kernel.register(&area, far).is_err() {
             // A mapping that cannot be served is not asked about again.
-            self.excluded.push(mapping);
+            self.refused.push(mapping);
             return;
         }
         let holds = |other: &Range<usize>| other.start <= mapping.start && mapping.end <= other.end;
