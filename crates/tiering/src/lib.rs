@@ -48,6 +48,7 @@ mod report;
 mod server;
 mod shared;
 mod stats;
+mod sync;
 mod thrash;
 mod transaction;
 mod worker;

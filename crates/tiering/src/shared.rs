@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
 use tombolo_memory::paging::{Refusal, page_bytes};
 
 use crate::Options;
@@ -12,6 +11,7 @@ use crate::fork::ForkGate;
 use crate::page::{Flags, Phase, State};
 use crate::queues::Queues;
 use crate::stats::{Count, Counters, Stats};
+use crate::sync::{Mutex, RwLock};
 use crate::thrash::Thrash;
 use crate::transaction::Outcome;
 

@@ -2,6 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
 use std::thread::{self, JoinHandle};
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -12,7 +14,7 @@ const FIRST: libc::c_uint = 3;
 /// Starts a thread whose file descriptors are its own, and those of threads that it starts.
 ///
 /// The rest of the process cannot close what it opens, and a child of `fork()` does not inherit it.
-/// The thread has the standard streams, and no other descriptor from before: `body` may use only
+/// Signals of the program go to other threads. The thread has the standard streams, and no other descriptor from before: `body` may use only
 /// those that it opens itself.
 ///
 /// # Errors
@@ -21,7 +23,21 @@ pub fn spawn_apart(
     name: &str,
     body: impl FnOnce(io::Result<()>) + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name(name.to_owned()).spawn(move || body(own_file_table()))
+    thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let own = block_signals().and_then(|()| own_file_table());
+        body(own);
+    })
+}
+
+/// The program's handlers run on other threads: here they could wait for this one.
+fn block_signals() -> io::Result<()> {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is filled before it is used, and lives as long as the calls.
+    let error = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), null_mut())
+    };
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
 fn own_file_table() -> io::Result<()> {
