@@ -32,6 +32,8 @@ const SWEEP_TICKS: u64 = 10;
 const FREE_PART: u64 = 10;
 /// Pages that are parked in one call.
 const PARKED_AT_ONCE: usize = 64;
+/// Pages that are tried in a tick for each that is to be parked.
+const TRIED_FOR_EACH: usize = 4;
 /// Pages that a search looks at in one tick.
 const LOOKED_AT: usize = 16_384;
 
@@ -441,12 +443,18 @@ impl<'a> Worker<'a> {
             }
         }
         let areas = self.shared.all_areas();
+        // After a fork most pages are shared and do not move: the attempts are bounded, too.
+        let mut attempts = TRIED_FOR_EACH * left;
         for _ in 0..all_pages(&areas).min(LOOKED_AT) {
-            if left == 0 {
+            if left == 0 || attempts == 0 {
                 break;
             }
             let Some((number, page)) = self.park_hand.next(&areas) else { break };
-            left -= self.park(&areas[number].1, page..page + 1).min(left);
+            let area = &areas[number].1;
+            if can_park(area, page) {
+                attempts -= 1;
+                left -= self.park(area, page..page + 1).min(left);
+            }
         }
     }
 
