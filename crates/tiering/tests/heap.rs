@@ -1,56 +1,19 @@
 //! Heaps on this machine's kernel. Where it does not let pages move, each test says so and passes.
 
+mod common;
+
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tombolo_memory::in_child;
 use tombolo_memory::paging::page_bytes;
-use tombolo_tiering::{Block, Count, Hint, Options, Place, Policy, TieredHeap, TieringError};
+use tombolo_tiering::{Count, Hint, Options, Place, Policy, TieredHeap, TieringError};
 
-const PAGES: usize = 64;
+use common::{PAGES, bytes_of, filled, heap, heap_with, holds, holds_all, whole};
+
 /// A generous limit for what takes microseconds.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// `None`, and a line that says so, where pages cannot move.
-fn heap_with(pages: usize, options: Options) -> Option<TieredHeap> {
-    if let Err(reason) = tombolo_tiering::probe() {
-        eprintln!("skipped: {reason}");
-        return None;
-    }
-    Some(TieredHeap::reserve(pages * page_bytes(), options).unwrap())
-}
-
-fn heap() -> Option<TieredHeap> {
-    heap_with(PAGES, Options::default())
-}
-
-/// A far block of all pages, each filled with bytes of its own.
-fn filled(heap: &TieredHeap) -> Block {
-    let block = heap.allocate(PAGES * page_bytes(), Hint::Far).unwrap();
-    block.advise(0..block.bytes(), Hint::Auto).unwrap();
-    (0..PAGES).for_each(|page| block.write(page * page_bytes(), &bytes_of(page)));
-    block
-}
-
-fn bytes_of(page: usize) -> Vec<u8> {
-    (0..page_bytes()).map(|at| (at * 7 + page * 13) as u8).collect()
-}
-
-fn holds(block: &Block, page: usize) -> bool {
-    let mut found = vec![0; page_bytes()];
-    block.read(page * page_bytes(), &mut found);
-    found == bytes_of(page)
-}
-
-fn holds_all(block: &Block) -> bool {
-    (0..PAGES).all(|page| holds(block, page))
-}
-
-fn whole(block: &Block) -> std::ops::Range<usize> {
-    0..block.bytes()
-}
 
 #[test]
 fn pages_go_up_with_a_shadow_and_down_by_remapping() {
@@ -203,47 +166,6 @@ fn system_calls_reach_pages_that_move() {
 }
 
 #[test]
-fn a_child_has_all_pages_and_the_parent_goes_on() {
-    let Some(heap) = heap() else { return };
-    let block = filled(&heap);
-    block.relocate(0..PAGES / 2 * page_bytes(), Place::Copied).unwrap();
-    block.park(whole(&block)).unwrap();
-    assert_eq!(heap.stats().parked, PAGES as u64 / 2);
-    let is_fine = in_child(|| {
-        let refused = block.relocate(whole(&block), Place::Copied);
-        holds_all(&block) && matches!(refused, Err(TieringError::Forked))
-    });
-    assert!(is_fine.unwrap(), "the child has the parent's pages");
-    assert_eq!(heap.stats().parked, 0, "all came back before the fork");
-    // Pages that were shared with the child move, since they are copied.
-    let up = block.relocate(whole(&block), Place::Copied).unwrap();
-    assert_eq!((up.moved + up.already, up.left()), (PAGES, 0), "{up}");
-    assert!(holds_all(&block));
-}
-
-#[test]
-fn forks_and_moves_at_once() {
-    let Some(heap) = heap() else { return };
-    let block = filled(&heap);
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let mover = scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                block.relocate(whole(&block), Place::Copied).unwrap();
-                block.relocate(whole(&block), Place::Shared).unwrap();
-                block.park(whole(&block)).unwrap();
-            }
-        });
-        for _ in 0..20 {
-            assert!(in_child(|| holds_all(&block)).unwrap());
-        }
-        is_over.store(true, Ordering::Relaxed);
-        mover.join().unwrap();
-    });
-    assert!(holds_all(&block));
-}
-
-#[test]
 fn pages_of_a_huge_page_move_one_by_one() {
     const HUGE: usize = 2 << 20;
     let Some(heap) = heap_with(2 * HUGE / page_bytes(), Options::default()) else { return };
@@ -334,7 +256,6 @@ fn a_heap_whose_thread_fails_is_ordinary_memory() {
         }
     }
     assert!(holds_all(&block));
-    assert!(in_child(|| holds_all(&block)).unwrap());
 }
 
 #[test]
