@@ -24,6 +24,7 @@ mod serve;
 mod served;
 mod soak;
 mod stop;
+mod tier;
 mod up;
 mod workload;
 
@@ -80,6 +81,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Coherence(command) => return coherence::run(&command),
         Command::Check(args) => return check::run(&args),
         Command::Soak(args) => return soak::run(&args),
+        Command::Tier(command) => return tier::run(&command),
         Command::Worker(args) => bench::worker::run(&args)?,
         Command::PageWorker(args) => bench::pages::work(&args)?,
         Command::DbWorker(args) => return db::host::run(&args),

@@ -22,8 +22,8 @@ use std::io::{self, Write};
 use std::os::fd::{IntoRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::with_exposed_provenance_mut;
-use std::sync::Once;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Once, OnceLock};
 
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -71,6 +71,43 @@ extern "C" fn in_new_child() {
     for mapping in poison::all() {
         mapping.leave_to_parent();
     }
+}
+
+/// What is to run around each `fork()`.
+#[derive(Clone, Copy, Debug)]
+pub struct AroundForks {
+    /// In the parent, before: whatever it locks, the other two release.
+    pub before: fn(),
+    /// In the parent, afterwards.
+    pub in_parent: fn(),
+    /// In the child, whose only thread is the one that forked.
+    pub in_child: fn(),
+}
+
+static AROUND: OnceLock<AroundForks> = OnceLock::new();
+
+impl AroundForks {
+    /// Has these functions run around each `fork()` from here on. The first call counts, and others
+    /// have no effect. A process that is made by a raw `clone` is not seen.
+    pub fn install(self) {
+        AROUND.get_or_init(|| {
+            // SAFETY: the functions keep what `before` and the others promise.
+            unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child_of_one)) };
+            self
+        });
+    }
+}
+
+extern "C" fn before() {
+    AROUND.get().inspect(|around| (around.before)());
+}
+
+extern "C" fn in_parent() {
+    AROUND.get().inspect(|around| (around.in_parent)());
+}
+
+extern "C" fn in_child_of_one() {
+    AROUND.get().inspect(|around| (around.in_child)());
 }
 
 /// Puts private pages in the place of `bytes` bytes at `address`: zeros, but for those from `scr.0`

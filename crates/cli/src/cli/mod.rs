@@ -14,6 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::check::args::{self as check, CheckArgs};
 use crate::coherence::CoherenceCommand;
 use crate::figures::FiguresCommand;
+use crate::tier::TierCommand;
 
 pub(crate) use bench::{
     BenchCommand, LimitArgs, OwnerArgs, OwnerVictims, PageLoad, PageWorkerArgs, PagesArgs,
@@ -29,7 +30,7 @@ pub(crate) use pod::{
     CreateArgs, Existing, FenceArgs, InfoArgs, ListArgs, LoadFileArgs, PodCheckArgs, PodCommand,
     RemoveArgs, SaveArgs,
 };
-pub(crate) use shared::{LocalArgs, Sizes, WorkloadArgs};
+pub(crate) use shared::{LocalArgs, Sizes, WorkloadArgs, size};
 pub(crate) use soak::{SoakArgs, SoakWorkerArgs};
 
 use hosts::{MOUNT, MOUNT_EXAMPLES, SERVE};
@@ -116,6 +117,9 @@ pub(crate) enum Command {
     /// Have hosts contend for a few objects, and check that each one saw what it must.
     #[command(long_about = SOAK, after_help = SOAK_EXAMPLES)]
     Soak(SoakArgs),
+    /// Pages of one process in two tiers of memory.
+    #[command(subcommand)]
+    Tier(TierCommand),
     /// One host of a benchmark.
     #[command(hide = true)]
     Worker(WorkerArgs),

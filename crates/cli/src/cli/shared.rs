@@ -14,7 +14,7 @@ pub(super) fn hosts() -> RangedU64ValueParser<u8> {
 }
 
 /// A size such as `200MiB`.
-pub(super) fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     tombolo::parse_size(text)
 }
 

@@ -1,0 +1,29 @@
+//! Pages of this process that move between places while its threads use them.
+//!
+//! A [`PageSpace`] is a range of anonymous memory. [`Faults`] is the kernel's userfaultfd: it moves a
+//! page from one space to another, notes writes to pages, and tells of touches of pages that are
+//! not there. All addresses come as a [`PageSpan`] of a space, so a call reaches no other memory of
+//! the process.
+//!
+//! Invariants:
+//! * No reference to bytes of a space leaves this module. A page may move or change at any time.
+//! * A thread that serves faults calls nothing here that may wait for a fault.
+//!
+//! Left out: hugetlbfs, shared memory and files. The kernel moves anonymous pages only.
+
+mod apart;
+mod faults;
+mod offer;
+mod pagemap;
+mod space;
+
+pub use apart::spawn_apart;
+pub use faults::{Faults, Message, Moved, Refusal};
+pub use offer::{Access, FaultsError, Offer};
+pub use pagemap::{PageKind, PageMap};
+pub use space::{PageSpace, PageSpan};
+
+/// The size of a page, in bytes.
+pub fn page_bytes() -> usize {
+    rustix::param::page_size()
+}
