@@ -1,7 +1,7 @@
 //! The command `tombolo`.
 //!
 //! Exit codes: 0 if all went well, 1 if something went wrong, 2 if the command line is wrong, 3 if
-//! `pod check` found problems, `check` or `soak` failures, 4 if these found none but could not decide all, 5 if
+//! `pod check` or `db check` found problems, `check` or a soak failures, `bench tpcc` violated conditions, 4 if these found none but could not decide all, 5 if
 //! a host that serves was fenced.
 
 #![deny(clippy::print_stdout)]
