@@ -242,7 +242,7 @@ fn slow_syncs_are_told_as_slow() {
     let pod = Pod::new();
     let group = pod.group(0);
     let disk = SlowDisk { disk: SimulatedDisk::new(), memory: pod.simulation.memory(0) };
-    let logger = Logger::open(Arc::clone(&group), Arc::new(disk)).unwrap();
+    let logger = Logger::open(Arc::clone(&group), disk).unwrap();
     let took = logger.metrics().sync_p99;
     assert!(took >= SlowDisk::SYNC * 99 / 100, "{took:?}");
 }

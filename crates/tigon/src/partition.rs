@@ -42,6 +42,9 @@ pub(crate) struct Rows<M: Memory> {
 /// A row and its key.
 pub(crate) type Entry<M> = (OrderedKey, Arc<Row<M>>);
 
+/// A row's version, and the row.
+pub(crate) type Committed = (Version, Box<[u8]>);
+
 /// What has come of locking a row.
 pub(crate) enum Locked {
     /// It is locked, and was read: whether there is a row, and its version.
@@ -135,7 +138,7 @@ impl<M: Memory> Partition<M> {
         &self,
         cat: &Cat<M>,
         row: &Row<M>,
-    ) -> Result<Option<(Version, Box<[u8]>)>, TxError> {
+    ) -> Result<Option<Committed>, TxError> {
         let mut content = row.content.lock();
         let mut is_valid = content.is_valid && !content.is_removed;
         if let Some(at) = content.shared {

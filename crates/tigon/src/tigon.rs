@@ -311,9 +311,9 @@ impl<M: Memory> Tigon<M> {
     }
 
     /// The table's partitions that are at home here, and their numbers; none of a replicated table.
-    pub(crate) fn own_partitions_of<'a>(
-        table: &'a Table<M>,
-    ) -> impl Iterator<Item = (u32, &'a Partition<M>)> {
+    pub(crate) fn own_partitions_of(
+        table: &Table<M>,
+    ) -> impl Iterator<Item = (u32, &Partition<M>)> {
         (0..).zip(table.parts()).filter_map(|(number, part)| match part {
             Part::Own(partition) => Some((number, &**partition)),
             Part::Others(_) => None,

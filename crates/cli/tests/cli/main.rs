@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod coherence;
 mod commands;
+mod db;
 mod figures;
 mod hosts;
 mod liveness;
