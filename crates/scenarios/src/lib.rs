@@ -28,6 +28,7 @@ mod objects;
 mod operations;
 mod pages;
 mod poisoned;
+mod queues;
 mod registry;
 mod saved;
 mod seats;

@@ -5,7 +5,8 @@ use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
     backup, baselines, compaction, crash, deaths, epochs, expiry, fenced, log, mail, objects,
-    pages, poisoned, saved, seats, shards, short, tenants, together, transactions, transfer, views,
+    pages, poisoned, queues, saved, seats, shards, short, tenants, together, transactions,
+    transfer, views,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -89,6 +90,13 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "tigon-two-clients" Long transactions::two_clients;
     "tigon" Long transactions::anything_goes;
     "tigon-rows-move" Long transactions::rows_move;
+    "queues-of-two" Short queues::two_hosts;
+    "queues" Long queues::all_ask_each_other;
+    "ds2pl-two-clients" Long transactions::ds2pl_two_clients;
+    "ds2pl" Long transactions::ds2pl;
+    "sundial-two-clients" Long transactions::sundial_two_clients;
+    "sundial" Long transactions::sundial;
+    "sundial-gap-leases" Long transactions::sundial_gap_leases;
     "commits" Short log::short_commits;
     "two-givers" Long transfer::two_givers;
     "two-seats" Short seats::two_come_and_leave;
@@ -285,6 +293,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
         tombolo_pagecache::SITES,
         tombolo_database::SITES,
         tombolo_tigon::SITES,
+        tombolo_shared_nothing::SITES,
     ];
     crates.into_iter().flatten().copied()
 }

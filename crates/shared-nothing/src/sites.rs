@@ -19,8 +19,6 @@ tombolo_memory::sites! {
     GAP_LOCK = "shared-nothing.gap.lock";
     /// A row is inserted only where no other transaction has locked the gap.
     GAP_LOCKED = "shared-nothing.gap.locked";
-    /// A ghost stays as long as the epoch in which its row was deleted.
-    GHOST_EPOCH = "shared-nothing.ghost.epoch";
     /// A transaction commits no earlier than what it has read at its own host was written.
     LEASE_LOCAL = "shared-nothing.lease.local";
     /// A row is written after all leases of what it was.
