@@ -90,6 +90,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "tigon-two-clients" Long transactions::two_clients;
     "tigon" Long transactions::anything_goes;
     "tigon-rows-move" Long transactions::rows_move;
+    "tigon-hosts-meet" Long transactions::tigon_meets;
+    "ds2pl-hosts-meet" Long transactions::ds2pl_meets;
     "queues-of-two" Short queues::two_hosts;
     "queues" Long queues::all_ask_each_other;
     "ds2pl-two-clients" Long transactions::ds2pl_two_clients;
@@ -302,6 +304,8 @@ pub fn sites() -> impl Iterator<Item = Site> {
 /// is short, schedules with up to three preemptions are among those that are run.
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("hcmeta.chunk.claim", "hcmeta-scarce-space"),
+    ("shared-nothing.home.claim", "ds2pl-hosts-meet"),
+    ("tigon.home.claim", "tigon-hosts-meet"),
     ("hcmeta.clock.step", "hcmeta-churn"),
     ("hcmeta.host.count", "hcmeta-leave-and-return"),
     ("hcmeta.object.count", "hcmeta-leave-and-return"),

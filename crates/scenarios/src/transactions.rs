@@ -387,9 +387,7 @@ fn run<E: Tested>(trial: &Trial, setup: Setup) {
     for host in 0..setup.hosts {
         let homes = Rc::clone(&homes);
         simulation.spawn(host, move |memory| {
-            let host = Host::join(Pod::open(memory).unwrap()).unwrap();
-            let area = host.pod().areas().next().unwrap();
-            let db = E::join(&host, area, setup);
+            let db: E = join(memory, setup);
             load(&db);
             db.loaded();
             homes.borrow_mut().push(Rc::new(db));
@@ -420,6 +418,32 @@ fn run<E: Tested>(trial: &Trial, setup: Setup) {
     let loaded = (0..setup.hosts as u64).flat_map(loaded_of);
     book.check(loaded.map(|(key, tag)| (key, tag)).collect());
     assert!(!book.committed.borrow().is_empty(), "no transaction was committed");
+}
+
+fn join<E: Tested>(memory: SimMemory, setup: Setup) -> E {
+    let host = Host::join(Pod::open(memory).unwrap()).unwrap();
+    let area = host.pod().areas().next().unwrap();
+    E::join(&host, area, setup)
+}
+
+/// Hosts come at once: each has a home of its own, and none begins before all are there.
+fn meet<E: Tested>(trial: &Trial) {
+    // The first host has its home before others can take one.
+    let setup = Setup { hosts: 3, ..SHORT };
+    let mut simulation = simulation::<E>(trial, setup);
+    let come: Rc<RefCell<Vec<u8>>> = Rc::default();
+    for host in 0..setup.hosts {
+        let come = Rc::clone(&come);
+        simulation.spawn(host, move |memory| {
+            let db: E = join(memory, setup);
+            let (home, _) = db.home();
+            assert!(!come.borrow().contains(&home.0), "home {} is two hosts'", home.0);
+            come.borrow_mut().push(home.0);
+            db.loaded();
+            assert_eq!(come.borrow().len(), setup.hosts, "a host begins before all have come");
+        });
+    }
+    simulation.run().unwrap();
 }
 
 /// Every other row of a partition is there at the beginning.
@@ -457,6 +481,16 @@ pub(crate) fn rows_move(trial: &Trial) {
 /// One client on each of two hosts.
 pub(crate) fn two_clients(trial: &Trial) {
     run::<Tigon<SimMemory>>(trial, SHORT);
+}
+
+/// Tigon's hosts come at once.
+pub(crate) fn tigon_meets(trial: &Trial) {
+    meet::<Tigon<SimMemory>>(trial);
+}
+
+/// DS2PL+'s hosts come at once.
+pub(crate) fn ds2pl_meets(trial: &Trial) {
+    meet::<SharedNothing<SimMemory, TwoPhaseLocking>>(trial);
 }
 
 /// DS2PL+ on three hosts.
