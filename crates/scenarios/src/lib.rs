@@ -11,6 +11,7 @@ mod aims;
 pub mod append;
 mod backup;
 mod baselines;
+mod branches;
 pub mod campaign;
 mod compaction;
 mod crash;

@@ -4,8 +4,8 @@ use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
-    backup, baselines, compaction, crash, deaths, epochs, expiry, fenced, log, mail, objects,
-    pages, poisoned, queues, saved, seats, shards, short, tenants, together, transactions,
+    backup, baselines, branches, compaction, crash, deaths, epochs, expiry, fenced, log, mail,
+    objects, pages, poisoned, queues, saved, seats, shards, short, tenants, together, transactions,
     transfer, views,
 };
 
@@ -94,6 +94,8 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "ds2pl-hosts-meet" Long transactions::ds2pl_meets;
     "queues-of-two" Short queues::two_hosts;
     "queues" Long queues::all_ask_each_other;
+    "ds2pl-logs" Long branches::ds2pl;
+    "sundial-logs" Long branches::sundial;
     "ds2pl-two-clients" Long transactions::ds2pl_two_clients;
     "ds2pl" Long transactions::ds2pl;
     "sundial-two-clients" Long transactions::sundial_two_clients;
