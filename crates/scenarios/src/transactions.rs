@@ -53,12 +53,14 @@ struct Walk {
     limit: usize,
 }
 
+/// The logical time and the number of a commit, and the steps of the transaction.
+type Committed = ((u64, usize), Vec<Step>);
+
 /// All that was committed, in the order in which the commits began.
 #[derive(Default)]
 struct Book {
     begun: Cell<usize>,
-    /// With the logical time and the number of each commit.
-    committed: RefCell<Vec<((u64, usize), Vec<Step>)>>,
+    committed: RefCell<Vec<Committed>>,
     busy: Cell<usize>,
     tags: Cell<u64>,
 }
@@ -416,7 +418,7 @@ fn run<E: Tested>(trial: &Trial, setup: Setup) {
     }
     simulation.run().unwrap();
     let loaded = (0..setup.hosts as u64).flat_map(loaded_of);
-    book.check(loaded.map(|(key, tag)| (key, tag)).collect());
+    book.check(loaded.collect());
     assert!(!book.committed.borrow().is_empty(), "no transaction was committed");
 }
 
