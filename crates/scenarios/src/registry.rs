@@ -4,8 +4,9 @@ use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
-    backup, baselines, compaction, crash, database_deaths, deaths, epochs, expiry, fenced, log,
-    mail, objects, pages, poisoned, saved, seats, shards, short, tenants, together, transactions,
+    backup, baselines, branches, compaction, crash, database_deaths, deaths, epochs, expiry, fenced,
+    log, mail, objects, pages, poisoned, queues, saved, seats, shards, short, tenants, together,
+    transactions,
     transfer, views,
 };
 
@@ -91,8 +92,18 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "tigon" Long transactions::anything_goes;
     "tigon-rows-move" Long transactions::rows_move;
     "tigon-nodes" Long transactions::nodes_come_and_go;
-    "tigon-come" Long transactions::hosts_come;
     "tigon-logged" Long database_deaths::all_live;
+    "tigon-hosts-meet" Long transactions::tigon_meets;
+    "ds2pl-hosts-meet" Long transactions::ds2pl_meets;
+    "queues-of-two" Short queues::two_hosts;
+    "queues" Long queues::all_ask_each_other;
+    "ds2pl-logs" Long branches::ds2pl;
+    "sundial-logs" Long branches::sundial;
+    "ds2pl-two-clients" Long transactions::ds2pl_two_clients;
+    "ds2pl" Long transactions::ds2pl;
+    "sundial-two-clients" Long transactions::sundial_two_clients;
+    "sundial" Long transactions::sundial;
+    "sundial-gap-leases" Long transactions::sundial_gap_leases;
     "commits" Short log::short_commits;
     "two-givers" Long transfer::two_givers;
     "two-seats" Short seats::two_come_and_leave;
@@ -294,6 +305,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
         tombolo_pagecache::SITES,
         tombolo_database::SITES,
         tombolo_tigon::SITES,
+        tombolo_shared_nothing::SITES,
     ];
     crates.into_iter().flatten().copied()
 }
@@ -303,6 +315,8 @@ pub fn sites() -> impl Iterator<Item = Site> {
 /// that are run.
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("hcmeta.chunk.claim", "hcmeta-scarce-space"),
+    ("shared-nothing.home.claim", "ds2pl-hosts-meet"),
+    ("tigon.home.claim", "tigon-hosts-meet"),
     ("hcmeta.clock.step", "hcmeta-churn"),
     ("hcmeta.host.count", "hcmeta-leave-and-return"),
     ("hcmeta.object.count", "hcmeta-leave-and-return"),

@@ -1,13 +1,15 @@
 //! Transactions of several hosts on one database.
 //!
-//! All locks of a transaction are held when its commit begins. So the order in which commits begin is an
-//! order in which the transactions might have run one after the other: run again in that order, on a
-//! map, each must find what it has found.
+//! Where all locks of a transaction are held when its commit begins, the order in which commits begin is an
+//! order in which the transactions might have run one after the other. Where transactions commit at logical
+//! times, these are the order, and equal times are in the order in which commits began. Run again in that
+//! order, on a map, each must find what it has found.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_database::log::GroupSettings;
@@ -16,9 +18,12 @@ use tombolo_database::{
 };
 use tombolo_host::Host;
 use tombolo_memory::Memory;
-use tombolo_pod::{AreaRequest, Layout, LogOptions, Pod, PodOptions};
+use tombolo_pod::{
+    Area, AreaRequest, Budget, Kind, Layout, LogOptions, PARAMETERS, Pod, PodOptions,
+};
+use tombolo_shared_nothing::{LogicalLeases, Protocol, SharedNothing, TwoPhaseLocking};
 use tombolo_simulator::{Config, SimMemory, Simulation, Trial};
-use tombolo_tigon::{Options, Shape, Tigon};
+use tombolo_tigon::Tigon;
 
 const TABLE: TableId = TableId(0);
 
@@ -45,11 +50,14 @@ struct Walk {
     limit: usize,
 }
 
+/// The logical time and the number of a commit, and the steps of the transaction.
+type Committed = ((u64, usize), Vec<Step>);
+
 /// All that was committed, in the order in which the commits began.
 #[derive(Default)]
 struct Book {
     begun: Cell<usize>,
-    committed: RefCell<Vec<(usize, Vec<Step>)>>,
+    committed: RefCell<Vec<Committed>>,
     busy: Cell<usize>,
     tags: Cell<u64>,
 }
@@ -62,8 +70,110 @@ struct Setup {
     transactions: usize,
     /// Keys of a partition.
     keys: u64,
-    /// Bytes of SCR that a host's shared rows may take.
+    /// Bytes of SCR that a host's shared rows may take, where rows are shared.
     budget: u64,
+    /// Whether phantoms are prevented. If not, transactions neither insert nor delete rows.
+    no_phantoms: bool,
+}
+
+/// An engine that is put to the test.
+trait Tested: Engine + Sized + 'static {
+    const AREA: (Kind, u64);
+
+    /// Whether a commit may find a conflict.
+    const VALIDATES: bool;
+
+    fn plan(setup: Setup, budget: Budget) -> Result<[u64; PARAMETERS], String>;
+
+    fn join(host: &Arc<Host<SimMemory>>, area: Area<SimMemory>, setup: Setup) -> Self;
+
+    /// Waits for all hosts to have loaded their rows.
+    fn loaded(&self);
+
+    fn memory(&self) -> &SimMemory;
+
+    /// Commits: at which logical time, if there is such a time.
+    fn commit(tx: Self::Transaction<'_>) -> Result<u64, TxError>;
+}
+
+fn group() -> GroupSettings {
+    GroupSettings { epoch: Duration::from_micros(1), ..GroupSettings::default() }
+}
+
+impl Tested for Tigon<SimMemory> {
+    const AREA: (Kind, u64) = (tombolo_tigon::KIND, tombolo_tigon::VERSION);
+    const VALIDATES: bool = false;
+
+    fn plan(setup: Setup, budget: Budget) -> Result<[u64; PARAMETERS], String> {
+        let shape = tombolo_tigon::Shape {
+            homes: setup.hosts as u8,
+            partitions: setup.hosts as u32,
+            tables: 1,
+            workers: setup.clients as u16,
+            log_buffer_bytes: 4 << 10,
+        };
+        shape.plan(budget)
+    }
+
+    fn join(host: &Arc<Host<SimMemory>>, area: Area<SimMemory>, setup: Setup) -> Self {
+        let options = tombolo_tigon::Options {
+            scr_budget: Some(setup.budget),
+            commit: group(),
+            ..tombolo_tigon::Options::new(specs())
+        };
+        Self::join(host, area, options).unwrap()
+    }
+
+    fn loaded(&self) {
+        self.meet(2).unwrap();
+    }
+
+    fn memory(&self) -> &SimMemory {
+        self.memory()
+    }
+
+    fn commit(tx: Self::Transaction<'_>) -> Result<u64, TxError> {
+        tx.commit().map(|_| 0)
+    }
+}
+
+impl<P: Protocol> Tested for SharedNothing<SimMemory, P> {
+    const AREA: (Kind, u64) = (P::KIND, tombolo_shared_nothing::VERSION);
+    const VALIDATES: bool = !P::LOCKS_READS;
+
+    fn plan(setup: Setup, budget: Budget) -> Result<[u64; PARAMETERS], String> {
+        let shape = tombolo_shared_nothing::Shape {
+            homes: setup.hosts as u8,
+            partitions: setup.hosts as u32,
+            tables: 1,
+            workers: setup.clients as u16,
+            log_buffer_bytes: 64,
+            // Two rows of a scan, if they are short.
+            message_bytes: 512,
+        };
+        shape.plan(budget)
+    }
+
+    fn join(host: &Arc<Host<SimMemory>>, area: Area<SimMemory>, setup: Setup) -> Self {
+        let options = tombolo_shared_nothing::Options {
+            commit: group(),
+            gap_leases: setup.no_phantoms,
+            ..tombolo_shared_nothing::Options::new(specs())
+        };
+        Self::join(host, area, options).unwrap()
+    }
+
+    fn loaded(&self) {
+        self.meet(2).unwrap();
+    }
+
+    fn memory(&self) -> &SimMemory {
+        self.memory()
+    }
+
+    fn commit(tx: Self::Transaction<'_>) -> Result<u64, TxError> {
+        tx.commit_at().map(|(_, at)| at)
+    }
 }
 
 fn specs() -> Vec<TableSpec> {
@@ -74,7 +184,7 @@ fn specs() -> Vec<TableSpec> {
     }]
 }
 
-fn simulation(trial: &Trial, setup: Setup) -> Simulation {
+fn simulation<E: Tested>(trial: &Trial, setup: Setup) -> Simulation {
     let config = Config {
         hosts: setup.hosts,
         scr_bytes: 32 << 10,
@@ -82,20 +192,14 @@ fn simulation(trial: &Trial, setup: Setup) -> Simulation {
         max_steps: 1_500_000,
         ..Config::default()
     };
-    let shape = Shape {
-        homes: setup.hosts as u8,
-        partitions: setup.hosts as u32,
-        tables: 1,
-        workers: setup.clients as u16,
-        log_buffer_bytes: 4 << 10,
-    };
+    let (kind, version) = E::AREA;
     let request = AreaRequest {
-        kind: tombolo_tigon::KIND,
-        version: tombolo_tigon::VERSION,
+        kind,
+        version,
         scr_bytes: None,
         lnr_bytes: None,
         log: LogOptions { shards: Some(0), ..LogOptions::default() },
-        plan: &|budget| shape.plan(budget),
+        plan: &|budget| E::plan(setup, budget),
     };
     let options = PodOptions { hosts: Some(setup.hosts as u8), mail_slots: Some(2) };
     let layout = Layout::plan(config.scr_bytes, config.lnr_bytes, options, &[request]).unwrap();
@@ -123,13 +227,13 @@ fn tag(bytes: &[u8]) -> u64 {
 }
 
 /// One thread that runs transactions.
-struct Client<'a> {
-    db: &'a Tigon<SimMemory>,
+struct Client<'a, E> {
+    db: &'a E,
     book: &'a Book,
     setup: Setup,
 }
 
-impl Client<'_> {
+impl<E: Tested> Client<'_, E> {
     fn random(&self, below: u64) -> u64 {
         self.db.memory().random() % below
     }
@@ -153,9 +257,13 @@ impl Client<'_> {
                 Ok(steps) => {
                     let begun = self.book.begun.get();
                     self.book.begun.set(begun + 1);
-                    tx.commit().unwrap();
-                    self.book.committed.borrow_mut().push((begun, steps));
-                    return;
+                    match E::commit(tx) {
+                        Ok(at) => {
+                            self.book.committed.borrow_mut().push(((at, begun), steps));
+                            return;
+                        }
+                        Err(error) => assert!(E::VALIDATES && error.is_conflict(), "{error}"),
+                    }
                 }
             }
             (0..self.random(20)).for_each(|_| self.db.memory().pause());
@@ -168,7 +276,12 @@ impl Client<'_> {
 
     fn step(&self, tx: &mut impl Transaction) -> Result<Step, TxError> {
         let key = self.any_key();
-        Ok(match self.random(10) {
+        let choice = self.random(10);
+        if !self.setup.no_phantoms && (5..8).contains(&choice) {
+            let new = self.next_tag();
+            return Ok(Step::Update(key, new, tx.update(TABLE, &key, &row(new))?));
+        }
+        Ok(match choice {
             0 | 1 => Step::Get(key, tx.get(TABLE, &key)?.map(tag)),
             2 => Step::Get(key, tx.get_for_update(TABLE, &key)?.map(tag)),
             3 | 4 => {
@@ -220,11 +333,11 @@ impl Book {
     /// Runs all that was committed on a map.
     fn check(&self, mut rows: BTreeMap<Key, u64>) {
         let mut committed = self.committed.borrow().clone();
-        committed.sort_by_key(|&(begun, _)| begun);
-        for (begun, steps) in &committed {
+        committed.sort_by_key(|&(order, _)| order);
+        for (order, steps) in &committed {
             for step in steps {
                 let expected = redo(&mut rows, step);
-                assert_eq!(*step, expected, "transaction {begun} of {committed:#?}");
+                assert_eq!(*step, expected, "transaction {order:?} of {committed:#?}");
             }
         }
     }
@@ -267,37 +380,27 @@ fn redo(rows: &mut BTreeMap<Key, u64>, step: &Step) -> Step {
 }
 
 /// Hosts join, load their rows, and run transactions.
-fn run(trial: &Trial, setup: Setup) {
-    run_from(trial, setup, false);
-}
-
-/// The same; if `come_at_once`, the adversary disturbs hosts from the beginning.
-fn run_from(trial: &Trial, setup: Setup, come_at_once: bool) {
-    let mut simulation = simulation(trial, setup);
+fn run<E: Tested>(trial: &Trial, setup: Setup) {
+    let mut simulation = simulation::<E>(trial, setup);
     let book: Rc<Book> = Rc::default();
-    let homes: Rc<RefCell<Vec<Rc<Tigon<SimMemory>>>>> = Rc::default();
+    let homes: Rc<RefCell<Vec<Rc<E>>>> = Rc::default();
     for host in 0..setup.hosts {
         let homes = Rc::clone(&homes);
         simulation.spawn(host, move |memory| {
-            let db = join(memory, setup);
-            load(&db, setup);
-            db.meet(2).unwrap();
+            let db: E = join(memory, setup);
+            load(&db, setup.keys);
+            db.loaded();
             homes.borrow_mut().push(Rc::new(db));
         });
     }
-    if come_at_once {
-        simulation.run().unwrap();
-    } else {
-        simulation.run_calmly().unwrap();
-    }
-    check_homes(&homes.borrow());
+    simulation.run_calmly().unwrap();
     book.busy.set(setup.hosts * setup.clients);
     for db in homes.borrow().iter() {
         let host = db.memory().host();
         for worker in 0..setup.clients {
             let (db, book) = (Rc::clone(db), Rc::clone(&book));
             simulation.spawn(host, move |_| {
-                let client = Client { db: &db, book: &book, setup };
+                let client = Client { db: &*db, book: &book, setup };
                 (0..setup.transactions).for_each(|_| client.run(worker));
                 book.busy.set(book.busy.get() - 1);
             });
@@ -312,24 +415,34 @@ fn run_from(trial: &Trial, setup: Setup, come_at_once: bool) {
     }
     simulation.run().unwrap();
     let loaded = (0..setup.hosts as u64).flat_map(|partition| loaded_of(partition, setup.keys));
-    if std::env::var("STAT").is_ok() {
-        let n = book.committed.borrow().len();
-        let m: Vec<_> = homes.borrow().iter().map(|d| d.moves()).collect();
-        println!("{n} commits {m:?}");
-    }
-    book.check(loaded.map(|(key, tag)| (key, tag)).collect());
+    book.check(loaded.collect());
     assert!(!book.committed.borrow().is_empty(), "no transaction was committed");
 }
 
-fn join(memory: SimMemory, setup: Setup) -> Tigon<SimMemory> {
+fn join<E: Tested>(memory: SimMemory, setup: Setup) -> E {
     let host = Host::join(Pod::open(memory).unwrap()).unwrap();
     let area = host.pod().areas().next().unwrap();
-    let options = Options {
-        scr_budget: Some(setup.budget),
-        commit: GroupSettings { epoch: Duration::from_micros(1), ..GroupSettings::default() },
-        ..Options::new(specs())
-    };
-    Tigon::join(&host, area, options).unwrap()
+    E::join(&host, area, setup)
+}
+
+/// Hosts come at once: each has a home of its own, and none begins before all are there.
+fn meet<E: Tested>(trial: &Trial) {
+    // The first host has its home before others can take one.
+    let setup = Setup { hosts: 3, ..SHORT };
+    let mut simulation = simulation::<E>(trial, setup);
+    let come: Rc<RefCell<Vec<u8>>> = Rc::default();
+    for host in 0..setup.hosts {
+        let come = Rc::clone(&come);
+        simulation.spawn(host, move |memory| {
+            let db: E = join(memory, setup);
+            let (home, _) = db.home();
+            assert!(!come.borrow().contains(&home.0), "home {} is two hosts'", home.0);
+            come.borrow_mut().push(home.0);
+            db.loaded();
+            assert_eq!(come.borrow().len(), setup.hosts, "a host begins before all have come");
+        });
+    }
+    simulation.run().unwrap();
 }
 
 /// Every other row of a partition is there at the beginning.
@@ -338,45 +451,76 @@ fn loaded_of(partition: u64, keys: u64) -> impl Iterator<Item = (Key, u64)> {
     numbers.map(move |number| (key(partition, number), 1_000_000 + 100 * partition + number))
 }
 
-fn load(db: &Tigon<SimMemory>, setup: Setup) {
+fn load(db: &impl Engine, keys: u64) {
     let (home, _) = db.home();
-    for (key, tag) in loaded_of(home.0.into(), setup.keys) {
+    for (key, tag) in loaded_of(home.0.into(), keys) {
         db.load(TABLE, &key, &row(tag)).unwrap();
     }
 }
 
-/// Each host is home to partitions of its own.
-fn check_homes(hosts: &[Rc<Tigon<SimMemory>>]) {
-    let mut homes: Vec<_> = hosts.iter().map(|db| db.home().0.0).collect();
-    homes.sort_unstable();
-    assert!(homes.iter().copied().eq(0..hosts.len() as u8), "homes are {homes:?}");
+const SHORT: Setup =
+    Setup { hosts: 2, clients: 1, transactions: 4, keys: 5, budget: 600, no_phantoms: true };
+
+fn long(trial: &Trial) -> Setup {
+    let hosts = trial.hosts_or(3);
+    Setup { hosts, clients: 2, transactions: 6, keys: 5, budget: u64::MAX, no_phantoms: true }
 }
 
 /// Three hosts, and room for all rows in SCR.
 pub(crate) fn anything_goes(trial: &Trial) {
-    let hosts = trial.hosts_or(3);
-    run(trial, Setup { hosts, clients: 2, transactions: 6, keys: 5, budget: u64::MAX });
+    run::<Tigon<SimMemory>>(trial, long(trial));
 }
 
 /// Rows move out all the time.
 pub(crate) fn rows_move(trial: &Trial) {
     let hosts = trial.hosts_or(2);
-    run(trial, Setup { hosts, clients: 2, transactions: 8, keys: 5, budget: 300 });
+    run::<Tigon<SimMemory>>(trial, Setup { hosts, transactions: 8, budget: 300, ..long(trial) });
 }
 
 /// The shared index has several nodes, which come and go.
 pub(crate) fn nodes_come_and_go(trial: &Trial) {
     let hosts = trial.hosts_or(2);
-    run(trial, Setup { hosts, clients: 2, transactions: 6, keys: 40, budget: 1500 });
+    run::<Tigon<SimMemory>>(trial, Setup { hosts, keys: 40, budget: 1500, ..long(trial) });
 }
 
 /// One client on each of two hosts.
 pub(crate) fn two_clients(trial: &Trial) {
-    run(trial, Setup { hosts: 2, clients: 1, transactions: 4, keys: 5, budget: 600 });
+    run::<Tigon<SimMemory>>(trial, SHORT);
 }
 
-/// Hosts come to a database at once.
-pub(crate) fn hosts_come(trial: &Trial) {
-    let hosts = trial.hosts_or(3);
-    run_from(trial, Setup { hosts, clients: 1, transactions: 1, keys: 2, budget: 600 }, true);
+/// Tigon's hosts come at once.
+pub(crate) fn tigon_meets(trial: &Trial) {
+    meet::<Tigon<SimMemory>>(trial);
+}
+
+/// DS2PL+'s hosts come at once.
+pub(crate) fn ds2pl_meets(trial: &Trial) {
+    meet::<SharedNothing<SimMemory, TwoPhaseLocking>>(trial);
+}
+
+/// DS2PL+ on three hosts.
+pub(crate) fn ds2pl(trial: &Trial) {
+    run::<SharedNothing<SimMemory, TwoPhaseLocking>>(trial, long(trial));
+}
+
+/// The same, with one client on each of two hosts.
+pub(crate) fn ds2pl_two_clients(trial: &Trial) {
+    run::<SharedNothing<SimMemory, TwoPhaseLocking>>(trial, SHORT);
+}
+
+/// Sundial+ as published on three hosts. No row comes or goes, since it lets phantoms in.
+pub(crate) fn sundial(trial: &Trial) {
+    let setup = Setup { no_phantoms: false, transactions: 8, ..long(trial) };
+    run::<SharedNothing<SimMemory, LogicalLeases>>(trial, setup);
+}
+
+/// The same, with one client on each of two hosts.
+pub(crate) fn sundial_two_clients(trial: &Trial) {
+    let setup = Setup { no_phantoms: false, transactions: 6, ..SHORT };
+    run::<SharedNothing<SimMemory, LogicalLeases>>(trial, setup);
+}
+
+/// Sundial+ with leases of gaps: anything goes.
+pub(crate) fn sundial_gap_leases(trial: &Trial) {
+    run::<SharedNothing<SimMemory, LogicalLeases>>(trial, long(trial));
 }

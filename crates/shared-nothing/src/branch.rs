@@ -337,8 +337,9 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
             let bytes = log::record_bytes(sizes);
             self.log.reserve(bytes, meanwhile)?;
         }
-        let epoch = if pinned { self.log.commit_epoch() } else { on.group.epoch() };
-        self.is_pinned = pinned;
+        let pins = pinned && on.memory.keeps(sites::PREPARE_PIN);
+        let epoch = if pins { self.log.commit_epoch() } else { on.group.epoch() };
+        self.is_pinned = pins;
         let changed = self.accesses.iter().filter(|a| !matches!(a.change, Staged::None));
         for access in changed {
             if access.row.content.lock().version.next(epoch).is_none() {

@@ -433,10 +433,8 @@ impl<M: Memory, P: Protocol> Engine for SharedNothing<M, P> {
         self.group.tick();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let epoch = self.group.epoch();
-        let sweep = |partition: &crate::partition::Partition<M>| {
-            partition.sweep(self.memory(), epoch, SWEPT)
-        };
-        if self.tables.own_in_turn(turn).is_some_and(sweep) {
+        let partition = self.tables.own_in_turn(turn);
+        if partition.is_some_and(|partition| partition.sweep(epoch, SWEPT)) {
             self.group.request(epoch);
         }
         Ok(())

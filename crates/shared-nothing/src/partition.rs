@@ -10,8 +10,6 @@ use std::sync::Arc;
 use tombolo_database::{Locks, OrderedKey, OrderedMap, Version};
 use tombolo_memory::{HostMutex, Memory};
 
-use crate::sites;
-
 /// When a row was written, and until when what it is can be read: logical times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lease {
@@ -98,11 +96,11 @@ impl<M: Memory> Partition<M> {
     }
 
     /// Removes up to `most` ghosts that were deleted before `epoch`; whether there may be more.
-    pub(crate) fn sweep(&self, memory: &M, epoch: u64, most: usize) -> bool {
+    pub(crate) fn sweep(&self, epoch: u64, most: usize) -> bool {
         let Some(mut rows) = self.rows.try_lock() else { return true };
         for _ in 0..most.min(rows.ghosts.len()) {
             let Some((key, row)) = rows.ghosts.pop_front() else { break };
-            if !remove_ghost(memory, &mut rows, &key, &row, epoch) {
+            if !remove_ghost(&mut rows, &key, &row, epoch) {
                 rows.ghosts.push_back((key, row));
             }
         }
@@ -111,20 +109,13 @@ impl<M: Memory> Partition<M> {
 }
 
 /// Removes a row if it is a ghost that no transaction has locked; whether there is nothing more to do.
-fn remove_ghost<M: Memory>(
-    memory: &M,
-    rows: &mut Rows<M>,
-    key: &OrderedKey,
-    row: &Row<M>,
-    epoch: u64,
-) -> bool {
+fn remove_ghost<M: Memory>(rows: &mut Rows<M>, key: &OrderedKey, row: &Row<M>, epoch: u64) -> bool {
     let mut content = row.content.lock();
     if content.is_removed || content.is_valid {
         return true;
     }
     // The next row with this key must have a greater version.
-    let is_over = memory.check(sites::GHOST_EPOCH, content.version.epoch() < epoch);
-    if !content.locks.is_free() || !is_over {
+    if !content.locks.is_free() || content.version.epoch() >= epoch {
         return false;
     }
     content.is_removed = true;
@@ -136,4 +127,40 @@ fn remove_ghost<M: Memory>(
     let mut next = next.content.lock();
     next.gap = next.gap.join(gap);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use tombolo_memory::Mapped;
+
+    use super::*;
+
+    fn ghost(version: Version) -> (Partition<Mapped>, OrderedKey, Arc<Row<Mapped>>) {
+        let (partition, key) = (Partition::<Mapped>::new(1), OrderedKey::new(b"key", 1));
+        let lease = Lease { wts: 3, rts: 5 };
+        let row = Row::new(Content { version, lease, ..Content::default() });
+        partition.rows.lock().add_ghost(&key, &row);
+        (partition, key, row)
+    }
+
+    #[test]
+    fn a_ghost_stays_as_long_as_its_epoch() {
+        let (partition, key, _) = ghost(Version::first(7));
+        assert!(partition.sweep(7, 8));
+        assert!(partition.rows.lock().tree.get(&key).is_some());
+        assert!(!partition.sweep(8, 8));
+        assert!(partition.rows.lock().tree.get(&key).is_none());
+    }
+
+    #[test]
+    fn the_gap_behind_a_removed_ghost_has_its_lease() {
+        let (partition, key, row) = ghost(Version::first(7));
+        row.content.lock().locks.writer = true;
+        assert!(partition.sweep(8, 8), "it is locked");
+        row.content.lock().locks.writer = false;
+        assert!(!partition.sweep(8, 8));
+        let (_, end) = partition.rows.lock().next(&key, true);
+        assert_eq!(end.content.lock().gap, Lease { wts: 3, rts: 5 });
+        assert!(row.content.lock().is_removed);
+    }
 }

@@ -15,12 +15,12 @@ tombolo_memory::sites! {
     REPLY_INVALIDATE = "shared-nothing.reply.invalidate";
     /// A worker's request to a host waits for the reply to the one before.
     REQUEST_NEXT = "shared-nothing.request.next";
+    /// A branch that is prepared keeps its home's log from passing the epoch that it will commit in.
+    PREPARE_PIN = "shared-nothing.prepare.pin";
     /// The row behind an absent one is locked.
     GAP_LOCK = "shared-nothing.gap.lock";
     /// A row is inserted only where no other transaction has locked the gap.
     GAP_LOCKED = "shared-nothing.gap.locked";
-    /// A ghost stays as long as the epoch in which its row was deleted.
-    GHOST_EPOCH = "shared-nothing.ghost.epoch";
     /// A transaction commits no earlier than what it has read at its own host was written.
     LEASE_LOCAL = "shared-nothing.lease.local";
     /// A row is written after all leases of what it was.

@@ -21,6 +21,15 @@ enum Table<M: Memory> {
     Partitioned(Vec<Option<Partition<M>>>),
 }
 
+impl<M: Memory> Table<M> {
+    fn own(&self) -> &[Option<Partition<M>>] {
+        match self {
+            Self::Partitioned(parts) => parts,
+            Self::Replicated(_) => &[],
+        }
+    }
+}
+
 impl<M: Memory> Tables<M> {
     pub(crate) fn new(specs: Vec<TableSpec>, partitions: u32, homes: u8, own: u8) -> Self {
         let table = |spec: &TableSpec| {
@@ -70,11 +79,7 @@ impl<M: Memory> Tables<M> {
 
     /// Partition `turn` of all that are at home here.
     pub(crate) fn own_in_turn(&self, turn: usize) -> Option<&Partition<M>> {
-        let own = |table| match table {
-            &Table::Partitioned(ref parts) => &parts[..],
-            Table::Replicated(_) => &[],
-        };
-        let parts = || self.tables.iter().flat_map(own).flatten();
+        let parts = || self.tables.iter().flat_map(Table::own).flatten();
         let count = parts().count();
         parts().nth(turn.checked_rem(count)?)
     }
