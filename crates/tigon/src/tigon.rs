@@ -283,8 +283,36 @@ impl<M: Memory> Tigon<M> {
         }
     }
 
-    /// Answers the requests that there are.
-    pub(crate) fn serve(&self) -> Result<(), TxError> {
+    /// Shares all rows of a table that are at home here, as far as there is room and before the first
+    /// transaction; how many are shared.
+    ///
+    /// # Errors
+    /// That there is no such table; that a host has died.
+    pub fn share_table(&self, table: TableId) -> Result<u64, TxError> {
+        let mut shared = 0;
+        for part in self.table(table)?.0.parts() {
+            let Part::Own(partition) = part else { continue };
+            let mut rows = partition.rows.lock();
+            let mut next = rows.tree.after(&OrderedKey::new(&[], self.key_width(table)), true);
+            while let Some((key, row)) = next.map(|(key, row)| (key, Arc::clone(row))) {
+                let has_room = self.cat.scr_in_use() < self.scr_budget;
+                if !has_room
+                    || partition.move_in(&self.cat, &mut rows, &key, &row)? == Moved::NoRoom
+                {
+                    return Ok(shared);
+                }
+                shared += 1;
+                next = rows.tree.after(&key, false);
+            }
+        }
+        Ok(shared)
+    }
+
+    /// Answers the requests of other hosts that there are. Does not block.
+    ///
+    /// # Errors
+    /// That a host has died.
+    pub fn serve(&self) -> Result<(), TxError> {
         while let Some(mail) = self.mailbox.next() {
             self.memory().works(Work::Message);
             let answer = match Request::decode(&mail.payload) {

@@ -49,7 +49,7 @@ pub use counts::Counts;
 pub use memory::TimedMemory;
 pub use mutex::TimedRawMutex;
 pub use pipe::Pipe;
-pub use profile::{Bandwidth, Cache, Profile, ProfileError};
+pub use profile::{Bandwidth, Cache, Database, Profile, ProfileError, Storage};
 pub use shared::Note;
 pub use simulation::{Simulation, Spec};
 

@@ -4,6 +4,7 @@ mod folder;
 mod megalon;
 mod sdm;
 mod spent;
+mod tigon;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -16,11 +17,15 @@ pub(crate) enum FiguresCommand {
     /// The SDM paper's evaluation.
     #[command(long_about = sdm::ABOUT, after_help = sdm::EXAMPLES)]
     Sdm(sdm::SdmArgs),
+    /// The Tigon paper's evaluation.
+    #[command(long_about = tigon::ABOUT, after_help = tigon::EXAMPLES)]
+    Tigon(tigon::TigonArgs),
 }
 
 pub(crate) fn run(command: &FiguresCommand) -> Result<()> {
     match command {
         FiguresCommand::Megalon(args) => megalon::run(args),
         FiguresCommand::Sdm(args) => sdm::run(args),
+        FiguresCommand::Tigon(args) => tigon::run(args),
     }
 }
