@@ -13,6 +13,8 @@ pub struct OrderedMap<V> {
     nodes: Vec<Node<V>>,
     unused: Vec<u32>,
     root: u32,
+    /// Nodes on the way from the root to a leaf.
+    height: usize,
     count: usize,
 }
 
@@ -82,12 +84,24 @@ impl<V> Node<V> {
 impl<V> OrderedMap<V> {
     /// An empty map of keys of `width` words.
     pub fn new(width: usize) -> Self {
-        Self { width, nodes: vec![Node::leaf(NONE, NONE)], unused: Vec::new(), root: 0, count: 0 }
+        let nodes = vec![Node::leaf(NONE, NONE)];
+        Self { width, nodes, unused: Vec::new(), root: 0, height: 1, count: 0 }
     }
 
     #[cfg(test)]
     fn len(&self) -> usize {
         self.count
+    }
+
+    /// How many nodes a search looks at.
+    #[inline]
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// The number of the node that has `key`, or would have it.
+    pub fn leaf_number(&self, key: &Key) -> u32 {
+        self.leaf_for(key.words(self.width))
     }
 
     /// The value of `key`.
@@ -262,6 +276,7 @@ impl<V> OrderedMap<V> {
                 let keys = [vec![0; self.width], first].concat();
                 let content = Content::Inner { children: vec![node, right] };
                 self.root = self.add(Node { keys, content });
+                self.height += 1;
             }
         }
     }
@@ -303,6 +318,7 @@ impl<V> OrderedMap<V> {
         self.unused.push(node);
         let Some((parent, index)) = path.pop() else {
             self.root = self.add(Node::leaf(NONE, NONE));
+            self.height = 1;
             return;
         };
         let inner = &mut self.nodes[parent as usize];
@@ -314,6 +330,7 @@ impl<V> OrderedMap<V> {
             [only] if path.is_empty() => {
                 self.unused.push(parent);
                 self.root = only;
+                self.height -= 1;
             }
             _ => {}
         }

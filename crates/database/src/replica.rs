@@ -40,6 +40,11 @@ impl<M: Memory> Replica<M> {
         Ok(())
     }
 
+    /// Levels of nodes that a lookup goes through.
+    pub fn height(&self) -> usize {
+        self.rows().height()
+    }
+
     /// The row with `key`.
     pub fn get(&self, key: &OrderedKey) -> Option<&[u8]> {
         self.rows().get(key).map(|row| &**row)

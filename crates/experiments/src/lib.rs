@@ -16,6 +16,7 @@ mod requests;
 pub mod sdm;
 mod subject;
 mod target;
+pub mod tigon;
 
 pub use drive::{Driver, Load, Phase, Share, Target, histogram};
 pub use lab::{Demand, Lab, Ran, Setup, Sharing};

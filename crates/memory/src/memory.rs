@@ -24,6 +24,14 @@ pub enum Work {
     Apply,
     /// Answering another host's message.
     Message,
+    /// Beginning and ending a transaction of a database.
+    Transaction,
+    /// Searching a node of a database's index.
+    Node,
+    /// Finding, locking, noting and releasing a row of a transaction.
+    Row,
+    /// Changing a row in a transaction: its part of the log record, and of the commit.
+    Change,
 }
 
 /// What lies in a host's own memory and takes so much of it that it may not be in any cache.
@@ -39,6 +47,8 @@ pub enum Local {
     Objects,
     /// What else a host knows of its own objects.
     Partition,
+    /// Rows of a database that are at home at this host.
+    Rows,
 }
 
 /// A moment in a simulated run; on mapped memory there is only one.

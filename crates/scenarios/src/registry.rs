@@ -4,10 +4,9 @@ use tombolo_memory::Site;
 use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
-    backup, baselines, branches, compaction, crash, database_deaths, deaths, epochs, expiry, fenced,
-    log, mail, objects, pages, poisoned, queues, saved, seats, shards, short, tenants, together,
-    transactions,
-    transfer, views,
+    backup, baselines, branches, compaction, crash, database_deaths, deaths, epochs, expiry,
+    fenced, log, mail, objects, pages, poisoned, queues, saved, seats, shards, short, tenants,
+    together, transactions, transfer, views,
 };
 
 /// What hosts do to each other, and whether it went right.

@@ -47,7 +47,7 @@ impl HomePlaces {
 
     /// Takes the first home that is free.
     pub(crate) fn claim<M: Memory>(&self, memory: &M, enrolment: &Enrolment) -> Option<u8> {
-        let stay = u64::from(enrolment.incarnation()) << 8 | u64::from(enrolment.host());
+        let stay = u64::from(enrolment.stay().number) << 8 | u64::from(enrolment.host());
         let free = |&home: &u8| {
             memory.compare_exchange(sites::HOME_CLAIM, self.home(home), 0, stay).is_ok()
         };

@@ -39,7 +39,7 @@ fn main() {
             let report = block.relocate(one, Place::Shared).expect("a demotion");
             remap_gap.push(report.gap_nanoseconds);
         }
-        block.relocate(all.clone(), Place::Home).expect("a promotion");
+        block.relocate(all.clone(), Place::Partition).expect("a promotion");
         let start = processor_time();
         block.relocate(all.clone(), Place::Shared).expect("a demotion");
         copy.push(per_page(start));

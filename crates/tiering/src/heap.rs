@@ -345,7 +345,7 @@ impl Block {
     }
 
     /// Moves the pages of a range to a place, while threads use them, and says what became of them.
-    /// [`Place::Shared`] is far, [`Place::Copied`] near with a shadow, [`Place::Home`] near without.
+    /// [`Place::Shared`] is far, [`Place::Copied`] near with a shadow, [`Place::Partition`] near without.
     ///
     /// Whole pages move: those that have any byte of the range. It waits for the thread that moves
     /// pages, for some microseconds a page.

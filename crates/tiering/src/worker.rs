@@ -232,7 +232,7 @@ impl<'a> Worker<'a> {
             } else if state.has(Flags::NEAR) != is_near || is_parked {
                 open.push(page);
             } else {
-                if place == Place::Home {
+                if place == Place::Partition {
                     moves::drop_shadow(self.shared, &self.page(area, page), false);
                 }
                 report.already += 1;
@@ -379,7 +379,7 @@ impl<'a> Worker<'a> {
                 }
                 // A page that was written while it had a shadow gets none again.
                 let is_written = state.has(Flags::WRITTEN);
-                let place = if is_written { Place::Home } else { Place::Copied };
+                let place = if is_written { Place::Partition } else { Place::Copied };
                 let (outcome, _) = self.move_one(&area, page, place);
                 if is_passing(outcome) {
                     again.push((number, page));

@@ -59,7 +59,7 @@ fn a_page_without_a_shadow_and_pages_that_are_not_filled() {
     let Some(heap) = heap() else { return };
     let block = heap.allocate(PAGES * page_bytes(), Hint::Far).unwrap();
     block.write(0, &bytes_of(0));
-    let up = block.relocate(whole(&block), Place::Home).unwrap();
+    let up = block.relocate(whole(&block), Place::Partition).unwrap();
     assert_eq!((up.moved, up.untouched), (1, PAGES - 1), "{up}");
     assert_eq!(heap.stats().shadows, 0);
     assert!(holds(&block, 0));
@@ -122,7 +122,7 @@ fn hammering_writers_lose_nothing() {
             })
             .collect();
         for round in 0..120 {
-            let place = [Place::Copied, Place::Shared, Place::Home, Place::Shared][round % 4];
+            let place = [Place::Copied, Place::Shared, Place::Partition, Place::Shared][round % 4];
             block.relocate(whole(&block), place).unwrap();
             block.park(whole(&block)).unwrap();
         }

@@ -57,11 +57,11 @@ impl<M: Memory> Tigon<M> {
         Ok(())
     }
 
-    /// Shares all rows of a table that are at home here, as if other hosts had asked for them. How many there
-    /// are; none of a replicated table. Blocks for some microseconds a row.
+    /// Shares rows of a table that are at home here, as if other hosts had asked for them, as far as
+    /// there is room. How many; none of a replicated table. Blocks for some microseconds a row.
     ///
     /// # Errors
-    /// [`TxError::Full`] if they do not fit the pod; that a host has died.
+    /// That there is no such table; that a host has died.
     pub fn share_table(&self, table: TableId) -> Result<u64, TxError> {
         let (what, _) = self.table(table)?;
         let mut shared = 0;
@@ -76,11 +76,13 @@ impl<M: Memory> Tigon<M> {
                     if row.content.lock().is_removed {
                         continue;
                     }
-                    if partition.move_in(&self.cat, &mut rows, key, row)? == Moved::NoRoom {
-                        return Err(TxError::Full {
-                            what: "the pod",
-                            hint: "give it more SCR and more LNR, or share fewer rows",
-                        });
+                    let has_room = self.cat.scr_in_use() < self.scr_budget;
+                    let moved = has_room
+                        .then(|| partition.move_in(&self.cat, &mut rows, key, row))
+                        .transpose()?;
+                    if moved.is_none_or(|moved| moved == Moved::NoRoom) {
+                        self.counters.moved_in.fetch_add(shared, Ordering::Relaxed);
+                        return Ok(shared);
                     }
                     shared += 1;
                 }

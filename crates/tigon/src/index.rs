@@ -14,7 +14,7 @@
 //! * A node is used again only when no transaction can have a way to it ([`Cat::retire`]).
 
 use tombolo_database::TxError;
-use tombolo_memory::{LINE_BYTES, Memory, ScrAddr};
+use tombolo_memory::{LINE_BYTES, Memory, ScrAddr, Work};
 
 use crate::cat::{Cat, Retired};
 use crate::sites;
@@ -113,6 +113,10 @@ impl Index {
         Self { root, shape: NodeShape::new(width) }
     }
 
+    pub(crate) fn root(&self) -> ScrAddr<u64> {
+        self.root
+    }
+
     /// The record of the row with `key`, if it is shared.
     pub(crate) fn get<M: Memory>(
         &self,
@@ -200,6 +204,7 @@ impl Index {
     }
 
     fn look<M: Memory>(&self, memory: &M, node: Node) -> Option<Found> {
+        memory.works(Work::Node);
         let version = self.version(memory, node);
         if version % 2 == 1 && memory.keeps(sites::NODE_VERSION) {
             return None;

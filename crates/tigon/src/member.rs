@@ -149,7 +149,7 @@ impl<M: Memory> Tenant<M> for Tigon<M> {
     fn start(joining: &Joining<M>, places: Places, options: Options) -> Result<Self, SetupError> {
         let Joining { host, area, enrolment } = joining;
         let memory = area.memory();
-        let stay = u64::from(enrolment.incarnation()) << 8 | u64::from(enrolment.host());
+        let stay = u64::from(enrolment.stay().number) << 8 | u64::from(enrolment.host());
         let free = |&home: &u8| {
             let at = places.home(home);
             memory.compare_exchange(sites::HOME_CLAIM, at, 0, stay).is_ok()

@@ -11,16 +11,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tombolo_database::{TxError, Version};
-use tombolo_memory::{HostMutex, Memory};
+use tombolo_memory::{HostMutex, LINE_BYTES, Local, Memory, Work};
 
 use crate::cat::{Cat, Retired};
 use crate::index::{Index, RecordAt};
 use crate::record::{MAX_LINES, Record, State};
 use crate::row::{Content, Row, Slot};
 use crate::sites;
-use tombolo_database::OrderedKey;
 use tombolo_database::OrderedMap;
 use tombolo_database::{Locks, Mode};
+use tombolo_database::{MAX_KEY_WORDS, OrderedKey};
+
+/// Lines of a leaf of a partition's rows that a search reads: those of its steps, and the row's address.
+const LEAF_LINES: u64 = 4;
 
 pub(crate) struct Partition<M: Memory> {
     pub(crate) index: Index,
@@ -82,6 +85,32 @@ impl<M: Memory> Partition<M> {
         tree.insert(&OrderedKey::END, Row::new(false, Version::default(), &[], Locks::default()));
         let rows = Rows { tree, clock: VecDeque::new(), ghosts: VecDeque::new() };
         Self { index, slot_bytes, rows: HostMutex::<M, _>::new(rows) }
+    }
+
+    /// A thread searches the rows for a key.
+    pub(crate) fn searches(&self, memory: &M, rows: &Rows<M>, key: &OrderedKey) {
+        (0..rows.tree.height()).for_each(|_| memory.works(Work::Node));
+        memory.touches(Local::Index, false, || {
+            let leaf = self.line_of(&[rows.tree.leaf_number(key).into()]);
+            leaf..leaf + LEAF_LINES
+        });
+    }
+
+    /// A thread reads or writes a row of so many bytes.
+    pub(crate) fn uses(&self, memory: &M, key: &OrderedKey, write: bool, bytes: usize) {
+        memory.touches(Local::Rows, write, || {
+            let head = self.line_of(key.words(MAX_KEY_WORDS));
+            head..head + 1 + (bytes as u64).div_ceil(LINE_BYTES)
+        });
+    }
+
+    /// Where something of this partition lies in the host's own memory, as far as it matters: apart from
+    /// all else, and in each run at the same place.
+    fn line_of(&self, name: &[u64]) -> u64 {
+        let step = |hash: u64, word: &u64| {
+            (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        };
+        name.iter().fold(self.index.root().offset(), step) >> 25
     }
 
     pub(crate) fn slot(&self, record: Record) -> Slot {

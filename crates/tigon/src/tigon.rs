@@ -65,7 +65,7 @@ pub struct Tigon<M: Memory> {
     pub(crate) is_logged: bool,
     pub(crate) tables: Vec<Table<M>>,
     specs: Vec<TableSpec>,
-    scr_budget: u64,
+    pub(crate) scr_budget: u64,
     /// Which partition is looked at next, in its turn.
     turn: AtomicUsize,
     pub(crate) counters: Counters,
@@ -250,8 +250,11 @@ impl<M: Memory> Tigon<M> {
         }
     }
 
-    /// Answers the requests that there are.
-    pub(crate) fn serve(&self) -> Result<(), TxError> {
+    /// Answers the requests of other hosts that there are. Does not block.
+    ///
+    /// # Errors
+    /// That a host has died.
+    pub fn serve(&self) -> Result<(), TxError> {
         while let Some(mail) = self.mailbox.next() {
             self.memory().works(Work::Message);
             let answer = match Request::decode(&mail.payload) {

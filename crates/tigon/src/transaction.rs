@@ -128,7 +128,7 @@ impl<'a, M: Memory> Tx<'a, M> {
     pub(crate) fn new(db: &'a Tigon<M>, worker: usize) -> Self {
         // What goes wrong here goes wrong at the commit again.
         let _ = db.serve();
-        db.memory().works(Work::Operation);
+        db.memory().works(Work::Transaction);
         let mut worker = db.workers[worker].lock();
         worker.begin();
         Self {
@@ -204,7 +204,9 @@ impl<'a, M: Memory> Tx<'a, M> {
         for _ in 0..ATTEMPTS {
             let handle = match place.part {
                 Part::Own(partition) => {
-                    let row = partition.rows.lock().tree.get(key).cloned();
+                    let rows = partition.rows.lock();
+                    partition.searches(self.db.memory(), &rows, key);
+                    let row = rows.tree.get(key).cloned();
                     row.map(|row| Handle::Own(partition, row))
                 }
                 Part::Others(index) => {
@@ -233,6 +235,9 @@ impl<'a, M: Memory> Tx<'a, M> {
             Locked::Gone => Ok(None),
             Locked::Conflict => Err(self.conflict(Conflict::Lock)),
             Locked::Done { is_valid, version } => {
+                if let Handle::Own(partition, _) = &handle {
+                    partition.uses(self.db.memory(), &key, false, self.arena.len() - start);
+                }
                 let seen = is_valid.then_some(start..self.arena.len());
                 Ok(Some(self.add(place, key, handle, mode, (seen, version))))
             }
@@ -281,7 +286,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         wanted: Mode,
         held: Option<Mode>,
     ) -> Result<Locked, TxError> {
-        self.db.memory().works(Work::Lock);
+        self.db.memory().works(Work::Row);
         match handle {
             Handle::Own(partition, row) => {
                 partition.lock(&self.db.cat, row, (wanted, held), &mut self.arena)
@@ -305,6 +310,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         let index = match place.part {
             Part::Own(partition) => {
                 let rows = partition.rows.lock();
+                partition.searches(self.db.memory(), &rows, from);
                 let (key, row) = rows.tree.after(from, or_equal).expect("a partition has an end");
                 let handle = Handle::Own(partition, Arc::clone(row));
                 return Ok((key, self.lock_in_place(place, key, handle, mode_of(&key))?));
@@ -343,6 +349,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         let (index, at) = match (place.part, &self.accesses[number].handle) {
             (Part::Own(partition), _) => {
                 let rows = partition.rows.lock();
+                partition.searches(self.db.memory(), &rows, &anchor);
                 let Some((key, row)) = rows.tree.before(&anchor, false) else { return Ok(None) };
                 let Some(mode) = mode_of(&key) else { return Ok(None) };
                 let handle = Handle::Own(partition, Arc::clone(row));
@@ -437,6 +444,7 @@ impl<'a, M: Memory> Tx<'a, M> {
     fn read(&mut self, table: TableId, key: &[u8], mode: Mode) -> Result<Option<&[u8]>, TxError> {
         let Some(place) = self.place(table, key)? else {
             let (Table::Replicated(replica), spec) = self.db.table(table)? else { unreachable!() };
+            (0..replica.height()).for_each(|_| self.db.memory().works(Work::Node));
             return Ok(replica.get(&OrderedKey::new(key, key_width(spec.key_bytes))));
         };
         let key = OrderedKey::new(key, place.width());
@@ -481,6 +489,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         key: &OrderedKey,
     ) -> Result<Option<usize>, TxError> {
         let mut rows = partition.rows.lock();
+        partition.searches(self.db.memory(), &rows, key);
         let (next, _) = rows.next(key);
         let held = self.mode_of(place, &next);
         let locks = Locks::of(Some(Mode::Exclusive));
@@ -640,8 +649,10 @@ impl<'a, M: Memory> Tx<'a, M> {
                 continue;
             }
             let row = access.change.row().map(|row| &self.arena[row.clone()]);
+            cat.memory().works(Work::Change);
             match &access.handle {
                 Handle::Own(partition, own) => {
+                    partition.uses(cat.memory(), &access.key, true, row.map_or(0, <[u8]>::len));
                     partition.write(cat, own, access.version, row)?;
                     if row.is_none() {
                         partition.note_ghost(&access.key, own);

@@ -49,7 +49,9 @@ pub use counts::Counts;
 pub use memory::TimedMemory;
 pub use mutex::TimedRawMutex;
 pub use pipe::Pipe;
-pub use profile::{Bandwidth, Cache, Flush, Paging, Profile, ProfileError, Tier};
+pub use profile::{
+    Bandwidth, Cache, Database, Flush, Paging, Profile, ProfileError, Storage, Tier,
+};
 pub use shared::Note;
 pub use simulation::{Simulation, Spec};
 

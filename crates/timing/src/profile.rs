@@ -44,6 +44,10 @@ pub struct Profile {
     /// Kinds of far memory, from near to far, where a figure compares them.
     #[serde(default)]
     pub tier: Vec<Tier>,
+    /// What the steps of a database take, likewise, if databases run on it.
+    pub database: Option<Database>,
+    /// What each host's log is written to, if databases run on it.
+    pub storage: Option<Storage>,
     /// The text that it was read from, which says where its numbers come from.
     #[serde(skip)]
     pub text: String,
@@ -265,6 +269,30 @@ pub struct Tier {
     pub migrate_ns: f64,
 }
 
+/// What the steps of a database take, with everything in the nearest cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    /// Beginning and ending a transaction.
+    pub transaction_ns: f64,
+    /// Searching a node of an index.
+    pub node_ns: f64,
+    /// Finding, locking, noting and releasing a row, but for what its accesses and copies take.
+    pub row_ns: f64,
+    /// Changing a row: its part of the log record and of the commit, likewise.
+    pub change_ns: f64,
+}
+
+/// What each host's log is written to. Every host has one of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Storage {
+    /// How fast it takes bytes, in MB/s (10^6).
+    pub mb_per_s: f64,
+    /// How long it takes to make them durable, once it has them, in microseconds.
+    pub sync_us: f64,
+}
+
 /// What is wrong with a profile.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -378,6 +406,17 @@ impl Profile {
             ] {
                 within(name, ns, 0.0, 1e6)?;
             }
+        }
+        if let Some(database) = &self.database {
+            let Database { transaction_ns, node_ns, row_ns, change_ns } = *database;
+            within("database.transaction_ns", transaction_ns, 0.0, 1e6)?;
+            within("database.node_ns", node_ns, 0.0, 1e6)?;
+            within("database.row_ns", row_ns, 0.0, 1e6)?;
+            within("database.change_ns", change_ns, 0.0, 1e6)?;
+        }
+        if let Some(storage) = &self.storage {
+            within("storage.mb_per_s", storage.mb_per_s, 0.1, 1e6)?;
+            within("storage.sync_us", storage.sync_us, 0.0, 1e6)?;
         }
         self.times().into_iter().try_for_each(|(name, ns)| within(name, ns, 0.0, 1e6))
     }

@@ -59,12 +59,13 @@ pub(crate) struct Costs {
     pub(crate) pause: Ps,
     pub(crate) core_to_core: Ps,
     /// By step.
-    pub(crate) work: [Ps; 5],
+    pub(crate) work: [Ps; 9],
 }
 
 impl World {
     pub(crate) fn new(profile: Profile, scr_bytes: u64, lnr_bytes: u64, seed: u64) -> Self {
         let (core, steps) = (&profile.core, &profile.steps);
+        let database = profile.database.unwrap_or_default();
         let costs = Costs {
             atomic: ps(core.atomic_ns),
             pause: ps(core.pause_ns),
@@ -75,6 +76,10 @@ impl World {
                 ps(steps.append_ns),
                 ps(steps.apply_ns),
                 ps(steps.message_ns),
+                ps(database.transaction_ns),
+                ps(database.node_ns),
+                ps(database.row_ns),
+                ps(database.change_ns),
             ],
         };
         let state = State {

@@ -94,7 +94,7 @@ fn figure(id: &str) -> Result<Chosen, String> {
     })
 }
 
-fn scale(text: &str) -> Result<f64, String> {
+pub(super) fn scale(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|scale| (0.002..=1.0).contains(scale));
     found.ok_or_else(|| format!("{text} is not a number from 0.002 to 1"))
 }

@@ -5,6 +5,7 @@ mod folder;
 mod megalon;
 mod sdm;
 mod spent;
+mod tigon;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -20,6 +21,9 @@ pub(crate) enum FiguresCommand {
     /// Adaptive Coherence Management.
     #[command(long_about = adaptive::ABOUT, after_help = adaptive::EXAMPLES)]
     Adaptive(adaptive::AdaptiveArgs),
+    /// The Tigon paper's evaluation.
+    #[command(long_about = tigon::ABOUT, after_help = tigon::EXAMPLES)]
+    Tigon(tigon::TigonArgs),
 }
 
 pub(crate) fn run(command: &FiguresCommand) -> Result<()> {
@@ -27,5 +31,6 @@ pub(crate) fn run(command: &FiguresCommand) -> Result<()> {
         FiguresCommand::Megalon(args) => megalon::run(args),
         FiguresCommand::Sdm(args) => sdm::run(args),
         FiguresCommand::Adaptive(args) => adaptive::run(args),
+        FiguresCommand::Tigon(args) => tigon::run(args),
     }
 }

@@ -420,7 +420,7 @@ pub(crate) fn who_joins_dies(trial: &Trial) {
 /// A host dies that has made pages dirty. The next one in its seat writes to the same file and
 /// synchronises it: what both were told is written is durable then.
 pub(crate) fn who_comes_next_synchronises(trial: &Trial) {
-    let mut world = World::<Megalon>::unopened(trial, &deadly(trial, 3, &[0], Deaths::One));
+    let mut world = PageWorld::<Megalon>::unopened(trial, &deadly(trial, 3, &[0], Deaths::One));
     world.join(2);
     world.tidying = false;
     let ended: [Rc<Cell<bool>>; 2] = Default::default();

@@ -1,0 +1,123 @@
+//! `tombolo figures tigon`.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+use tombolo_experiments::figures::Page;
+use tombolo_experiments::tigon::{
+    TIGON_FIGURES, TigonFigure, TigonSettings, draw_tigon, tigon_test_bed,
+};
+use tombolo_timing::Profile;
+
+use super::folder::Folder;
+use super::megalon::scale;
+use crate::output;
+
+pub(super) const ABOUT: &str = "\
+Rerun the Tigon paper's evaluation in virtual time: figures 4 to 7, table 1, and what back-invalidations \
+cost.
+
+The engine that runs is the one that ships, with TPC-C and YCSB as published; what takes time, and how \
+much, a profile says. Figures 4 to 6 and table 1 start with all rows shared that a transaction of another \
+host may ask for, as published; figure 7 starts with none. The client's own work takes no time.
+
+Into DIR go, per figure, its points with all that was counted (CSV) and a drawing (SVG); summary.json \
+with what the paper states and what came out (rows of figure, quantity, paper, paper_says, ours, error); \
+and report.html, which has all of that on one page, and the profile.
+
+With --scale 0.1, tables, SCR and caches have a tenth of the paper's size. There are as many warehouses \
+and districts as in the paper. One seed comes to the same files each time, on any machine.";
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  tombolo figures tigon --scale 0.02
+  tombolo figures tigon --scale 0.05 --only 4,7 --out /tmp/figures";
+
+const BAR: &str = "{prefix} {bar:40} {human_pos} of {human_len} points, {elapsed}, {eta} left";
+
+#[derive(Debug, Args)]
+pub(crate) struct TigonArgs {
+    /// Only these: 4, 5, 6, 7, table-1, back-invalidation; all, unless given.
+    #[arg(long, value_name = "FIGURES", value_delimiter = ',', value_parser = figure)]
+    only: Vec<&'static str>,
+    /// How large tables, SCR and caches are, compared with the paper's: 0.002 to 1.
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = scale)]
+    scale: f64,
+    /// Where the files go; files of the same names are overwritten.
+    #[arg(long, value_name = "DIR", default_value = "figures")]
+    out: PathBuf,
+    /// Pods that are simulated side by side; as many as there are processors, unless given.
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZero<usize>>,
+    /// Decides everything that is drawn by lot.
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    seed: u64,
+    /// The machine, instead of the paper's test bed (profiles/tigon.toml). It has sections
+    /// [database] and [storage].
+    #[arg(long, value_name = "FILE", env = "TOMBOLO_PROFILE")]
+    profile: Option<PathBuf>,
+}
+
+/// What the summary tells besides.
+#[derive(Serialize)]
+struct Lot {
+    profile: String,
+    scale: f64,
+    seed: u64,
+}
+
+fn figure(id: &str) -> Result<&'static str, String> {
+    let known = TIGON_FIGURES.map(|figure| figure.id);
+    let found = known.into_iter().find(|known| *known == id);
+    found.ok_or_else(|| format!("there is no such figure; name some of {}", known.join(", ")))
+}
+
+pub(super) fn run(args: &TigonArgs) -> Result<()> {
+    let chosen = |figure: &TigonFigure| args.only.is_empty() || args.only.contains(&figure.id);
+    let figures: Vec<TigonFigure> = TIGON_FIGURES.into_iter().filter(chosen).collect();
+    let profile = match &args.profile {
+        Some(path) => Profile::read(path)?,
+        None => tigon_test_bed(),
+    };
+    let settings = TigonSettings { profile, scale: args.scale, seed: args.seed };
+    let lot = Lot { profile: settings.profile.name.clone(), scale: args.scale, seed: args.seed };
+    let folder = Folder::new(&args.out, args.page(&settings), lot)?;
+    let jobs = args.jobs.or_else(|| available_parallelism().ok()).map_or(1, NonZero::get);
+    let bar = output::progress("figures", figures.len() as u64, BAR);
+    let drawn = draw_tigon(&figures, &settings, jobs, &|done, of| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+    })?;
+    bar.finish_and_clear();
+    for which in 0..drawn.len() {
+        folder.write(which, &drawn)?;
+    }
+    output::say(folder.text(&drawn))?;
+    Ok(())
+}
+
+impl TigonArgs {
+    fn page(&self, settings: &TigonSettings) -> Page {
+        let TigonSettings { profile, scale, seed } = settings;
+        let mut command = format!("tombolo figures tigon --scale {scale} --seed {seed}");
+        if let Some(profile) = &self.profile {
+            command += &format!(" --profile {}", profile.display());
+        }
+        Page {
+            title: "The Tigon paper's evaluation in virtual time",
+            about: format!(
+                "Profile {}: {}. Scale {scale}: tables, SCR and caches have so much of the size that is named. \
+                 Seed {seed}. TPC-C and YCSB are as published with Tigon. Figures 4 to 6 and table 1 start with \
+                 all rows shared that other hosts may ask for; figure 7 starts with none. The client's own work \
+                 takes no time.",
+                profile.name, profile.about,
+            ),
+            command,
+            profile: Some(profile.text.clone()),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The evaluation of Tigon's paper in virtual time: figures 4 to 7, table 1, and what
+//! back-invalidations cost.
+//!
+//! The engine that ships runs the workloads as published, on the paper's test bed. A point that several
+//! figures show is measured once. Figures 4 to 6 and table 1 start with all rows shared that a
+//! transaction of another host may ask for, as published; figure 7 starts with none.
+
+mod compare;
+mod lab;
+mod point;
+mod storage;
+mod subject;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+use tombolo_timing::Profile;
+
+use crate::figures::{Drawn, in_parallel};
+use lab::Ran;
+use point::Point;
+
+/// A figure of the paper.
+#[derive(Clone, Copy)]
+pub struct TigonFigure {
+    /// What it is asked for by.
+    pub id: &'static str,
+    points: fn() -> Vec<Point>,
+    draw: fn(&Measured) -> Drawn,
+}
+
+/// The figures there are.
+pub const TIGON_FIGURES: [TigonFigure; 6] = [
+    compare::FIGURE_4,
+    compare::FIGURE_5,
+    compare::FIGURE_6,
+    compare::FIGURE_7,
+    compare::TABLE_1,
+    compare::BACK_INVALIDATION,
+];
+
+/// Where, how large, and by which lot figures are drawn.
+#[derive(Clone, Debug)]
+pub struct TigonSettings {
+    /// The machine, at full scale.
+    pub profile: Profile,
+    /// How large tables, SCR and caches are, compared with the paper's: above 0, and 1 at most.
+    pub scale: f64,
+    /// Decides everything that is drawn by lot.
+    pub seed: u64,
+}
+
+/// The paper's test bed.
+///
+/// # Panics
+/// Never: a test has parsed it.
+pub fn tigon_test_bed() -> Profile {
+    const TEXT: &str = include_str!("../../../../profiles/tigon.toml");
+    Profile::parse("profiles/tigon.toml", TEXT).expect("a test has parsed it")
+}
+
+/// What came of each point.
+struct Measured {
+    ran: BTreeMap<Point, Ran>,
+    scale: f64,
+    /// What an access to SCR takes, in seconds.
+    scr_access: f64,
+}
+
+impl Measured {
+    fn at(&self, point: Point) -> &Ran {
+        &self.ran[&point]
+    }
+}
+
+/// Told that so many of so many points are done.
+pub type Tell<'a> = dyn Fn(usize, usize) + Sync + 'a;
+
+/// Draws figures, up to `jobs` points at a time.
+///
+/// # Errors
+/// That the profile says nothing of databases or is too small, or an engine fails.
+pub fn draw_tigon(
+    figures: &[TigonFigure],
+    settings: &TigonSettings,
+    jobs: usize,
+    tell: &Tell<'_>,
+) -> Result<Vec<Drawn>> {
+    let points: BTreeSet<Point> = figures.iter().flat_map(|figure| (figure.points)()).collect();
+    let points: Vec<Point> = points.into_iter().collect();
+    let done = AtomicUsize::new(0);
+    tell(0, points.len());
+    let outcomes = in_parallel(&points, jobs, |point| {
+        let ran = point.measure(settings).with_context(|| format!("{point:?}"))?;
+        tell(done.fetch_add(1, Ordering::Relaxed) + 1, points.len());
+        Ok(ran)
+    });
+    let ran = outcomes.into_iter().flatten().collect::<Result<Vec<_>>>()?;
+    let measured = Measured {
+        ran: points.into_iter().zip(ran).collect(),
+        scale: settings.scale,
+        scr_access: settings.profile.coherence.latency_ns / 1e9,
+    };
+    Ok(figures.iter().map(|figure| (figure.draw)(&measured)).collect())
+}
+
+#[cfg(test)]
+mod tests;

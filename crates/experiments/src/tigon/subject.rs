@@ -1,0 +1,117 @@
+//! Engines as a lab runs them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tombolo_database::log::{GroupCommit, GroupSettings};
+use tombolo_database::{Engine, TableId, TableSpec, TxError};
+use tombolo_host::Host;
+use tombolo_memory::LINE_BYTES;
+use tombolo_pod::{Layout, Pod};
+use tombolo_tigon::{KIND, Options, Shape, Tigon};
+use tombolo_timing::TimedMemory;
+
+/// Bytes of each worker's log buffer, as in the paper.
+pub(super) const LOG_BUFFER_BYTES: u64 = 4 << 20;
+
+/// What a database is made for.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) hosts: u8,
+    pub(super) workers: u16,
+    pub(super) partitions: u32,
+    pub(super) tables: Vec<TableSpec>,
+    /// Bytes of SCR and of LNR.
+    pub(super) bytes: (u64, u64),
+    /// Bytes of SCR that a host's shared rows may take.
+    pub(super) scr_budget: u64,
+    pub(super) epoch: Duration,
+    pub(super) is_logged: bool,
+}
+
+/// What the hosts of a database have done so far, and what they take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shared {
+    /// Rows that have moved in.
+    pub(super) moved_in: u64,
+    /// Rows that have moved out.
+    pub(super) moved_out: u64,
+    /// Messages to other hosts and back.
+    pub(super) messages: u64,
+    /// Bytes of SCR that shared rows take.
+    pub(super) scr_bytes: u64,
+}
+
+/// An engine on a pod of its own in virtual time.
+pub(super) trait Subject: Engine + Sized + 'static {
+    /// The layout of the pod.
+    fn layout(plan: &Plan) -> Result<Layout>;
+
+    /// Joins the pod as a host. Blocks until all hosts have come.
+    fn join(memory: TimedMemory, plan: &Plan) -> Result<Self>;
+
+    /// Its epochs and its log.
+    fn group(&self) -> &Arc<GroupCommit<TimedMemory>>;
+
+    /// Answers the requests of other hosts that there are.
+    fn serve(&self) -> Result<(), TxError>;
+
+    /// Shares the rows of a table, before the first transaction, as far as the engine shares rows.
+    fn share(&self, table: TableId) -> Result<(), TxError>;
+
+    /// What this host has done so far.
+    fn shared(&self) -> Shared;
+}
+
+impl Subject for Tigon<TimedMemory> {
+    fn layout(plan: &Plan) -> Result<Layout> {
+        let shape = Shape {
+            homes: plan.hosts,
+            partitions: plan.partitions,
+            tables: plan.tables.len() as u16,
+            workers: plan.workers,
+            log_buffer_bytes: LOG_BUFFER_BYTES.next_multiple_of(LINE_BYTES),
+        };
+        let (scr_bytes, lnr_bytes) = plan.bytes;
+        Ok(tombolo_tigon::plan(scr_bytes, lnr_bytes, shape)?)
+    }
+
+    fn join(memory: TimedMemory, plan: &Plan) -> Result<Self> {
+        let host = Host::join(Pod::open(memory)?)?;
+        let mut areas = host.pod().areas();
+        let area = areas.find(|area| area.layout().kind == KIND);
+        let area = area.context("the pod has no database")?;
+        let commit = GroupSettings { epoch: plan.epoch, ..GroupSettings::default() };
+        let options = Options {
+            scr_budget: Some(plan.scr_budget),
+            commit,
+            is_logged: plan.is_logged,
+            ..Options::new(plan.tables.clone())
+        };
+        Ok(Self::join(&host, area, options)?)
+    }
+
+    fn group(&self) -> &Arc<GroupCommit<TimedMemory>> {
+        self.log()
+    }
+
+    fn serve(&self) -> Result<(), TxError> {
+        Self::serve(self)
+    }
+
+    fn share(&self, table: TableId) -> Result<(), TxError> {
+        self.share_table(table).map(drop)
+    }
+
+    fn shared(&self) -> Shared {
+        let moves = self.moves();
+        Shared {
+            moved_in: moves.moved_in,
+            moved_out: moves.moved_out,
+            // A request, and its answer.
+            messages: 2 * moves.requests,
+            scr_bytes: moves.scr_bytes,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+use super::point::Load;
+use super::*;
+
+fn tiny() -> TigonSettings {
+    TigonSettings { profile: tigon_test_bed(), scale: 0.002, seed: 5 }
+}
+
+fn two_hosts(load: Load) -> Point {
+    Point { hosts: 2, ..Point::new(load) }
+}
+
+#[test]
+fn one_seed_comes_to_one_result() {
+    let point = two_hosts(Load::Ycsb { reads: 50, cross: 50 });
+    let [first, second] = [0; 2].map(|_| point.measure(&tiny()).unwrap());
+    assert_eq!(format!("{first:?}"), format!("{second:?}"));
+}
+
+#[test]
+fn rows_that_all_fit_do_not_move_and_others_do() {
+    let load = Load::Ycsb { reads: 95, cross: 100 };
+    let all = two_hosts(load).measure(&tiny()).unwrap();
+    assert_eq!((all.shared.moved_in, all.shared.messages), (0, 0));
+    let little = Point { scr_mib: 6, starts_shared: false, ..two_hosts(load) };
+    let some = little.measure(&tiny()).unwrap();
+    assert!(some.shared.moved_in > 0 && some.shared.messages > 0, "{some:?}");
+    assert!(some.commits < all.commits, "{some:?} and {all:?}");
+}
+
+#[test]
+fn what_commits_becomes_durable() {
+    let ran = two_hosts(Load::Tpcc { orders: 60, payments: 90 }).measure(&tiny()).unwrap();
+    assert!(ran.commits > 100 && ran.log_bytes > 0, "{ran:?}");
+    assert_eq!(ran.durable, ran.commits);
+}
+
+#[test]
+fn all_that_is_compared_is_measured() {
+    let ran = two_hosts(Load::Ycsb { reads: 95, cross: 0 }).measure(&tiny()).unwrap();
+    for figure in TIGON_FIGURES {
+        let points = (figure.points)();
+        let measured = Measured {
+            ran: points.into_iter().map(|point| (point, ran.clone())).collect(),
+            scale: 0.002,
+            scr_access: 259e-9,
+        };
+        let drawn = (figure.draw)(&measured);
+        assert!(!drawn.rows.is_empty() && drawn.svg().is_ok(), "{}", figure.id);
+        for (name, values) in &drawn.columns {
+            assert_eq!(values.len(), drawn.places.len(), "{} of {}", name, figure.id);
+        }
+    }
+}
