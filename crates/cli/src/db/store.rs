@@ -3,9 +3,12 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use tombolo_database::log::{
     CheckpointPart, CheckpointWriter, Directory, Recovered, Storage as _, recover, truncate,
 };
@@ -14,6 +17,9 @@ use tombolo_oltp::{Reference, ReferenceTransaction, Workload, load};
 
 use super::conditions::{Checked, all_partitions};
 use super::setting::{Setting, with_workload};
+
+/// How long a command waits for another one that uses the same directory.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Threads that read logs.
 const READERS: usize = 2;
@@ -57,11 +63,16 @@ impl Store {
     fn open(path: &Path, lock: FlockOperation) -> Result<Self> {
         let name = path.display();
         let opened = File::open(path).with_context(|| format!("cannot open {name}"))?;
-        match flock(&opened, lock) {
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                bail!("hosts, or another command, use the log in {name}; stop them first")
+        let since = Instant::now();
+        // A command that only reads is soon done.
+        while let Err(error) = flock(&opened, lock) {
+            if error != Errno::WOULDBLOCK {
+                return Err(error).with_context(|| format!("cannot lock {name}"));
             }
-            locked => locked.with_context(|| format!("cannot lock {name}"))?,
+            if since.elapsed() > PATIENCE {
+                bail!("hosts, or another command, use the log in {name}; stop them first");
+            }
+            thread::sleep(Duration::from_millis(10));
         }
         let directory =
             Directory::open(path).with_context(|| format!("cannot use {name} for a log"))?;
