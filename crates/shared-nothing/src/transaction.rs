@@ -123,10 +123,12 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
         Ok((Commit { epoch }, at))
     }
 
-    /// Remembers that only abort is left, if it is a conflict.
+    /// Remembers that only abort is left, if it is a conflict. The locks of a host that has died do not go
+    /// away: then that is the error.
     fn note<R>(&mut self, result: Result<R, TxError>) -> Result<R, TxError> {
         if let Err(TxError::Conflict(conflict)) = result {
             self.failed = Some(conflict);
+            self.db.homes.check()?;
         }
         result
     }
