@@ -1,5 +1,5 @@
-//! Transactions that change a row at each host, and the logs of these hosts: whatever is durable has all of a
-//! transaction or nothing.
+//! Transactions that change a row at each host, and the logs of these hosts: whatever is durable
+//! has all of a transaction or nothing.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
