@@ -169,6 +169,11 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
             if !P::LOCKS_READS && access.seen.wts != lease.wts {
                 return Err(Conflict::Validation);
             }
+        } else if content.is_valid
+            && self.gaps.iter().any(|gap| gap.0 == place && has(&gap.1, &key))
+        {
+            // It was not there when the stretch was read.
+            return Err(Conflict::Validation);
         }
         if P::LOCKS_READS || mode == Mode::Exclusive {
             content.locks = content.locks.acquire(mode, held).ok_or(Conflict::Lock)?;
