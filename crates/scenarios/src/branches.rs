@@ -1,5 +1,5 @@
-//! Transactions that change a row at each host, and the logs of these hosts: whatever is durable has all of a
-//! transaction or nothing.
+//! Transactions that change a row at each host, and the logs of these hosts: whatever is durable
+//! has all of a transaction or nothing.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use tombolo_pod::{AreaRequest, Layout, LogOptions, Pod, PodOptions};
 use tombolo_shared_nothing::{
     LogicalLeases, Options, Protocol, Shape, SharedNothing, TwoPhaseLocking, VERSION,
 };
-use tombolo_simulator::{Config, SimMemory, Simulation, Trial};
+use tombolo_simulator::{Config, Deaths, Kills, SimMemory, Simulation, Trial};
 
 const HOSTS: u8 = 2;
 const TABLE: TableId = TableId(0);
@@ -35,12 +35,13 @@ fn key(host: u8, row: u64) -> [u8; 8] {
     key
 }
 
-fn simulation<P: Protocol>(trial: &Trial) -> Simulation {
+fn simulation<P: Protocol>(trial: &Trial, kills: Option<Kills>) -> Simulation {
     let config = Config {
         hosts: HOSTS.into(),
         scr_bytes: 32 << 10,
         lnr_bytes: 64 << 10,
         max_steps: 1_500_000,
+        kills,
         ..Config::default()
     };
     let shape = Shape {
@@ -107,8 +108,43 @@ fn check(disk: &SimulatedDisk) -> BTreeMap<u64, u64> {
     rows.into_iter().filter_map(|(row, tags)| Some((row, *tags.values().next()?))).collect()
 }
 
-fn run<P: Protocol>(trial: &Trial) {
-    let mut simulation = simulation::<P>(trial);
+/// Counts threads that are busy, and dead ones no more.
+struct Busy(Rc<Cell<u8>>);
+
+impl Busy {
+    fn new(count: &Rc<Cell<u8>>) -> Self {
+        count.set(count.get() + 1);
+        Self(Rc::clone(count))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Runs transactions, until a host dies.
+fn work<P: Protocol>(db: &Db<P>, tags: &Cell<u64>) {
+    let memory = db.memory();
+    for _ in 0..TRANSACTIONS {
+        let tag = tags.get() + 1;
+        tags.set(tag);
+        let row = memory.random() % ROWS;
+        loop {
+            match write(db, row, tag) {
+                Ok(_) => break,
+                Err(TxError::HostDied { .. }) => return,
+                Err(error) => assert!(error.is_conflict(), "{error}"),
+            }
+            (0..memory.random() % 20).for_each(|_| memory.pause());
+        }
+    }
+}
+
+fn run<P: Protocol>(trial: &Trial, kills: Option<Kills>) {
+    let may_die = kills.is_some();
+    let mut simulation = simulation::<P>(trial, kills);
     let disk = Arc::new(SimulatedDisk::new());
     let joined: Rc<RefCell<Vec<_>>> = Rc::default();
     for host in 0..usize::from(HOSTS) {
@@ -120,27 +156,25 @@ fn run<P: Protocol>(trial: &Trial) {
         });
     }
     simulation.run_calmly().unwrap();
-    let (busy, tags) = (Rc::new(Cell::new(HOSTS)), Rc::new(Cell::new(0)));
+    let (count, tags) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let mut survivor = None;
     for (db, mut logger) in joined.take() {
         let host = db.memory().host();
-        let client = (Rc::clone(&db), Rc::clone(&busy), Rc::clone(&tags));
-        simulation.spawn(host, move |memory| {
-            let (db, busy, tags) = client;
-            for _ in 0..TRANSACTIONS {
-                let tag = tags.get() + 1;
-                tags.set(tag);
-                let row = memory.random() % ROWS;
-                while let Err(error) = write(&db, row, tag) {
-                    assert!(error.is_conflict(), "{error}");
-                    (0..memory.random() % 20).for_each(|_| memory.pause());
-                }
-            }
-            busy.set(busy.get() - 1);
+        if host == 0 {
+            survivor = Some(Rc::clone(&db));
+        }
+        let client = (Rc::clone(&db), Busy::new(&count), Rc::clone(&tags));
+        simulation.spawn(host, move |_| {
+            let (db, _busy, tags) = client;
+            work(&db, &tags);
         });
-        let (busy, disk) = (Rc::clone(&busy), Arc::clone(&disk));
+        let (count, disk) = (Rc::clone(&count), Arc::clone(&disk));
         simulation.spawn(host, move |memory| {
-            while busy.get() > 0 {
-                db.tick().unwrap();
+            while count.get() > 0 {
+                match db.tick() {
+                    Err(TxError::HostDied { .. }) if may_die => {}
+                    ticked => ticked.unwrap(),
+                }
                 if logger.tick().unwrap() {
                     check(&disk);
                 }
@@ -150,14 +184,35 @@ fn run<P: Protocol>(trial: &Trial) {
     }
     simulation.run().unwrap();
     check(&disk);
+    if simulation.deaths(1) > 0 {
+        let (db, last) = (survivor.expect("host 0 has joined"), tags.get() + 1);
+        simulation.spawn(0, move |_| {
+            // The dead host's locks may be in the way: conflicts, until it is known to be dead.
+            loop {
+                match write(&db, 0, last) {
+                    Err(TxError::HostDied { .. }) => break,
+                    Err(error) if error.is_conflict() => _ = db.tick(),
+                    outcome => panic!("a transaction without one of its hosts: {outcome:?}"),
+                }
+            }
+        });
+        simulation.run().unwrap();
+        check(&disk);
+    }
 }
 
 /// DS2PL+'s branches.
 pub(crate) fn ds2pl(trial: &Trial) {
-    run::<TwoPhaseLocking>(trial);
+    run::<TwoPhaseLocking>(trial, None);
 }
 
 /// Sundial+'s branches.
 pub(crate) fn sundial(trial: &Trial) {
-    run::<LogicalLeases>(trial);
+    run::<LogicalLeases>(trial, None);
+}
+
+/// A host dies: the other one is told, and what is durable is whole.
+pub(crate) fn a_host_dies(trial: &Trial) {
+    let kills = Kills { hosts: vec![1], one_in: 1, deaths: Deaths::One };
+    run::<TwoPhaseLocking>(trial, Some(kills));
 }

@@ -1,5 +1,5 @@
-//! Requests of several lines, and their replies: each request is taken once, as it was sent, and its reply
-//! is its own.
+//! Requests of several lines, and their replies: each request is taken once, as it was sent, and
+//! its reply is its own.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

@@ -289,6 +289,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "freed-under-reader" Long epochs::freed_under_a_reader;
     "logger-fenced" Long epochs::a_logging_host_is_fenced;
     "logger-dies" Crash epochs::a_logging_host_dies;
+    "branch-dies" Crash branches::a_host_dies;
     "drainer-dies" Crash epochs::a_drainer_dies;
 };
 

@@ -1,9 +1,9 @@
 //! Transactions of several hosts on one database.
 //!
-//! Where all locks of a transaction are held when its commit begins, the order in which commits begin is an
-//! order in which the transactions might have run one after the other. Where transactions commit at logical
-//! times, these are the order, and equal times are in the order in which commits began. Run again in that
-//! order, on a map, each must find what it has found.
+//! Where all locks of a transaction are held when its commit begins, the order in which commits
+//! begin is an order in which the transactions might have run one after the other. Where
+//! transactions commit at logical times, these are the order, and equal times are in the order in
+//! which commits began. Run again in that order, on a map, each must find what it has found.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! What a transaction does at one home: its *branch*.
 //!
-//! A branch knows which rows the transaction has locked or read there. It is the same for transactions of
-//! the home's own workers, which use it directly, and for those of other hosts, which send requests.
+//! A branch knows which rows the transaction has locked or read there. It is the same for
+//! transactions of the home's own workers, which use it directly, and for those of other hosts,
+//! which send requests.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -96,7 +97,8 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
         }
     }
 
-    /// Makes it the branch of transaction `number`. One that came before has ended, or has locked nothing.
+    /// Makes it the branch of transaction `number`. One that came before has ended, or has locked
+    /// nothing.
     pub(crate) fn begin(&mut self, number: u32) {
         if self.transaction != number {
             self.release();
@@ -104,8 +106,8 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
         }
     }
 
-    /// Reads a row, and locks it as `mode` says where the protocol does so. If there is none, the gap where it
-    /// would be is locked or noted. The row is appended to `to`.
+    /// Reads a row, and locks it as `mode` says where the protocol does so. If there is none, the
+    /// gap where it would be is locked or noted. The row is appended to `to`.
     pub(crate) fn read(
         &mut self,
         on: &Ground<'_, M>,
@@ -125,8 +127,8 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
         Ok(Found { lease: Lease { wts: gap_wts, rts: u64::MAX }, ..Found::default() })
     }
 
-    /// Locks the gap before a row, or notes that a stretch that ends there was read: when the latest row was
-    /// deleted from the gap.
+    /// Locks the gap before a row, or notes that a stretch that ends there was read: when the
+    /// latest row was deleted from the gap.
     fn read_gap(
         &mut self,
         on: &Ground<'_, M>,
@@ -167,6 +169,11 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
             if !P::LOCKS_READS && access.seen.wts != lease.wts {
                 return Err(Conflict::Validation);
             }
+        } else if content.is_valid
+            && self.gaps.iter().any(|gap| gap.0 == place && has(&gap.1, &key))
+        {
+            // It was not there when the stretch was read.
+            return Err(Conflict::Validation);
         }
         if P::LOCKS_READS || mode == Mode::Exclusive {
             content.locks = content.locks.acquire(mode, held).ok_or(Conflict::Lock)?;
@@ -234,8 +241,8 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
         Ok(Found { access, lease: gap, ..Found::default() })
     }
 
-    /// Meets up to so many rows of a stretch, as long as `has_room` says so: rows that there are, and ghosts
-    /// of this transaction.
+    /// Meets up to so many rows of a stretch, as long as `has_room` says so: rows that there are,
+    /// and ghosts of this transaction.
     pub(crate) fn scan(
         &mut self,
         on: &Ground<'_, M>,
@@ -309,9 +316,9 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
         true
     }
 
-    /// Makes sure that the branch can commit at logical time `at`, whatever comes. If it is to be `pinned`, the
-    /// home's log does not pass the present epoch until the branch ends. Calls `meanwhile` while its log has no
-    /// room.
+    /// Makes sure that the branch can commit at logical time `at`, whatever comes. If it is to be
+    /// `pinned`, the home's log does not pass the present epoch until the branch ends. Calls
+    /// `meanwhile` while its log has no room.
     ///
     /// # Errors
     /// A conflict; that the changes are too large for the log buffer; an error of `meanwhile`.
@@ -378,7 +385,8 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
         Ok(())
     }
 
-    /// Renews the lease of the gap before a row, and that of the row itself if it is `within` what was read.
+    /// Renews the lease of the gap before a row, and that of the row itself if it is `within` what
+    /// was read.
     fn renew_gap(
         &self,
         on: &Ground<'_, M>,

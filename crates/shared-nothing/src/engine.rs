@@ -45,13 +45,14 @@ pub struct Options {
     pub tables: Vec<TableSpec>,
     /// How transactions commit.
     pub commit: GroupSettings,
-    /// Whether transactions are logged. Then each host needs a [logger](tombolo_database::log::Logger) for
-    /// its [log](SharedNothing::log): transactions wait when their buffers are full.
+    /// Whether transactions are logged. Then each host needs a
+    /// [logger](tombolo_database::log::Logger) for its [log](SharedNothing::log): transactions wait
+    /// when their buffers are full.
     pub is_logged: bool,
     /// The epoch that the database begins with: 1, or what recovery says.
     pub first_epoch: u64,
-    /// Whether [`Sundial`] leases gaps as well as rows. Without it, as published, other transactions may
-    /// insert rows into what a transaction has found empty. The same on all hosts.
+    /// Whether [`Sundial`] leases gaps as well as rows. Without it, as published, other
+    /// transactions may insert rows into what a transaction has found empty. The same on all hosts.
     pub gap_leases: bool,
     /// What each request and each reply costs its sender besides: for databases over a network.
     pub message_cost: Duration,
@@ -219,8 +220,8 @@ impl<M: Memory, P: Protocol> SharedNothing<M, P> {
         Ok(())
     }
 
-    /// Waits until no reply of a home is missing; the last one is the caller's `reply` then. Meanwhile this
-    /// host answers others.
+    /// Waits until no reply of a home is missing; the last one is the caller's `reply` then.
+    /// Meanwhile this host answers others.
     pub(crate) fn receive(&self, caller: &mut Caller, home: u8) -> Result<(), TxError> {
         let Some(reply) = caller.pending[usize::from(home)] else { return Ok(()) };
         let slot = self.slot(caller, home);

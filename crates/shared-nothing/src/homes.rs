@@ -1,4 +1,5 @@
-//! The hosts of a database, which come before the first transaction, and go on as long as all are there.
+//! The hosts of a database, which come before the first transaction, and go on as long as all are
+//! there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -40,11 +40,11 @@ pub struct Shape {
     pub tables: u16,
     /// Threads of a host that run transactions.
     pub workers: u16,
-    /// Bytes of a log buffer, a multiple of a line: the most that a transaction can log at one home. Each
-    /// home has one for each worker of each host.
+    /// Bytes of a log buffer, a multiple of a line: the most that a transaction can log at one
+    /// home. Each home has one for each worker of each host.
     pub log_buffer_bytes: u64,
-    /// Bytes of a request or a reply, a multiple of a line. Each worker has room for one of both for each
-    /// host.
+    /// Bytes of a request or a reply, a multiple of a line. Each worker has room for one of both
+    /// for each host.
     pub message_bytes: u64,
 }
 
@@ -160,7 +160,8 @@ impl Places {
         self.tables.element(1 + number * TableSpec::WORDS as u64)
     }
 
-    /// Writes a database without rows, which begins with `first_epoch`. No other host uses the area.
+    /// Writes a database without rows, which begins with `first_epoch`. No other host uses the
+    /// area.
     pub(crate) fn format<M: Memory>(&self, memory: &M, tables: &[TableSpec], first_epoch: u64) {
         self.homes.format(memory);
         self.queues.format(memory);

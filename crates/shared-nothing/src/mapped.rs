@@ -39,8 +39,8 @@ impl<P: Protocol> SharedNothing<Mapped, P> {
         create(spec, sizes, &|scr, lnr| plan::<P>(scr, lnr, shape))
     }
 
-    /// Joins the pod, and takes part in its database, as this process's host. Blocks until all hosts of the
-    /// database have come, for up to 30 seconds.
+    /// Joins the pod, and takes part in its database, as this process's host. Blocks until all
+    /// hosts of the database have come, for up to 30 seconds.
     ///
     /// # Errors
     /// [`SetupError`].

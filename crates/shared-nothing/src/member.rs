@@ -41,8 +41,8 @@ pub enum SetupError {
 }
 
 impl<M: Memory, P: Protocol> SharedNothing<M, P> {
-    /// Takes part in the database in `area` of the pod that `host` is in. Blocks until all its hosts have
-    /// come, for up to 30 seconds.
+    /// Takes part in the database in `area` of the pod that `host` is in. Blocks until all its
+    /// hosts have come, for up to 30 seconds.
     ///
     /// # Errors
     /// [`SetupError`].
@@ -57,8 +57,8 @@ impl<M: Memory, P: Protocol> SharedNothing<M, P> {
         }
     }
 
-    /// Waits until all hosts have called this for the `round`-th time; the first is [`join`](Self::join)'s. Answers
-    /// other hosts meanwhile.
+    /// Waits until all hosts have called this for the `round`-th time; the first is
+    /// [`join`](Self::join)'s. Answers other hosts meanwhile.
     ///
     /// # Errors
     /// [`SetupError::Missing`] after 30 seconds; that a host has died.

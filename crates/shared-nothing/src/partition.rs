@@ -1,8 +1,8 @@
 //! Rows at their home, in the host's own memory.
 //!
-//! A row that is deleted, or not inserted yet, is a *ghost*: its place is kept. What is said of a row's
-//! gap is about the keys between the row before it and itself. Behind the last row is the end of the
-//! partition, a ghost that stays.
+//! A row that is deleted, or not inserted yet, is a *ghost*: its place is kept. What is said of a
+//! row's gap is about the keys between the row before it and itself. Behind the last row is the end
+//! of the partition, a ghost that stays.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -108,7 +108,8 @@ impl<M: Memory> Partition<M> {
     }
 }
 
-/// Removes a row if it is a ghost that no transaction has locked; whether there is nothing more to do.
+/// Removes a row if it is a ghost that no transaction has locked; whether there is nothing more to
+/// do.
 fn remove_ghost<M: Memory>(rows: &mut Rows<M>, key: &OrderedKey, row: &Row<M>, epoch: u64) -> bool {
     let mut content = row.content.lock();
     if content.is_removed || content.is_valid {

@@ -7,8 +7,8 @@ pub trait Protocol: Send + Sync + 'static {
     /// What lives in the area of such a database.
     const KIND: Kind;
 
-    /// Whether rows are locked when they are read, and gaps with them. Otherwise what was read is leased when
-    /// the transaction commits.
+    /// Whether rows are locked when they are read, and gaps with them. Otherwise what was read is
+    /// leased when the transaction commits.
     const LOCKS_READS: bool;
 }
 
@@ -16,8 +16,8 @@ pub trait Protocol: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct TwoPhaseLocking;
 
-/// Logical leases: a transaction commits at a logical time at which all that it has read is valid. Rows
-/// that are to be written are locked.
+/// Logical leases: a transaction commits at a logical time at which all that it has read is valid.
+/// Rows that are to be written are locked.
 #[derive(Clone, Copy, Debug)]
 pub struct LogicalLeases;
 

@@ -1,8 +1,9 @@
 //! Requests between hosts, and their replies, of several lines each.
 //!
-//! Each worker has, for each other host, a place in LNR for one request and a place for its reply. A
-//! request is written and cleaned first. Then one compare-and-swap makes it the newest of its receiver's
-//! queue, which links requests by words in SCR. The receiver takes the whole queue at once.
+//! Each worker has, for each other host, a place in LNR for one request and a place for its reply.
+//! A request is written and cleaned first. Then one compare-and-swap makes it the newest of its
+//! receiver's queue, which links requests by words in SCR. The receiver takes the whole queue at
+//! once.
 //!
 //! ```text
 //! newest  the newest request of a host's queue, plus 1; 0 if there is none
@@ -11,12 +12,13 @@
 //! ```
 //!
 //! Invariants:
-//! * A request is whole in memory before it is in a queue, so a queue has no holes. A sender that stops
-//!   between its steps keeps no other sender's requests back.
+//! * A request is whole in memory before it is in a queue, so a queue has no holes. A sender that
+//!   stops between its steps keeps no other sender's requests back.
 //! * A worker's place for a request to a host is used again only after the reply to the last one.
 //! * No queue can be full: each request has a place of its own.
 //!
-//! A ring whose places are claimed before they are written, as published, has neither of the first two.
+//! A ring whose places are claimed before they are written, as published, has neither of the first
+//! two.
 
 use std::collections::VecDeque;
 
@@ -140,8 +142,8 @@ impl<M: Memory> Queue<M> {
         Self { memory: memory.clone(), places, host, taken }
     }
 
-    /// Sends a request. Returns the number of its reply, which is to be [received](Self::receive) before the
-    /// slot is used again.
+    /// Sends a request. Returns the number of its reply, which is to be [received](Self::receive)
+    /// before the slot is used again.
     ///
     /// # Panics
     /// If it is longer than a message, or the slot is another host's.
@@ -171,8 +173,8 @@ impl<M: Memory> Queue<M> {
         reply
     }
 
-    /// Takes the oldest request, if no other thread does. `claim` runs before another thread can take the
-    /// next one.
+    /// Takes the oldest request, if no other thread does. `claim` runs before another thread can
+    /// take the next one.
     ///
     /// # Errors
     /// [`Damaged`].
@@ -231,7 +233,8 @@ impl<M: Memory> Queue<M> {
         });
     }
 
-    /// Reads reply number `reply` of a slot into `into`, in place of what is there; whether it has come.
+    /// Reads reply number `reply` of a slot into `into`, in place of what is there; whether it has
+    /// come.
     ///
     /// # Errors
     /// [`Damaged`].

@@ -15,7 +15,8 @@ tombolo_memory::sites! {
     REPLY_INVALIDATE = "shared-nothing.reply.invalidate";
     /// A worker's request to a host waits for the reply to the one before.
     REQUEST_NEXT = "shared-nothing.request.next";
-    /// A branch that is prepared keeps its home's log from passing the epoch that it will commit in.
+    /// A branch that is prepared keeps its home's log from passing the epoch that it will commit
+    /// in.
     PREPARE_PIN = "shared-nothing.prepare.pin";
     /// The row behind an absent one is locked.
     GAP_LOCK = "shared-nothing.gap.lock";

@@ -106,9 +106,10 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
         }
     }
 
-    /// Commits as [`commit`](Transaction::commit) does, and says at which logical time. Transactions of
-    /// [`Sundial`](crate::Sundial) might have run one after the other in the order of these times, and in that of
-    /// their commits where times are equal. [`Ds2pl`](crate::Ds2pl) has no such times: 0.
+    /// Commits as [`commit`](Transaction::commit) does, and says at which logical time.
+    /// Transactions of [`Sundial`](crate::Sundial) might have run one after the other in the order
+    /// of these times, and in that of their commits where times are equal. [`Ds2pl`](crate::Ds2pl)
+    /// has no such times: 0.
     ///
     /// # Errors
     /// As of `commit`.
@@ -123,10 +124,12 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
         Ok((Commit { epoch }, at))
     }
 
-    /// Remembers that only abort is left, if it is a conflict.
+    /// Remembers that only abort is left, if it is a conflict. The locks of a host that has died do
+    /// not go away: then that is the error.
     fn note<R>(&mut self, result: Result<R, TxError>) -> Result<R, TxError> {
         if let Err(TxError::Conflict(conflict)) = result {
             self.failed = Some(conflict);
+            self.db.homes.check()?;
         }
         result
     }
@@ -356,8 +359,8 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
         Ok((rows, end))
     }
 
-    /// When the transaction commits: no earlier than all that it has read was written, and after all leases of
-    /// what it writes.
+    /// When the transaction commits: no earlier than all that it has read was written, and after
+    /// all leases of what it writes.
     fn logical_time(&self) -> u64 {
         let memory = self.db.memory();
         let times = self.rows.iter().map(|met| {

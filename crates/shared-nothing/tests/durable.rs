@@ -102,8 +102,9 @@ fn open_all<P: Protocol>(spec_of_pod: &PodSpec) -> Vec<Db<P>> {
     })
 }
 
-/// A participant logs in the epoch that the coordinator has read. If its own log had passed that epoch
-/// before, half of a transfer would count. So the disks are looked at all the time while hosts transfer.
+/// A participant logs in the epoch that the coordinator has read. If its own log had passed that
+/// epoch before, half of a transfer would count. So the disks are looked at all the time while
+/// hosts transfer.
 fn transfers_are_whole<P: Protocol>() {
     let directory = tempfile::tempdir().unwrap();
     let hosts = open_all::<P>(&PodSpec::path(directory.path().join("pod")));
