@@ -40,8 +40,9 @@ pub struct TableSpec {
 }
 
 impl TableSpec {
-    /// The partition of the row with `key`, out of `partitions`. Partition 0 for a replicated table, and
-    /// for keys that are too short. Numbers beyond the last partition count as in the last one.
+    /// The partition of the row with `key`, out of `partitions`. Partition 0 for a replicated
+    /// table, and for keys that are too short. Numbers beyond the last partition count as in the
+    /// last one.
     pub fn partition_of(&self, key: &[u8], partitions: u32) -> u32 {
         match (self.partitioning, key.first_chunk()) {
             (Partitioning::Leading { per_partition }, Some(first)) => {
@@ -143,8 +144,8 @@ pub enum Durability {
 /// What became of a committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Commit {
-    /// The epoch it committed in, or for a read-only transaction the greatest epoch that it has read
-    /// from. It is durable when [`Engine::durable_epoch`] is at least this.
+    /// The epoch it committed in, or for a read-only transaction the greatest epoch that it has
+    /// read from. It is durable when [`Engine::durable_epoch`] is at least this.
     pub epoch: u64,
 }
 
@@ -152,8 +153,8 @@ pub struct Commit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Home(pub u8);
 
-/// Tables of rows, ordered by key, and transactions over them. One value for each host, shared by its
-/// threads.
+/// Tables of rows, ordered by key, and transactions over them. One value for each host, shared by
+/// its threads.
 pub trait Engine {
     /// A transaction of one thread.
     type Transaction<'a>: Transaction
@@ -172,11 +173,12 @@ pub trait Engine {
     /// The host at which `partition` is at home.
     fn home_of(&self, partition: u32) -> Home;
 
-    /// Begins a transaction as worker `worker` of this host. A worker runs one transaction at a time.
+    /// Begins a transaction as worker `worker` of this host. A worker runs one transaction at a
+    /// time.
     fn begin(&self, worker: usize) -> Self::Transaction<'_>;
 
-    /// Loads a row without a transaction, while none runs. The row's partition is at home here, or its table
-    /// is replicated.
+    /// Loads a row without a transaction, while none runs. The row's partition is at home here, or
+    /// its table is replicated.
     ///
     /// # Errors
     /// [`TxError::Duplicate`], or that the row does not fit.
@@ -189,8 +191,8 @@ pub trait Engine {
     /// That a host has died, or memory is damaged: then no transaction succeeds any more.
     fn tick(&self) -> Result<(), TxError>;
 
-    /// Ends `epoch` at once if it is the current one, so that it is durable soon. Does not block. An engine
-    /// without a log need do nothing.
+    /// Ends `epoch` at once if it is the current one, so that it is durable soon. Does not block.
+    /// An engine without a log need do nothing.
     fn end_epoch(&self, epoch: u64) {
         let _ = epoch;
     }
@@ -201,10 +203,12 @@ pub trait Engine {
 
 /// Reads and changes rows. All reads are of one serializable state, if the commit succeeds.
 ///
-/// A transaction that is dropped is aborted. After an error that [is a conflict](TxError::is_conflict)
-/// nothing but abort is left; a commit then fails with the same error.
+/// A transaction that is dropped is aborted. After an error that [is a
+/// conflict](TxError::is_conflict) nothing but abort is left; a commit then fails with the same
+/// error.
 pub trait Transaction {
-    /// The row with `key`, with this transaction's own changes; it may be read again later at no risk.
+    /// The row with `key`, with this transaction's own changes; it may be read again later at no
+    /// risk.
     ///
     /// # Errors
     /// A conflict; that there is no such table, or the key does not fit.
@@ -225,8 +229,8 @@ pub trait Transaction {
     /// Adds a row.
     ///
     /// # Errors
-    /// [`TxError::Duplicate`] if there is one with this key, after which the transaction can go on; as of
-    /// `update`.
+    /// [`TxError::Duplicate`] if there is one with this key, after which the transaction can go on;
+    /// as of `update`.
     fn insert(&mut self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), TxError>;
 
     /// Deletes the row with `key`. Whether there was one.
@@ -236,8 +240,8 @@ pub trait Transaction {
     fn delete(&mut self, table: TableId, key: &[u8]) -> Result<bool, TxError>;
 
     /// Calls `each` with key and row of the rows that `scan` asks for, with this transaction's own
-    /// changes, until it breaks. No row comes or goes in the part of the range that was met, before this
-    /// transaction ends.
+    /// changes, until it breaks. No row comes or goes in the part of the range that was met, before
+    /// this transaction ends.
     ///
     /// # Errors
     /// As of `get`.
@@ -248,7 +252,8 @@ pub trait Transaction {
         each: &mut EachRow<'_>,
     ) -> Result<(), TxError>;
 
-    /// Commits. When it returns others see the changes; they are durable when the commit's epoch is.
+    /// Commits. When it returns others see the changes; they are durable when the commit's epoch
+    /// is.
     ///
     /// # Errors
     /// A conflict, or that memory is full: nothing has happened then.

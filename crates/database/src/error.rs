@@ -19,8 +19,8 @@ pub enum Conflict {
 
 /// Why an operation of a transaction was not done.
 ///
-/// After [`TxError::Conflict`] the transaction can only be aborted and run again. After the errors that
-/// speak of the caller's input it can go on.
+/// After [`TxError::Conflict`] the transaction can only be aborted and run again. After the errors
+/// that speak of the caller's input it can go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TxError {

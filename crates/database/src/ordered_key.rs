@@ -6,9 +6,9 @@ pub const MAX_KEY_BYTES: usize = 47;
 /// Words of the longest key.
 pub const MAX_KEY_WORDS: usize = (MAX_KEY_BYTES + 1) / 8;
 
-/// A key of a table whose keys take `width` words: big-endian, filled up with zeros, its length in the last
-/// byte. So words compare as bytes do: of two keys that differ in trailing zeros alone, the shorter one
-/// is smaller.
+/// A key of a table whose keys take `width` words: big-endian, filled up with zeros, its length in
+/// the last byte. So words compare as bytes do: of two keys that differ in trailing zeros alone,
+/// the shorter one is smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderedKey([u64; MAX_KEY_WORDS]);
 

@@ -242,8 +242,8 @@ impl<V> OrderedMap<V> {
         }
     }
 
-    /// Gives the upper part of a node that is too full to a new one behind it: only the last entry if
-    /// the node is the last one, since keys are often inserted in their order.
+    /// Gives the upper part of a node that is too full to a new one behind it: only the last entry
+    /// if the node is the last one, since keys are often inserted in their order.
     fn split(&mut self, node: u32, mut path: Vec<(u32, usize)>) {
         let count = self.nodes[node as usize].count(self.width);
         let full = &mut self.nodes[node as usize];

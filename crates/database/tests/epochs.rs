@@ -236,7 +236,8 @@ impl Storage for SlowDisk {
     }
 }
 
-/// A benchmark said that synchronising took 0.00 us: the histogram did not grow, and cut all times off.
+/// A benchmark said that synchronising took 0.00 us: the histogram did not grow, and cut all times
+/// off.
 #[test]
 fn slow_syncs_are_told_as_slow() {
     let pod = Pod::new();

@@ -1,9 +1,10 @@
 //! Pages that software keeps coherent, and blocks of them that change how they are kept.
 //!
 //! # Timing model
-//! * The protocol is that of `tombolo_regions`. Each of its steps takes what a profile says: a fault
-//!   on a page that is not mapped, taking a mapping away, copying a page, writing back or dropping
-//!   its 64 lines. Taking a lock is an access to the pod's memory; releasing one is not waited for.
+//! * The protocol is that of `tombolo_regions`. Each of its steps takes what a profile says: a
+//!   fault on a page that is not mapped, taking a mapping away, copying a page, writing back or
+//!   dropping its 64 lines. Taking a lock is an access to the pod's memory; releasing one is not
+//!   waited for.
 //! * A question is in the other host's hands after an access to the pod's memory, and so is the
 //!   answer. A host's handler answers one question after the other; hosts that are asked work at
 //!   the same time.

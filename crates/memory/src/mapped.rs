@@ -64,8 +64,9 @@ impl Mapped {
         Self { life, place: Some(place.into()), ..self }
     }
 
-    /// How many of its bytes are in huge pages, once each part has been touched; in pages of a device, no
-    /// byte may count. It looks at each huge page, and takes some milliseconds for a GiB.
+    /// How many of its bytes are in huge pages, once each part has been touched; in pages of a
+    /// device, no byte may count. It looks at each huge page, and takes some milliseconds for a
+    /// GiB.
     ///
     /// # Errors
     /// If `/proc` cannot be read.

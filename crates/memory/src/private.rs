@@ -20,9 +20,9 @@ const MOST_ALIGNED: usize = 4096;
 /// `fork()`.
 const ATTEMPTS: usize = 10_000;
 
-/// An allocator for a library that is loaded into a program, and handles page faults of the program's
-/// memory: its own memory may have none. It takes blocks of powers of two from addresses that are
-/// reserved once, and never gives memory back to the system.
+/// An allocator for a library that is loaded into a program, and handles page faults of the
+/// program's memory: its own memory may have none. It takes blocks of powers of two from addresses
+/// that are reserved once, and never gives memory back to the system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PrivateHeap;
 

@@ -127,7 +127,8 @@ impl Region {
     pub(crate) fn huge_bytes(&self) -> io::Result<u64> {
         for at in (0..self.mapped).step_by(HUGE_PAGE) {
             let start = self.base.as_ptr().wrapping_add(at).cast();
-            // SAFETY: advice on our own mapping, which changes no bytes. A page that cannot be had is not a huge one.
+            // SAFETY: advice on our own mapping, which changes no bytes. A page that cannot be had
+            // is not a huge one.
             let _ = unsafe { rustix::mm::madvise(start, 1, Advice::LinuxPopulateRead) };
         }
         let start = self.base.as_ptr().addr();

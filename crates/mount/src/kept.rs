@@ -1,9 +1,10 @@
-//! Files of which the kernel keeps pages: for mappings, and on kernels before it reads past them there,
-//! for `sendfile` and `splice`.
+//! Files of which the kernel keeps pages: for mappings, and on kernels before it reads past them
+//! there, for `sendfile` and `splice`.
 //!
-//! The kernel asks once for a page that it keeps, and never whether the page is still right. So this
-//! host looks every millisecond whether such a file was written, on any host, and has the kernel forget
-//! the file's pages then. A request for pages to be kept has no owner of locks; a `read` has one.
+//! The kernel asks once for a page that it keeps, and never whether the page is still right. So
+//! this host looks every millisecond whether such a file was written, on any host, and has the
+//! kernel forget the file's pages then. A request for pages to be kept has no owner of locks; a
+//! `read` has one.
 
 use std::collections::HashMap;
 use std::thread;
@@ -40,8 +41,9 @@ impl Kept {
         Ok(())
     }
 
-    /// Has the kernel forget pages of files that may have been written since it was given them. To be
-    /// called every millisecond, by one thread: the kernel may wait for other requests to be answered.
+    /// Has the kernel forget pages of files that may have been written since it was given them. To
+    /// be called every millisecond, by one thread: the kernel may wait for other requests to be
+    /// answered.
     ///
     /// # Errors
     /// Those of [`PageCache::stamp`](tombolo_pagecache::PageCache::stamp).

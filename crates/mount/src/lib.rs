@@ -11,11 +11,11 @@
 //! * Locks (`fcntl` and `flock`) are taken on the backing files, and so hold among all hosts.
 //! * A file can be mapped privately. Mapping it shared is refused by the kernel (`ENODEV`): what is
 //!   written to a mapping would overwrite other hosts' bytes.
-//! * `sendfile`, `splice` and private mappings read pages that the kernel keeps for them. It forgets
-//!   them within some milliseconds after another host wrote to the file, and at `open` and `mmap`.
-//!   `copy_file_range` sees what was written at once.
-//! * Hosts may die. Files that only a dead host had open are found by their inode numbers, and what it wrote to them is written back, by
-//!   another host, or by the next one that mounts them.
+//! * `sendfile`, `splice` and private mappings read pages that the kernel keeps for them. It
+//!   forgets them within some milliseconds after another host wrote to the file, and at `open` and
+//!   `mmap`. `copy_file_range` sees what was written at once.
+//! * Hosts may die. Files that only a dead host had open are found by their inode numbers, and what
+//!   it wrote to them is written back, by another host, or by the next one that mounts them.
 //!
 //! Nobody may change the files below while they are mounted, nor, if all hosts have died, before
 //! they are mounted again. The backing directory is on one file system that all hosts reach, and

@@ -1,10 +1,11 @@
 //! Locks on files and ranges of them, for all hosts: each owner of locks, as the kernel tells them
 //! apart, gets a descriptor of the file below and holds its locks there.
 //!
-//! Locks of `flock` are taken by `flock` below, and those of `fcntl` as `F_OFD_SETLK`. The two kinds
-//! know nothing of each other, as on any disk. `fuser` does not say which kind is asked for. A lock of a
-//! part of a file is one of `fcntl`; for others [`Call::of`] looks which system call the caller is in.
-//! Where that cannot be seen, the lock is taken both ways, and so keeps off all that it should.
+//! Locks of `flock` are taken by `flock` below, and those of `fcntl` as `F_OFD_SETLK`. The two
+//! kinds know nothing of each other, as on any disk. `fuser` does not say which kind is asked for.
+//! A lock of a part of a file is one of `fcntl`; for others [`Call::of`] looks which system call
+//! the caller is in. Where that cannot be seen, the lock is taken both ways, and so keeps off all
+//! that it should.
 //!
 //! The kernel keeps locks of directories to itself: those hold on one host. The kernel below knows
 //! nothing of who waits for whom: no deadlock is reported.
@@ -76,8 +77,8 @@ const LOOKS: u32 = 40;
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
 impl Call {
-    /// The call that a thread is in which asks for a lock and waits for the answer. Thread 0 is one that
-    /// cannot be seen from here.
+    /// The call that a thread is in which asks for a lock and waits for the answer. Thread 0 is one
+    /// that cannot be seen from here.
     pub(crate) fn of(thread: u32, wanted: Range) -> Self {
         if !wanted.is_whole() {
             return Self::Fcntl;

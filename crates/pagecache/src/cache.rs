@@ -498,8 +498,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(lost)
     }
 
-    /// Writes the file's dirty pages back, without making that durable. It costs what is dirty of the file,
-    /// if this host alone has written to it lately.
+    /// Writes the file's dirty pages back, without making that durable. It costs what is dirty of
+    /// the file, if this host alone has written to it lately.
     ///
     /// # Errors
     /// [`Error::WriteBack`], [`Error::Backing`], [`Error::Objects`].
@@ -513,7 +513,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         self.vouch(file)?;
         self.take_bit_back(file)?;
         self.memory().step();
-        // Who has only read a file leaves no trace of that.
+        // A host that has only read a file leaves no trace of that.
         if self.backing.attributes(file)?.modified != head.modified {
             self.backing.set_modified(file, head.modified)?;
         }

@@ -19,11 +19,12 @@
 //! the epoch is the same afterwards, and even. A host that reads a file stores nothing in shared
 //! memory for it.
 //!
-//! *Dirtied* has a bit for each seat whose host may have made pages dirty: [`dirtied`](crate::dirtied).
-//! A head with such a bit stays in the cache, since it could not be told from the file below.
+//! *Dirtied* has a bit for each seat whose host may have made pages dirty:
+//! [`dirtied`](crate::dirtied). A head with such a bit stays in the cache, since it could not be
+//! told from the file below.
 //!
-//! The head is admitted when a file is first used, and evicted like a page. The size may be ahead of
-//! that of the file below: only as long as the page that made it grow is dirty.
+//! The head is admitted when a file is first used, and evicted like a page. The size may be ahead
+//! of that of the file below: only as long as the page that made it grow is dirty.
 
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
@@ -135,8 +136,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         }
     }
 
-    /// What shows whether a file is written from now on; `None` if it is not in the cache. It asks no
-    /// other host.
+    /// What shows whether a file is written from now on; `None` if it is not in the cache. It asks
+    /// no other host.
     ///
     /// # Errors
     /// [`Error::Objects`].
@@ -145,8 +146,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(head.map(|(head, version)| Stamp { version, modified: head.modified }))
     }
 
-    /// Whether a file may have been written since it had a stamp. That it was written less than a tick
-    /// after the write before leaves no trace, so after a write it may for a while.
+    /// Whether a file may have been written since it had a stamp. That it was written less than a
+    /// tick after the write before leaves no trace, so after a write it may for a while.
     ///
     /// # Errors
     /// [`Error::Objects`].
@@ -156,8 +157,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(now != since || age.saturating_abs() <= SKEW_NS + TICK_NS)
     }
 
-    /// The head of a file that nobody has alone; it is admitted if need be. `Err` is the host that has
-    /// it alone.
+    /// The head of a file that nobody has alone; it is admitted if need be. `Err` is the host that
+    /// has it alone.
     pub(crate) fn head(&self, file: FileId) -> Result<Result<Head, u64>, Error> {
         match self.free_head(file)? {
             // That it was made longer is all that is known of it.

@@ -1,8 +1,8 @@
 //! An allocator for cells of a few sizes, in SCR or in LNR.
 //!
-//! The stretch is divided into chunks. A table in SCR has a word for each chunk, which names the host
-//! that has it. A host takes a chunk by one compare-and-swap, and divides it into cells of one size.
-//! It gives a chunk back when all of its cells are free.
+//! The stretch is divided into chunks. A table in SCR has a word for each chunk, which names the
+//! host that has it. A host takes a chunk by one compare-and-swap, and divides it into cells of one
+//! size. It gives a chunk back when all of its cells are free.
 //!
 //! Invariants:
 //! * A chunk belongs to one host, or to none.

@@ -178,8 +178,8 @@ pub fn open(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
     attach(&backings)
 }
 
-/// Opens a pod to look at it, whether it was closed well or not. It takes no right to write, and memory
-/// is mapped for reading: whatever would change the pod ends the process by a signal.
+/// Opens a pod to look at it, whether it was closed well or not. It takes no right to write, and
+/// memory is mapped for reading: whatever would change the pod ends the process by a signal.
 ///
 /// # Errors
 /// As of [`open`].
@@ -187,8 +187,8 @@ pub fn inspect(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
     attach_beside(spec, Backing::open_to_look)
 }
 
-/// Opens a pod to change what it says of its hosts, whether it was closed well or not. Nobody may join
-/// through this.
+/// Opens a pod to change what it says of its hosts, whether it was closed well or not. Nobody may
+/// join through this.
 ///
 /// # Errors
 /// As of [`open`].

@@ -1,9 +1,9 @@
 //! Beside the floors: a library that `tombolo tier run` has loaded into a program, whose pages it
 //! moves between two tiers of memory.
 //!
-//! It replaces no function of the program. It starts the threads of [`ProcessTiers`], which find the
-//! program's large anonymous mappings, whatever allocator made them, and are told by the kernel what
-//! becomes of these.
+//! It replaces no function of the program. It starts the threads of [`ProcessTiers`], which find
+//! the program's large anonymous mappings, whatever allocator made them, and are told by the kernel
+//! what becomes of these.
 //!
 //! Invariant: the thread that serves faults has no memory of the program's. So this library has an
 //! allocator of its own.

@@ -13,8 +13,8 @@
 //!   `sssp`, `pr` and `tc`, on Kronecker graphs, uniform ones, and [lists of
 //!   edges](EdgeList::read).
 //! * NAS, to the digits of the published results: `ep`, `ft` and `mg`. Like NAS: `cg` (one system,
-//!   with a matrix that is simpler to make), `is` (the same keys in every round), and `bt`, `sp` and
-//!   `lu` (simpler equations, solved in the suite's order).
+//!   with a matrix that is simpler to make), `is` (the same keys in every round), and `bt`, `sp`
+//!   and `lu` (simpler equations, solved in the suite's order).
 //! * Like programs of PARSEC: `blackscholes`, `bodytrack`, `canneal`, `dedup`, `ferret`,
 //!   `fluidanimate`, `raytrace`, `streamcluster`, `swaptions` and `x264`. They are our own, named
 //!   after the programs they stand for; they are not PARSEC.

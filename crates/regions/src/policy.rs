@@ -139,8 +139,8 @@ impl Watch {
         }
     }
 
-    /// A host's caches have missed in a page of the block, with such a weight; the hardware may have
-    /// asked other hosts.
+    /// A host's caches have missed in a page of the block, with such a weight; the hardware may
+    /// have asked other hosts.
     #[inline]
     pub fn missed(&mut self, page: usize, host: usize, weight: u64, cost: u64, snooped: bool) {
         self.used(page);
@@ -325,8 +325,8 @@ mod tests {
         change: 10_000,
     };
 
-    /// Misses and faults of four hosts until there is a change, in a block that is in this mode; the
-    /// mode then, and the looks that it took.
+    /// Misses and faults of four hosts until there is a change, in a block that is in this mode;
+    /// the mode then, and the looks that it took.
     fn settles(from: Mode, allowed: &[Mode], misses: u64, snooped: bool) -> (Mode, u32) {
         let mut watch = Watch::new(1);
         let (mut mode, mut purse) = (BlockMode::all(from), Purse::default());

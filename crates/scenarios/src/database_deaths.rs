@@ -1,9 +1,9 @@
-//! Hosts of a database log their transactions, and die: what was acknowledged as durable is recovered
-//! from the logs alone, and any other transaction whole or not at all.
+//! Hosts of a database log their transactions, and die: what was acknowledged as durable is
+//! recovered from the logs alone, and any other transaction whole or not at all.
 //!
 //! All locks of a transaction are held when its commit begins, so commits are in the order in which
-//! they might have happened. What recovery brings back must be what those transactions leave on a map
-//! whose epochs are durable. A transaction whose commit was cut off may be among them.
+//! they might have happened. What recovery brings back must be what those transactions leave on a
+//! map whose epochs are durable. A transaction whose commit was cut off may be among them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -155,7 +155,8 @@ fn change(
     Ok(())
 }
 
-/// Hosts run transactions; some of them die. The hosts that are left write out what the dead have logged.
+/// Hosts run transactions; some of them die. The hosts that are left write out what the dead have
+/// logged.
 fn run(trial: &Trial, mortal: &[usize], deaths: Deaths) {
     let kills = Kills { hosts: mortal.to_vec(), one_in: 1, deaths };
     let mut simulation = simulation(trial, (!mortal.is_empty()).then_some(kills));

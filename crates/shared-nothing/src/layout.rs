@@ -1,7 +1,8 @@
 //! Where the parts of a database lie in its area.
 //!
 //! ```text
-//! SCR  failed | arrivals | a line per home | queues | the log's words | tables: count, two words each
+//! SCR  failed | arrivals | a line per home | queues | the log's words
+//!      tables: count, two words each
 //! LNR  requests and replies | the log's buffers
 //! ```
 

@@ -222,9 +222,10 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
         };
         let id = (place.table, place.partition, key);
         if let Some(&number) = self.known.get(&id) {
-            // It has not changed since it was read first.
+            // It has not changed since it was read first. A ghost may have been swept, and made
+            // again.
             let met = &mut self.rows[number];
-            (met.mode, met.lease) = (met.mode.max(mode), lease);
+            (met.access, met.mode, met.lease) = (access, met.mode.max(mode), lease);
             return Some(number);
         }
         let (seen, change) = (is_valid.then_some(row), Change::None);

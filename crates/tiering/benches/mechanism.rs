@@ -1,5 +1,5 @@
-//! What the mechanisms cost on this machine: nanoseconds of processor time a page, of all threads of
-//! this program, and by the clock while a page is out of the mapping.
+//! What the mechanisms cost on this machine: nanoseconds of processor time a page, of all threads
+//! of this program, and by the clock while a page is out of the mapping.
 //!
 //! Both tiers are of one node here, so these are costs, and no speed-ups.
 

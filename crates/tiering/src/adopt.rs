@@ -1,8 +1,8 @@
-//! Areas of a program that was not written for tiers: large anonymous mappings, found in the kernel's
-//! list of them.
+//! Areas of a program that was not written for tiers: large anonymous mappings, found in the
+//! kernel's list of them.
 //!
-//! The list is of a moment. A mapping that changes before it is registered is refused by the kernel,
-//! or found to be another when the list is read again.
+//! The list is of a moment. A mapping that changes before it is registered is refused by the
+//! kernel, or found to be another when the list is read again.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -26,8 +26,8 @@ fn parse(list: &str) -> Vec<Range<usize>> {
     list.lines().filter_map(anonymous).filter(large).collect()
 }
 
-/// The addresses of an anonymous mapping. What has a name is the program's heap or stack, a file, or
-/// the kernel's.
+/// The addresses of an anonymous mapping. What has a name is the program's heap or stack, a file,
+/// or the kernel's.
 fn anonymous(line: &str) -> Option<Range<usize>> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;
@@ -41,10 +41,10 @@ fn anonymous(line: &str) -> Option<Range<usize>> {
 
 /// Those of these mappings that are not for stacks of threads.
 ///
-/// A page of a thread's stack may not be parked: when the thread ends, the kernel clears a word there
-/// by which another thread waits for it. A page that is absent at that moment is not brought back,
-/// and the other thread would wait for ever. The kernel marks mappings that are made for stacks as
-/// not to have huge pages.
+/// A page of a thread's stack may not be parked: when the thread ends, the kernel clears a word
+/// there by which another thread waits for it. A page that is absent at that moment is not brought
+/// back, and the other thread would wait for ever. The kernel marks mappings that are made for
+/// stacks as not to have huge pages.
 pub(crate) fn without_stacks(among: &[Range<usize>]) -> Vec<Range<usize>> {
     let list = fs::read_to_string("/proc/self/smaps");
     list.map_or_else(|_| Vec::new(), |list| parse_flags(&list, among))

@@ -50,8 +50,8 @@ impl Area {
     }
 }
 
-/// Both descriptors of the kernel: one for the program's pages, which tells of faults and of changes
-/// of mappings, and one for frames that this crate alone touches.
+/// Both descriptors of the kernel: one for the program's pages, which tells of faults and of
+/// changes of mappings, and one for frames that this crate alone touches.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     pub(crate) areas: Faults,

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Available memory of the machine, or of the control group if that is less, in bytes; `None` if the
-/// system does not say. It reads files and does not block.
+/// Available memory of the machine, or of the control group if that is less, in bytes; `None` if
+/// the system does not say. It reads files and does not block.
 pub(crate) fn bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| of_machine(&text));
     match (machine, of_group()) {

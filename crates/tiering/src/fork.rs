@@ -1,7 +1,7 @@
 //! `fork()`: before it, all parked pages are brought back, since the child would find zeros there.
 //!
-//! The child has the memory, and none of the threads: pages do not move there. Pages that parent and
-//! child share do not move in the parent until one of them has written its own.
+//! The child has the memory, and none of the threads: pages do not move there. Pages that parent
+//! and child share do not move in the parent until one of them has written its own.
 
 use std::cell::RefCell;
 use std::sync::mpsc::Sender;

@@ -315,8 +315,8 @@ impl Block {
         self.inner.area.space.fetch_add(self.within(offset, 8), value)
     }
 
-    /// Reads from a file or pipe into the block at `offset`, by one system call. Returns how many bytes
-    /// came.
+    /// Reads from a file or pipe into the block at `offset`, by one system call. Returns how many
+    /// bytes came.
     ///
     /// # Errors
     /// What the system says.
@@ -332,8 +332,8 @@ impl Block {
         self.inner.area.space.fill_from(self.within(offset, bytes), bytes, file)
     }
 
-    /// Writes bytes of the block at `offset` to a file or pipe, by one system call. Returns how many
-    /// bytes went.
+    /// Writes bytes of the block at `offset` to a file or pipe, by one system call. Returns how
+    /// many bytes went.
     ///
     /// # Errors
     /// What the system says.
@@ -345,7 +345,8 @@ impl Block {
     }
 
     /// Moves the pages of a range to a place, while threads use them, and says what became of them.
-    /// [`Place::Shared`] is far, [`Place::Copied`] near with a shadow, [`Place::Partition`] near without.
+    /// [`Place::Shared`] is far, [`Place::Copied`] near with a shadow, [`Place::Partition`] near
+    /// without.
     ///
     /// Whole pages move: those that have any byte of the range. It waits for the thread that moves
     /// pages, for some microseconds a page.

@@ -24,9 +24,8 @@
 //! * The thread that serves faults touches no page of a heap.
 //!
 //! Left out: memory that the kernel does not move (DAX devices, files, shared memory): a pod's
-//! objects, copies and partitions serve there. Processes made by a raw `clone` without
-//! `CLONE_VM` find zeros in parked pages. A debugger's write to a page that moves at that moment may
-//! be lost.
+//! objects, copies and partitions serve there. Processes made by a raw `clone` without `CLONE_VM`
+//! find zeros in parked pages. A debugger's write to a page that moves at that moment may be lost.
 
 mod adopt;
 mod area;

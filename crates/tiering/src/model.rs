@@ -1,5 +1,5 @@
-//! The transactions, explored: a program that writes one page and gives it up, the thread that serves
-//! faults, and the worker, in all orders.
+//! The transactions, explored: a program that writes one page and gives it up, the thread that
+//! serves faults, and the worker, in all orders.
 //!
 //! The steps are the product's; the kernel is a small model of what its manual promises. It notes
 //! writes to protected pages, forgets the note when a page moves, takes a page that was never

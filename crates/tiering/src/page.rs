@@ -14,7 +14,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Who holds what of a page.
+/// Which thread holds what of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Phase {
@@ -28,8 +28,8 @@ pub(crate) enum Phase {
     Copying,
     /// The page is taken out of the program's mapping; touches wait.
     Out,
-    /// The program has given the page up, and the kernel may not have taken it yet. It does not move
-    /// until a touch shows that it is gone.
+    /// The program has given the page up, and the kernel may not have taken it yet. It does not
+    /// move until a touch shows that it is gone.
     Removed,
     /// The program has unmapped the page, or moved it to another address.
     Gone,

@@ -29,8 +29,8 @@ pub struct ProcessTiers {
 }
 
 impl ProcessTiers {
-    /// Starts the threads. Mappings that overlap `excluded` are left alone: they have to include all
-    /// memory that the caller's own code allocates.
+    /// Starts the threads. Mappings that overlap `excluded` are left alone: they have to include
+    /// all memory that the caller's own code allocates.
     ///
     /// Counters are written to a file that [`stats_of`] reads.
     ///

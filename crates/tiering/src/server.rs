@@ -130,7 +130,8 @@ impl Server<'_> {
         let behind = (page + 1..limit.min(area.pages())).take_while(is_free).count();
         let mut filled = self.kernel.areas.zero(area.space.span(page..page + 1 + behind));
         if filled.pages == 0 && filled.refused == Some(Refusal::Present) {
-            // It may have been protected just after the program had given it up, which leaves a mark.
+            // It may have been protected just after the program had given it up, which leaves a
+            // mark.
             let page = area.space.page(page);
             let unmarked = self.kernel.areas.unprotect(page);
             filled = unmarked.map_or(filled, |()| self.kernel.areas.zero(page));

@@ -1,5 +1,5 @@
-//! Heaps of a process that forks. A fork shares the pages of all heaps with the child, so these tests
-//! are in a process of their own.
+//! Heaps of a process that forks. A fork shares the pages of all heaps with the child, so these
+//! tests are in a process of their own.
 
 mod common;
 

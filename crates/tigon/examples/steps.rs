@@ -1,8 +1,8 @@
-//! Measures the steps of a database that a machine's profile states, on this machine: what they take of a
-//! processor, with everything in the nearest cache.
+//! Measures the steps of a database that a machine's profile states, on this machine: what they
+//! take of a processor, with everything in the nearest cache.
 //!
-//! Each time is the least of many rounds. Simulated atomics are charged apart. So those of a step are
-//! taken off here, with the time that the same loop finds for one.
+//! Each time is the least of many rounds. Simulated atomics are charged apart. So those of a step
+//! are taken off here, with the time that the same loop finds for one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

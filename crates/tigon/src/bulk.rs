@@ -57,8 +57,8 @@ impl<M: Memory> Tigon<M> {
         Ok(())
     }
 
-    /// Shares rows of a table that are at home here, as if other hosts had asked for them, as far as
-    /// there is room. How many; none of a replicated table. Blocks for some microseconds a row.
+    /// Shares rows of a table that are at home here, as if other hosts had asked for them, as far
+    /// as there is room. How many; none of a replicated table. Blocks for some microseconds a row.
     ///
     /// # Errors
     /// That there is no such table; that a host has died.
@@ -92,9 +92,9 @@ impl<M: Memory> Tigon<M> {
         Ok(shared)
     }
 
-    /// Calls `each` with all rows of a table that are at home here, and of a replicated table with all rows, in
-    /// the order of keys for each partition. Transactions may run: each row is as one of them has left it, and
-    /// rows that come or go meanwhile are met or not.
+    /// Calls `each` with all rows of a table that are at home here, and of a replicated table with
+    /// all rows, in the order of keys for each partition. Transactions may run: each row is as one
+    /// of them has left it, and rows that come or go meanwhile are met or not.
     ///
     /// # Errors
     /// Those of `each`; that a host has died.

@@ -1,14 +1,15 @@
-//! The cross-host active tuples (CAT): records in SCR and rows in LNR, and how they are read and written.
+//! The cross-host active tuples (CAT): records in SCR and rows in LNR, and how they are read and
+//! written.
 //!
-//! A row in LNR is kept coherent by software, under its record's latch. A host's bit in the record says
-//! that its caches hold the row as it is. A reader whose bit is clear drops the row's lines, after it
-//! has the latch, and sets the bit. A writer cleans the row before it releases the latch, and clears
-//! the bits of all others. (Tigon paper, section 3.2.)
+//! A row in LNR is kept coherent by software, under its record's latch. A host's bit in the record
+//! says that its caches hold the row as it is. A reader whose bit is clear drops the row's lines,
+//! after it has the latch, and sets the bit. A writer cleans the row before it releases the latch,
+//! and clears the bits of all others. (Tigon paper, section 3.2.)
 //!
 //! Invariants:
 //! * Readers store nothing in LNR.
-//! * A record, a row or a node that is taken away is used again only when every transaction that may
-//!   know of it has ended.
+//! * A record, a row or a node that is taken away is used again only when every transaction that
+//!   may know of it has ended.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -159,8 +160,8 @@ impl<M: Memory> Cat<M> {
         self.memory().store(at.word(), record.unlatched().0);
     }
 
-    /// Appends the row of a record to `to`, while this thread holds its latch: its version, and the record, which
-    /// says that this host's caches are current.
+    /// Appends the row of a record to `to`, while this thread holds its latch: its version, and the
+    /// record, which says that this host's caches are current.
     #[track_caller]
     pub(crate) fn read(&self, record: Record, slot: Slot, to: &mut Vec<u8>) -> (Version, Record) {
         let memory = self.memory();

@@ -1,16 +1,19 @@
 //! The shared index of a table's partition: a B+-tree in SCR that leads from keys to records.
 //!
-//! The home of the partition alone changes it, one thread at a time. All hosts read it, without locks: a
-//! node has a version, which is odd while the node changes, and a reader that finds another version
-//! afterwards begins again. (Tigon paper, section 3.4: the CXL index.)
+//! The home of the partition alone changes it, one thread at a time. All hosts read it, without
+//! locks: a node has a version, which is odd while the node changes, and a reader that finds
+//! another version afterwards begins again. (Tigon paper, section 3.4: the CXL index.)
 //!
 //! ```text
-//! node   version | leaf (1) | count (9) | next leaf (27) | leaf before (27) | keys | values, two a word
+//! node   version | leaf (1) | count (9) | next leaf (27) | leaf before (27)
+//!        keys | values, two a word
 //! ```
 //!
 //! Invariants:
-//! * An inner node's child has the keys from the child's key on; the first key counts as smaller than all.
-//! * A reader reaches a node through a parent whose version it looks at again when it knows the node's.
+//! * An inner node's child has the keys from the child's key on; the first key counts as smaller
+//!   than all.
+//! * A reader reaches a node through a parent whose version it looks at again when it knows the
+//!   node's.
 //! * A node is used again only when no transaction can have a way to it ([`Cat::retire`]).
 
 use tombolo_database::TxError;
@@ -284,7 +287,8 @@ impl Index {
         (0..).zip(words).find_map(unequal).unwrap_or(std::cmp::Ordering::Equal)
     }
 
-    /// Adds an entry. Only the partition's home, one thread at a time. Whether there was room in SCR.
+    /// Adds an entry. Only the partition's home, one thread at a time. Whether there was room in
+    /// SCR.
     pub(crate) fn insert<M: Memory>(
         &self,
         cat: &Cat<M>,
@@ -361,7 +365,8 @@ impl Index {
         self.end(memory, node);
     }
 
-    /// Removes the entry with `key`, if there is one. Only the partition's home, one thread at a time.
+    /// Removes the entry with `key`, if there is one. Only the partition's home, one thread at a
+    /// time.
     pub(crate) fn remove<M: Memory>(&self, cat: &Cat<M>, key: &OrderedKey) {
         let memory = cat.memory();
         let Some((leaf, path)) = self.path_to(memory, key) else { return };

@@ -44,7 +44,8 @@ pub struct Shape {
     pub tables: u16,
     /// Threads of a host that run transactions.
     pub workers: u16,
-    /// Bytes of each worker's log buffer, a multiple of a line: the most that a transaction can log.
+    /// Bytes of each worker's log buffer, a multiple of a line: the most that a transaction can
+    /// log.
     pub log_buffer_bytes: u64,
 }
 
@@ -177,7 +178,8 @@ impl Places {
         self.roots.element(before + u64::from(partition))
     }
 
-    /// Writes a database without rows, which begins with `first_epoch`. No other host uses the area.
+    /// Writes a database without rows, which begins with `first_epoch`. No other host uses the
+    /// area.
     pub(crate) fn format<M: Memory>(&self, memory: &M, tables: &[TableSpec], first_epoch: u64) {
         let homes = (0..self.shape.homes).map(|home| self.home(home));
         let roots = u64::from(self.shape.tables) * u64::from(self.shape.partitions);

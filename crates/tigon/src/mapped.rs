@@ -38,8 +38,8 @@ impl Tigon<Mapped> {
         create(spec, sizes, &|scr, lnr| plan(scr, lnr, shape))
     }
 
-    /// Joins the pod, and takes part in its database, as this process's host. Blocks until all hosts of the
-    /// database have come, for up to 30 seconds.
+    /// Joins the pod, and takes part in its database, as this process's host. Blocks until all
+    /// hosts of the database have come, for up to 30 seconds.
     ///
     /// # Errors
     /// [`SetupError`].

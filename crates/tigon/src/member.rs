@@ -1,7 +1,8 @@
 //! How hosts come to a database, and leave it.
 //!
-//! All hosts come before the first transaction. A host that has come first takes the next home. When a host
-//! has died, no transaction goes on: what its partitions held is in the logs. (Tigon paper, section 2.)
+//! All hosts come before the first transaction. A host that has come first takes the next home.
+//! When a host has died, no transaction goes on: what its partitions held is in the logs. (Tigon
+//! paper, section 2.)
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,8 +49,8 @@ pub enum SetupError {
 }
 
 impl<M: Memory> Tigon<M> {
-    /// Takes part in the database in `area` of the pod that `host` is in. Blocks until all its hosts have
-    /// come, for up to 30 seconds.
+    /// Takes part in the database in `area` of the pod that `host` is in. Blocks until all its
+    /// hosts have come, for up to 30 seconds.
     ///
     /// # Errors
     /// [`SetupError`].
@@ -64,8 +65,8 @@ impl<M: Memory> Tigon<M> {
         }
     }
 
-    /// Waits until all hosts have called this for the `round`-th time; the first is [`join`](Self::join)'s. Answers
-    /// other hosts meanwhile.
+    /// Waits until all hosts have called this for the `round`-th time; the first is
+    /// [`join`](Self::join)'s. Answers other hosts meanwhile.
     ///
     /// # Errors
     /// [`SetupError::Missing`] after 30 seconds; that a host has died.

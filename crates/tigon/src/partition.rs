@@ -4,8 +4,8 @@
 //! * The rows of a partition, and which of them are shared, change only while its rows are locked.
 //! * A row is in the shared index exactly as long as its content names a record.
 //! * The gap bit of a shared row is set only if no row is between it and the shared row before it.
-//! * A deleted row stays as a *ghost* as long as a transaction has locked it. So the place of a row that a
-//!   transaction may bring back, or has seen to be absent, does not go.
+//! * A deleted row stays as a *ghost* as long as a transaction has locked it. So the place of a row
+//!   that a transaction may bring back, or has seen to be absent, does not go.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use tombolo_database::OrderedMap;
 use tombolo_database::{Locks, Mode};
 use tombolo_database::{MAX_KEY_WORDS, OrderedKey};
 
-/// Lines of a leaf of a partition's rows that a search reads: those of its steps, and the row's address.
+/// Lines of a leaf of a partition's rows that a search reads: those of its steps, and the row's
+/// address.
 const LEAF_LINES: u64 = 4;
 
 pub(crate) struct Partition<M: Memory> {
@@ -104,8 +105,8 @@ impl<M: Memory> Partition<M> {
         });
     }
 
-    /// Where something of this partition lies in the host's own memory, as far as it matters: apart from
-    /// all else, and in each run at the same place.
+    /// Where something of this partition lies in the host's own memory, as far as it matters: apart
+    /// from all else, and in each run at the same place.
     fn line_of(&self, name: &[u64]) -> u64 {
         let step = |hash: u64, word: &u64| {
             (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -151,7 +152,8 @@ impl<M: Memory> Partition<M> {
         Ok(Locked::Done { is_valid, version: content.version })
     }
 
-    /// Reads a shared row that others have written, while its record is latched: the record from then on.
+    /// Reads a shared row that others have written, while its record is latched: the record from
+    /// then on.
     fn refresh(&self, cat: &Cat<M>, content: &mut Content, record: Record) -> Record {
         if !record.is_dirty() || !cat.memory().keeps(sites::ROW_DIRTY) {
             return record;
@@ -221,8 +223,8 @@ impl<M: Memory> Partition<M> {
         Ok(())
     }
 
-    /// Puts a ghost in the place of the row with `key`, for a transaction that has locked the next row as
-    /// `held` says.
+    /// Puts a ghost in the place of the row with `key`, for a transaction that has locked the next
+    /// row as `held` says.
     pub(crate) fn insert(
         &self,
         cat: &Cat<M>,
@@ -336,7 +338,8 @@ impl<M: Memory> Partition<M> {
         Ok(Moved::Done)
     }
 
-    /// Tells the row behind `key`, if it is shared, whether a row is between it and the shared one before it.
+    /// Tells the row behind `key`, if it is shared, whether a row is between it and the shared one
+    /// before it.
     fn set_gap(
         &self,
         cat: &Cat<M>,
@@ -353,7 +356,8 @@ impl<M: Memory> Partition<M> {
         Ok(())
     }
 
-    /// Moves the clock's hand on until a row has moved out, or it has gone round twice: whether one has.
+    /// Moves the clock's hand on until a row has moved out, or it has gone round twice: whether one
+    /// has.
     pub(crate) fn move_one_out(&self, cat: &Cat<M>) -> Result<bool, TxError> {
         let mut rows = self.rows.lock();
         for _ in 0..2 * rows.clock.len() {
@@ -372,13 +376,14 @@ impl<M: Memory> Partition<M> {
         Ok(false)
     }
 
-    /// A row that was deleted, or that a transaction has not inserted after all, is looked at later.
+    /// A row that was deleted, or that a transaction has not inserted after all, is looked at
+    /// later.
     pub(crate) fn note_ghost(&self, key: &OrderedKey, row: &Arc<Row<M>>) {
         self.rows.lock().ghosts.push_back((*key, Arc::clone(row)));
     }
 
-    /// Removes up to `most` ghosts, and looks at as many shared rows for others: hosts that delete a row
-    /// of another home leave a ghost.
+    /// Removes up to `most` ghosts, and looks at as many shared rows for others: hosts that delete
+    /// a row of another home leave a ghost.
     pub(crate) fn sweep(&self, cat: &Cat<M>, most: usize) -> Result<(), TxError> {
         let Some(mut rows) = self.rows.try_lock() else { return Ok(()) };
         for _ in 0..most.min(rows.ghosts.len()) {
@@ -401,7 +406,8 @@ impl<M: Memory> Partition<M> {
         Ok(())
     }
 
-    /// Removes a row if it is a ghost that no transaction has locked; whether there is nothing more to do.
+    /// Removes a row if it is a ghost that no transaction has locked; whether there is nothing more
+    /// to do.
     fn remove_ghost(
         &self,
         cat: &Cat<M>,

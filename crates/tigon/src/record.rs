@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! latch (7 bits): number of the host that holds it, plus 1 | writer (1) | readers (6) | dirty (1)
-//! clock (1) | gap (1) | state (2) | a bit per host: its caches are current (16) | line of the row (29)
+//! clock (1) | gap (1) | state (2) | a bit per host: its caches are current (16)
+//! line of the row (29)
 //! ```
 //!
-//! The latch is taken by one compare-and-swap. The host that holds it changes the word as it likes, and
-//! releases it by one store. (Tigon paper, section 3.2; the paper's has-next-key bit of a row is kept
-//! here as the gap bit of the row behind it.)
+//! The latch is taken by one compare-and-swap. The host that holds it changes the word as it likes,
+//! and releases it by one store. (Tigon paper, section 3.2; the paper's has-next-key bit of a row
+//! is kept here as the gap bit of the row behind it.)
 
 use tombolo_database::Locks;
 
@@ -35,7 +36,8 @@ pub(crate) enum State {
     Free,
     /// The row is there.
     Valid,
-    /// There is no row with this key, but its place is kept: the row was deleted, or is being inserted.
+    /// There is no row with this key, but its place is kept: the row was deleted, or is being
+    /// inserted.
     Ghost,
 }
 
@@ -126,8 +128,8 @@ impl Record {
         Self(if used { self.0 | CLOCK } else { self.0 & !CLOCK })
     }
 
-    /// Whether the row before this one in the shared index is the one before it at its home, too: no row
-    /// is between them.
+    /// Whether the row before this one in the shared index is the one before it at its home, too:
+    /// no row is between them.
     pub(crate) fn closes_gap(self) -> bool {
         self.0 & GAP != 0
     }

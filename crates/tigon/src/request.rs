@@ -1,7 +1,8 @@
 //! What a host asks another for: rows of the other's partitions that are to be shared.
 //!
 //! ```text
-//! request   what (1 byte) | table (1) | partition (2) | count, or the record that is locked (4) | key (48)
+//! request   what (1 byte) | table (1) | partition (2) | count, or the record that is locked (4)
+//!           key (48)
 //! ```
 
 use tombolo_database::TableId;
@@ -16,13 +17,14 @@ use tombolo_database::{MAX_KEY_WORDS, OrderedKey};
 pub(crate) enum Wish {
     /// The row with the key; if there is none, the rows beside its place.
     One,
-    /// The row at the key or behind it, so many rows behind that and one more, and the row before the key.
+    /// The row at the key or behind it, so many rows behind that and one more, and the row before
+    /// the key.
     After(u32),
     /// The row at the key or behind it, and so many rows before that and one more.
     Before(u32),
-    /// A ghost with this key, for a transaction that has locked this record like this. If it is the next
-    /// row's, the transaction has a reader's lock of the ghost from the beginning: the gap was its, and half
-    /// of it is the ghost's now.
+    /// A ghost with this key, for a transaction that has locked this record like this. If it is the
+    /// next row's, the transaction has a reader's lock of the ghost from the beginning: the gap was
+    /// its, and half of it is the ghost's now.
     Ghost(Option<(Mode, RecordAt)>),
 }
 

@@ -24,13 +24,14 @@ pub(crate) fn slot_bytes(row_bytes: u32) -> u64 {
 
 /// A row at its home.
 pub(crate) struct Row<M: Memory> {
-    /// Locked for a moment, and only one row at a time but by a thread that has its partition's rows locked.
+    /// Locked for a moment, and only one row at a time but by a thread that has its partition's
+    /// rows locked.
     pub(crate) content: HostMutex<M, Content>,
 }
 
 /// What a home knows of one of its rows.
 pub(crate) struct Content {
-    /// Who has locked it, unless it is shared: then its record says so.
+    /// How transactions have locked it, unless it is shared: then its record says so.
     pub(crate) locks: Locks,
     /// Whether there is a row, unless it is shared, likewise.
     pub(crate) is_valid: bool,

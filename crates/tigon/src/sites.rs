@@ -3,7 +3,8 @@
 tombolo_memory::sites! {
     /// A latch is one thread's.
     LATCH_TAKE = "tigon.latch.take";
-    /// Lines of a row are dropped when another host has written it since this one last read it: after the latch was taken.
+    /// Lines of a row are dropped when another host has written it since this one last read it:
+    /// after the latch was taken.
     ROW_INVALIDATE = "tigon.row.invalidate";
     /// A row is in memory before its latch is released.
     ROW_CLEAN = "tigon.row.clean";

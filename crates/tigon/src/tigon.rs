@@ -33,13 +33,14 @@ const SWEPT: usize = 64;
 pub struct Options {
     /// The tables, the same on all hosts.
     pub tables: Vec<TableSpec>,
-    /// Bytes of SCR that this host's shared rows may take before some move out; unless given, its share of
-    /// all there is.
+    /// Bytes of SCR that this host's shared rows may take before some move out; unless given, its
+    /// share of all there is.
     pub scr_budget: Option<u64>,
     /// How transactions commit.
     pub commit: GroupSettings,
-    /// Whether transactions are logged. Then each host needs a [logger](tombolo_database::log::Logger) for
-    /// its [log](Tigon::log): transactions wait when their buffers are full.
+    /// Whether transactions are logged. Then each host needs a
+    /// [logger](tombolo_database::log::Logger) for its [log](Tigon::log): transactions wait when
+    /// their buffers are full.
     pub is_logged: bool,
     /// The epoch that the database begins with: 1, or what recovery says.
     pub first_epoch: u64,
@@ -201,8 +202,8 @@ impl<M: Memory> Tigon<M> {
         key_width(self.specs[usize::from(table.0)].key_bytes)
     }
 
-    /// Asks the home of a partition to share rows, and waits until it has; whether a ghost was made that is
-    /// locked for a reader. Meanwhile this host answers others.
+    /// Asks the home of a partition to share rows, and waits until it has; whether a ghost was made
+    /// that is locked for a reader. Meanwhile this host answers others.
     pub(crate) fn ask(&self, request: Request) -> Result<bool, TxError> {
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
         let home = home_of(request.partition, self.cat.places().shape.homes);

@@ -1,14 +1,15 @@
 //! Transactions: strong strict two-phase locking without waiting, and next-key locking.
 //!
-//! A row is locked when it is first read, for a reader or for a writer, and all locks are released when
-//! the transaction ends. A lock that another transaction is in the way of ends this one. Changes are
-//! buffered until the commit, which a single host makes alone, whatever rows they are of.
-//! (Tigon paper, sections 3.3 and 3.4.)
+//! A row is locked when it is first read, for a reader or for a writer, and all locks are released
+//! when the transaction ends. A lock that another transaction is in the way of ends this one.
+//! Changes are buffered until the commit, which a single host makes alone, whatever rows they are
+//! of. (Tigon paper, sections 3.3 and 3.4.)
 //!
-//! The lock of a row is the lock of the gap before it, too. So a transaction that has found a row to be
-//! absent has locked the next one, and a row is inserted only where no other transaction has locked the
-//! next one. The paper holds that lock of an inserted row's neighbour to the end. Here it is looked at
-//! while the gap is split, since the new row is locked from then on, and with it its own gap.
+//! The lock of a row is the lock of the gap before it, too. So a transaction that has found a row
+//! to be absent has locked the next one, and a row is inserted only where no other transaction has
+//! locked the next one. The paper holds that lock of an inserted row's neighbour to the end. Here
+//! it is looked at while the gap is split, since the new row is locked from then on, and with it
+//! its own gap.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -222,7 +223,8 @@ impl<'a, M: Memory> Tx<'a, M> {
         Err(self.conflict(Conflict::Moved))
     }
 
-    /// Locks a row that this transaction has not locked: its access, unless the row is to be looked up again.
+    /// Locks a row that this transaction has not locked: its access, unless the row is to be looked
+    /// up again.
     fn lock(
         &mut self,
         place: Place<'a, M>,
@@ -298,8 +300,9 @@ impl<'a, M: Memory> Tx<'a, M> {
         }
     }
 
-    /// Locks the first row behind `from`, such that no row comes between them: its key and its access. It may
-    /// be the end of the partition. If the home has to be asked, it is for so many rows more.
+    /// Locks the first row behind `from`, such that no row comes between them: its key and its
+    /// access. It may be the end of the partition. If the home has to be asked, it is for so many
+    /// rows more.
     fn next(
         &mut self,
         place: Place<'a, M>,
@@ -336,8 +339,8 @@ impl<'a, M: Memory> Tx<'a, M> {
         Err(self.conflict(Conflict::Moved))
     }
 
-    /// Locks the row before that of access `number`, which has the gap between them locked; `None` if it is
-    /// the first one, or `mode_of` wants none.
+    /// Locks the row before that of access `number`, which has the gap between them locked; `None`
+    /// if it is the first one, or `mode_of` wants none.
     fn previous(
         &mut self,
         place: Place<'a, M>,
@@ -377,7 +380,8 @@ impl<'a, M: Memory> Tx<'a, M> {
         Err(self.conflict(Conflict::Moved))
     }
 
-    /// Locks a row of this home while its partition's rows are locked, so that it stays where it is.
+    /// Locks a row of this home while its partition's rows are locked, so that it stays where it
+    /// is.
     fn lock_in_place(
         &mut self,
         place: Place<'a, M>,
@@ -395,8 +399,8 @@ impl<'a, M: Memory> Tx<'a, M> {
         }
     }
 
-    /// Locks a shared row of another home that a walk has come to, if `is_next` says so while its record is
-    /// latched: its access, unless it is to be looked up again.
+    /// Locks a shared row of another home that a walk has come to, if `is_next` says so while its
+    /// record is latched: its access, unless it is to be looked up again.
     fn lock_next(
         &mut self,
         place: Place<'a, M>,
@@ -460,7 +464,8 @@ impl<'a, M: Memory> Tx<'a, M> {
         Ok(number.filter(|&number| self.current(number).is_some()))
     }
 
-    /// The access, locked for a writer, of a row that may be inserted: there was none, or it is a ghost.
+    /// The access, locked for a writer, of a row that may be inserted: there was none, or it is a
+    /// ghost.
     fn reach_to_insert(&mut self, place: Place<'a, M>, key: &OrderedKey) -> Result<usize, TxError> {
         for _ in 0..ATTEMPTS {
             if let Some(&number) = self.found.get(&place.row(key)) {
@@ -614,7 +619,8 @@ impl<'a, M: Memory> Tx<'a, M> {
             let bytes = log::record_bytes(sizes);
             self.worker.reserve(bytes, || db.serve().and_then(|()| db.cat.look()))?;
         }
-        // All locks are held: the epochs of transactions that depend on each other are in their order.
+        // All locks are held: the epochs of transactions that depend on each other are in their
+        // order.
         let epoch = self.worker.commit_epoch();
         for &number in &changed {
             let version = self.accesses[number].version.next(epoch);
@@ -699,8 +705,8 @@ impl<M: Memory> Clone for Handle<'_, M> {
     }
 }
 
-/// Locks a shared row of another home, if `may` says so while its record is latched, given whether no row
-/// is between it and the shared one before it; appends the row to `arena`.
+/// Locks a shared row of another home, if `may` says so while its record is latched, given whether
+/// no row is between it and the shared one before it; appends the row to `arena`.
 fn lock_other<M: Memory>(
     db: &Tigon<M>,
     arena: &mut Vec<u8>,

@@ -1,4 +1,5 @@
-//! A database on mapped memory: what every engine must do, and workloads whose rules hold afterwards.
+//! A database on mapped memory: what every engine must do, and workloads whose rules hold
+//! afterwards.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -71,7 +71,8 @@ conditions 1 to 10 and 12 have to hold. The exit code is 3 if one of these does 
 /// An engine of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineKind {
-    /// Rows at home on hosts, shared while others use them; one host makes all of a transaction's changes.
+    /// Rows at home on hosts, shared while others use them; one host makes all of a transaction's
+    /// changes.
     Tigon,
 }
 
@@ -136,16 +137,16 @@ pub(crate) struct TransactionArgs {
     /// Run transactions for so many seconds before, which are not counted.
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     pub(crate) warm_up: f64,
-    /// Share the rows that other hosts may use before the run: customers and stocks of TPC-C, and all rows of
-    /// the others. Tigon's figures 4, 5, 6 and 8 begin like that.
+    /// Share the rows that other hosts may use before the run: customers and stocks of TPC-C, and
+    /// all rows of the others. Tigon's figures 4, 5, 6 and 8 begin like that.
     #[arg(long)]
     pub(crate) moved_in: bool,
-    /// When transactions are durable: `epoch` if --log is given, else `memory`. Without --log the files are
-    /// temporary, beside the pod's memory.
+    /// When transactions are durable: `epoch` if --log is given, else `memory`. Without --log the
+    /// files are temporary, beside the pod's memory.
     #[arg(long, value_enum, value_name = "WHEN")]
     pub(crate) durability: Option<LogMode>,
-    /// Write logs into this directory: an empty one, or that of a database which `tombolo db create` has
-    /// made with the same workload. The run then goes on with its rows.
+    /// Write logs into this directory: an empty one, or that of a database which `tombolo db
+    /// create` has made with the same workload. The run then goes on with its rows.
     #[arg(long, value_name = "DIR")]
     pub(crate) log: Option<PathBuf>,
     /// Coherent memory (SCR): shared rows take some 50 bytes of it each.
@@ -174,11 +175,12 @@ pub(crate) struct TpccScale {
     /// A hundredth of the rows in each warehouse, for trials: conflicts are more frequent.
     #[arg(long)]
     pub(crate) small: bool,
-    /// TPC-C as published with Tigon, which does less than TPC-C, and has another name in the report.
+    /// TPC-C as published with Tigon, which does less than TPC-C, and has another name in the
+    /// report.
     #[arg(long)]
     pub(crate) as_published: bool,
-    /// Of 100 New-Orders and of 100 Payments, those that have to do with another warehouse. Unless given:
-    /// what the specification asks for, and 10/15 as published.
+    /// Of 100 New-Orders and of 100 Payments, those that have to do with another warehouse. Unless
+    /// given: what the specification asks for, and 10/15 as published.
     #[arg(long, value_name = "A/B", value_parser = remote)]
     pub(crate) remote: Option<Remote>,
 }
@@ -241,11 +243,13 @@ pub(crate) struct SmallBankArgs {
 #[derive(Debug, Subcommand)]
 #[command(long_about = DB, after_help = DB_EXAMPLES)]
 pub(crate) enum DbCommand {
-    /// Create a database with a workload's tables and rows, in a directory for its log, and its pod.
+    /// Create a database with a workload's tables and rows, in a directory for its log, and its
+    /// pod.
     Create(DbCreateArgs),
     /// Say what a database holds, and up to which epoch it is durable.
     Info(DbInfoArgs),
-    /// Read checkpoint and logs, and check the rows: all consistency conditions of TPC-C, and each table's form.
+    /// Read checkpoint and logs, and check the rows: all consistency conditions of TPC-C, and each
+    /// table's form.
     Check(DbInfoArgs),
     /// Bring a database back from checkpoint and logs, and make its pod anew.
     Recover(DbRecoverArgs),

@@ -133,8 +133,9 @@ pub(crate) struct RunArgs {
     /// All protocols, one after the other, and how much faster each one is than inv.
     #[arg(long, conflicts_with = "protocol")]
     pub(super) compare: bool,
-    /// How pages are kept coherent, in blocks of 64: static:direct, static:owned, static:replicated or
-    /// adaptive. With --compare, all of these. The protocol of direct pages is bi, with a directory.
+    /// How pages are kept coherent, in blocks of 64: static:direct, static:owned, static:replicated
+    /// or adaptive. With --compare, all of these. The protocol of direct pages is bi, with a
+    /// directory.
     #[arg(long, value_parser = areas::choice, value_name = "CHOICE", conflicts_with_all = ["protocol", "trace"])]
     pub(super) areas: Option<Choice>,
     /// Memory nodes do not keep lines coherent: no page may be direct.

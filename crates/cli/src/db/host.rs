@@ -1,5 +1,5 @@
-//! One host of a database: a process that does what it is told, line by line, and tells what came of it
-//! in JSON, line by line.
+//! One host of a database: a process that does what it is told, line by line, and tells what came
+//! of it in JSON, line by line.
 //!
 //! Besides the thread that obeys, one does the host's background work, and one writes its log.
 
@@ -30,7 +30,8 @@ use crate::children::tell;
 use crate::cli::DbWorkerArgs;
 use crate::stop::Stop;
 
-/// How often a host looks for requests while none of its workers does, and what its logger has to write.
+/// How often a host looks for requests while none of its workers does, and what its logger has to
+/// write.
 const TICK: Duration = Duration::from_micros(500);
 const LOG_TICK: Duration = Duration::from_millis(1);
 

@@ -93,8 +93,8 @@ impl<'a> Hosts<'a> {
     }
 }
 
-/// Creates the pod of a database. A pod that is there is overwritten if it holds a database, too, and no host
-/// uses it.
+/// Creates the pod of a database. A pod that is there is overwritten if it holds a database, too,
+/// and no host uses it.
 pub(crate) fn create_pod(
     spec: &PodSpec,
     setting: &Setting,

@@ -1,7 +1,7 @@
 //! Databases: benchmarks of transactions, and `tombolo db`.
 //!
-//! Hosts are processes of this program. Rows lie in their own memory, so what lasts of a database is the
-//! directory of its log.
+//! Hosts are processes of this program. Rows lie in their own memory, so what lasts of a database
+//! is the directory of its log.
 
 pub(crate) mod bench;
 pub(crate) mod commands;

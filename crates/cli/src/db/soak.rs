@@ -1,4 +1,5 @@
-//! `tombolo db soak`: hosts of a database are killed, and what was acknowledged has to be there afterwards.
+//! `tombolo db soak`: hosts of a database are killed, and what was acknowledged has to be there
+//! afterwards.
 
 use std::collections::HashSet;
 use std::process::ExitCode;
@@ -148,8 +149,8 @@ struct Soak<'a> {
 }
 
 impl Soak<'_> {
-    /// Recovers the database from its directory, and checks it: the epoch to go on from. A checkpoint is written
-    /// now and then.
+    /// Recovers the database from its directory, and checks it: the epoch to go on from. A
+    /// checkpoint is written now and then.
     fn recover(&mut self, life: u32) -> Result<u64> {
         if self.pod.exists() {
             std::fs::remove_file(&self.pod).context("cannot remove the pod's file")?;

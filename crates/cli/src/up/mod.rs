@@ -168,8 +168,9 @@ impl Host {
         format!("host {} (port {})", self.number, self.port)
     }
 
-    /// Kills it if it lives and has given no answer for too long; what there is to be said of that. It is
-    /// looked after like any that has ended, once it has: a process that is frozen may end later.
+    /// Kills it if it lives and has given no answer for too long; what there is to be said of that.
+    /// It is looked after like any that has ended, once it has: a process that is frozen may end
+    /// later.
     fn end_silence(&mut self, silence: Duration, most: Duration) -> Option<String> {
         let silence = match self.state {
             State::Starting { since } if since.elapsed() > PATIENCE => since.elapsed(),

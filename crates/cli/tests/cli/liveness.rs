@@ -1,5 +1,5 @@
-//! Hosts that stand still, or die where their processes cannot be seen: the others go on, and seats are
-//! free again.
+//! Hosts that stand still, or die where their processes cannot be seen: the others go on, and seats
+//! are free again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,8 +30,8 @@ fn set(with: &mut Connection, number: u32) -> redis::RedisResult<()> {
 const TOGETHER: u32 = 200;
 const LONG: isize = 256 << 10;
 
-/// Has a host write keys all the time, until its connection ends or it is `over`: it is nearly always
-/// amid a write.
+/// Has a host write keys all the time, until its connection ends or it is `over`: it is nearly
+/// always amid a write.
 fn keep_busy(mut with: Connection, over: &AtomicBool) {
     let mut commands = redis::pipe();
     for number in 0..TOGETHER {
@@ -40,7 +40,8 @@ fn keep_busy(mut with: Connection, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) && commands.exec(&mut with).is_ok() {}
 }
 
-/// Says that it is over when it is dropped: also where a test fails, whose other threads would go on.
+/// Says that it is over when it is dropped: also where a test fails, whose other threads would go
+/// on.
 struct AtTheEnd<'a>(&'a AtomicBool);
 
 impl Drop for AtTheEnd<'_> {
@@ -49,8 +50,8 @@ impl Drop for AtTheEnd<'_> {
     }
 }
 
-/// Stops host 2 again and again, at any moment of its writes. It joins again when it goes on and the
-/// others have fenced it. Clients of the two others get an answer to each command.
+/// Stops host 2 again and again, at any moment of its writes. It joins again when it goes on and
+/// the others have fenced it. Clients of the two others get an answer to each command.
 fn others_go_on_beside(stop: impl Fn(&Running), go_on: impl Fn(&Running)) {
     let servers = Servers::start(3, &POD, &["--rejoin"]);
     let mut hosts = [0, 1].map(|host| servers.connect(host));
@@ -150,8 +151,8 @@ impl Drop for Freezer {
     }
 }
 
-/// A host that a control group had frozen, whose process is said to sleep, kept all writers waiting for
-/// 5 s, and their clients got errors.
+/// A host that a control group had frozen, whose process is said to sleep, kept all writers waiting
+/// for 5 s, and their clients got errors.
 #[test]
 fn others_go_on_beside_a_host_that_is_frozen() {
     let Some(freezer) = Freezer::new() else { return };
@@ -180,8 +181,8 @@ fn is_alone(pod: &Pod<Mapped>) -> bool {
     is_clear && none_fenced && pod.stays_in(SeatState::Seated).count() == 1
 }
 
-/// Kills hosts in PID namespaces of their own while they write, and another host serves a client; how
-/// long it took after each death until nothing of the host was left.
+/// Kills hosts in PID namespaces of their own while they write, and another host serves a client;
+/// how long it took after each death until nothing of the host was left.
 fn die(deaths: usize) -> Vec<Duration> {
     let servers = Servers::start(1, &POD, &[]);
     let spec = servers.spec();

@@ -13,8 +13,8 @@ fn python(mounts: &Mounts, script: &str) -> String {
     shell(mounts.folder.path(), "python3 script")
 }
 
-/// `sendfile`, `splice` and private mappings gave old bytes for ever through descriptors that were open
-/// before another host wrote.
+/// `sendfile`, `splice` and private mappings gave old bytes for ever through descriptors that were
+/// open before another host wrote.
 #[test]
 fn pages_that_the_kernel_keeps_follow_other_hosts_writes() {
     if !has("python3") {
@@ -100,7 +100,8 @@ os.close(first)
 os.close(second)
 ";
 
-/// A process that took both kinds of locks by one descriptor, as mail programs do, got in its own way.
+/// A process that took both kinds of locks by one descriptor, as mail programs do, got in its own
+/// way.
 #[test]
 fn both_kinds_of_locks_hold_and_do_not_meet() {
     if !has("python3") {

@@ -33,8 +33,8 @@ const SCR: [u32; 5] = [10, 50, 100, 150, SCR_MIB];
 
 const EPOCHS_MS: [u32; 6] = [1, 10, 20, 30, 40, 50];
 
-/// Thousands of transactions a second of Motor, as the published data have them: under TPC-C, and under
-/// YCSB by the percentage of reads.
+/// Thousands of transactions a second of Motor, as the published data have them: under TPC-C, and
+/// under YCSB by the percentage of reads.
 const MOTOR_TPCC: f64 = 28.5;
 const MOTOR_YCSB: [f64; 4] = [233.0, 209.0, 76.0, 39.0];
 

@@ -1,7 +1,7 @@
 //! A database in virtual time: its hosts, their workers, dispatchers and loggers.
 //!
-//! A host has a core for each worker, one for its dispatcher, which answers other hosts and does the
-//! background work, and one for its logger. Setting up, loading and sharing rows take no time.
+//! A host has a core for each worker, one for its dispatcher, which answers other hosts and does
+//! the background work, and one for its logger. Setting up, loading and sharing rows take no time.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -37,8 +37,8 @@ pub(super) struct Ran {
     pub(super) commits: u64,
     /// Committed transactions that became durable.
     pub(super) durable: u64,
-    /// From the first attempt to the commit, in microseconds: half of all transactions, and all but one
-    /// of 100.
+    /// From the first attempt to the commit, in microseconds: half of all transactions, and all but
+    /// one of 100.
     pub(super) commit_us: [f64; 2],
     /// The same until it is durable, in milliseconds.
     pub(super) durable_ms: [f64; 2],

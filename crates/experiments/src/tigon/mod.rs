@@ -1,9 +1,9 @@
 //! The evaluation of Tigon's paper in virtual time: figures 4 to 7, table 1, and what
 //! back-invalidations cost.
 //!
-//! The engine that ships runs the workloads as published, on the paper's test bed. A point that several
-//! figures show is measured once. Figures 4 to 6 and table 1 start with all rows shared that a
-//! transaction of another host may ask for, as published; figure 7 starts with none.
+//! The engine that ships runs the workloads as published, on the paper's test bed. A point that
+//! several figures show is measured once. Figures 4 to 6 and table 1 start with all rows shared
+//! that a transaction of another host may ask for, as published; figure 7 starts with none.
 
 mod compare;
 mod lab;

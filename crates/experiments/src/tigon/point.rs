@@ -31,14 +31,15 @@ const LNR_MIB: f64 = 6000.0;
 /// The least LNR for shared rows.
 const LEAST_LNR_BYTES: u64 = 64 << 20;
 
-/// SCR besides that for shared rows: the log's words, tables of heaps, and chunks that are not full.
+/// SCR besides that for shared rows: the log's words, tables of heaps, and chunks that are not
+/// full.
 const SCR_SPARE_BYTES: u64 = 4 << 20;
 
 /// A database warms up in stretches of this length.
 const WARM_UP: Duration = Duration::from_millis(10);
 
-/// It does so until as many rows move as in the stretch before, but for this share, or one row of so
-/// many transactions.
+/// It does so until as many rows move as in the stretch before, but for this share, or one row of
+/// so many transactions.
 const STEADY: f64 = 0.1;
 const FEW_MOVES: u64 = 1000;
 

@@ -9,8 +9,8 @@ use tombolo_database::log::Storage;
 use tombolo_memory::Memory;
 use tombolo_timing::{Storage as Device, TimedMemory};
 
-/// Files of which only the names and sizes are kept. An append goes to memory at once; a sync takes as
-/// long as the device needs for what was appended before, and for making that durable.
+/// Files of which only the names and sizes are kept. An append goes to memory at once; a sync takes
+/// as long as the device needs for what was appended before, and for making that durable.
 pub(super) struct TimedStorage {
     memory: TimedMemory,
     device: Device,

@@ -14,8 +14,8 @@ const FIRST: libc::c_uint = 3;
 /// Starts a thread whose file descriptors are its own, and those of threads that it starts.
 ///
 /// The rest of the process cannot close what it opens, and a child of `fork()` does not inherit it.
-/// Signals of the program go to other threads. The thread has the standard streams, and no other descriptor from before: `body` may use only
-/// those that it opens itself.
+/// Signals of the program go to other threads. The thread has the standard streams, and no other
+/// descriptor from before: `body` may use only those that it opens itself.
 ///
 /// # Errors
 /// What the system says, if it starts no thread.

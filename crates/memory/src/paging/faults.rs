@@ -127,8 +127,8 @@ pub struct Faults {
 impl Faults {
     /// Opens one by `/dev/userfaultfd` or the system call.
     ///
-    /// It tells of changes of mappings: a thread that unmaps or gives up registered pages waits until
-    /// the message is [read](Self::read). So unregister pages before they are unmapped.
+    /// It tells of changes of mappings: a thread that unmaps or gives up registered pages waits
+    /// until the message is [read](Self::read). So unregister pages before they are unmapped.
     ///
     /// # Errors
     /// A sentence that says what is missing, and what to do.
@@ -186,8 +186,8 @@ impl Faults {
         Ok(self.ask(UFFDIO_UNREGISTER, &mut range(span))?)
     }
 
-    /// Moves pages, with all that is in them: the source is absent afterwards. Threads that wait for
-    /// the target go on. With `holes`, pages absent at the source are left out.
+    /// Moves pages, with all that is in them: the source is absent afterwards. Threads that wait
+    /// for the target go on. With `holes`, pages absent at the source are left out.
     pub fn move_pages(&self, to: PageSpan<'_>, from: PageSpan<'_>, holes: bool) -> Moved {
         assert_eq!(to.pages(), from.pages(), "spans of different lengths");
         let mut asked = uffdio_move {
@@ -243,9 +243,9 @@ impl Faults {
         Ok(self.ask(UFFDIO_WRITEPROTECT, &mut asked)?)
     }
 
-    /// Ends the notes of writes to these pages. An absent page that was protected has a mark in the page
-    /// table, for which the kernel refuses to fill it or to move a page there; this takes the mark
-    /// away. The page table shows such a page as swapped out.
+    /// Ends the notes of writes to these pages. An absent page that was protected has a mark in the
+    /// page table, for which the kernel refuses to fill it or to move a page there; this takes the
+    /// mark away. The page table shows such a page as swapped out.
     ///
     /// # Errors
     /// Why not.

@@ -1,7 +1,7 @@
 //! Pages of this process that move between places while its threads use them.
 //!
-//! A [`PageSpace`] is a range of anonymous memory. [`Faults`] is the kernel's userfaultfd: it moves a
-//! page from one space to another, notes writes to pages, and tells of touches of pages that are
+//! A [`PageSpace`] is a range of anonymous memory. [`Faults`] is the kernel's userfaultfd: it moves
+//! a page from one space to another, notes writes to pages, and tells of touches of pages that are
 //! not there. All addresses come as a [`PageSpan`] of a space, so a call reaches no other memory of
 //! the process.
 //!

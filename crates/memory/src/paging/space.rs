@@ -126,8 +126,8 @@ impl PageSpace {
         unsafe { AtomicU64::from_ptr(word) }.fetch_add(value, Ordering::AcqRel)
     }
 
-    /// Reads from a file or pipe into the pages at `offset`, by one system call. Returns how many bytes
-    /// came.
+    /// Reads from a file or pipe into the pages at `offset`, by one system call. Returns how many
+    /// bytes came.
     ///
     /// # Errors
     /// What the system says.
@@ -141,8 +141,8 @@ impl PageSpace {
         usize::try_from(done).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Writes bytes of the pages at `offset` to a file or pipe, by one system call. Returns how many
-    /// bytes went.
+    /// Writes bytes of the pages at `offset` to a file or pipe, by one system call. Returns how
+    /// many bytes went.
     ///
     /// # Errors
     /// What the system says.
@@ -263,8 +263,8 @@ impl PageSpan<'_> {
         Ok(unsafe { rustix::mm::mlock(self.start().as_ptr().cast(), self.bytes()) }?)
     }
 
-    /// Moves the pages to another address, as `mremap` does, and leaves absent ones here. This is for
-    /// tests.
+    /// Moves the pages to another address, as `mremap` does, and leaves absent ones here. This is
+    /// for tests.
     ///
     /// # Errors
     /// What the system says.

@@ -1,6 +1,6 @@
-//! SP and BT: diffusion in a cube, in implicit steps along one axis after the other. Along each line
-//! of points a system of equations is solved whose matrix has three diagonals: of numbers in SP, as
-//! after the suite's diagonalization, and of small blocks in BT.
+//! SP and BT: diffusion in a cube, in implicit steps along one axis after the other. Along each
+//! line of points a system of equations is solved whose matrix has three diagonals: of numbers in
+//! SP, as after the suite's diagonalization, and of small blocks in BT.
 //!
 //! Simpler than the suite's: there are three diagonals in SP, too, one equation (SP) or three (BT),
 //! and no convection.
@@ -147,8 +147,8 @@ fn coupling<const N: usize>(row: usize, column: usize) -> f64 {
     if row == column { 1.0 } else { COUPLING }
 }
 
-/// A point's equation after that of the point before it was taken from it: the block that multiplies
-/// the next point, and the right-hand side.
+/// A point's equation after that of the point before it was taken from it: the block that
+/// multiplies the next point, and the right-hand side.
 fn eliminate<const N: usize>(
     speed: f64,
     old: Vector<N>,

@@ -1,5 +1,5 @@
-//! Mixed: all threads follow keys through a table that is never written, and count what they find in
-//! counters that all of them write.
+//! Mixed: all threads follow keys through a table that is never written, and count what they find
+//! in counters that all of them write.
 
 use crate::Processor;
 use crate::array::Array;

@@ -439,8 +439,8 @@ pub(crate) fn power_cut_at_once(trial: &Trial) {
     world.finish(1);
 }
 
-/// A host writes pages. Another one evicts some of the file, or its head, uses it again, and synchronises
-/// it.
+/// A host writes pages. Another one evicts some of the file, or its head, uses it again, and
+/// synchronises it.
 pub(crate) fn evicted_and_synchronised(trial: &Trial) {
     let mut world = PageWorld::<Megalon>::new(trial, 2, 8);
     world.tidying = false;

@@ -65,8 +65,8 @@ pub(crate) fn grown_and_evicted_on_hcmeta(trial: &Trial) {
     world.finish(1);
 }
 
-/// A page that one host has written and the other has brought to its file is written again, while its
-/// host finds it clean.
+/// A page that one host has written and the other has brought to its file is written again, while
+/// its host finds it clean.
 pub(crate) fn noted(trial: &Trial) {
     let mut world = PageWorld::<OnHcMeta>::new(trial, 2, 8);
     world.tidying = false;
