@@ -119,8 +119,12 @@ pub(crate) struct Replica<M: Memory> {
 
 impl<M: Memory> Replica<M> {
     pub(crate) fn rows(&self, width: usize) -> &OrderedMap<Box<[u8]>> {
-        self.loaded
-            .get_or_init(|| self.loading.lock().take().unwrap_or_else(|| OrderedMap::new(width)))
+        if let Some(rows) = self.loaded.get() {
+            return rows;
+        }
+        // Before the cell: threads that wait within it would wait for all threads of a simulated pod.
+        let mut loading = self.loading.lock();
+        self.loaded.get_or_init(|| loading.take().unwrap_or_else(|| OrderedMap::new(width)))
     }
 }
 

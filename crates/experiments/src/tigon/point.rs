@@ -35,7 +35,7 @@ const LEAST_LNR_BYTES: u64 = 64 << 20;
 const SCR_SPARE_BYTES: u64 = 4 << 20;
 
 /// A database warms up in stretches of this length.
-const WARM_UP: Duration = Duration::from_millis(10);
+const WARM_UP: Duration = Duration::from_millis(5);
 
 /// It does so until as many rows move as in the stretch before, but for this share, or one row of so
 /// many transactions.
@@ -45,8 +45,8 @@ const FEW_MOVES: u64 = 1000;
 /// And for so many stretches at most.
 const MOST_WARM_UPS: u32 = 20;
 
-/// How long a point is measured.
-const MEASURED: Duration = Duration::from_millis(20);
+/// How long a point is measured at least.
+const MEASURED: Duration = Duration::from_millis(10);
 
 /// Epochs of the figures where nothing else is said, in milliseconds.
 pub(super) const EPOCH_MS: u32 = 10;
@@ -90,8 +90,8 @@ pub(super) struct Point {
     pub(super) is_logged: bool,
     /// How many times as long an access to SCR takes for which another host has to be asked.
     pub(super) snoop_factor: u32,
-    /// How often the run of one point is measured.
-    pub(super) stretches: u32,
+    /// For how many epochs it is measured, if they take longer than is usual.
+    pub(super) epochs: u32,
 }
 
 impl Point {
@@ -106,7 +106,7 @@ impl Point {
             starts_shared: true,
             is_logged: true,
             snoop_factor: 1,
-            stretches: 1,
+            epochs: 1,
         }
     }
 
@@ -180,9 +180,8 @@ impl Point {
         lab.run(self.measured(), true)
     }
 
-    /// So long that there are several epochs.
     fn measured(&self) -> Duration {
-        MEASURED.max(Duration::from_millis(4 * u64::from(self.epoch_ms)) * self.stretches)
+        MEASURED.max(Duration::from_millis((self.epoch_ms * self.epochs).into()))
     }
 
     fn plan(&self, settings: &TigonSettings, workload: &impl Workload) -> Plan {
