@@ -268,7 +268,7 @@ fn figure_7(measured: &Measured) -> Drawn {
     let mut sketch = Sketch::new(
         ("7", "Less SCR"),
         "Eight hosts with three workers each. No row is shared before the run; each point warms up until as \
-         many rows move as in the stretch before.",
+         many rows move out as in, for 0.3 s at most.",
         "SCR for shared rows, MiB at full scale",
         &[COLUMNS[0].0, "rows moved in/s"],
     );

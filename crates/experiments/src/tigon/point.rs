@@ -37,13 +37,13 @@ const SCR_SPARE_BYTES: u64 = 4 << 20;
 /// A database warms up in stretches of this length.
 const WARM_UP: Duration = Duration::from_millis(5);
 
-/// It does so until as many rows move as in the stretch before, but for this share, or one row of so
-/// many transactions.
+/// It does so until as many rows move out as in, but for this share, or one row of so many transactions
+/// moves.
 const STEADY: f64 = 0.1;
 const FEW_MOVES: u64 = 1000;
 
 /// And for so many stretches at most.
-const MOST_WARM_UPS: u32 = 20;
+const MOST_WARM_UPS: u32 = 60;
 
 /// How long a point is measured at least.
 const MEASURED: Duration = Duration::from_millis(10);
@@ -167,15 +167,13 @@ impl Point {
         let tables = if self.starts_shared { tables } else { &[] };
         let plan = self.plan(settings, &workload);
         let mut lab = Lab::<S, W>::create(profile, &plan, workload, (settings.seed, tables))?;
-        let mut before = u64::MAX;
         for _ in 0..MOST_WARM_UPS {
             let ran = lab.run(WARM_UP, false)?;
-            let moved = ran.shared.moved_in + ran.shared.moved_out;
-            let few = moved <= ran.commits / FEW_MOVES;
-            if few || moved.abs_diff(before) as f64 <= STEADY * moved as f64 {
+            let (moved_in, moved_out) = (ran.shared.moved_in, ran.shared.moved_out);
+            let few = moved_in + moved_out <= ran.commits / FEW_MOVES;
+            if few || moved_in.abs_diff(moved_out) as f64 <= STEADY * moved_in as f64 {
                 break;
             }
-            before = moved;
         }
         lab.run(self.measured(), true)
     }
