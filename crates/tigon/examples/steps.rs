@@ -56,8 +56,10 @@ fn main() -> Result<()> {
     let dice = Cell::new(1);
     let db = (&db, &dice);
     let word = AtomicU64::new(0);
-    let atomic =
-        least(|| Ok(drop(word.compare_exchange(0, 0, Ordering::AcqRel, Ordering::Relaxed))))?;
+    let atomic = least(|| {
+        let _ = word.compare_exchange(0, 0, Ordering::AcqRel, Ordering::Relaxed);
+        Ok(())
+    })?;
     let empty = least(|| run(db, 0, SMALL, false))?;
     let small = least(|| run(db, OPERATIONS, SMALL, false))?;
     let large = least(|| run(db, OPERATIONS, LARGE, false))?;
