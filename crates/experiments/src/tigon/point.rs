@@ -175,7 +175,8 @@ impl Point {
                 break;
             }
         }
-        lab.run(self.measured(), true)
+        // Without a log nothing asks for the next epoch.
+        lab.run(self.measured(), self.is_logged)
     }
 
     fn measured(&self) -> Duration {
