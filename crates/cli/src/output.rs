@@ -19,8 +19,8 @@ pub(crate) enum Format {
     Json,
 }
 
-/// The exit code: `pod check` or `db check` found problems, `tier check` obstacles, or `check`,
-/// a soak, `bench` or `coherence explore` failures.
+/// The exit code: `pod check` or `db check` found problems, `tier check` obstacles, others
+/// failures.
 pub(crate) const PROBLEMS: u8 = 3;
 
 /// The exit code: no failure was found, but a history is undecided, or steps or deaths were left

@@ -22,8 +22,13 @@ impl<M: Memory> Replica<M> {
     }
 
     fn rows(&self) -> &OrderedMap<Box<[u8]>> {
-        let loaded = || self.loading.lock().take().unwrap_or_else(|| OrderedMap::new(self.width));
-        self.loaded.get_or_init(loaded)
+        if let Some(rows) = self.loaded.get() {
+            return rows;
+        }
+        // Before the cell: a thread that waits within it would keep all threads of a simulated pod
+        // waiting.
+        let mut loading = self.loading.lock();
+        self.loaded.get_or_init(|| loading.take().unwrap_or_else(|| OrderedMap::new(self.width)))
     }
 
     /// Loads a row of `table`, which is this one.

@@ -36,18 +36,18 @@ const LEAST_LNR_BYTES: u64 = 64 << 20;
 const SCR_SPARE_BYTES: u64 = 4 << 20;
 
 /// A database warms up in stretches of this length.
-const WARM_UP: Duration = Duration::from_millis(10);
+const WARM_UP: Duration = Duration::from_millis(5);
 
-/// It does so until as many rows move as in the stretch before, but for this share, or one row of
-/// so many transactions.
+/// It does so until as many rows move out as in, but for this share, or one row of so many
+/// transactions moves.
 const STEADY: f64 = 0.1;
 const FEW_MOVES: u64 = 1000;
 
 /// And for so many stretches at most.
-const MOST_WARM_UPS: u32 = 20;
+const MOST_WARM_UPS: u32 = 60;
 
-/// How long a point is measured.
-const MEASURED: Duration = Duration::from_millis(20);
+/// How long a point is measured at least.
+const MEASURED: Duration = Duration::from_millis(10);
 
 /// Epochs of the figures where nothing else is said, in milliseconds.
 pub(super) const EPOCH_MS: u32 = 10;
@@ -91,8 +91,8 @@ pub(super) struct Point {
     pub(super) is_logged: bool,
     /// How many times as long an access to SCR takes for which another host has to be asked.
     pub(super) snoop_factor: u32,
-    /// How often the run of one point is measured.
-    pub(super) stretches: u32,
+    /// For how many epochs it is measured, if they take longer than is usual.
+    pub(super) epochs: u32,
 }
 
 impl Point {
@@ -107,7 +107,7 @@ impl Point {
             starts_shared: true,
             is_logged: true,
             snoop_factor: 1,
-            stretches: 1,
+            epochs: 1,
         }
     }
 
@@ -168,22 +168,20 @@ impl Point {
         let tables = if self.starts_shared { tables } else { &[] };
         let plan = self.plan(settings, &workload);
         let mut lab = Lab::<S, W>::create(profile, &plan, workload, (settings.seed, tables))?;
-        let mut before = u64::MAX;
         for _ in 0..MOST_WARM_UPS {
             let ran = lab.run(WARM_UP, false)?;
-            let moved = ran.shared.moved_in + ran.shared.moved_out;
-            let few = moved <= ran.commits / FEW_MOVES;
-            if few || moved.abs_diff(before) as f64 <= STEADY * moved as f64 {
+            let (moved_in, moved_out) = (ran.shared.moved_in, ran.shared.moved_out);
+            let few = moved_in + moved_out <= ran.commits / FEW_MOVES;
+            if few || moved_in.abs_diff(moved_out) as f64 <= STEADY * moved_in as f64 {
                 break;
             }
-            before = moved;
         }
-        lab.run(self.measured(), true)
+        // Without a log nothing asks for the next epoch.
+        lab.run(self.measured(), self.is_logged)
     }
 
-    /// So long that there are several epochs.
     fn measured(&self) -> Duration {
-        MEASURED.max(Duration::from_millis(4 * u64::from(self.epoch_ms)) * self.stretches)
+        MEASURED.max(Duration::from_millis((self.epoch_ms * self.epochs).into()))
     }
 
     fn plan(&self, settings: &TigonSettings, workload: &impl Workload) -> Plan {

@@ -34,6 +34,15 @@ fn what_commits_becomes_durable() {
     assert_eq!(ran.durable, ran.commits);
 }
 
+/// Three workers of a host read the replicated table for the first time at once. One of them held
+/// the cell that the table is kept in while it waited for a mutex, which gave way to the next one:
+/// it waited for the cell, and with it the thread that all of them run on.
+#[test]
+fn workers_that_first_read_a_replicated_table_at_once_go_on() {
+    let point = Point { epoch_ms: 1, ..Point::new(Load::Tpcc { orders: 0, payments: 0 }) };
+    assert!(point.measure(&tiny()).unwrap().commits > 0);
+}
+
 #[test]
 fn all_that_is_compared_is_measured() {
     let ran = two_hosts(Load::Ycsb { reads: 95, cross: 0 }).measure(&tiny()).unwrap();
