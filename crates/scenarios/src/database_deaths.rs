@@ -201,6 +201,8 @@ fn write_out(simulation: &mut Simulation, members: &[Rc<Member>]) {
     for member in members.iter().filter(|member| !is_dead(member)) {
         let (member, dead) = (Rc::clone(member), dead.clone());
         simulation.spawn(member.0.memory().host(), move |_| {
+            // So that what was committed last is durable, too.
+            member.0.end_epoch(member.0.log().epoch());
             let mut logger = member.1.borrow_mut();
             dead.iter().for_each(|&host| _ = logger.drain(host).unwrap());
             while logger.flush().unwrap() {}
