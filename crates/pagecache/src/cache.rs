@@ -14,8 +14,7 @@ use tombolo_sharing::{Guarded, PAGES, Scheme};
 
 pub(crate) use crate::backing::Backing;
 use crate::clock::Clock;
-use crate::dirtied::Dirtied;
-use crate::head::{ALL, Head};
+use crate::head::ALL;
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::page::{PageWriteBack, Piece, Stored, pieces};
@@ -181,7 +180,6 @@ pub struct PageCache<P: Pages, B: Backing> {
     pub(crate) counted: Arc<Counted>,
     pub(crate) clock: Clock,
     pub(crate) limit: Limit<P>,
-    pub(crate) dirtied: Dirtied<MemoryOf<P>>,
     pub(crate) page_bytes: u64,
     options: Options<OptionsOf<P>>,
     pub(crate) upkeep: HostMutex<MemoryOf<P>, Upkeep>,
@@ -233,7 +231,6 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let cache = Self {
             pages,
             limit: Limit::new(most_dirty),
-            dirtied: Dirtied::new(),
             write_back: write_back(),
             counted,
             clock: Clock::new(most),
@@ -498,31 +495,12 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(lost)
     }
 
-    /// Writes the file's dirty pages back, without making that durable. It costs what is dirty of
-    /// the file, if this host alone has written to it lately.
+    /// Writes the file's dirty pages back, without making that durable.
     ///
     /// # Errors
     /// [`Error::WriteBack`], [`Error::Backing`], [`Error::Objects`].
     pub fn write_back(&self, file: FileId) -> Result<(), Error> {
         let head = self.peek(file)?.map(|(head, _)| head);
-        match head {
-            Some(head) if self.lists_all(file, &head) => self.write_back_listed(file)?,
-            head => self.write_back_anything(file, head)?,
-        }
-        let Some(head) = head else { return Ok(()) };
-        self.vouch(file)?;
-        self.take_bit_back(file)?;
-        self.memory().step();
-        // A host that has only read a file leaves no trace of that.
-        if self.backing.attributes(file)?.modified != head.modified {
-            self.backing.set_modified(file, head.modified)?;
-        }
-        Ok(())
-    }
-
-    /// Writes back dirty pages of a file that any host may have written.
-    fn write_back_anything(&self, file: FileId, head: Option<Head>) -> Result<(), Error> {
-        let lists = self.dirtied.of(file);
         let pages = head.map_or(u64::MAX, |head| head.size.div_ceil(self.page_bytes));
         // What takes less time: to look at the file's pages, or at all marks.
         match self.pages.reach() {
@@ -535,10 +513,12 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             }
             None => self.write_back_pages(self.pages_of(file, 0, pages)?)?,
         }
-        lists.into_iter().for_each(|listed| self.dirtied.is_clean(listed));
-        // What the host had made dirty that had this one's seat before is clean now.
-        if head.is_some_and(|head| head.dirtied & self.bit() != 0) {
-            self.claim_bit(file);
+        let Some(head) = head else { return Ok(()) };
+        self.vouch(file)?;
+        self.memory().step();
+        // Who has only read a file leaves no trace of that.
+        if self.backing.attributes(file)?.modified != head.modified {
+            self.backing.set_modified(file, head.modified)?;
         }
         Ok(())
     }
@@ -632,9 +612,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             upkeep.last = now;
             std::mem::take(&mut upkeep.dirty)
         };
-        let lists = self.dirtied.all();
         let dirty: BTreeSet<Key> = self.dirty_pages()?.into_iter().collect();
-        self.end_lists(&lists, &dirty)?;
         let tried = self.try_write_back(dirty.intersection(&old).copied())?;
         let again = |key: &Key| !old.contains(key) || tried.left_out(key.file);
         self.upkeep.lock().dirty = dirty.iter().copied().filter(again).collect();

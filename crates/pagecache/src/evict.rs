@@ -9,7 +9,6 @@ use tombolo_sharing::Scheme;
 
 use crate::cache::{Backing, PageCache};
 use crate::clock::MOST;
-use crate::head::Head;
 use crate::key::Key;
 use crate::pages::Pages;
 use crate::{Error, FileId, sites};
@@ -193,17 +192,11 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             None => self.backing.attributes(file)?.size,
         };
         self.forget_pages(file, size.div_ceil(self.page_bytes))?;
-        self.claim_bit(file);
         self.wait(|| {
             if self.peek(file)?.is_some_and(|(head, _)| self.is_doubtful(&head)) {
                 let _ = self.head(file)?;
             }
-            // Another thread may have written meanwhile.
-            self.write_back_listed(file)?;
-            // Another host that has written to the file has it evicted when it uses it no more.
-            let others = |head: Head| head.dirtied & !self.bit() != 0;
-            let gone =
-                self.evict_head(file)? || self.peek(file)?.is_none_or(|(head, _)| others(head));
+            let gone = self.evict_head(file)? || self.peek(file)?.is_none();
             Ok(if gone { Ok(()) } else { Err(self.seat()) })
         })
     }

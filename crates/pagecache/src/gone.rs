@@ -49,7 +49,6 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         for key in self.pages_of(file, 0, ALL)?.into_iter().chain([head]) {
             self.patiently(|| self.objects().delete(&key.bytes()))?;
         }
-        self.dirtied.forget(file);
         Ok(())
     }
 }

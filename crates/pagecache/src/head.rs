@@ -1,8 +1,7 @@
 //! The head of a file: what all hosts have to agree on besides its pages.
 //!
 //! ```text
-//! head   epoch (8 bytes) | size (8) | modified (8) | a host's stay (8) | keep (8) | reach (8)
-//!        | dirtied (8) | handle (24)
+//! head   epoch (8 bytes) | size (8) | modified (8) | a host's stay (8) | keep (8) | reach (8) | handle (24)
 //! ```
 //!
 //! The *handle* finds the file again on any host, also when it has no name any more. It never
@@ -19,10 +18,6 @@
 //! the epoch is the same afterwards, and even. A host that reads a file stores nothing in shared
 //! memory for it.
 //!
-//! *Dirtied* has a bit for each seat whose host may have made pages dirty:
-//! [`dirtied`](crate::dirtied). A head with such a bit stays in the cache, since it could not be
-//! told from the file below.
-//!
 //! The head is admitted when a file is first used, and evicted like a page. The size may be ahead
 //! of that of the file below: only as long as the page that made it grow is dirty.
 
@@ -37,7 +32,7 @@ use crate::pages::{Held, Pages};
 use crate::{Attributes, Error, FileId, Handle, NO_HANDLE, sites};
 
 /// Bytes of what changes of a head.
-pub(crate) const HEAD_BYTES: usize = 56;
+pub(crate) const HEAD_BYTES: usize = 48;
 
 /// What is to be kept of a file: all that is there.
 pub(crate) const ALL: u64 = u64::MAX;
@@ -65,8 +60,6 @@ pub(crate) struct Head {
     pub(crate) by: Option<Stay>,
     pub(crate) keep: u64,
     pub(crate) reach: u64,
-    /// Seats of hosts that may have made pages dirty.
-    pub(crate) dirtied: u64,
 }
 
 impl Head {
@@ -77,7 +70,7 @@ impl Head {
     fn encode(&self) -> [u8; HEAD_BYTES] {
         let by = self.by.map_or(0, |by| (u64::from(by.number) << 8) | (u64::from(by.host) + 1));
         let modified = self.modified.cast_unsigned();
-        let words = [self.epoch, self.size, modified, by, self.keep, self.reach, self.dirtied];
+        let words = [self.epoch, self.size, modified, by, self.keep, self.reach];
         let mut bytes = [0; HEAD_BYTES];
         for (word, place) in words.iter().zip(bytes.chunks_mut(8)) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -94,8 +87,7 @@ impl Head {
         let by = next();
         let host = (by & 0xff).checked_sub(1).map(|host| host as u8);
         let by = host.map(|host| Stay { host, number: (by >> 8) as u32 });
-        let (keep, reach, dirtied) = (next(), next(), next());
-        Self { epoch, size, modified, by, keep, reach, dirtied }
+        Self { epoch, size, modified, by, keep: next(), reach: next() }
     }
 
     /// By the name of the host.
@@ -217,21 +209,10 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         if seen.by.is_none() || seen.is_held() || !self.ends_there(file, &seen)? {
             return Ok(());
         }
-        self.change_head(file, |head| {
-            let same = head.epoch == seen.epoch && (head.size, head.by) == (seen.size, seen.by);
-            same.then_some(Head { by: None, ..head })
-        })
-    }
-
-    /// Changes a head that is there to what `change` makes of it under its lock, if anything.
-    pub(crate) fn change_head(
-        &self,
-        file: FileId,
-        change: impl FnOnce(Head) -> Option<Head>,
-    ) -> Result<(), Error> {
         let Some(mut guard) = self.lock_head(file)? else { return Ok(()) };
-        if let Some(head) = change(locked_head(&mut guard)?) {
-            guard.write(0, &head.encode())?;
+        let head = locked_head(&mut guard)?;
+        if head.epoch == seen.epoch && (head.size, head.by) == (seen.size, seen.by) {
+            guard.write(0, &Head { by: None, ..head }.encode())?;
         }
         Ok(())
     }
@@ -261,7 +242,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         self.memory().step();
         let Attributes { size, modified } = self.backing.attributes(file)?;
         let epoch = self.memory().random() & !1;
-        let head = Head { epoch, size, modified, by: None, keep: ALL, reach: 0, dirtied: 0 };
+        let head = Head { epoch, size, modified, by: None, keep: ALL, reach: 0 };
         let handle = self.backing.handle(file)?;
         let whole = |head: Head| [&head.encode()[..], &handle].concat();
         match self.create(key, &whole(head)) {
@@ -272,9 +253,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
                     true => self.end_of(file, ALL)?,
                     false => size,
                 };
-                // Any host may have made pages dirty.
-                let dirtied = self.pages.reach().map_or(0, |_| ALL);
-                let head = Head { size, modified: self.now(), dirtied, ..head };
+                let head = Head { size, modified: self.now(), ..head };
                 self.patiently(|| self.objects().put(&key.bytes(), &whole(head)))?;
                 Ok(head)
             }
@@ -298,9 +277,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             return Ok(Told::Changed);
         };
         let recent = (0..TICK_NS).contains(&now.saturating_sub(head.modified));
-        let bit = self.bit();
-        let knows = |head: &Head| memory.check(sites::WRITE_DIRTIED, head.dirtied & bit == bit);
-        if recent && end <= head.size && knows(&head) {
+        if recent && end <= head.size {
             return Ok(Told::Yes);
         }
         let guard = match self.objects().try_write_start(&key) {
@@ -313,12 +290,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             return Ok(Told::Changed);
         }
         let by = if end > head.size { Some(self.stay()) } else { head.by };
-        let dirtied = if knows(&head) { head.dirtied } else { head.dirtied | bit };
-        let changed = Head { size: head.size.max(end), modified: now, by, dirtied, ..head };
+        let changed = Head { size: head.size.max(end), modified: now, by, ..head };
         guard.write(0, &changed.encode())?;
-        if changed.dirtied != head.dirtied {
-            self.dirtied.own_bit(file);
-        }
         Ok(Told::Yes)
     }
 
@@ -345,14 +318,10 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             let grown = head.by.is_some();
             let (keep, reach) = if grown { (ALL, head.size) } else { plan(head.size) };
             let by = Some(self.stay());
-            let dirtied = head.dirtied | self.bit();
-            let held = Head { epoch: head.epoch | 1, by, keep, reach, dirtied, ..head };
+            let held = Head { epoch: head.epoch | 1, by, keep, reach, ..head };
             guard.write(0, &held.encode())?;
-            if held.dirtied != head.dirtied {
-                self.dirtied.own_bit(file);
-            }
             drop(guard);
-            let otherwise = grown.then_some(Head { dirtied, ..head });
+            let otherwise = grown.then_some(head);
             Ok(Ok(Alone { cache: self, file, head: held, otherwise, released: false }))
         })?;
         if alone.otherwise.is_some() {
@@ -450,13 +419,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// Evicts the head of a file; whether it did.
     pub(crate) fn evict_head(&self, file: FileId) -> Result<bool, Error> {
         let key = Key::head(file).bytes();
-        if self.peek(file)?.is_some_and(|(head, _)| head.dirtied == self.bit()) {
-            self.end_list(file)?;
-            self.take_bit_back(file)?;
-        }
         let Some((head, version)) = self.peek(file)? else { return Ok(false) };
-        let undirtied = |head: &Head| self.memory().check(sites::EVICT_DIRTIED, head.dirtied == 0);
-        if head.is_held() || !self.backing.knows(file) || !undirtied(&head) {
+        if head.is_held() || !self.backing.knows(file) {
             return Ok(false);
         }
         // The host that made the file longer may not have written there yet.
@@ -473,7 +437,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let Some(mut guard) = self.lock_head(file)? else { return Ok(false) };
         let size = head.size;
         let head = locked_head(&mut guard)?;
-        if head.is_held() || head.size != size || !undirtied(&head) {
+        if head.is_held() || head.size != size {
             return Ok(false);
         }
         memory.step();
@@ -530,9 +494,7 @@ impl<P: Pages, B: Backing> Alone<'_, P, B> {
     fn write(&self, head: Head) -> Result<(), Error> {
         let (cache, key) = (self.cache, Key::head(self.file).bytes());
         let mut guard = cache.patiently(|| cache.objects().write_start(&key))?;
-        // Hosts that have the file no more may have taken their bits back meanwhile.
-        let Head { dirtied, .. } = locked_head(&mut guard)?;
-        guard.write(0, &Head { dirtied, ..head }.encode())?;
+        guard.write(0, &head.encode())?;
         Ok(())
     }
 }

@@ -43,7 +43,6 @@ mod below;
 mod cache;
 mod clock;
 mod dead;
-mod dirtied;
 mod error;
 mod evict;
 mod gone;

@@ -171,7 +171,6 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     ) -> Result<Stored, Error> {
         let key = Key::page(file, piece.block);
         self.clock.touch(key);
-        let _writing = (self.bit() != 0).then(|| self.dirtied.begin(file, piece.block));
         let mut guard = match self.objects().write_start(&key.bytes()) {
             Err(tombolo_sharing::Error::NotFound) => {
                 self.admit(file, epoch, piece.block)?;

@@ -23,16 +23,6 @@ tombolo_memory::sites! {
     WRITE_EPOCH = "pagecache.write.epoch";
     /// A page knows how many of its bytes belong to the file.
     WRITE_LENGTH = "pagecache.write.length";
-    /// Before a page can be marked, its file's head says which host may have made pages dirty.
-    WRITE_DIRTIED = "pagecache.write.dirtied";
-    /// It says so as long as the host has such pages, or is about to have some.
-    DIRTIED_IDLE = "pagecache.dirtied.idle";
-    /// A head that says so stays in the cache.
-    EVICT_DIRTIED = "pagecache.evict.dirtied";
-    /// A host that synchronises a file looks for dirty pages of all hosts that may have made some.
-    SYNC_OTHERS = "pagecache.sync.others";
-    /// And for those of the host that had its seat before.
-    SYNC_INHERITED = "pagecache.sync.inherited";
     /// What a dead host was at that had a file alone is ended.
     HELD_BY_DEAD = "pagecache.held.by-dead";
     /// What it had not ended is taken out of the file.

@@ -54,7 +54,6 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             dirty |= !clean && self.objects().stat(&key.bytes())?.is_some();
         }
         if !dirty {
-            self.claim_bit(file);
             self.evict_head(file)?;
         }
         Ok(())

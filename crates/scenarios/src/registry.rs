@@ -163,7 +163,6 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "page-records" Long pages::few_records;
     "page-other-files" Long pages::other_files;
     "page-power-cut" Long pages::power_cut_at_once;
-    "page-evicted-and-synchronised" Long pages::evicted_and_synchronised;
     "page-comes-and-goes" Long pages::comes_and_goes;
     "page-cut-and-admitted" Long pages::cut_and_admitted;
     "page-cut-and-written" Long pages::cut_and_written;
@@ -176,7 +175,6 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "hcmeta-page-comes-and-goes" Long pages::comes_and_goes_on_hcmeta;
     "hcmeta-page-eviction" Long pages::eviction_on_hcmeta;
     "hcmeta-page-noted" Long pages::noted;
-    "hcmeta-page-grown-and-evicted" Long pages::grown_and_evicted_on_hcmeta;
     "hcmeta-page-one-entry" Long pages::one_entry;
     "hcmeta-pages-changed-behind" Long pages::changed_behind_on_hcmeta;
     "hcmeta-power-cut" Long pages::power_cut_on_hcmeta;
@@ -271,7 +269,6 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "page-mender-dies" Crash pages::crash::who_mends_the_size_dies;
     "page-dropper-dies" Crash pages::crash::who_drops_a_file_dies;
     "page-joiner-dies" Crash pages::crash::who_joins_dies;
-    "page-next-host-synchronises" Crash pages::crash::who_comes_next_synchronises;
     "dies-again" Crash deaths::a_host_dies_again;
     "two-writers-die" Crash deaths::two_writers_die;
     "several-die" Crash deaths::several_die;
@@ -389,12 +386,6 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pagecache.salvage.size", "page-all-die"),
     ("pagecache.dead.files", "page-file-holder-dies"),
     ("pagecache.gone.files", "page-unlinker-dies"),
-    ("pagecache.write.dirtied", "power-cut"),
-    ("pagecache.sync.others", "power-cut"),
-    ("pagecache.dirtied.idle", "power-cut"),
-    ("pagecache.evict.dirtied", "page-evicted-and-synchronised"),
-    ("pagecache.evict.size", "hcmeta-page-grown-and-evicted"),
-    ("pagecache.sync.inherited", "page-next-host-synchronises"),
     ("pagecache.join.below", "page-other-files"),
     ("objects.latch.free", "page-host-dies"),
     ("pagecache.dead.keep", "page-size-changer-dies"),

@@ -23,7 +23,7 @@ pub const OBJECTS: Kind = Kind::new("objects");
 pub const PAGES: Kind = Kind::new("pages");
 
 /// The version of the format of both.
-pub const AREA_VERSION: u64 = 2;
+pub const AREA_VERSION: u64 = 1;
 
 /// Words for pins, at most, a power of two: chunks whose numbers differ by a multiple of it share
 /// one.

@@ -417,48 +417,6 @@ pub(crate) fn who_joins_dies(trial: &Trial) {
     world.simulation.run().unwrap();
 }
 
-/// A host dies that has made pages dirty. The next one in its seat writes to the same file and
-/// synchronises it: what both were told is written is durable then.
-pub(crate) fn who_comes_next_synchronises(trial: &Trial) {
-    let mut world = PageWorld::<Megalon>::unopened(trial, &deadly(trial, 3, &[0], Deaths::One));
-    world.join(2);
-    world.tidying = false;
-    let ended: [Rc<Cell<bool>>; 2] = Default::default();
-    let (disk, [died, through]) = (Arc::clone(&world.disk), ended.clone());
-    world.client(0, move |cache, scribe| {
-        let _died = OnDrop::new(&died);
-        for tag in 1..6 {
-            let page = cache.memory().random() % 3;
-            disk.expect(file(0), page, tag);
-            if !goes_on(try_perform(cache, scribe, file(0), write(page * UNITS, UNITS, tag))) {
-                return;
-            }
-            disk.expected(file(0), page, tag);
-        }
-    });
-    world.client(1, move |cache, _| {
-        while !through.get() {
-            cache.memory().pause();
-        }
-    });
-    let (disk, caches, [died, through]) = (Arc::clone(&world.disk), world.caches.clone(), ended);
-    let (scribe, join) = (world.scribe(), world.joiner(3));
-    world.simulation.spawn(2, move |memory| {
-        let _through = OnDrop::new(&through);
-        while !died.get() {
-            memory.pause();
-        }
-        let cache = join(memory).unwrap();
-        disk.expect(file(0), 3, 6);
-        if goes_on(try_perform(&cache, &scribe, file(0), write(3 * UNITS, UNITS, 6))) {
-            disk.expected(file(0), 3, 6);
-            synchronise(&cache, &caches, &disk);
-        }
-        cache.leave().unwrap();
-    });
-    world.run();
-}
-
 /// The line in which a page of the first file begins, or its head, whose number is the largest.
 fn line_of(world: &PageWorld<Megalon>, block: u64) -> u64 {
     let key = [file(0).inode, file(0).born, block].map(u64::to_le_bytes).concat();

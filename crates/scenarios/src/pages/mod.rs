@@ -439,29 +439,6 @@ pub(crate) fn power_cut_at_once(trial: &Trial) {
     world.finish(1);
 }
 
-/// A host writes pages. Another one evicts some of the file, or its head, uses it again, and
-/// synchronises it.
-pub(crate) fn evicted_and_synchronised(trial: &Trial) {
-    let mut world = PageWorld::<Megalon>::new(trial, 2, 8);
-    world.tidying = false;
-    let disk = Arc::clone(&world.disk);
-    world.client(0, move |cache, scribe| {
-        for tag in 1..6 {
-            let page = cache.memory().random() % 3;
-            write_page(cache, scribe, &disk, page, tag);
-        }
-    });
-    let disk = Arc::clone(&world.disk);
-    world.client(1, move |cache, scribe| {
-        for _ in 0..6 {
-            cache.shrink(1 + cache.memory().random() % 2).unwrap();
-            perform(cache, scribe, file(0), Operation::Read { at: 3 * UNITS, count: 1 });
-            synchronise(cache, &disk);
-        }
-    });
-    world.finish(1);
-}
-
 fn add_writers<P: Way>(world: &mut PageWorld<P>, operations: u64) {
     for number in 0..world.caches.len() {
         let disk = Arc::clone(&world.disk);

@@ -1,7 +1,6 @@
 //! The same on other ways of sharing, whose pages say themselves that they are dirty.
 
 use tombolo_baselines::HcMeta;
-use tombolo_memory::Memory;
 use tombolo_objects::Objects;
 use tombolo_pagecache::InHeader;
 use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
@@ -42,27 +41,6 @@ pub(crate) fn eviction_on_hcmeta(trial: &Trial) {
             (1, vec![Step::Do(write(0, 2, 2)), Step::Do(write(1, 2, 3)), read(0)]),
         ],
     );
-}
-
-/// A file grows while its pages and its head are evicted.
-pub(crate) fn grown_and_evicted_on_hcmeta(trial: &Trial) {
-    let mut world = PageWorld::<OnHcMeta>::new(trial, 2, 8);
-    world.tidying = false;
-    world.client(0, |cache, scribe| {
-        for page in 0..4 {
-            perform(cache, scribe, file(0), write(page * UNITS, UNITS, 1 + page));
-            let read = Operation::Read { at: page * UNITS, count: UNITS };
-            perform(cache, scribe, file(0), read);
-        }
-    });
-    world.client(1, |cache, scribe| {
-        for page in 0..4 {
-            cache.shrink(1 + cache.memory().random() % 2).unwrap();
-            let read = Operation::Read { at: page * UNITS, count: UNITS };
-            perform(cache, scribe, file(0), read);
-        }
-    });
-    world.finish(1);
 }
 
 /// A page that one host has written and the other has brought to its file is written again, while

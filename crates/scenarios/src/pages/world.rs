@@ -117,8 +117,8 @@ impl<P: Way> PageWorld<P> {
         }
     }
 
-    /// The first so many hosts join, undisturbed.
-    pub(super) fn join(&mut self, hosts: usize) {
+    /// All hosts join, undisturbed.
+    fn join(&mut self, hosts: usize) {
         let joined: Rc<RefCell<BTreeMap<usize, Rc<Cache<P>>>>> = Rc::default();
         for host in 0..hosts {
             let (joined, join) = (Rc::clone(&joined), self.joiner(hosts));
