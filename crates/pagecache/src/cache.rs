@@ -516,7 +516,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let Some(head) = head else { return Ok(()) };
         self.vouch(file)?;
         self.memory().step();
-        // Who has only read a file leaves no trace of that.
+        // A host that has only read a file leaves no trace of that.
         if self.backing.attributes(file)?.modified != head.modified {
             self.backing.set_modified(file, head.modified)?;
         }

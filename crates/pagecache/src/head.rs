@@ -1,7 +1,8 @@
 //! The head of a file: what all hosts have to agree on besides its pages.
 //!
 //! ```text
-//! head   epoch (8 bytes) | size (8) | modified (8) | a host's stay (8) | keep (8) | reach (8) | handle (24)
+//! head   epoch (8 bytes) | size (8) | modified (8) | a host's stay (8) | keep (8) | reach (8) |
+//!        handle (24)
 //! ```
 //!
 //! The *handle* finds the file again on any host, also when it has no name any more. It never

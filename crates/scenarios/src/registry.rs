@@ -279,6 +279,9 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "clearer-is-late" Crash deaths::a_clearer_is_late;
     "tigon-host-dies" Crash database_deaths::a_host_dies;
     "tigon-all-die" Crash database_deaths::all_die;
+    "tigon-member-dies" Crash transactions::tigon_host_dies;
+    "ds2pl-member-dies" Crash transactions::ds2pl_host_dies;
+    "sundial-member-dies" Crash transactions::sundial_host_dies;
     "epochs-end" Short epochs::epochs_end;
     "group-commit" Long epochs::group_commit;
     "one-log" Long epochs::one_log;

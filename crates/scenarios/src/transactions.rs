@@ -22,8 +22,10 @@ use tombolo_pod::{
     Area, AreaRequest, Budget, Kind, Layout, LogOptions, PARAMETERS, Pod, PodOptions,
 };
 use tombolo_shared_nothing::{LogicalLeases, Protocol, SharedNothing, TwoPhaseLocking};
-use tombolo_simulator::{Config, SimMemory, Simulation, Trial};
+use tombolo_simulator::{Config, Deaths, Kills, SimMemory, Simulation, Trial};
 use tombolo_tigon::Tigon;
+
+use crate::world::Busy;
 
 const TABLE: TableId = TableId(0);
 
@@ -85,10 +87,15 @@ trait Tested: Engine + Sized + 'static {
 
     fn plan(setup: Setup, budget: Budget) -> Result<[u64; PARAMETERS], String>;
 
-    fn join(host: &Arc<Host<SimMemory>>, area: Area<SimMemory>, setup: Setup) -> Self;
+    /// Takes part; an error if a host has died meanwhile.
+    fn join(
+        host: &Arc<Host<SimMemory>>,
+        area: Area<SimMemory>,
+        setup: Setup,
+    ) -> Result<Self, String>;
 
     /// Waits for all hosts to have loaded their rows.
-    fn loaded(&self);
+    fn loaded(&self) -> Result<(), String>;
 
     fn memory(&self) -> &SimMemory;
 
@@ -115,17 +122,21 @@ impl Tested for Tigon<SimMemory> {
         shape.plan(budget)
     }
 
-    fn join(host: &Arc<Host<SimMemory>>, area: Area<SimMemory>, setup: Setup) -> Self {
+    fn join(
+        host: &Arc<Host<SimMemory>>,
+        area: Area<SimMemory>,
+        setup: Setup,
+    ) -> Result<Self, String> {
         let options = tombolo_tigon::Options {
             scr_budget: Some(setup.budget),
             commit: group(),
             ..tombolo_tigon::Options::new(specs())
         };
-        Self::join(host, area, options).unwrap()
+        Self::join(host, area, options).map_err(|error| error.to_string())
     }
 
-    fn loaded(&self) {
-        self.meet(2).unwrap();
+    fn loaded(&self) -> Result<(), String> {
+        self.meet(2).map_err(|error| error.to_string())
     }
 
     fn memory(&self) -> &SimMemory {
@@ -154,17 +165,21 @@ impl<P: Protocol> Tested for SharedNothing<SimMemory, P> {
         shape.plan(budget)
     }
 
-    fn join(host: &Arc<Host<SimMemory>>, area: Area<SimMemory>, setup: Setup) -> Self {
+    fn join(
+        host: &Arc<Host<SimMemory>>,
+        area: Area<SimMemory>,
+        setup: Setup,
+    ) -> Result<Self, String> {
         let options = tombolo_shared_nothing::Options {
             commit: group(),
             gap_leases: setup.no_phantoms,
             ..tombolo_shared_nothing::Options::new(specs())
         };
-        Self::join(host, area, options).unwrap()
+        Self::join(host, area, options).map_err(|error| error.to_string())
     }
 
-    fn loaded(&self) {
-        self.meet(2).unwrap();
+    fn loaded(&self) -> Result<(), String> {
+        self.meet(2).map_err(|error| error.to_string())
     }
 
     fn memory(&self) -> &SimMemory {
@@ -184,12 +199,13 @@ fn specs() -> Vec<TableSpec> {
     }]
 }
 
-fn simulation<E: Tested>(trial: &Trial, setup: Setup) -> Simulation {
+fn simulation<E: Tested>(trial: &Trial, setup: Setup, kills: Option<Kills>) -> Simulation {
     let config = Config {
         hosts: setup.hosts,
         scr_bytes: 32 << 10,
         lnr_bytes: 256 << 10,
         max_steps: 1_500_000,
+        kills,
         ..Config::default()
     };
     let (kind, version) = E::AREA;
@@ -267,6 +283,22 @@ impl<E: Tested> Client<'_, E> {
                 }
             }
             (0..self.random(20)).for_each(|_| self.db.memory().pause());
+        }
+    }
+
+    /// Tries a transaction; whether no host is known to be dead.
+    fn goes_on(&self) -> bool {
+        let mut tx = self.db.begin(0);
+        match self.steps(&mut tx).and_then(|_| E::commit(tx)) {
+            Ok(_) => true,
+            Err(error) if error.is_conflict() => {
+                self.db.memory().pause();
+                true
+            }
+            Err(error) => {
+                assert!(self.db.memory().deaths() > 0, "{error}");
+                false
+            }
         }
     }
 
@@ -381,7 +413,7 @@ fn redo(rows: &mut BTreeMap<Key, u64>, step: &Step) -> Step {
 
 /// Hosts join, load their rows, and run transactions.
 fn run<E: Tested>(trial: &Trial, setup: Setup) {
-    let mut simulation = simulation::<E>(trial, setup);
+    let mut simulation = simulation::<E>(trial, setup, None);
     let book: Rc<Book> = Rc::default();
     let homes: Rc<RefCell<Vec<Rc<E>>>> = Rc::default();
     for host in 0..setup.hosts {
@@ -389,7 +421,7 @@ fn run<E: Tested>(trial: &Trial, setup: Setup) {
         simulation.spawn(host, move |memory| {
             let db: E = join(memory, setup);
             load(&db, setup.keys);
-            db.loaded();
+            db.loaded().unwrap();
             homes.borrow_mut().push(Rc::new(db));
         });
     }
@@ -422,14 +454,46 @@ fn run<E: Tested>(trial: &Trial, setup: Setup) {
 fn join<E: Tested>(memory: SimMemory, setup: Setup) -> E {
     let host = Host::join(Pod::open(memory).unwrap()).unwrap();
     let area = host.pod().areas().next().unwrap();
-    E::join(&host, area, setup)
+    E::join(&host, area, setup).unwrap()
+}
+
+/// Hosts come, run transactions, and one of them dies, at any step. The others are told.
+fn run_with_death<E: Tested>(trial: &Trial, setup: Setup) {
+    let kills = Kills { hosts: vec![1], one_in: 1, deaths: Deaths::One };
+    let mut simulation = simulation::<E>(trial, setup, Some(kills));
+    let working: Rc<Cell<usize>> = Rc::default();
+    for host in 0..setup.hosts {
+        let (works, working) = (Busy::new(&working), Rc::clone(&working));
+        simulation.spawn(host, move |memory| {
+            let works = works;
+            let host = Host::join(Pod::open(memory).unwrap()).unwrap();
+            let area = host.pod().areas().next().unwrap();
+            let Ok(db) = E::join(&host, area, setup) else { return };
+            load(&db, setup.keys);
+            if db.loaded().is_err() {
+                return;
+            }
+            let book = Book::default();
+            let client = Client { db: &db, book: &book, setup };
+            for _ in 0..setup.transactions {
+                if !client.goes_on() || db.tick().is_err() {
+                    return;
+                }
+            }
+            drop(works);
+            while working.get() > 0 && db.tick().is_ok() {
+                db.memory().pause();
+            }
+        });
+    }
+    simulation.run().unwrap();
 }
 
 /// Hosts come at once: each has a home of its own, and none begins before all are there.
 fn meet<E: Tested>(trial: &Trial) {
     // The first host has its home before others can take one.
     let setup = Setup { hosts: 3, ..SHORT };
-    let mut simulation = simulation::<E>(trial, setup);
+    let mut simulation = simulation::<E>(trial, setup, None);
     let come: Rc<RefCell<Vec<u8>>> = Rc::default();
     for host in 0..setup.hosts {
         let come = Rc::clone(&come);
@@ -438,7 +502,7 @@ fn meet<E: Tested>(trial: &Trial) {
             let (home, _) = db.home();
             assert!(!come.borrow().contains(&home.0), "home {} is two hosts'", home.0);
             come.borrow_mut().push(home.0);
-            db.loaded();
+            db.loaded().unwrap();
             assert_eq!(come.borrow().len(), setup.hosts, "a host begins before all have come");
         });
     }
@@ -523,4 +587,19 @@ pub(crate) fn sundial_two_clients(trial: &Trial) {
 /// Sundial+ with leases of gaps: anything goes.
 pub(crate) fn sundial_gap_leases(trial: &Trial) {
     run::<SharedNothing<SimMemory, LogicalLeases>>(trial, long(trial));
+}
+
+/// A host of Tigon dies at any step.
+pub(crate) fn tigon_host_dies(trial: &Trial) {
+    run_with_death::<Tigon<SimMemory>>(trial, Setup { budget: 300, ..SHORT });
+}
+
+/// A host of DS2PL+ dies at any step.
+pub(crate) fn ds2pl_host_dies(trial: &Trial) {
+    run_with_death::<SharedNothing<SimMemory, TwoPhaseLocking>>(trial, SHORT);
+}
+
+/// A host of Sundial+ dies at any step.
+pub(crate) fn sundial_host_dies(trial: &Trial) {
+    run_with_death::<SharedNothing<SimMemory, LogicalLeases>>(trial, SHORT);
 }
