@@ -23,6 +23,7 @@ mod epochs;
 mod expiry;
 mod failure;
 mod fenced;
+mod heaps;
 mod hunt;
 mod linearizable;
 mod log;

@@ -5,8 +5,8 @@ use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
     backup, baselines, branches, compaction, crash, database_deaths, deaths, epochs, expiry,
-    fenced, log, mail, objects, pages, poisoned, queues, saved, seats, shards, short, tenants,
-    together, transactions, transfer, views,
+    fenced, heaps, log, mail, objects, pages, poisoned, queues, saved, seats, shards, short,
+    tenants, together, transactions, transfer, views,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -103,6 +103,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "sundial-two-clients" Long transactions::sundial_two_clients;
     "sundial" Long transactions::sundial;
     "sundial-gap-leases" Long transactions::sundial_gap_leases;
+    "heap-of-two" Short heaps::two_hosts;
     "commits" Short log::short_commits;
     "two-givers" Long transfer::two_givers;
     "two-seats" Short seats::two_come_and_leave;
@@ -317,6 +318,8 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("hcmeta.chunk.claim", "hcmeta-scarce-space"),
     ("shared-nothing.home.claim", "ds2pl-hosts-meet"),
     ("tigon.home.claim", "tigon-hosts-meet"),
+    ("tigon.ghost.epoch", "tigon-logged"),
+    ("pod.heap.take", "heap-of-two"),
     ("hcmeta.clock.step", "hcmeta-churn"),
     ("hcmeta.host.count", "hcmeta-leave-and-return"),
     ("hcmeta.object.count", "hcmeta-leave-and-return"),

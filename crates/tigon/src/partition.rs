@@ -433,8 +433,8 @@ impl<M: Memory> Partition<M> {
             return Ok(true);
         }
         // The next row with this key must have a greater version.
-        let keeps = content.version.epoch() >= cat.group.epoch();
-        if !content.locks.is_free() || cat.memory().check(sites::GHOST_EPOCH, keeps) {
+        let is_over = content.version.epoch() < cat.group.epoch();
+        if !content.locks.is_free() || !cat.memory().check(sites::GHOST_EPOCH, is_over) {
             return Ok(false);
         }
         content.is_removed = true;
