@@ -61,7 +61,8 @@ impl<M: Memory> Tigon<M> {
     /// as there is room. How many; none of a replicated table. Blocks for some microseconds a row.
     ///
     /// # Errors
-    /// That there is no such table; that a host has died.
+    /// [`TxError::Full`] once there is no room for more; that there is no such table; that a host has
+    /// died.
     pub fn share_table(&self, table: TableId) -> Result<u64, TxError> {
         let (what, _) = self.table(table)?;
         let mut shared = 0;
@@ -82,7 +83,10 @@ impl<M: Memory> Tigon<M> {
                         .transpose()?;
                     if moved.is_none_or(|moved| moved == Moved::NoRoom) {
                         self.counters.moved_in.fetch_add(shared, Ordering::Relaxed);
-                        return Ok(shared);
+                        return Err(TxError::Full {
+                            what: "the pod",
+                            hint: "give it more SCR and more LNR, or share fewer rows",
+                        });
                     }
                     shared += 1;
                 }

@@ -195,10 +195,8 @@ fn rows_that_do_not_fit_are_not_shared() {
     let workload = Tpcc::new(Scale::small(80), RemoteRates::SPECIFICATION, 1);
     let pod = pod(1, workload.partitions(), &workload.tables(), None);
     load(&workload, &pod.hosts[0], 0, 1).unwrap();
-    let host = &pod.hosts[0];
-    let tables = (0..workload.tables().len() as u16).map(TableId);
-    let shared: u64 = tables.map(|table| host.share_table(table).unwrap()).sum();
-    assert!(shared > 1000, "{shared} rows are shared");
-    assert_eq!(host.share_table(TableId(0)).unwrap(), 0, "there is no room for more");
-    assert_eq!(host.moves().moved_in, shared);
+    let mut tables = 0..workload.tables().len() as u16;
+    let shared = tables.try_for_each(|table| pod.hosts[0].share_table(TableId(table)).map(drop));
+    let error = shared.unwrap_err();
+    assert!(error.to_string().contains("the pod is full: give it more SCR"), "{error}");
 }

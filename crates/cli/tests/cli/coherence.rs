@@ -83,7 +83,7 @@ fn who_may_not_write_is_stopped() {
 fn all_orders_of_messages_are_right_and_mistakes_are_found() {
     let explored = json(&["explore", "--hosts", "2"]);
     let results = explored["results"].as_array().unwrap();
-    assert_eq!(results.len(), 6);
+    assert_eq!(results.len(), 8);
     assert!(results.iter().all(|row| row["whole"] == true && row["violation"].is_null()));
     let planted = json(&["explore", "--protocol", "sha", "--faults"]);
     for row in planted["results"].as_array().unwrap() {
