@@ -61,8 +61,8 @@ impl<M: Memory> Tigon<M> {
     /// as there is room. How many; none of a replicated table. Blocks for some microseconds a row.
     ///
     /// # Errors
-    /// [`TxError::Full`] once there is no room for more; that there is no such table; that a host has
-    /// died.
+    /// [`TxError::Full`] once there is no room for more; that there is no such table; that a host
+    /// has died.
     pub fn share_table(&self, table: TableId) -> Result<u64, TxError> {
         let (what, _) = self.table(table)?;
         let mut shared = 0;
