@@ -8,6 +8,9 @@
 //!   [`Model`] accepts. If there is none, the [`Violation`] shows how far an order gets, and a
 //!   timeline.
 //! * [`models`]: the sequential behaviour of one key of a key-value store.
+//! * [`transactions`]: what transactions did to lists and rows, and a recorder for them.
+//! * [`serializability`]: [`serializability::check`] decides whether some serial order of the
+//!   transactions explains all that they read. If none does, it tells the shortest cycle it finds.
 //!
 //! # Invariants
 //!
@@ -65,6 +68,11 @@
 //! [`Model`]: linearizability::Model
 //! [`Violation`]: linearizability::Violation
 
+mod clock;
+
 pub mod history;
 pub mod linearizability;
 pub mod models;
+pub mod serializability;
+pub mod transactions;
+pub mod verdict;

@@ -1,0 +1,6 @@
+//! The checkers of transactions against named anomalies, against every serial order, against
+//! another checker, and on long histories.
+
+mod agreement;
+mod every_order;
+mod generator;
