@@ -118,10 +118,12 @@ impl Cycle {
             0 if count(|kind| matches!(kind, Kind::Wr(_))) > 0 => Phenomenon::G1c,
             0 => Phenomenon::G0,
             1 => Phenomenon::GSingle,
+            // Whichever of the two wrote last wrote over what the other one wrote.
+            _ if self.is_of_two_updates(&writes) => Phenomenon::GSingle,
             _ => Phenomenon::G2Item,
         };
         let by_time = count(|kind| matches!(kind, Kind::Session | Kind::RealTime)) > 0;
-        let alias = if by_time { None } else { self.alias(phenomenon, writes) };
+        let alias = if by_time { None } else { self.alias(phenomenon, &writes) };
         Anomaly { phenomenon, by_time, alias }
     }
 
@@ -130,22 +132,32 @@ impl Cycle {
         phenomenon: Phenomenon,
         writes: impl Fn(usize, Key) -> bool,
     ) -> Option<&'static str> {
-        let keys: Vec<_> = self.0.iter().filter_map(|edge| edge.kind.key()).collect();
-        let of_one_key = keys.iter().all(|&key| key == keys[0]);
-        let all_write = self.0.iter().all(|edge| writes(edge.from, keys[0]));
         match phenomenon {
             Phenomenon::G2 => Some("phantom"),
             Phenomenon::G0 => Some("dirty write"),
             Phenomenon::G1c => Some("circular information flow"),
-            _ if keys.len() == 2 && of_one_key && all_write => Some("lost update"),
-            Phenomenon::GSingle if keys.len() == 2 && of_one_key => Some("non-repeatable read"),
+            _ if self.is_of_two_updates(writes) => Some("lost update"),
+            Phenomenon::GSingle if self.key_of_two().is_some() => Some("non-repeatable read"),
             Phenomenon::GSingle if self.0.iter().any(|edge| matches!(edge.kind, Kind::Wr(_))) => {
                 Some("read skew")
             }
-            Phenomenon::G2Item if keys.len() == 2 => Some("write skew"),
+            Phenomenon::G2Item if self.0.len() == 2 => Some("write skew"),
             Phenomenon::G2Item if self.is_long_fork() => Some("long fork"),
             _ => None,
         }
+    }
+
+    /// The key, if it is a cycle of two transactions over one key.
+    fn key_of_two(&self) -> Option<Key> {
+        match self.0.as_slice() {
+            [a, b] if a.kind.key() == b.kind.key() => a.kind.key(),
+            _ => None,
+        }
+    }
+
+    fn is_of_two_updates(&self, writes: impl Fn(usize, Key) -> bool) -> bool {
+        let key = self.key_of_two();
+        key.is_some_and(|key| self.0.iter().all(|edge| writes(edge.from, key)))
     }
 
     /// Two transactions each read what one other wrote, and not what a second one wrote.

@@ -2,5 +2,6 @@
 //! another checker, and on long histories.
 
 mod agreement;
+mod anomalies;
 mod every_order;
 mod generator;
