@@ -17,7 +17,16 @@ pub(super) struct Graph {
     into: Vec<Vec<usize>>,
     /// When a node is best placed in an order, if nothing else decides.
     pub(super) times: Vec<u64>,
-    transactions: usize,
+    /// When each transaction ran, and in which session.
+    spans: Vec<Span>,
+    /// The order of time that was added.
+    order: Option<Kind>,
+}
+
+struct Span {
+    session: u32,
+    begun_at: u64,
+    committed_at: Option<u64>,
 }
 
 /// `from` comes before `to`.
@@ -56,12 +65,18 @@ impl Graph {
     pub(super) fn new<K, V>(transactions: &[Transaction<K, V>]) -> Self {
         let count = transactions.len();
         let time = |t: &Transaction<K, V>| t.committed_at().unwrap_or(t.begun_at);
+        let span = |t: &Transaction<K, V>| Span {
+            session: t.session,
+            begun_at: t.begun_at,
+            committed_at: t.committed_at(),
+        };
         Self {
             edges: Vec::new(),
             out: vec![Vec::new(); count],
             into: vec![Vec::new(); count],
             times: transactions.iter().map(time).collect(),
-            transactions: count,
+            spans: transactions.iter().map(span).collect(),
+            order: None,
         }
     }
 
@@ -70,7 +85,7 @@ impl Graph {
     }
 
     pub(super) fn is_moment(&self, node: usize) -> bool {
-        node >= self.transactions
+        node >= self.spans.len()
     }
 
     /// Adds an edge that is known.
@@ -82,6 +97,15 @@ impl Graph {
         self.out[edge.from].push(self.edges.len());
         self.into[edge.to].push(self.edges.len());
         self.edges.push(edge);
+    }
+
+    /// The edge from one transaction to another, if time orders them. It is one way over moments.
+    pub(super) fn by_time(&self, from: usize, to: usize) -> Option<Edge> {
+        let kind = self.order?;
+        let (first, second) = (self.spans.get(from)?, self.spans.get(to)?);
+        let is_one_group = kind == Kind::RealTime || first.session == second.session;
+        let is_ordered = is_one_group && first.committed_at? < second.begun_at;
+        is_ordered.then_some(Edge { from, to, kind, level: 0 })
     }
 
     /// Takes back the edges that were added last.
@@ -115,6 +139,7 @@ impl Graph {
             Condition::StrongSession => Kind::Session,
             Condition::Strict => Kind::RealTime,
         };
+        self.order = Some(kind);
         for index in (0..transactions.len()).filter(|&index| counted[index]) {
             let group = if kind == Kind::Session { transactions[index].session } else { 0 };
             groups.entry(group).or_default().push(index);

@@ -155,8 +155,13 @@ fn version<'h, K: Ord + Debug, V: Eq + Hash + Debug>(
 
 impl Row {
     fn want(&mut self, transaction: usize, want: Want) {
-        let at = self.accesses.binary_search_by_key(&transaction, |access| access.transaction);
-        self.accesses[at.expect("its reads were merged")].wants.push(want);
+        let at = self.access_of(transaction).expect("its reads were merged");
+        self.accesses[at].wants.push(want);
+    }
+
+    /// The index of the transaction's access, if it has one.
+    pub(super) fn access_of(&self, transaction: usize) -> Option<usize> {
+        self.accesses.binary_search_by_key(&transaction, |access| access.transaction).ok()
     }
 
     /// For each want, the access that has it, and its source.

@@ -7,7 +7,7 @@
 //! all are refuted, the search goes back to the latest assumption that a refutation rests on.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use super::anomaly::Cycle;
 use super::graph::{Edge, Graph, Kind};
@@ -15,6 +15,9 @@ use super::rows::{Access, Row, Version, Want};
 
 /// How many refutations a contradiction keeps.
 const KEPT: usize = 8;
+
+/// How far from a read, among the accesses of its row, a version is looked for at first.
+const NEAR: usize = 16;
 
 pub(super) enum Finding {
     /// All nodes in a good order.
@@ -33,13 +36,19 @@ pub(super) fn solve(graph: &mut Graph, rows: &[Row], order: Vec<usize>, budget: 
     }
     let mut places = vec![0; order.len()];
     order.iter().enumerate().for_each(|(place, &node)| places[node] = place);
+    let sorted = |row: &Row| {
+        let mut sorted: Vec<_> = (0..row.accesses.len()).collect();
+        sorted.sort_unstable_by_key(|&at| places[row.accesses[at].transaction]);
+        sorted
+    };
+    let whole = |row| Reverse(Window { from: 0, until: usize::MAX, row });
     let mut solver = Solver {
         graph,
         rows,
         rows_of,
+        sorted: rows.iter().map(sorted).collect(),
         places,
-        queue: (0..rows.len()).collect(),
-        is_queued: vec![true; rows.len()],
+        windows: (0..rows.len()).map(whole).collect(),
         frames: Vec::new(),
         left: budget,
     };
@@ -53,19 +62,43 @@ struct Solver<'a> {
     rows_of: Vec<Vec<usize>>,
     /// Where each node is in the order.
     places: Vec<usize>,
-    /// The rows whose reads may meet wrong versions: those of nodes that moved.
-    queue: VecDeque<usize>,
-    is_queued: Vec<bool>,
+    /// The accesses of each row, in this order.
+    sorted: Vec<Vec<usize>>,
+    /// Where reads may meet wrong versions. The first is looked at first. So assumptions follow
+    /// the order, and a refutation rests on late ones, which cost little to take back.
+    windows: BinaryHeap<Reverse<Window>>,
     frames: Vec<Frame>,
     left: u64,
 }
 
-type Assumption = Vec<(usize, usize, Kind)>;
+/// The accesses of a row from one place to another, and on to the next write.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Window {
+    from: usize,
+    until: usize,
+    row: usize,
+}
 
-/// A read that met a wrong version, and what can be assumed about it.
+/// One or two edges.
+type Assumption = [Option<(usize, usize, Kind)>; 2];
+
+/// A read that met a wrong version. In any good order it comes before the one that it met, or a
+/// version that it wants is between them.
+#[derive(Clone, Copy)]
+struct Conflict {
+    row: usize,
+    reader: usize,
+    want: Want,
+    met: Option<usize>,
+}
+
+/// A conflict, and what can be assumed about it.
 struct Frame {
+    conflict: Conflict,
     /// What is not refuted; the likeliest is last.
     alternatives: Vec<Assumption>,
+    /// The versions among the alternatives, as long as there may be more of them.
+    near: Option<Vec<usize>>,
     /// How many edges there were before.
     edges: usize,
     /// The frames that refutations rest on.
@@ -75,16 +108,15 @@ struct Frame {
 
 impl Solver<'_> {
     fn run(&mut self, mut order: Vec<usize>) -> Finding {
-        while let Some(row) = self.queue.pop_front() {
-            self.is_queued[row] = false;
-            let Some(alternatives) = self.conflict(row) else { continue };
-            self.enqueue(row);
-            self.frames.push(Frame {
-                alternatives,
-                edges: self.graph.edges.len(),
-                blamed: BTreeSet::new(),
-                refutations: Vec::new(),
-            });
+        while let Some(Reverse(window)) = self.windows.pop() {
+            let Some(conflict) = self.conflict(window) else { continue };
+            let from = self.place(conflict.row, conflict.reader);
+            self.windows.push(Reverse(Window { from, ..window }));
+            if self.windows.peek().is_some_and(|Reverse(first)| first.from < from) {
+                continue;
+            }
+            let frame = self.frame(conflict);
+            self.frames.push(frame);
             if let Some(refutations) = self.assume_next() {
                 return Finding::Contradiction(refutations);
             }
@@ -96,75 +128,115 @@ impl Solver<'_> {
         Finding::Order(order)
     }
 
-    fn enqueue(&mut self, row: usize) {
-        if !self.is_queued[row] {
-            self.is_queued[row] = true;
-            self.queue.push_back(row);
-        }
+    fn place(&self, row: usize, access: usize) -> usize {
+        self.places[self.rows[row].accesses[access].transaction]
     }
 
     fn spend(&mut self, effort: usize) {
         self.left = self.left.saturating_sub(effort as u64);
     }
 
-    /// What can be assumed about the first read of the row that meets a wrong version, if one does.
-    fn conflict(&mut self, row: usize) -> Option<Vec<Assumption>> {
-        let rows = self.rows;
-        let row = &rows[row];
-        self.spend(row.accesses.len());
-        let mut accesses: Vec<_> = row.accesses.iter().collect();
-        accesses.sort_unstable_by_key(|access| self.places[access.transaction]);
-        let mut current: Option<&Access> = None;
-        for access in accesses {
-            if let Some(want) = access.wants.iter().find(|want| !want.is_met_by(current)) {
-                return Some(self.alternatives(row, access, *want, current));
+    /// The first read of the window that meets a wrong version.
+    fn conflict(&mut self, window: Window) -> Option<Conflict> {
+        let (row, accesses) = (window.row, &self.rows[window.row].accesses);
+        let sorted = &self.sorted[row];
+        let start = sorted.partition_point(|&at| self.place(row, at) < window.from);
+        let is_write = |at: &usize| accesses[*at].leaves.is_some();
+        let mut met = sorted[..start].iter().copied().rfind(is_write);
+        let mut looked = 1;
+        let mut conflict = None;
+        for &reader in &sorted[start..] {
+            looked += 1;
+            let current = met.map(|met| &accesses[met]);
+            let mut wants = accesses[reader].wants.iter();
+            if let Some(&want) = wants.find(|want| !want.is_met_by(current)) {
+                conflict = Some(Conflict { row, reader, want, met });
+                break;
             }
-            if access.leaves.is_some() {
-                current = Some(access);
+            if is_write(&reader) {
+                met = Some(reader);
+                if self.place(row, reader) > window.until {
+                    break;
+                }
             }
         }
-        None
+        self.spend(looked);
+        conflict
     }
 
-    /// In any good order, `reader` comes before `met`, or a version that it wants is between them.
-    fn alternatives(
-        &self,
-        row: &Row,
-        reader: &Access,
-        want: Want,
-        met: Option<&Access>,
-    ) -> Vec<Assumption> {
-        let mut alternatives = Vec::new();
-        if let Some(met) = met {
-            let missed = row.missed(reader, met);
-            alternatives.push(vec![(reader.transaction, met.transaction, missed)]);
-        }
-        let is_right = |access: &&Access| {
-            access.transaction != reader.transaction
-                && access.leaves.is_some()
-                && want.is_met_by(Some(access))
+    /// The conflict, with the alternatives that are near.
+    fn frame(&mut self, conflict: Conflict) -> Frame {
+        let row = &self.rows[conflict.row];
+        let near = match conflict.want.version {
+            Version::Of(writer) => row.access_of(writer).into_iter().collect(),
+            Version::Any { .. } => self.near(&conflict),
         };
-        for right in row.accesses.iter().filter(is_right) {
-            let mut edges = Vec::new();
-            edges.extend(met.map(|met| (met.transaction, right.transaction, Kind::Ww(row.key))));
-            edges.push((right.transaction, reader.transaction, Kind::Wr(row.key)));
-            alternatives.push(edges);
+        let mut alternatives: Vec<_> =
+            near.iter().map(|&right| conflict.right_between(row, right)).collect();
+        if let Some(met) = conflict.met {
+            let (reader, met) = (&row.accesses[conflict.reader], &row.accesses[met]);
+            let missed = row.missed(reader, met);
+            alternatives.push([Some((reader.transaction, met.transaction, missed)), None]);
         }
+        self.sort(&mut alternatives);
+        Frame {
+            conflict,
+            alternatives,
+            near: matches!(conflict.want.version, Version::Any { .. }).then_some(near),
+            edges: self.graph.edges.len(),
+            blamed: BTreeSet::new(),
+            refutations: Vec::new(),
+        }
+    }
+
+    /// The right versions near the read.
+    fn near(&self, conflict: &Conflict) -> Vec<usize> {
+        let row = &self.rows[conflict.row];
+        let sorted = &self.sorted[conflict.row];
+        let place = self.place(conflict.row, conflict.reader);
+        let at = sorted.partition_point(|&at| self.place(conflict.row, at) < place);
+        let around = at.saturating_sub(NEAR)..sorted.len().min(at + NEAR);
+        let around = sorted[around].iter().copied();
+        around.filter(|&right| conflict.is_right(row, right)).collect()
+    }
+
+    /// Adds the alternatives that are not near, once.
+    fn add_far(&mut self) {
+        let Some(frame) = self.frames.last_mut() else { return };
+        let Some(mut near) = frame.near.take() else { return };
+        near.sort_unstable();
+        let conflict = frame.conflict;
+        let row = &self.rows[conflict.row];
+        let far = (0..row.accesses.len())
+            .filter(|&right| near.binary_search(&right).is_err() && conflict.is_right(row, right));
+        let mut alternatives: Vec<_> =
+            far.map(|right| conflict.right_between(row, right)).collect();
+        self.sort(&mut alternatives);
+        self.spend(row.accesses.len());
+        if let Some(frame) = self.frames.last_mut() {
+            frame.alternatives = alternatives;
+        }
+    }
+
+    fn sort(&self, alternatives: &mut [Assumption]) {
         alternatives.sort_by_cached_key(|edges| Reverse(self.unlikelihood(edges)));
-        alternatives
     }
 
     /// By how much the edges contradict the order of time.
     fn unlikelihood(&self, edges: &Assumption) -> u64 {
         let times = &self.graph.times;
         let backwards = |&(from, to, _): &(usize, usize, _)| times[from].saturating_sub(times[to]);
-        edges.iter().map(backwards).max().unwrap_or(0)
+        edges.iter().flatten().map(backwards).max().unwrap_or(0)
     }
 
     /// Makes the next assumption that is not refuted at once. If there is none, returns why.
     fn assume_next(&mut self) -> Option<Vec<Cycle>> {
         while let Some(frame) = self.frames.last_mut() {
             let edges = frame.edges;
+            if frame.alternatives.is_empty() {
+                self.add_far();
+            }
+            let frame = self.frames.last_mut()?;
             match frame.alternatives.pop() {
                 Some(assumption) => match self.assume(&assumption) {
                     Ok(()) => return None,
@@ -188,7 +260,8 @@ impl Solver<'_> {
     /// The cycle that the assumption closes; some of its edges may have been added.
     fn assume(&mut self, assumption: &Assumption) -> Result<(), Cycle> {
         let level = self.frames.len();
-        assumption.iter().try_for_each(|&(from, to, kind)| self.add(Edge { from, to, kind, level }))
+        let edges = assumption.iter().flatten();
+        edges.copied().try_for_each(|(from, to, kind)| self.add(Edge { from, to, kind, level }))
     }
 
     fn refute(&mut self, cycle: Cycle) {
@@ -222,6 +295,9 @@ impl Solver<'_> {
     fn add(&mut self, edge: Edge) -> Result<(), Cycle> {
         let (first, last) = (self.places[edge.to], self.places[edge.from]);
         if first <= last {
+            if let Some(back) = self.graph.by_time(edge.to, edge.from) {
+                return Err(Cycle(vec![edge, back]));
+            }
             let behind = self.behind(&edge, last)?;
             let before = self.before(edge.from, first);
             self.reorder(before, behind);
@@ -281,12 +357,44 @@ impl Solver<'_> {
         let nodes = [before, behind].concat();
         let mut places: Vec<_> = nodes.iter().map(|&node| self.places[node]).collect();
         places.sort_unstable();
+        let (from, until) = (places[0], places[places.len() - 1]);
+        let mut rows: Vec<_> =
+            nodes.iter().flat_map(|&node| self.rows_of[node].iter().copied()).collect();
+        rows.sort_unstable();
+        rows.dedup();
         for (node, place) in nodes.into_iter().zip(places) {
             self.places[node] = place;
-            for at in 0..self.rows_of[node].len() {
-                self.enqueue(self.rows_of[node][at]);
-            }
         }
+        for row in rows {
+            self.sort_again(Window { from, until, row });
+            self.windows.push(Reverse(Window { from, until, row }));
+        }
+    }
+
+    /// Sorts the accesses of a row again, after the nodes within the window have moved there.
+    fn sort_again(&mut self, Window { from, until, row }: Window) {
+        let accesses = &self.rows[row].accesses;
+        let place = |at: &usize| self.places[accesses[*at].transaction];
+        let sorted = &mut self.sorted[row];
+        let start = sorted.partition_point(|at| place(at) < from);
+        let end = sorted.partition_point(|at| place(at) <= until);
+        sorted[start..end].sort_unstable_by_key(place);
+    }
+}
+
+impl Conflict {
+    /// Whether the read could meet what that access left.
+    fn is_right(&self, row: &Row, right: usize) -> bool {
+        let access = &row.accesses[right];
+        right != self.reader && access.leaves.is_some() && self.want.is_met_by(Some(access))
+    }
+
+    /// That what `right` left is between the read and what it met.
+    fn right_between(&self, row: &Row, right: usize) -> Assumption {
+        let transaction = |at: usize| row.accesses[at].transaction;
+        let right = transaction(right);
+        let met = self.met.map(|met| (transaction(met), right, Kind::Ww(row.key)));
+        [met, Some((right, transaction(self.reader), Kind::Wr(row.key)))]
     }
 }
 

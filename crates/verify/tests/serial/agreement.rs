@@ -1,12 +1,15 @@
-//! The checker's verdicts are those of a search through every serial order.
+//! The checker's verdicts are those of a search through every serial order, and of a published
+//! checker.
 
+use adya::Workload;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use tombolo_verify::serializability::{Condition, Verdict, check};
-use tombolo_verify::transactions::History;
+use tombolo_verify::serializability::{Condition, Phenomenon, Verdict, check};
+use tombolo_verify::transactions::{History, Operation};
 
 use crate::every_order::{self, Log};
 use crate::generator::{Kind, Shape, history};
+use crate::published;
 
 const BUDGET: u64 = 1_000_000;
 
@@ -79,4 +82,63 @@ fn rows_agree_with_every_order() {
 #[test]
 fn lists_and_rows_agree_with_every_order() {
     assert_agreement(Kind::All, 4, 6_000);
+}
+
+/// Histories for the published checker, which takes reads of transactions in doubt for what these
+/// transactions saw even if they had no effect.
+fn for_published(kind: Kind, seed: u64, count: usize) -> impl Iterator<Item = Log> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let larger = |shape: Shape| Shape {
+        sessions: shape.sessions + 3,
+        transactions_per_session: 2,
+        torn_percent: shape.torn_percent / 4,
+        ..shape
+    };
+    (0..count).map(move |at| {
+        let [a, b, c, d] = shapes(kind);
+        let shape = [a, b, c, d].into_iter().nth(at % 4).map(larger).unwrap();
+        let mut log = history(&mut rng, &shape);
+        for transaction in log.iter_mut().filter(|transaction| transaction.is_in_doubt()) {
+            let is_read = |operation: &Operation<u8, u32>| {
+                matches!(operation, Operation::Read { .. } | Operation::ReadList { .. })
+            };
+            transaction.operations.retain(|operation| !is_read(operation));
+        }
+        log
+    })
+}
+
+/// But for one thing that the published checker does not look for: a transaction's appends in the
+/// wrong order.
+#[test]
+fn lists_agree_with_a_published_checker() {
+    let (mut good, mut bad) = (0, 0);
+    for log in for_published(Kind::Lists, 5, 800) {
+        for condition in [Condition::Serializable, Condition::Strict] {
+            let verdict = verdict(&log, condition);
+            let expected = published::finds_nothing(&log, Workload::ListAppend, condition);
+            let name = verdict.violation().map(|violation| violation.anomaly.phenomenon);
+            if name != Some(Phenomenon::Disorder) {
+                assert_eq!(verdict.passed(), expected, "{condition}: {verdict}\n{log:#?}");
+                *if expected { &mut good } else { &mut bad } += 1;
+            }
+        }
+    }
+    assert!(good.min(bad) > (good + bad) / 5, "{good} good ones, {bad} bad ones");
+}
+
+/// The published checker knows only some orders of writes, and misses what is wrong with others.
+#[test]
+fn a_published_checker_finds_nothing_wrong_with_registers_that_pass() {
+    let (mut good, mut missed) = (0, 0);
+    for log in for_published(Kind::Registers, 6, 800) {
+        for condition in [Condition::Serializable, Condition::Strict] {
+            let verdict = verdict(&log, condition);
+            let expected = published::finds_nothing(&log, Workload::RwRegister, condition);
+            assert!(expected || !verdict.passed(), "{condition}: {verdict}\n{log:#?}");
+            good += usize::from(verdict.passed());
+            missed += usize::from(expected && !verdict.passed());
+        }
+    }
+    assert!(good > 300 && missed > 0, "{good} good ones, {missed} missed");
 }

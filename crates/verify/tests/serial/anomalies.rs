@@ -92,9 +92,8 @@ fn dirty_write() {
 #[test]
 fn aborted_read() {
     for (write, read) in [(append("x", 1), list("x", &[1])), (write("x", 1), read("x", 1))] {
-        let history = |outcome| {
-            [transaction(0, 1, outcome, &[write.clone()]), done(1, [1, 9], &[read.clone()])]
-        };
+        let (write, read) = ([write], [read]);
+        let history = |outcome| [transaction(0, 1, outcome, &write), done(1, [1, 9], &read)];
         assert_good(Condition::Strict, &history(Outcome::Unknown { at: 2 }));
         assert_good(Condition::Strict, &history(Outcome::Pending));
         let aborted = history(Outcome::Aborted { at: 2 });

@@ -5,3 +5,5 @@ mod agreement;
 mod anomalies;
 mod every_order;
 mod generator;
+mod published;
+mod scale;
