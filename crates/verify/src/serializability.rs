@@ -18,14 +18,14 @@ use crate::verdict;
 use accesses::Accesses;
 use anomaly::Direct;
 use facts::Facts;
-use graph::Graph;
-use rows::Maybe;
+use graph::{Graph, Kind};
+use rows::{Access, Maybe, Row, Version, Want};
 use solver::Finding;
 
 pub use anomaly::{Anomaly, Phenomenon};
 pub use violation::{Dependency, Step, Violation};
 
-/// How many transactions in doubt are tried with and without their effects.
+/// How many transactions in doubt that accessed lists, too, are tried with and without effects.
 const MOST_TRIED: usize = 6;
 
 /// What is asked for, beyond that some order of the transactions explains all reads.
@@ -81,10 +81,11 @@ pub enum Doubt {
         /// How many edges and accesses it could visit.
         budget: u64,
     },
-    /// There is no order unless transactions in doubt had effects, and there are too many of them.
+    /// There is no order unless transactions in doubt that accessed both lists and rows had effects,
+    /// and there are too many of them.
     #[error(
-        "no serial order without the {count} transactions of unknown outcome that no value proves; \
-         read rows before deleting them, so that there are fewer"
+        "no serial order without the {count} transactions of unknown outcome that accessed lists \
+         and rows; access lists and rows in different transactions"
     )]
     InDoubt {
         /// How many there are.
@@ -110,8 +111,7 @@ where
     let mut counted = facts.committed();
     facts.add_observed(&mut counted);
     let question = Question { facts: &facts, condition, budget };
-    let maybe = question.maybe(&counted);
-    match question.answer(&counted, &maybe) {
+    match question.answer(&counted) {
         Answer::Undone(violation) => question.answer_with_doubtful(counted, violation),
         answer => answer.into_verdict(),
     }
@@ -127,7 +127,7 @@ enum Answer<K, V> {
     Serial(Serial),
     /// Not serializable, whichever transactions in doubt had effects.
     Violation(Violation<K, V>),
-    /// Not serializable, if transactions in doubt had no effects but for those that are counted.
+    /// Not serializable, unless transactions in doubt that accessed lists, too, had effects.
     Undone(Violation<K, V>),
     Undecided(Doubt),
 }
@@ -149,34 +149,117 @@ where
     K: Ord + Clone + Debug,
     V: Eq + Hash + Clone + Debug,
 {
-    /// The answer if of the transactions in doubt only those in `counted` had effects; `maybe` has
-    /// those that the others may have had, by key.
-    fn answer(&self, counted: &[bool], maybe: &[Maybe]) -> Answer<K, V> {
-        let (mut graph, rows) = match self.dependencies(counted, maybe) {
+    /// The answer if those in `counted` had effects, and of the others in doubt at most those that
+    /// accessed rows alone.
+    fn answer(&self, counted: &[bool]) -> Answer<K, V> {
+        let (mut graph, mut rows) = match self.dependencies(counted, &self.maybe(counted)) {
             Ok(dependencies) => dependencies,
-            Err(direct) => {
-                let violation = Violation::direct(self, &direct);
-                return if direct.is_certain {
-                    Answer::Violation(violation)
-                } else {
-                    Answer::Undone(violation)
-                };
-            }
+            Err(direct) => return Answer::Violation(Violation::direct(self, &direct)),
         };
-        graph.add_order(self.condition, self.facts.transactions, counted);
+        let dormant = self.add_dormant(counted, &mut graph, &mut rows);
+        let both: Vec<_> = counted.iter().zip(&dormant).map(|(a, b)| *a || *b).collect();
+        graph.add_order(self.condition, self.facts.transactions, &both);
         let order = graph.order();
         if order.len() < graph.nodes() {
             let cycle = cycles::worst(&graph);
             return Answer::Violation(Violation::cycles(self, &[cycle]));
         }
-        match solver::solve(&mut graph, &rows, order, self.budget) {
+        match solver::solve(&mut graph, &rows, &dormant, order, self.budget) {
             Finding::Order(mut order) => {
-                order.retain(|&node| counted.get(node).is_some_and(|&counted| counted));
+                order.retain(|&node| both.get(node).is_some_and(|&both| both));
                 Answer::Serial(Serial { condition: self.condition, order })
             }
-            Finding::Contradiction(cycles) => Answer::Undone(Violation::cycles(self, &cycles)),
+            Finding::Contradiction(cycles, key, transaction) if cycles.is_empty() => {
+                let what = "T1 deleted the row, which no transaction can have written".to_owned();
+                let (phenomenon, transactions) = (Phenomenon::Garbage, vec![transaction]);
+                let direct = Direct { phenomenon, transactions, key, what };
+                Answer::Undone(Violation::direct(self, &direct))
+            }
+            Finding::Contradiction(cycles, ..) => Answer::Undone(Violation::cycles(self, &cycles)),
             Finding::OutOfBudget => Answer::Undecided(Doubt::OutOfBudget { budget: self.budget }),
         }
+    }
+
+    /// Adds the accesses of the transactions in doubt that could help and accessed rows alone, and
+    /// returns which these are.
+    fn add_dormant(&self, counted: &[bool], graph: &mut Graph, rows: &mut [Row]) -> Vec<bool> {
+        let mut dormant = vec![false; counted.len()];
+        let helpful = self.helpful(counted).into_iter();
+        helpful.filter(|&index| !self.has_lists(index)).for_each(|index| dormant[index] = true);
+        // Each round but the last takes one away.
+        let added = loop {
+            match self.rows_of(&dormant, counted) {
+                Ok(added) => break added,
+                Err(impossible) => dormant[impossible] = false,
+            }
+        };
+        for row in rows {
+            let Ok(at) = added.binary_search_by_key(&row.key, |(key, _)| *key) else { continue };
+            for access in &added[at].1 {
+                for want in &access.wants {
+                    if let Version::Of(writer) = want.version {
+                        graph.add(writer, access.transaction, Kind::Wr(row.key));
+                    }
+                }
+            }
+            row.add(added[at].1.clone());
+        }
+        dormant
+    }
+
+    /// The accesses of the transactions in `dormant`, by key.
+    ///
+    /// # Errors
+    ///
+    /// One of them that cannot have had effects.
+    fn rows_of(
+        &self,
+        dormant: &[bool],
+        counted: &[bool],
+    ) -> Result<Vec<(usize, Vec<Access>)>, usize> {
+        let culprit = |direct: Direct| direct.transactions[0];
+        let accesses = Accesses::of(self.facts, dormant).map_err(culprit)?;
+        let mut rows = Vec::new();
+        for (key, accesses) in accesses.rows.iter().enumerate() {
+            let row = Row::new(self.facts, key, accesses).map_err(culprit)?;
+            if !row.accesses.is_empty() {
+                rows.push((key, row.accesses));
+            }
+        }
+        self.unfounded(dormant, counted, &rows).map_or(Ok(rows), Err)
+    }
+
+    /// A transaction in `dormant` that read a value of one that cannot have come before it: one that
+    /// is left out, or that in turn depends on it.
+    fn unfounded(
+        &self,
+        dormant: &[bool],
+        counted: &[bool],
+        rows: &[(usize, Vec<Access>)],
+    ) -> Option<usize> {
+        let mut founded = counted.to_vec();
+        loop {
+            let mut next = counted.to_vec();
+            (0..next.len()).filter(|&index| dormant[index]).for_each(|index| next[index] = true);
+            for access in rows.iter().flat_map(|(_, accesses)| accesses) {
+                let is_founded = |want: &Want| match want.version {
+                    Version::Of(writer) => founded[writer],
+                    Version::Any { .. } => true,
+                };
+                next[access.transaction] &= access.wants.iter().all(is_founded);
+            }
+            if next == founded {
+                return (0..next.len()).find(|&index| dormant[index] && !founded[index]);
+            }
+            founded = next;
+        }
+    }
+
+    fn has_lists(&self, index: usize) -> bool {
+        let is_list = |operation: &Operation<K, V>| {
+            matches!(operation, Operation::Append { .. } | Operation::ReadList { .. })
+        };
+        self.facts.transactions[index].operations.iter().any(is_list)
     }
 
     fn dependencies(
@@ -227,21 +310,21 @@ where
         writes.map(|(key, present)| (self.facts.key(key), present)).collect()
     }
 
-    /// The answer when there is a violation without the transactions in doubt that no value proves:
-    /// it stands if it stands with any of them.
+    /// The answer when there is a violation without the transactions in doubt that accessed lists,
+    /// too, and that no value proves: it stands if it stands with any of them.
     fn answer_with_doubtful(&self, counted: Vec<bool>, found: Violation<K, V>) -> Verdict<K, V> {
-        let doubtful = self.helpful(&counted);
+        let mut doubtful = self.helpful(&counted);
+        doubtful.retain(|&index| self.has_lists(index));
         if doubtful.len() > MOST_TRIED {
             return Verdict::Undecided(Doubt::InDoubt { count: doubtful.len() });
         }
         let mut undecided = None;
-        let none = vec![Maybe::default(); self.facts.keys().len()];
         for chosen in 1..1_usize << doubtful.len() {
             let mut counted = counted.clone();
             let bits = (0..doubtful.len()).filter(|bit| chosen & (1 << bit) != 0);
             bits.for_each(|bit| counted[doubtful[bit]] = true);
             self.facts.add_observed(&mut counted);
-            match self.answer(&counted, &none) {
+            match self.answer(&counted) {
                 Answer::Serial(serial) => return Verdict::Passed(serial),
                 Answer::Undecided(doubt) => undecided = Some(doubt),
                 Answer::Violation(_) | Answer::Undone(_) => {}
@@ -254,24 +337,26 @@ where
     }
 
     /// The transactions in doubt whose effects could explain that some row was absent or present
-    /// for those that are counted, or for others of them.
+    /// for those that are counted, or for others of them, and those whose values they read.
     fn helpful(&self, counted: &[bool]) -> Vec<usize> {
         let mut wanted = vec![Maybe::default(); self.facts.keys().len()];
         let all = (0..counted.len()).filter(|&index| counted[index]);
         all.for_each(|index| self.add_wants(index, &mut wanted));
-        let mut others = self.doubtful(counted);
-        let mut helpful = Vec::new();
+        let doubtful = self.doubtful(counted);
+        let mut helpful = vec![false; counted.len()];
         loop {
-            let helps = |&mut index: &mut usize| {
+            let before = helpful.clone();
+            for &index in &doubtful {
                 let mut writes = self.writes(&self.facts.transactions[index]).into_iter();
-                writes.any(|(key, present)| wanted[key].has(present))
-            };
-            let more: Vec<_> = others.extract_if(.., helps).collect();
-            if more.is_empty() {
-                return helpful;
+                helpful[index] |= writes.any(|(key, present)| wanted[key].has(present));
             }
-            more.iter().for_each(|&index| self.add_wants(index, &mut wanted));
-            helpful.extend(more);
+            self.facts.add_observed(&mut helpful);
+            let more = doubtful.iter().filter(|&&index| helpful[index] && !before[index]);
+            let more: Vec<_> = more.copied().collect();
+            if more.is_empty() {
+                return doubtful.into_iter().filter(|&index| helpful[index]).collect();
+            }
+            more.into_iter().for_each(|index| self.add_wants(index, &mut wanted));
         }
     }
 

@@ -190,7 +190,7 @@ impl<'h, K: Ord + Debug, V: Eq + Hash + Debug> Walk<'_, 'h, K, V> {
 
     fn internal(&self, key: Key, what: String) -> Direct {
         let (phenomenon, transactions) = (Phenomenon::Internal, vec![self.index]);
-        Direct { phenomenon, transactions, key, what, is_certain: true }
+        Direct { phenomenon, transactions, key, what }
     }
 
     fn end(self) {

@@ -74,8 +74,6 @@ pub(super) struct Direct {
     pub(super) transactions: Vec<usize>,
     pub(super) key: Key,
     pub(super) what: String,
-    /// Whether it is wrong whichever transactions in doubt had effects.
-    pub(super) is_certain: bool,
 }
 
 impl Phenomenon {

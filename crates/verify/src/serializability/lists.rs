@@ -48,7 +48,7 @@ struct List<'a, 'h, K, V> {
 
 impl<'h, K: Ord + Debug, V: Eq + Hash + Debug> List<'_, 'h, K, V> {
     fn direct(&self, phenomenon: Phenomenon, transactions: Vec<usize>, what: String) -> Direct {
-        Direct { phenomenon, transactions, key: self.key, what, is_certain: true }
+        Direct { phenomenon, transactions, key: self.key, what }
     }
 
     /// The transaction that appended each value that `reader` read.

@@ -19,6 +19,7 @@ pub(super) struct Row {
 }
 
 /// One transaction's access: it needs all of `wants`, and then leaves what `leaves` says.
+#[derive(Clone)]
 pub(super) struct Access {
     pub(super) transaction: usize,
     pub(super) wants: Vec<Want>,
@@ -66,7 +67,7 @@ enum Source {
     Writer(usize),
     /// One of several transactions, or of one and the beginning.
     Several,
-    /// It has none, unless a transaction in doubt had effects.
+    /// It has none.
     Nowhere,
 }
 
@@ -82,18 +83,13 @@ pub(super) fn add_dependencies<'h, K: Ord + Debug, V: Eq + Hash + Debug>(
     maybe: Maybe,
     graph: &mut Graph,
 ) -> Result<Row, Direct> {
-    let mut row = Row { key, accesses: merge(accesses) };
-    for read in &accesses.reads {
-        let version = version(facts, key, read)?;
-        row.want(read.transaction, Want { version, by_scan: read.by_scan });
-    }
+    let row = Row::new(facts, key, accesses)?;
     let sources = row.sources(maybe);
     if let Some(&(orphan, _)) = sources.iter().find(|(_, source)| *source == Source::Nowhere) {
         let reader = row.accesses[orphan].transaction;
         let what = "T1 deleted the row, which no transaction had written".to_owned();
-        let is_certain = !maybe.has(true);
         let phenomenon = Phenomenon::Garbage;
-        return Err(Direct { phenomenon, transactions: vec![reader], key, what, is_certain });
+        return Err(Direct { phenomenon, transactions: vec![reader], key, what });
     }
     let known = sources.into_iter().filter(|(_, source)| *source != Source::Several);
     row.add_edges(&known.collect::<Vec<_>>(), graph);
@@ -126,13 +122,7 @@ fn version<'h, K: Ord + Debug, V: Eq + Hash + Debug>(
         Seen::Present => return Ok(Version::Any { present: true }),
     };
     let reader = read.transaction;
-    let wrong = |phenomenon, transactions, what| Direct {
-        phenomenon,
-        transactions,
-        key,
-        what,
-        is_certain: true,
-    };
+    let wrong = |phenomenon, transactions, what| Direct { phenomenon, transactions, key, what };
     let Some(origin) = facts.origin(key, value) else {
         let what = format!("T1 read {value:?}, which no transaction wrote");
         return Err(wrong(Phenomenon::Garbage, vec![reader], what));
@@ -154,6 +144,28 @@ fn version<'h, K: Ord + Debug, V: Eq + Hash + Debug>(
 }
 
 impl Row {
+    /// # Errors
+    ///
+    /// The first read that no order explains.
+    pub(super) fn new<'h, K: Ord + Debug, V: Eq + Hash + Debug>(
+        facts: &Facts<'h, K, V>,
+        key: Key,
+        accesses: &RowAccesses<'h, V>,
+    ) -> Result<Self, Direct> {
+        let mut row = Self { key, accesses: merge(accesses) };
+        for read in &accesses.reads {
+            let version = version(facts, key, read)?;
+            row.want(read.transaction, Want { version, by_scan: read.by_scan });
+        }
+        Ok(row)
+    }
+
+    /// Adds the accesses of other transactions.
+    pub(super) fn add(&mut self, accesses: Vec<Access>) {
+        self.accesses.extend(accesses);
+        self.accesses.sort_unstable_by_key(|access| access.transaction);
+    }
+
     fn want(&mut self, transaction: usize, want: Want) {
         let at = self.access_of(transaction).expect("its reads were merged");
         self.accesses[at].wants.push(want);
@@ -185,7 +197,7 @@ impl Row {
         });
         let others = maybe.has(present);
         match (writers.next(), writers.next()) {
-            (None, _) if present => Source::Nowhere,
+            (None, _) if !others && present => Source::Nowhere,
             (None, _) if !others => Source::Initial,
             (Some(writer), None) if !others && present => Source::Writer(writer.transaction),
             _ => Source::Several,

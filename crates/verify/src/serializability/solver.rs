@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use super::anomaly::Cycle;
+use super::facts::Key;
 use super::graph::{Edge, Graph, Kind};
 use super::rows::{Access, Row, Version, Want};
 
@@ -20,17 +21,28 @@ const KEPT: usize = 8;
 const NEAR: usize = 16;
 
 pub(super) enum Finding {
-    /// All nodes in a good order.
+    /// All nodes that have effects in a good order.
     Order(Vec<usize>),
-    /// There is no good order: each assumption closes a cycle. Some of these cycles.
-    Contradiction(Vec<Cycle>),
+    /// There is no good order: each assumption closes a cycle. Some of these cycles, or if nothing
+    /// could be assumed, the key and the transaction that deleted its row.
+    Contradiction(Vec<Cycle>, Key, usize),
     OutOfBudget,
 }
 
 /// Searches for an order, visiting at most about `budget` edges and accesses. `order` is one that
 /// the edges of `graph` allow.
-pub(super) fn solve(graph: &mut Graph, rows: &[Row], order: Vec<usize>, budget: u64) -> Finding {
-    let mut rows_of = vec![Vec::new(); graph.nodes()];
+///
+/// Transactions in `dormant` have no effect unless that is assumed, too. All edges of theirs lead to
+/// them, and from one another.
+pub(super) fn solve(
+    graph: &mut Graph,
+    rows: &[Row],
+    dormant: &[bool],
+    order: Vec<usize>,
+    budget: u64,
+) -> Finding {
+    let graph_nodes = graph.nodes();
+    let mut rows_of = vec![Vec::new(); graph_nodes];
     for (at, row) in rows.iter().enumerate() {
         row.accesses.iter().for_each(|access| rows_of[access.transaction].push(at));
     }
@@ -41,6 +53,8 @@ pub(super) fn solve(graph: &mut Graph, rows: &[Row], order: Vec<usize>, budget: 
         sorted.sort_unstable_by_key(|&at| places[row.accesses[at].transaction]);
         sorted
     };
+    let mut is_dormant = dormant.to_vec();
+    is_dormant.resize(graph_nodes, false);
     let whole = |row| Reverse(Window { from: 0, until: usize::MAX, row });
     let mut solver = Solver {
         graph,
@@ -49,6 +63,9 @@ pub(super) fn solve(graph: &mut Graph, rows: &[Row], order: Vec<usize>, budget: 
         sorted: rows.iter().map(sorted).collect(),
         places,
         windows: (0..rows.len()).map(whole).collect(),
+        woken_at: vec![0; graph_nodes],
+        is_dormant,
+        awake: Vec::new(),
         frames: Vec::new(),
         left: budget,
     };
@@ -67,6 +84,11 @@ struct Solver<'a> {
     /// Where reads may meet wrong versions. The first is looked at first. So assumptions follow
     /// the order, and a refutation rests on late ones, which cost little to take back.
     windows: BinaryHeap<Reverse<Window>>,
+    is_dormant: Vec<bool>,
+    /// The frame that assumed that a node has effects; zero if none did.
+    woken_at: Vec<usize>,
+    /// The nodes that have effects because of frames, the latest last.
+    awake: Vec<usize>,
     frames: Vec<Frame>,
     left: u64,
 }
@@ -99,8 +121,9 @@ struct Frame {
     alternatives: Vec<Assumption>,
     /// The versions among the alternatives, as long as there may be more of them.
     near: Option<Vec<usize>>,
-    /// How many edges there were before.
+    /// How many edges and nodes of assumptions there were before.
     edges: usize,
+    awake: usize,
     /// The frames that refutations rest on.
     blamed: BTreeSet<usize>,
     refutations: Vec<Cycle>,
@@ -117,13 +140,16 @@ impl Solver<'_> {
             }
             let frame = self.frame(conflict);
             self.frames.push(frame);
-            if let Some(refutations) = self.assume_next() {
-                return Finding::Contradiction(refutations);
+            if let Some(frame) = self.assume_next() {
+                let row = &self.rows[frame.conflict.row];
+                let reader = row.accesses[frame.conflict.reader].transaction;
+                return Finding::Contradiction(frame.refutations, row.key, reader);
             }
             if self.left == 0 {
                 return Finding::OutOfBudget;
             }
         }
+        order.retain(|&node| !self.is_dormant[node]);
         order.sort_unstable_by_key(|&node| self.places[node]);
         Finding::Order(order)
     }
@@ -141,12 +167,16 @@ impl Solver<'_> {
         let (row, accesses) = (window.row, &self.rows[window.row].accesses);
         let sorted = &self.sorted[row];
         let start = sorted.partition_point(|&at| self.place(row, at) < window.from);
-        let is_write = |at: &usize| accesses[*at].leaves.is_some();
+        let is_awake = |at: &usize| !self.is_dormant[accesses[*at].transaction];
+        let is_write = |at: &usize| accesses[*at].leaves.is_some() && is_awake(at);
         let mut met = sorted[..start].iter().copied().rfind(is_write);
         let mut looked = 1;
         let mut conflict = None;
         for &reader in &sorted[start..] {
             looked += 1;
+            if !is_awake(&reader) {
+                continue;
+            }
             let current = met.map(|met| &accesses[met]);
             let mut wants = accesses[reader].wants.iter();
             if let Some(&want) = wants.find(|want| !want.is_met_by(current)) {
@@ -184,9 +214,17 @@ impl Solver<'_> {
             alternatives,
             near: matches!(conflict.want.version, Version::Any { .. }).then_some(near),
             edges: self.graph.edges.len(),
-            blamed: BTreeSet::new(),
+            awake: self.awake.len(),
+            blamed: self.wakers(row, &conflict),
             refutations: Vec::new(),
         }
+    }
+
+    /// The frames without which there would be no conflict.
+    fn wakers(&self, row: &Row, conflict: &Conflict) -> BTreeSet<usize> {
+        let both = [Some(conflict.reader), conflict.met].into_iter().flatten();
+        let woken = both.map(|at| self.woken_at[row.accesses[at].transaction]);
+        woken.filter(|&level| level > 0).collect()
     }
 
     /// The right versions near the read.
@@ -229,10 +267,11 @@ impl Solver<'_> {
         edges.iter().flatten().map(backwards).max().unwrap_or(0)
     }
 
-    /// Makes the next assumption that is not refuted at once. If there is none, returns why.
-    fn assume_next(&mut self) -> Option<Vec<Cycle>> {
+    /// Makes the next assumption that is not refuted at once. If there is none, returns the frame
+    /// that cannot be.
+    fn assume_next(&mut self) -> Option<Frame> {
         while let Some(frame) = self.frames.last_mut() {
-            let edges = frame.edges;
+            let (edges, awake) = (frame.edges, frame.awake);
             if frame.alternatives.is_empty() {
                 self.add_far();
             }
@@ -241,13 +280,13 @@ impl Solver<'_> {
                 Some(assumption) => match self.assume(&assumption) {
                     Ok(()) => return None,
                     Err(cycle) => {
-                        self.graph.truncate(edges);
+                        self.take_back(edges, awake);
                         self.refute(cycle);
                     }
                 },
                 None => {
-                    if let Some(refutations) = self.go_back() {
-                        return Some(refutations);
+                    if let Some(frame) = self.go_back() {
+                        return Some(frame);
                     }
                 }
             }
@@ -261,7 +300,41 @@ impl Solver<'_> {
     fn assume(&mut self, assumption: &Assumption) -> Result<(), Cycle> {
         let level = self.frames.len();
         let edges = assumption.iter().flatten();
+        edges.clone().for_each(|&(from, to, _)| [from, to].into_iter().for_each(|n| self.wake(n)));
         edges.copied().try_for_each(|(from, to, kind)| self.add(Edge { from, to, kind, level }))
+    }
+
+    /// Has the node, and those whose values it read, take effect.
+    fn wake(&mut self, node: usize) {
+        let mut asleep = vec![node];
+        while let Some(node) = asleep.pop() {
+            if !self.is_dormant[node] {
+                continue;
+            }
+            self.is_dormant[node] = false;
+            self.woken_at[node] = self.frames.len();
+            self.awake.push(node);
+            self.look_at(node);
+            let known = self.graph.arriving(node).filter(|edge| edge.level == 0);
+            asleep.extend(known.map(|edge| edge.from));
+        }
+    }
+
+    /// Takes assumptions back, up to these numbers of edges and nodes.
+    fn take_back(&mut self, edges: usize, awake: usize) {
+        self.graph.truncate(edges);
+        for node in self.awake.split_off(awake) {
+            self.is_dormant[node] = true;
+            self.woken_at[node] = 0;
+            self.look_at(node);
+        }
+    }
+
+    /// Has the rows of a node be looked at again where it is.
+    fn look_at(&mut self, node: usize) {
+        let place = self.places[node];
+        let window = |&row: &usize| Reverse(Window { from: place, until: place, row });
+        self.windows.extend(self.rows_of[node].iter().map(window));
     }
 
     fn refute(&mut self, cycle: Cycle) {
@@ -273,17 +346,17 @@ impl Solver<'_> {
         }
     }
 
-    /// Gives the last frame up, and goes back to the one that is to blame. If none is, returns the
-    /// refutations.
-    fn go_back(&mut self) -> Option<Vec<Cycle>> {
+    /// Gives the last frame up, and goes back to the one that is to blame. If none is, returns it.
+    fn go_back(&mut self) -> Option<Frame> {
         let frame = self.frames.pop()?;
-        let Some(&level) = frame.blamed.last() else { return Some(frame.refutations) };
+        let Some(&level) = frame.blamed.last() else { return Some(frame) };
         self.frames.truncate(level);
         let blamed = self.frames.last_mut().expect("levels are numbers of frames");
         blamed.blamed.extend(frame.blamed.iter().filter(|&&other| other < level));
         let room = KEPT.saturating_sub(blamed.refutations.len());
         blamed.refutations.extend(frame.refutations.into_iter().take(room));
-        self.graph.truncate(blamed.edges);
+        let (edges, awake) = (blamed.edges, blamed.awake);
+        self.take_back(edges, awake);
         None
     }
 
