@@ -53,7 +53,8 @@
 //! Serializability is decided in about linear time where reads tell the order of writes. A list
 //! tells the order of its appends. A row does if each transaction reads it before it writes it, and
 //! if it is never deleted. Otherwise the order of time is tried first. Where a read contradicts it,
-//! the possible reasons are assumed in turn. That is exact, and exponential in the worst case; a
+//! the possible reasons are assumed in turn, effects of transactions in doubt among them. That is
+//! exact, and exponential in the worst case; a
 //! budget bounds it. A scan costs as much as there are rows in its range that any transaction
 //! named.
 //!

@@ -32,8 +32,8 @@ pub(super) enum Finding {
 /// Searches for an order, visiting at most about `budget` edges and accesses. `order` is one that
 /// the edges of `graph` allow.
 ///
-/// Transactions in `dormant` have no effect unless that is assumed, too. All edges of theirs lead to
-/// them, and from one another.
+/// Transactions in `dormant` have no effect unless that is assumed, too. All edges of theirs lead
+/// to them, and from one another.
 pub(super) fn solve(
     graph: &mut Graph,
     rows: &[Row],

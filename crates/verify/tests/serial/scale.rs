@@ -66,7 +66,8 @@ impl Database {
     }
 }
 
-/// Serial transactions whose times overlap: the effect of each is at a moment of its own.
+/// Serial transactions whose times overlap: the effect of each is at a moment of its own. Of 1,000,
+/// one has an effect, and does not end.
 fn history(mut operation: impl FnMut(&mut ChaCha8Rng, &mut Database, usize) -> Op) -> Log {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let mut database = Database::default();
@@ -83,7 +84,8 @@ fn history(mut operation: impl FnMut(&mut ChaCha8Rng, &mut Database, usize) -> O
         let begun_at = moment - rng.random_range(0..moment - ended[session as usize]).min(500);
         let end = moment + rng.random_range(0..500);
         ended[session as usize] = end;
-        let outcome = Outcome::Committed { at: end };
+        let in_doubt = rng.random_range(0..1_000) == 0;
+        let outcome = if in_doubt { Outcome::Pending } else { Outcome::Committed { at: end } };
         let operations = (0..OPERATIONS).map(|_| operation(&mut rng, &mut database, at)).collect();
         log.push(Transaction { session, begun_at, outcome, operations });
     }
