@@ -304,19 +304,14 @@ impl Solver<'_> {
         edges.copied().try_for_each(|(from, to, kind)| self.add(Edge { from, to, kind, level }))
     }
 
-    /// Has the node, and those whose values it read, take effect.
+    /// Has the node take effect. If it read values of others that are dormant, those are assumed
+    /// to resolve its conflicts.
     fn wake(&mut self, node: usize) {
-        let mut asleep = vec![node];
-        while let Some(node) = asleep.pop() {
-            if !self.is_dormant[node] {
-                continue;
-            }
+        if self.is_dormant[node] {
             self.is_dormant[node] = false;
             self.woken_at[node] = self.frames.len();
             self.awake.push(node);
             self.look_at(node);
-            let known = self.graph.arriving(node).filter(|edge| edge.level == 0);
-            asleep.extend(known.map(|edge| edge.from));
         }
     }
 

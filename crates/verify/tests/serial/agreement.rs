@@ -2,10 +2,10 @@
 //! checker.
 
 use adya::Workload;
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tombolo_verify::serializability::{Condition, Phenomenon, Verdict, check};
-use tombolo_verify::transactions::{History, Operation};
+use tombolo_verify::transactions::{History, Operation, Outcome};
 
 use crate::every_order::{self, Log};
 use crate::generator::{Kind, Shape, history};
@@ -48,20 +48,22 @@ fn assert_agreement(kind: Kind, seed: u64, count: usize) {
         let shapes = shapes(kind);
         let log = history(&mut rng, &shapes[at % shapes.len()]);
         for condition in CONDITIONS {
-            let verdict = verdict(&log, condition);
-            let expected = every_order::explains(&log, condition);
-            assert!(!matches!(verdict, Verdict::Undecided(_)), "{verdict}\n{log:#?}");
-            assert_eq!(verdict.passed(), expected, "{condition}: {verdict}\n{log:#?}");
-            if let Verdict::Passed(serial) = &verdict {
-                assert!(
-                    every_order::is_good(&log, &serial.order, condition),
-                    "{serial:?} {log:#?}"
-                );
-            }
-            *if expected { &mut good } else { &mut bad } += 1;
+            if assert_agrees(&log, condition) { good += 1 } else { bad += 1 }
         }
     }
     assert!(good.min(bad) > (good + bad) / 5, "{good} good ones, {bad} bad ones");
+}
+
+/// The verdict is that of all orders; returns which.
+fn assert_agrees(log: &Log, condition: Condition) -> bool {
+    let verdict = verdict(log, condition);
+    let expected = every_order::explains(log, condition);
+    assert!(!matches!(verdict, Verdict::Undecided(_)), "{verdict}\n{log:#?}");
+    assert_eq!(verdict.passed(), expected, "{condition}: {verdict}\n{log:#?}");
+    if let Verdict::Passed(serial) = &verdict {
+        assert!(every_order::is_good(log, &serial.order, condition), "{serial:?} {log:#?}");
+    }
+    expected
 }
 
 #[test]
@@ -77,6 +79,50 @@ fn registers_agree_with_every_order() {
 #[test]
 fn rows_agree_with_every_order() {
     assert_agreement(Kind::Rows, 3, 12_000);
+}
+
+/// As many transactions are in doubt as not.
+#[test]
+fn rows_in_doubt_agree_with_every_order() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    for at in 0..12_000 {
+        let shape = shapes(Kind::Rows).into_iter().nth(at % 4).unwrap();
+        let log = history(&mut rng, &Shape { in_doubt_percent: 50, ..shape });
+        for condition in CONDITIONS {
+            assert_agrees(&log, condition);
+        }
+    }
+}
+
+/// No search is led to a wrong verdict by a clock that says nothing, or by many versions of a row.
+#[test]
+fn serial_histories_pass_whatever_the_clock_says() {
+    let mut rng = ChaCha8Rng::seed_from_u64(8);
+    let mut passed = 0;
+    for _ in 0..60 {
+        let [_, shape, ..] = shapes(Kind::Rows);
+        let (torn_percent, aborted_percent, in_doubt_percent) = (0, 0, 0);
+        let (sessions, keys, most_operations) = (90, 2, 2);
+        let shape = Shape {
+            sessions,
+            keys,
+            most_operations,
+            torn_percent,
+            aborted_percent,
+            in_doubt_percent,
+            ..shape
+        };
+        let mut log = history(&mut rng, &shape);
+        for transaction in &mut log {
+            let at = rng.random_range(0..1_000);
+            (transaction.begun_at, transaction.outcome) = (at, Outcome::Committed { at });
+        }
+        log.sort_by_key(|transaction| transaction.begun_at);
+        let verdict = verdict(&log, Condition::Serializable);
+        assert!(verdict.violation().is_none(), "{verdict}\n{log:#?}");
+        passed += usize::from(verdict.passed());
+    }
+    assert!(passed > 30, "{passed} passed");
 }
 
 #[test]
