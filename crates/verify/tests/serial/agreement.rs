@@ -102,7 +102,7 @@ fn serial_histories_pass_whatever_the_clock_says() {
     for _ in 0..60 {
         let [_, shape, ..] = shapes(Kind::Rows);
         let (torn_percent, aborted_percent, in_doubt_percent) = (0, 0, 0);
-        let (sessions, keys, most_operations) = (90, 2, 2);
+        let (sessions, keys, most_operations) = (60, 2, 2);
         let shape = Shape {
             sessions,
             keys,
