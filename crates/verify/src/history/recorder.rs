@@ -1,16 +1,11 @@
-//! Recording histories as they happen.
-//!
-//! Times are ticks of one counter: exact in real-time order and never equal, at the price that
-//! every invocation and response is a full fence on one shared line. A mistake that shows only
-//! while a host's store buffer is full may thus hide from a recorded run; missing cleans and
-//! invalidates do not, as fences move no cache lines.
+//! Recording histories as they happen. Times are ticks of one [`Clock`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use parking_lot::Mutex;
 
 use super::{History, Outcome, Record};
+use crate::clock::Clock;
 
 /// Collects the operations of many clients, on any number of threads or coroutines.
 ///
@@ -110,22 +105,10 @@ impl<K, O, R> Client<K, O, R> {
     }
 }
 
-#[derive(Debug, Default)]
-struct Clock(AtomicU64);
-
-impl Clock {
-    /// The fences keep the operation's own loads and stores on their side of the tick, on machines
-    /// too where an atomic addition alone would let them pass.
-    fn tick(&self) -> u64 {
-        fence(Ordering::SeqCst);
-        let now = self.0.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        now
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     #[test]
