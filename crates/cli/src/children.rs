@@ -1,5 +1,6 @@
 //! Hosts that are processes: this program, started again.
 
+use std::fmt::Debug;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,8 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use indicatif::ProgressBar;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::stop::Stop;
 
 /// How long a host may take to leave before it is killed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -23,8 +28,8 @@ pub(crate) struct HostProcess {
 }
 
 impl HostProcess {
-    /// Starts this program with `args`; messages call the host `name`. What it has to complain
-    /// about goes to this process' own standard error. Arguments can be seen by everybody on the
+    /// Starts this program with `args`; messages call the host `name`. Its complaints go to this
+    /// process' own standard error. Arguments can be seen by everybody on the
     /// machine, so a password goes another way.
     pub(crate) fn start(name: String, args: &[String], password: Option<&str>) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
@@ -187,4 +192,53 @@ pub(crate) fn wait_for_all<'a>(hosts: impl IntoIterator<Item = &'a mut HostProce
 pub(crate) fn tell<T: Serialize>(event: &T) -> Result<()> {
     let line = serde_json::to_string(event).context("cannot write JSON")?;
     writeln!(std::io::stdout(), "{line}").context("nobody listens")
+}
+
+/// What a host's event means for the phase that all hosts are in.
+pub(crate) enum Heard<E> {
+    /// It has done so much of it.
+    Progress(u64),
+    /// It is through.
+    Through(E),
+    /// It cannot go on.
+    Failed(String),
+    /// It is not in this phase.
+    Strange(E),
+}
+
+/// Waits until all hosts are through a phase, and shows how far they are: each host's last event.
+///
+/// # Errors
+/// That a host has ended, or cannot go on, or is in another phase; that a signal came.
+pub(crate) fn hear_all<E: DeserializeOwned + Debug>(
+    hosts: &mut [HostProcess],
+    stop: &Stop,
+    name: &str,
+    bar: &ProgressBar,
+    hear: impl Fn(E) -> Heard<E>,
+) -> Result<Vec<E>> {
+    let mut through: Vec<Option<E>> = hosts.iter().map(|_| None).collect();
+    let mut progress = vec![0; hosts.len()];
+    while through.iter().any(Option::is_none) {
+        if stop.within(Duration::ZERO) {
+            bail!("stopped during the {name} phase");
+        }
+        for (number, host) in hosts.iter_mut().enumerate() {
+            if through[number].is_some() {
+                continue;
+            }
+            let Some(line) = host.line(Duration::from_millis(20))? else { continue };
+            let event = serde_json::from_str(&line)
+                .with_context(|| format!("host {number} says {line:?}"))?;
+            match hear(event) {
+                Heard::Progress(done) => progress[number] = done,
+                Heard::Through(event) => through[number] = Some(event),
+                Heard::Failed(what) => bail!("host {number}: {what}"),
+                Heard::Strange(event) => bail!("host {number} is not in step: {event:?}"),
+            }
+        }
+        bar.set_position(progress.iter().sum());
+    }
+    bar.finish_and_clear();
+    Ok(through.into_iter().flatten().collect())
 }

@@ -2,7 +2,8 @@
 //!
 //! An [`Engine`] keeps rows of bytes in tables, ordered by key, and runs [`Transaction`]s over
 //! them. The [log] makes them durable. A [schema] gives them types. A [`Database`] runs closures as
-//! transactions over any engine, and keeps secondary indexes.
+//! transactions over any engine, and keeps secondary indexes. [`hosts`] is how hosts come to a
+//! database and leave it.
 //!
 //! Invariants:
 //! * Committed transactions are serializable, ranges and absent keys included.
@@ -16,6 +17,7 @@ mod bounds;
 mod database;
 mod engine;
 mod error;
+pub mod hosts;
 mod locks;
 pub mod log;
 mod ordered_key;

@@ -31,4 +31,8 @@ tombolo_memory::sites! {
     DRAIN_SYNC = "database.drain.sync";
     /// A host whose logger was retired knows that its own transactions are not durable.
     DURABLE_OWN = "database.durable.own";
+    /// A home is one host's.
+    HOME_CLAIM = "database.home.claim";
+    /// No arrival is lost.
+    HOME_COUNT = "database.home.count";
 }

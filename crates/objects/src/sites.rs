@@ -77,7 +77,7 @@ tombolo_memory::sites! {
     WRITE_ENTRY_AGAIN = "objects.write.entry-again";
     /// Stale lines are dropped before a writer reads or changes part of them.
     WRITE_INVALIDATE = "objects.write.invalidate";
-    /// What was written is in memory before the lock is released.
+    /// The written lines are in memory before the lock is released.
     WRITE_CLEAN = "objects.write.clean";
     /// Releasing the lock moves the counter on.
     WRITE_COUNTER = "objects.write.counter";

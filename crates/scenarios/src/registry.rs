@@ -316,8 +316,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
 /// that are run.
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("hcmeta.chunk.claim", "hcmeta-scarce-space"),
-    ("shared-nothing.home.claim", "ds2pl-hosts-meet"),
-    ("tigon.home.claim", "tigon-hosts-meet"),
+    ("database.home.claim", "ds2pl-hosts-meet"),
     ("tigon.ghost.epoch", "tigon-logged"),
     ("pod.heap.take", "heap-of-two"),
     ("hcmeta.clock.step", "hcmeta-churn"),

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tombolo_database::hosts::Homes;
 use tombolo_database::log::{GroupCommit, GroupSettings};
 use tombolo_database::{Conflict, Engine, Home, TableId, TableSpec, TxError};
 use tombolo_memory::lock_api::MutexGuard;
 use tombolo_memory::{HostMutex, Memory, Work};
 
 use crate::branch::{Branch, Ground};
-use crate::homes::Homes;
 use crate::layout::{Places, message_bytes};
 use crate::message::{
     DONE, Encode, FAILED, Place, Reader, Request, STRANGE, TOO_LARGE, conflict_of, put_found,
@@ -121,7 +121,7 @@ impl<M: Memory, P: Protocol> SharedNothing<M, P> {
         group: Arc<GroupCommit<M>>,
         options: Options,
     ) -> Self {
-        let (shape, own) = (places.shape, homes.own);
+        let (shape, own) = (places.shape, homes.own());
         let branch = |number| HostMutex::<M, _>::new(Branch::new(group.worker(number)));
         let caller = |worker| {
             HostMutex::<M, _>::new(Caller {
@@ -199,7 +199,7 @@ impl<M: Memory, P: Protocol> SharedNothing<M, P> {
     }
 
     fn slot(&self, caller: &Caller, home: u8) -> Slot {
-        Slot { from: self.homes.own, worker: caller.worker, to: home }
+        Slot { from: self.homes.own(), worker: caller.worker, to: home }
     }
 
     /// Sends a request. Before that it waits for the reply to the last one to the same home.
@@ -409,7 +409,7 @@ impl<M: Memory, P: Protocol> Engine for SharedNothing<M, P> {
     }
 
     fn home(&self) -> (Home, u8) {
-        (Home(self.homes.own), self.homes.count())
+        (Home(self.homes.own()), self.homes.count())
     }
 
     fn home_of(&self, partition: u32) -> Home {
@@ -425,11 +425,7 @@ impl<M: Memory, P: Protocol> Engine for SharedNothing<M, P> {
     }
 
     fn tick(&self) -> Result<(), TxError> {
-        self.homes.host.beat();
-        self.homes.look()?;
-        if !self.homes.enrolment.holds(self.memory()) {
-            return Err(TxError::HostDied { host: self.homes.enrolment.host() });
-        }
+        self.homes.beat()?;
         self.serve()?;
         self.group.tick();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);

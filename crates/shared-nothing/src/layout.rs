@@ -6,12 +6,12 @@
 //! LNR  requests and replies | the log's buffers
 //! ```
 
+use tombolo_database::hosts::{HomePlaces, SpecTable};
 use tombolo_database::log::{GroupCommit, LogLayout};
 use tombolo_database::{MAX_KEY_BYTES, TableSpec};
 use tombolo_memory::{LINE_BYTES, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{AreaPlaces, Budget, PARAMETERS, Stretch};
 
-use crate::homes::HomePlaces;
 use crate::message::ITEM_BYTES;
 use crate::queue::QueuePlaces;
 
@@ -95,7 +95,7 @@ impl Shape {
 }
 
 fn specs_lines(tables: u64) -> u64 {
-    ((1 + tables * TableSpec::WORDS as u64) * 8).div_ceil(LINE_BYTES)
+    (SpecTable::words(tables) * 8).div_ceil(LINE_BYTES)
 }
 
 /// Where everything starts.
@@ -106,7 +106,7 @@ pub struct Places {
     pub(crate) queues: QueuePlaces,
     /// The parts of the log in SCR and in LNR.
     pub(crate) log: (ScrAddr<u64>, LnrAddr),
-    tables: ScrAddr<u64>,
+    pub(crate) tables: SpecTable,
 }
 
 impl Places {
@@ -153,12 +153,8 @@ impl Places {
             homes,
             queues,
             log: (ScrAddr::new(log), LnrAddr::new(lnr.start + queues.lnr_bytes())),
-            tables: ScrAddr::new(log + shape.log().scr_bytes()),
+            tables: SpecTable { at: ScrAddr::new(log + shape.log().scr_bytes()) },
         })
-    }
-
-    fn spec(&self, number: u64) -> ScrAddr<u64> {
-        self.tables.element(1 + number * TableSpec::WORDS as u64)
     }
 
     /// Writes a database without rows, which begins with `first_epoch`. No other host uses the
@@ -168,21 +164,7 @@ impl Places {
         self.queues.format(memory);
         let (scr, lnr) = self.log;
         GroupCommit::format(memory, self.shape.log(), scr, lnr, first_epoch);
-        memory.store(self.tables, tables.len() as u64);
-        for (number, table) in (0..).zip(tables) {
-            for (word, at) in table.to_words().into_iter().zip(0..) {
-                memory.store(self.spec(number).element(at), word);
-            }
-        }
-    }
-
-    /// Whether the database has these tables.
-    pub(crate) fn has_tables<M: Memory>(&self, memory: &M, tables: &[TableSpec]) -> bool {
-        let same = |(number, table): (u64, &TableSpec)| {
-            let words = (0..).zip(table.to_words());
-            words.into_iter().all(|(at, word)| memory.load(self.spec(number).element(at)) == word)
-        };
-        memory.load(self.tables) == tables.len() as u64 && (0..).zip(tables).all(same)
+        self.tables.format(memory, tables);
     }
 
     /// Whether a database of this shape can have these tables.

@@ -33,7 +33,6 @@
 
 mod branch;
 mod engine;
-mod homes;
 mod layout;
 mod mapped;
 mod member;
@@ -48,7 +47,6 @@ mod transaction;
 pub use engine::{Ds2pl, MessageCounts, Options, SharedNothing, Sundial};
 pub use layout::{MAX_HOMES, MAX_TABLES, MAX_WORKERS, Shape, VERSION};
 pub use mapped::plan;
-pub use member::SetupError;
 pub use protocol::{LogicalLeases, Protocol, TwoPhaseLocking};
 pub use sites::ALL as SITES;
 pub use transaction::Tx;

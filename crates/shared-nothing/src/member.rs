@@ -2,43 +2,15 @@
 
 use std::sync::Arc;
 
-use tombolo_database::TxError;
+use tombolo_database::hosts::{Homes, SetupError};
 use tombolo_database::log::GroupCommit;
 use tombolo_host::{Host, Joining, Tenant};
 use tombolo_memory::Memory;
-use tombolo_pod::{Area, Kind, PodError};
+use tombolo_pod::{Area, Kind};
 
 use crate::engine::{Options, SharedNothing};
-use crate::homes::Homes;
 use crate::layout::{Places, VERSION};
 use crate::protocol::Protocol;
-
-/// Why a host does not come to a database.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SetupError {
-    /// The pod, or its area.
-    #[error(transparent)]
-    Pod(#[from] PodError),
-    /// The database cannot be used like this.
-    #[error("the database cannot be used: {0}")]
-    Unusable(String),
-    /// Hosts are missing.
-    #[error(
-        "{come} of the database's {homes} hosts have come within {waited_ms} ms; start the others"
-    )]
-    Missing {
-        /// How many have come.
-        come: u64,
-        /// How many there are to be.
-        homes: u8,
-        /// How long they were waited for.
-        waited_ms: u64,
-    },
-    /// A transaction's error.
-    #[error(transparent)]
-    Tx(#[from] TxError),
-}
 
 impl<M: Memory, P: Protocol> SharedNothing<M, P> {
     /// Takes part in the database in `area` of the pod that `host` is in. Blocks until all its
@@ -51,7 +23,7 @@ impl<M: Memory, P: Protocol> SharedNothing<M, P> {
         match db.meet(1) {
             Ok(()) => Ok(db),
             Err(error) => {
-                db.homes.enrolment.give_up(db.memory());
+                db.homes.give_up();
                 Err(error)
             }
         }
@@ -101,23 +73,16 @@ impl<M: Memory, P: Protocol> Tenant<M> for SharedNothing<M, P> {
         places: &Places,
         options: &Options,
     ) -> Result<Places, SetupError> {
-        if places.has_tables(joining.area.memory(), &options.tables) {
+        if places.tables.is(joining.area.memory(), &options.tables) {
             return Ok(*places);
         }
         Err(SetupError::Unusable("its other hosts have other tables".to_owned()))
     }
 
     fn start(joining: &Joining<M>, places: Places, options: Options) -> Result<Self, SetupError> {
-        let Joining { host, area, enrolment } = joining;
-        let memory = area.memory();
-        let Some(own) = places.homes.claim(memory, enrolment) else {
-            let homes = places.shape.homes;
-            return Err(SetupError::Unusable(format!("its {homes} hosts are all there")));
-        };
+        let (memory, homes) = (joining.area.memory().clone(), Homes::claim(joining, places.homes)?);
         let (layout, log) = (places.shape.log(), places.log);
-        let group = GroupCommit::new(memory.clone(), layout, log, own, options.commit);
-        let (area, host) = (area.clone(), Arc::clone(host));
-        let homes = Homes::new(area, host, enrolment.clone(), places.homes, own);
+        let group = GroupCommit::new(memory, layout, log, homes.own(), options.commit);
         Ok(Self::new(homes, places, group, options))
     }
 }

@@ -34,8 +34,4 @@ tombolo_memory::sites! {
     LEASE_NOTED = "shared-nothing.lease.noted";
     /// Gaps that were read are leased.
     LEASE_GAP = "shared-nothing.lease.gap";
-    /// A home is one host's.
-    HOME_CLAIM = "shared-nothing.home.claim";
-    /// No arrival is lost.
-    HOME_COUNT = "shared-nothing.home.count";
 }

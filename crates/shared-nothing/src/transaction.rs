@@ -89,7 +89,7 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
         db.memory().works(Work::Operation);
         let mut caller = db.caller(worker);
         caller.transaction = caller.transaction.wrapping_add(1);
-        let mut branch = db.branch(db.homes.own, worker as u16);
+        let mut branch = db.branch(db.homes.own(), worker as u16);
         branch.begin(caller.transaction);
         Self {
             db,
@@ -170,7 +170,7 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
         request: &Request<'_>,
         is_exclusive: bool,
     ) -> Result<Found, TxError> {
-        if home == self.db.homes.own {
+        if home == self.db.homes.own() {
             let (on, to) = (self.db.ground(), &mut self.arena);
             let found = match *request {
                 Request::Read(place, ref key, mode) => self.branch.read(&on, place, key, mode, to),
@@ -329,7 +329,7 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
     ) -> Result<(Vec<(OrderedKey, Found)>, ScanEnd), TxError> {
         let mut rows = Vec::new();
         let arena = &mut self.arena;
-        let end = if home == self.db.homes.own {
+        let end = if home == self.db.homes.own() {
             stretch.limit = stretch.limit.min(SCAN_BATCH);
             let each = &mut |key: &OrderedKey, mut found: Found, row: &[u8]| {
                 let start = arena.len();
@@ -365,7 +365,7 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
     fn logical_time(&self) -> u64 {
         let memory = self.db.memory();
         let times = self.rows.iter().map(|met| {
-            let counts = met.home != self.db.homes.own || memory.keeps(sites::LEASE_LOCAL);
+            let counts = met.home != self.db.homes.own() || memory.keeps(sites::LEASE_LOCAL);
             match (met.is_changed() && memory.keeps(sites::LEASE_AFTER), counts) {
                 (true, _) => met.lease.wts.max(met.lease.rts + 1),
                 (false, true) => met.lease.wts,
@@ -389,7 +389,7 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
 
     /// Prepares all branches that have anything to prepare.
     fn prepare_all(&mut self, at: u64) -> Result<(), TxError> {
-        let own = self.db.homes.own;
+        let own = self.db.homes.own();
         for met in self.rows.iter().filter(|met| met.home == own && met.is_changed()) {
             let row = met.row().map(|row| &self.arena[row.clone()]);
             if !self.branch.stage((met.access, row)) {
@@ -444,7 +444,7 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
         let epoch = self.branch.log.commit_epoch();
         self.branch.commit(&self.db.ground(), epoch, at);
         self.has_ended = true;
-        let others = changed & !(1 << self.db.homes.own);
+        let others = changed & !(1 << self.db.homes.own());
         let (db, caller) = (self.db, &mut *self.caller);
         let mut result = Ok(());
         for home in homes(others) {

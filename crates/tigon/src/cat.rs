@@ -15,20 +15,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tombolo_database::hosts::Homes;
 use tombolo_database::log::GroupCommit;
 use tombolo_database::{TxError, Version};
-use tombolo_host::{HOST_TIMEOUT, Host};
 use tombolo_memory::{HostMutex, Memory};
-use tombolo_pod::{Area, Heap};
+use tombolo_pod::Heap;
 
 use crate::index::RecordAt;
 use crate::layout::Places;
 use crate::record::Record;
 use crate::row::{HEAD_BYTES, Slot, decode_head, encode_head};
 use crate::sites;
-
-/// How often a thread waits between two looks at the other hosts.
-const ROUNDS_BETWEEN_LOOKS: u32 = 64;
 
 /// Memory that is to be used again.
 #[derive(Clone, Copy, Debug)]
@@ -40,9 +37,9 @@ pub(crate) enum Retired {
 }
 
 pub(crate) struct Cat<M: Memory> {
-    area: Area<M>,
-    host: Arc<Host<M>>,
+    pub(crate) homes: Homes<M>,
     places: Places,
+    /// This host's own.
     pub(crate) home: u8,
     pub(crate) group: Arc<GroupCommit<M>>,
     scr: Heap<M>,
@@ -51,28 +48,18 @@ pub(crate) struct Cat<M: Memory> {
     retired: HostMutex<M, VecDeque<(u64, Retired)>>,
     /// Bytes of SCR among that.
     retired_scr: AtomicU64,
-    /// Which host is looked at next.
-    turn: AtomicU64,
 }
 
 impl<M: Memory> Cat<M> {
-    pub(crate) fn new(
-        area: &Area<M>,
-        host: &Arc<Host<M>>,
-        places: Places,
-        home: u8,
-        group: Arc<GroupCommit<M>>,
-    ) -> Self {
-        let memory = area.memory();
+    pub(crate) fn new(homes: Homes<M>, places: Places, group: Arc<GroupCommit<M>>) -> Self {
+        let (memory, home) = (homes.memory(), homes.own());
         let share = f64::from(home) / f64::from(places.shape.homes);
         Self {
             scr: Heap::new(memory, places.scr_heap, home, share),
             rows: Heap::new(memory, places.lnr_heap, home, share),
             retired: HostMutex::<M, _>::new(VecDeque::new()),
             retired_scr: AtomicU64::new(0),
-            turn: AtomicU64::new(0),
-            area: area.clone(),
-            host: Arc::clone(host),
+            homes,
             places,
             home,
             group,
@@ -80,57 +67,11 @@ impl<M: Memory> Cat<M> {
     }
 
     pub(crate) fn memory(&self) -> &M {
-        self.area.memory()
+        self.homes.memory()
     }
 
     pub(crate) fn places(&self) -> &Places {
         &self.places
-    }
-
-    /// Called in every round of a loop that waits for another thread or host.
-    ///
-    /// # Errors
-    /// That a host of the database has died.
-    #[track_caller]
-    pub(crate) fn wait(&self, round: &mut u32) -> Result<(), TxError> {
-        *round += 1;
-        if round.is_multiple_of(ROUNDS_BETWEEN_LOOKS) {
-            self.look()?;
-        }
-        self.memory().pause();
-        Ok(())
-    }
-
-    /// Looks whether a host has died.
-    ///
-    /// # Errors
-    /// That one has: then all transactions end.
-    pub(crate) fn look(&self) -> Result<(), TxError> {
-        self.check()?;
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let other = (turn % u64::from(self.places.shape.homes)) as u8;
-        if let Some((host, _)) = self.seat_of(other) {
-            self.host.fence_if_dead(&self.area, host, HOST_TIMEOUT);
-        }
-        if let Some(dead) = self.area.membership().fenced().next() {
-            self.memory().store(self.places.failed, u64::from(dead) + 1);
-        }
-        self.check()
-    }
-
-    /// # Errors
-    /// That a host of the database has died.
-    pub(crate) fn check(&self) -> Result<(), TxError> {
-        match self.memory().load(self.places.failed) {
-            0 => Ok(()),
-            dead => Err(TxError::HostDied { host: (dead - 1) as u8 }),
-        }
-    }
-
-    /// The host that has home `home`, and the number of its stay.
-    pub(crate) fn seat_of(&self, home: u8) -> Option<(u8, u32)> {
-        let word = self.memory().load(self.places.home(home));
-        (word != 0).then_some((word as u8, (word >> 8) as u32))
     }
 
     /// Takes the latch of a record.
@@ -151,7 +92,7 @@ impl<M: Memory> Cat<M> {
             {
                 return Ok(record);
             }
-            self.wait(&mut round)?;
+            self.homes.wait(&mut round)?;
         }
     }
 

@@ -142,7 +142,7 @@ impl Index {
             if let Some(entry) = self.try_seek(cat, key, side) {
                 return Ok(entry);
             }
-            cat.wait(&mut round)?;
+            cat.homes.wait(&mut round)?;
         }
     }
 

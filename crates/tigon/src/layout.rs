@@ -7,6 +7,7 @@
 //! ```
 
 use tombolo_database::TableSpec;
+use tombolo_database::hosts::{HomePlaces, SpecTable};
 use tombolo_database::log::{GroupCommit, LogLayout};
 use tombolo_memory::{LINE_BYTES, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{AreaPlaces, Budget, HeapPlaces, Kind, PARAMETERS, Stretch, power_of_two_within};
@@ -31,7 +32,6 @@ const MAX_LOG_BUFFER_BYTES: u64 = 1 << 30;
 
 /// A request names a partition by 16 bits.
 const MAX_PARTITIONS: u64 = 1 << 16;
-const SPEC_WORDS: u64 = TableSpec::WORDS as u64;
 
 /// What a database is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,14 +79,10 @@ impl Shape {
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
     pub(crate) shape: Shape,
-    /// 0, or a host that has died, plus 1.
-    pub(crate) failed: ScrAddr<u64>,
-    /// How many hosts have come, to how many meetings.
-    pub(crate) arrivals: ScrAddr<u64>,
-    homes: ScrAddr<u64>,
+    pub(crate) homes: HomePlaces,
     /// The parts of the log in SCR and in LNR.
     pub(crate) log: (ScrAddr<u64>, LnrAddr),
-    tables: ScrAddr<u64>,
+    pub(crate) tables: SpecTable,
     roots: ScrAddr<u64>,
     pub(crate) scr_heap: HeapPlaces,
     pub(crate) lnr_heap: HeapPlaces,
@@ -118,9 +114,6 @@ impl Places {
         if lnr.end() / LINE_BYTES > MAX_LINES {
             return Err("a database's shared rows lie in the first 32 GiB of LNR".to_owned());
         }
-        let failed = ScrAddr::<u64>::new(scr.start);
-        let arrivals = failed.line(1);
-        let home_lines = arrivals.line(1);
         let shape = Shape {
             homes: homes as u8,
             partitions: partitions as u32,
@@ -128,11 +121,13 @@ impl Places {
             workers: workers as u16,
             log_buffer_bytes: buffer,
         };
-        let log = (home_lines.line(homes), LnrAddr::new(lnr.start));
+        let home_places = HomePlaces { count: shape.homes, failed: ScrAddr::new(scr.start) };
+        let after_homes = home_places.failed.line(HomePlaces::lines(shape.homes));
+        let log = (after_homes, LnrAddr::new(lnr.start));
         let specs = log.0.line(shape.log().scr_bytes() / LINE_BYTES);
         let rows_start = lnr.start + shape.log().lnr_bytes();
         let rows_bytes = lnr.end().saturating_sub(rows_start);
-        let roots = specs.element(1 + tables * SPEC_WORDS);
+        let roots = specs.element(SpecTable::words(tables));
         let heap_table = roots.element(tables * partitions);
         let lnr_chunks = rows_bytes / lnr_chunk;
         let scr_table = heap_table.element(lnr_chunks);
@@ -148,11 +143,9 @@ impl Places {
         }
         Ok(Self {
             shape,
-            failed,
-            arrivals,
-            homes: home_lines,
+            homes: home_places,
             log,
-            tables: specs,
+            tables: SpecTable { at: specs },
             roots,
             scr_heap: HeapPlaces {
                 table: scr_table,
@@ -167,11 +160,6 @@ impl Places {
         })
     }
 
-    /// The word that says which host has home `home`.
-    pub(crate) fn home(&self, home: u8) -> ScrAddr<u64> {
-        self.homes.line(u64::from(home))
-    }
-
     /// The root of the shared index of a table's partition.
     pub(crate) fn root(&self, table: u16, partition: u32) -> ScrAddr<u64> {
         let before = u64::from(table) * u64::from(self.shape.partitions);
@@ -181,30 +169,14 @@ impl Places {
     /// Writes a database without rows, which begins with `first_epoch`. No other host uses the
     /// area.
     pub(crate) fn format<M: Memory>(&self, memory: &M, tables: &[TableSpec], first_epoch: u64) {
-        let homes = (0..self.shape.homes).map(|home| self.home(home));
+        self.homes.format(memory);
         let roots = u64::from(self.shape.tables) * u64::from(self.shape.partitions);
-        let roots = (0..roots).map(|number| self.roots.element(number));
-        let words = [self.failed, self.arrivals].into_iter().chain(homes).chain(roots);
-        words.for_each(|at| memory.store(at, 0));
+        (0..roots).for_each(|number| memory.store(self.roots.element(number), 0));
         let (scr, lnr) = self.log;
         GroupCommit::format(memory, self.shape.log(), scr, lnr, first_epoch);
         tombolo_pod::Heap::format(memory, &self.scr_heap);
         tombolo_pod::Heap::format(memory, &self.lnr_heap);
-        memory.store(self.tables, tables.len() as u64);
-        for (number, table) in (0..).zip(tables) {
-            for (word, at) in table.to_words().into_iter().zip(0..) {
-                memory.store(self.tables.element(1 + number * SPEC_WORDS + at), word);
-            }
-        }
-    }
-
-    /// Whether the database has these tables.
-    pub(crate) fn has_tables<M: Memory>(&self, memory: &M, tables: &[TableSpec]) -> bool {
-        let word = |number, at| memory.load(self.tables.element(1 + number * SPEC_WORDS + at));
-        let same = |(number, table): (u64, &TableSpec)| {
-            table.to_words() == [word(number, 0), word(number, 1)]
-        };
-        memory.load(self.tables) == tables.len() as u64 && (0..).zip(tables).all(same)
+        self.tables.format(memory, tables);
     }
 
     /// Whether a database of this shape can have these tables.

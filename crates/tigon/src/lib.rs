@@ -32,7 +32,6 @@ mod transaction;
 pub use bulk::EachVersion;
 pub use layout::{KIND, MAX_TABLES, MAX_WORKERS, Shape, VERSION};
 pub use mapped::plan;
-pub use member::SetupError;
 pub use record::MAX_HOMES;
 pub use sites::ALL as SITES;
 pub use tigon::{Moves, Options, Tigon};

@@ -1,15 +1,10 @@
 //! Databases in mapped memory.
 
-use std::sync::Arc;
-
-use tombolo_host::Host;
+use tombolo_database::hosts::{SetupError, join_pod, plan_pod};
 use tombolo_memory::Mapped;
-use tombolo_pod::{
-    AreaRequest, Layout, LogOptions, Pod, PodError, PodOptions, PodSpec, Sizes, create, open,
-};
+use tombolo_pod::{Layout, Pod, PodError, PodSpec, Sizes, create};
 
 use crate::layout::{KIND, Shape, VERSION};
-use crate::member::SetupError;
 use crate::tigon::{Options, Tigon};
 
 /// The layout of a pod that holds a database of this shape alone.
@@ -17,16 +12,8 @@ use crate::tigon::{Options, Tigon};
 /// # Errors
 /// [`PodError::TooSmall`].
 pub fn plan(scr_bytes: u64, lnr_bytes: u64, shape: Shape) -> Result<Layout, PodError> {
-    let request = AreaRequest {
-        kind: KIND,
-        version: VERSION,
-        scr_bytes: None,
-        lnr_bytes: None,
-        log: LogOptions { shards: Some(0), ..LogOptions::default() },
-        plan: &|budget| shape.plan(budget),
-    };
-    let options = PodOptions { hosts: Some(shape.homes), mail_slots: None };
-    Layout::plan(scr_bytes, lnr_bytes, options, &[request])
+    let (sizes, kind) = ((scr_bytes, lnr_bytes), (KIND, VERSION));
+    plan_pod(sizes, shape.homes, kind, &|budget| shape.plan(budget))
 }
 
 impl Tigon<Mapped> {
@@ -44,11 +31,7 @@ impl Tigon<Mapped> {
     /// # Errors
     /// [`SetupError`].
     pub fn open(spec: &PodSpec, options: Options) -> Result<Self, SetupError> {
-        let host: Arc<Host<Mapped>> = Host::join(open(spec)?)?;
-        let Some(area) = host.pod().areas().find(|area| area.layout().kind == KIND) else {
-            let there = host.pod().areas().map(|area| area.layout().kind.to_string()).collect();
-            return Err(PodError::NoArea { kind: KIND, there }.into());
-        };
+        let (host, area) = join_pod(spec, KIND)?;
         Self::join(&host, area, options)
     }
 }

@@ -5,48 +5,16 @@
 //! paper, section 2.)
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tombolo_database::TxError;
+use tombolo_database::hosts::{Homes, SetupError};
 use tombolo_database::log::GroupCommit;
 use tombolo_host::{Host, Joining, Tenant};
-use tombolo_memory::{FetchOp, Memory};
-use tombolo_pod::{Area, Kind, Leave, PodError};
+use tombolo_memory::Memory;
+use tombolo_pod::{Area, Kind};
 
 use crate::cat::Cat;
 use crate::layout::{KIND, Places, VERSION};
-use crate::sites;
 use crate::tigon::{Options, Tigon};
-
-/// How long hosts wait for each other.
-const MEETING_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Why a host does not come to a database.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SetupError {
-    /// The pod, or its area.
-    #[error(transparent)]
-    Pod(#[from] PodError),
-    /// The database cannot be used like this.
-    #[error("the database cannot be used: {0}")]
-    Unusable(String),
-    /// Hosts are missing.
-    #[error(
-        "{come} of the database's {homes} hosts have come within {waited_ms} ms; start the others"
-    )]
-    Missing {
-        /// How many have come.
-        come: u64,
-        /// How many there are to be.
-        homes: u8,
-        /// How long they were waited for.
-        waited_ms: u64,
-    },
-    /// A transaction's error.
-    #[error(transparent)]
-    Tx(#[from] TxError),
-}
 
 impl<M: Memory> Tigon<M> {
     /// Takes part in the database in `area` of the pod that `host` is in. Blocks until all its
@@ -59,7 +27,7 @@ impl<M: Memory> Tigon<M> {
         match db.meet(1) {
             Ok(()) => Ok(db),
             Err(error) => {
-                db.enrolment.give_up(db.memory());
+                db.cat.homes.give_up();
                 Err(error)
             }
         }
@@ -71,44 +39,12 @@ impl<M: Memory> Tigon<M> {
     /// # Errors
     /// [`SetupError::Missing`] after 30 seconds; that a host has died.
     pub fn meet(&self, round: u64) -> Result<(), SetupError> {
-        let (memory, places) = (self.memory(), self.cat.places());
-        let homes = places.shape.homes;
-        memory.fetch(sites::HOME_COUNT, places.arrivals, FetchOp::Add, 1);
-        let (started, mut waits) = (memory.uptime(), 0);
-        loop {
-            let come = memory.load(places.arrivals);
-            if come >= round * u64::from(homes) {
-                return Ok(());
-            }
-            let waited = memory.uptime().saturating_sub(started);
-            if waited > MEETING_TIMEOUT {
-                let come = come.saturating_sub((round - 1) * u64::from(homes));
-                let waited_ms = waited.as_millis() as u64;
-                return Err(SetupError::Missing { come, homes, waited_ms });
-            }
-            self.serve()?;
-            self.cat.wait(&mut waits)?;
-        }
+        self.cat.homes.meet(round, || self.serve())
     }
 
     /// Leaves the database. Transactions of other hosts that need this one's rows fail from now on.
-    ///
-    /// # Errors
-    /// None that would keep it from leaving; that a host has died.
-    pub fn leave(self) -> Result<(), SetupError> {
-        let memory = self.memory();
-        loop {
-            match self.enrolment.leave(memory, true) {
-                Leave::Left => break,
-                Leave::Wait => memory.pause(),
-                Leave::Close => {
-                    self.enrolment.closed(memory);
-                    break;
-                }
-            }
-        }
-        self.host.detached(&self.area);
-        Ok(())
+    pub fn leave(self) {
+        self.cat.homes.leave();
     }
 }
 
@@ -141,27 +77,16 @@ impl<M: Memory> Tenant<M> for Tigon<M> {
         places: &Places,
         options: &Options,
     ) -> Result<Places, SetupError> {
-        if places.has_tables(joining.area.memory(), &options.tables) {
+        if places.tables.is(joining.area.memory(), &options.tables) {
             return Ok(*places);
         }
         Err(SetupError::Unusable("its other hosts have other tables".to_owned()))
     }
 
     fn start(joining: &Joining<M>, places: Places, options: Options) -> Result<Self, SetupError> {
-        let Joining { host, area, enrolment } = joining;
-        let memory = area.memory();
-        let stay = u64::from(enrolment.stay().number) << 8 | u64::from(enrolment.host());
-        let free = |&home: &u8| {
-            let at = places.home(home);
-            memory.compare_exchange(sites::HOME_CLAIM, at, 0, stay).is_ok()
-        };
-        let Some(home) = (0..places.shape.homes).find(free) else {
-            let homes = places.shape.homes;
-            return Err(SetupError::Unusable(format!("its {homes} hosts are all there")));
-        };
+        let (memory, homes) = (joining.area.memory().clone(), Homes::claim(joining, places.homes)?);
         let (layout, log) = (places.shape.log(), places.log);
-        let group = GroupCommit::new(memory.clone(), layout, log, home, options.commit);
-        let cat = Cat::new(area, host, places, home, group);
-        Ok(Self::new(area.clone(), Arc::clone(host), enrolment.clone(), cat, options))
+        let group = GroupCommit::new(memory, layout, log, homes.own(), options.commit);
+        Ok(Self::new(Cat::new(homes, places, group), options))
     }
 }

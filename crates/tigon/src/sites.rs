@@ -44,8 +44,4 @@ tombolo_memory::sites! {
     RECLAIM_WAIT = "tigon.reclaim.wait";
     /// A ghost stays as long as the epoch in which the row was deleted: versions of a key grow.
     GHOST_EPOCH = "tigon.ghost.epoch";
-    /// A home is one host's.
-    HOME_CLAIM = "tigon.home.claim";
-    /// No arrival is lost.
-    HOME_COUNT = "tigon.home.count";
 }

@@ -9,9 +9,8 @@ use tombolo_database::{
     Conflict, Engine, Home, Locks, Mode, Partitioning, Replica, TableId, TableSpec, TxError,
     Version,
 };
-use tombolo_host::Host;
 use tombolo_memory::{HostMutex, Memory, Work};
-use tombolo_pod::{Area, Enrolment, Mailbox, Reply};
+use tombolo_pod::{Mailbox, Reply};
 
 use crate::cat::Cat;
 use crate::index::Index;
@@ -56,9 +55,6 @@ impl Options {
 
 /// A database, as one host runs transactions on it.
 pub struct Tigon<M: Memory> {
-    pub(crate) area: Area<M>,
-    pub(crate) host: Arc<Host<M>>,
-    pub(crate) enrolment: Enrolment,
     pub(crate) mailbox: Mailbox<M>,
     pub(crate) cat: Cat<M>,
     /// The log of each worker.
@@ -142,17 +138,14 @@ fn home_of(partition: u32, homes: u8) -> u8 {
 }
 
 impl<M: Memory> Tigon<M> {
-    pub(crate) fn new(
-        area: Area<M>,
-        host: Arc<Host<M>>,
-        enrolment: Enrolment,
-        cat: Cat<M>,
-        options: Options,
-    ) -> Self {
+    pub(crate) fn new(cat: Cat<M>, options: Options) -> Self {
         let tables = (0..).zip(&options.tables).map(|(n, spec)| Table::new(&cat, n, spec));
         let share = cat.places().scr_heap.cells.bytes / u64::from(cat.places().shape.homes);
         Self {
-            mailbox: Mailbox::new(&area, host.seat(), host.mail()),
+            mailbox: {
+                let host = cat.homes.host();
+                Mailbox::new(cat.homes.area(), host.seat(), host.mail())
+            },
             workers: (0..cat.places().shape.workers)
                 .map(|worker| HostMutex::<M, _>::new(cat.group.worker(worker)))
                 .collect(),
@@ -162,16 +155,13 @@ impl<M: Memory> Tigon<M> {
             scr_budget: options.scr_budget.unwrap_or(share),
             turn: AtomicUsize::new(0),
             counters: Counters::default(),
-            area,
-            host,
-            enrolment,
             cat,
         }
     }
 
     /// The memory that the database lies in.
     pub fn memory(&self) -> &M {
-        self.area.memory()
+        self.cat.memory()
     }
 
     /// Epochs and the log, for this host's [logger](tombolo_database::log::Logger).
@@ -207,7 +197,7 @@ impl<M: Memory> Tigon<M> {
     pub(crate) fn ask(&self, request: Request) -> Result<bool, TxError> {
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
         let home = home_of(request.partition, self.cat.places().shape.homes);
-        let Some((host, _)) = self.cat.seat_of(home) else {
+        let Some(host) = self.cat.homes.host_of(home) else {
             return Err(TxError::HostLeft { host: home });
         };
         let (payload, started, mut round) = (request.encode(), self.memory().uptime(), 0);
@@ -217,7 +207,7 @@ impl<M: Memory> Tigon<M> {
                 return Err(TxError::NoAnswer { host, waited_ms: waited.as_millis() as u64 });
             }
             self.serve()?;
-            self.cat.wait(&mut round)
+            self.cat.homes.wait(&mut round)
         };
         let mut ticket = loop {
             match self.mailbox.try_post(host, &payload) {
@@ -230,7 +220,7 @@ impl<M: Memory> Tigon<M> {
                 Reply::Waiting => wait()?,
                 Reply::Answered(code) => break Answer::decode(code),
                 Reply::Gone => {
-                    self.cat.look()?;
+                    self.cat.homes.look()?;
                     return Err(TxError::HostLeft { host });
                 }
             }
@@ -245,7 +235,7 @@ impl<M: Memory> Tigon<M> {
                 "host {host} does not know the partition it is home to"
             ))),
             Answer::Failed => {
-                self.cat.look()?;
+                self.cat.homes.look()?;
                 Err(TxError::HostLeft { host })
             }
         }
@@ -397,11 +387,7 @@ impl<M: Memory> Engine for Tigon<M> {
     }
 
     fn tick(&self) -> Result<(), TxError> {
-        self.host.beat();
-        self.cat.look()?;
-        if !self.enrolment.holds(self.memory()) {
-            return Err(TxError::HostDied { host: self.enrolment.host() });
-        }
+        self.cat.homes.beat()?;
         self.serve()?;
         self.cat.group.tick();
         self.cat.reclaim();

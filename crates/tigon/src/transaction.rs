@@ -617,7 +617,7 @@ impl<'a, M: Memory> Tx<'a, M> {
                 (key.len(), self.accesses[number].change.row().map_or(0, Range::len))
             });
             let bytes = log::record_bytes(sizes);
-            self.worker.reserve(bytes, || db.serve().and_then(|()| db.cat.look()))?;
+            self.worker.reserve(bytes, || db.serve().and_then(|()| db.cat.homes.look()))?;
         }
         // All locks are held: the epochs of transactions that depend on each other are in their
         // order.
@@ -819,7 +819,7 @@ impl<M: Memory> Transaction for Tx<'_, M> {
             self.give_up();
             return Err(conflict.into());
         }
-        self.db.cat.check()?;
+        self.db.cat.homes.check()?;
         let epoch = self.log()?;
         self.apply()?;
         self.end();

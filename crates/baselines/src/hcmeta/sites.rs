@@ -37,7 +37,7 @@ tombolo_memory::sites! {
     WRITE_LOCK = "hcmeta.write.lock";
     /// Stale lines are dropped before they are partly written.
     WRITE_INVALIDATE = "hcmeta.write.invalidate";
-    /// What was written is in memory before the lock is released.
+    /// The written lines are in memory before the lock is released.
     WRITE_CLEAN = "hcmeta.write.clean";
     /// A write moves the version on.
     WRITE_VERSION = "hcmeta.write.version";

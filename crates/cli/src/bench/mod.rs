@@ -14,7 +14,7 @@ pub(crate) use report::us;
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use tombolo_baselines::{HcMetaOptions, Pace, Victims};
 use tombolo_experiments::{PhaseResult, Sharing};
@@ -26,7 +26,7 @@ use tombolo_workloads::Workload;
 use crate::bench::comparison::{Outcome, compare};
 use crate::bench::report::{Report, Setting};
 use crate::bench::worker::Event;
-use crate::children::{HostProcess, wait_for_all};
+use crate::children::{Heard, HostProcess, hear_all, wait_for_all};
 use crate::cli::{LocalArgs, OwnerArgs, OwnerVictims, Scheme, Sizes, YcsbArgs};
 use crate::output;
 use crate::place::Place;
@@ -224,29 +224,11 @@ impl<'a> Hosts<'a> {
             self.processes.iter_mut().try_for_each(|host| host.tell(line))?;
         }
         let bar = output::progress(name, total, BAR);
-        let mut done: Vec<Option<Event>> = self.processes.iter().map(|_| None).collect();
-        let mut progress = vec![0; self.processes.len()];
-        while done.iter().any(Option::is_none) {
-            if self.stop.within(Duration::ZERO) {
-                bail!("stopped during the {name} phase");
-            }
-            for (host, process) in self.processes.iter_mut().enumerate() {
-                if done[host].is_some() {
-                    continue;
-                }
-                let Some(line) = process.line(Duration::from_millis(20))? else { continue };
-                let event: Event = serde_json::from_str(&line)
-                    .with_context(|| format!("host {host} says {line:?}"))?;
-                match event {
-                    Event::Progress { operations } => progress[host] = operations,
-                    event if ends(&event) => done[host] = Some(event),
-                    event => bail!("host {host} is not in step: {event:?}"),
-                }
-            }
-            bar.set_position(progress.iter().sum());
-        }
-        bar.finish_and_clear();
-        Ok(done.into_iter().flatten().collect())
+        hear_all(&mut self.processes, self.stop, name, &bar, |event| match event {
+            Event::Progress { operations } => Heard::Progress(operations),
+            event if ends(&event) => Heard::Through(event),
+            event => Heard::Strange(event),
+        })
     }
 
     fn leave(&mut self) -> Result<()> {

@@ -122,7 +122,7 @@ fn text(args: &CalibrateArgs, cores: u32, sections: &[Section]) -> String {
 }
 
 /// Runs `body` for each host at once, as hosts will: processors share caches and memory, and those
-/// of virtual machines may even share a core. What the first host has found.
+/// of virtual machines may even share a core. The numbers are the first host's.
 fn in_company<T: Send>(hosts: u32, body: impl Fn(u32) -> Result<T> + Sync) -> Result<T> {
     std::thread::scope(|scope| {
         let body = &body;

@@ -45,7 +45,7 @@ const DB: &str = "\
 Databases: create, look at, check, recover, dump and load them.
 
 The rows of a database lie in the own memory of its hosts while they run. All hosts come, run and leave \
-together, and a death ends the database until it is recovered. What lasts is the directory of its log: \
+together, and a death ends the database until it is recovered. The directory of its log lasts: \
 a checkpoint, and a log of each host. So these commands work on that directory, while no host runs; \
 they say so if one does. The pod is where hosts meet: `db recover` makes it anew.
 
@@ -340,7 +340,7 @@ pub(crate) struct DbInfoArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DbRecoverArgs {
-    /// The pod. What is left in it is overwritten; it need not be there.
+    /// The pod. A database left in it is overwritten. It need not be there.
     #[arg(value_name = "SPEC")]
     pub(crate) spec: PodSpec,
     #[command(flatten)]

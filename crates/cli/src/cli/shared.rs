@@ -81,7 +81,7 @@ pub(crate) struct LocalArgs {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) copy_after: u32,
     /// Each host's own memory for objects that it uses alone: they move there, and come back when
-    /// another host asks. Unless given: none. What is there is lost if the host dies, unless the
+    /// another host asks. Unless given: none. Objects there are lost if the host dies, unless the
     /// pod is created with --partition-backup.
     #[arg(long, value_parser = size, value_name = "SIZE", env = "TOMBOLO_PARTITION")]
     pub(crate) partition: Option<u64>,

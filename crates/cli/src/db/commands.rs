@@ -232,7 +232,7 @@ fn recover(args: &DbRecoverArgs) -> Result<ExitCode> {
     let store = Store::existing(&args.log.log)?;
     let (setting, recovered) = store.read()?;
     let mut findings = Findings::of(&setting, &recovered)?;
-    // What has problems stays as it is, to be looked at.
+    // A directory with problems stays as it is, to be looked at.
     if findings.problems.is_empty() {
         drop(create_pod(&args.spec, &setting, (args.sizes.scr, args.sizes.size))?);
         recovered.close(store.directory())?;

@@ -165,7 +165,10 @@ fn take_part<W: Checked>(orders: &Orders, workload: &W) -> Result<()> {
     });
     let failure = member.failure.lock().expect("no thread panics with it").take();
     match (outcome, failure) {
-        (Ok(()), None) => Ok(engine.leave()?),
+        (Ok(()), None) => {
+            engine.leave();
+            Ok(())
+        }
         (_, Some(failure)) => bail!(failure),
         (outcome, None) => outcome,
     }
@@ -331,7 +334,7 @@ impl<W: Checked> Member<'_, W> {
                 ended += u64::from(self.step(&driver, &mut worker)?);
             }
             let measured = clock();
-            // What is left becomes durable.
+            // The last transactions become durable.
             let last = Driver::new(self.workload, self.engine, clock, self.options(Until::Time(0)));
             last.run(&mut worker, wait)?;
             Ok((worker.stats().clone(), [begun, measured, clock()]))

@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use tombolo::PodSpec;
 use tombolo_memory::Mapped;
 use tombolo_pod::{Pod, Sizes};
@@ -12,7 +11,7 @@ use tombolo_tigon::{KIND, Tigon};
 
 use super::host::{Event, Orders, Task};
 use super::setting::Setting;
-use crate::children::{HostProcess, wait_for_all};
+use crate::children::{Heard, HostProcess, hear_all, wait_for_all};
 use crate::output;
 use crate::stop::Stop;
 
@@ -59,30 +58,12 @@ impl<'a> Hosts<'a> {
     fn wait(&mut self, name: &str, total: u64, ends: fn(&Event) -> bool) -> Result<Vec<Event>> {
         let template = if total == u64::MAX { SPINNER } else { BAR };
         let bar = output::progress(name, total, template);
-        let mut done: Vec<Option<Event>> = self.processes.iter().map(|_| None).collect();
-        let mut progress = vec![0; self.processes.len()];
-        while done.iter().any(Option::is_none) {
-            if self.stop.within(Duration::ZERO) {
-                bail!("stopped during the {name} phase");
-            }
-            for (host, process) in self.processes.iter_mut().enumerate() {
-                if done[host].is_some() {
-                    continue;
-                }
-                let Some(line) = process.line(Duration::from_millis(20))? else { continue };
-                let event: Event = serde_json::from_str(&line)
-                    .with_context(|| format!("host {host} says {line:?}"))?;
-                match event {
-                    Event::Progress { done } => progress[host] = done,
-                    Event::Failed { what } => bail!("host {host}: {what}"),
-                    event if ends(&event) => done[host] = Some(event),
-                    event => bail!("host {host} is not in step: {event:?}"),
-                }
-            }
-            bar.set_position(progress.iter().sum());
-        }
-        bar.finish_and_clear();
-        Ok(done.into_iter().flatten().collect())
+        hear_all(&mut self.processes, self.stop, name, &bar, |event| match event {
+            Event::Progress { done } => Heard::Progress(done),
+            Event::Failed { what } => Heard::Failed(what),
+            event if ends(&event) => Heard::Through(event),
+            event => Heard::Strange(event),
+        })
     }
 
     /// Has all hosts leave.

@@ -1,6 +1,6 @@
 //! TPC-C with a ledger: each transaction also writes its number into two partitions.
 //!
-//! What is found of a number after recovery says whether the transaction is there, and whether it
+//! The rows of a number after recovery say whether the transaction is there, and whether it
 //! is whole.
 
 use std::collections::HashMap;

@@ -264,7 +264,7 @@ impl Soak<'_> {
         *(if all { &mut self.report.deaths_of_all } else { &mut self.report.deaths_of_one }) += 1;
         for (number, host) in hosts.iter_mut().enumerate() {
             let mut told = None;
-            // What it told before it ended counts.
+            // Its messages from before its end count.
             loop {
                 match host.line(Duration::from_millis(20)) {
                     Ok(Some(line)) => told = self.take(&line)?.or(told),

@@ -24,7 +24,7 @@ that are chosen for each block of 64 pages while the program runs, by the latenc
 number of hosts.
 
 Table 1 and figures 3 and 4 are inputs: the profile has the paper's numbers. Programs are real, and their \
-results are checked. What changes of mode and probes take is included.
+results are checked. Times include changes of mode and probes.
 
 Into DIR go, per figure, its points (CSV) and a drawing (SVG); summary.json with what the paper states \
 and what came out; and report.html, which has all of that on one page. One seed comes to the same files \

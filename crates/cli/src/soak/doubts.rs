@@ -97,8 +97,8 @@ impl Doubts {
         }
     }
 
-    /// Those that belong to a round's history. What has ended before all was read at its end is
-    /// over.
+    /// Those that belong to a round's history. An operation that has ended before all was read at
+    /// its end is over.
     pub(super) fn of_round(&mut self, records: &[Record], read_at: u64) -> Vec<Doubt> {
         let here: Vec<Doubt> = self.0.iter().copied().filter(|doubt| !doubt.seen).collect();
         for doubt in &mut self.0 {

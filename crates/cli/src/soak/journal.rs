@@ -1,6 +1,6 @@
 //! What a host's clients are at, in a file that outlives the host's process.
 //!
-//! Each operation is noted before it begins and after it has ended. What was written is there even
+//! Each operation is noted before it begins and after it has ended. A written line is there even
 //! if the process was killed right after. The file is emptied before the host is told to do
 //! something new.
 

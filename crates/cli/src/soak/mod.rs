@@ -5,8 +5,9 @@
 //! the round's history, and is what the next one begins with. So histories stay short, and nothing
 //! between them goes unchecked.
 //!
-//! Hosts may be killed and stopped at random moments. What their clients were at is then in doubt:
-//! it was done, or not, or has torn the object, until the process has ended or has answered again.
+//! Hosts may be killed and stopped at random moments. The operations of their clients are then in
+//! doubt: it was done, or not, or has torn the object, until the process has ended or has answered
+//! again.
 
 mod adversary;
 mod checker;
@@ -155,7 +156,7 @@ impl<'a> Soak<'a> {
     }
 
     /// Runs rounds until time is up or enough hosts have died, it is told to stop, or something
-    /// fails. What is in use then.
+    /// fails. Bytes in use then.
     fn run_rounds(&mut self, hosts: &mut Hosts<'_>, stop: &Stop) -> Result<InUse> {
         let (started, time) = (Instant::now(), Duration::from_secs(self.args.seconds));
         let bar = progress(self.args);

@@ -17,7 +17,7 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`SavedError::PageCache`], [`SavedError::Stopped`], [`SavedError::Write`];
     /// [`SavedError::Object`] and [`SavedError::Pod`] with those of [`read`](Self::read) and
-    /// [`scan`](Self::scan). What was written is no whole file then, and refused by
+    /// [`scan`](Self::scan). The file is not whole then, and refused by
     /// [`SavedFile`](super::SavedFile).
     pub fn save(
         &self,

@@ -159,7 +159,7 @@ impl Bare {
             for _ in 0..steps {
                 let mut word = [0; 8];
                 self.memory.read(LnrAddr::of_line((state >> 32) % lines), &mut word);
-                // What is read is in the way of the next address, and all lines hold the same,
+                // The bytes read are part of the next address, and all lines hold the same,
                 // which is odd.
                 let read = black_box(u64::from_le_bytes(word)) % 2;
                 state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(read);

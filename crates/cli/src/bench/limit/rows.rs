@@ -240,7 +240,7 @@ pub(super) fn write_rows(subject: &Subject) -> Vec<Row<'_>> {
                 Ok(())
             })
         });
-        // What is to be locked and written is not known before it is found: the least that a put by
+        // The record and the slot are not known before they are found: the least that a put by
         // key can take.
         rows.add("lookup, copy and clean, locked", Some(spread), Some(limit), move |numbers| {
             each_key(numbers, |key| {

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tombolo_database::TxError;
-use tombolo_host::{HOST_TIMEOUT, Host};
+use tombolo_host::{HOST_TIMEOUT, Host, Joining};
 use tombolo_memory::{FetchOp, Memory, ScrAddr};
 use tombolo_pod::{Area, Enrolment, Leave};
 
-use crate::member::SetupError;
-use crate::sites;
+use super::SetupError;
+use crate::{TxError, sites};
 
 /// How long hosts wait for each other.
 const MEETING_TIMEOUT: Duration = Duration::from_secs(30);
@@ -21,15 +20,17 @@ const ROUNDS_BETWEEN_LOOKS: u32 = 64;
 
 /// Where the words about hosts lie: a line for each.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HomePlaces {
-    pub(crate) count: u8,
+pub struct HomePlaces {
+    /// How many homes there are.
+    pub count: u8,
     /// 0, or a host that has died, plus 1.
-    pub(crate) failed: ScrAddr<u64>,
+    pub failed: ScrAddr<u64>,
 }
 
 impl HomePlaces {
-    pub(crate) fn lines(count: u8) -> u64 {
-        2 + u64::from(count)
+    /// Lines of SCR for so many homes.
+    pub const fn lines(count: u8) -> u64 {
+        2 + count as u64
     }
 
     /// How many hosts have come, to how many meetings.
@@ -42,12 +43,13 @@ impl HomePlaces {
         self.failed.line(2 + u64::from(home))
     }
 
-    pub(crate) fn format<M: Memory>(&self, memory: &M) {
+    /// No host has come. No other host uses the words meanwhile.
+    pub fn format<M: Memory>(&self, memory: &M) {
         (0..Self::lines(self.count)).for_each(|line| memory.store(self.failed.line(line), 0));
     }
 
-    /// Takes the first home that is free.
-    pub(crate) fn claim<M: Memory>(&self, memory: &M, enrolment: &Enrolment) -> Option<u8> {
+    /// Takes the first home that is free, if there is one.
+    fn claim<M: Memory>(&self, memory: &M, enrolment: &Enrolment) -> Option<u8> {
         let stay = u64::from(enrolment.stay().number) << 8 | u64::from(enrolment.host());
         let free = |&home: &u8| {
             memory.compare_exchange(sites::HOME_CLAIM, self.home(home), 0, stay).is_ok()
@@ -56,38 +58,60 @@ impl HomePlaces {
     }
 }
 
-pub(crate) struct Homes<M: Memory> {
-    pub(crate) area: Area<M>,
-    pub(crate) host: Arc<Host<M>>,
-    pub(crate) enrolment: Enrolment,
+/// The homes of a database, as one of its hosts sees them. Shared by the host's threads.
+pub struct Homes<M: Memory> {
+    area: Area<M>,
+    host: Arc<Host<M>>,
+    enrolment: Enrolment,
     places: HomePlaces,
-    /// This host's home.
-    pub(crate) own: u8,
+    own: u8,
     /// Which host is looked at next.
     turn: AtomicU64,
 }
 
 impl<M: Memory> Homes<M> {
-    pub(crate) fn new(
-        area: Area<M>,
-        host: Arc<Host<M>>,
-        enrolment: Enrolment,
-        places: HomePlaces,
-        own: u8,
-    ) -> Self {
-        Self { area, host, enrolment, places, own, turn: AtomicU64::new(0) }
+    /// Takes the first home that is free for the host that is joining.
+    ///
+    /// # Errors
+    /// [`SetupError::Unusable`] if all hosts are there.
+    pub fn claim(joining: &Joining<M>, places: HomePlaces) -> Result<Self, SetupError> {
+        let Joining { host, area, enrolment } = joining;
+        let Some(own) = places.claim(area.memory(), enrolment) else {
+            let all = format!("its {} hosts are all there", places.count);
+            return Err(SetupError::Unusable(all));
+        };
+        let (area, host) = (area.clone(), Arc::clone(host));
+        let (enrolment, turn) = (enrolment.clone(), AtomicU64::new(0));
+        Ok(Self { area, host, enrolment, places, own, turn })
     }
 
-    pub(crate) fn memory(&self) -> &M {
+    /// The area that the database lies in.
+    pub fn area(&self) -> &Area<M> {
+        &self.area
+    }
+
+    /// This host.
+    pub fn host(&self) -> &Arc<Host<M>> {
+        &self.host
+    }
+
+    /// The number of this host's home.
+    pub fn own(&self) -> u8 {
+        self.own
+    }
+
+    /// The memory that the database lies in.
+    pub fn memory(&self) -> &M {
         self.area.memory()
     }
 
-    pub(crate) fn count(&self) -> u8 {
+    /// How many homes there are.
+    pub fn count(&self) -> u8 {
         self.places.count
     }
 
     /// The host that has a home.
-    pub(crate) fn host_of(&self, home: u8) -> Option<u8> {
+    pub fn host_of(&self, home: u8) -> Option<u8> {
         let word = self.memory().load(self.places.home(home));
         (word != 0).then_some(word as u8)
     }
@@ -97,7 +121,7 @@ impl<M: Memory> Homes<M> {
     /// # Errors
     /// That a host of the database has died.
     #[track_caller]
-    pub(crate) fn wait(&self, round: &mut u32) -> Result<(), TxError> {
+    pub fn wait(&self, round: &mut u32) -> Result<(), TxError> {
         *round += 1;
         if round.is_multiple_of(ROUNDS_BETWEEN_LOOKS) {
             self.look()?;
@@ -110,7 +134,7 @@ impl<M: Memory> Homes<M> {
     ///
     /// # Errors
     /// That one has: then all transactions end.
-    pub(crate) fn look(&self) -> Result<(), TxError> {
+    pub fn look(&self) -> Result<(), TxError> {
         self.check()?;
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let other = (turn % u64::from(self.count())) as u8;
@@ -123,9 +147,11 @@ impl<M: Memory> Homes<M> {
         self.check()
     }
 
+    /// Whether all hosts live, as far as is known: one load.
+    ///
     /// # Errors
     /// That a host of the database has died.
-    pub(crate) fn check(&self) -> Result<(), TxError> {
+    pub fn check(&self) -> Result<(), TxError> {
         match self.memory().load(self.places.failed) {
             0 => Ok(()),
             dead => Err(TxError::HostDied { host: (dead - 1) as u8 }),
@@ -133,13 +159,31 @@ impl<M: Memory> Homes<M> {
     }
 
     /// Whether the host of a home takes part in the database now.
-    pub(crate) fn is_there(&self, home: u8) -> bool {
+    pub fn is_there(&self, home: u8) -> bool {
         let host = self.host_of(home);
         host.is_some_and(|host| self.area.membership().hosts().any(|other| other == host))
     }
 
+    /// Lets others see that this host lives, and looks whether they do. To be called every
+    /// millisecond.
+    ///
+    /// # Errors
+    /// That a host has died, or that this one is taken for dead.
+    pub fn beat(&self) -> Result<(), TxError> {
+        self.host.beat();
+        self.look()?;
+        if self.enrolment.holds(self.memory()) {
+            return Ok(());
+        }
+        Err(TxError::HostDied { host: self.enrolment.host() })
+    }
+
     /// Waits until all hosts have called this for the `round`-th time. Calls `serve` meanwhile.
-    pub(crate) fn meet(
+    /// Blocks for up to 30 seconds.
+    ///
+    /// # Errors
+    /// [`SetupError::Missing`]; that a host has died.
+    pub fn meet(
         &self,
         round: u64,
         mut serve: impl FnMut() -> Result<(), TxError>,
@@ -163,7 +207,13 @@ impl<M: Memory> Homes<M> {
         }
     }
 
-    pub(crate) fn leave(&self) {
+    /// Gives up a join that has failed.
+    pub fn give_up(&self) {
+        self.enrolment.give_up(self.memory());
+    }
+
+    /// Leaves the database. Nothing more may be done with it on this host.
+    pub fn leave(&self) {
         let memory = self.memory();
         loop {
             match self.enrolment.leave(memory, true) {

@@ -1,0 +1,15 @@
+//! The hosts of a database: how they come, see each other die, and leave.
+//!
+//! All hosts come before the first transaction, and each is home to a part of the rows. When a host
+//! has died, no transaction goes on: what its partitions held is in the logs. (Tigon paper,
+//! section 2.)
+
+mod homes;
+mod pods;
+mod setup;
+mod spec_table;
+
+pub use homes::{HomePlaces, Homes};
+pub use pods::{join_pod, plan_pod};
+pub use setup::SetupError;
+pub use spec_table::SpecTable;
