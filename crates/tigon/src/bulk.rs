@@ -4,9 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tombolo_database::Locks;
 use tombolo_database::{
-    Bounds, Engine, MAX_KEY_WORDS, OrderedKey, Scan, TableId, TxError, Version, key_width,
+    Bounds, Engine, Locks, MAX_KEY_WORDS, OrderedKey, Scan, TableId, TxError, Version, key_width,
 };
 use tombolo_memory::Memory;
 

@@ -16,12 +16,11 @@
 //!   node's.
 //! * A node is used again only when no transaction can have a way to it ([`Cat::retire`]).
 
-use tombolo_database::TxError;
+use tombolo_database::{MAX_KEY_WORDS, OrderedKey, TxError};
 use tombolo_memory::{LINE_BYTES, Memory, ScrAddr, Work};
 
 use crate::cat::{Cat, Retired};
 use crate::sites;
-use tombolo_database::{MAX_KEY_WORDS, OrderedKey};
 
 const NUMBER_BITS: u32 = 27;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;

@@ -6,14 +6,13 @@
 //! LNR  the log's buffers | LNR's heap: shared rows
 //! ```
 
-use tombolo_database::TableSpec;
 use tombolo_database::hosts::{HomePlaces, SpecTable};
 use tombolo_database::log::{GroupCommit, LogLayout};
+use tombolo_database::{MAX_KEY_BYTES, TableSpec};
 use tombolo_memory::{LINE_BYTES, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{AreaPlaces, Budget, HeapPlaces, Kind, PARAMETERS, Stretch, power_of_two_within};
 
 use crate::record::{MAX_HOMES, MAX_LINES};
-use tombolo_database::MAX_KEY_BYTES;
 
 /// What lives in a database's area.
 pub const KIND: Kind = Kind::new("tigon");

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tombolo_database::{TxError, Version};
+use tombolo_database::{Locks, MAX_KEY_WORDS, Mode, OrderedKey, OrderedMap, TxError, Version};
 use tombolo_memory::{HostMutex, LINE_BYTES, Local, Memory, Work};
 
 use crate::cat::{Cat, Retired};
@@ -18,9 +18,6 @@ use crate::index::{Index, RecordAt};
 use crate::record::{MAX_LINES, Record, State};
 use crate::row::{Content, Row, Slot};
 use crate::sites;
-use tombolo_database::OrderedMap;
-use tombolo_database::{Locks, Mode};
-use tombolo_database::{MAX_KEY_WORDS, OrderedKey};
 
 /// Lines of a leaf of a partition's rows that a search reads: those of its steps, and the row's
 /// address.

@@ -5,12 +5,10 @@
 //!           key (48)
 //! ```
 
-use tombolo_database::TableId;
+use tombolo_database::{MAX_KEY_WORDS, Mode, OrderedKey, TableId};
 use tombolo_pod::PAYLOAD_BYTES;
 
 use crate::index::RecordAt;
-use tombolo_database::Mode;
-use tombolo_database::{MAX_KEY_WORDS, OrderedKey};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

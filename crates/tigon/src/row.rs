@@ -8,11 +8,10 @@
 
 use std::sync::Arc;
 
-use tombolo_database::Version;
+use tombolo_database::{Locks, Version};
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, LnrAddr, Memory};
 
 use crate::index::RecordAt;
-use tombolo_database::Locks;
 
 /// Bytes in front of a shared row.
 pub(crate) const HEAD_BYTES: usize = 16;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tombolo_database::log::{GroupCommit, GroupSettings, Worker};
 use tombolo_database::{
-    Conflict, Engine, Home, Locks, Mode, Partitioning, Replica, TableId, TableSpec, TxError,
-    Version,
+    Conflict, Engine, Home, Locks, Mode, OrderedKey, Partitioning, Replica, TableId, TableSpec,
+    TxError, Version, key_width,
 };
 use tombolo_memory::{HostMutex, Memory, Work};
 use tombolo_pod::{Mailbox, Reply};
@@ -19,7 +19,6 @@ use crate::request::{Answer, Request, Wish};
 use crate::row::{Row, slot_bytes};
 use crate::sites;
 use crate::transaction::Tx;
-use tombolo_database::{OrderedKey, key_width};
 
 /// How long another host may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);

@@ -11,32 +11,32 @@
 //! it is looked at while the gap is split, since the new row is locked from then on, and with it
 //! its own gap.
 
+mod commit;
+mod insert;
+mod walk;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use tombolo_database::{
-    Bounds, Commit, Conflict, Direction, EachRow, Locks, Mode, Scan, TableId, TableSpec,
-    Transaction, TxError, Version, log,
+    Bounds, Commit, Conflict, Direction, EachRow, Mode, OrderedKey, Scan, TableId, TableSpec,
+    Transaction, TxError, Version, key_width, log,
 };
 use tombolo_memory::lock_api::MutexGuard;
 use tombolo_memory::{Memory, Work};
 
 use crate::cat::Cat;
-use crate::index::{Index, RecordAt, Side};
-use crate::partition::{Inserted, Locked, Partition};
+use crate::index::RecordAt;
+use crate::partition::{Locked, Partition};
 use crate::record::State;
 use crate::request::{Request, Wish};
 use crate::row::{Row, Slot, slot_bytes};
 use crate::sites;
 use crate::tigon::{Part, Table, Tigon};
-use tombolo_database::{MAX_KEY_WORDS, OrderedKey, key_width};
 
 /// How often a row is looked up again that moves meanwhile.
 const ATTEMPTS: usize = 64;
-
-/// How many rows a scan asks for at once.
-const SCAN_BATCH: usize = 32;
 
 /// A transaction of a [`Tigon`].
 pub struct Tx<'a, M: Memory> {
@@ -118,12 +118,6 @@ impl<M: Memory> Place<'_, M> {
         (self.table, self.partition, *key)
     }
 }
-
-/// Which lock a row is to get that a walk meets.
-type ModeOf<'f> = &'f dyn Fn(&OrderedKey) -> Mode;
-
-/// A key that is looked for: the first one behind this, or this one if the second value says so.
-type From<'k> = (&'k OrderedKey, bool);
 
 impl<'a, M: Memory> Tx<'a, M> {
     pub(crate) fn new(db: &'a Tigon<M>, worker: usize) -> Self {
@@ -300,135 +294,6 @@ impl<'a, M: Memory> Tx<'a, M> {
         }
     }
 
-    /// Locks the first row behind `from`, such that no row comes between them: its key and its
-    /// access. It may be the end of the partition. If the home has to be asked, it is for so many
-    /// rows more.
-    fn next(
-        &mut self,
-        place: Place<'a, M>,
-        (from, or_equal): From<'_>,
-        batch: usize,
-        mode_of: ModeOf<'_>,
-    ) -> Result<(OrderedKey, usize), TxError> {
-        let index = match place.part {
-            Part::Own(partition) => {
-                let rows = partition.rows.lock();
-                partition.searches(self.db.memory(), &rows, from);
-                let (key, row) = rows.tree.after(from, or_equal).expect("a partition has an end");
-                let handle = Handle::Own(partition, Arc::clone(row));
-                return Ok((key, self.lock_in_place(place, key, handle, mode_of(&key))?));
-            }
-            Part::Others(index) => index,
-        };
-        let (cat, side) = (&self.db.cat, Side::After { or_equal });
-        for _ in 0..ATTEMPTS {
-            let found = index.seek(cat, from, side)?;
-            if let Some((key, at)) = found {
-                // While the record is latched, no row moves out between the two.
-                let is_next = |closed| {
-                    let memory = self.db.memory();
-                    Ok(memory.check(sites::GAP_CLOSED, closed)
-                        && memory.check(sites::GAP_NEXT, index.seek(cat, from, side)? == found))
-                };
-                if let Some(number) = self.lock_next(place, (key, at), mode_of(&key), is_next)? {
-                    return Ok((key, number));
-                }
-            }
-            self.ask(place.request(Wish::After(batch.min(SCAN_BATCH) as u32), *from))?;
-        }
-        Err(self.conflict(Conflict::Moved))
-    }
-
-    /// Locks the row before that of access `number`, which has the gap between them locked; `None`
-    /// if it is the first one, or `mode_of` wants none.
-    fn previous(
-        &mut self,
-        place: Place<'a, M>,
-        number: usize,
-        batch: usize,
-        mode_of: &dyn Fn(&OrderedKey) -> Option<Mode>,
-    ) -> Result<Option<(OrderedKey, usize)>, TxError> {
-        let anchor = self.accesses[number].key;
-        let (index, at) = match (place.part, &self.accesses[number].handle) {
-            (Part::Own(partition), _) => {
-                let rows = partition.rows.lock();
-                partition.searches(self.db.memory(), &rows, &anchor);
-                let Some((key, row)) = rows.tree.before(&anchor, false) else { return Ok(None) };
-                let Some(mode) = mode_of(&key) else { return Ok(None) };
-                let handle = Handle::Own(partition, Arc::clone(row));
-                return Ok(Some((key, self.lock_in_place(place, key, handle, mode)?)));
-            }
-            (Part::Others(index), Handle::Other(at, _)) => (index, *at),
-            (Part::Others(_), Handle::Own(..)) => unreachable!("a row of another home"),
-        };
-        let (cat, side) = (&self.db.cat, Side::Before { or_equal: false });
-        for _ in 0..ATTEMPTS {
-            let record = cat.latch(at)?;
-            let closed = cat.memory().check(sites::GAP_CLOSED, record.closes_gap());
-            let found = index.seek(cat, &anchor, side);
-            cat.release(at, record);
-            if closed {
-                let Some((key, at)) = found? else { return Ok(None) };
-                let Some(mode) = mode_of(&key) else { return Ok(None) };
-                if let Some(number) = self.lock_next(place, (key, at), mode, |_| Ok(true))? {
-                    return Ok(Some((key, number)));
-                }
-                continue;
-            }
-            self.ask(place.request(Wish::Before(batch.min(SCAN_BATCH) as u32), anchor))?;
-        }
-        Err(self.conflict(Conflict::Moved))
-    }
-
-    /// Locks a row of this home while its partition's rows are locked, so that it stays where it
-    /// is.
-    fn lock_in_place(
-        &mut self,
-        place: Place<'a, M>,
-        key: OrderedKey,
-        handle: Handle<'a, M>,
-        mode: Mode,
-    ) -> Result<usize, TxError> {
-        if let Some(&number) = self.found.get(&place.row(&key)) {
-            self.strengthen(number, mode)?;
-            return Ok(number);
-        }
-        match self.lock(place, key, handle, mode)? {
-            Some(number) => Ok(number),
-            None => Err(self.conflict(Conflict::Moved)),
-        }
-    }
-
-    /// Locks a shared row of another home that a walk has come to, if `is_next` says so while its
-    /// record is latched: its access, unless it is to be looked up again.
-    fn lock_next(
-        &mut self,
-        place: Place<'a, M>,
-        (key, at): (OrderedKey, RecordAt),
-        mode: Mode,
-        is_next: impl FnOnce(bool) -> Result<bool, TxError>,
-    ) -> Result<Option<usize>, TxError> {
-        let known = self.found.get(&place.row(&key)).copied();
-        let held = known.map(|number| self.accesses[number].mode);
-        let (start, mode) = (self.arena.len(), held.map_or(mode, |held| held.max(mode)));
-        let bytes = slot_bytes(place.spec.row_bytes);
-        let locked = lock_other(self.db, &mut self.arena, (at, bytes), (mode, held), is_next)?;
-        match (locked, known) {
-            (Locked::Gone, _) => Ok(None),
-            (Locked::Conflict, _) => Err(self.conflict(Conflict::Lock)),
-            (Locked::Done { .. }, Some(number)) => {
-                self.arena.truncate(start);
-                self.accesses[number].mode = mode;
-                Ok(Some(number))
-            }
-            (Locked::Done { is_valid, version }, None) => {
-                let seen = is_valid.then_some(start..self.arena.len());
-                let handle = Handle::Other(at, bytes);
-                Ok(Some(self.add(place, key, handle, mode, (seen, version))))
-            }
-        }
-    }
-
     /// The row of an access, with this transaction's changes.
     fn current(&self, number: usize) -> Option<Range<usize>> {
         let access = &self.accesses[number];
@@ -464,218 +329,8 @@ impl<'a, M: Memory> Tx<'a, M> {
         Ok(number.filter(|&number| self.current(number).is_some()))
     }
 
-    /// The access, locked for a writer, of a row that may be inserted: there was none, or it is a
-    /// ghost.
-    fn reach_to_insert(&mut self, place: Place<'a, M>, key: &OrderedKey) -> Result<usize, TxError> {
-        for _ in 0..ATTEMPTS {
-            if let Some(&number) = self.found.get(&place.row(key)) {
-                self.strengthen(number, Mode::Exclusive)?;
-                return Ok(number);
-            }
-            if let Some(number) = self.reach_known(place, key, Mode::Exclusive)? {
-                return Ok(number);
-            }
-            match place.part {
-                Part::Own(partition) => {
-                    if let Some(number) = self.insert_own(place, partition, key)? {
-                        return Ok(number);
-                    }
-                }
-                Part::Others(index) => self.insert_other(place, index, key)?,
-            }
-        }
-        Err(self.conflict(Conflict::Moved))
-    }
-
-    fn insert_own(
-        &mut self,
-        place: Place<'a, M>,
-        partition: &'a Partition<M>,
-        key: &OrderedKey,
-    ) -> Result<Option<usize>, TxError> {
-        let mut rows = partition.rows.lock();
-        partition.searches(self.db.memory(), &rows, key);
-        let (next, _) = rows.next(key);
-        let held = self.mode_of(place, &next);
-        let locks = Locks::of(Some(Mode::Exclusive));
-        match partition.insert(&self.db.cat, &mut rows, key, held, locks)? {
-            Inserted::Exists => Ok(None),
-            Inserted::GapLocked => Err(self.conflict(Conflict::Gap)),
-            Inserted::Made(row) => {
-                Ok(Some(self.add_ghost(place, key, Handle::Own(partition, row), Mode::Exclusive)))
-            }
-        }
-    }
-
-    fn insert_other(
-        &mut self,
-        place: Place<'a, M>,
-        index: &Index,
-        key: &OrderedKey,
-    ) -> Result<(), TxError> {
-        let next = index.seek(&self.db.cat, key, Side::After { or_equal: false })?;
-        let held = next.and_then(|(next, at)| Some((self.mode_of(place, &next)?, at)));
-        if self.ask(place.request(Wish::Ghost(held), *key))? {
-            // The ghost is locked for this transaction. So its record stays.
-            let at = index.get(&self.db.cat, key)?.ok_or_else(|| damaged(key))?;
-            let handle = Handle::Other(at, slot_bytes(place.spec.row_bytes));
-            self.add_ghost(place, key, handle, Mode::Shared);
-        }
-        Ok(())
-    }
-
-    fn add_ghost(
-        &mut self,
-        place: Place<'a, M>,
-        key: &OrderedKey,
-        handle: Handle<'a, M>,
-        mode: Mode,
-    ) -> usize {
-        self.add(place, *key, handle, mode, (None, Version::default()))
-    }
-
     fn mode_of(&self, place: Place<'a, M>, key: &OrderedKey) -> Option<Mode> {
         self.found.get(&place.row(key)).map(|&number| self.accesses[number].mode)
-    }
-
-    /// Calls `each` for rows of one partition, and counts `left` down; whether the scan goes on.
-    fn scan_partition(
-        &mut self,
-        place: Place<'a, M>,
-        scan: &Bounds,
-        left: &mut usize,
-        each: &mut EachRow<'_>,
-    ) -> Result<bool, TxError> {
-        let in_range = |key: &OrderedKey| if scan.has(key) { scan.mode } else { Mode::Shared };
-        if scan.direction == Direction::Forward {
-            let (mut from, mut or_equal) = scan.lower;
-            while *left > 0 {
-                let (key, number) = self.next(place, (&from, or_equal), *left, &in_range)?;
-                if !scan.has(&key) {
-                    return Ok(true);
-                }
-                if !self.show(place, number, left, each) {
-                    return Ok(false);
-                }
-                (from, or_equal) = (key, false);
-            }
-            return Ok(false);
-        }
-        let (upper, included) = scan.upper;
-        let (_, mut number) = self.next(place, (&upper, !included), 0, &|_| Mode::Shared)?;
-        while *left > 0 {
-            let mode = |key: &OrderedKey| scan.has(key).then_some(scan.mode);
-            let Some((_, previous)) = self.previous(place, number, *left, &mode)? else {
-                return Ok(true);
-            };
-            if !self.show(place, previous, left, each) {
-                return Ok(false);
-            }
-            number = previous;
-        }
-        Ok(false)
-    }
-
-    /// Calls `each` if there is a row; whether the scan goes on.
-    fn show(
-        &self,
-        place: Place<'a, M>,
-        number: usize,
-        left: &mut usize,
-        each: &mut EachRow<'_>,
-    ) -> bool {
-        let Some(row) = self.current(number) else { return true };
-        *left -= 1;
-        let mut buffer = [0; 8 * MAX_KEY_WORDS];
-        let key = self.accesses[number].key.bytes(place.width(), &mut buffer);
-        each(key, &self.arena[row]).is_continue()
-    }
-
-    /// Gives each changed row its next version, and logs the changes: the epoch.
-    fn log(&mut self) -> Result<u64, TxError> {
-        let db = self.db;
-        let changed = self.accesses.iter().enumerate();
-        let changed = changed.filter(|(_, access)| !matches!(access.change, Change::None));
-        let changed: Vec<usize> = changed.map(|(number, _)| number).collect();
-        if changed.is_empty() {
-            // It is durable when all is that it has read.
-            return Ok(self
-                .accesses
-                .iter()
-                .map(|access| access.version.epoch())
-                .max()
-                .unwrap_or(0));
-        }
-        let mut buffers = vec![[0; 8 * MAX_KEY_WORDS]; changed.len()];
-        let keys = buffers.iter_mut().zip(&changed).map(|(buffer, &number)| {
-            let access = &self.accesses[number];
-            access.key.bytes(db.key_width(access.table), buffer)
-        });
-        let keys: Vec<&[u8]> = keys.collect();
-        if db.is_logged {
-            let sizes = changed.iter().zip(&keys).map(|(&number, key)| {
-                (key.len(), self.accesses[number].change.row().map_or(0, Range::len))
-            });
-            let bytes = log::record_bytes(sizes);
-            self.worker.reserve(bytes, || db.serve().and_then(|()| db.cat.homes.look()))?;
-        }
-        // All locks are held: the epochs of transactions that depend on each other are in their
-        // order.
-        let epoch = self.worker.commit_epoch();
-        for &number in &changed {
-            let version = self.accesses[number].version.next(epoch);
-            let Some(version) = version else {
-                db.cat.group.advance_past(epoch);
-                return Err(self.conflict(Conflict::Lock));
-            };
-            self.accesses[number].version = version;
-        }
-        if db.is_logged {
-            let changes = changed.iter().zip(keys).map(|(&number, key)| {
-                let access = &self.accesses[number];
-                log::Change {
-                    table: access.table,
-                    partition: access.partition,
-                    key,
-                    version: access.version,
-                    row: access.change.row().map(|row| &self.arena[row.clone()]),
-                }
-            });
-            self.worker.append(epoch, changes);
-        }
-        Ok(epoch)
-    }
-
-    /// Makes all changes, and releases all locks.
-    fn apply(&mut self) -> Result<(), TxError> {
-        let cat = &self.db.cat;
-        for access in &self.accesses {
-            if matches!(access.change, Change::None) {
-                unlock(cat, &access.handle, access.mode)?;
-                continue;
-            }
-            let row = access.change.row().map(|row| &self.arena[row.clone()]);
-            cat.memory().works(Work::Change);
-            match &access.handle {
-                Handle::Own(partition, own) => {
-                    partition.uses(cat.memory(), &access.key, true, row.map_or(0, <[u8]>::len));
-                    partition.write(cat, own, access.version, row)?;
-                    if row.is_none() {
-                        partition.note_ghost(&access.key, own);
-                    }
-                }
-                Handle::Other(at, bytes) => {
-                    let record = cat.latch(*at)?;
-                    let slot = Slot { line: record.line(), bytes: *bytes };
-                    let state = if row.is_some() { State::Valid } else { State::Ghost };
-                    let locks = record.locks().release(Mode::Exclusive);
-                    let record = record.with_state(state).with_locks(locks).with_dirty(true);
-                    let row = row.unwrap_or_default();
-                    cat.write(*at, record.with_used(true), slot, access.version, row);
-                }
-            }
-        }
-        Ok(())
     }
 
     fn end(&mut self) {
@@ -740,10 +395,6 @@ fn unlock<M: Memory>(cat: &Cat<M>, handle: &Handle<'_, M>, held: Mode) -> Result
             Ok(())
         }
     }
-}
-
-fn damaged(key: &OrderedKey) -> TxError {
-    TxError::Failed(format!("the shared index has lost a row that was put there: {key:?}"))
 }
 
 impl<M: Memory> Transaction for Tx<'_, M> {
