@@ -134,7 +134,7 @@ fn work<P: Protocol>(db: &Db<P>, tags: &Cell<u64>) {
         loop {
             match write(db, row, tag) {
                 Ok(_) => break,
-                Err(TxError::HostDied { .. } | TxError::HostLeft { .. }) => return,
+                Err(TxError::HostDied { .. }) => return,
                 Err(error) => assert!(error.is_conflict(), "{error}"),
             }
             (0..memory.random() % 20).for_each(|_| memory.pause());
@@ -172,7 +172,7 @@ fn run<P: Protocol>(trial: &Trial, kills: Option<Kills>) {
         simulation.spawn(host, move |memory| {
             while count.get() > 0 {
                 match db.tick() {
-                    Err(TxError::HostDied { .. } | TxError::HostLeft { .. }) if may_die => {}
+                    Err(TxError::HostDied { .. }) if may_die => {}
                     ticked => ticked.unwrap(),
                 }
                 if logger.tick().unwrap() {
@@ -190,7 +190,7 @@ fn run<P: Protocol>(trial: &Trial, kills: Option<Kills>) {
             // The dead host's locks may be in the way: conflicts, until it is known to be dead.
             loop {
                 match write(&db, 0, last) {
-                    Err(TxError::HostDied { .. } | TxError::HostLeft { .. }) => break,
+                    Err(TxError::HostDied { .. }) => break,
                     Err(error) if error.is_conflict() => _ = db.tick(),
                     outcome => panic!("a transaction without one of its hosts: {outcome:?}"),
                 }

@@ -240,6 +240,8 @@ impl<M: Memory, P: Protocol> SharedNothing<M, P> {
     fn check_patience(&self, home: u8, started: Duration) -> Result<(), TxError> {
         let host = self.homes.host_of(home).unwrap_or(home);
         if !self.homes.is_there(home) {
+            // It may be dead.
+            self.homes.look()?;
             return Err(TxError::HostLeft { host });
         }
         let waited = self.memory().uptime().saturating_sub(started);

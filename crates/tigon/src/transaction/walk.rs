@@ -1,8 +1,8 @@
 //! Walks from row to row: each row is locked as the next one, with the gap before it.
 //!
-//! At home a walk has the partition's rows locked, so no row comes between. Elsewhere it locks a row
-//! as the next one while the row's record is latched, its gap bit is set, and the index still has
-//! it as the next one.
+//! At home a walk has the partition's rows locked, so no row comes between. Elsewhere it locks a
+//! row as the next one while the row's record is latched, its gap bit is set, and the index still
+//! has it as the next one.
 
 use std::sync::Arc;
 
