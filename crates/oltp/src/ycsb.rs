@@ -17,7 +17,7 @@
 use std::ops::Bound;
 
 use tombolo_database::{Engine, TableId, TableSpec, Transaction, TxError};
-use tombolo_workloads::{Zipfian, check_value, fill_value, hash};
+use tombolo_workloads::{ScrambledZipfian, Zipfian, check_value, fill_value};
 
 use crate::walk::walk;
 use crate::workload::{missing, table};
@@ -93,11 +93,35 @@ impl YcsbInput {
     }
 }
 
+/// The choice of a partition's row.
+#[derive(Clone, Debug)]
+enum Rows {
+    Ranked(Zipfian),
+    Scrambled(ScrambledZipfian),
+}
+
+impl Rows {
+    fn new(variant: Variant, options: YcsbOptions) -> Self {
+        let (rows, theta) = (u64::from(options.rows), options.theta);
+        match variant {
+            Variant::AsPublished => Self::Ranked(Zipfian::new(rows, theta)),
+            Variant::Clean => Self::Scrambled(ScrambledZipfian::new(rows, theta)),
+        }
+    }
+
+    fn choose(&self, unit: f64) -> u64 {
+        match self {
+            Self::Ranked(zipfian) => zipfian.rank(unit),
+            Self::Scrambled(zipfian) => zipfian.item(unit),
+        }
+    }
+}
+
 /// A worker of [`Ycsb`].
 #[derive(Clone, Debug)]
 pub struct YcsbWorker {
     random: Random,
-    zipfian: Zipfian,
+    rows: Rows,
     partitions: Vec<u32>,
 }
 
@@ -143,8 +167,7 @@ impl Ycsb {
         let rows = u64::from(self.options.rows);
         match self.variant {
             Variant::AsPublished if is_first => worker.random.below(HOTTEST.min(rows)),
-            Variant::AsPublished => worker.zipfian.rank(worker.random.unit()),
-            Variant::Clean => hash(worker.zipfian.rank(worker.random.unit())) % rows,
+            _ => worker.rows.choose(worker.random.unit()),
         }
     }
 
@@ -266,7 +289,7 @@ impl Workload for Ycsb {
     fn worker(&self, seat: &Seat) -> YcsbWorker {
         YcsbWorker {
             random: seat.random(self.seed),
-            zipfian: Zipfian::new(self.options.rows.into(), self.options.theta),
+            rows: Rows::new(self.variant, self.options),
             partitions: seat.own_partitions(),
         }
     }

@@ -6,15 +6,17 @@ use rand_chacha::rand_core::Rng;
 use crate::exponential::Exponential;
 use crate::keys::hash;
 use crate::random::{below, unit};
-use crate::{Inserts, RequestDistribution, Workload, Zipfian};
+use crate::{Inserts, RequestDistribution, ScrambledZipfian, Workload, Zipfian};
 
 /// Chooses numbers of records. `Latest` and `Exponential` choose among all that the host knows of,
-/// the newest being the most popular, the others among the records this client loaded.
+/// the newest being the most popular. `Scrambled` chooses among the records this client loaded and
+/// those that were inserted, the others among the records this client loaded.
 #[derive(Clone, Debug)]
 pub(crate) enum KeyChooser {
     Uniform { first: u64, count: u64 },
     Sequential { first: u64, count: u64, next: u64 },
-    Zipfian { first: u64, zipfian: Zipfian },
+    Scrambled { first: u64, zipfian: ScrambledZipfian },
+    ZipfianExact { first: u64, zipfian: Zipfian },
     Hotspot { first: u64, hot: u64, cold: u64, operation_fraction: f64 },
     Latest(Zipfian),
     Exponential(Exponential),
@@ -31,7 +33,17 @@ impl KeyChooser {
                 let next = (start / u128::from(workload.thread_count)) as u64 % count;
                 Self::Sequential { first, count, next }
             }
-            RequestDistribution::Zipfian => Self::Zipfian { first, zipfian: zipfian(count) },
+            RequestDistribution::Zipfian => {
+                let zipfian = ScrambledZipfian::new(with_room(workload), workload.zipfian_theta);
+                Self::Scrambled { first, zipfian }
+            }
+            RequestDistribution::ZipfianAsPublished => {
+                let zipfian = ScrambledZipfian::as_published(count, workload.zipfian_theta);
+                Self::Scrambled { first, zipfian }
+            }
+            RequestDistribution::ZipfianExact => {
+                Self::ZipfianExact { first, zipfian: zipfian(count) }
+            }
             RequestDistribution::Hotspot { data_fraction, operation_fraction } => {
                 let hot = ((count as f64 * data_fraction) as u64).min(count);
                 Self::Hotspot { first, hot, cold: count - hot, operation_fraction }
@@ -52,7 +64,13 @@ impl KeyChooser {
                 *next = (place + 1) % *count;
                 *first + place
             }
-            Self::Zipfian { first, zipfian } => {
+            Self::Scrambled { first, zipfian } => loop {
+                let place = *first + zipfian.item(unit(rng.next_u64()));
+                if place < inserts.known() {
+                    return inserts.number(place);
+                }
+            },
+            Self::ZipfianExact { first, zipfian } => {
                 *first + hash(zipfian.rank(unit(rng.next_u64()))) % zipfian.items()
             }
             Self::Hotspot { first, hot, cold, operation_fraction } => {
@@ -64,9 +82,10 @@ impl KeyChooser {
                 }
             }
             Self::Latest(zipfian) => {
-                let known = inserts.known();
-                zipfian.set_items(known);
-                inserts.number(known - 1 - zipfian.rank(unit(rng.next_u64())))
+                // YCSB's ranks are one fewer than the records: the oldest is never chosen.
+                let newest = inserts.known() - 1;
+                zipfian.set_items(newest.max(1));
+                inserts.number(newest - zipfian.rank(unit(rng.next_u64())))
             }
             Self::Exponential(exponential) => {
                 let known = inserts.known();
@@ -74,4 +93,13 @@ impl KeyChooser {
             }
         }
     }
+}
+
+/// The number of items that YCSB's Zipfian generator chooses among: the records that this client
+/// loads, twice the inserts that it expects, and one, since YCSB counts up to the last inclusively.
+fn with_room(workload: &Workload) -> u64 {
+    let proportions = &workload.proportions;
+    let insert_share = proportions.insert / proportions.sum();
+    let expected = workload.operation_count.unwrap_or(0) as f64 * insert_share * 2.0;
+    workload.insert_count.saturating_add(expected as u64).saturating_add(1)
 }

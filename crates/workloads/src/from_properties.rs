@@ -119,10 +119,11 @@ fn request_distribution(reader: &mut Reader<'_>) -> Result<RequestDistribution, 
     };
     reader.choice(
         "requestdistribution",
-        "uniform, zipfian, latest, hotspot, sequential or exponential",
+        "uniform, zipfian, zipfian-exact, latest, hotspot, sequential or exponential",
         &[
             ("uniform", RequestDistribution::Uniform),
             ("zipfian", RequestDistribution::Zipfian),
+            ("zipfian-exact", RequestDistribution::ZipfianExact),
             ("latest", RequestDistribution::Latest),
             ("hotspot", hotspot),
             ("sequential", RequestDistribution::Sequential),

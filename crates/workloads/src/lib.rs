@@ -21,16 +21,14 @@
 //! the start, and `latest` and `exponential` among all that are there, the newest being the most
 //! popular. Differences:
 //!
-//! * `zipfian`: YCSB draws a rank among 10^10 whatever the number of records, and takes its hash
-//!   modulo that number. Here ranks are drawn among the records themselves, by the same formula
-//!   ([`Zipfian`]), and scrambled by the same hash (FNV-1a) modulo their number. So the most
-//!   popular record gets the share Zipf's law gives it, 1 / zeta(n). Since ranks can fall on the
-//!   same record, about 37 % (1 / e) of the records are never chosen, while others have the
-//!   popularity of several ranks together; YCSB's ranks are so many that each record gets some.
-//! * `zipfian`: YCSB makes room for twice the inserts it expects and draws again while a record is
-//!   not there. Here inserted records are not chosen.
-//! * `latest`: YCSB never chooses record 0, and may recompute zeta with the count of another
-//!   thread.
+//! * `zipfian-exact` is not one of YCSB's. `zipfian` is: it draws a rank among 10^10, whatever the
+//!   number of records, and takes its hash (FNV-1a) modulo that number ([`ScrambledZipfian`]).
+//!   `zipfian-exact` draws ranks among the records themselves ([`Zipfian`]), and scatters them by
+//!   the same hash. So the most popular record gets the share Zipf's law gives it, 1 / zeta(n), and
+//!   about 37 % (1 / e) of the records are never chosen, since ranks fall on the same record.
+//! * `zipfian-exact` does not choose inserted records. `zipfian`, as YCSB, makes room for twice the
+//!   inserts that it expects, and draws again while a record is not there.
+//! * `latest`: YCSB may recompute zeta with the count of another thread.
 //! * `sequential`: YCSB's threads share one position. Here each has its own, and they start evenly
 //!   spread.
 //! * Scans and fields: of Zipfian length if asked for, by the same formula with the same constant.
@@ -98,6 +96,7 @@ mod lengths;
 mod operations;
 mod properties;
 mod random;
+mod scrambled;
 mod values;
 mod workload;
 mod zipfian;
@@ -108,6 +107,7 @@ pub use keys::hash;
 pub use lengths::ValueLengths;
 pub use operations::{Op, Operations};
 pub use properties::{Origin, Properties};
+pub use scrambled::ScrambledZipfian;
 pub use values::{Corruption, check_value, fill_value, version_bits};
 pub use workload::{
     FieldLengths, InsertOrder, MAX_KEY_BYTES, MAX_RECORDS, MAX_THETA, MAX_VALUE_BYTES, Proportions,

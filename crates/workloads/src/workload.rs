@@ -45,8 +45,15 @@ pub enum RequestDistribution {
     Uniform,
     /// One after the other, and again from the first. Threads start evenly spread.
     Sequential,
-    /// Few records, scattered over all of them, get most requests.
+    /// Few records, scattered over all of them, get most requests: YCSB's choice
+    /// ([`ScrambledZipfian::new`](crate::ScrambledZipfian::new)).
     Zipfian,
+    /// The same as MEGALON's benchmark has it
+    /// ([`ScrambledZipfian::as_published`](crate::ScrambledZipfian::as_published)), for its figures.
+    /// No property asks for it.
+    ZipfianAsPublished,
+    /// The same by Zipf's law among the records that were loaded ([`Zipfian`](crate::Zipfian)).
+    ZipfianExact,
     /// The newer a record, the more requests it gets.
     Latest,
     /// A fraction of the records gets a fraction of the requests.

@@ -47,6 +47,12 @@ impl Zipfian {
         zipfian
     }
 
+    /// The same with another sum of popularities than that of `items` items. Ranks follow the
+    /// formula then, but not Zipf's law.
+    pub(crate) fn with_zeta(self, zeta: f64) -> Self {
+        Self { zeta, ..self }.scaled()
+    }
+
     /// Changes the number of items. Takes some 30 ns, or 3 µs below 128 items.
     ///
     /// # Panics
@@ -62,8 +68,13 @@ impl Zipfian {
             ..=HEAD => sum(items, self.theta),
             _ => self.offset + tail(items, self.theta),
         };
-        let scale = libm::pow(2.0 / items as f64, 1.0 - self.theta);
-        self.eta = (1.0 - scale) / (1.0 - self.zeta2 / self.zeta);
+        *self = self.clone().scaled();
+    }
+
+    /// The same, with the curve that fits the number of items and their sum.
+    fn scaled(self) -> Self {
+        let scale = libm::pow(2.0 / self.items as f64, 1.0 - self.theta);
+        Self { eta: (1.0 - scale) / (1.0 - self.zeta2 / self.zeta), ..self }
     }
 
     /// The number of items.

@@ -25,7 +25,7 @@ use tombolo_pagecache::{
 use tombolo_sharing::{CreateOptions, ObjectArea, create};
 use tombolo_sharing::{Scheme as _, Stats};
 use tombolo_timing::Profile;
-use tombolo_workloads::{InsertOrder, Proportions, Workload, Zipfian};
+use tombolo_workloads::{InsertOrder, Proportions, ScrambledZipfian, Workload};
 
 use super::comparison::{Compared, Outcome, compare};
 use super::hcmeta_options;
@@ -528,13 +528,12 @@ fn client<P: Shared>(
     over: &AtomicBool,
 ) -> Result<Histogram<u64>> {
     let pages = (load.file_size / PAGE_BYTES).max(1);
-    let (zipfian, mut dice) = (Zipfian::new(pages, load.zipf), ChaCha8Rng::seed_from_u64(seed));
+    let zipfian = ScrambledZipfian::new(pages, load.zipf);
+    let mut dice = ChaCha8Rng::seed_from_u64(seed);
     let mut latencies = histogram();
     let mut bytes = vec![0; PAGE_BYTES as usize];
     while !over.load(Ordering::Relaxed) {
-        let rank = zipfian.rank((dice.next_u64() >> 11) as f64 / (1u64 << 53) as f64);
-        // The popular pages lie anywhere in the file.
-        let page = rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % pages;
+        let page = zipfian.item((dice.next_u64() >> 11) as f64 / (1u64 << 53) as f64);
         let reads = dice.next_u64() % 100 < u64::from(load.read_percent);
         let started = Instant::now();
         if reads {

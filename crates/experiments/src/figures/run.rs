@@ -159,7 +159,7 @@ impl Step {
         };
         let request_distribution = match stock.request_distribution {
             RequestDistribution::Latest => RequestDistribution::Latest,
-            _ => RequestDistribution::Zipfian,
+            _ => RequestDistribution::ZipfianAsPublished,
         };
         Ok(Workload {
             record_count: objects,

@@ -76,7 +76,7 @@ fn bad_values_are_refused_with_what_would_do() {
         ("readproportion=half", "a number such as 0.5"),
         ("zipfianconstant=NaN", "a number such as 0.5"),
         ("readallfields=yes", "true or false"),
-        ("requestdistribution=normal", "uniform, zipfian, latest, hotspot, sequential or"),
+        ("requestdistribution=normal", "uniform, zipfian, zipfian-exact, latest"),
         ("fieldlengthdistribution=histogram", "constant, uniform or zipfian"),
         ("scanlengthdistribution=constant", "uniform or zipfian"),
         ("insertorder=random", "hashed or ordered"),

@@ -2,7 +2,7 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use tombolo_workloads::Zipfian;
+use tombolo_workloads::ScrambledZipfian;
 
 /// A key of 24 bytes, as YCSB's with `zeropadding=20`.
 pub(super) type Key = [u8; 24];
@@ -39,14 +39,14 @@ impl Spread {
 pub(super) struct Numbers {
     spread: Spread,
     random: ChaCha8Rng,
-    zipfian: Zipfian,
+    zipfian: ScrambledZipfian,
     next: u64,
 }
 
 impl Numbers {
     pub(super) fn new(spread: Spread, seed: u64, objects: u64) -> Self {
         let random = ChaCha8Rng::seed_from_u64(seed);
-        Self { spread, random, zipfian: Zipfian::new(objects, THETA), next: 0 }
+        Self { spread, random, zipfian: ScrambledZipfian::new(objects, THETA), next: 0 }
     }
 
     fn next(&mut self) -> u64 {
@@ -54,9 +54,7 @@ impl Numbers {
         match self.spread {
             Spread::Uniform => self.random.next_u64() % objects,
             Spread::Zipf => {
-                let unit = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-                // The popular ones lie anywhere.
-                self.zipfian.rank(unit).wrapping_mul(0x9e37_79b9_7f4a_7c15) % objects
+                self.zipfian.item((self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64)
             }
             Spread::InTurn => {
                 self.next += 1;
