@@ -1,9 +1,9 @@
 //! Pages that several processes share, and that each process maps only while it may use them.
 //!
-//! A [`SharedPages`] is a range of addresses. Behind each page is the same page of a file that other
-//! processes map too, or a replica in memory of this process alone. A page is absent, readable, or
-//! writable; a touch that the page does not allow waits, and is told to the thread that serves it.
-//! That holds for system calls, too.
+//! A [`SharedPages`] is a range of addresses. Behind each page is the same page of a file that
+//! other processes map too, or a replica in memory of this process alone. A page is absent,
+//! readable, or writable; a touch that the page does not allow waits, and is told to the thread
+//! that serves it. That holds for system calls, too.
 #![allow(unsafe_code)]
 
 use std::fs::File;

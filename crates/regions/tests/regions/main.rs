@@ -1,0 +1,3 @@
+//! Regions of processes.
+
+mod hosts;
