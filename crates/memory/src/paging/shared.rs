@@ -251,21 +251,23 @@ impl SharedPages {
         self.space.span(pages).discard()
     }
 
-    /// From here on a touch of this absent page ends in `SIGBUS`, and a system call in an error.
+    /// Makes a page absent for good: from here on a touch of it ends in `SIGBUS`, and a system call
+    /// in an error.
     ///
     /// # Errors
     /// What the system says.
     pub fn poison(&self, page: usize) -> io::Result<()> {
+        // A page that was protected and is absent has a mark, which the kernel takes for a page.
+        self.unmap(page..page + 1)?;
+        self.write_protect(page, 0)?;
         let range = self.range(page..page + 1);
-        let poison = |faults: &File| match ask(
-            faults,
-            UFFDIO_POISON,
-            &mut uffdio_poison { range, mode: 0, updated: 0 },
-        ) {
-            Err(Errno::EXIST) => Ok(()),
-            done => done,
-        };
-        self.again(poison)?;
+        self.again(|faults| {
+            match ask(faults, UFFDIO_POISON, &mut uffdio_poison { range, mode: 0, updated: 0 }) {
+                // It is poisoned already.
+                Err(Errno::EXIST) => Ok(()),
+                done => done,
+            }
+        })?;
         self.wake(page)
     }
 
@@ -469,6 +471,27 @@ mod tests {
         let Some((pages, _file)) = shared(2) else { return };
         let server = serving(&pages, |pages, touch| pages.poison(touch.page).unwrap());
         let (_read, write) = std::io::pipe().unwrap();
+        let failed = pages.bytes().write_to(0, 8, &write).unwrap_err();
+        assert_eq!(failed.raw_os_error(), Some(libc::EFAULT));
+        pages.ring();
+        server.join().unwrap();
+    }
+
+    /// A host had read a page, gave it up, and touched it again after another host had died with
+    /// it. The kernel had kept a mark of the protection, took that for a page, and poisoned
+    /// nothing: the thread waited for ever.
+    #[test]
+    fn a_page_that_was_read_can_be_poisoned() {
+        let Some((pages, _file)) = shared(1) else { return };
+        let mut first = true;
+        let server = serving(&pages, move |pages, touch| {
+            let served = if first { pages.map(0, touch.writes) } else { pages.poison(0) };
+            served.unwrap();
+            first = false;
+        });
+        let (_read, write) = std::io::pipe().unwrap();
+        assert_eq!(pages.bytes().write_to(0, 8, &write).unwrap(), 8);
+        pages.unmap(0..1).unwrap();
         let failed = pages.bytes().write_to(0, 8, &write).unwrap_err();
         assert_eq!(failed.raw_os_error(), Some(libc::EFAULT));
         pages.ring();

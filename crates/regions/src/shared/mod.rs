@@ -2,8 +2,8 @@
 //!
 //! [`RegionHost`] is a host's part: the directory of regions, and what hosts agree on in SCR. A
 //! [`Keeper`] is the thread that serves touches, answers other hosts, changes modes, and clears up
-//! after hosts that have died. It is written over [`Memory`](tombolo_memory::Memory) and a [`View`],
-//! so the simulator runs it too.
+//! after hosts that have died. It is written over [`Memory`](tombolo_memory::Memory) and a
+//! [`View`], so the simulator runs it too.
 //!
 //! Invariants:
 //! * One thread of a host takes all steps of the protocol, and answers a question without a step of

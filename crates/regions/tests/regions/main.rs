@@ -1,3 +1,6 @@
 //! Regions of processes.
 
+mod children;
+mod deaths;
 mod hosts;
+mod litmus;
